@@ -1,0 +1,35 @@
+# Every target does its own set-up: a virtual environment in .venv with the versions pinned in constraints.txt.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Made again when what it was made from changes.
+STAMP := $(VENV)/.setup-done
+
+.PHONY: setup demo test test-slow lint bench clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt tools/setup.sh
+	bash tools/setup.sh $(PYTHON) $(VENV)
+	@touch $(STAMP)
+
+demo: setup
+	$(BIN)/glassformer demo lm
+
+test: setup lint
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: setup
+	$(BIN)/python -m pytest -n 2
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+
+bench: setup
+	$(BIN)/python bench/startup.py
+	@echo "side by side with a peer: python bench/train_vs_nanogpt.py --nanogpt PATH --data PATH"
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

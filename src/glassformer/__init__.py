@@ -1,0 +1,37 @@
+"""glassformer: the whole Transformer as one tool.
+
+    import glassformer as gf
+    run = gf.load("runs/demo-lm")
+    run.generate("The", max_new_tokens=50)
+
+Names are loaded when they are first used, so that importing the package costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from glassformer import models as models
+    from glassformer.errors import GlassformerError as GlassformerError
+    from glassformer.run import Run as Run
+    from glassformer.run import load as load
+    from glassformer.run import train as train
+
+_PUBLIC = {
+    "models": "glassformer.models",
+    "train": "glassformer.run:train",
+    "load": "glassformer.run:load",
+    "Run": "glassformer.run:Run",
+    "GlassformerError": "glassformer.errors:GlassformerError",
+}
+__all__ = ["GlassformerError", "Run", "__version__", "load", "models", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'glassformer' has no attribute {name!r}")
+    module, _, attribute = _PUBLIC[name].partition(":")
+    found = import_module(module)
+    return getattr(found, attribute) if attribute else found

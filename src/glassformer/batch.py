@@ -1,0 +1,150 @@
+"""What a model is fed: elements, the places they stand at, and what is to be predicted there.
+
+`Batch` is the only contract between the side that reads data (`tokens`, `data`) and the side that computes
+(`layers`, `models`). Knows: tensors. Does not know: text, files, networks.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+
+from glassformer.axes import Bool, Float, Int, Tensor
+
+IGNORE = -100
+"""The target of a position that bears no loss (torch's own convention)."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the elements of a sequence stand: position, document and whether they are real.
+
+    A mask reads only this, never the index of a slot; so padding on either side, packing, caches and windows
+    cannot be wrong by layout. `document` None: all in one; `valid` None: all real. A batch axis of 1 serves every row.
+    """
+
+    position: Int[Tensor, "#B T"]
+    document: Int[Tensor, "#B T"] | None = None
+    valid: Bool[Tensor, "#B T"] | None = None
+    start: int | None = None
+    """If not None, every row's positions are start, start+1, ...: known without reading the tensor."""
+
+    @classmethod
+    def arange(cls, length: int, start: int = 0, device: torch.device | str | None = None) -> Self:
+        """Positions start .. start+length-1, one row for the whole batch, all real."""
+        return cls(torch.arange(start, start + length, device=device)[None], start=start)
+
+    @classmethod
+    def padded(cls, lengths: Sequence[int], side: str = "right", device: torch.device | str | None = None) -> Self:
+        """Rows of the given lengths padded to the longest on the `right` or `left`; positions count real elements."""
+        width, count = max(lengths), torch.tensor(list(lengths), device=device)[:, None]
+        slot = torch.arange(width, device=device)[None]
+        position = slot.expand(len(lengths), -1) if side == "right" else slot - (width - count)
+        return cls(position.clamp(min=0), valid=(slot < count) if side == "right" else (slot >= width - count))
+
+    @classmethod
+    def packed(cls, document: Int[Tensor, "B T"]) -> Self:
+        """Several documents in each row: positions start at 0 in each run of equal document numbers."""
+        slot = torch.arange(document.shape[1], device=document.device).expand_as(document)
+        begins = torch.ones_like(document, dtype=torch.bool)
+        begins[:, 1:] = document[:, 1:] != document[:, :-1]
+        return cls(slot - torch.where(begins, slot, 0).cummax(1).values, document=document)
+
+    @property
+    def length(self) -> int:
+        """T, the number of slots."""
+        return self.position.shape[1]
+
+    @property
+    def rows(self) -> int:
+        """B, or 1 if one row serves the whole batch."""
+        return max(len(field) for field in (self.position, self.document, self.valid) if field is not None)
+
+    def extended(self, new: "Places") -> "Places":
+        """These places followed by `new` ones, as the keys of a cache grow."""
+        rows = max(self.rows, new.rows)
+        start = self.start if self.start is not None and new.start == self.start + self.length else None
+        return Places(
+            _joined(self.position, new.position, rows),
+            _joined_optional(self.document, new.document, self, new, rows, 0),
+            _joined_optional(self.valid, new.valid, self, new, rows, True),
+            start,
+        )
+
+    def selected(self, rows: Int[Tensor, "N"]) -> "Places":
+        """The places of the given rows; a shared row stays shared."""
+        pick = lambda t: t if len(t) == 1 else t[rows]  # noqa: E731
+        optional = lambda t: None if t is None else pick(t)  # noqa: E731
+        return Places(pick(self.position), optional(self.document), optional(self.valid), self.start)
+
+    def following(self, length: int) -> "Places":
+        """The places of `length` elements that go on after the last real element of each row, in its document."""
+        if self.start is not None and self.valid is None and self.document is None:
+            return Places.arange(length, self.start + self.length, self.position.device)
+        slot = torch.arange(self.length, device=self.position.device)[None]
+        real = torch.ones_like(slot, dtype=torch.bool) if self.valid is None else self.valid
+        last = slot.where(real, 0).amax(1, keepdim=True).expand(self.rows, 1)  # padding may stand behind it
+        at_last = lambda t: t.expand(self.rows, -1).gather(1, last)  # noqa: E731
+        ends = at_last(self.position).where(real.any(1, keepdim=True), -1)  # a row of padding alone begins at 0
+        position = ends + torch.arange(1, length + 1, device=self.position.device)
+        return Places(position, None if self.document is None else at_last(self.document).expand(-1, length))
+
+    def to(self, device: torch.device | str) -> "Places":
+        """The same places on another device."""
+        move = lambda t: None if t is None else t.to(device)  # noqa: E731
+        return Places(self.position.to(device), move(self.document), move(self.valid), self.start)
+
+
+def _joined(old: Tensor, new: Tensor, rows: int) -> Tensor:
+    return torch.cat([old.expand(rows, -1), new.expand(rows, -1)], dim=1)
+
+
+def _joined_optional(
+    old: Tensor | None, new: Tensor | None, before: Places, after: Places, rows: int, default: int | bool
+) -> Tensor | None:
+    if old is None and new is None:
+        return None
+    old = torch.full_like(before.position, default, dtype=_kind(old, new)) if old is None else old
+    new = torch.full_like(after.position, default, dtype=_kind(old, new)) if new is None else new
+    return _joined(old, new, rows)
+
+
+def _kind(*tensors: Tensor | None) -> torch.dtype:
+    return next(tensor.dtype for tensor in tensors if tensor is not None)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch: `elements` are token ids, or flattened patches of width P; `targets` are ids or IGNORE.
+
+    `places` None means 0, 1, 2, ... all real. `source` is the encoder's side of an encoder-decoder. `kinds` are the
+    segment (token type) numbers of BERT.
+    """
+
+    elements: Int[Tensor, "B T"] | Float[Tensor, "B T P"]
+    places: Places | None = None
+    targets: Int[Tensor, "B T"] | Int[Tensor, "B"] | None = None
+    kinds: Int[Tensor, "B T"] | None = None
+    source: "Batch | None" = None
+
+    @property
+    def n_targets(self) -> int:
+        """How many positions bear loss: what a loss sum is divided by."""
+        return 0 if self.targets is None else int((self.targets != IGNORE).sum())
+
+    def where(self) -> Places:
+        """The places, made explicit."""
+        return self.places or Places.arange(self.elements.shape[1], device=self.elements.device)
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """The same batch on another device."""
+        move = lambda t: None if t is None else t.to(device)  # noqa: E731
+        return replace(
+            self,
+            elements=self.elements.to(device),
+            places=move(self.places),
+            targets=move(self.targets),
+            kinds=move(self.kinds),
+            source=move(self.source),
+        )

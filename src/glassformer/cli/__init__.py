@@ -1,0 +1,1 @@
+"""Arguments to calls, nothing else. Results on stdout, progress on stderr."""

@@ -1,0 +1,209 @@
+"""The command line: which commands there are, and how an error looks.
+
+Heavy imports stand inside the commands, so that `--help` answers at once. Exit codes: 0 fine, 1 failed, 2 wrong usage,
+130 interrupted. Knows: argument names. Does not know: what commands do.
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from glassformer.errors import GlassformerError
+
+app = typer.Typer(
+    name="glassformer",
+    help="The whole Transformer as one tool: train it, run it, and see inside it.",
+    no_args_is_help=True,
+    add_completion=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+data_app = typer.Typer(help="Look at training data.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(data_app, name="data")
+
+RunFolder = Annotated[Path, typer.Argument(help="A run folder.", metavar="RUN")]
+Overrides = Annotated[
+    list[str] | None, typer.Argument(help="Changes such as train.steps=500.", metavar="[KEY=VALUE]...")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, mps.")]
+
+
+@app.command()
+def demo(
+    name: Annotated[str, typer.Argument(help="Which demo: lm.")] = "lm",
+    run: Annotated[Path | None, typer.Option("--run", help="Run folder; default runs/demo-NAME.")] = None,
+    steps: Annotated[int | None, typer.Option("--steps", help="Fewer or more steps.", min=1)] = None,
+) -> None:
+    """Train a small model on text that every Python has, and show what it learned (under three minutes)."""
+    from glassformer.cli.demo import demo as call
+
+    call(name, run, steps)
+
+
+@app.command()
+def train(
+    recipe: Annotated[str | None, typer.Argument(help="A YAML recipe; see recipes/.", metavar="[RECIPE]")] = None,
+    overrides: Overrides = None,
+    run: Annotated[
+        Path | None, typer.Option("--run", help="Folder of the run; default runs/NAME of the recipe.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on at the newest checkpoint.")] = False,
+    json_output: Json = False,
+) -> None:
+    """Train a model by a recipe."""
+    from glassformer.cli.train import train as call
+
+    call(recipe, overrides or [], run, resume, json_output)
+
+
+@app.command()
+def evaluate(
+    run: RunFolder,
+    data: Annotated[str | None, typer.Option("--data", help="Another text; default: the run's own.")] = None,
+    split: Annotated[str, typer.Option("--split", help="train, validation or test.")] = "validation",
+    device: Device = "auto",
+    json_output: Json = False,
+) -> None:
+    """Score a model on a whole split: loss, perplexity, bits per byte."""
+    from glassformer.cli.use import evaluate as call
+
+    call(run, data, split, device, json_output)
+
+
+@app.command()
+def generate(
+    run: RunFolder,
+    prompt: Annotated[list[str] | None, typer.Option("--prompt", help="What to go on from; may be repeated.")] = None,
+    max_new_tokens: Annotated[int | None, typer.Option("--max-new-tokens", min=1)] = None,
+    temperature: Annotated[float | None, typer.Option("--temperature", help="0: always the likeliest token.")] = None,
+    top_k: Annotated[int | None, typer.Option("--top-k")] = None,
+    top_p: Annotated[float | None, typer.Option("--top-p")] = None,
+    min_p: Annotated[float | None, typer.Option("--min-p")] = None,
+    repetition_penalty: Annotated[float | None, typer.Option("--repetition-penalty")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Same seed, same text.")] = None,
+    stop: Annotated[list[str] | None, typer.Option("--stop", help="End before this text; may be repeated.")] = None,
+    window: Annotated[
+        bool, typer.Option("--window", help="Go on from the last part of a prompt that is too long.")
+    ] = False,
+    stream: Annotated[bool, typer.Option("--stream", help="Print text as it comes.")] = False,
+    score: Annotated[bool, typer.Option("--score", help="Score the prompt's tokens instead.")] = False,
+    device: Device = "cpu",
+    json_output: Json = False,
+) -> None:
+    """Write on from a prompt; without --prompt, from standard input if it is piped, else from a new line."""
+    from glassformer.cli.use import generate as call
+
+    options = {
+        "max_new_tokens": max_new_tokens,
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "min_p": min_p,
+        "repetition_penalty": repetition_penalty,
+        "seed": seed,
+        "stop": stop,
+        "overflow": "window" if window else None,
+    }
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    call(run, prompt, given, stream, score, device, json_output)
+
+
+@app.command()
+def tokenize(
+    where: Annotated[str, typer.Argument(help="A run, a tokenizer.json or a recipe.", metavar="RUN|TOKENIZER|RECIPE")],
+    overrides: Overrides = None,
+    text: Annotated[
+        str | None, typer.Option("--text", help="The text; default: standard input, or the recipe's.")
+    ] = None,
+    report: Annotated[bool, typer.Option("--report", help="Tokens per byte, unknowns, frequent pieces.")] = False,
+    json_output: Json = False,
+) -> None:
+    """Show how a text is cut into tokens."""
+    from glassformer.cli.show import tokenize as call
+
+    call(where, overrides or [], text, report, json_output)
+
+
+@data_app.command("show")
+def data_show(
+    recipe: Annotated[str, typer.Argument(help="A recipe or a run folder.", metavar="RECIPE|RUN")],
+    overrides: Overrides = None,
+    rows: Annotated[int, typer.Option("--rows", help="How many rows.", min=1)] = 2,
+    step: Annotated[int, typer.Option("--step", help="Of which training step.", min=0)] = 0,
+    width: Annotated[int, typer.Option("--width", help="How many elements of each row.", min=1)] = 24,
+    json_output: Json = False,
+) -> None:
+    """Show rows exactly as they are fed: ids, positions, mask, shifted targets, which tokens bear loss."""
+    from glassformer.cli.show import data_show as call
+
+    call(recipe, overrides or [], rows, step, width, json_output)
+
+
+@app.command()
+def plan(
+    recipe: Annotated[str, typer.Argument(help="A recipe.", metavar="RECIPE")],
+    overrides: Overrides = None,
+    json_output: Json = False,
+) -> None:
+    """Parameters by matrix, operations, memory, time and disk on this machine, before training."""
+    from glassformer.cli.show import plan as call
+
+    call(recipe, overrides or [], json_output)
+
+
+@app.command()
+def verify(
+    run: Annotated[Path | None, typer.Argument(help="Check this run's own weights.", metavar="[RUN]")] = None,
+    text: Annotated[str | None, typer.Option("--text", help="The text to run through it.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Also write a readable page.")] = None,
+    json_output: Json = False,
+) -> None:
+    """Hold every equation of the notes against an independent float64 computation."""
+    from glassformer.cli.show import verify as call
+
+    call(run, text, html, json_output)
+
+
+def version(value: bool) -> None:
+    """Print the version and stop."""
+    if value:
+        from glassformer import __version__
+
+        typer.echo(f"glassformer {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    show_version: Annotated[bool, typer.Option("--version", callback=version, is_eager=True, help="Print it.")] = False,
+) -> None:
+    """The whole Transformer as one tool: train it, run it, and see inside it."""
+
+
+def main() -> None:
+    """Run the command line; an error is one sentence on stderr and an exit code."""
+    debug = "--debug" in sys.argv
+    try:
+        app()
+    except GlassformerError as error:
+        if debug:
+            raise
+        sys.stderr.write(f"glassformer: {error}\n")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.stderr.write("glassformer: interrupted\n")
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of a pipe left (`| head`); the interpreter must not complain about it once more at exit.
+        sys.stderr.close()
+        sys.exit(0)
+    except MemoryError:
+        if debug:
+            raise
+        sys.stderr.write("glassformer: out of memory; use a smaller train.batch_size or more train.micro_batches\n")
+        sys.exit(1)

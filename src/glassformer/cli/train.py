@@ -1,0 +1,51 @@
+"""The commands that train.
+
+Knows: recipes by path. Does not know: steps.
+"""
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+from glassformer.errors import ConfigError
+from glassformer.train import Recipe
+from glassformer.train import train as train_recipe
+from glassformer.train.loop import Result
+from glassformer.train.progress import clock
+from glassformer.train.recipe import read_recipe
+
+
+def train(recipe: str | None, overrides: list[str], run: Path | None, resume: bool, as_json: bool) -> None:
+    """`glassformer train`: a recipe file, overrides only, or --resume of a run by its own recipe."""
+    if recipe is not None and "=" in recipe:
+        overrides, recipe = [recipe, *overrides], None
+    if recipe is None and resume and run is not None and (run / "recipe.yaml").is_file():
+        recipe = str(run / "recipe.yaml")
+    if recipe is None and not overrides:
+        raise ConfigError(
+            "There is nothing to train by; give a recipe (see recipes/) or overrides like data.path=FILE."
+        )
+    folder = run or Path("runs") / (Path(recipe).stem if recipe else "last")
+    finish(train_recipe(read_recipe(recipe, overrides), folder, resume), as_json)
+
+
+def finish(result: Result, as_json: bool) -> None:
+    """Say how it ended; an interrupted run ends with the signal's exit code and says how to go on."""
+    if result.interrupted is not None:
+        sys.stderr.write(f"stopped at step {result.steps}; go on with: glassformer train --resume --run {result.run}\n")
+        sys.exit(130 if result.interrupted == signal.SIGINT else 143)
+    scores = {"steps": result.steps, "best_loss": result.best_loss, "seconds": round(result.seconds, 2)}
+    if as_json:
+        print(json.dumps({"run": str(result.run), **scores, **result.scores}))
+        return
+    loss = f", best validation loss {result.best_loss:.4f}" if result.best_loss is not None else ""
+    print(f"trained {result.steps} steps in {clock(result.seconds)}{loss}")
+    print(f"curves and samples: {result.run / 'report.html'}")
+    print(f'next: glassformer generate {result.run} --prompt "..."')
+
+
+def recipe_of(where: str, overrides: list[str]) -> Recipe:
+    """The recipe of a YAML file or of a run folder."""
+    path = Path(where)
+    return read_recipe(path / "recipe.yaml" if path.is_dir() else path, overrides)

@@ -1,0 +1,73 @@
+"""What text a recipe trains and evaluates on.
+
+Knows: the fields of the `data` section and their ranges. Does not know: how files are read.
+"""
+
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from glassformer.record import Record
+
+
+class DataConfig(Record):
+    """The `data` section of a recipe."""
+
+    section = "data"
+
+    path: str | list[str] | None = Field(
+        default=None,
+        description="a file, glob, folder or several of them; '-' is standard input, 'builtin:python' the demo text",
+    )
+    format: Literal["auto", "text", "jsonl"] = Field(
+        default="auto", description="text: a file is a document; jsonl: a line is one; auto: by the file's name"
+    )
+    text_field: str = Field(default="text", description="the field of a JSONL line that holds the text")
+    encoding: str = Field(default="utf-8", description="the encoding of the files, for instance latin-1")
+    validation_path: str | list[str] | None = Field(
+        default=None, description="files to validate on; if set, validation_fraction is not taken from path"
+    )
+    test_path: str | list[str] | None = Field(
+        default=None, description="files to test on; if set, test_fraction is not taken from path"
+    )
+    validation_fraction: float = Field(
+        default=0.1, ge=0.0, lt=1.0, description="the share of the characters, behind the training text, to validate on"
+    )
+    test_fraction: float = Field(
+        default=0.0, ge=0.0, lt=1.0, description="the share of the characters, at the very end, to test on"
+    )
+    root: str | None = Field(
+        default=None, description="the folder that relative paths start from; None: the current one"
+    )
+    documents: Literal["mixed", "separate"] = Field(
+        default="mixed",
+        description="separate: attention, positions and targets are kept apart per document; mixed: one running text",
+    )
+    store: str | None = Field(default=None, description="folder of the token store; None: inside the run folder")
+
+    @field_validator("encoding")
+    @classmethod
+    def _known_encoding(cls, encoding: str) -> str:
+        try:
+            "".encode(encoding)
+        except LookupError:
+            raise ValueError(f"{encoding!r} is not a text encoding that Python knows; try utf-8 or latin-1") from None
+        return encoding
+
+    @model_validator(mode="after")
+    def _something_to_train_on(self) -> Self:
+        if self.held_out_validation + self.held_out_test >= 1.0:
+            raise ValueError(
+                "validation_fraction and test_fraction leave nothing to train on; their sum must be below 1"
+            )
+        return self
+
+    @property
+    def held_out_validation(self) -> float:
+        """The share of `path` that is validation text: none if there is a file for it."""
+        return 0.0 if self.validation_path is not None else self.validation_fraction
+
+    @property
+    def held_out_test(self) -> float:
+        """The share of `path` that is test text: none if there is a file for it."""
+        return 0.0 if self.test_path is not None else self.test_fraction

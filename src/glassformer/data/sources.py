@@ -1,0 +1,160 @@
+"""From what the user names (files, globs, folders, standard input, the demo text) to single sources.
+
+Knows: names, sizes and times of files. Does not know: what is in them.
+"""
+
+import difflib
+import glob
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from glassformer.data.config import DataConfig
+from glassformer.errors import ConfigError, DataError, suggest
+
+STDIN = "-"
+BUILTINS = ("builtin:python",)
+JSONL_SUFFIXES = frozenset({".jsonl", ".ndjson"})
+TEXT_SUFFIXES = JSONL_SUFFIXES | {
+    *(".txt", ".text", ".md", ".rst", ".org", ".tex", ".html", ".xml", ".csv", ".tsv", ".srt"),
+    *(".json", ".yaml", ".yml", ".toml", ".py", ".pyi", ".c", ".h", ".cc", ".cpp", ".hpp", ".cs", ".java"),
+    *(".js", ".ts", ".go", ".rs", ".rb", ".jl", ".lua", ".sh", ".sql"),
+}
+"""What is read in a folder, each also with .gz."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One thing that documents are read from: an absolute path or the name of a built-in text."""
+
+    path: str
+
+    @property
+    def suffix(self) -> str:
+        """The file's suffix in lower case, without .gz."""
+        return Path(self.path.removesuffix(".gz")).suffix.lower()
+
+    def stamp(self) -> dict[str, str | int]:
+        """What changes when the content does: size and modification time; for a built-in text, the Python version."""
+        if self.path in BUILTINS:
+            return {"path": self.path, "python": platform.python_version()}
+        with reading(self.path):
+            status = os.stat(self.path)
+        return {"path": self.path, "size": status.st_size, "mtime_ns": status.st_mtime_ns}
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """A block in which a system call on `path` that fails is one DataError."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.strerror is None:  # not the system's: gzip's complaint about the content
+            raise
+        raise DataError(f"cannot read {path}: {problem.strerror}; check that it exists and may be read") from problem
+
+
+def resolve(named: str | list[str] | None, root: str | None = None) -> list[Source]:
+    """The sources that a path, glob, folder, built-in name or a list of these stands for, each once, in order.
+
+    Files of a glob or folder come sorted by path. ConfigError: nothing named. DataError: nothing found, or `-`, which
+    `capture_stdin` must have replaced.
+    """
+    if not named:
+        raise ConfigError(
+            "data.path is not set; give a text file, folder, glob, '-' for standard input or 'builtin:python'"
+        )
+    names = [named] if isinstance(named, str) else named
+    return list(dict.fromkeys(source for name in names for source in _resolve(name, root)))
+
+
+def capture_stdin(config: DataConfig, folder: str | os.PathLike[str]) -> DataConfig:
+    """The same settings with `-` replaced by a copy of standard input in `folder`, made once and then reused.
+
+    Standard input can be read only once, but training reads its text several times and again when it resumes. Call
+    this first; without `-` it changes nothing. DataError: it is empty, or the copy cannot be written.
+    """
+    copy = Path(folder).absolute() / ("stdin.jsonl" if config.format == "jsonl" else "stdin.txt")
+    changed: dict[str, list[str]] = {}
+    for field in ("path", "validation_path", "test_path"):
+        named = getattr(config, field)
+        names = [named] if isinstance(named, str) else list(named or [])
+        if STDIN in names:
+            changed[field] = [str(copy) if name == STDIN else name for name in names]
+    if changed and not copy.exists():
+        _copy_stdin(copy)
+    return config.model_copy(update=changed)
+
+
+def _copy_stdin(copy: Path) -> None:
+    part = copy.with_name(f"{copy.name}.{os.getpid()}.tmp")
+    try:
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        with open(part, "wb") as out:
+            shutil.copyfileobj(sys.stdin.buffer, out)
+        if part.stat().st_size == 0:
+            raise DataError("standard input is empty; pipe text into it or set data.path to a file")
+        part.replace(copy)
+    except OSError as problem:
+        raise DataError(
+            f"cannot copy standard input to {copy}: {problem.strerror}; free space or choose another run folder"
+        ) from problem
+    finally:
+        with suppress(OSError):  # there is nothing to remove where nothing could be made
+            part.unlink()
+
+
+def _resolve(name: str, root: str | None) -> Iterator[Source]:
+    if name in BUILTINS:
+        yield Source(name)
+        return
+    if name == STDIN:
+        raise DataError("standard input can be read only once and no copy was made; call capture_stdin(config, folder)")
+    if name.startswith("builtin:"):
+        raise ConfigError(f"there is no built-in text {name!r}; {suggest(name, BUILTINS)}")
+    path = Path(root or ".").expanduser().joinpath(Path(name).expanduser()).absolute()
+    if "\0" in name:
+        raise DataError(f"the path {name!r} has a NUL character; give a path without one")
+    with reading(str(path)):
+        if path.is_dir():
+            yield from _in_folder(path)
+        elif path.is_file():
+            yield Source(str(path))
+        elif path.exists():  # a pipe or device would be read up on the first of several passes
+            raise DataError(f"{path} is not a regular file; pipe its content in and set data.path to '-'")
+        elif glob.has_magic(name):
+            yield from _matching(path)
+        else:
+            raise DataError(f"there is no file or folder {path}; {_near(path)}")
+
+
+def _in_folder(folder: Path) -> Iterator[Source]:
+    found = []
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [os.path.join(place, name) for name in files if not name.startswith(".")]
+    texts = [source for source in map(Source, sorted(found)) if source.suffix in TEXT_SUFFIXES]
+    if not texts:
+        raise DataError(
+            f"the folder {folder} has no text files (looked for .txt, .md, .py, .jsonl and the like, also .gz, in "
+            f"{len(found)} files); give a file or a glob such as {folder}/*"
+        )
+    yield from texts
+
+
+def _matching(pattern: Path) -> Iterator[Source]:
+    found = [path for path in sorted(glob.glob(str(pattern), recursive=True)) if os.path.isfile(path)]
+    if not found:
+        raise DataError(f"no file matches {pattern}; check the pattern, or put it in quotes for the shell")
+    yield from map(Source, found)
+
+
+def _near(path: Path) -> str:
+    siblings = os.listdir(path.parent) if path.parent.is_dir() else []
+    close = difflib.get_close_matches(path.name, siblings, n=2)
+    return suggest(path.name, close) if close else "check data.path, which is relative to data.root"

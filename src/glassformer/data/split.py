@@ -1,0 +1,74 @@
+"""Which part of the text is for training, which for validation and which for testing.
+
+Knows: fractions and files. Does not know: tokens.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from glassformer.data.config import DataConfig
+from glassformer.data.readers import Document, read
+from glassformer.data.sources import resolve
+
+SplitName = Literal["train", "validation", "test"]
+NAMES: tuple[SplitName, ...] = ("train", "validation", "test")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A document, or the piece of one, that belongs to a split; `ends`: it reaches to the document's end."""
+
+    split: SplitName
+    text: str
+    source: str
+    ends: bool
+
+
+def borders(n: int, validation: float, test: float) -> tuple[int, int]:
+    """Where validation and test begin in n characters: int(n (1 - validation - test)) and int(n (1 - test)).
+
+    The training text comes first, then validation, then test.
+    """
+    # rounded, because 1 - 0.2 - 0.1 is 0.7000000000000001, which could move a border by one
+    return int(n * round(1 - validation - test, 9)), int(n * round(1 - test, 9))
+
+
+def parts(config: DataConfig) -> Iterator[Part]:
+    """Every document of every split, in order; a document on a border is cut there.
+
+    With fractions the text is read twice, first to count its characters.
+    """
+    validation, test = config.held_out_validation, config.held_out_test
+    sources = resolve(config.path, config.root)
+    if validation or test:
+        n = sum(len(document.text) for document in read(sources, config))
+        begins = (0, *borders(n, validation, test), n)
+        yield from _cut(read(sources, config), begins)
+    else:
+        yield from (Part("train", document.text, document.source, True) for document in read(sources, config))
+    others: list[tuple[SplitName, str | list[str] | None]]
+    others = [("validation", config.validation_path), ("test", config.test_path)]
+    for name, path in others:
+        if path is not None:
+            for document in read(resolve(path, config.root), config):
+                yield Part(name, document.text, document.source, True)
+
+
+def texts_for_tokenizer(config: DataConfig) -> Iterator[str]:
+    """The texts of the training split alone: what a tokenizer may be trained on."""
+    for part in parts(config):
+        if part.split != "train":
+            return
+        yield part.text
+
+
+def _cut(documents: Iterator[Document], begins: tuple[int, int, int, int]) -> Iterator[Part]:
+    start = 0
+    for document in documents:
+        end = start + len(document.text)
+        for name, low, high in zip(NAMES, begins, begins[1:], strict=False):
+            piece = document.text[max(low - start, 0) : max(high - start, 0)]
+            if piece:
+                yield Part(name, piece, document.source, ends=end <= high)
+        start = end

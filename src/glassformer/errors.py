@@ -1,0 +1,40 @@
+"""The errors that reach a user: one sentence with the value, what was expected and the remedy.
+
+Knows: the exit code that the command line gives for each. Does not know: who raises them.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class GlassformerError(Exception):
+    """Something the user can act on failed while running; the command line exits with code 1."""
+
+    exit_code = 1
+
+
+class ConfigError(GlassformerError):
+    """What the user asked for cannot be (a bad key, value or combination); exits with code 2."""
+
+    exit_code = 2
+
+
+class DataError(GlassformerError):
+    """The data cannot be read or used."""
+
+
+class CheckpointError(GlassformerError):
+    """A run folder or a checkpoint is missing, damaged or of another model."""
+
+
+class TrainingError(GlassformerError):
+    """Training had to stop, for instance because the loss is not finite."""
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """The tail of an error sentence for a misspelt `name`: the closest known names, or all of them."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=2, cutoff=0.6)
+    if close:
+        return f"did you mean {' or '.join(repr(match) for match in close)}?"
+    return f"known are {', '.join(names)}"

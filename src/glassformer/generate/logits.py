@@ -1,0 +1,92 @@
+"""Pure transforms of the last logits, and the choice of a token from what they leave.
+
+They act in this order, each on the result of the one before (the order of the field's other tools):
+
+    repetition penalty -> temperature -> top-k -> top-p -> min-p -> choose
+
+A token that is ruled out has logit -inf. Knows: rows of logits. Does not know: models, text.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+import torch
+
+from glassformer.axes import Float, Int, Tensor
+from glassformer.generate.config import GenerateConfig
+
+
+def repetition_penalty(
+    logits: Float[Tensor, "B V"], seen: Sequence[Sequence[int]], penalty: float
+) -> Float[Tensor, "B V"]:
+    """Logits of tokens already in the row: divided by `penalty` if positive, multiplied if negative.
+
+    Source: Keskar et al. 2019 (CTRL), section 4.1.
+    """
+    logits = logits.clone()
+    for row, ids in zip(logits, seen, strict=True):
+        index = torch.tensor(sorted(set(ids)), device=row.device)
+        row[index] = torch.where(row[index] > 0, row[index] / penalty, row[index] * penalty)
+    return logits
+
+
+def temperature(logits: Float[Tensor, "B V"], tau: float) -> Float[Tensor, "B V"]:
+    """u / τ, τ > 0: large τ tends to uniform, small τ to the likeliest token (Note E)."""
+    return logits / tau
+
+
+def top_k(logits: Float[Tensor, "B V"], k: int) -> Float[Tensor, "B V"]:
+    """Keep exactly the k largest logits of each row (all, if there are fewer); of equals, the lower token ids."""
+    if k >= logits.shape[-1]:
+        return logits
+    keep = logits.sort(dim=-1, descending=True, stable=True).indices[:, :k]
+    return torch.full_like(logits, -torch.inf).scatter(-1, keep, logits.gather(-1, keep))
+
+
+def top_p(logits: Float[Tensor, "B V"], p: float) -> Float[Tensor, "B V"]:
+    """Keep the smallest set of likeliest tokens whose probability reaches p (Holtzman et al. 2020); never none."""
+    ordered, index = logits.sort(dim=-1, descending=True, stable=True)
+    probabilities = ordered.double().softmax(-1)
+    before = probabilities.cumsum(-1) - probabilities
+    return torch.full_like(logits, -torch.inf).scatter(-1, index, ordered.masked_fill(before >= p, -torch.inf))
+
+
+def min_p(logits: Float[Tensor, "B V"], p: float) -> Float[Tensor, "B V"]:
+    """Keep tokens at least p times as likely as the likeliest (Nguyen et al. 2024)."""
+    top = logits.amax(-1, keepdim=True)
+    return logits.masked_fill((logits - top).exp() < p, -torch.inf)
+
+
+def uniform(seed: int, step: int) -> float:
+    """A number in [0, 1) that depends on (seed, step) alone, whatever else is generated beside it."""
+    digest = hashlib.sha256(f"{seed}:{step}".encode()).digest()
+    return int.from_bytes(digest[:7], "little") / 2**56
+
+
+def choose(logits: Float[Tensor, "B V"], u: Float[Tensor, "B"]) -> Int[Tensor, "B"]:
+    """Sample from softmax(logits) by the inverse of its distribution function at u in [0, 1)."""
+    mass = logits.double().softmax(-1).cumsum(-1)
+    index = torch.searchsorted(mass, (u.double() * mass[:, -1])[:, None], right=True)[:, 0]
+    # Rounding may leave u past the last possible token; that token is then the one.
+    last = (mass < mass[:, -1:]).sum(-1)
+    return torch.minimum(index, last)
+
+
+def next_tokens(
+    logits: Float[Tensor, "B V"], seen: Sequence[Sequence[int]], config: GenerateConfig, step: int
+) -> Int[Tensor, "B"]:
+    """The chosen token of each row by all transforms of `config`; `step` counts new tokens."""
+    if config.repetition_penalty != 1.0:
+        logits = repetition_penalty(logits, seen, config.repetition_penalty)
+    if config.temperature == 0:
+        return logits.argmax(-1)
+    if config.temperature != 1.0:
+        logits = temperature(logits, config.temperature)
+    if config.top_k is not None:
+        logits = top_k(logits, config.top_k)
+    if config.top_p is not None:
+        logits = top_p(logits, config.top_p)
+    if config.min_p is not None:
+        logits = min_p(logits, config.min_p)
+    u = torch.full((len(logits),), uniform(config.seed, step), dtype=torch.float64, device=logits.device)
+    return choose(logits, u)

@@ -1,0 +1,40 @@
+"""Stop strings over text that arrives in pieces: nothing of a stop is ever shown, nothing before it is lost.
+
+Knows: text. Does not know: tokens.
+"""
+
+from collections.abc import Sequence
+
+
+class StopStrings:
+    """Passes text through, holding back the longest tail that could still become one of `stops`."""
+
+    def __init__(self, stops: Sequence[str]):
+        self.stops = tuple(stop for stop in stops if stop)
+        self.held = ""
+        self.stopped = False
+
+    def push(self, text: str) -> str:
+        """What may be shown after `text` arrived; after the first stop, nothing any more."""
+        if self.stopped:
+            return ""
+        self.held += text
+        found = [at for stop in self.stops if (at := self.held.find(stop)) >= 0]
+        if found:
+            self.stopped = True
+            shown, self.held = self.held[: min(found)], ""
+            return shown
+        keep = max((_overlap(self.held, stop) for stop in self.stops), default=0)
+        cut = len(self.held) - keep
+        shown, self.held = self.held[:cut], self.held[cut:]
+        return shown
+
+    def flush(self) -> str:
+        """The rest, when no more text will come."""
+        shown, self.held = self.held, ""
+        return shown
+
+
+def _overlap(text: str, stop: str) -> int:
+    """Length of the longest tail of `text` that is a proper beginning of `stop`."""
+    return next((n for n in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:n])), 0)

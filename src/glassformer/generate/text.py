@@ -1,0 +1,91 @@
+"""Text in, text out: prompts to ids, ids to text as it grows, stop strings, and why each text ended.
+
+Knows: tokenizers and the decoding loop. Does not know: files, servers.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from glassformer.generate.config import GenerateConfig
+from glassformer.generate.decode import decode
+from glassformer.generate.stop import StopStrings
+from glassformer.models.transformer import Transformer
+from glassformer.tokens.stream import StreamDecoder
+from glassformer.tokens.text import Tokenizer
+
+Finish = Literal["end", "stop", "length"]
+
+
+@dataclass(frozen=True)
+class Delta:
+    """New text of one row; `finish` says why the row ended, None while it goes on."""
+
+    row: int
+    text: str
+    finish: Finish | None = None
+
+
+@dataclass
+class Generated:
+    """One finished text: the new text without the prompt, its token ids and log-probabilities, and why it ended."""
+
+    text: str = ""
+    ids: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+    finish: Finish = "length"
+
+
+def stream(
+    model: Transformer,
+    tokenizer: Tokenizer,
+    prompts: Sequence[str],
+    config: GenerateConfig,
+    results: list[Generated] | None = None,
+) -> Iterator[Delta]:
+    """Yield the text of every prompt as it grows, never a broken UTF-8 character nor any part of a stop string.
+
+    The concatenated deltas of a row are its text; `results`, if given, gathers ids and log-probabilities beside it.
+    """
+    gathered = [Generated() for _ in prompts] if results is None else results
+    decoders = [StreamDecoder(tokenizer) for _ in prompts]
+    stops = [StopStrings(config.stop) for _ in prompts]
+    end = tokenizer.specials.get("eos")
+    steps = decode(
+        model, [tokenizer.encode(prompt).tolist() for prompt in prompts], config, () if end is None else (end,)
+    )
+    finished: set[int] = set()
+    step = next(steps, None)
+    while step is not None:
+        for row, token, log_prob in zip(step.rows, step.ids, step.log_probs, strict=True):
+            result = gathered[row]
+            result.ids.append(token)
+            result.log_probs.append(log_prob)
+            finish: Finish | None = "length" if len(result.ids) == config.max_new_tokens else None
+            shown = "" if token == end else stops[row].push(decoders[row].push(token))
+            if token == end:
+                finish = "end"
+            if finish:
+                shown += stops[row].push(decoders[row].flush()) + stops[row].flush()
+            if stops[row].stopped:
+                finish = "stop"
+            result.text += shown
+            if finish:
+                result.finish = finish
+                finished.add(row)
+            if shown or finish:
+                yield Delta(row, shown, finish)
+        try:
+            step = steps.send(frozenset(finished))
+        except StopIteration:
+            return
+
+
+def generate(
+    model: Transformer, tokenizer: Tokenizer, prompts: Sequence[str], config: GenerateConfig
+) -> list[Generated]:
+    """The whole text for each prompt, in order."""
+    results = [Generated() for _ in prompts]
+    for _ in stream(model, tokenizer, prompts, config, results):
+        pass
+    return results

@@ -1,0 +1,82 @@
+"""The one seam for attention: softmax(q kᵀ · scale + mask + bias) v, in a reference and a fused form that agree.
+
+The reference writes the softmax out and gives the pattern; the fused form is the framework's kernel. A query that
+may attend to nothing gets 0 in both. Grouped heads: query head h uses key-value head h // (H / G).
+Source: Note A equation 9.1, Notes B to E. Knows: tensors. Does not know: projections, positions, caches.
+"""
+
+import torch
+from torch.nn import functional as F
+
+from glassformer.axes import Float, Tensor
+from glassformer.layers.mask import Allowed
+
+
+def attention_scores(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B G S K"],
+    allow: Allowed,
+    bias: Float[Tensor, "_ H T S"] | None,
+    scale: float,
+) -> Float[Tensor, "B H T S"]:
+    """Scores S = q kᵀ · scale + bias, and -inf where attention is not allowed (Note A 9.1; Note C for the bias)."""
+    groups = q.shape[1] // k.shape[1]
+    exact = torch.promote_types(q.dtype, torch.float32)  # kernels accumulate so too
+    scores = (q.to(exact).unflatten(1, (-1, groups)) @ k.to(exact)[:, :, None].mT).flatten(1, 2) * scale
+    if bias is not None:
+        scores = scores + bias.to(scores.dtype)
+    table = allow.as_table(q.shape[2], k.shape[2], q.device)
+    return scores if table is None else scores.masked_fill(~table, -torch.inf)
+
+
+def attention_pattern(scores: Float[Tensor, "B H T S"]) -> Float[Tensor, "B H T S"]:
+    """Attention weights A = softmax of each row; a row of -inf alone gives zeros, and every other row sums to 1."""
+    top = scores.amax(-1, keepdim=True)
+    weights = (scores - top.masked_fill(top == -torch.inf, 0)).exp()
+    return weights / weights.sum(-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
+
+
+def attention_values(pattern: Float[Tensor, "B H T S"], v: Float[Tensor, "B G S K"]) -> Float[Tensor, "B H T K"]:
+    """Weighted sums of values: z_i = Σ_j a_ij v_j."""
+    groups = pattern.shape[1] // v.shape[1]
+    return (pattern.to(v.dtype).unflatten(1, (-1, groups)) @ v[:, :, None]).flatten(1, 2)
+
+
+def attend_reference(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B G S K"],
+    v: Float[Tensor, "B G S Kv"],
+    allow: Allowed,
+    bias: Float[Tensor, "_ H T S"] | None,
+    scale: float,
+    dropout: float = 0.0,
+) -> Float[Tensor, "B H T Kv"]:
+    """Attention written out: scores, softmax, weighted sum. `dropout` acts on the pattern."""
+    pattern = attention_pattern(attention_scores(q, k, allow, bias, scale))
+    return attention_values(F.dropout(pattern, dropout) if dropout else pattern, v)
+
+
+def attend(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B G S K"],
+    v: Float[Tensor, "B G S Kv"],
+    allow: Allowed,
+    bias: Float[Tensor, "_ H T S"] | None,
+    scale: float,
+    dropout: float = 0.0,
+) -> Float[Tensor, "B H T Kv"]:
+    """The same numbers as `attend_reference` by the framework's fused kernel, without ever holding the pattern."""
+    grouped = q.shape[1] != k.shape[1]
+    if bias is None and allow.dense is None:
+        return F.scaled_dot_product_attention(
+            q, k, v, is_causal=allow.causal, scale=scale, dropout_p=dropout, enable_gqa=grouped
+        )
+    table = allow.as_table(q.shape[2], k.shape[2], q.device)
+    some = None if table is None else table.any(-1, keepdim=True)
+    # A row without any key is opened to all and zeroed afterwards: what kernels give there differs (0 or NaN).
+    table = None if table is None or some is None else table | ~some
+    if bias is not None:
+        bias = bias.to(q.dtype)
+        table = bias if table is None else bias.masked_fill(~table, -torch.inf)
+    z = F.scaled_dot_product_attention(q, k, v, attn_mask=table, scale=scale, dropout_p=dropout, enable_gqa=grouped)
+    return z if some is None else z * some

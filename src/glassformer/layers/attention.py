@@ -1,0 +1,126 @@
+"""Attention as a module: project to queries, keys and values, attend in every head, mix the heads (Notes A to E).
+
+          x ──q_proj──> q ─┐
+                           ├─ softmax(q kᵀ·scale + mask + bias) ── · v ── out_proj ──>
+     source ──k_proj──> k ─┤                                       │
+            ──v_proj──> v ─────────────────────────────────────────┘
+
+`source` is x itself (self-attention) or the encoder's output (cross-attention). With `n_kv_heads` = H every head has
+its own keys and values (multi-head); with fewer, groups of heads share them (grouped-query); with 1, all do
+(multi-query). Knows: the seam `attend`, slots of a cache. Does not know: masks' meaning, blocks.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import nn
+from torch.nn import functional as F
+
+from glassformer.axes import Float, Tensor
+from glassformer.layers.attend import attend, attention_pattern, attention_scores, attention_values
+from glassformer.layers.cache import KeysValues
+from glassformer.layers.mask import Allowed
+from glassformer.layers.norm import RMSNorm
+from glassformer.layers.position import Rotation, rotate
+from glassformer.layers.tap import tap, watching
+
+ScaleKind = Literal["head", "model", "none"]
+Slot = Callable[[Callable[[], KeysValues]], KeysValues]
+"""Where keys and values are kept between steps: takes what computes the new ones, gives all of them."""
+
+
+@dataclass(frozen=True)
+class View:
+    """What the attention of every layer sees in one forward pass, computed once for all of them."""
+
+    allow: Allowed
+    bias: Float[Tensor, "_ H T S"] | None = None
+    turn: Rotation | None = None
+
+
+def score_scale(kind: ScaleKind, d_head: int, d_model: int) -> float:
+    """The factor on q · k: `head` 1/√d_head (A, B, D, E), `model` 1/√d_model (Note C's words), `none` 1 (T5)."""
+    match kind:
+        case "head":
+            return d_head**-0.5
+        case "model":
+            return d_model**-0.5
+        case "none":
+            return 1.0
+
+
+def split_heads(x: Float[Tensor, "B T _"], heads: int) -> Float[Tensor, "B H T K"]:
+    """Cut the last axis into `heads` heads and move them in front of the positions."""
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def merge_heads(z: Float[Tensor, "B H T K"]) -> Float[Tensor, "B T _"]:
+    """Concatenate the heads: concat(Z¹ .. Zᴴ)."""
+    return z.transpose(1, 2).flatten(2)
+
+
+class Attention(nn.Module):
+    """Multi-head, grouped-query or multi-query attention, self or cross; `d_head` is free of `d_model`."""
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        n_kv_heads: int,
+        d_head: int,
+        *,
+        scale: ScaleKind = "head",
+        bias: bool = False,
+        out_bias: bool = False,
+        qk_norm: bool = False,
+        epsilon: float = 1e-6,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.n_heads, self.n_kv_heads, self.dropout = n_heads, n_kv_heads, dropout
+        self.scale = score_scale(scale, d_head, d_model)
+        self.q_proj = nn.Linear(d_model, n_heads * d_head, bias=bias)
+        self.k_proj = nn.Linear(d_model, n_kv_heads * d_head, bias=bias)
+        self.v_proj = nn.Linear(d_model, n_kv_heads * d_head, bias=bias)
+        self.out_proj = nn.Linear(n_heads * d_head, d_model, bias=out_bias)
+        self.q_norm = RMSNorm(d_head, epsilon=epsilon) if qk_norm else None
+        self.k_norm = RMSNorm(d_head, epsilon=epsilon) if qk_norm else None
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T D"],
+        view: View,
+        source: Float[Tensor, "B S D"] | None = None,
+        slot: Slot | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """Attend from x to `source` (x itself if None) and to what `slot` remembers; see the picture above."""
+        q = self.queries(x, view.turn)
+        project = lambda: self.keys_values(x if source is None else source, view.turn)  # noqa: E731
+        k, v = slot(project) if slot else project()
+        dropout = self.dropout if self.training else 0.0
+        if watching(self, "scores", "pattern"):  # someone wants to look inside: the same numbers, written out
+            scores = tap(
+                self, "scores", attention_scores(q, k, view.allow, view.bias, self.scale), "batch head query key"
+            )
+            pattern = tap(self, "pattern", attention_pattern(scores), "batch head query key")
+            z = attention_values(F.dropout(pattern, dropout), v)
+        else:
+            z = attend(q, k, v, view.allow, view.bias, self.scale, dropout)
+        z = tap(self, "z", z, "batch head query dim")
+        return self.out_proj(merge_heads(z))
+
+    def queries(self, x: Float[Tensor, "B T D"], turn: Rotation | None) -> Float[Tensor, "B H T K"]:
+        """q = x W_Q in heads, normalized and turned if the model does so."""
+        q = split_heads(self.q_proj(x), self.n_heads)
+        q = q if self.q_norm is None else self.q_norm(q)
+        q = q if turn is None else rotate(q, turn)
+        return tap(self, "q", q, "batch head query dim")
+
+    def keys_values(self, source: Float[Tensor, "B S D"], turn: Rotation | None) -> KeysValues:
+        """k = x W_K and v = x W_V in heads; the keys normalized and turned if the model does so."""
+        k = split_heads(self.k_proj(source), self.n_kv_heads)
+        k = k if self.k_norm is None else self.k_norm(k)
+        k = k if turn is None else rotate(k, turn)
+        v = split_heads(self.v_proj(source), self.n_kv_heads)
+        return tap(self, "k", k, "batch head key dim"), tap(self, "v", v, "batch head key dim")

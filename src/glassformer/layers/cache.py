@@ -1,0 +1,95 @@
+"""Keys and values of the elements already seen, with the places they stand at.
+
+A cache is handled like a value: `cache.advanced(places)` is a new cache that also knows the new places; each layer
+then stores its new keys and values there and gets all of them back. Masks read the places, so an attention never asks
+which cache it has. Knows: `Places`, tensors. Does not know: masks, layers' insides, decoding.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+
+from glassformer.axes import Float, Int, Tensor
+from glassformer.batch import Places
+from glassformer.errors import ConfigError
+
+KeysValues = tuple[Float[Tensor, "B G S K"], Float[Tensor, "B G S K"]]
+Layers = dict[int, tuple[Float[Tensor, "B G _ K"], Float[Tensor, "B G _ K"]]]
+"""Keys and values of each layer; how many there are differs between self- and cross-attention."""
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A cache that grows with each step by concatenation; an earlier value stays good, so decoding may branch.
+
+    `own[layer]` are the keys and values of self-attention at `places`; `cross[layer]` those of the encoder's output,
+    computed once.
+    """
+
+    places: Places | None = None
+    own: Layers = field(default_factory=dict)
+    cross: Layers = field(default_factory=dict)
+
+    def advanced(self, new: Places) -> "Cache":
+        """The cache with `new` places behind the old ones."""
+        return Cache(self.places.extended(new) if self.places else new, dict(self.own), dict(self.cross))
+
+    def store(self, layer: int, keys: Float[Tensor, "B G T K"], values: Float[Tensor, "B G T K"]) -> KeysValues:
+        """Put the keys and values of the newest places behind those of `layer`; returns all of them."""
+        if layer in self.own:
+            old_keys, old_values = self.own[layer]
+            keys, values = torch.cat([old_keys, keys], 2), torch.cat([old_values, values], 2)
+        self.own[layer] = keys, values
+        return keys, values
+
+    def once(self, layer: int, compute: Callable[[], KeysValues]) -> KeysValues:
+        """The keys and values of the encoder's output at `layer`, computed at the first call only."""
+        if layer not in self.cross:
+            self.cross[layer] = compute()
+        return self.cross[layer]
+
+    def selected(self, rows: Int[Tensor, "N"]) -> "Cache":
+        """The cache of the given rows, in that order: batches shrink, beams are reordered."""
+        pick = lambda pairs: {i: (k[rows], v[rows]) for i, (k, v) in pairs.items()}  # noqa: E731
+        return Cache(self.places.selected(rows) if self.places else None, pick(self.own), pick(self.cross))
+
+
+@dataclass(frozen=True)
+class FixedCache(Cache):
+    """A cache of at most `capacity` elements, written in place: no copy at each step, and only one line of descent."""
+
+    capacity: int = 0
+    buffers: Layers = field(default_factory=dict)
+
+    def advanced(self, new: Places) -> "FixedCache":
+        """The cache with `new` places behind the old ones; more than `capacity` is a ConfigError."""
+        places = self.places.extended(new) if self.places else new
+        if places.length > self.capacity:
+            raise ConfigError(
+                f"The cache holds {self.capacity} elements and {places.length} are needed; "
+                "make it larger or generate fewer."
+            )
+        return FixedCache(places, dict(self.own), dict(self.cross), self.capacity, self.buffers)
+
+    def store(self, layer: int, keys: Float[Tensor, "B G T K"], values: Float[Tensor, "B G T K"]) -> KeysValues:
+        """Write the keys and values of the newest places behind those of `layer`; returns views of all of them."""
+        assert self.places is not None
+        end = self.places.length
+        if layer not in self.buffers:
+            # Zeros, not empty memory: a masked NaN would still poison the weighted sum.
+            room = (keys.shape[0], keys.shape[1], self.capacity, keys.shape[3])
+            self.buffers[layer] = keys.new_zeros(room), values.new_zeros(room)
+        all_keys, all_values = self.buffers[layer]
+        all_keys[:, :, end - keys.shape[2] : end] = keys
+        all_values[:, :, end - values.shape[2] : end] = values
+        self.own[layer] = all_keys[:, :, :end], all_values[:, :, :end]
+        return self.own[layer]
+
+    def selected(self, rows: Int[Tensor, "N"]) -> "FixedCache":
+        """The cache of the given rows, in buffers of its own."""
+        pick = lambda pairs: {i: (k[rows], v[rows]) for i, (k, v) in pairs.items()}  # noqa: E731
+        places, end = (self.places.selected(rows), self.places.length) if self.places else (None, 0)
+        buffers = pick(self.buffers)
+        own = {i: (k[:, :, :end], v[:, :, :end]) for i, (k, v) in buffers.items()}
+        return FixedCache(places, own, pick(self.cross), self.capacity, buffers)

@@ -1,0 +1,113 @@
+"""From the stream to an answer: a score for every word, a tag for every element, a class for the sequence.
+
+Source: Note B (unembedding, tied), Note E (untied with bias), Note D (tagging, classification from the final element).
+Knows: the stream. Does not know: losses, decoding.
+"""
+
+from typing import Literal
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from glassformer.axes import Float, Tensor
+from glassformer.batch import Places
+from glassformer.layers.norm import LayerNorm
+from glassformer.layers.tap import tap
+
+HeadKind = Literal["lm", "masked_lm", "tag", "classify", "pool", "none"]
+Pool = Literal["last", "first", "mean"]
+
+
+class LanguageModelHead(nn.Module):
+    """Scores over the vocabulary: u = h Eᵀ with the tied embedding, or u = h W + b (`bias` optional).
+
+    `factor` scales h first (1/√D in tied T5).
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        vocab_size: int,
+        tied: nn.Parameter | None,
+        *,
+        bias: bool,
+        factor: float = 1.0,
+    ):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocab_size, d_model)) if tied is None else tied
+        self.bias = nn.Parameter(torch.empty(vocab_size)) if bias else None
+        self.factor = factor
+
+    def forward(self, hidden: Float[Tensor, "*rows D"], places: Places | None = None) -> Float[Tensor, "*rows V"]:
+        """Logits; `places` are not needed."""
+        logits = F.linear(hidden if self.factor == 1.0 else hidden * self.factor, self.weight, self.bias)
+        return tap(self, "logits", logits, "batch position vocabulary")
+
+
+class MaskedLanguageModelHead(nn.Module):
+    """BERT's head: a dense layer, GELU and LayerNorm before the (tied) unembedding with bias (Devlin et al. 2019)."""
+
+    def __init__(self, d_model: int, vocab_size: int, tied: nn.Parameter | None, *, epsilon: float):
+        super().__init__()
+        self.dense = nn.Linear(d_model, d_model)
+        self.norm = LayerNorm(d_model, epsilon=epsilon)
+        self.unembed = LanguageModelHead(d_model, vocab_size, tied, bias=True)
+
+    def forward(self, hidden: Float[Tensor, "*rows D"], places: Places | None = None) -> Float[Tensor, "*rows V"]:
+        """Logits; `places` are not needed."""
+        return self.unembed(self.norm(F.gelu(self.dense(hidden))))
+
+
+class TagHead(nn.Module):
+    """One score for each tag at every element: h W + b (Note D, tagging)."""
+
+    def __init__(self, d_model: int, n_classes: int, *, dropout: float = 0.0):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.proj = nn.Linear(d_model, n_classes)
+
+    def forward(self, hidden: Float[Tensor, "B T D"], places: Places | None = None) -> Float[Tensor, "B T C"]:
+        """Logits; `places` are not needed."""
+        return tap(self, "logits", self.proj(self.dropout(hidden)), "batch position class")
+
+
+def pool(hidden: Float[Tensor, "B T D"], places: Places, how: Pool) -> Float[Tensor, "B D"]:
+    """One vector for a sequence: its `last` real element (Note D), its `first` (BERT), or the `mean` of real ones."""
+    if places.valid is None and (places.start is not None or how == "mean"):
+        return hidden.mean(1) if how == "mean" else hidden[:, -1 if how == "last" else 0]
+    position = places.position.expand(len(hidden), -1)
+    valid = torch.ones_like(position, dtype=torch.bool) if places.valid is None else places.valid.expand_as(position)
+    if how == "mean":  # filled, not multiplied: padding may hold NaN
+        return hidden.masked_fill(~valid[..., None], 0).sum(1) / valid.sum(1, keepdim=True).clamp(min=1)
+    if how == "last":
+        at = position.masked_fill(~valid, -1).argmax(1)
+    else:
+        at = position.masked_fill(~valid, torch.iinfo(position.dtype).max).argmin(1)
+    return hidden[torch.arange(len(hidden), device=hidden.device), at]
+
+
+class ClassifyHead(nn.Module):
+    """Pool, then h W + b over the classes; `dense` adds BERT's tanh layer; without classes, the pooled vector."""
+
+    def __init__(self, d_model: int, n_classes: int | None, how: Pool, *, dense: bool, dropout: float = 0.0):
+        super().__init__()
+        self.how: Pool = how
+        self.dense = nn.Linear(d_model, d_model) if dense else None
+        self.dropout = nn.Dropout(dropout)
+        self.proj = nn.Linear(d_model, n_classes) if n_classes else None
+
+    def forward(self, hidden: Float[Tensor, "B T D"], places: Places) -> Float[Tensor, "B C"]:
+        """Logits over the classes (or the pooled vector of width D)."""
+        x = pool(hidden, places, self.how)
+        x = x if self.dense is None else torch.tanh(self.dense(x))
+        x = tap(self, "pooled", x, "batch model")
+        return x if self.proj is None else tap(self, "logits", self.proj(self.dropout(x)), "batch class")
+
+
+class NoHead(nn.Module):
+    """The stream itself."""
+
+    def forward(self, hidden: Float[Tensor, "B T D"], places: Places | None = None) -> Float[Tensor, "B T D"]:
+        """Returns `hidden`."""
+        return hidden

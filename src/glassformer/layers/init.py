@@ -1,0 +1,99 @@
+"""All initialization in one table, a function of (seed, parameter name): it does not depend on order or devices.
+
+A row is (pattern over the parameter's name, rule); the first that fits is used, and a parameter that none fits is an
+error, so nothing is ever left as it was found in memory. Knows: names and shapes. Does not know: training.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+InitKind = Literal["gpt2", "bert", "xavier", "t5", "modern"]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What a rule may depend on beside the parameter's own shape."""
+
+    n_layers: int
+    d_head: int
+
+
+Rule = Callable[[torch.Tensor, torch.Generator, Sizes], object]
+
+
+def normal(std: float) -> Rule:
+    """N(0, std²)."""
+    return lambda p, g, s: p.normal_(0.0, std, generator=g)
+
+
+def normal_fan_in(gain: float = 1.0) -> Rule:
+    """N(0, gain² / fan-in), the fan-in being the last axis."""
+    return lambda p, g, s: p.normal_(0.0, gain * p.shape[-1] ** -0.5, generator=g)
+
+
+def xavier(p: torch.Tensor, g: torch.Generator, s: Sizes) -> object:
+    """U(-a, a) with a = √(6 / (fan-in + fan-out)) (Glorot & Bengio 2010)."""
+    a = (6 / (p.shape[0] + p.shape[-1])) ** 0.5
+    return p.uniform_(-a, a, generator=g)
+
+
+def constant(value: float) -> Rule:
+    """The same number everywhere."""
+    return lambda p, g, s: p.fill_(value)
+
+
+def by_depth(std: float) -> Rule:
+    """N(0, std² / 2N), N blocks: the stream's variance does not grow with depth (Radford et al. 2019)."""
+    return lambda p, g, s: p.normal_(0.0, std * (2 * s.n_layers) ** -0.5, generator=g)
+
+
+NORMS: list[tuple[str, Rule]] = [
+    (r"norm\.weight$", constant(1.0)),
+    (r"\.bias$", constant(0.0)),
+]
+
+TABLE: dict[InitKind, list[tuple[str, Rule]]] = {
+    # Radford et al. 2019: 0.02, and less for what is added to the stream.
+    "gpt2": [(r"(out_proj|down_proj)\.weight$", by_depth(0.02)), (r".", normal(0.02))],
+    # Devlin et al. 2019: 0.02 everywhere.
+    "bert": [(r".", normal(0.02))],
+    # Vaswani et al. 2017 as tensor2tensor does it: Glorot for maps, D^-1/2 for the embedding.
+    "xavier": [(r"(proj|dense)\.weight$", xavier), (r".", normal_fan_in())],
+    # Raffel et al. 2020: fan-in for maps (queries carry the missing 1/√d_k), 1 for the embedding.
+    "t5": [
+        (r"q_proj\.weight$", lambda p, g, s: p.normal_(0.0, (p.shape[1] * s.d_head) ** -0.5, generator=g)),
+        (r"(element|kind)\.weight$", normal(1.0)),
+        (r".", normal_fan_in()),
+    ],
+    # Zero what is added to the stream, so that a new model starts as the identity; fan-in for the rest.
+    "modern": [
+        (r"(out_proj|down_proj)\.weight$", constant(0.0)),
+        (r"(element|kind|position)\.weight$", normal(0.02)),
+        (r"^head\.(unembed\.)?weight$", constant(0.0)),
+        (r".", normal_fan_in()),
+    ],
+}
+
+
+def generator(seed: int, *key: int | str) -> torch.Generator:
+    """A random generator that depends on nothing but (seed, key)."""
+    digest = hashlib.sha256(repr((seed, *key)).encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little"))
+
+
+@torch.no_grad()
+def initialize(model: nn.Module, kind: InitKind, sizes: Sizes, seed: int) -> None:
+    """Fill every parameter of `model` by the table of `kind`; the result depends on `seed` and the names alone."""
+    rows = NORMS + TABLE[kind]
+    for name, parameter in model.named_parameters():
+        rule = next((rule for pattern, rule in rows if re.search(pattern, name)), None)
+        assert rule is not None, f"no initialization fits {name}"
+        values = torch.empty(parameter.shape, dtype=torch.float32)
+        rule(values, generator(seed, name), sizes)
+        parameter.copy_(values)

@@ -1,0 +1,170 @@
+"""Masks as values: a predicate over the places of query and key, joined with `&` and `|`; True means "may attend".
+
+    Causal() & Valid()                   a decoder over padded rows
+    Causal() & SameDocument() & Valid()  packed documents
+    Causal() & Window(256)               each element sees the last 256
+
+`allowed` resolves a mask for one call: to nothing at all, to the plain causal triangle that kernels know, or to a
+table. That decision is made here and nowhere else. Knows: `Places`. Does not know: slots, caches, scores.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from glassformer.axes import Bool, Tensor
+from glassformer.batch import Places
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A predicate over (query place, key place). Joined masks are masks."""
+
+    def __and__(self, other: "Mask") -> "Mask":
+        return Both(self, other)
+
+    def __or__(self, other: "Mask") -> "Mask":
+        return Either(self, other)
+
+    def table(self, query: Places, key: Places) -> Bool[Tensor, "B T S"]:
+        """True at [b, i, j] where query i may attend to key j."""
+        raise NotImplementedError
+
+    def needed(self, query: Places, key: Places) -> "Mask | None":
+        """This mask without the parts known, from the places' form alone, to allow everything (None: all of it)."""
+        return self
+
+
+@dataclass(frozen=True)
+class Everything(Mask):
+    """Every query attends to every key."""
+
+    def table(self, query: Places, key: Places) -> Bool[Tensor, "B T S"]:
+        """All True."""
+        return torch.ones(1, query.length, key.length, dtype=torch.bool, device=key.position.device)
+
+    def needed(self, query: Places, key: Places) -> Mask | None:
+        """Never needed."""
+        return None
+
+
+@dataclass(frozen=True)
+class Causal(Mask):
+    """A key may not stand after the query: M_ij = 0 for j <= i, -inf otherwise (Notes A, B, D, E)."""
+
+    def table(self, query: Places, key: Places) -> Bool[Tensor, "B T S"]:
+        """position(key) <= position(query)."""
+        return key.position[:, None, :] <= query.position[:, :, None]
+
+    def needed(self, query: Places, key: Places) -> Mask | None:
+        """Not needed when even the first query stands at or after the last key (one decoding step)."""
+        if query.start is None or key.start is None:
+            return self
+        return None if query.start >= key.start + key.length - 1 else self
+
+
+@dataclass(frozen=True)
+class Window(Mask):
+    """Query and key stand less than `size` apart."""
+
+    size: int
+
+    def table(self, query: Places, key: Places) -> Bool[Tensor, "B T S"]:
+        """|position(query) - position(key)| < size."""
+        return (key.position[:, None, :] - query.position[:, :, None]).abs() < self.size
+
+    def needed(self, query: Places, key: Places) -> Mask | None:
+        """Not needed when no two places can be that far apart."""
+        if query.start is None or key.start is None:
+            return self
+        reach = max(query.start + query.length - 1 - key.start, key.start + key.length - 1 - query.start)
+        return None if reach < self.size else self
+
+
+@dataclass(frozen=True)
+class SameDocument(Mask):
+    """Query and key belong to one document of a packed row."""
+
+    def table(self, query: Places, key: Places) -> Bool[Tensor, "B T S"]:
+        """document(query) == document(key); a side without numbers is document 0."""
+        side = lambda p: torch.zeros_like(p.position) if p.document is None else p.document  # noqa: E731
+        return side(key)[:, None, :] == side(query)[:, :, None]
+
+    def needed(self, query: Places, key: Places) -> Mask | None:
+        """Not needed when neither side numbers documents."""
+        return None if query.document is None and key.document is None else self
+
+
+@dataclass(frozen=True)
+class Valid(Mask):
+    """The key is a real element, not padding."""
+
+    def table(self, query: Places, key: Places) -> Bool[Tensor, "B T S"]:
+        """valid(key), whatever the query."""
+        valid = torch.ones_like(key.position, dtype=torch.bool) if key.valid is None else key.valid
+        return valid[:, None, :].expand(-1, query.length, -1)
+
+    def needed(self, query: Places, key: Places) -> Mask | None:
+        """Not needed when no key is marked as padding."""
+        return None if key.valid is None else self
+
+
+@dataclass(frozen=True)
+class Both(Mask):
+    """Allowed by both masks."""
+
+    left: Mask
+    right: Mask
+
+    def table(self, query: Places, key: Places) -> Bool[Tensor, "B T S"]:
+        """Logical and."""
+        return self.left.table(query, key) & self.right.table(query, key)
+
+    def needed(self, query: Places, key: Places) -> Mask | None:
+        """The needed parts of either side."""
+        left, right = self.left.needed(query, key), self.right.needed(query, key)
+        if left is None or right is None:
+            return left or right
+        return Both(left, right)
+
+
+@dataclass(frozen=True)
+class Either(Mask):
+    """Allowed by one of the masks."""
+
+    left: Mask
+    right: Mask
+
+    def table(self, query: Places, key: Places) -> Bool[Tensor, "B T S"]:
+        """Logical or."""
+        return self.left.table(query, key) | self.right.table(query, key)
+
+    def needed(self, query: Places, key: Places) -> Mask | None:
+        """Nothing if one side allows everything."""
+        left, right = self.left.needed(query, key), self.right.needed(query, key)
+        return None if left is None or right is None else Either(left, right)
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """A mask resolved for one call: everything (`causal` False, `dense` None), the plain triangle, or a dense table."""
+
+    causal: bool = False
+    dense: Bool[Tensor, "B 1 T S"] | None = None
+
+    def as_table(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "B 1 T S"] | None:
+        """The table itself, also for the triangle; None if everything is allowed."""
+        if self.causal:
+            return torch.ones(queries, keys, dtype=torch.bool, device=device).tril()[None, None]
+        return self.dense
+
+
+def allowed(mask: Mask, query: Places, key: Places) -> Allowed:
+    """Resolve `mask` for queries and keys at these places, as cheaply as their form permits."""
+    needed = mask.needed(query, key)
+    if needed is None:
+        return Allowed()
+    aligned = query.start is not None and query.start == key.start and query.length == key.length
+    if isinstance(needed, Causal) and aligned:
+        return Allowed(causal=True)
+    return Allowed(dense=needed.table(query, key)[:, None])

@@ -1,0 +1,203 @@
+"""Where an element stands, told to the model in one of three places.
+
+    added to the embedding   none, learned table, sinusoidal (paired, or as Note C prints it)
+    added to the scores      relative table B = f(i - j) (Note C), T5's buckets, ALiBi
+    turned into q and k      rotary
+
+Every function takes positions as numbers, never the index of a slot. Knows: `Places`. Does not know: caches, masks.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from torch import nn
+
+from glassformer.axes import Float, Int, Tensor
+from glassformer.batch import Places
+from glassformer.errors import ConfigError
+
+PositionKind = Literal["none", "learned", "sinusoidal", "sinusoidal_printed", "relative", "buckets", "alibi", "rotary"]
+
+
+def sinusoidal(
+    position: Int[Tensor, "*rows"], d_model: int, *, printed: bool = False, dtype: torch.dtype = torch.float32
+) -> Float[Tensor, "*rows D"]:
+    """Sinusoidal position vectors: p(i, 2k) = sin(i / 10000^(2k/D)), p(i, 2k+1) = cos of the same angle.
+
+    `printed` is Note C's formula taken literally, with exponent 2j/D at every raw dimension j: there the dot product of
+    two positions is not a function of their distance. Computed in float64. Source: Notes A and E; Vaswani et al. 2017.
+    """
+    j = torch.arange(d_model, dtype=torch.float64, device=position.device)
+    exponent = 2 * j / d_model if printed else 2 * torch.div(j, 2, rounding_mode="floor") / d_model
+    angle = position[..., None].to(torch.float64) * 10000.0**-exponent
+    return torch.where(j.long() % 2 == 0, angle.sin(), angle.cos()).to(dtype)
+
+
+def naive_index(x: Float[Tensor, "B T D"], beta: float) -> Float[Tensor, "B T D"]:
+    """Note C's first attempt, x_t + β t with t = 1, 2, ...: kept for teaching."""
+    return x + beta * torch.arange(1, x.shape[1] + 1, dtype=x.dtype, device=x.device)[:, None]
+
+
+def binary_code(position: Int[Tensor, "T"], width: int) -> Float[Tensor, "T K"]:
+    """Note C's second attempt: the binary digits of the position, lowest first, as 0 and 1: kept for teaching."""
+    return (position[:, None] >> torch.arange(width, device=position.device)).bitwise_and(1).float()
+
+
+class LearnedPosition(nn.Module):
+    """A table of `max_length` learned vectors, one for each position (Notes A, B, D)."""
+
+    def __init__(self, max_length: int, d_model: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(max_length, d_model))
+
+    def forward(self, places: Places) -> Float[Tensor, "B T D"]:
+        """The rows at the places' positions; a position outside the table is a ConfigError."""
+        last = None if places.start is None else places.start + places.length - 1
+        # Reading the tensor would stall other devices and break a compiled graph in two.
+        if last is None and places.position.device.type == "cpu" and not torch.compiler.is_compiling():
+            last = int(places.position.max())
+        if last is not None and last >= len(self.weight):
+            raise ConfigError(
+                f"Position {last} is outside the table of {len(self.weight)} learned positions; "
+                "shorten the input or use a model with a larger max_length."
+            )
+        if places.start is not None:
+            return self.weight[places.start : places.start + places.length][None]
+        return self.weight[places.position]
+
+
+class SinusoidalPosition(nn.Module):
+    """`sinusoidal` vectors for any position, without parameters; the first position is called `first`, 0 or 1."""
+
+    def __init__(self, d_model: int, *, printed: bool = False, first: int = 0):
+        super().__init__()
+        self.d_model, self.printed, self.first = d_model, printed, first
+
+    def forward(self, places: Places) -> Float[Tensor, "B T D"]:
+        """One vector for each place, in float64: the embedding brings it to its own precision."""
+        return sinusoidal(places.position + self.first, self.d_model, printed=self.printed, dtype=torch.float64)
+
+
+def relative_bucket(
+    distance: Int[Tensor, "*shape"], n_buckets: int, max_distance: int, *, both_ways: bool
+) -> Int[Tensor, "*shape"]:
+    """T5's bucket of a distance j - i: exact for near keys, logarithmic up to `max_distance`, one beyond.
+
+    `both_ways` gives half of the buckets to keys after the query; otherwise those share bucket 0.
+    Source: Raffel et al. 2020, section 2.1.
+    """
+    offset = torch.zeros_like(distance)
+    if both_ways:
+        n_buckets //= 2
+        offset = (distance > 0).long() * n_buckets
+        distance = distance.abs()
+    else:
+        distance = (-distance).clamp(min=0)
+    exact = n_buckets // 2
+    ratio = (distance.clamp(min=1).float() / exact).log() / math.log(max_distance / exact)
+    far = (exact + (ratio * (n_buckets - exact)).long()).clamp(max=n_buckets - 1)
+    return offset + torch.where(distance < exact, distance, far)
+
+
+class RelativeBias(nn.Module):
+    """Note C's B = f(i - j): one learned number for each head and each distance, clipped to ±`max_distance`."""
+
+    def __init__(self, n_heads: int, max_distance: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(2 * max_distance + 1, n_heads))
+        self.max_distance = max_distance
+
+    def forward(self, query: Places, key: Places) -> Float[Tensor, "B H T S"]:
+        """B at [b, h, i, j] for position(query i) - position(key j)."""
+        distance = query.position[:, :, None] - key.position[:, None, :]
+        index = distance.clamp(-self.max_distance, self.max_distance) + self.max_distance
+        return self.weight[index].permute(0, 3, 1, 2)
+
+
+class BucketBias(nn.Module):
+    """T5's relative bias: one learned number for each head and each `relative_bucket`."""
+
+    def __init__(self, n_heads: int, n_buckets: int, max_distance: int, *, both_ways: bool):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(n_buckets, n_heads))
+        self.n_buckets, self.max_distance, self.both_ways = n_buckets, max_distance, both_ways
+
+    def forward(self, query: Places, key: Places) -> Float[Tensor, "B H T S"]:
+        """The bias at [b, h, i, j] for the bucket of position(key j) - position(query i)."""
+        distance = key.position[:, None, :] - query.position[:, :, None]
+        bucket = relative_bucket(distance, self.n_buckets, self.max_distance, both_ways=self.both_ways)
+        return self.weight[bucket].permute(0, 3, 1, 2)
+
+
+def alibi_slopes(n_heads: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "H"]:
+    """One slope for each head: 2^(-8h/H), h = 1..H; between powers of two, every other slope of the next one.
+
+    Source: Press et al. 2022, section 3.
+    """
+    power = 2 ** math.floor(math.log2(n_heads))
+    slopes = [2 ** (-8 * h / power) for h in range(1, power + 1)]
+    slopes += [2 ** (-8 * h / (2 * power)) for h in range(1, 2 * power + 1, 2)][: n_heads - power]
+    return torch.tensor(slopes, dtype=dtype)
+
+
+class AlibiBias(nn.Module):
+    """A penalty linear in distance, -slope_h |i - j|, without parameters (Press et al. 2022)."""
+
+    def __init__(self, n_heads: int):
+        super().__init__()
+        self.n_heads = n_heads
+
+    def forward(self, query: Places, key: Places) -> Float[Tensor, "B H T S"]:
+        """The bias at [b, h, i, j]."""
+        distance = (query.position[:, :, None] - key.position[:, None, :]).abs()
+        return -alibi_slopes(self.n_heads).to(distance.device)[:, None, None] * distance[:, None]
+
+
+Rotation = tuple[Float[Tensor, "_ 1 T K"], Float[Tensor, "_ 1 T K"]]
+"""Cosines and signed sines of the angles of each place."""
+
+
+def rotation(places: Places, d_head: int, base: float, dtype: torch.dtype = torch.float32) -> Rotation:
+    """The angles position · base^(-2k/K) of rotary positions, as (cos, sin) with dimension k paired with k + K/2.
+
+    The sine is negated in the first half, so that `rotate` is one multiply-add. Source: Su et al. 2021.
+    """
+    k = torch.arange(0, d_head, 2, dtype=torch.float64, device=places.position.device)
+    angle = places.position[:, None, :, None].to(torch.float64) * base ** (-k / d_head)
+    cos, sin = angle.cos().to(dtype), angle.sin().to(dtype)
+    return torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
+
+
+def rotate(x: Float[Tensor, "B H T K"], turn: Rotation) -> Float[Tensor, "B H T K"]:
+    """Turn each pair (x_k, x_{k+K/2}) by its angle, so that q · k depends on positions by their difference only."""
+    cos, sin = turn
+    return torch.addcmul(x * cos.to(x.dtype), x.roll(x.shape[-1] // 2, -1), sin.to(x.dtype))
+
+
+def build_position(
+    kind: PositionKind, max_length: int, d_model: int, first: int
+) -> LearnedPosition | SinusoidalPosition | None:
+    """The position vectors to add to the embedding; None for kinds that act elsewhere."""
+    match kind:
+        case "learned":
+            return LearnedPosition(max_length, d_model)
+        case "sinusoidal" | "sinusoidal_printed":
+            return SinusoidalPosition(d_model, printed=kind == "sinusoidal_printed", first=first)
+        case _:
+            return None
+
+
+def build_bias(
+    kind: PositionKind, n_heads: int, n_buckets: int, max_distance: int, *, both_ways: bool
+) -> RelativeBias | BucketBias | AlibiBias | None:
+    """The bias to add to the scores; None for kinds that act elsewhere."""
+    match kind:
+        case "relative":
+            return RelativeBias(n_heads, max_distance)
+        case "buckets":
+            return BucketBias(n_heads, n_buckets, max_distance, both_ways=both_ways)
+        case "alibi":
+            return AlibiBias(n_heads)
+        case _:
+            return None

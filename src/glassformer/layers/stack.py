@@ -1,0 +1,77 @@
+"""N blocks on one residual stream, with what they share: mask, score bias, rotary angles, final norm, cache.
+
+Knows: blocks and places. Does not know: embeddings, heads.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import nn
+
+from glassformer.axes import Float, Tensor
+from glassformer.batch import Places
+from glassformer.layers.attention import View
+from glassformer.layers.block import STREAM, PostNormBlock, PreNormBlock
+from glassformer.layers.cache import Cache, KeysValues
+from glassformer.layers.mask import Mask, SameDocument, Valid, allowed
+from glassformer.layers.norm import LayerNorm, RMSNorm
+from glassformer.layers.position import AlibiBias, BucketBias, RelativeBias, rotation
+from glassformer.layers.tap import tap
+
+
+class Stack(nn.Module):
+    """Blocks in a row, then the final norm if there is one (pre-norm models).
+
+    `mask` rules self-attention; `bias_factor` multiplies the score bias: 1 adds B to the scaled scores, the score
+    scale itself is Note C's (QKᵀ + B)/√d_k. `rotary_base` None: no rotary positions.
+    """
+
+    def __init__(
+        self,
+        blocks: list[PreNormBlock | PostNormBlock],
+        mask: Mask,
+        *,
+        final_norm: LayerNorm | RMSNorm | None,
+        bias: RelativeBias | BucketBias | AlibiBias | None = None,
+        bias_factor: float = 1.0,
+        rotary_base: float | None = None,
+        d_head: int,
+    ):
+        super().__init__()
+        self.bias = bias
+        self.blocks = nn.ModuleList(blocks)
+        self.norm = final_norm
+        self.mask, self.bias_factor, self.rotary_base, self.d_head = mask, bias_factor, rotary_base, d_head
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T D"],
+        places: Places,
+        cache: Cache | None = None,
+        source: Float[Tensor, "B S D"] | None = None,
+        source_places: Places | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """The stream after the last block. A given `cache` already knows `places` (see `Cache.advanced`)."""
+        exact = torch.promote_types(x.dtype, torch.float32)
+        view = self.view(places, places if cache is None or cache.places is None else cache.places, exact)
+        source_view = None if source_places is None else View(allowed(SOURCE_MASK, places, source_places))
+        for layer, block in enumerate(self.blocks):
+            slot = None if cache is None else partial(_own, cache, layer)
+            source_slot = None if cache is None else partial(cache.once, layer)
+            x = block(x, view, slot, source, source_view, source_slot)
+        return tap(self, "out", x if self.norm is None else self.norm(x), STREAM)
+
+    def view(self, query: Places, key: Places, dtype: torch.dtype = torch.float32) -> View:
+        """What every block's self-attention sees, for queries and keys at these places; angles in `dtype`."""
+        bias = None if self.bias is None else self.bias(query, key) * self.bias_factor
+        turn = None if self.rotary_base is None else rotation(query, self.d_head, self.rotary_base, dtype)
+        return View(allowed(self.mask, query, key), bias, turn)
+
+
+SOURCE_MASK = SameDocument() & Valid()
+"""Cross-attention sees every real element of its own source: no causal mask (Notes C and E)."""
+
+
+def _own(cache: Cache, layer: int, compute: Callable[[], KeysValues]) -> KeysValues:
+    return cache.store(layer, *compute())

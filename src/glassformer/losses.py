@@ -1,0 +1,37 @@
+"""One definition of each loss: a sum over targets and how many there were, so that any split of a step adds up.
+
+The mean is taken once, over all targets of the whole step (micro-batches and processes together). Knows: logits and
+targets. Does not know: models, optimizers.
+"""
+
+from dataclasses import dataclass
+
+from torch.nn import functional as F
+
+from glassformer.axes import Float, Int, Tensor
+from glassformer.batch import IGNORE
+
+
+@dataclass(frozen=True)
+class LossSum:
+    """A loss summed over `count` targets, in nats."""
+
+    total: Float[Tensor, ""]
+    count: int
+
+
+def cross_entropy(logits: Float[Tensor, "*rows V"], targets: Int[Tensor, "*rows"], smoothing: float = 0.0) -> LossSum:
+    """Cross-entropy -Σ_i Σ_j y_ij log f_ij over the targets that are not IGNORE (Note E), summed, in float32 or better.
+
+    `smoothing` ε in [0, 1) spreads that much of each target evenly over the vocabulary (Szegedy et al. 2016).
+    """
+    flat, wanted = logits.flatten(0, -2), targets.flatten()
+    flat = flat.float() if flat.element_size() < 4 else flat
+    total = F.cross_entropy(flat, wanted, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing)
+    return LossSum(total, int((wanted != IGNORE).sum()))
+
+
+def token_log_probs(logits: Float[Tensor, "B T V"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+    """log p of each target, in nats; 0 where the target is IGNORE."""
+    flat = F.cross_entropy(logits.float().flatten(0, 1), targets.flatten(), ignore_index=IGNORE, reduction="none")
+    return -flat.view(targets.shape)

@@ -1,0 +1,11 @@
+"""The bricks put together by a configuration: encoder, decoder, encoder-decoder; presets are configurations.
+
+    config = models.presets.gpt2("small"); model = models.Transformer(config)
+
+Knows: `layers`. Does not know: data, losses, training.
+"""
+
+from glassformer.models import presets as presets
+from glassformer.models.config import ModelConfig as ModelConfig
+from glassformer.models.transformer import Output as Output
+from glassformer.models.transformer import Transformer as Transformer

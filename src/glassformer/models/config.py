@@ -1,0 +1,112 @@
+"""One flat record that says what a model is; a variant is a named choice of a field.
+
+Knows: the choices. Does not know: what they build (see `transformer.py`).
+"""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from glassformer.layers.attention import ScaleKind
+from glassformer.layers.feedforward import Activation
+from glassformer.layers.heads import HeadKind, Pool
+from glassformer.layers.init import InitKind
+from glassformer.layers.norm import NormKind
+from glassformer.layers.position import PositionKind
+from glassformer.record import Record
+
+Count = Annotated[int, Field(gt=0)]
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+
+
+class ModelConfig(Record):
+    """The whole description of a model."""
+
+    section = "model"
+
+    architecture: Literal["encoder", "decoder", "encoder_decoder"] = Field(
+        "decoder", description="encoder: sees everything (BERT); decoder: sees the past (GPT); encoder_decoder: both."
+    )
+    elements: Literal["tokens", "patches"] = Field("tokens", description="What the sequence is made of.")
+    vocab_size: int = Field(0, ge=0, description="Size of the vocabulary; 0: taken from the tokenizer.")
+    patch_width: int = Field(768, gt=0, description="Numbers in one flattened patch (16 x 16 x 3 = 768).")
+    max_length: Count = Field(256, description="Longest sequence, in elements.")
+    d_model: Count = Field(128, description="Width of the residual stream.")
+    n_layers: Count = Field(4, description="Blocks in the stack (of each stack, in an encoder-decoder).")
+    n_heads: Count = Field(4, description="Attention heads.")
+    n_kv_heads: int | None = Field(None, gt=0, description="Key-value heads: None as many as heads; 1: multi-query.")
+    d_head: int | None = Field(None, gt=0, description="Width of a head; None: d_model / n_heads.")
+    d_ff: int | None = Field(None, gt=0, description="Width of the feed-forward network; None: 4 d_model.")
+    activation: Activation = Field("gelu", description="The feed-forward network's φ.")
+    gated: bool = Field(False, description="Multiply the hidden layer by a second map: (φ(x W_g) ⊙ x W₁) W₂.")
+    norm: NormKind = Field("layer", description="Normalization of token vectors.")
+    norm_placement: Literal["pre", "post"] = Field("pre", description="x + f(LN(x)), or LN(x + f(x)).")
+    epsilon: float = Field(1e-5, ge=0, description="ε of the norms; 0 is the notes' formula.")
+    position: PositionKind = Field("learned", description="How positions enter.")
+    first_position: Literal[0, 1] = Field(0, description="Number of the first position (sinusoidal kinds).")
+    max_distance: Count = Field(128, description="Distances told apart by relative and buckets.")
+    n_buckets: Count = Field(32, description="Buckets of T5's relative bias.")
+    bias_placement: Literal["outside", "inside"] = Field(
+        "outside", description="Score bias added to the scaled scores, or inside the division as in Note C."
+    )
+    rotary_base: float = Field(10000.0, gt=1, description="Base of the rotary angles.")
+    scale: ScaleKind = Field("head", description="Score scale: 1/√d_head, 1/√d_model (Note C's words), or none (T5).")
+    window: int | None = Field(None, gt=0, description="Each element sees only those less than this far away.")
+    qk_norm: bool = Field(False, description="RMS-normalize queries and keys in each head.")
+    attention_bias: bool = Field(True, description="Biases in the q, k, v projections.")
+    bias: bool = Field(True, description="Biases in all other maps and in LayerNorm.")
+    embedding_scale: bool = Field(False, description="Multiply embeddings by √d_model (2017).")
+    embedding_norm: bool = Field(False, description="Normalize the embedding (BERT).")
+    n_kinds: int = Field(0, ge=0, description="Segment (token type) embeddings; 0: none.")
+    head: HeadKind = Field("lm", description="What is read off the stream.")
+    tied: bool = Field(True, description="The head shares the embedding matrix.")
+    head_bias: bool = Field(False, description="A bias for each word in the language model head.")
+    head_scale: bool = Field(False, description="Scale the stream by 1/√d_model before a tied head (T5).")
+    n_classes: int | None = Field(None, gt=0, description="Classes of the tag and classify heads.")
+    pool: Pool = Field(
+        "last", description="What stands for a sequence: last element (Note D), first (of patches: class token), mean."
+    )
+    pooler: bool = Field(False, description="BERT's dense tanh layer before the classifier.")
+    dropout: Fraction = Field(0.0, description="Dropout on embeddings and on each branch.")
+    attention_dropout: Fraction = Field(0.0, description="Dropout on attention patterns.")
+    init: InitKind = Field("gpt2", description="Which initialization table.")
+
+    @property
+    def head_width(self) -> int:
+        """d_head, made explicit."""
+        return self.d_head or self.d_model // self.n_heads
+
+    @property
+    def ff_width(self) -> int:
+        """d_ff, made explicit."""
+        return self.d_ff or 4 * self.d_model
+
+    @property
+    def kv_heads(self) -> int:
+        """n_kv_heads, made explicit."""
+        return self.n_kv_heads or self.n_heads
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        """Choices that exclude each other are refused here, before anything is built."""
+        if self.d_head is None and self.d_model % self.n_heads:
+            raise ValueError(
+                f"n_heads={self.n_heads} does not divide d_model={self.d_model}; choose a divisor or set d_head"
+            )
+        if self.n_heads % self.kv_heads:
+            raise ValueError(f"n_kv_heads={self.kv_heads} does not divide n_heads={self.n_heads}")
+        if self.position == "rotary" and self.head_width % 2:
+            raise ValueError(f"rotary positions need an even head width, not {self.head_width}")
+        if self.head in ("tag", "classify") and not self.n_classes:
+            raise ValueError(f"head={self.head!r} needs n_classes")
+        if self.elements == "patches" and self.architecture != "encoder":
+            raise ValueError("elements='patches' needs architecture='encoder'")
+        if self.elements == "patches" and self.head in ("lm", "masked_lm"):
+            raise ValueError(f"head={self.head!r} needs elements='tokens'")
+        if self.elements == "patches" and self.n_kinds:
+            raise ValueError(f"n_kinds={self.n_kinds} needs elements='tokens'")
+        if self.position == "buckets" and self.n_buckets < 4:
+            raise ValueError(f"n_buckets={self.n_buckets} is too few; at least 4 are needed")
+        if self.position == "buckets" and self.max_distance <= self.n_buckets // 2:
+            raise ValueError(f"max_distance={self.max_distance} must exceed n_buckets/2={self.n_buckets // 2}")
+        return self

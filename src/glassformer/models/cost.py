@@ -1,0 +1,74 @@
+"""What a model costs before it is built: numbers by matrix, operations, memory.
+
+Knows: configurations. Does not know: machines.
+"""
+
+from dataclasses import dataclass
+
+from glassformer.models.config import ModelConfig
+from glassformer.models.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """One parameter: its name, shape and size."""
+
+    name: str
+    shape: tuple[int, ...]
+    numbers: int
+
+
+def matrices(config: ModelConfig) -> list[Matrix]:
+    """Every parameter of the model, found by building it without memory; a tied matrix appears once."""
+    model = Transformer(config, device="meta")
+    return [Matrix(name, tuple(p.shape), p.numel()) for name, p in model.named_parameters()]
+
+
+def forward_flops(config: ModelConfig, length: int) -> float:
+    """Floating-point operations of one forward pass for each element of a sequence of `length`.
+
+    Two for each weight of a matrix that the element is multiplied by, and 4 · keys · H d_head for the scores and the
+    weighted sum of each attention, a causal query having (length + 1) / 2 keys on average. Of an encoder-decoder,
+    source and target are taken as equally long.
+    """
+    d, heads, kv, ff = config.d_model, config.n_heads * config.head_width, config.kv_heads, config.ff_width
+    attention = 2 * (2 * d * heads + 2 * d * kv * config.head_width)
+    network = 2 * d * ff * (3 if config.gated else 2)
+    keys = length if config.window is None else min(length, config.window)
+    past = 4 * heads * (keys + 1) / 2
+    full = 4 * heads * keys
+    encoder, decoder = attention + network + full, attention + network + past
+    head = 2 * d * config.vocab_size if config.head in ("lm", "masked_lm") else 2 * d * (config.n_classes or 0)
+    match config.architecture:
+        case "encoder":
+            return config.n_layers * encoder + head
+        case "decoder":
+            return config.n_layers * decoder + head
+        case "encoder_decoder":
+            return config.n_layers * (encoder + decoder + attention + full) + head
+
+
+def training_flops(config: ModelConfig, length: int) -> float:
+    """Operations of a training step for each element: the backward pass costs twice the forward pass."""
+    return 3 * forward_flops(config, length)
+
+
+def training_bytes(config: ModelConfig, rows: int, length: int, optimizer: str) -> dict[str, int]:
+    """Memory of training in float32 by part: weights, gradients, optimizer, activations (an estimate), logits.
+
+    Activations: what the backward pass of each block keeps, about 8 D + 4 F + 2 H d_head numbers for each element.
+    """
+    n = sum(matrix.numbers for matrix in matrices(config))
+    inside = sum(m.numbers for m in matrices(config) if ".blocks." in m.name and len(m.shape) == 2)
+    per_block = (
+        8 * config.d_model + (5 if config.gated else 3) * config.ff_width + 5 * config.n_heads * config.head_width
+    )
+    blocks = config.n_layers * (2 if config.architecture == "encoder_decoder" else 1)
+    elements = rows * length
+    return {
+        "weights": 4 * n,
+        "gradients": 4 * n,
+        "optimizer": 8 * n - (4 * inside if optimizer == "muon" else 0),
+        "activations": 4 * elements * per_block * blocks,
+        "logits": 3 * 4 * elements * config.vocab_size if config.head in ("lm", "masked_lm") else 0,
+    }

@@ -1,0 +1,251 @@
+"""The Transformer: embedding, one or two stacks, a head; every model is this class under another configuration.
+
+    encoder          embed ─> [ block ]*N ─> head                           sees everything
+    decoder          embed ─> [ block ]*N ─> head                           sees the past
+    encoder-decoder  embed ─> [ block ]*N ─┐
+                     embed ─> [ block + cross-attention ]*N ─> head         sees its past and the whole source
+
+Knows: `layers` and `ModelConfig`. Does not know: losses, decoding, files.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import nn
+
+from glassformer.axes import Float, Int, Tensor
+from glassformer.batch import Batch, Places
+from glassformer.errors import ConfigError
+from glassformer.layers.attention import Attention, score_scale
+from glassformer.layers.block import PostNormBlock, PreNormBlock
+from glassformer.layers.cache import Cache
+from glassformer.layers.embed import Embedding, PatchEmbedding, TokenEmbedding
+from glassformer.layers.feedforward import FeedForward
+from glassformer.layers.heads import ClassifyHead, LanguageModelHead, MaskedLanguageModelHead, NoHead, TagHead
+from glassformer.layers.init import Sizes, initialize
+from glassformer.layers.mask import Causal, Mask, SameDocument, Valid, Window
+from glassformer.layers.norm import LayerNorm, RMSNorm, build_norm
+from glassformer.layers.position import build_bias, build_position
+from glassformer.layers.stack import Stack
+from glassformer.models.config import ModelConfig
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The encoder's output and where its elements stand: what a decoder attends to."""
+
+    hidden: Float[Tensor, "B S D"]
+    places: Places
+
+
+@dataclass(frozen=True)
+class Features:
+    """The stream after the last block, where its elements stand, and what a next step needs."""
+
+    hidden: Float[Tensor, "B T D"]
+    places: Places
+    memory: Memory | None = None
+    cache: Cache | None = None
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a forward pass gives: the head's logits (or vectors), and the features they were read from."""
+
+    logits: Float[Tensor, "B T V"] | Float[Tensor, "B C"]
+    features: Features
+
+
+class Transformer(nn.Module):
+    """An encoder, decoder or encoder-decoder by `config`; its weights are a function of (config, seed)."""
+
+    def __init__(self, config: ModelConfig, seed: int = 0, device: torch.device | str = "cpu"):
+        super().__init__()
+        if config.elements == "tokens" and config.vocab_size == 0:
+            raise ConfigError("model.vocab_size is 0; set it, or give a tokenizer from which it is taken.")
+        self.config = config
+        with torch.device("meta"):  # shapes first: nothing is allocated or drawn twice
+            self.embed = build_embedding(config)
+            self.encoder = build_stack(config, "encoder") if config.architecture != "decoder" else None
+            self.decoder = build_stack(config, "decoder") if config.architecture != "encoder" else None
+            self.head = build_head(config, self.embed)
+        if str(device) != "meta":
+            self.to_empty(device=device)
+            initialize(self, config.init, Sizes(config.n_layers, config.head_width), seed)
+
+    def forward(self, batch: Batch | Int[Tensor, "B T"], cache: Cache | None = None) -> Output:
+        """Logits for every element ([B, T, V]) or, with a classifying head, for every sequence ([B, C])."""
+        features = self.features(batch if isinstance(batch, Batch) else Batch(batch), cache=cache)
+        return Output(self.head(features.hidden, features.places), features)
+
+    def features(self, batch: Batch, memory: Memory | None = None, cache: Cache | None = None) -> Features:
+        """The stream before the head. With a `cache`, `batch` is the new elements; `memory` saves encoding again."""
+        if self.config.architecture != "encoder_decoder" and (batch.source or memory):
+            raise ConfigError(f"The batch has a source, and model.architecture={self.config.architecture} reads none.")
+        if self.decoder is None:
+            if cache is not None:
+                raise ConfigError("An encoder sees everything at once, so it takes no cache.")
+            encoded = self.encode(batch)
+            return Features(encoded.hidden, encoded.places)
+        if self.encoder is not None and memory is None:
+            if batch.source is None:
+                raise ConfigError("An encoder-decoder needs a source; give Batch(..., source=Batch(...)).")
+            memory = self.encode(batch.source)
+        places = batch.places or following(cache, batch.elements.shape[1], batch.elements.device)
+        cache = cache if cache is None else cache.advanced(places)
+        source, source_places = (memory.hidden, memory.places) if memory else (None, None)
+        hidden = self.embed(batch.elements, places, batch.kinds)
+        hidden = self.decoder(hidden, places, cache, source, source_places)
+        return Features(hidden, places, memory, cache)
+
+    def encode(self, batch: Batch) -> Memory:
+        """Run the encoder on a batch."""
+        assert self.encoder is not None
+        places = batch.where()
+        if self.config.elements == "patches" and self.config.pool == "first":  # the class token stands first
+            places = behind_class_token(places)
+        hidden = self.embed(batch.elements, places, batch.kinds)
+        return Memory(self.encoder(hidden, places), places)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)  # `to`, `to_empty`, `half`, ... may allocate a shared matrix twice
+        self.tie()
+        return self
+
+    def tie(self) -> None:
+        """Make a tied head share the embedding matrix again, after the parameters were allocated anew."""
+        head = self.head.unembed if isinstance(self.head, MaskedLanguageModelHead) else self.head
+        element = self.embed.element
+        if self.config.tied and isinstance(head, LanguageModelHead) and isinstance(element, TokenEmbedding):
+            head.weight = element.weight
+
+    @property
+    def n_parameters(self) -> int:
+        """How many numbers are learned; a tied matrix counts once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Without dropout and without gradients for the body; the model's mode is given back after it."""
+    training = model.training
+    if training:
+        model.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        if training:
+            model.train()
+
+
+def following(cache: Cache | None, length: int, device: torch.device) -> Places:
+    """The places of `length` elements that follow those in the cache (or that begin a sequence)."""
+    if cache is None or cache.places is None:
+        return Places.arange(length, device=device)
+    return cache.places.following(length)
+
+
+def behind_class_token(places: Places) -> Places:
+    """The places of a class token and, one position later, of the elements behind it."""
+    document = None if places.document is None else places.document[:, :1]
+    start = None if places.start is None else places.start + 1
+    shifted = Places(places.position + 1, places.document, places.valid, start)
+    return Places(torch.zeros_like(places.position[:, :1]), document, start=0).extended(shifted)
+
+
+def attention_mask(config: ModelConfig, side: str) -> Mask:
+    """The mask of self-attention: documents apart, no padding, no future in a decoder, a window if asked."""
+    mask = SameDocument() & Valid()
+    mask = Causal() & mask if side == "decoder" else mask
+    return mask if config.window is None else mask & Window(config.window)
+
+
+def build_embedding(config: ModelConfig) -> Embedding:
+    """The embedding of tokens or patches with their positions."""
+    d = config.d_model
+    class_token = config.elements == "patches" and config.pool == "first"
+    element = (
+        TokenEmbedding(config.vocab_size, d, factor=d**0.5 if config.embedding_scale else 1.0)
+        if config.elements == "tokens"
+        else PatchEmbedding(config.patch_width, d, class_token=class_token, bias=config.bias)
+    )
+    return Embedding(
+        element,
+        build_position(config.position, config.max_length + class_token, d, config.first_position),
+        n_kinds=config.n_kinds,
+        d_model=d,
+        norm=_norm(config) if config.embedding_norm else None,
+        dropout=config.dropout,
+    )
+
+
+def build_stack(config: ModelConfig, side: str) -> Stack:
+    """The encoder's or the decoder's stack; a decoder beside an encoder has cross-attention."""
+    crossed = side == "decoder" and config.architecture == "encoder_decoder"
+    kind = PreNormBlock if config.norm_placement == "pre" else PostNormBlock
+    blocks = [
+        kind(
+            _attention(config),
+            FeedForward(
+                config.d_model, config.ff_width, activation=config.activation, gated=config.gated, bias=config.bias
+            ),
+            [_norm(config) for _ in range(3 if crossed else 2)],
+            _attention(config) if crossed else None,
+            config.dropout,
+        )
+        for _ in range(config.n_layers)
+    ]
+    both_ways = side == "encoder"
+    inside = config.bias_placement == "inside"
+    return Stack(
+        blocks,
+        attention_mask(config, side),
+        final_norm=_norm(config) if config.norm_placement == "pre" else None,
+        bias=build_bias(config.position, config.n_heads, config.n_buckets, config.max_distance, both_ways=both_ways),
+        bias_factor=score_scale(config.scale, config.head_width, config.d_model) if inside else 1.0,
+        rotary_base=config.rotary_base if config.position == "rotary" else None,
+        d_head=config.head_width,
+    )
+
+
+def build_head(
+    config: ModelConfig, embed: Embedding
+) -> LanguageModelHead | MaskedLanguageModelHead | TagHead | ClassifyHead | NoHead:
+    """The head of the configuration; a tied one shares the embedding matrix."""
+    d, factor = config.d_model, config.d_model**-0.5 if config.head_scale else 1.0
+    tied = embed.element.weight if config.tied and isinstance(embed.element, TokenEmbedding) else None
+    match config.head:
+        case "lm":
+            return LanguageModelHead(d, config.vocab_size, tied, bias=config.head_bias, factor=factor)
+        case "masked_lm":
+            return MaskedLanguageModelHead(d, config.vocab_size, tied, epsilon=config.epsilon)
+        case "tag":
+            return TagHead(d, config.n_classes or 0, dropout=config.dropout)
+        case "classify" | "pool":
+            classes = config.n_classes if config.head == "classify" else None
+            return ClassifyHead(d, classes, config.pool, dense=config.pooler, dropout=config.dropout)
+        case "none":
+            return NoHead()
+
+
+def _norm(config: ModelConfig) -> LayerNorm | RMSNorm:
+    return build_norm(config.norm, config.d_model, bias=config.bias, epsilon=config.epsilon)
+
+
+def _attention(config: ModelConfig) -> Attention:
+    return Attention(
+        config.d_model,
+        config.n_heads,
+        config.kv_heads,
+        config.head_width,
+        scale=config.scale,
+        bias=config.attention_bias,
+        out_bias=config.bias,
+        qk_norm=config.qk_norm,
+        epsilon=config.epsilon,
+        dropout=config.attention_dropout,
+    )

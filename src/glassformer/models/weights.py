@@ -1,0 +1,103 @@
+"""A model's weights as safetensors and its configuration as JSON; loading is strict.
+
+Knows: names and tensors. Does not know: training state, other tools' formats.
+"""
+
+import json
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from glassformer.errors import CheckpointError, ConfigError
+from glassformer.files import sync, writing
+from glassformer.models.config import ModelConfig
+from glassformer.models.transformer import Transformer
+
+
+def save_weights(model: Transformer, path: Path) -> None:
+    """Write the parameters, each once (a tied head under the embedding's name), and replace `path` as one step."""
+    save_tensors({name: p.detach() for name, p in model.named_parameters()}, path)
+
+
+def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
+    """Write tensors as safetensors beside `path`, sync, and rename."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    with writing(path):
+        try:
+            save_file({name: t.contiguous() for name, t in tensors.items()}, temporary, metadata={"format": "pt"})
+            sync(temporary)
+            temporary.replace(path)
+        except SafetensorError as error:  # safetensors reports a full disk by its own class
+            temporary.unlink(missing_ok=True)
+            raise CheckpointError(f"Cannot write {path}: {error}; free some space or choose another folder.") from None
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """Every tensor of a safetensors file; CheckpointError if it is missing, cut short or no such file."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except FileNotFoundError:
+        raise CheckpointError(f"{path} does not exist; give a folder with a trained model.") from None
+    except (SafetensorError, OSError, ValueError, TypeError, RuntimeError) as error:
+        raise CheckpointError(f"{path} is not a readable safetensors file ({error}); it may be cut short.") from None
+
+
+def load_weights(model: Transformer, path: Path) -> None:
+    """Fill every parameter from the file; a name or shape that is not exactly the model's is a CheckpointError."""
+    tensors = load_tensors(path)
+    wanted = dict(model.named_parameters())
+    for name in sorted(wanted.keys() - tensors.keys()):
+        raise CheckpointError(f"{path} lacks the parameter {name}; it is of another model.")
+    for name in sorted(tensors.keys() - wanted.keys()):
+        raise CheckpointError(f"{path} holds {name}, which this model does not have; it is of another model.")
+    with torch.no_grad():
+        for name, parameter in wanted.items():
+            if tensors[name].shape != parameter.shape:
+                raise CheckpointError(
+                    f"{path}: {name} has shape {tuple(tensors[name].shape)} and this model needs "
+                    f"{tuple(parameter.shape)}; it is of another model."
+                )
+            parameter.copy_(tensors[name])
+
+
+def config_json(config: ModelConfig) -> dict[str, object]:
+    """What `config.json` holds."""
+    return {"model_type": "glassformer", "format": 1, **config.model_dump()}
+
+
+def read_config(folder: Path) -> ModelConfig:
+    """The configuration in a folder's `config.json`; CheckpointError if there is none or it is not ours."""
+    path = folder / "config.json"
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"{folder} holds no config.json; give the folder of a trained model.") from None
+    except (OSError, ValueError, RecursionError):
+        raise CheckpointError(f"{path} is not readable JSON; restore it from a backup.") from None
+    if not isinstance(values, dict) or values.pop("model_type", None) != "glassformer":
+        raise CheckpointError(f"{path} does not describe a glassformer model; give a run folder.")
+    if values.pop("format", None) != 1:
+        raise CheckpointError(f"{path} has an unknown format; use the version of glassformer that wrote it.")
+    try:
+        return ModelConfig.parse(values)
+    except ConfigError as error:
+        raise CheckpointError(f"{path}: {error}") from None
+
+
+def load_model(folder: Path, device: torch.device | str = "cpu") -> Transformer:
+    """The model of a folder with `config.json` and `model.safetensors`, in evaluation mode."""
+    path = folder / "model.safetensors"
+    if not path.is_file():
+        raise CheckpointError(f"{path} does not exist; train until the first checkpoint, or give another folder.")
+    model = Transformer(read_config(folder), device="meta")
+    model.to_empty(device=device)
+    model.tie()
+    load_weights(model, path)
+    return model.eval()

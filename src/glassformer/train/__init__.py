@@ -1,0 +1,8 @@
+"""From a recipe to a trained model in a run folder.
+
+Knows: everything below it. Does not know: the command line, servers.
+"""
+
+from glassformer.train.config import TrainConfig as TrainConfig
+from glassformer.train.loop import train as train
+from glassformer.train.recipe import Recipe as Recipe

@@ -1,0 +1,99 @@
+"""Checkpoints of a run: whole or not there, found by looking, checked before they are trusted.
+
+    RUN/checkpoints/step-00000400/   model.safetensors  optimizer.safetensors  state.json  manifest.json
+    RUN/checkpoints/best.json        which step has the best validation loss (a hint)
+
+The state is small: everything else is a function of (seed, step). Knows: folders. Does not know: training.
+"""
+
+import json
+import re
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from glassformer.errors import CheckpointError
+from glassformer.files import check_manifest, new_folder, write_json
+from glassformer.models.transformer import Transformer
+from glassformer.models.weights import load_tensors, load_weights, save_tensors, save_weights
+
+STEP_FOLDER = re.compile(r"step-(\d{8})")
+
+
+@dataclass(frozen=True)
+class State:
+    """What resuming needs beside tensors; `precision` is kept so that a resumed run computes the same bits."""
+
+    step: int
+    seed: int
+    precision: str
+    tokens: int
+    seconds: float
+    best_step: int | None
+    best_loss: float | None
+
+
+class Checkpoints:
+    """The checkpoints of one run folder."""
+
+    def __init__(self, run: Path, keep_last: int = 1):
+        self.folder, self.keep_last = run / "checkpoints", keep_last
+
+    def steps(self) -> list[int]:
+        """The steps that have a folder, in order."""
+        if not self.folder.is_dir():
+            return []
+        found = (STEP_FOLDER.fullmatch(entry.name) for entry in self.folder.iterdir())
+        return sorted(int(match[1]) for match in found if match)
+
+    def path(self, step: int) -> Path:
+        """The folder of a step."""
+        return self.folder / f"step-{step:08d}"
+
+    def save(self, model: Transformer, optimizer: dict[str, Tensor], state: State) -> None:
+        """Write a checkpoint as one step, then let go of those that are neither best nor among the last."""
+        with new_folder(self.path(state.step)) as folder:
+            save_weights(model, folder / "model.safetensors")
+            save_tensors(optimizer, folder / "optimizer.safetensors")
+            write_json(folder / "state.json", asdict(state))
+        if state.best_step is not None:
+            write_json(self.folder / "best.json", {"step": state.best_step, "validation_loss": state.best_loss})
+        self._prune(state.best_step)
+
+    def _prune(self, best: int | None) -> None:
+        keep = {best, *self.steps()[-self.keep_last :]}
+        for step in self.steps():
+            if step not in keep:
+                shutil.rmtree(self.path(step), ignore_errors=True)
+
+    def newest(self) -> tuple[State, list[str]]:
+        """The newest whole checkpoint's state, and a sentence for each newer one that had to be passed over.
+
+        CheckpointError if there is none.
+        """
+        passed: list[str] = []
+        for step in reversed(self.steps()):
+            try:
+                check_manifest(self.path(step))
+                return self.state(step), passed
+            except CheckpointError as error:
+                passed.append(str(error))
+        reason = f" ({passed[0]})" if passed else ""
+        raise CheckpointError(
+            f"{self.folder} holds no whole checkpoint{reason}; train without --resume in a new folder."
+        )
+
+    def state(self, step: int) -> State:
+        """The state of a step."""
+        path = self.path(step) / "state.json"
+        try:
+            return State(**json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            raise CheckpointError(f"{path} is not readable; the checkpoint is damaged.") from None
+
+    def load(self, step: int, model: Transformer) -> dict[str, Tensor]:
+        """Fill the model from a step's checkpoint; returns the optimizer's tensors."""
+        load_weights(model, self.path(step) / "model.safetensors")
+        return load_tensors(self.path(step) / "optimizer.safetensors")

@@ -1,0 +1,52 @@
+"""How a model is trained: the fields of a recipe's `train` section.
+
+Knows: names and ranges. Does not know: what they do.
+"""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from glassformer.record import Record
+
+
+class TrainConfig(Record):
+    """One training run; learning rate, data order and dropout are functions of (seed, step)."""
+
+    section = "train"
+
+    steps: int = Field(2000, ge=1, description="Optimizer steps.")
+    batch_size: int = Field(32, ge=1, description="Sequences in one optimizer step.")
+    micro_batches: int = Field(1, ge=1, description="Parts in which a step's batch is computed, to save memory.")
+    length: int | None = Field(None, ge=1, description="Elements in a training sequence; None: model.max_length.")
+    optimizer: Literal["adamw", "muon"] = Field("adamw", description="muon: orthogonalized momentum for matrices.")
+    learning_rate: float = Field(1e-3, gt=0, description="Peak learning rate of AdamW.")
+    matrix_learning_rate: float = Field(0.02, gt=0, description="Peak learning rate of Muon's matrices.")
+    beta1: float = Field(0.9, ge=0, lt=1, description="AdamW: decay of the mean gradient.")
+    beta2: float = Field(0.95, ge=0, lt=1, description="AdamW: decay of the mean squared gradient.")
+    weight_decay: float = Field(0.1, ge=0, description="Decoupled decay of matrices (never of norms and biases).")
+    schedule: Literal["cosine", "linear", "constant", "wsd"] = Field("cosine", description="After the warm-up.")
+    warmup_steps: int = Field(100, ge=0, description="Steps of linear warm-up.")
+    decay_fraction: float = Field(0.5, gt=0, le=1, description="wsd: the last part of the steps, in which it decays.")
+    final_fraction: float = Field(0.1, ge=0, le=1, description="Last learning rate as a fraction of the peak.")
+    clip: float = Field(1.0, ge=0, description="Largest norm of the gradient; 0: not clipped.")
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="Part of each target spread over the vocabulary.")
+    evaluate_every: int = Field(250, ge=1, description="Steps between evaluations.")
+    evaluate_batches: int | None = Field(None, ge=1, description="Batches of an evaluation; None: the whole split.")
+    save_every: int = Field(500, ge=1, description="Steps between checkpoints.")
+    keep_last: int = Field(1, ge=1, description="Checkpoints to keep beside the best.")
+    log_every: int = Field(10, ge=1, description="Steps between lines of metrics.jsonl.")
+    sample_every: int = Field(500, ge=1, description="Steps between sample texts.")
+    sample_tokens: int = Field(120, ge=0, description="Length of a sample text; 0: none.")
+    sample_prompt: str = Field("\n", min_length=1, description="What sample texts begin with.")
+    seed: int = Field(0, ge=0, description="Seed of weights, data order and dropout.")
+    device: str = Field("auto", description="auto, cpu, cuda, cuda:1, mps.")
+    precision: Literal["auto", "float32", "bfloat16"] = Field("auto", description="auto: the faster, by measurement.")
+    compile: bool = Field(False, description="Compile the model with torch.compile (needs a C++ compiler on a CPU).")
+    tensorboard: bool = Field(False, description="Also write TensorBoard events into the run folder.")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.batch_size % self.micro_batches:
+            raise ValueError(f"micro_batches={self.micro_batches} does not divide batch_size={self.batch_size}")
+        return self

@@ -1,0 +1,121 @@
+"""The optimizers: AdamW with decay groups, and Muon for the matrices of the blocks.
+
+    adamw   every parameter by AdamW                     (Loshchilov & Hutter 2019)
+    muon    matrices inside blocks by Muon, the rest by AdamW   (Jordan et al. 2024)
+
+Knows: parameters and their names. Does not know: schedules, losses, files.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.axes import Float
+from glassformer.errors import CheckpointError
+from glassformer.train.config import TrainConfig
+
+
+class Optimizer:
+    """One or two torch optimizers over the named parameters of a model, with one rate for both."""
+
+    def __init__(self, model: nn.Module, config: TrainConfig):
+        self._names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
+        matrices = [p for p, name in self._names.items() if config.optimizer == "muon" and is_block_matrix(name, p)]
+        chosen = set(matrices)
+        others = [p for p in self._names if p not in chosen]
+        decayed, plain = [p for p in others if p.ndim >= 2], [p for p in others if p.ndim < 2]
+        adamw = torch.optim.AdamW(
+            [{"params": decayed, "weight_decay": config.weight_decay}, {"params": plain, "weight_decay": 0.0}],
+            lr=config.learning_rate,
+            betas=(config.beta1, config.beta2),
+            fused=next(iter(self._names)).device.type in ("cpu", "cuda"),
+        )
+        self._parts: list[tuple[torch.optim.Optimizer, float]] = [(adamw, config.learning_rate)]
+        if matrices:
+            muon = Muon(matrices, lr=config.matrix_learning_rate, weight_decay=config.weight_decay)
+            self._parts.append((muon, config.matrix_learning_rate))
+
+    def step(self, factor: float) -> None:
+        """Update the parameters by their gradients, at `factor` times the peak rates, and forget the gradients."""
+        for part, peak in self._parts:
+            for group in part.param_groups:
+                group["lr"] = peak * factor
+            part.step()
+            part.zero_grad()
+
+    def state(self) -> dict[str, Tensor]:
+        """Every tensor that the next step depends on, by parameter name and role."""
+        return {
+            f"{self._names[parameter]}:{role}": value
+            for part, _ in self._parts
+            for parameter, roles in part.state.items()
+            for role, value in roles.items()
+        }
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Take over what `state` gave; CheckpointError if it belongs to other parameters."""
+        by_name = {name: parameter for parameter, name in self._names.items()}
+        owner = {p: part for part, _ in self._parts for group in part.param_groups for p in group["params"]}
+        for key, value in state.items():
+            name, _, role = key.rpartition(":")
+            parameter = by_name.get(name)
+            if parameter is None or (value.ndim and value.shape != parameter.shape):
+                raise CheckpointError(f"The optimizer state {key!r} does not fit this model; it is of another run.")
+            device = parameter.device if value.ndim else value.device
+            owner[parameter].state[parameter][role] = value.to(device)
+
+
+def is_block_matrix(name: str, parameter: Tensor) -> bool:
+    """True for the weight matrices of the blocks; embeddings, heads, norms and biases are not."""
+    return ".blocks." in name and parameter.ndim == 2
+
+
+class Muon(torch.optim.Optimizer):
+    """Momentum whose direction is orthogonalized: W <- W - η √max(1, m/n) NS(g + μ M), with M <- μ M + g.
+
+    Source: Jordan et al. 2024. Matrices of one shape are orthogonalized together.
+    """
+
+    def __init__(self, params: Iterable[Tensor], lr: float, momentum: float = 0.95, weight_decay: float = 0.0):
+        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Update every matrix that has a gradient."""
+        for group in self.param_groups:
+            shapes: dict[torch.Size, list[Tensor]] = defaultdict(list)
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    shapes[parameter.shape].append(parameter)
+            for shape, parameters in shapes.items():
+                directions = [self._direction(p, group["momentum"]) for p in parameters]
+                updates = orthogonalize(torch.stack(directions))
+                factor = group["lr"] * max(1.0, shape[0] / shape[1]) ** 0.5
+                for parameter, update in zip(parameters, updates, strict=True):
+                    parameter.mul_(1 - group["lr"] * group["weight_decay"]).sub_(update, alpha=factor)
+
+    def _direction(self, parameter: Tensor, mu: float) -> Tensor:
+        """g + μ M, after M <- μ M + g."""
+        gradient, state = parameter.grad, self.state[parameter]
+        assert gradient is not None
+        if "momentum" not in state:
+            state["momentum"] = torch.zeros_like(parameter)
+        momentum = state["momentum"].mul_(mu).add_(gradient)
+        return gradient.add(momentum, alpha=mu)
+
+
+def orthogonalize(x: Float[Tensor, "N M K"], steps: int = 5) -> Float[Tensor, "N M K"]:
+    """The nearest (semi-)orthogonal matrices, roughly: singular values go to about 1 by a quintic Newton-Schulz.
+
+    X <- a X + (b A + c A²) X with A = X Xᵀ and (a, b, c) = (3.4445, -4.7750, 2.0315) (Jordan et al. 2024).
+    """
+    wide = x.shape[1] <= x.shape[2]
+    x = x if wide else x.mT
+    x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
+    for _ in range(steps):
+        a = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(a, a, a, beta=-4.7750, alpha=2.0315), x, beta=3.4445)
+    return x if wide else x.mT

@@ -1,0 +1,88 @@
+"""How a run tells where it is: a live line on a terminal, plain lines when piped; always on stderr.
+
+Knows: numbers of a step. Does not know: how they came about.
+"""
+
+import sys
+import time
+from dataclasses import dataclass
+from typing import TextIO
+
+PLAIN_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What is shown of one step."""
+
+    step: int
+    steps: int
+    loss: float
+    rate: float
+    tokens_per_second: float
+    share_of_peak: float
+    seconds_left: float
+    validation_loss: float | None = None
+
+
+def line(moment: Moment) -> str:
+    """One line: step, loss, speed, share of the machine's measured matrix-product peak, time left."""
+    parts = [
+        f"step {moment.step}/{moment.steps}",
+        f"loss {moment.loss:.4f}",
+        *([f"validation {moment.validation_loss:.4f}"] if moment.validation_loss is not None else []),
+        f"{moment.tokens_per_second:,.0f} tokens/s",
+        f"{moment.share_of_peak:.0%} of peak",
+        f"{clock(moment.seconds_left)} left",
+    ]
+    return "  ".join(parts)
+
+
+def clock(seconds: float) -> str:
+    """Seconds as 1:02:03 or 2:03."""
+    minutes, second = divmod(max(0, round(seconds)), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
+class Progress:
+    """Shows moments; messages are printed on lines of their own."""
+
+    def __init__(self, stream: TextIO | None = None, quiet: bool = False):
+        self._stream = sys.stderr if stream is None else stream
+        self._live = self._stream.isatty() and not quiet
+        self._quiet, self._shown, self._width = quiet, 0.0, 0
+
+    def message(self, text: str) -> None:
+        """A line that stays."""
+        if not self._quiet:
+            self._erase()
+            self._stream.write(text + "\n")
+            self._stream.flush()
+
+    def show(self, moment: Moment) -> None:
+        """The newest moment: redrawn in place on a terminal; when piped, every ten seconds and at the end."""
+        now = time.monotonic()
+        if self._live and now - self._shown >= 0.1:
+            text = f"{bar(moment.step, moment.steps)} {line(moment)}"
+            self._stream.write("\r" + text.ljust(self._width))
+            self._stream.flush()
+            self._width, self._shown = len(text), now
+        elif not self._live and (now - self._shown >= PLAIN_SECONDS or moment.step == moment.steps):
+            self._shown = now
+            self.message(line(moment))
+
+    def close(self) -> None:
+        """Leave the live line behind."""
+        self._erase()
+
+    def _erase(self) -> None:
+        if self._width:
+            self._stream.write("\r" + " " * self._width + "\r")
+            self._width = 0
+
+
+def bar(done: int, total: int, width: int = 20) -> str:
+    """A bar of block characters, `done` of `total`."""
+    eighths = round(width * 8 * done / max(1, total))
+    return ("█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8] * (eighths % 8 > 0)).ljust(width, "·")

@@ -1,0 +1,111 @@
+"""A recipe: one YAML file with the sections model, data, tokenizer, train, generate, and overrides on top.
+
+    recipe = read_recipe("recipes/lm.yaml", ["train.steps=200", "model.preset=gpt2"])
+
+Knows: sections and their records. Does not know: what they do.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from glassformer.data.config import DataConfig
+from glassformer.errors import ConfigError, suggest
+from glassformer.generate.config import GenerateConfig
+from glassformer.models.config import ModelConfig
+from glassformer.models.presets import preset
+from glassformer.tokens.config import TokenizerConfig
+from glassformer.train.config import TrainConfig
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that a run is made from."""
+
+    model: ModelConfig
+    data: DataConfig
+    tokenizer: TokenizerConfig
+    train: TrainConfig
+    generate: GenerateConfig
+
+    @classmethod
+    def parse(cls, values: dict[str, Any]) -> "Recipe":
+        """A recipe from plain values, `model.preset` and `model.size` expanded; a ConfigError names what is wrong."""
+        known = [field.name for field in fields(cls)]
+        for section, content in values.items():
+            if section not in known:
+                raise ConfigError(f"Unknown section {section!r} in the recipe; {suggest(str(section), known)}")
+            if not isinstance(content, dict):
+                raise ConfigError(f"The section {section} must hold key: value lines, not {content!r}.")
+        model = dict(values.get("model", {}))
+        name, size = model.pop("preset", None), model.pop("size", None)
+        if size is not None and name is None:
+            raise ConfigError(f"model.size={size!r} needs a model.preset; presets are sizes of a known model.")
+        return cls(
+            ModelConfig.parse(model) if name is None else preset(str(name), size, **model),
+            DataConfig.parse(values.get("data", {})),
+            TokenizerConfig.parse(values.get("tokenizer", {})),
+            TrainConfig.parse(values.get("train", {})),
+            GenerateConfig.parse(values.get("generate", {})),
+        )
+
+    def values(self) -> dict[str, Any]:
+        """Plain values, every field explicit."""
+        return {field.name: getattr(self, field.name).model_dump(mode="json") for field in fields(self)}
+
+    def yaml(self) -> str:
+        """The resolved recipe as a YAML text."""
+        return yaml.safe_dump(self.values(), sort_keys=False, allow_unicode=True)
+
+    def with_vocabulary(self, vocab_size: int) -> "Recipe":
+        """This recipe with the tokenizer's vocabulary; one that was asked for and is too small is a ConfigError."""
+        asked = self.model.vocab_size
+        if asked and asked < vocab_size:
+            raise ConfigError(
+                f"model.vocab_size={asked} is smaller than the tokenizer's vocabulary of {vocab_size}; "
+                "leave it out or make it at least as large."
+            )
+        return self if asked else replace(self, model=self.model.model_copy(update={"vocab_size": vocab_size}))
+
+
+def read_recipe(path: str | Path | None, overrides: Sequence[str] = ()) -> Recipe:
+    """The recipe of a YAML file (None: all defaults) with `section.key=value` overrides, values read as YAML."""
+    values = read_yaml(Path(path)) if path is not None else {}
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        section, dot, name = key.partition(".")
+        if not (equals and dot and name):
+            raise ConfigError(f"{override!r} is no override; write section.key=value, for example train.steps=500.")
+        try:
+            value = yaml.safe_load(text) if text else None
+        except yaml.YAMLError:
+            value = text
+        content = values.setdefault(section, {})
+        if not isinstance(content, dict):
+            raise ConfigError(f"The section {section} must hold key: value lines, not {content!r}.")
+        content[name] = value
+    return Recipe.parse(values)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file; a ConfigError if there is none."""
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"The recipe {path} does not exist; `recipes/` holds examples.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"The recipe {path} cannot be read ({error}); give a YAML text file.") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" at line {mark.line + 1}" if mark else ""
+        raise ConfigError(
+            f"The recipe {path} is not valid YAML{line}; write section: and indented key: value."
+        ) from None
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise ConfigError(f"The recipe {path} holds {type(values).__name__}, not sections; see `recipes/`.")
+    return values

@@ -1,0 +1,124 @@
+"""`report.html`: curves and samples of a run on one page that opens from disk, without scripts or network.
+
+Knows: the lines of metrics.jsonl. Does not know: training.
+"""
+
+import html
+import math
+from collections.abc import Sequence
+from typing import Any
+
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 260, 56, 34, 14, 16
+
+STYLE = """
+:root{color-scheme:light dark;--ink:light-dark(#1c2430,#e6e9ee);--soft:light-dark(#5b6675,#9aa4b2);
+--line:light-dark(#d9dee5,#333b47);--page:light-dark(#fbfbf9,#14181e);--card:light-dark(#fff,#1b2028);
+--a:light-dark(#0072b2,#4db3ee);--b:light-dark(#b26b00,#f0ad3d)}
+body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:820px;
+margin:2.5rem auto;padding:0 1rem}
+h1{font-size:1.6rem;margin:0 0 .2rem}h2{font-size:1.1rem;margin:2rem 0 .6rem}p{margin:.3rem 0;color:var(--soft)}
+figure{margin:1rem 0;background:var(--card);border:1px solid var(--line);border-radius:10px;padding:1rem}
+figcaption{font-size:.9rem;color:var(--soft);margin-bottom:.5rem}svg{width:100%;height:auto;display:block}
+svg text{font:11px system-ui,sans-serif;fill:var(--soft)}.grid{stroke:var(--line)}
+.a{stroke:var(--a);fill:none;stroke-width:1.6}.b{stroke:var(--b);fill:none;stroke-width:2.2}.dot{fill:var(--b)}
+table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
+td,th{text-align:left;padding:.3rem .8rem .3rem 0;border-bottom:1px solid var(--line)}
+pre{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:.9rem;white-space:pre-wrap;
+overflow-wrap:anywhere;font:13.5px/1.45 ui-monospace,monospace}details summary{cursor:pointer}
+"""
+
+Point = tuple[float, float]
+
+
+def report(metrics: Sequence[dict[str, Any]], recipe: str, title: str) -> str:
+    """The page for the lines of `metrics.jsonl` so far and the resolved recipe."""
+    train = [(m["step"], m["train_loss"]) for m in metrics if "train_loss" in m]
+    validation = [(m["step"], m["validation_loss"]) for m in metrics if "validation_loss" in m]
+    speed = [(m["step"], m["tokens_per_second"]) for m in metrics if "tokens_per_second" in m]
+    rates = [(m["step"], m["learning_rate"]) for m in metrics if "learning_rate" in m]
+    samples = [m for m in metrics if "sample" in m]
+    body = [
+        f"<h1>{html.escape(title)}</h1>",
+        f"<p>{_headline(train, validation)}</p>",
+        _figure("Loss in nats per token: training (thin), validation (thick with dots)", smooth(train), validation),
+        _table(metrics),
+        _figure("Tokens per second", speed, []),
+        _figure("Learning rate", rates, []),
+        "<h2>Samples while training</h2>" if samples else "",
+        *(f"<p>step {m['step']}</p><pre>{html.escape(m['sample'])}</pre>" for m in reversed(samples)),
+        f"<h2>Recipe</h2><details><summary>every field</summary><pre>{html.escape(recipe)}</pre></details>",
+    ]
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width"><title>'
+        f"{html.escape(title)}</title><style>{STYLE}</style></head><body>{''.join(body)}</body></html>\n"
+    )
+
+
+def smooth(points: Sequence[Point], most: int = 400) -> list[Point]:
+    """At most `most` points: means of equal groups of neighbours."""
+    size = max(1, math.ceil(len(points) / most))
+    groups = [points[i : i + size] for i in range(0, len(points), size)]
+    return [(sum(x for x, _ in g) / len(g), sum(y for _, y in g) / len(g)) for g in groups]
+
+
+def curve(thin: Sequence[Point], thick: Sequence[Point]) -> str:
+    """An SVG with one thin and one thick line on common axes."""
+    points = [p for p in (*thin, *thick) if math.isfinite(p[1])]
+    if not points:
+        return ""
+    low_x, high_x = min(p[0] for p in points), max(p[0] for p in points)
+    low_y, high_y = min(p[1] for p in points), max(p[1] for p in points)
+    high_x, high_y = high_x if high_x > low_x else low_x + 1, high_y if high_y > low_y else low_y + 1
+    x = lambda v: LEFT + (v - low_x) / (high_x - low_x) * (WIDTH - LEFT - RIGHT)  # noqa: E731
+    y = lambda v: HEIGHT - BOTTOM - (v - low_y) / (high_y - low_y) * (HEIGHT - BOTTOM - TOP)  # noqa: E731
+    path = lambda ps: " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in ps if math.isfinite(b))  # noqa: E731
+    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img">']
+    for tick in ticks(low_y, high_y):
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>')
+        parts.append(f'<text x="{LEFT - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick:,.6g}</text>')
+    for tick in ticks(low_x, high_x):
+        parts.append(f'<text x="{x(tick):.1f}" y="{HEIGHT - 10}" text-anchor="middle">{tick:,.6g}</text>')
+    parts.append(f'<polyline class="a" points="{path(thin)}"/><polyline class="b" points="{path(thick)}"/>')
+    parts += [
+        f'<circle class="dot" cx="{x(a):.1f}" cy="{y(b):.1f}" r="3"><title>step {a:g}: {b:.4f}</title></circle>'
+        for a, b in thick
+        if math.isfinite(b)
+    ]
+    return "".join(parts) + "</svg>"
+
+
+def ticks(low: float, high: float, about: int = 5) -> list[float]:
+    """Round numbers between `low` and `high`, about that many."""
+    raw = (high - low) / about
+    power = 10.0 ** math.floor(math.log10(raw))
+    size = next(power * m for m in (1, 2, 5, 10) if power * m >= raw)
+    return [round(i * size, 12) for i in range(math.ceil(low / size), math.floor(high / size) + 1)]
+
+
+def _figure(caption: str, thin: Sequence[Point], thick: Sequence[Point]) -> str:
+    picture = curve(thin, thick)
+    return f"<figure><figcaption>{html.escape(caption)}</figcaption>{picture}</figure>" if picture else ""
+
+
+def _headline(train: Sequence[Point], validation: Sequence[Point]) -> str:
+    if not train:
+        return "No step was logged yet."
+    words = f"{train[-1][0]:,.0f} steps, training loss {train[-1][1]:.4f}"
+    if validation:
+        best = min(validation, key=lambda p: p[1])
+        words += f", best validation loss {best[1]:.4f} at step {best[0]:,.0f}"
+    return words + "."
+
+
+def _table(metrics: Sequence[dict[str, Any]]) -> str:
+    rows = [m for m in metrics if "validation_loss" in m]
+    if not rows:
+        return ""
+    head = "<tr><th>step</th><th>validation loss</th><th>perplexity</th><th>bits per byte</th><th>seconds</th></tr>"
+    cells = "".join(
+        f"<tr><td>{m['step']:,}</td><td>{m['validation_loss']:.4f}</td><td>{m['validation_perplexity']:.3f}</td>"
+        f"<td>{m.get('validation_bits_per_byte', math.nan):.4f}</td><td>{m['seconds']:,.0f}</td></tr>"
+        for m in rows[-12:]
+    )
+    return f"<table>{head}{cells}</table>"

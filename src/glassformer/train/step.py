@@ -1,0 +1,69 @@
+"""One optimization step: the gradient of the mean loss over all targets of the step, clipped, applied.
+
+The batch may be computed in parts: the loss is summed over all of them and divided once by the number of targets of
+the whole step, so the parts change nothing but memory. Knows: a model and its optimizer. Does not know: files, time.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from glassformer.batch import Batch
+from glassformer.errors import TrainingError
+from glassformer.losses import cross_entropy
+from glassformer.models.transformer import Output
+from glassformer.train.optimizer import Optimizer
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """The mean loss per target of a step, in nats, the norm of its gradient before clipping, and the targets."""
+
+    loss: float
+    gradient_norm: float
+    targets: int
+
+
+def dropout_seed(seed: int, step: int, part: int) -> int:
+    """The seed of all dropout in one part of one step."""
+    return int.from_bytes(hashlib.sha256(f"dropout:{seed}:{step}:{part}".encode()).digest()[:8], "little") >> 1
+
+
+def training_step(
+    model: Callable[[Batch], Output],
+    parameters: Sequence[nn.Parameter],
+    optimizer: Optimizer,
+    batches: Sequence[Batch],
+    *,
+    seed: int,
+    step: int,
+    factor: float,
+    precision: torch.dtype,
+    clip: float,
+    label_smoothing: float = 0.0,
+) -> StepResult:
+    """Run one step on the parts of its batch; a loss or gradient that is not finite raises and changes nothing."""
+    n_targets = sum(batch.n_targets for batch in batches)
+    if not n_targets:
+        raise TrainingError(f"Step {step} has no target to learn from; check the data with `glassformer data show`.")
+    device = parameters[0].device
+    total = 0.0
+    for part, batch in enumerate(batches):
+        torch.manual_seed(dropout_seed(seed, step, part))
+        with torch.autocast(device.type, precision, enabled=precision != torch.float32):
+            logits = model(batch.to(device)).logits
+        assert batch.targets is not None
+        loss = cross_entropy(logits, batch.targets.to(device), label_smoothing).total / n_targets
+        loss.backward()
+        total += loss.item()
+    norm = float(nn.utils.clip_grad_norm_(parameters, clip or torch.inf, foreach=True))
+    if not (abs(total) < torch.inf and norm < torch.inf):
+        for parameter in parameters:
+            parameter.grad = None
+        what = f"loss is {total}" if not abs(total) < torch.inf else f"gradient's norm is {norm}"
+        raise TrainingError(f"At step {step} the {what}.")
+    optimizer.step(factor)
+    return StepResult(total, norm, n_targets)

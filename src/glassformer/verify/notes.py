@@ -1,0 +1,26 @@
+"""All rows of the notes: equations 1 to 19, the readings on which they disagree, and the numbers they print.
+
+Knows: where the rows are. Does not know: a user's model (see `rows_model`).
+"""
+
+from collections.abc import Iterator
+
+from glassformer.verify.row import Row
+from glassformer.verify.rows_attention import attention_rows
+from glassformer.verify.rows_golden import golden_rows
+from glassformer.verify.rows_readings import reading_rows
+from glassformer.verify.rows_stream import stream_rows
+from glassformer.verify.rows_task import task_rows
+from glassformer.verify.siblings import Siblings
+
+
+def notes_rows(given: Siblings | None = None) -> Iterator[Row]:
+    """Every equation, reading and printed number of the notes, production in float64 against the reference.
+
+    `given` are the functions of other folders to check as well (loss, temperature, greedy decoding).
+    """
+    yield from attention_rows()
+    yield from stream_rows()
+    yield from task_rows(given or Siblings())
+    yield from reading_rows()
+    yield from golden_rows()

@@ -1,0 +1,125 @@
+"""What must hold for a given model beside its equations: causality, cache, permutation, the residual gradient.
+
+Knows: a look at a model. Does not know: single steps.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.batch import Batch, Places
+from glassformer.layers.cache import Cache, FixedCache
+from glassformer.models.transformer import Transformer
+from glassformer.verify import reference as ref
+from glassformer.verify.cases import array, draw
+from glassformer.verify.look import Look
+from glassformer.verify.row import DEEP, EXACT, Row, max_error, row
+
+
+def property_rows(seen: Look) -> Iterator[Row]:
+    """Those of the properties that the model's architecture and the batch have."""
+    if seen.model.decoder is not None:
+        yield from causality(seen)
+        yield from caching(seen)
+    if seen.model.config.elements == "tokens":
+        yield from permutation(seen)
+    yield from gradient(seen)
+
+
+def scaled(seen: Look) -> float:
+    """DEEP times the largest number in the stream (at least 1)."""
+    return DEEP * max(1.0, float(seen.output.features.hidden.detach().abs().max()))
+
+
+def causality(seen: Look) -> Iterator[Row]:
+    """Equation 4: change every element from slot t on, and look at the slots before it."""
+    length = seen.batch.elements.shape[1]
+    later = [np.isfinite(np.triu(seen.reference.mask("decoder", seen.sample("decoder", r)), 1)) for r in seen.rows()]
+    if length < 2 or any(np.triu(open_to, 1).any() for open_to in later):
+        return  # one slot, or slots that do not stand in the order of their positions
+    t = length // 2
+    other = seen.batch.elements.clone()
+    other[:, t:] = (other[:, t:] + 1) % seen.model.config.vocab_size
+    with torch.no_grad():
+        got = seen.model.features(replace(seen.batch, elements=other)).hidden[:, :t]
+    formula = "changing token t+1 changes nothing up to t"
+    expected = array(seen.fused.features.hidden[:, :t])
+    yield row("Notes A, B, D, E", "4 causality", formula, Transformer, got, expected, EXACT, f"t = {t} of {length}")
+
+
+def caching(seen: Look) -> Iterator[Row]:
+    """Equation 16: the elements in three pieces through a cache give what they give at once."""
+    length = seen.batch.elements.shape[1]
+    cuts = sorted({0, length // 2, min(length // 2 + 1, length), length})
+    for cache in (Cache(), FixedCache(capacity=length)):
+        memory, kind, pieces = None, type(cache), []
+        with torch.no_grad():
+            for begin, end in pairwise(cuts):
+                features = seen.model.features(_piece(seen.batch, begin, end), memory, cache)
+                assert features.cache is not None
+                memory, cache = features.memory, features.cache
+                pieces.append(features.hidden)
+        got, expected = torch.cat(pieces, dim=1), array(seen.fused.features.hidden)
+        yield row("Note D", "16 generation", "with cache = without", kind, got, expected, scaled(seen))
+
+
+def _piece(batch: Batch, begin: int, end: int) -> Batch:
+    cut = lambda t: None if t is None else t[:, begin:end]  # noqa: E731
+    p = batch.where()
+    places = Places(
+        p.position[:, begin:end], cut(p.document), cut(p.valid), None if p.start is None else p.start + begin
+    )
+    return Batch(batch.elements[:, begin:end], places, None, cut(batch.kinds), batch.source)
+
+
+def permutation(seen: Look) -> Iterator[Row]:
+    """Equation 17: slots in another order, every element with its own position (where there are positions)."""
+    order = torch.randperm(seen.batch.elements.shape[1], generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        got = seen.model.features(_permuted(seen.batch, order)).hidden
+    expected = array(seen.fused.features.hidden[:, order])
+    free = seen.model.config.position == "none" and seen.model.decoder is None
+    detail = "no positions" if free else "each element keeps its position"
+    yield row("Notes A, D", "17 permutation", "Z(RX) = R Z(X)", Transformer, got, expected, scaled(seen), detail)
+
+
+def _permuted(batch: Batch, order: Tensor) -> Batch:
+    move = lambda t: None if t is None else t[:, order]  # noqa: E731
+    p = batch.where()
+    places = Places(p.position[:, order], move(p.document), move(p.valid))
+    source = batch.source
+    if source is not None:
+        backwards = torch.arange(source.elements.shape[1] - 1, -1, -1)
+        source = _permuted(source, backwards)
+    return Batch(batch.elements[:, order], places, None, move(batch.kinds), source)
+
+
+def gradient(seen: Look) -> Iterator[Row]:
+    """Equation 19 for the attention half of every block: uᵀ (∂x_mid/∂x_pre) w for random u and w, in the first row."""
+    found = (0.0, DEEP, "")
+    with torch.inference_mode(False), torch.enable_grad():
+        for step in seen.steps:
+            before, after = step.kept["resid_pre"], step.kept["resid_mid"]
+            u, w = draw(f"{step.name} u", *after.shape), draw(f"{step.name} w", *before.shape)
+            u[1:], w[1:] = 0, 0
+            u, w = u / u.norm(), w / w.norm()
+            (back,) = torch.autograd.grad(after, before, u, retain_graph=True)
+            sample, source = seen.sample(step.side, 0), seen.source(step.side, 0)
+
+            def half(x: ref.Array, at: tuple[object, ...] = (step, sample, source)) -> ref.Array:
+                own, place, memory = at
+                return seen.reference.attend_half(own.side, own.layer, x, place, memory)  # pyright: ignore
+
+            forward = ref.derivative(half, array(before[0]), array(w[0]))
+            error = max_error((back * w).sum(), np.asarray((array(u[0]) * forward).sum()))
+            tolerance = DEEP * max(1.0, float(np.linalg.norm(forward)))
+            if error / tolerance >= found[0] / found[1]:
+                found = (error, tolerance, f"worst of {len(seen.steps)}: {step.name}")
+    formula = "∂x_{i+1}/∂x_i = 1 + ∂f_i/∂x_i"
+    said = f"{found[2]}, along random directions"
+    yield Row("Note C", "19 residual gradient", formula, type(seen.steps[0].block).__module__ + "."
+              + type(seen.steps[0].block).__qualname__, found[0], found[1], said)  # fmt: skip

@@ -1,0 +1,41 @@
+"""What every test shares: shape checks, hypothesis' profile, threads.
+
+The shape checks are switched on by `--jaxtyping-packages` in pyproject.toml, which works in xdist's workers too; so
+this file must not import glassformer (tests/test_shapes_are_checked.py fails if they are off).
+"""
+
+import os
+
+import hypothesis
+import pytest
+import torch
+
+hypothesis.settings.register_profile(
+    "glassformer",
+    derandomize=True,  # the same examples everywhere: a failure in CI is a failure here
+    deadline=None,  # the first call of a kernel may take long
+    max_examples=25,
+    phases=[p for p in hypothesis.Phase if p is not hypothesis.Phase.explain],  # it traces every line: 3x slower
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    print_blob=True,
+)
+hypothesis.settings.register_profile(
+    "thorough", parent=hypothesis.settings.get_profile("glassformer"), derandomize=False, max_examples=500
+)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "glassformer"))
+
+# Workers share the cores; tiny tensors gain nothing from a second thread.
+torch.set_num_threads(1 if "PYTEST_XDIST_WORKER" in os.environ else min(2, os.cpu_count() or 1))
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers_every_time():
+    """No test depends on which tests ran before it."""
+    torch.manual_seed(0)
+
+
+@pytest.fixture(scope="module")
+def no_grad():
+    """For files that only look at outputs."""
+    with torch.no_grad():
+        yield

@@ -1,0 +1,198 @@
+"""Reading: every way to name text, every format, and one sentence for everything that is not text."""
+
+import gzip
+import io
+import json
+import os
+import sys
+
+import pytest
+from pydantic import ValidationError
+
+from glassformer.data.config import DataConfig
+from glassformer.data.readers import read
+from glassformer.data.sources import capture_stdin, resolve
+from glassformer.errors import ConfigError, DataError
+
+
+def texts(path, **settings):
+    config = DataConfig(path=path if isinstance(path, list) else str(path), **settings)
+    return [document.text for document in read(resolve(config.path, config.root), config)]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "b.txt").write_text("bee\r\n", newline="")
+    (tmp_path / "a.md").write_text("ay 你")
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    (tmp_path / "deep" / "er" / "c.jsonl").write_text('{"text": "one"}\n\n{"text": "two", "id": 3}\n')
+    (tmp_path / "deep" / "d.py.gz").write_bytes(gzip.compress(b"zipped = 1"))
+    (tmp_path / "empty.txt").write_text("")
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG\0")
+    (tmp_path / ".hidden.txt").write_text("hidden")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "x.txt").write_text("hidden")
+    return tmp_path
+
+
+def test_a_folder_is_read_recursively_in_order_text_files_only(folder):
+    assert texts(folder) == ["ay 你", "bee\r\n", "zipped = 1", "one", "two"]
+
+
+def test_files_globs_lists_and_roots(folder, monkeypatch):
+    assert texts(folder / "b.txt") == ["bee\r\n"]
+    assert texts(folder / "*.??") == ["ay 你"]
+    assert texts(folder / "**" / "*.jsonl") == ["one", "two"]
+    assert texts(["b.txt", "a.md", "*.txt"], root=str(folder)) == ["bee\r\n", "ay 你"]
+    monkeypatch.chdir(folder)
+    assert texts("b.txt") == ["bee\r\n"]
+    (folder / "odd[1].txt").write_text("odd")
+    assert texts("odd[1].txt") == ["odd"]
+
+
+def test_sources_are_named_as_a_user_would(folder):
+    config = DataConfig(path=str(folder / "deep"))
+    names = [document.source for document in read(resolve(config.path), config)]
+    assert names == [
+        f"{folder}/deep/d.py.gz",
+        f"{folder}/deep/er/c.jsonl, line 1",
+        f"{folder}/deep/er/c.jsonl, line 3",
+    ]
+
+
+def test_formats_can_be_forced(folder):
+    (folder / "lines").write_text('{"body": "x"}\n{"body": "y"}')
+    assert texts(folder / "lines", format="jsonl", text_field="body") == ["x", "y"]
+    assert texts(folder / "deep/er/c.jsonl", format="text")[0].startswith('{"text"')
+    (folder / "l.jsonl.gz").write_bytes(gzip.compress(b'{"text": "in gz"}'))
+    assert texts(folder / "l.jsonl.gz") == ["in gz"]
+
+
+def test_encodings_and_byte_order_marks(tmp_path):
+    (tmp_path / "l.txt").write_bytes("é".encode("latin-1"))
+    assert texts(tmp_path / "l.txt", encoding="latin-1") == ["é"]
+    (tmp_path / "u.txt").write_bytes("é\n".encode("utf-16"))
+    assert texts(tmp_path / "u.txt", encoding="utf-16") == ["é\n"]
+    (tmp_path / "u.jsonl").write_bytes('{"text": "é"}\n{"text": "ਊ"}'.encode("utf-16"))
+    assert texts(tmp_path / "u.jsonl", encoding="utf-16") == ["é", "ਊ"]
+    (tmp_path / "m.txt").write_bytes(b"\xef\xbb\xbfmark")
+    assert texts(tmp_path / "m.txt") == ["mark"]
+    (tmp_path / "m.jsonl").write_bytes(b'\xef\xbb\xbf{"text": "mark"}')
+    assert texts(tmp_path / "m.jsonl") == ["mark"]
+
+
+def test_the_demo_text():
+    found = texts("builtin:python")
+    assert len(found) > 100
+    with pytest.raises(ConfigError, match=r"no built-in text 'builtin:pyton'; did you mean 'builtin:python'"):
+        texts("builtin:pyton")
+
+
+BAD = {
+    "empty.txt": (b"", "empty.txt is empty"),
+    "mark.txt": (b"\xef\xbb\xbf", "mark.txt is empty"),
+    "nul.txt": (b"abc\0def", r"nul.txt looks binary \(a NUL byte at offset 3\)"),
+    "binary.txt": (b"\x7fELF\xff\0", r"looks binary \(a NUL byte at offset 5\)"),
+    "latin.txt": ("caf\xe9 \xe9".encode("latin-1"), r"is not utf-8: byte 0xe9 at offset 3 .*data.encoding=latin-1"),
+    "marked.txt": (b"\xef\xbb\xbfab\xff", "byte 0xff at offset 5"),
+    "wide.txt": ("abc".encode("utf-16"), "data.encoding=utf-16"),
+    "not.txt.gz": (b"plain text", "not.txt.gz is not a whole gzip file"),
+    "cut.txt.gz": (gzip.compress(os.urandom(1000))[:-400], "cut.txt.gz is not a whole gzip file"),
+    "rot.txt.gz": (gzip.compress(b"text" * 100)[:12] + b"\xff" * 40, "rot.txt.gz is not a whole gzip file"),
+    "bad.jsonl": (b'{"text": "a"}\n{"text": \n', r"bad.jsonl, line 2 is not JSON"),
+    "deep.jsonl": (b"[" * 100_000, "deep.jsonl, line 1 is not JSON"),
+    "list.jsonl": (b'["text"]', "line 1 is not a JSON object but"),
+    "field.jsonl": (b'{"text": "a"}\n{"txt": "b"}', "line 2 has no field 'text'; did you mean 'txt'.*data.text_field"),
+    "other.jsonl": (b'{"body": "b", "id": 1}', "no field 'text'; known are body, id"),
+    "none.jsonl": (b"{}", "no field 'text'; the object is empty"),
+    "number.jsonl": (b'{"text": 3}', "has 'text' that is not a string but 3"),
+    "half.jsonl": (b'{"text": "\\ud800"}', "unpaired surrogate in 'text'"),
+    "blank.jsonl": (b"\n\n", "blank.jsonl is empty"),
+    "latin.jsonl": (b'{"text": "a"}\n{"text": "\xe9"}', "byte 0xe9 at offset 24"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_not_text_is_one_sentence(name, tmp_path):
+    content, sentence = BAD[name]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=sentence) as problem:
+        texts(tmp_path / name)
+    assert name in str(problem.value)
+    assert "\n" not in str(problem.value)
+
+
+def test_what_is_not_there_is_one_sentence(folder):
+    with pytest.raises(DataError, match=r"no file or folder .*/b.text; did you mean 'b.txt'\?"):
+        texts(folder / "b.text")
+    with pytest.raises(DataError, match=r"no file or folder .*; check data.path"):
+        texts(folder / "no" / "such")
+    with pytest.raises(DataError, match=r"no file matches .*\*.csv"):
+        texts(folder / "*.csv")
+    with pytest.raises(DataError, match=r"has no text files .* in 0 files"):
+        texts(make(folder / "nothing"))
+    with pytest.raises(DataError, match=r"NUL character"):
+        texts("a\0b")
+    with pytest.raises(ConfigError, match=r"data.path is not set"):
+        resolve(None)
+    (folder / "empty2.txt").write_text("")
+    with pytest.raises(DataError, match=r"all 2 files are empty"):
+        texts(folder / "empty*.txt")
+    os.mkfifo(folder / "pipe")
+    with pytest.raises(DataError, match=r"not a regular file; pipe its content in"):
+        texts(folder / "pipe")
+
+
+def make(folder):
+    folder.mkdir()
+    return folder
+
+
+def test_a_file_that_fails_while_read_is_one_sentence(folder, monkeypatch):
+    def fail(*_):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("builtins.open", fail)
+    with pytest.raises(DataError, match=r"cannot read .*b.txt: Input/output error"):
+        texts(folder / "b.txt")
+
+
+def stdin(monkeypatch, raw):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
+
+
+def test_standard_input_is_copied_once(tmp_path, monkeypatch):
+    stdin(monkeypatch, "piped é".encode())
+    config = DataConfig(path="-")
+    captured = capture_stdin(config, tmp_path / "run")
+    assert texts(captured.path) == ["piped é"]
+    assert texts(captured.path) == ["piped é"]
+    stdin(monkeypatch, b"")  # as on --resume
+    assert texts(capture_stdin(config, tmp_path / "run").path) == ["piped é"]
+    assert capture_stdin(DataConfig(path="x"), tmp_path / "no") == DataConfig(path="x")
+    stdin(monkeypatch, b'{"text": "a"}')
+    captured = capture_stdin(DataConfig(path="x", test_path="-", format="jsonl"), tmp_path / "lines")
+    assert texts(captured.test_path) == ["a"]
+
+
+def test_standard_input_that_cannot_be_had_is_one_sentence(tmp_path, monkeypatch):
+    stdin(monkeypatch, b"")
+    with pytest.raises(DataError, match=r"standard input is empty"):
+        capture_stdin(DataConfig(path="-"), tmp_path)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(DataError, match=r"read only once"):
+        resolve("-")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=r"cannot copy standard input"):
+        capture_stdin(DataConfig(path="-"), tmp_path / "file")
+
+
+def test_unknown_and_impossible_settings_are_refused():
+    bad = [{"paths": "x"}, {"encoding": "utf-9"}, {"encoding": "rot13"}, {"validation_fraction": 1.0}]
+    bad += [{"validation_fraction": 0.6, "test_fraction": 0.4}, {"format": "csv"}, {"documents": "apart"}]
+    for settings in bad:
+        with pytest.raises(ValidationError):
+            DataConfig.model_validate(settings)
+    assert DataConfig(validation_fraction=0.6, test_fraction=0.4, test_path="x").held_out_test == 0
+    assert all(field.description for field in DataConfig.model_fields.values())
+    json.dumps(DataConfig.model_json_schema())

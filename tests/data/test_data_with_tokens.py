@@ -1,0 +1,41 @@
+"""Text to batches and back through a real tokenizer: data and tokens fit without knowing each other."""
+
+import json
+
+import pytest
+
+from glassformer.batch import IGNORE
+from glassformer.data.batches import evaluation_batches, training_batch
+from glassformer.data.config import DataConfig
+from glassformer.data.split import texts_for_tokenizer
+from glassformer.data.store import TokenStore
+from glassformer.tokens.config import TokenizerConfig
+from glassformer.tokens.train import train_tokenizer
+
+
+@pytest.mark.parametrize("kind", ["byte", "character", "bpe"])
+def test_evaluation_spells_the_validation_text(tmp_path, kind):
+    texts = [f"Line {i}: the theatre, then — isn't it?" for i in range(200)]
+    (tmp_path / "d.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in texts))
+    config = DataConfig(path="d.jsonl", root=str(tmp_path))
+    size = 300 if kind == "bpe" else None
+    tokenizer = train_tokenizer(TokenizerConfig(kind=kind, vocab_size=size), texts_for_tokenizer(config))
+    store = TokenStore.open_or_build(
+        tmp_path / "store",
+        tokenizer.encode,
+        tokenizer.fingerprint,
+        tokenizer.vocab_size,
+        tokenizer.specials["eos"],
+        config,
+    )
+    validation = store.split("validation")
+    batches = list(evaluation_batches(validation, 4, 32))
+    ids = [int(batches[0].elements[0, 0])]
+    for batch in batches:
+        ids += batch.targets[batch.targets != IGNORE].tolist()
+    whole = "".join(texts)
+    assert tokenizer.decode(ids) == whole[int(len(whole) * 0.9) :]
+    assert validation.n_bytes == len(tokenizer.decode(ids).encode())
+    assert ids.count(tokenizer.specials["eos"]) == 20
+    text = tokenizer.decode(training_batch(store.split("train"), 0, 1, 64, 0).elements[0].numpy())
+    assert text.strip("\ufffd") in whole

@@ -1,0 +1,30 @@
+"""The shape annotations are checked while tests run: a wrong shape raises at the call that has it."""
+
+import jaxtyping
+import pytest
+import torch
+from glassformer.batch import Batch, Places
+from glassformer.layers.attend import attention_pattern, attention_values
+from glassformer.layers.norm import LayerNorm
+
+
+def test_a_wrong_rank_raises():
+    with pytest.raises(jaxtyping.TypeCheckError, match="scores"):
+        attention_pattern(torch.zeros(2, 3))
+
+
+def test_two_arguments_that_disagree_about_an_axis_raise():
+    with pytest.raises(jaxtyping.TypeCheckError, match="attention_values"):
+        attention_values(torch.zeros(2, 4, 3, 5), torch.zeros(2, 4, 6, 8))
+
+
+def test_a_method_of_a_module_is_checked():
+    with pytest.raises(jaxtyping.TypeCheckError, match="forward"):
+        LayerNorm(4)(torch.zeros(2, 4, dtype=torch.long))
+
+
+def test_a_record_is_checked():
+    with pytest.raises(jaxtyping.TypeCheckError):
+        Places(torch.zeros(2, 3, dtype=torch.long), valid=torch.ones(2, 4, dtype=torch.bool))
+    with pytest.raises(jaxtyping.TypeCheckError):
+        Batch(torch.zeros(3))

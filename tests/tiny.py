@@ -1,0 +1,65 @@
+"""Models small enough for laws: float64, weights large enough that a mistake shows, no dropout."""
+
+from functools import cache
+from typing import Any, get_args
+
+import torch
+from glassformer.batch import Places
+from glassformer.layers.cache import Cache, FixedCache
+from glassformer.layers.position import PositionKind
+from glassformer.models import ModelConfig, Transformer
+from torch import nn
+
+POSITIONS: tuple[PositionKind, ...] = get_args(PositionKind)
+VOCABULARY = 13
+
+# float64 has 16 digits; logits here are below 100 and sums have at most a few hundred terms.
+EXACT = {"rtol": 1e-10, "atol": 1e-10}
+
+
+def config(**changes: Any) -> ModelConfig:
+    values = {
+        "vocab_size": VOCABULARY,
+        "max_length": 32,
+        "d_model": 8,
+        "n_layers": 2,
+        "n_heads": 4,
+        "d_ff": 12,
+        "max_distance": 20,
+        "n_buckets": 8,
+    }
+    return ModelConfig.parse(values | changes)
+
+
+def stir(model: nn.Module, std: float = 0.4) -> nn.Module:
+    """Weights that make every part matter: maps N(0, std²), norms around 1, biases not 0."""
+    generator = torch.Generator().manual_seed(7)
+    for name, parameter in model.named_parameters():
+        mean = 1.0 if name.endswith("norm.weight") else 0.0
+        parameter.data.normal_(mean, std, generator=generator)
+    return model
+
+
+@cache
+def _built(choices: ModelConfig) -> Transformer:
+    return stir(Transformer(choices).double()).eval()  # pyright: ignore[reportReturnType]
+
+
+def model(**changes: Any) -> Transformer:
+    """A stirred float64 model; one object for one configuration, so a test must not change it."""
+    return _built(config(**changes))
+
+
+def tokens(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randint(0, VOCABULARY, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def piece(places: Places, begin: int, end: int) -> Places:
+    """The places of the slots begin .. end-1."""
+    part = lambda t: None if t is None else t[:, begin:end]
+    start = None if places.start is None else places.start + begin
+    return Places(places.position[:, begin:end], part(places.document), part(places.valid), start)
+
+
+def empty_cache(kind: str, capacity: int = 40) -> Cache:
+    return Cache() if kind == "growing" else FixedCache(capacity=capacity)
