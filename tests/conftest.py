@@ -24,8 +24,8 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "glassformer"))
 
-# Workers share the cores; tiny tensors gain nothing from a second thread.
-torch.set_num_threads(1 if "PYTEST_XDIST_WORKER" in os.environ else min(2, os.cpu_count() or 1))
+# Tiny tensors gain nothing from a second thread, and two threads that wait for each other on a busy machine are slow.
+torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)

@@ -24,11 +24,11 @@ def tokenize(where: str, overrides: list[str], text: str | None, report: bool, a
         tokenizer = Tokenizer.load(where)
     else:
         tokenizer = train_tokenizer(recipe.tokenizer, texts_for_tokenizer(recipe.data))
-    if text is None and recipe is not None and sys.stdin.isatty():
+    if text is None and not (recipe and sys.stdin.isatty()):
+        text = sys.stdin.read()
+    if not text and recipe is not None:  # no text was given: a report on the beginning of the recipe's own
         text, report = next(iter(texts_for_tokenizer(recipe.data)))[: 1 << 20], True
-    text = sys.stdin.read() if text is None else text
-    if recipe is not None and not text:  # nothing was piped in: the recipe's own text
-        text, report = next(iter(texts_for_tokenizer(recipe.data)))[: 1 << 20], True
+    text = text or ""
     if report:
         _print_report(make_report(tokenizer, text), as_json)
         return

@@ -253,7 +253,7 @@ class ReferenceModel:
                 return hidden
 
     def pooled(self, hidden: Array, sample: Sample) -> Array:
-        """One vector: the last real row (Note D), the first, or the mean of all; then BERT's tanh layer if there is one."""
+        """One vector: the last real row (Note D), the first, or the mean; then BERT's tanh layer if there is one."""
         real = [i for i in range(len(hidden)) if sample.valid is None or sample.valid[i]]
         match self.config["pool"]:
             case "mean":

@@ -11,7 +11,7 @@ import numpy as np
 from glassformer.verify.reference import Array
 
 
-def sinusoid(positions: Sequence[float], d: int) -> Array:
+def sinusoid(positions: Sequence[int], d: int) -> Array:
     """p(i, 2k) = sin(i ω_k), p(i, 2k+1) = cos(i ω_k), ω_k = 1 / 10000^(2k/d) (Notes A and E)."""
     table = np.zeros((len(positions), d))
     for row, i in enumerate(positions):
@@ -22,7 +22,7 @@ def sinusoid(positions: Sequence[float], d: int) -> Array:
     return table
 
 
-def sinusoid_printed(positions: Sequence[float], d: int) -> Array:
+def sinusoid_printed(positions: Sequence[int], d: int) -> Array:
     """Note C as printed: exponent 2i/d at the raw dimension i, sine for even i, cosine for odd i."""
     table = np.zeros((len(positions), d))
     for row, t in enumerate(positions):

@@ -3,13 +3,16 @@
 Knows: arrays and tensors. Does not know: which equations there are.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
+
+Numbers = NDArray[Any] | torch.Tensor | Sequence[Any] | float | int
+"""What can be compared."""
 
 TIGHT = 1e-12
 """A few float64 operations on numbers near 1: about 1e4 units of rounding (2.2e-16)."""
@@ -44,13 +47,13 @@ def name_of(thing: Callable[..., Any]) -> str:
     return f"{thing.__module__}.{thing.__qualname__}"
 
 
-def numbers(value: ArrayLike | torch.Tensor) -> np.ndarray[Any, Any]:
+def numbers(value: Numbers) -> NDArray[Any]:
     """A float64 array of a tensor, array or number."""
     array = value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else value
     return np.asarray(array, dtype=np.float64)
 
 
-def max_error(got: ArrayLike | torch.Tensor, expected: ArrayLike | torch.Tensor) -> float:
+def max_error(got: Numbers, expected: Numbers) -> float:
     """max |got - expected|; equal infinities differ by 0, different shapes and NaN count as infinitely far."""
     a, b = numbers(got), numbers(expected)
     if a.shape != b.shape or np.isnan(a).any() or np.isnan(b).any():
@@ -65,8 +68,8 @@ def row(
     equation: str,
     formula: str,
     function: Callable[..., Any] | str,
-    got: ArrayLike | torch.Tensor,
-    expected: ArrayLike | torch.Tensor,
+    got: Numbers,
+    expected: Numbers,
     tolerance: float = TIGHT,
     detail: str = "",
 ) -> Row:
@@ -76,14 +79,14 @@ def row(
 
 
 def at_most(
-    note: str, equation: str, formula: str, function: Callable[..., Any], value: float, limit: float, detail: str = ""
+    note: str, equation: str, formula: str, function: Callable[..., Any], value: float | int, limit: float, detail: str = ""
 ) -> Row:
     """The row of a claim "`value` is at most `limit`", for what the notes state in words."""
     return Row(note, equation, formula, name_of(function), float(value), limit, detail)
 
 
 def at_least(
-    note: str, equation: str, formula: str, function: Callable[..., Any], value: float, limit: float, detail: str = ""
+    note: str, equation: str, formula: str, function: Callable[..., Any], value: float | int, limit: float, detail: str = ""
 ) -> Row:
     """The row of a claim "`value` is at least `limit`": its error is what is missing, and none may be missing."""
     missing = max(0.0, limit - float(value)) if value == value else float("inf")

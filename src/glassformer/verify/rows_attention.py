@@ -67,7 +67,9 @@ def scaled() -> Iterator[Row]:
     scores = attending.attention_scores(q, k, FULL, None, scale)
     pattern = attending.attention_pattern(scores)
     note, name = "Notes A, B, D, E", "3 attention"
-    yield row(note, name, "S = Q Kᵀ / √d_k", attending.attention_scores, scores[0, 0], ref.scores(one_q, one_k, K**-0.5))
+    yield row(
+        note, name, "S = Q Kᵀ / √d_k", attending.attention_scores, scores[0, 0], ref.scores(one_q, one_k, K**-0.5)
+    )
     expected = ref.softmax(ref.scores(one_q, one_k, K**-0.5))
     yield row(note, name, "a_ij = softmax_j(q_i · k_j / √d_k)", attending.attention_pattern, pattern[0, 0], expected)
     yield row("Notes A, E", name, "Σ_j a_ij = 1", attending.attention_pattern, pattern.sum(-1), np.ones((1, 1, T)))

@@ -5,7 +5,8 @@ its own row; the last rows compare whole forward passes. One row holds the worst
 model. Does not know: how it was trained or what its elements mean.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -38,13 +39,15 @@ def model_rows(model: Transformer, batch: Batch, given: Siblings | None = None) 
     yield from property_rows(seen)
 
 
-def worst(note: str, equation: str, formula: str, function: object, gaps: Iterable[Gap], unit: float) -> Iterator[Row]:
+def worst(
+    note: str, equation: str, formula: str, function: Callable[..., Any], gaps: Iterable[Gap], unit: float
+) -> Iterator[Row]:
     """One row for the gap that uses up most of its tolerance, `unit` times the largest number there (at least 1)."""
     rows = []
     for place, got, expected in gaps:
         finite = expected[np.isfinite(expected)]
         tolerance = unit * max(1.0, float(np.abs(finite).max(initial=0.0)))
-        name = name_of(function)  # pyright: ignore[reportArgumentType]
+        name = name_of(function)
         rows.append(Row(note, equation, formula, name, max_error(got, expected), tolerance, place))
     if rows:
         found = max(rows, key=lambda one: one.max_abs_error / one.tolerance)

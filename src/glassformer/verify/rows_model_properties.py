@@ -5,6 +5,7 @@ Knows: a look at a model. Does not know: single steps.
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -17,7 +18,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.verify import reference as ref
 from glassformer.verify.cases import array, draw
 from glassformer.verify.look import Look
-from glassformer.verify.row import DEEP, EXACT, Row, max_error, row
+from glassformer.verify.row import DEEP, EXACT, Row, max_error, name_of, row
 
 
 def property_rows(seen: Look) -> Iterator[Row]:
@@ -109,11 +110,7 @@ def gradient(seen: Look) -> Iterator[Row]:
             u, w = u / u.norm(), w / w.norm()
             (back,) = torch.autograd.grad(after, before, u, retain_graph=True)
             sample, source = seen.sample(step.side, 0), seen.source(step.side, 0)
-
-            def half(x: ref.Array, at: tuple[object, ...] = (step, sample, source)) -> ref.Array:
-                own, place, memory = at
-                return seen.reference.attend_half(own.side, own.layer, x, place, memory)  # pyright: ignore
-
+            half = partial(seen.reference.attend_half, step.side, step.layer, sample=sample, source=source)
             forward = ref.derivative(half, array(before[0]), array(w[0]))
             error = max_error((back * w).sum(), np.asarray((array(u[0]) * forward).sum()))
             tolerance = DEEP * max(1.0, float(np.linalg.norm(forward)))
@@ -121,5 +118,5 @@ def gradient(seen: Look) -> Iterator[Row]:
                 found = (error, tolerance, f"worst of {len(seen.steps)}: {step.name}")
     formula = "∂x_{i+1}/∂x_i = 1 + ∂f_i/∂x_i"
     said = f"{found[2]}, along random directions"
-    yield Row("Note C", "19 residual gradient", formula, type(seen.steps[0].block).__module__ + "."
-              + type(seen.steps[0].block).__qualname__, found[0], found[1], said)  # fmt: skip
+    function = name_of(type(seen.steps[0].block))
+    yield Row("Note C", "19 residual gradient", formula, function, found[0], found[1], said)

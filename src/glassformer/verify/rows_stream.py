@@ -48,22 +48,40 @@ def position_vectors() -> Iterator[Row]:
     formula = "p(i, 2k) = sin(i / 10000^(2k/d)), p(i, 2k+1) = cos(same)"
     yield row("Notes A, E", name, formula, positions.sinusoidal, got, where.sinusoid(steps, 64))
     learned = filled(positions.LearnedPosition(T, D))
-    yield row("Notes A, B, D", name, "p_i = row i of P", positions.LearnedPosition, learned(Places.arange(T, 0))[0],
-              array(learned.weight), EXACT)  # fmt: skip
+    yield row(
+        "Notes A, B, D",
+        name,
+        "p_i = row i of P",
+        positions.LearnedPosition,
+        learned(Places.arange(T, 0))[0],
+        array(learned.weight),
+        EXACT,
+    )
     moved = learned(Places(torch.tensor([[4, 0, 4]])))[0]
-    yield row("Notes A, B, D", name, "p_i = row i of P", positions.LearnedPosition, moved,
-              array(learned.weight)[[4, 0, 4]], EXACT, "places in any order")  # fmt: skip
+    yield row(
+        "Notes A, B, D",
+        name,
+        "p_i = row i of P",
+        positions.LearnedPosition,
+        moved,
+        array(learned.weight)[[4, 0, 4]],
+        EXACT,
+        "places in any order",
+    )
     ids = Batch(torch.tensor([IDS]))
     for kind in ("learned", "sinusoidal"):
         model, reference = tiny(position=kind)
         got = model.embed(ids.elements, ids.where())[0]
         at = list(range(len(IDS)))
-        expected = array(model.embed.element.weight)[IDS] + reference.position_vectors(at)  # pyright: ignore
+        vectors = reference.position_vectors(at)
+        assert vectors is not None
+        expected = array(model.get_parameter("embed.element.weight"))[IDS] + vectors
         yield row("Notes A to E", name, "x_i = E[id_i] + p_i", Embedding, got, expected, detail=kind)
     x = draw("x", 1, T, D)
     expected = array(x[0]) + 0.1 * np.arange(1, T + 1)[:, None]
-    yield row("Note C", name, "naive index: x_t + β t", positions.naive_index, positions.naive_index(x, 0.1)[0],
-              expected)  # fmt: skip
+    yield row(
+        "Note C", name, "naive index: x_t + β t", positions.naive_index, positions.naive_index(x, 0.1)[0], expected
+    )
     digits = [[int(digit) for digit in reversed(f"{i:07b}")] for i in steps]
     got = positions.binary_code(place.position[0], 7)
     yield row("Note C", name, "binary code: digit k of i", positions.binary_code, got, digits, EXACT)
@@ -131,8 +149,9 @@ def feed_forward() -> Iterator[Row]:
             yield row(note, "10 feed-forward", formula, FeedForward, brick(x)[0], expected, detail=detail)
     brick = filled(FeedForward(D, D, activation="relu", gated=False, bias=False))
     alone = torch.cat([brick(x[:, t : t + 1]) for t in range(T)], dim=1)
-    yield row("Note D", "10 feed-forward", "MLP(X)_t = MLP(x_t), every token alone", FeedForward, brick(x),
-              array(alone))  # fmt: skip
+    yield row(
+        "Note D", "10 feed-forward", "MLP(X)_t = MLP(x_t), every token alone", FeedForward, brick(x), array(alone)
+    )
 
 
 def blocks() -> Iterator[Row]:
@@ -168,8 +187,15 @@ def residual() -> Iterator[Row]:
         mid = array(kept["resid_pre"]) + array(kept["attention_out"])
         post = array(kept["resid_mid"]) + array(kept["feedforward_out"])
         got = torch.stack([kept["resid_mid"], kept["resid_post"]])
-        yield row("Notes B, C, D, E", "12 residual", "x + f(x)", PreNormBlock, got, np.stack([mid, post]),
-                  detail=f"block {layer}")  # fmt: skip
+        yield row(
+            "Notes B, C, D, E",
+            "12 residual",
+            "x + f(x)",
+            PreNormBlock,
+            got,
+            np.stack([mid, post]),
+            detail=f"block {layer}",
+        )
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "out_proj" in name or "down_proj" in name:

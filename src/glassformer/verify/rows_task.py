@@ -50,17 +50,23 @@ def head(given: Siblings) -> Iterator[Row]:
         "Note E", "13 language model head", formula, heads.LanguageModelHead, untied(h), expected, detail="untied"
     )
     model, _ = tiny()
-    shared = torch.stack([model.head.weight, model.embed.element.weight])  # pyright: ignore
-    got = shared[0] - shared[1]
+    got, expected = model.get_parameter("head.weight"), array(model.get_parameter("embed.element.weight"))
     formula = "the head's matrix is E itself"
-    yield row("Note B", "13 language model head", formula, Transformer, got, np.zeros((V, D)), EXACT, "tied")
+    yield row("Note B", "13 language model head", formula, Transformer, got, expected, EXACT, "tied")
     u = draw("u", T, V, spread=3.0)
     for tau in (0.5, 1.0, 2.0):
         scaled = u / tau if given.temperature is None else given.temperature(u, tau)
         function = attention_pattern if given.temperature is None else given.temperature
         got = attention_pattern(scaled[None, None])[0, 0]
-        yield row("Note E", "13 language model head", "y = softmax(u / τ)", function, got,
-                  ref.softmax(array(u), tau), detail=f"τ = {tau:g}")  # fmt: skip
+        yield row(
+            "Note E",
+            "13 language model head",
+            "y = softmax(u / τ)",
+            function,
+            got,
+            ref.softmax(array(u), tau),
+            detail=f"τ = {tau:g}",
+        )
     model, reference = tiny(architecture="encoder", head="masked_lm")
     expected = reference_logits(reference, batch_of(IDS))[0]
     formula = "u = LN(GELU(h W + b)) Eᵀ + b"
@@ -76,8 +82,15 @@ def loss(given: Siblings) -> Iterator[Row]:
     name, formula = "14 loss", "−Σ_i Σ_j y_ij log f_ij"
     yield row("Note E", name, formula, given.loss, summed.total, total)
     yield row("Note E", name, "targets that count", given.loss, summed.count, count, EXACT)
-    yield row("Note E", name, "targets that count", Batch, Batch(targets.clamp(min=0), targets=targets).n_targets,
-              count, EXACT)  # fmt: skip
+    yield row(
+        "Note E",
+        name,
+        "targets that count",
+        Batch,
+        Batch(targets.clamp(min=0), targets=targets).n_targets,
+        count,
+        EXACT,
+    )
     parts = [given.loss(logits[i : i + 1], targets[i : i + 1]) for i in range(2)]
     mean = sum(float(part.total) for part in parts) / sum(part.count for part in parts)
     formula = "(Σ over micro-batches) / (all targets)"
@@ -192,13 +205,14 @@ def tasks(given: Siblings) -> Iterator[Row]:
     formula = "tagging: −(1/n) Σ_t log y_t[target_t]"
     yield row("Note D", name, formula, given.loss, summed.total / summed.count, total / count)
     place = Places.padded([4, 6])
-    rows = {"last": [3, 5], "first": [0, 0]}
+    at = {"last": -1, "first": 0}
     for how in get_args(heads.Pool):
         brick = filled(heads.ClassifyHead(D, 5, how, dense=False))
-        pooled = [
-            array(h[b]).take(rows[how][b], 0) if how in rows else array(h[b])[: (4, 6)[b]].mean(0) for b in range(2)
-        ]
-        expected = ref.project(np.stack(pooled), array(brick.proj.weight).T, array(brick.proj.bias))  # pyright: ignore
+        pooled = [array(h[b, : (4, 6)[b]]) for b in range(2)]
+        pooled = [one[at[how]] if how in at else one.mean(0) for one in pooled]
+        expected = ref.project(
+            np.stack(pooled), array(brick.get_parameter("proj.weight")).T, array(brick.get_parameter("proj.bias"))
+        )
         formula = "classification: softmax(h W + b)"
         yield row("Note D", name, formula, heads.ClassifyHead, brick(h, place), expected, detail=f"{how} element")
         total, count = ref.cross_entropy(expected, np.array([1, 4]))

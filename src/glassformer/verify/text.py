@@ -26,8 +26,9 @@ def table(rows: Iterable[Row]) -> str:
         for row in rows
     ]
     widths = [max(len(line[column]) for line in lines) for column in range(5)]
-    text = ["  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[5]])
-            for line in lines]  # fmt: skip
+    text = [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[5]]) for line in lines
+    ]
     return "\n".join([*(line.rstrip() for line in text), "", summary(rows)])
 
 

@@ -1,0 +1,142 @@
+"""Positions against their formulas and published tables."""
+
+import math
+
+import pytest
+import torch
+from glassformer.batch import Places
+from glassformer.errors import ConfigError
+from glassformer.layers.position import (
+    AlibiBias,
+    BucketBias,
+    LearnedPosition,
+    RelativeBias,
+    SinusoidalPosition,
+    alibi_slopes,
+    binary_code,
+    naive_index,
+    relative_bucket,
+    rotate,
+    rotation,
+    sinusoidal,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import EXACT
+from torch.testing import assert_close
+
+
+@given(st.integers(0, 10_000), st.integers(1, 12), st.booleans())
+def test_sinusoid_is_its_formula(i, d, printed):
+    def value(j):
+        exponent = 2 * j / d if printed else 2 * (j // 2) / d
+        angle = i / 10000**exponent
+        return math.sin(angle) if j % 2 == 0 else math.cos(angle)
+
+    expected = torch.tensor([value(j) for j in range(d)], dtype=torch.float64)
+    got = sinusoidal(torch.tensor(i), d, printed=printed, dtype=torch.float64)
+    assert_close(got, expected, atol=1e-10, rtol=0)  # angles up to 10^4 carry an error of 10^4 · 2^-52
+
+
+def test_note_e_table_of_sinusoids():
+    table = sinusoidal(torch.tensor([0, 25, 50, 75, 100]), 8)[:, :4]
+    printed = [[0, 1, 0, 1], [-0.13, 0.99, 0.60, -0.80], [-0.26, 0.96, -0.96, 0.28], [-0.39, 0.92, 0.94, 0.35]]
+    printed.append([-0.51, 0.86, -0.54, -0.84])
+    assert_close(table, torch.tensor(printed), atol=0.0051, rtol=0)  # printed with two digits
+
+
+def test_only_paired_sinusoids_depend_on_distance():
+    """Note C's claim holds for the paired formula: the spread of p_i · p_j over equal i - j."""
+    spread = {}
+    for printed in (False, True):
+        p = sinusoidal(torch.arange(100), 64, printed=printed, dtype=torch.float64)
+        dots = p @ p.T
+        spread[printed] = max(float(torch.diagonal(dots, k).max() - torch.diagonal(dots, k).min()) for k in range(90))
+    assert spread[False] < 1e-12
+    assert spread[True] == pytest.approx(5.6, abs=0.3)
+
+
+def test_the_first_position_may_be_called_one():
+    places = Places.arange(3)
+    assert torch.equal(SinusoidalPosition(6, first=1)(places), SinusoidalPosition(6)(Places.arange(3, start=1)))
+
+
+def test_note_c_first_attempts():
+    x = torch.zeros(1, 3, 2)
+    assert naive_index(x, 0.5)[0, :, 0].tolist() == [0.5, 1.0, 1.5]
+    assert binary_code(torch.tensor([0, 1, 6]), 3).tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 1]]
+
+
+def test_learned_positions_refuse_what_is_outside_the_table():
+    table = LearnedPosition(4, 2)
+    torch.nn.init.normal_(table.weight)
+    padded = Places.padded([2, 4], "left")
+    assert torch.equal(table(padded)[0, 2:], table.weight[:2])
+    assert torch.equal(table(Places.arange(2, start=2))[0], table.weight[2:])
+    for places in (Places.arange(2, start=3), Places.padded([5, 1])):
+        with pytest.raises(ConfigError, match="Position 4 is outside the table of 4"):
+            table(places)
+
+
+def t5_bucket(distance: int, n: int, far: int, both: bool) -> int:
+    """Raffel et al. 2020 as the published code does it, in Python numbers."""
+    offset = 0
+    if both:
+        n //= 2
+        offset, distance = (n if distance > 0 else 0), abs(distance)
+    else:
+        distance = max(-distance, 0)
+    exact = n // 2
+    if distance < exact:
+        return offset + distance
+    return offset + min(n - 1, exact + int(math.log(distance / exact) / math.log(far / exact) * (n - exact)))
+
+
+@pytest.mark.parametrize("both", [True, False])
+@pytest.mark.parametrize(("n", "far"), [(32, 128), (8, 20), (4, 9)])
+def test_t5_buckets(n, far, both):
+    distance = torch.arange(-300, 301)
+    expected = [t5_bucket(int(d), n, far, both) for d in distance]
+    got = relative_bucket(distance, n, far, both_ways=both)
+    # a power of two may fall on either side of a bucket's edge in float32
+    differ = sum(int(a) != b for a, b in zip(got, expected, strict=True))
+    assert differ <= 2, differ
+    assert got.min() == 0
+    assert got.max() == n - 1
+    after, before = relative_bucket(torch.tensor([1, -1]), n, far, both_ways=both).tolist()
+    assert (before, after) == ((1, n // 2 + 1) if both else (1, 0))
+
+
+def test_biases_look_up_by_distance():
+    query, key = Places.arange(2, start=3), Places(torch.tensor([[5, 0, 4]]))
+    relative = RelativeBias(2, 2)
+    relative.weight.data = torch.arange(10.0).view(5, 2)  # rows for i - j = -2 .. 2
+    assert relative(query, key)[0, 0].tolist() == [[0.0, 8.0, 2.0], [2.0, 8.0, 4.0]]
+    buckets = BucketBias(2, 8, 20, both_ways=False)
+    buckets.weight.data = torch.arange(16.0).view(8, 2)
+    assert buckets(query, key)[0, 1].tolist() == [[1.0, 7.0, 1.0], [1.0, 9.0, 1.0]]
+    assert AlibiBias(2)(query, key)[0, 0].tolist() == [[-2 / 16, -3 / 16, -1 / 16], [-1 / 16, -4 / 16, -0.0]]
+
+
+def test_alibi_slopes_are_the_published_ones():
+    assert alibi_slopes(8).tolist() == [2.0**-h for h in range(1, 9)]
+    expected = [2**-2, 2**-4, 2**-6, 2**-8, 2**-1, 2**-3]  # 4 heads, then every other of 8
+    assert alibi_slopes(6).tolist() == expected
+
+
+@given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 500), st.sampled_from([2, 6, 8]))
+def test_rotary_scores_depend_on_the_difference_only(i, j, shift, width):
+    q, k = torch.randn(2, 1, 1, 1, width, dtype=torch.float64)
+    turned = lambda x, at: rotate(x, rotation(Places.arange(1, start=at), width, 10000.0, torch.float64))
+    score = lambda a, b: (turned(q, a) * turned(k, b)).sum()
+    assert_close(score(i, j), score(i + shift, j + shift), **EXACT)
+    assert_close(turned(q, i).norm(), q.norm(), **EXACT)
+
+
+def test_rotary_turns_counter_clockwise_by_its_angle():
+    """Su et al. 2021: the pair (x_k, x_{k+K/2}) as a complex number is multiplied by e^{i·position·θ_k}."""
+    x = torch.randn(1, 1, 5, 6, dtype=torch.float64)
+    got = rotate(x, rotation(Places.arange(5, start=2), 6, 100.0, torch.float64))
+    angle = torch.arange(2, 7)[:, None] * 100.0 ** (-torch.arange(0, 6, 2, dtype=torch.float64) / 6)
+    expected = torch.complex(x[..., :3], x[..., 3:]) * torch.polar(torch.ones_like(angle), angle)
+    assert_close(got, torch.cat([expected.real, expected.imag], -1), **EXACT)

@@ -1,0 +1,49 @@
+"""Small models of every preset, with weights away from their initialization, and a batch for each."""
+
+import torch
+
+from glassformer.batch import IGNORE, Batch, Places
+from glassformer.models import Transformer, presets
+
+SMALL = {"d_model": 32, "n_layers": 2, "n_heads": 4, "max_length": 16}
+WORDS = {"vocab_size": 17, **SMALL}
+CONFIGS = {
+    "original-2017": presets.original_2017(**WORDS, d_ff=48),
+    "gpt2": presets.gpt2(**WORDS),
+    "bert": presets.bert(**WORDS),
+    "bert, masked words": presets.bert(head="masked_lm", **WORDS),
+    "bert, tags": presets.bert(head="tag", n_classes=5, **WORDS),
+    "t5": presets.t5(**WORDS | {"d_ff": 48, "d_head": 6}),
+    "vit": presets.vit(**SMALL, patch_width=12, n_classes=5),
+    "modern": presets.modern(**WORDS),
+    **{f"note {name}": presets.note(name, **WORDS) for name in "ABCDE"},
+    "alibi, window, multi-query": presets.gpt2(position="alibi", window=4, n_kv_heads=1, **WORDS),
+    "relative, inside": presets.gpt2(
+        position="relative", max_distance=3, bias_placement="inside", n_kv_heads=2, **WORDS
+    ),
+    "gated": presets.modern(gated=True, activation="silu", **WORDS),
+    "no positions": presets.bert(position="none", head="none", **WORDS),
+}
+
+
+def moved(config, seed=0):
+    """A model whose every weight has left its initial value: zeros and ones would hide mistakes."""
+    model = Transformer(config, seed=seed)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+    return model
+
+
+def batch_for(config, *, padded=True):
+    """Two rows, the second shorter, and a source padded on the left where there is one."""
+    generator = torch.Generator().manual_seed(1)
+    draw = lambda *shape: torch.randint(0, 17, shape, generator=generator)  # noqa: E731
+    if config.elements == "patches":
+        return Batch(torch.randn(2, 9, 12, generator=generator), targets=torch.tensor([1, 4]))
+    source = Batch(draw(2, 7), Places.padded([5, 7], "left")) if config.architecture == "encoder_decoder" else None
+    targets = draw(2, 9) % (config.n_classes or 17)
+    targets[1, 6:] = IGNORE
+    kinds = draw(2, 9) % config.n_kinds if config.n_kinds else None
+    return Batch(draw(2, 9), Places.padded([9, 6]) if padded else None, targets, kinds, source)

@@ -1,0 +1,70 @@
+"""The notes' equations hold on any model's own weights, for every preset and architecture."""
+
+import copy
+
+import pytest
+import torch
+
+from glassformer import losses, verify
+from glassformer.batch import Batch, Places
+from glassformer.models import Transformer, presets
+from verify.models import CONFIGS, WORDS, batch_for, moved
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    """Tiny tensors: a second thread only waits."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_preset_passes(name):
+    config = CONFIGS[name]
+    rows = list(verify.model_rows(moved(config), batch_for(config), verify.Siblings(loss=losses.cross_entropy)))
+    assert [row for row in rows if not row.passed] == []
+    equations = {row.equation for row in rows}
+    assert {"1 projections", "3 attention", "5 heads", "9 layer norm", "10 feed-forward"} <= equations
+    assert {"1 to 13 together", "19 residual gradient"} <= equations
+    decodes, reads = config.architecture != "encoder", config.architecture == "encoder_decoder"
+    assert ("4 causality" in equations, "16 generation" in equations) == (decodes, decodes)
+    assert ("7 cross-attention" in equations) == reads
+    assert ("6 relative bias" in equations) == (config.position in ("relative", "buckets", "alibi"))
+    assert ("14 loss" in equations) == (config.head in ("lm", "masked_lm", "tag", "classify"))
+    assert ("17 permutation" in equations) == (config.elements == "tokens")
+
+
+def test_packed_documents_in_any_order_of_slots():
+    config = presets.gpt2(**WORDS)
+    document = torch.tensor([[0, 0, 0, 1, 1, 2, 2, 2]])
+    ids = torch.arange(8)[None]
+    rows = list(verify.model_rows(moved(config), Batch(ids, Places.packed(document))))
+    assert all(row.passed for row in rows)
+    shuffled = Places(torch.tensor([[3, 0, 2, 1]]))
+    rows = list(verify.model_rows(moved(config), Batch(ids[:, :4], shuffled)))
+    assert all(row.passed for row in rows)
+    assert "4 causality" not in {row.equation for row in rows}
+
+
+def test_one_element_alone():
+    rows = list(verify.model_rows(moved(presets.modern(**WORDS)), Batch(torch.tensor([[3]]))))
+    assert all(row.passed for row in rows)
+
+
+def test_the_callers_model_is_left_as_it_was():
+    model = moved(presets.gpt2(dropout=0.5, **WORDS)).requires_grad_(False).train()
+    before = copy.deepcopy(model.state_dict())
+    with torch.inference_mode():
+        rows = list(verify.model_rows(model, batch_for(model.config)))
+    assert all(row.passed for row in rows)
+    after = model.state_dict()
+    assert model.training
+    assert all(torch.equal(before[name], after[name]) and before[name].dtype == after[name].dtype for name in before)
+    assert all(parameter.grad is None and not parameter.requires_grad for parameter in model.parameters())
+
+
+def test_freshly_made_models_pass_too():
+    model = Transformer(presets.modern(**WORDS))
+    assert all(row.passed for row in verify.model_rows(model, batch_for(model.config, padded=False)))
