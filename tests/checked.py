@@ -1,17 +1,18 @@
-"""The type checker behind the shape checks: beartype, except for methods that give back `Self`.
+"""The type checker behind the shape checks: beartype, except where it cannot check an annotation at all.
 
-beartype knows `Self` only when it decorates a whole class, and jaxtyping gives it one method at a time.
+That is `Self` (beartype knows it only when it decorates a whole class, and jaxtyping gives it one method at a time) and
+protocols of other packages that are not made for isinstance.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from beartype import beartype
-from beartype.roar import BeartypeDecorHintPep673Exception
+from beartype.roar import BeartypeDecorHintPep673Exception, BeartypeDecorHintPep3119Exception
 
 
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:
     try:
         return beartype(function)
-    except BeartypeDecorHintPep673Exception:
+    except (BeartypeDecorHintPep673Exception, BeartypeDecorHintPep3119Exception):
         return function

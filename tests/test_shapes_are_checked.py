@@ -3,6 +3,7 @@
 import jaxtyping
 import pytest
 import torch
+
 from glassformer.batch import Batch, Places
 from glassformer.layers.attend import attention_pattern, attention_values
 from glassformer.layers.norm import LayerNorm

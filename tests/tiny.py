@@ -4,11 +4,12 @@ from functools import cache
 from typing import Any, get_args
 
 import torch
+from torch import nn
+
 from glassformer.batch import Places
 from glassformer.layers.cache import Cache, FixedCache
 from glassformer.layers.position import PositionKind
 from glassformer.models import ModelConfig, Transformer
-from torch import nn
 
 POSITIONS: tuple[PositionKind, ...] = get_args(PositionKind)
 VOCABULARY = 13

@@ -7,7 +7,9 @@
 Names are loaded when they are first used, so that importing the package costs nothing.
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -21,12 +23,34 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "models": "glassformer.models",
-    "train": "glassformer.run:train",
+    "train": "glassformer.train",
     "load": "glassformer.run:load",
     "Run": "glassformer.run:Run",
     "GlassformerError": "glassformer.errors:GlassformerError",
 }
 __all__ = ["GlassformerError", "Run", "__version__", "load", "models", "train"]
+
+
+class _TrainPackage(ModuleType):
+    """The package `glassformer.train`, which is also the function `gf.train`."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> "Run":
+        """See `glassformer.run.train`."""
+        from glassformer.run import train as function
+
+        return function(*arguments, **named)
+
+
+class _Package(ModuleType):
+    """This package. Importing `glassformer.train` binds that name here, over any function: so it is made callable."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "train" and isinstance(value, ModuleType):
+            value.__class__ = _TrainPackage
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:
@@ -35,3 +59,7 @@ def __getattr__(name: str) -> Any:
     module, _, attribute = _PUBLIC[name].partition(":")
     found = import_module(module)
     return getattr(found, attribute) if attribute else found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

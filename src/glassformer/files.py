@@ -3,16 +3,20 @@
 Knows: folders and bytes. Does not know: what they mean.
 """
 
+import errno
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from glassformer.errors import CheckpointError, ConfigError
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+LOCK = "run.lock"
 
 
 @contextmanager
@@ -21,23 +25,15 @@ def writing(what: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        remedy = "free some space" if error.errno == 28 else "choose another folder with --run"
+        remedy = "free some space" if error.errno in FULL else "choose another folder with --run"
         raise CheckpointError(f"Cannot write {what}: {error.strerror or error}; {remedy}.") from None
 
 
 def write_text(path: Path, text: str) -> None:
     """Replace a file by `text` as one step."""
-    with writing(path):
-        temporary = path.with_name(f".{path.name}.tmp")
-        try:
-            with temporary.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
+    with replacing(path) as temporary:
+        # surrogateescape: a folder's name that is not UTF-8 comes out as the bytes that it has
+        temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -46,21 +42,57 @@ def write_json(path: Path, value: Any) -> None:
 
 
 @contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A place beside `path` for a new file; at the end it is on disk and takes the place of `path` as one step."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    with writing(path):
+        try:
+            yield temporary
+            sync(temporary)
+            temporary.replace(path)
+            sync(path.parent)
+        finally:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+
+@contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """A temporary folder to fill; it becomes `path` at the end, or vanishes if anything failed."""
-    temporary = path.with_name(f".tmp-{path.name}")
+    temporary, before = path.with_name(f".tmp-{path.name}"), path.with_name(f".old-{path.name}")
     with writing(path):
         shutil.rmtree(temporary, ignore_errors=True)
+        _settle(before, path)
         temporary.mkdir(parents=True)
         try:
             yield temporary
             write_manifest(temporary)
-            if path.exists():
-                shutil.rmtree(path)
+            if path.exists():  # a folder that is not empty cannot be renamed over
+                path.rename(before)
             temporary.rename(path)
             sync(path.parent)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
+            _settle(before, path)
+
+
+def _settle(before: Path, path: Path) -> None:
+    """What stood at `path` before comes back if nothing took its place, and goes if something did."""
+    if path.exists():
+        shutil.rmtree(before, ignore_errors=True)
+    elif before.exists():
+        before.rename(path)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a killed process left behind in a folder: half-written files and folders."""
+    for rest in folder.glob(".tmp-*"):
+        shutil.rmtree(rest, ignore_errors=True)
+    for rest in folder.glob(".old-*"):
+        _settle(rest, folder / rest.name.removeprefix(".old-"))
+    for rest in folder.glob(".*.tmp"):
+        if rest.is_file():
+            rest.unlink(missing_ok=True)
 
 
 def write_manifest(folder: Path) -> None:
@@ -73,20 +105,26 @@ def write_manifest(folder: Path) -> None:
     sync(folder)
 
 
-def check_manifest(folder: Path) -> None:
-    """Raise CheckpointError unless every file of the folder is as its manifest says."""
+def check_manifest(folder: Path, required: Iterable[str] = ()) -> None:
+    """Raise CheckpointError unless every file of the folder, and all that are required, are as its manifest says."""
     try:
         files = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["files"]
         expected = {Path(name).name: (entry["bytes"], entry["sha256"]) for name, entry in files.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise CheckpointError(f"{folder} has no readable manifest.json; it is not a whole checkpoint.") from None
+    for name in sorted(set(required) - expected.keys()):
+        raise CheckpointError(f"{folder / 'manifest.json'} does not mention {name}; it is not a whole checkpoint.")
     for name, (size, sha256) in expected.items():
         file = folder / name
         if not file.is_file():
             raise CheckpointError(f"{file} is missing; the checkpoint is not whole.")
-        if file.stat().st_size != size:
-            raise CheckpointError(f"{file} has {file.stat().st_size} bytes instead of {size}; it was cut short.")
-        if digest(file) != sha256:
+        if (bytes_now := file.stat().st_size) != size:
+            raise CheckpointError(f"{file} has {bytes_now} bytes instead of {size}; it is not as it was written.")
+        try:
+            right = digest(file) == sha256
+        except OSError as error:
+            raise CheckpointError(f"{file} cannot be read: {error.strerror or error}; it was damaged.") from None
+        if not right:
             raise CheckpointError(f"{file} differs from its checksum; it was damaged.")
 
 
@@ -115,12 +153,14 @@ def locked(folder: Path) -> Iterator[None]:
         return
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / "run.lock").open("w")
+        file = (folder / LOCK).open("w")
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             raise ConfigError(
                 f"Another process is training in {folder}; wait for it or choose another --run."
             ) from None
+        except OSError:  # a file system without locks; then nobody is told
+            pass
         yield

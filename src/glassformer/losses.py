@@ -25,13 +25,17 @@ def cross_entropy(logits: Float[Tensor, "*rows V"], targets: Int[Tensor, "*rows"
 
     `smoothing` ε in [0, 1) spreads that much of each target evenly over the vocabulary (Szegedy et al. 2016).
     """
-    flat, wanted = logits.flatten(0, -2), targets.flatten()
-    flat = flat.float() if flat.element_size() < 4 else flat
+    flat, wanted = at_least_float32(logits).flatten(0, -2), targets.flatten()
     total = F.cross_entropy(flat, wanted, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing)
     return LossSum(total, int((wanted != IGNORE).sum()))
 
 
 def token_log_probs(logits: Float[Tensor, "B T V"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
     """log p of each target, in nats; 0 where the target is IGNORE."""
-    flat = F.cross_entropy(logits.float().flatten(0, 1), targets.flatten(), ignore_index=IGNORE, reduction="none")
-    return -flat.view(targets.shape)
+    flat, wanted = at_least_float32(logits).flatten(0, 1), targets.flatten()
+    return -F.cross_entropy(flat, wanted, ignore_index=IGNORE, reduction="none").view(targets.shape)
+
+
+def at_least_float32(logits: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Logits in a precision in which sums of exponentials are worth something: half precisions become float32."""
+    return logits.float() if logits.element_size() < 4 else logits

@@ -20,7 +20,7 @@ class LanguageModelScore:
         self.tokens += tokens
 
     def result(self, n_bytes: int | None = None) -> dict[str, float]:
-        """`loss`, `perplexity` = e^loss, `tokens`, and with the number of bytes, `bits_per_byte`."""
+        """`loss`, `perplexity` = e^loss (at most e^700), `tokens`, and with the number of bytes, `bits_per_byte`."""
         loss = self.nats / self.tokens if self.tokens else math.nan
         scores = {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), "tokens": self.tokens}
         if n_bytes:

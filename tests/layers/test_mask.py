@@ -1,10 +1,15 @@
 """Masks: a Boolean algebra over places, and shortcuts that never change what is allowed."""
 
+import pytest
 import torch
-from glassformer.batch import Places
-from glassformer.layers.mask import Causal, Everything, Mask, SameDocument, Valid, Window, allowed
 from hypothesis import given
 from hypothesis import strategies as st
+
+from glassformer.batch import Places
+from glassformer.layers.mask import Causal, Everything, Mask, SameDocument, Valid, Window, allowed
+
+# beartype looks at one item of a list, chosen at random: here too, inside strategies.
+pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module")
 
 simple = st.sampled_from([Everything(), Causal(), Window(1), Window(3), SameDocument(), Valid()])
 masks = st.recursive(
@@ -80,9 +85,7 @@ def test_shortcuts_allow_the_same(mask, query, key):
 
 @given(masks, masks, masks, places(), places())
 def test_the_algebra_is_boolean(a, b, c, query, key):
-    same = lambda x, y: torch.equal(
-        x.table(query, key).expand(2, -1, -1), y.table(query, key).expand(2, -1, -1)
-    )
+    same = lambda x, y: torch.equal(x.table(query, key).expand(2, -1, -1), y.table(query, key).expand(2, -1, -1))
     assert same(a & b, b & a)
     assert same(a | b, b | a)
     assert same(a & (b & c), (a & b) & c)

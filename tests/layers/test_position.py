@@ -4,6 +4,10 @@ import math
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
 from glassformer.batch import Places
 from glassformer.errors import ConfigError
 from glassformer.layers.position import (
@@ -20,10 +24,7 @@ from glassformer.layers.position import (
     rotation,
     sinusoidal,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 from tiny import EXACT
-from torch.testing import assert_close
 
 
 @given(st.integers(0, 10_000), st.integers(1, 12), st.booleans())

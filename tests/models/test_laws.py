@@ -3,15 +3,16 @@
 from dataclasses import replace
 
 import pytest
-import tiny
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+import tiny
 from glassformer.batch import Batch, Places
 from glassformer.errors import ConfigError
 from glassformer.layers.cache import Cache, FixedCache
-from hypothesis import given
-from hypothesis import strategies as st
 from tiny import EXACT, POSITIONS
-from torch.testing import assert_close
 
 pytestmark = pytest.mark.usefixtures("no_grad")
 

@@ -1,8 +1,13 @@
-"""Small models of every preset, with weights away from their initialization, and a batch for each."""
+"""Small models of every preset with moved weights, a batch for each; and the rows of the notes, computed once."""
+
+from functools import cache
 
 import torch
 
+from glassformer import losses, verify
 from glassformer.batch import IGNORE, Batch, Places
+from glassformer.generate import GenerateConfig, decode
+from glassformer.generate.logits import temperature
 from glassformer.models import Transformer, presets
 
 SMALL = {"d_model": 32, "n_layers": 2, "n_heads": 4, "max_length": 16}
@@ -47,3 +52,22 @@ def batch_for(config, *, padded=True):
     targets[1, 6:] = IGNORE
     kinds = draw(2, 9) % config.n_kinds if config.n_kinds else None
     return Batch(draw(2, 9), Places.padded([9, 6]) if padded else None, targets, kinds, source)
+
+
+def greedy(model, prompt, count):
+    config = GenerateConfig.parse({"temperature": 0, "max_new_tokens": count})
+    return [step.ids[0] for step in decode(model, [list(prompt)], config)]
+
+
+GIVEN = verify.Siblings(
+    loss=losses.cross_entropy,
+    temperature=temperature,
+    greedy=greedy,
+    greedy_name="glassformer.generate.decode.decode",
+)
+
+
+@cache
+def noted():
+    """The rows of the notes, with the functions of other folders that verification is given."""
+    return tuple(verify.notes_rows(GIVEN))

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from glassformer import losses, verify
-from glassformer.generate import GenerateConfig, decode
-from glassformer.generate.logits import temperature
+from glassformer import verify
+from glassformer.verify import rows_attention, rows_task
+from verify.models import noted
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -17,20 +17,9 @@ def _one_thread():
     torch.set_num_threads(threads)
 
 
-def greedy(model, prompt, count):
-    config = GenerateConfig.parse({"temperature": 0, "max_new_tokens": count})
-    return [step.ids[0] for step in decode(model, [list(prompt)], config)]
-
-
 @pytest.fixture(scope="module")
 def rows():
-    given = verify.Siblings(
-        loss=losses.cross_entropy,
-        temperature=temperature,
-        greedy=greedy,
-        greedy_name="glassformer.generate.decode.decode",
-    )
-    return list(verify.notes_rows(given))
+    return noted()
 
 
 def test_every_row_passes(rows):
@@ -81,9 +70,12 @@ def test_tolerances_are_tight_except_for_printed_digits(rows):
     }
 
 
-def test_the_same_rows_every_time_and_without_siblings(rows):
-    again = list(verify.notes_rows())
-    assert all(row.passed for row in again)
-    assert [row for row in again if row.equation == "1 projections"] == [
-        row for row in rows if row.equation == "1 projections"
-    ]
+def test_the_same_numbers_every_time(rows):
+    again = list(rows_attention.attention_rows())
+    assert again == [row for row in rows if row in again]
+
+
+def test_without_the_functions_of_other_folders():
+    rows = list(rows_task.task_rows(verify.Siblings()))
+    assert all(row.passed for row in rows)
+    assert not any(row.function.startswith("glassformer.generate") for row in rows)

@@ -5,6 +5,7 @@ Heavy imports stand inside the commands, so that `--help` answers at once. Exit 
 """
 
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,15 +20,16 @@ app = typer.Typer(
     add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "token_normalize_func": lambda name: name.replace("_", "-"),  # --max_new_tokens is --max-new-tokens
+    },
 )
 data_app = typer.Typer(help="Look at training data.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(data_app, name="data")
 
 RunFolder = Annotated[Path, typer.Argument(help="A run folder.", metavar="RUN")]
-Overrides = Annotated[
-    list[str] | None, typer.Argument(help="Changes such as train.steps=500.", metavar="[KEY=VALUE]...")
-]
+Overrides = Annotated[list[str] | None, typer.Argument(help="Changes such as train.steps=500.", metavar="KEY=VALUE")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, mps.")]
 
@@ -37,16 +39,17 @@ def demo(
     name: Annotated[str, typer.Argument(help="Which demo: lm.")] = "lm",
     run: Annotated[Path | None, typer.Option("--run", help="Run folder; default runs/demo-NAME.")] = None,
     steps: Annotated[int | None, typer.Option("--steps", help="Fewer or more steps.", min=1)] = None,
+    json_output: Json = False,
 ) -> None:
     """Train a small model on text that every Python has, and show what it learned (under three minutes)."""
     from glassformer.cli.demo import demo as call
 
-    call(name, run, steps)
+    call(name, run, steps, json_output)
 
 
 @app.command()
 def train(
-    recipe: Annotated[str | None, typer.Argument(help="A YAML recipe; see recipes/.", metavar="[RECIPE]")] = None,
+    recipe: Annotated[str | None, typer.Argument(help="A YAML recipe; see recipes/.", metavar="RECIPE")] = None,
     overrides: Overrides = None,
     run: Annotated[
         Path | None, typer.Option("--run", help="Folder of the run; default runs/NAME of the recipe.")
@@ -63,8 +66,10 @@ def train(
 @app.command()
 def evaluate(
     run: RunFolder,
-    data: Annotated[str | None, typer.Option("--data", help="Another text; default: the run's own.")] = None,
-    split: Annotated[str, typer.Option("--split", help="train, validation or test.")] = "validation",
+    data: Annotated[str | None, typer.Option("--data", help="Another text, all of it (file, folder, glob, -).")] = None,
+    split: Annotated[
+        str, typer.Option("--split", help="Of the run's own text: train, validation, test.")
+    ] = "validation",
     device: Device = "auto",
     json_output: Json = False,
 ) -> None:
@@ -78,18 +83,22 @@ def evaluate(
 def generate(
     run: RunFolder,
     prompt: Annotated[list[str] | None, typer.Option("--prompt", help="What to go on from; may be repeated.")] = None,
-    max_new_tokens: Annotated[int | None, typer.Option("--max-new-tokens", min=1)] = None,
+    max_new_tokens: Annotated[int | None, typer.Option("--max-new-tokens", help="At most this many.", min=1)] = None,
     temperature: Annotated[float | None, typer.Option("--temperature", help="0: always the likeliest token.")] = None,
-    top_k: Annotated[int | None, typer.Option("--top-k")] = None,
-    top_p: Annotated[float | None, typer.Option("--top-p")] = None,
-    min_p: Annotated[float | None, typer.Option("--min-p")] = None,
-    repetition_penalty: Annotated[float | None, typer.Option("--repetition-penalty")] = None,
+    top_k: Annotated[int | None, typer.Option("--top-k", help="Only the K likeliest tokens.")] = None,
+    top_p: Annotated[float | None, typer.Option("--top-p", help="Only the likeliest that reach P.")] = None,
+    min_p: Annotated[
+        float | None, typer.Option("--min-p", help="Only those at least P times as likely as the likeliest.")
+    ] = None,
+    repetition_penalty: Annotated[
+        float | None, typer.Option("--repetition-penalty", help="Above 1: less of what was there.")
+    ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Same seed, same text.")] = None,
     stop: Annotated[list[str] | None, typer.Option("--stop", help="End before this text; may be repeated.")] = None,
     window: Annotated[
         bool, typer.Option("--window", help="Go on from the last part of a prompt that is too long.")
     ] = False,
-    stream: Annotated[bool, typer.Option("--stream", help="Print text as it comes.")] = False,
+    stream: Annotated[bool, typer.Option("--stream", help="Print text as it comes (as on a terminal).")] = False,
     score: Annotated[bool, typer.Option("--score", help="Score the prompt's tokens instead.")] = False,
     device: Device = "cpu",
     json_output: Json = False,
@@ -157,7 +166,7 @@ def plan(
 
 @app.command()
 def verify(
-    run: Annotated[Path | None, typer.Argument(help="Check this run's own weights.", metavar="[RUN]")] = None,
+    run: Annotated[Path | None, typer.Argument(help="Check this run's own weights.", metavar="RUN")] = None,
     text: Annotated[str | None, typer.Option("--text", help="The text to run through it.")] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Also write a readable page.")] = None,
     json_output: Json = False,
@@ -168,13 +177,14 @@ def verify(
     call(run, text, html, json_output)
 
 
-def version(value: bool) -> None:
+def version(value: bool) -> bool:
     """Print the version and stop."""
     if value:
         from glassformer import __version__
 
         typer.echo(f"glassformer {__version__}")
         raise typer.Exit
+    return value
 
 
 @app.callback()
@@ -187,23 +197,26 @@ def options(
 
 def main() -> None:
     """Run the command line; an error is one sentence on stderr and an exit code."""
-    debug = "--debug" in sys.argv
+    arguments = sys.argv[1:]
+    debug = "--debug" in arguments
+    if isinstance(sys.stdout, TextIOWrapper):  # a terminal that lacks a character must not end the program
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        app()
+        app([argument for argument in arguments if argument != "--debug"], prog_name="glassformer")
     except GlassformerError as error:
-        if debug:
-            raise
-        sys.stderr.write(f"glassformer: {error}\n")
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.stderr.write("glassformer: interrupted\n")
-        sys.exit(130)
-    except BrokenPipeError:
-        # The reader of a pipe left (`| head`); the interpreter must not complain about it once more at exit.
-        sys.stderr.close()
-        sys.exit(0)
+        fail(str(error), error.exit_code, debug)
     except MemoryError:
-        if debug:
-            raise
-        sys.stderr.write("glassformer: out of memory; use a smaller train.batch_size or more train.micro_batches\n")
-        sys.exit(1)
+        fail("Out of memory; use a smaller train.batch_size or more train.micro_batches.", 1, debug)
+    except Exception as error:  # noqa: BLE001 - the last place where anything can be said
+        if "out of memory" in str(error).lower() or "can't allocate memory" in str(error):
+            fail("Out of memory; use a smaller train.batch_size or more train.micro_batches.", 1, debug)
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        fail(f"Something went wrong that should not ({what}); please report it with what --debug shows.", 1, debug)
+
+
+def fail(sentence: str, code: int, debug: bool) -> None:
+    """Say what is wrong and exit; with --debug the error itself is raised again."""
+    if debug:
+        raise
+    sys.stderr.write(f"glassformer: {sentence}\n")
+    sys.exit(code)

@@ -3,11 +3,12 @@
 Knows: what is to be printed. Does not know: how it is found out.
 """
 
-import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
+from glassformer.cli.terminal import on_terminal, print_json, read_stdin
 from glassformer.cli.train import recipe_of
 from glassformer.errors import ConfigError
 from glassformer.tokens.text import Tokenizer
@@ -24,19 +25,19 @@ def tokenize(where: str, overrides: list[str], text: str | None, report: bool, a
         tokenizer = Tokenizer.load(where)
     else:
         tokenizer = train_tokenizer(recipe.tokenizer, texts_for_tokenizer(recipe.data))
-    if text is None and not (recipe and sys.stdin.isatty()):
-        text = sys.stdin.read()
+    if text is None and not (recipe and (sys.stdin is None or sys.stdin.isatty())):
+        text = read_stdin()
     if not text and recipe is not None:  # no text was given: a report on the beginning of the recipe's own
-        text, report = next(iter(texts_for_tokenizer(recipe.data)))[: 1 << 20], True
+        text, report = next(texts_for_tokenizer(recipe.data))[: 1 << 20], True
     text = text or ""
     if report:
         _print_report(make_report(tokenizer, text), as_json)
         return
-    for line in text.splitlines(keepends=True):
+    for line in re.findall("[^\n]*\n|[^\n]+", text):
         ids = tokenizer.encode(line).tolist()
         pieces = [tokenizer.piece(i) for i in ids]
         if as_json:
-            print(json.dumps({"text": line, "ids": ids, "pieces": pieces}, ensure_ascii=False))
+            print_json({"text": line, "ids": ids, "pieces": pieces})
         else:
             print("|".join(pieces))
             print(" ".join(str(i) for i in ids))
@@ -44,11 +45,11 @@ def tokenize(where: str, overrides: list[str], text: str | None, report: bool, a
 
 def _print_report(values: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        print(json.dumps(values, ensure_ascii=False))
+        print_json(values)
         return
     for name, value in values.items():
         if isinstance(value, list):
-            pieces = "  ".join(f"{row['piece']!r} {row.get('count', row.get('bytes'))}" for row in value)
+            pieces = "  ".join(f"'{row['piece']}' {row.get('count', row.get('bytes'))}" for row in value)
             print(f"{name.replace('_', ' '):16} {pieces}")
         else:
             print(f"{name.replace('_', ' '):16} {f'{value:.4f}' if isinstance(value, float) else value}")
@@ -60,9 +61,9 @@ def data_show(where: str, overrides: list[str], rows: int, step: int, width: int
 
     for number, row in enumerate(rows_as_fed(recipe_of(where, overrides), rows, step)):
         if as_json:
-            print(json.dumps(row.as_json(), ensure_ascii=False))
+            print_json(row.as_json())
         else:
-            print(row.as_text(number, width, sys.stdout.isatty()))
+            print(row.as_text(number, width, on_terminal()))
 
 
 def plan(where: str, overrides: list[str], as_json: bool) -> None:
@@ -70,7 +71,10 @@ def plan(where: str, overrides: list[str], as_json: bool) -> None:
     from glassformer.train.plan import make_plan
 
     made = make_plan(recipe_of(where, overrides))
-    print(json.dumps(made.as_json()) if as_json else made.as_text())
+    if as_json:
+        print_json(made.as_json())
+    else:
+        print(made.as_text())
 
 
 def verify(run: Path | None, text: str | None, html: Path | None, as_json: bool) -> None:
@@ -87,7 +91,10 @@ def verify(run: Path | None, text: str | None, html: Path | None, as_json: bool)
         title, rows = f"The equations of the notes on {run.name}", list(_model_rows(run, text, Batch))
     if html is not None:
         write_text(html, checks.page(rows, title))
-    print(json.dumps(checks.as_json(rows)) if as_json else checks.table(rows))
+    if as_json:
+        print_json(checks.as_json(rows))
+    else:
+        print(checks.table(rows))
     if not all(row.passed for row in rows):
         sys.exit(1)
 

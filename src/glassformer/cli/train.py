@@ -3,11 +3,11 @@
 Knows: recipes by path. Does not know: steps.
 """
 
-import json
 import signal
 import sys
 from pathlib import Path
 
+from glassformer.cli.terminal import print_json
 from glassformer.errors import ConfigError
 from glassformer.train import Recipe
 from glassformer.train import train as train_recipe
@@ -20,13 +20,15 @@ def train(recipe: str | None, overrides: list[str], run: Path | None, resume: bo
     """`glassformer train`: a recipe file, overrides only, or --resume of a run by its own recipe."""
     if recipe is not None and "=" in recipe:
         overrides, recipe = [recipe, *overrides], None
-    if recipe is None and resume and run is not None and (run / "recipe.yaml").is_file():
-        recipe = str(run / "recipe.yaml")
+    folder = run or Path("runs") / (Path(recipe).stem if recipe else "last")
+    if recipe is None and resume:
+        if not (folder / "recipe.yaml").is_file():
+            raise ConfigError(f"{folder} holds no run to resume; name its folder with --run.")
+        recipe = str(folder / "recipe.yaml")
     if recipe is None and not overrides:
         raise ConfigError(
             "There is nothing to train by; give a recipe (see recipes/) or overrides like data.path=FILE."
         )
-    folder = run or Path("runs") / (Path(recipe).stem if recipe else "last")
     finish(train_recipe(read_recipe(recipe, overrides), folder, resume), as_json)
 
 
@@ -37,7 +39,7 @@ def finish(result: Result, as_json: bool) -> None:
         sys.exit(130 if result.interrupted == signal.SIGINT else 143)
     scores = {"steps": result.steps, "best_loss": result.best_loss, "seconds": round(result.seconds, 2)}
     if as_json:
-        print(json.dumps({"run": str(result.run), **scores, **result.scores}))
+        print_json({"run": str(result.run), **scores, **result.scores})
         return
     loss = f", best validation loss {result.best_loss:.4f}" if result.best_loss is not None else ""
     print(f"trained {result.steps} steps in {clock(result.seconds)}{loss}")

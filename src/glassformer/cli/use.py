@@ -3,11 +3,13 @@
 Knows: `Run`. Does not know: how it was trained.
 """
 
-import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
 
+from glassformer.cli.terminal import on_terminal, print_json, read_stdin
+from glassformer.errors import ConfigError
 from glassformer.run import Run, load
 
 
@@ -15,9 +17,10 @@ def evaluate(run: Path, data: str | None, split: str, device: str, as_json: bool
     """`glassformer evaluate`."""
     scores = load(run, device).evaluate(split, data)
     if as_json:
-        print(json.dumps(scores))
+        print_json(scores)
         return
-    print(f"{scores['run']}, {scores['data'] or scores['split'] + ' split'}: {scores['tokens']:,} predicted tokens")
+    of = scores["data"] or f"{scores['split']} split"
+    print(f"{scores['run']}, {of}: {scores['tokens']:,} predicted tokens")
     for name in ("loss", "perplexity", "bits_per_byte"):
         if name in scores:
             print(f"  {name.replace('_', ' '):14} {scores[name]:.4f}")
@@ -33,34 +36,66 @@ def generate(
     as_json: bool,
 ) -> None:
     """`glassformer generate`: prompt and new text on stdout; several prompts are one batch."""
+    if scored and (options or streamed):
+        name = next(iter(options), "stream").replace("overflow", "window").replace("_", "-")
+        raise ConfigError(f"--score reads the prompt and writes nothing, so --{name} has no use; leave it out.")
+    if streamed and prompts is not None and len(prompts) > 1:
+        raise ConfigError(f"--stream shows one text as it grows, not {len(prompts)}; give one --prompt.")
     opened = load(run, device)
-    if prompts is None:
-        prompts = [sys.stdin.read() if not sys.stdin.isatty() else "\n"]
-        prompts = prompts if prompts[0] else ["\n"]
+    given = prompts if prompts is not None else [_piped() or "\n"]
     if scored:
-        return _score(opened, prompts, as_json)
-    if streamed and len(prompts) == 1 and not as_json:
-        sys.stdout.write(prompts[0])
-        for delta in opened.stream(prompts[0], **options):
-            sys.stdout.write(delta.text)
+        for prompt in given:
+            _score(opened, prompt, as_json)
+    elif streamed or (len(given) == 1 and on_terminal() and not as_json):
+        _stream(opened, given[0], options, as_json)
+    else:
+        _whole(opened, given, options, as_json)
+
+
+def _piped() -> str:
+    return "" if sys.stdin is None or sys.stdin.isatty() else read_stdin()
+
+
+def _stream(run: Run, prompt: str, options: dict[str, Any], as_json: bool) -> None:
+    """The text as it grows; with --json a line for each piece, the last one says why the text ended."""
+    deltas = run.stream(prompt, **options)
+    if as_json:
+        for delta in deltas:
+            print_json({"text": delta.text, "finish": delta.finish})
             sys.stdout.flush()
-        print()
-        return None
-    for prompt, result in zip(prompts, opened.generated(prompts, opened.options(**options)), strict=True):
+        return
+    first = next(deltas, None)  # what is wrong with the prompt is said before anything is printed
+    sys.stdout.write(prompt if prompt.strip() else "")
+    while first is not None:
+        sys.stdout.write(first.text)
+        sys.stdout.flush()
+        first = next(deltas, None)
+    print()
+
+
+def _whole(run: Run, prompts: list[str], options: dict[str, Any], as_json: bool) -> None:
+    results = run.generated(prompts, run.options(**options))
+    for number, (prompt, result) in enumerate(zip(prompts, results, strict=True)):
         if as_json:
             tokens = len(result.ids)
-            print(json.dumps({"prompt": prompt, "text": result.text, "finish": result.finish, "tokens": tokens}))
-        else:
-            print(prompt + result.text)
-    return None
-
-
-def _score(run: Run, prompts: list[str], as_json: bool) -> None:
-    for prompt in prompts:
-        tokens = run.score(prompt)
-        if as_json:
-            rows = [{"piece": token.piece, "log_prob": token.log_prob} for token in tokens]
-            print(json.dumps({"text": prompt, "tokens": rows}))
+            print_json({"prompt": prompt, "text": result.text, "finish": result.finish, "tokens": tokens})
             continue
-        for token in tokens:
-            print(f"{token.piece!r:16} {'' if token.log_prob is None else f'{token.log_prob:9.4f}'}")
+        if number:
+            print()
+        print((prompt if prompt.strip() else "") + result.text)
+
+
+def _score(run: Run, prompt: str, as_json: bool) -> None:
+    """Each token with log p in nats, and their sum."""
+    tokens = run.score(prompt)
+    known = [token.log_prob for token in tokens if token.log_prob is not None]
+    total = math.fsum(known)
+    if as_json:
+        rows = [{"piece": token.piece, "log_prob": token.log_prob} for token in tokens]
+        print_json({"text": prompt, "tokens": rows, "log_prob": total})
+        return
+    print(f"{'piece':16} {'log p':>9}")
+    for token in tokens:
+        shown = "-" if token.log_prob is None else f"{token.log_prob:.4f}"
+        print(f"'{token.piece}'".ljust(16), f"{shown:>9}")
+    print(f"{'sum':16} {total:9.4f}  ({-total / len(known):.4f} nats a token, {len(known)} predicted)")

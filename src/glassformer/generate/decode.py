@@ -1,20 +1,22 @@
 """The one decoding loop: x_{t+1} ~ softmax(f(x_1 .. x_t)), append, repeat (Note D); it yields a step at a time.
 
 Rows of any lengths are decoded together, padded on the left, and each comes out as it would alone: masks read places,
-random numbers depend on (seed, step of the row). When a row fills the context, it goes on from the last half of it.
+random numbers depend on (seed, step). When a row fills the context, it goes on from the last half of it.
 Knows: models, token ids. Does not know: text.
 """
 
+import math
 from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from glassformer.batch import Batch, Places
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, GlassformerError
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.logits import next_tokens
 from glassformer.layers.cache import FixedCache
+from glassformer.losses import at_least_float32
 from glassformer.models.transformer import Features, Transformer, evaluating
 
 
@@ -32,13 +34,17 @@ def decode(
 ) -> Generator[Step, Collection[int] | None, None]:
     """Yield one `Step` after another until every row produced a token of `ends` or `max_new_tokens`.
 
-    The caller may `send` the numbers of rows that need no more (a stop string was found). Errors: an empty prompt, an
-    id outside the vocabulary, a prompt longer than the context unless `config.overflow` is "window".
+    The caller may `send` the numbers of rows that need no more (a stop string was found). Errors: a model that is no
+    decoder with a language model head, an empty prompt, an id outside the vocabulary, a prompt longer than the context
+    unless `config.overflow` is "window", logits that are not numbers.
     """
     context = model.config.max_length
     rows = [list(prompt) for prompt in prompts]
+    check_language_model(model)
     for prompt in rows:
         _check(prompt, model, config)
+    if not rows:
+        return
     begins = [0 if len(row) <= context else len(row) - _kept(context) for row in rows]
     active = list(range(len(rows)))
     # The modes are entered for each computation, not around the loop: a generator would leak them to its caller.
@@ -46,9 +52,11 @@ def decode(
         features = _prefill(model, [rows[i][begins[i] :] for i in active])
     for step in range(config.max_new_tokens):
         with evaluating(model):
-            logits = model.head(features.hidden[:, -1:], features.places)[:, 0].float()
+            logits = at_least_float32(model.head(features.hidden[:, -1:], features.places)[:, 0])
             ids = next_tokens(logits, [rows[i] for i in active], config, step)
             log_probs = logits.log_softmax(-1).gather(-1, ids[:, None])[:, 0].tolist()
+        if any(math.isnan(log_prob) for log_prob in log_probs):
+            raise GlassformerError("The model's output is not a number; its weights are damaged or training failed.")
         chosen = ids.tolist()
         for i, token in zip(active, chosen, strict=True):
             rows[i].append(token)
@@ -61,7 +69,8 @@ def decode(
         for i in full:
             begins[i] = len(rows[i]) - _kept(context)
         with evaluating(model):
-            if full:
+            # The cache has a slot for every element of the longest row, even after that row has ended.
+            if full or _slots(features) == context:
                 features = _prefill(model, [rows[i][begins[i] :] for i in active])
             else:
                 features = _advance(model, features, ids, going)
@@ -71,16 +80,38 @@ def _kept(context: int) -> int:
     return max(1, context // 2)
 
 
+def _slots(features: Features) -> int:
+    assert features.cache is not None
+    assert features.cache.places is not None
+    return features.cache.places.length
+
+
+def check_language_model(model: Transformer) -> None:
+    """Raise ConfigError unless the model predicts the next token from those before it."""
+    config = model.config
+    if config.architecture != "decoder" or config.head != "lm":
+        raise ConfigError(
+            f"Only a decoder with a language model head predicts next tokens; this model has "
+            f"architecture={config.architecture!r} and head={config.head!r}."
+        )
+
+
+def check_ids(ids: Sequence[int], model: Transformer, what: str) -> None:
+    """Raise ConfigError for an id outside the model's vocabulary."""
+    size = model.config.vocab_size
+    if wrong := [token for token in ids if not 0 <= token < size]:
+        raise ConfigError(f"{what} holds token id {wrong[0]}; this model's ids run from 0 to {size - 1}.")
+
+
 def _check(prompt: list[int], model: Transformer, config: GenerateConfig) -> None:
-    context, vocabulary = model.config.max_length, model.config.vocab_size
+    context = model.config.max_length
     if not prompt:
         raise ConfigError("The prompt is empty; give at least one token, for instance a newline.")
-    if wrong := [token for token in prompt if not 0 <= token < vocabulary]:
-        raise ConfigError(f"The prompt holds token id {wrong[0]}; this model's ids run from 0 to {vocabulary - 1}.")
+    check_ids(prompt, model, "The prompt")
     if len(prompt) > context and config.overflow == "refuse":
         raise ConfigError(
-            f"The prompt has {len(prompt)} tokens and the context {context}; shorten it, or set "
-            "generate.overflow=window to go on from its last part."
+            f"The prompt has {len(prompt)} tokens and the context {context}; shorten it, or go on from its last part "
+            "with --window (overflow='window' in Python)."
         )
 
 

@@ -25,14 +25,18 @@ def repetition_penalty(
     """
     logits = logits.clone()
     for row, ids in zip(logits, seen, strict=True):
-        index = torch.tensor(sorted(set(ids)), device=row.device)
+        index = torch.tensor(sorted(set(ids)), dtype=torch.long, device=row.device)
         row[index] = torch.where(row[index] > 0, row[index] / penalty, row[index] * penalty)
     return logits
 
 
 def temperature(logits: Float[Tensor, "B V"], tau: float) -> Float[Tensor, "B V"]:
-    """u / τ, τ > 0: large τ tends to uniform, small τ to the likeliest token (Note E)."""
-    return logits / tau
+    """(u - max u) / τ, τ > 0: large τ tends to uniform, small τ to the likeliest token (Note E).
+
+    The shift leaves softmax(u / τ) as it is, and makes it a distribution for every τ; u / τ alone may overflow.
+    """
+    shifted = (logits - logits.amax(-1, keepdim=True)).double() / tau
+    return shifted.to(logits.dtype)
 
 
 def top_k(logits: Float[Tensor, "B V"], k: int) -> Float[Tensor, "B V"]:
@@ -60,7 +64,7 @@ def min_p(logits: Float[Tensor, "B V"], p: float) -> Float[Tensor, "B V"]:
 def uniform(seed: int, step: int) -> float:
     """A number in [0, 1) that depends on (seed, step) alone, whatever else is generated beside it."""
     digest = hashlib.sha256(f"{seed}:{step}".encode()).digest()
-    return int.from_bytes(digest[:7], "little") / 2**56
+    return (int.from_bytes(digest[:8], "little") >> 11) / 2**53  # the 53 bits of a float: 1.0 is never reached
 
 
 def choose(logits: Float[Tensor, "B V"], u: Float[Tensor, "B"]) -> Int[Tensor, "B"]:
@@ -75,7 +79,9 @@ def choose(logits: Float[Tensor, "B V"], u: Float[Tensor, "B"]) -> Int[Tensor, "
 def next_tokens(
     logits: Float[Tensor, "B V"], seen: Sequence[Sequence[int]], config: GenerateConfig, step: int
 ) -> Int[Tensor, "B"]:
-    """The chosen token of each row by all transforms of `config`; `step` counts new tokens."""
+    """The chosen token of each row by all transforms of `config`; `step` counts new tokens, from 0."""
+    if logits.device.type == "mps":  # it has no float64
+        return next_tokens(logits.cpu(), seen, config, step).to(logits.device)
     if config.repetition_penalty != 1.0:
         logits = repetition_penalty(logits, seen, config.repetition_penalty)
     if config.temperature == 0:

@@ -9,6 +9,7 @@ import torch
 
 from glassformer.batch import IGNORE, Batch
 from glassformer.errors import ConfigError
+from glassformer.generate.decode import check_ids, check_language_model
 from glassformer.losses import token_log_probs
 from glassformer.models.transformer import Transformer, evaluating
 
@@ -18,7 +19,10 @@ def score(model: Transformer, ids: Sequence[int]) -> list[float]:
 
     A text longer than the context is read in windows that overlap by half, so that every token but those of the first
     window is predicted from at least half a context; each is counted once.
+    Errors: fewer than two tokens, an id outside the vocabulary, a model that is no decoder with a language model head.
     """
+    check_language_model(model)
+    check_ids(ids, model, "The text")
     if len(ids) < 2:
         raise ConfigError(f"A text of {len(ids)} token(s) cannot be scored; at least 2 are needed.")
     context, device = model.config.max_length, next(model.parameters()).device

@@ -7,7 +7,11 @@ from collections.abc import Sequence
 
 
 class StopStrings:
-    """Passes text through, holding back the longest tail that could still become one of `stops`."""
+    """Passes text through, holding back the longest tail that could still become one of `stops`.
+
+    The stop that is complete first counts (of several that end at one place the longest), so that the result does not
+    depend on how the text was cut into pieces.
+    """
 
     def __init__(self, stops: Sequence[str]):
         self.stops = tuple(stop for stop in stops if stop)
@@ -19,10 +23,10 @@ class StopStrings:
         if self.stopped:
             return ""
         self.held += text
-        found = [at for stop in self.stops if (at := self.held.find(stop)) >= 0]
+        found = [(at + len(stop), at) for stop in self.stops if (at := self.held.find(stop)) >= 0]
         if found:
             self.stopped = True
-            shown, self.held = self.held[: min(found)], ""
+            shown, self.held = self.held[: min(found)[1]], ""
             return shown
         keep = max((_overlap(self.held, stop) for stop in self.stops), default=0)
         cut = len(self.held) - keep

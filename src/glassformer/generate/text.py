@@ -11,7 +11,7 @@ from glassformer.generate.config import GenerateConfig
 from glassformer.generate.decode import decode
 from glassformer.generate.stop import StopStrings
 from glassformer.models.transformer import Transformer
-from glassformer.tokens.stream import StreamDecoder
+from glassformer.tokens.stream import WINDOW, StreamDecoder
 from glassformer.tokens.text import Tokenizer
 
 Finish = Literal["end", "stop", "length"]
@@ -45,15 +45,15 @@ def stream(
 ) -> Iterator[Delta]:
     """Yield the text of every prompt as it grows, never a broken UTF-8 character nor any part of a stop string.
 
-    The concatenated deltas of a row are its text; `results`, if given, gathers ids and log-probabilities beside it.
+    The concatenated deltas of a row are its text, and the prompt followed by it is the whole; `results`, if given,
+    gathers ids and log-probabilities beside it. Errors: those of `decode`, and text that the tokenizer refuses.
     """
     gathered = [Generated() for _ in prompts] if results is None else results
-    decoders = [StreamDecoder(tokenizer) for _ in prompts]
-    stops = [StopStrings(config.stop) for _ in prompts]
     end = tokenizer.specials.get("eos")
-    steps = decode(
-        model, [tokenizer.encode(prompt).tolist() for prompt in prompts], config, () if end is None else (end,)
-    )
+    begins = [_ids(tokenizer, prompt, end) for prompt in prompts]
+    decoders = [_after(tokenizer, ids) for ids in begins]
+    stops = [StopStrings(config.stop) for _ in prompts]
+    steps = decode(model, begins, config, () if end is None else (end,))
     finished: set[int] = set()
     step = next(steps, None)
     while step is not None:
@@ -79,6 +79,20 @@ def stream(
             step = steps.send(frozenset(finished))
         except StopIteration:
             return
+
+
+def _ids(tokenizer: Tokenizer, prompt: str, end: int | None) -> list[int]:
+    """The ids of a prompt; spaces alone may have none of their own, and then stand for the beginning of a text."""
+    ids = tokenizer.encode(prompt).tolist()
+    return [end] if prompt and not ids and end is not None else ids
+
+
+def _after(tokenizer: Tokenizer, ids: Sequence[int]) -> StreamDecoder:
+    """A decoder that has seen the prompt, so that a space between it and the first new word is not lost."""
+    decoder = StreamDecoder(tokenizer)
+    for index in ids[-WINDOW:]:
+        decoder.push(index)
+    return decoder
 
 
 def generate(

@@ -28,17 +28,19 @@ def forward_flops(config: ModelConfig, length: int) -> float:
     """Floating-point operations of one forward pass for each element of a sequence of `length`.
 
     Two for each weight of a matrix that the element is multiplied by, and 4 · keys · H d_head for the scores and the
-    weighted sum of each attention, a causal query having (length + 1) / 2 keys on average. Of an encoder-decoder,
-    source and target are taken as equally long.
+    weighted sum of each attention, with the keys that a query may attend to on average: w - w (w - 1) / 2T in the past
+    for a window of w ≤ T, which is (T + 1) / 2 without a window. Of an encoder-decoder, source and target are taken as
+    equally long. Norms, activations and other work that is not a matrix product is left out.
     """
     d, heads, kv, ff = config.d_model, config.n_heads * config.head_width, config.kv_heads, config.ff_width
     attention = 2 * (2 * d * heads + 2 * d * kv * config.head_width)
     network = 2 * d * ff * (3 if config.gated else 2)
-    keys = length if config.window is None else min(length, config.window)
-    past = 4 * heads * (keys + 1) / 2
-    full = 4 * heads * keys
-    encoder, decoder = attention + network + full, attention + network + past
-    head = 2 * d * config.vocab_size if config.head in ("lm", "masked_lm") else 2 * d * (config.n_classes or 0)
+    window = min(length, config.window or length)
+    seen = window - window * (window - 1) / (2 * length)
+    past, full = 4 * heads * seen, 4 * heads * length
+    around = full if config.window is None else 4 * heads * (2 * seen - 1)
+    encoder, decoder = attention + network + around, attention + network + past
+    head = head_flops(config, length) + (2 * config.patch_width * d if config.elements == "patches" else 0)
     match config.architecture:
         case "encoder":
             return config.n_layers * encoder + head
@@ -46,6 +48,23 @@ def forward_flops(config: ModelConfig, length: int) -> float:
             return config.n_layers * decoder + head
         case "encoder_decoder":
             return config.n_layers * (encoder + decoder + attention + full) + head
+
+
+def head_flops(config: ModelConfig, length: int) -> float:
+    """Operations of the head for each element of a sequence; one that pools works once for the whole sequence."""
+    d = float(config.d_model)
+    match config.head:
+        case "lm":
+            return 2 * d * config.vocab_size
+        case "masked_lm":
+            return 2 * d * (d + config.vocab_size)
+        case "tag":
+            return 2 * d * (config.n_classes or 0)
+        case "classify" | "pool":
+            classes = (config.n_classes or 0) if config.head == "classify" else 0
+            return 2 * d * (classes + (d if config.pooler else 0)) / length
+        case "none":
+            return 0.0
 
 
 def training_flops(config: ModelConfig, length: int) -> float:

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from glassformer.errors import CheckpointError, ConfigError
-from glassformer.files import sync, writing
+from glassformer.files import replacing
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 
@@ -24,18 +24,14 @@ def save_weights(model: Transformer, path: Path) -> None:
 
 def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
     """Write tensors as safetensors beside `path`, sync, and rename."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with writing(path):
+    with replacing(path) as temporary:
+        temporary.touch()
+        readers = temporary.stat().st_mode  # safetensors lets only the owner read; the user's umask decides here
         try:
             save_file({name: t.contiguous() for name, t in tensors.items()}, temporary, metadata={"format": "pt"})
-            sync(temporary)
-            temporary.replace(path)
-        except SafetensorError as error:  # safetensors reports a full disk by its own class
-            temporary.unlink(missing_ok=True)
+        except SafetensorError as error:  # it reports a full disk by its own class
             raise CheckpointError(f"Cannot write {path}: {error}; free some space or choose another folder.") from None
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
+        temporary.chmod(readers)
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
@@ -57,13 +53,16 @@ def load_weights(model: Transformer, path: Path) -> None:
         raise CheckpointError(f"{path} lacks the parameter {name}; it is of another model.")
     for name in sorted(tensors.keys() - wanted.keys()):
         raise CheckpointError(f"{path} holds {name}, which this model does not have; it is of another model.")
+    for name, parameter in wanted.items():
+        if tensors[name].shape != parameter.shape:
+            raise CheckpointError(
+                f"{path}: {name} has shape {tuple(tensors[name].shape)} and this model needs "
+                f"{tuple(parameter.shape)}; it is of another model."
+            )
+        if not tensors[name].is_floating_point():
+            raise CheckpointError(f"{path}: {name} holds {tensors[name].dtype}, no weights; it is of another model.")
     with torch.no_grad():
         for name, parameter in wanted.items():
-            if tensors[name].shape != parameter.shape:
-                raise CheckpointError(
-                    f"{path}: {name} has shape {tuple(tensors[name].shape)} and this model needs "
-                    f"{tuple(parameter.shape)}; it is of another model."
-                )
             parameter.copy_(tensors[name])
 
 

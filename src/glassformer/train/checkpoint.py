@@ -15,30 +15,30 @@ from pathlib import Path
 from torch import Tensor
 
 from glassformer.errors import CheckpointError
-from glassformer.files import check_manifest, new_folder, write_json
+from glassformer.files import check_manifest, new_folder, sweep, write_json
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_tensors, load_weights, save_tensors, save_weights
 
-STEP_FOLDER = re.compile(r"step-(\d{8})")
+STEP_FOLDER = re.compile(r"step-(\d{8,})")
+FILES = ("model.safetensors", "optimizer.safetensors", "state.json")
 
 
 @dataclass(frozen=True)
 class State:
-    """What resuming needs beside tensors; `precision` is kept so that a resumed run computes the same bits."""
+    """What resuming needs beside tensors and the recipe; `data` is the fingerprint of the tokens trained on."""
 
     step: int
-    seed: int
-    precision: str
-    tokens: int
-    seconds: float
-    best_step: int | None
-    best_loss: float | None
+    data: str
+    tokens: int = 0
+    seconds: float = 0.0
+    best_step: int | None = None
+    best_loss: float | None = None
 
 
 class Checkpoints:
     """The checkpoints of one run folder."""
 
-    def __init__(self, run: Path, keep_last: int = 1):
+    def __init__(self, run: Path, keep_last: int = 2):
         self.folder, self.keep_last = run / "checkpoints", keep_last
 
     def steps(self) -> list[int]:
@@ -60,13 +60,19 @@ class Checkpoints:
             write_json(folder / "state.json", asdict(state))
         if state.best_step is not None:
             write_json(self.folder / "best.json", {"step": state.best_step, "validation_loss": state.best_loss})
-        self._prune(state.best_step)
+        self._prune(state)
 
-    def _prune(self, best: int | None) -> None:
-        keep = {best, *self.steps()[-self.keep_last :]}
+    def _prune(self, state: State) -> None:
+        # a later step than this one was damaged, and passed over when the run was resumed
+        past = [step for step in self.steps() if step <= state.step]
+        keep = {state.best_step, *past[-self.keep_last :]}
         for step in self.steps():
             if step not in keep:
                 shutil.rmtree(self.path(step), ignore_errors=True)
+
+    def sweep(self) -> None:
+        """Remove what a trainer that was killed while saving left behind."""
+        sweep(self.folder)
 
     def newest(self) -> tuple[State, list[str]]:
         """The newest whole checkpoint's state, and a sentence for each newer one that had to be passed over.
@@ -76,7 +82,7 @@ class Checkpoints:
         passed: list[str] = []
         for step in reversed(self.steps()):
             try:
-                check_manifest(self.path(step))
+                check_manifest(self.path(step), FILES)
                 return self.state(step), passed
             except CheckpointError as error:
                 passed.append(str(error))
@@ -89,9 +95,12 @@ class Checkpoints:
         """The state of a step."""
         path = self.path(step) / "state.json"
         try:
-            return State(**json.loads(path.read_text(encoding="utf-8")))
+            state = State(**json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
             raise CheckpointError(f"{path} is not readable; the checkpoint is damaged.") from None
+        if state.step != step:
+            raise CheckpointError(f"{path} is of step {state.step}; the folder was renamed.")
+        return state
 
     def load(self, step: int, model: Transformer) -> dict[str, Tensor]:
         """Fill the model from a step's checkpoint; returns the optimizer's tensors."""

@@ -9,6 +9,8 @@ from pydantic import Field, model_validator
 
 from glassformer.record import Record
 
+Precision = Literal["auto", "float32", "bfloat16"]
+
 
 class TrainConfig(Record):
     """One training run; learning rate, data order and dropout are functions of (seed, step)."""
@@ -34,14 +36,14 @@ class TrainConfig(Record):
     evaluate_every: int = Field(250, ge=1, description="Steps between evaluations.")
     evaluate_batches: int | None = Field(None, ge=1, description="Batches of an evaluation; None: the whole split.")
     save_every: int = Field(500, ge=1, description="Steps between checkpoints.")
-    keep_last: int = Field(1, ge=1, description="Checkpoints to keep beside the best.")
+    keep_last: int = Field(2, ge=1, description="Newest checkpoints to keep beside the best.")
     log_every: int = Field(10, ge=1, description="Steps between lines of metrics.jsonl.")
     sample_every: int = Field(500, ge=1, description="Steps between sample texts.")
     sample_tokens: int = Field(120, ge=0, description="Length of a sample text; 0: none.")
     sample_prompt: str = Field("\n", min_length=1, description="What sample texts begin with.")
     seed: int = Field(0, ge=0, description="Seed of weights, data order and dropout.")
     device: str = Field("auto", description="auto, cpu, cuda, cuda:1, mps.")
-    precision: Literal["auto", "float32", "bfloat16"] = Field("auto", description="auto: the faster, by measurement.")
+    precision: Precision = Field("auto", description="auto: the faster, by measurement.")
     compile: bool = Field(False, description="Compile the model with torch.compile (needs a C++ compiler on a CPU).")
     tensorboard: bool = Field(False, description="Also write TensorBoard events into the run folder.")
 

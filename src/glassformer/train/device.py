@@ -10,6 +10,10 @@ from dataclasses import dataclass
 import torch
 
 from glassformer.errors import ConfigError
+from glassformer.train.config import Precision
+
+CLEARLY = 1.5
+"""bfloat16 must be this much faster: it costs accuracy, and a run that is repeated here must choose the same."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,11 @@ class Machine:
     peak: float
     reason: str
 
+    @property
+    def precision_name(self) -> Precision:
+        """The precision as recipes say it."""
+        return "float32" if self.precision == torch.float32 else "bfloat16"
+
 
 def choose_machine(device: str, precision: str) -> Machine:
     """Resolve `auto` choices: the best device there is, and on it the precision with the faster matrix products.
@@ -29,7 +38,8 @@ def choose_machine(device: str, precision: str) -> Machine:
     """
     chosen = find_device(device)
     peaks = {dtype: matmul_peak(chosen, dtype) for dtype in candidates(precision)}
-    best = max(peaks, key=lambda dtype: peaks[dtype])
+    first, *others = peaks
+    best = next((dtype for dtype in others if peaks[dtype] > CLEARLY * peaks[first]), first)
     words = ", ".join(f"{_name(dtype)} {peak / 1e9:,.0f} GFLOP/s" for dtype, peak in peaks.items())
     how = "measured matrix products" if len(peaks) > 1 else "as asked; measured"
     threads = f", {torch.get_num_threads()} threads" if chosen.type == "cpu" else ""

@@ -4,36 +4,35 @@ Everything that is random is a function of (seed, step), so a run that was kille
 one that was not. Knows: all parts of training. Does not know: the command line.
 """
 
-import json
-import signal
-import threading
+import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from glassformer.batch import Batch
 from glassformer.data.batches import evaluation_batches, training_batch
 from glassformer.data.store import Split
-from glassformer.errors import CheckpointError, DataError, TrainingError
+from glassformer.errors import CheckpointError, ConfigError, DataError, GlassformerError, TrainingError
 from glassformer.files import locked, write_text
-from glassformer.generate import GenerateConfig, generate
 from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Transformer
 from glassformer.train.checkpoint import Checkpoints, State
-from glassformer.train.device import Machine, choose_machine
+from glassformer.train.device import choose_machine
 from glassformer.train.evaluate import evaluate
+from glassformer.train.history import History
+from glassformer.train.interrupt import interruptions
 from glassformer.train.optimizer import Optimizer
-from glassformer.train.progress import Moment, Progress
+from glassformer.train.progress import Moment, Progress, printable
 from glassformer.train.recipe import Recipe
 from glassformer.train.report import report
-from glassformer.train.runfolder import Material, export, prepare
+from glassformer.train.runfolder import Material, check_unused, export, is_exported, prepare
+from glassformer.train.sample import sample
 from glassformer.train.schedule import rate
 from glassformer.train.step import training_step
+
+REMEDY = "Try a lower train.learning_rate, more train.warmup_steps or train.precision=float32."
 
 
 @dataclass(frozen=True)
@@ -57,24 +56,32 @@ def train(recipe: Recipe, run: Path, resume: bool = False, progress: Progress | 
     progress = progress or Progress()
     material = prepare(recipe, run, resume, progress.message)
     with locked(run):
+        if not resume:
+            check_unused(run)  # again: another trainer may have come and gone
         material.store_files()
-        return _Training(material, run, resume, progress).go()
+        training = _Training(material, run, resume, progress)
+        try:
+            return training.go()
+        finally:
+            progress.close()
+            training.history.close()
 
 
 class _Training:
     """The state of one run while it is trained."""
 
     def __init__(self, material: Material, run: Path, resume: bool, progress: Progress):
-        self.recipe, self.run, self.progress = material.recipe, run, progress
+        self.run, self.progress = run, progress
         self.tokenizer, self.train_split = material.tokenizer, material.store.split("train")
         self.validation = self._validation_split(material)
+        config = material.recipe.train
+        self.checkpoints = Checkpoints(run, config.keep_last)
+        self.checkpoints.sweep()
+        self.state = self._first_state(resume, material.fingerprint)
+        self.machine = choose_machine(config.device, config.precision)
+        self.recipe = material.recipe.with_precision(self.machine.precision_name)
         self.config = config = self.recipe.train
         self.length = config.length or self.recipe.model.max_length
-        self.checkpoints = Checkpoints(run, config.keep_last)
-        self.state, passed = self._first_state(resume)
-        for sentence in passed:
-            progress.message(f"passed over: {sentence}")
-        self.machine = self._machine()
         self.model = Transformer(self.recipe.model, config.seed, self.machine.device)
         self.optimizer = Optimizer(self.model, config)
         if self.state.step:
@@ -82,10 +89,14 @@ class _Training:
             progress.message(f"resuming at step {self.state.step}")
         self.parameters = list(self.model.parameters())
         self.forward = torch.compile(self.model) if config.compile else self.model
-        self.metrics = Metrics(run, self.state.step, config.tensorboard)
         self.flops = training_flops(self.recipe.model, self.length)
-        self.scores: dict[str, float] = {}
+        self.history = History(run, self.state.step, config.tensorboard)
+        self.scores = self.history.scores()
+        self.saved = self.state.step
         self.per_step = 0.0
+        write_text(run / "recipe.yaml", self.recipe.yaml())
+        if self.state.step:
+            self._export_again()
 
     def go(self) -> Result:
         """Step after step to the end, or until a signal asks to stop."""
@@ -100,21 +111,22 @@ class _Training:
                 better = self.evaluate() if evaluated else False
                 if config.sample_tokens and (step % config.sample_every == 0 or last):
                     self.sample()
-                if step % config.save_every == 0 or better or last or signals:
+                if step % config.save_every == 0 or better or last:
                     self.save(better)
-        self.progress.close()
-        self.metrics.close()
-        return Result(
-            self.run,
-            self.state.step,
-            self.scores,
-            self.state.best_loss,
-            self.state.seconds,
-            signals[0] if signals else None,
-        )
+            if self.saved != self.state.step:  # interrupted between two checkpoints
+                self.save(better=False)
+            interrupted = signals[0] if signals and self.state.step < config.steps else None
+        state = self.state
+        return Result(self.run, state.step, self.scores, state.best_loss, state.seconds, interrupted)
 
     def announce(self) -> None:
         """Say what is about to happen: the machine, the model, the data."""
+        if self.state.step >= self.config.steps:
+            self.progress.message(
+                f"nothing to do: the run stands at step {self.state.step} of {self.config.steps}; "
+                "give more train.steps to go on"
+            )
+            return
         tokens = len(self.train_split.tokens)
         per_step = self.config.batch_size * self.length
         self.progress.message(f"computing on {self.machine.reason}")
@@ -122,6 +134,12 @@ class _Training:
             f"{self.model.n_parameters:,} parameters, {tokens:,} training tokens, {per_step:,} per step, "
             f"{self.config.steps:,} steps = {self.config.steps * per_step / max(1, tokens):.1f} epochs"
         )
+
+        if self.config.warmup_steps >= self.config.steps:
+            self.progress.message(
+                f"the warm-up of {self.config.warmup_steps} steps does not end within {self.config.steps} steps, so "
+                "the peak learning rate is never reached; consider a smaller train.warmup_steps"
+            )
 
     def batches(self, step: int) -> list[Batch]:
         """The parts of a step's batch, a function of (seed, step)."""
@@ -168,7 +186,7 @@ class _Training:
         )
         speed = result.targets / self.per_step
         if (step + 1) % config.log_every == 0 or step + 1 == config.steps:
-            self.metrics.add(
+            self.history.add(
                 step=step + 1,
                 train_loss=result.loss,
                 gradient_norm=result.gradient_norm,
@@ -191,8 +209,13 @@ class _Training:
         )
         score = evaluate(self.model, batches, self.machine.precision)
         whole = config.evaluate_batches is None
-        self.scores = score.result(self.validation.n_bytes if whole else None)
-        loss, step = self.scores["loss"], self.state.step
+        if not score.tokens:
+            raise DataError("The validation text has no token to predict; use a longer one or validation_fraction=0.")
+        scores, step = score.result(self.validation.n_bytes if whole else None), self.state.step
+        loss = scores["loss"]
+        if not math.isfinite(loss):
+            raise TrainingError(f"After step {step} the validation loss is {loss}; {self._last_good()}. {REMEDY}")
+        self.scores = scores
         better = self.state.best_loss is None or loss < self.state.best_loss
         self.state = replace(
             self.state,
@@ -201,40 +224,63 @@ class _Training:
             best_loss=loss if better else self.state.best_loss,
         )
         named = {f"validation_{name}": value for name, value in self.scores.items()}
-        self.metrics.add(step=step, seconds=round(self.state.seconds, 3), **named)
+        self.history.add(step=step, seconds=round(self.state.seconds, 3), **named)
         self.progress.message(f"step {step}: validation loss {loss:.4f}{' (best so far)' if better else ''}")
-        write_text(self.run / "report.html", report(self.metrics.lines, self.recipe.yaml(), self.run.name))
+        self._report()
         return better
 
     def sample(self) -> None:
         """Show what the model writes by now."""
-        config = self.config
-        how = GenerateConfig.parse(
-            {"max_new_tokens": config.sample_tokens, "temperature": 0.8, "seed": config.seed, "overflow": "window"}
-        )
-        text = config.sample_prompt + generate(self.model, self.tokenizer, [config.sample_prompt], how)[0].text
-        self.metrics.add(step=self.state.step, sample=text)
-        shown = text.strip().replace("\n", "\n    ")
+        try:
+            text = sample(self.model, self.tokenizer, self.config, int(self.train_split.tokens[0]))
+        except GlassformerError as error:  # a sample is not worth losing a run
+            self.progress.message(f"no sample at step {self.state.step}: {error}")
+            return
+        self.history.add(step=self.state.step, sample=text)
+        shown = printable(text.strip()).replace("\n", "\n    ")
         self.progress.message(f"    {shown}\n")
 
     def save(self, better: bool) -> None:
-        """Save a checkpoint, and the model itself if it is the best (or if nothing is validated)."""
+        """Save a checkpoint, and the model itself if it is the best (or if nothing is validated).
+
+        Weights that are not finite are not saved: a large step can overflow them after a loss that was.
+        """
+        if not all(bool(parameter.isfinite().all()) for parameter in self.parameters):
+            raise TrainingError(f"After step {self.state.step} weights are not finite; {self._last_good()}. {REMEDY}")
         self.checkpoints.save(self.model, self.optimizer.state(), self.state)
+        self.saved = self.state.step
         if better or self.validation is None:
             export(self.model, self.recipe, self.tokenizer, self.run, self.state.step, self.scores)
-        write_text(self.run / "report.html", report(self.metrics.lines, self.recipe.yaml(), self.run.name))
+        self._report()
 
-    def _first_state(self, resume: bool) -> tuple[State, list[str]]:
-        if resume and self.checkpoints.steps():
-            return self.checkpoints.newest()
-        precision = self.config.precision
-        return State(0, self.config.seed, precision, 0, 0.0, None, None), []
+    def _report(self) -> None:
+        write_text(self.run / "report.html", report(self.history.lines, self.recipe.yaml(), self.run.name))
 
-    def _machine(self) -> Machine:
-        """The machine; a resumed run keeps its first precision, whatever is faster today, to keep its bits."""
-        machine = choose_machine(self.config.device, self.state.precision)
-        self.state = replace(self.state, precision=str(machine.precision).removeprefix("torch."))
-        return machine
+    def _first_state(self, resume: bool, data: str) -> State:
+        """Where the newest whole checkpoint stands, or the beginning."""
+        if not (resume and self.checkpoints.steps()):
+            return State(0, data)
+        state, passed = self.checkpoints.newest()
+        for sentence in passed:
+            self.progress.message(f"passed over: {sentence}")
+        if state.data != data:
+            raise ConfigError(
+                f"The text of data.path is not what {self.run} was trained on; restore it or choose another --run."
+            )
+        return state
+
+    def _export_again(self) -> None:
+        """Make sure that the run folder holds its best model: the run may have been killed before it was written."""
+        step = self.state.step if self.validation is None else self.state.best_step
+        if step is None or is_exported(self.run, self.checkpoints.path(step)):
+            return
+        best = Transformer(self.recipe.model, device="meta").to_empty(device="cpu")
+        try:
+            self.checkpoints.load(step, best)
+        except CheckpointError as error:
+            self.progress.message(f"the best model, of step {step}, cannot be read: {error}")
+            return
+        export(best, self.recipe, self.tokenizer, self.run, step, self.history.scores(step))
 
     def _validation_split(self, material: Material) -> Split | None:
         try:
@@ -245,84 +291,8 @@ class _Training:
 
     def _where_it_stood(self, batches: list[Batch], step: int) -> str:
         first = self.tokenizer.decode(batches[0].elements[0, :24].tolist())
+        return f"The batch of this step begins with {first!r}; {self._last_good()}. {REMEDY}"
+
+    def _last_good(self) -> str:
         steps = self.checkpoints.steps()
-        last = f"the last good checkpoint is {self.checkpoints.path(steps[-1])}" if steps else "none was saved before"
-        return (
-            f"The batch of this step begins with {first!r}; {last}. "
-            f"Try a lower train.learning_rate, more train.warmup_steps or train.precision=float32."
-        )
-
-
-class Metrics:
-    """`metrics.jsonl` of a run (and TensorBoard events if asked); lines after the resumed step are taken back."""
-
-    def __init__(self, run: Path, step: int, tensorboard: bool):
-        self._path = run / "metrics.jsonl"
-        self.lines = [line for line in read_metrics(run) if line["step"] <= step]
-        write_text(self._path, "".join(json.dumps(line) + "\n" for line in self.lines))
-        self._file = self._path.open("a", encoding="utf-8")
-        self._board = _summary_writer(run) if tensorboard else None
-
-    def add(self, step: int, **values: Any) -> None:
-        """Append one line."""
-        line = {"step": step, **values}
-        self.lines.append(line)
-        try:
-            self._file.write(json.dumps(line) + "\n")
-            self._file.flush()
-        except OSError as error:
-            raise CheckpointError(f"Cannot write {self._path}: {error.strerror}; free some space.") from None
-        for name, value in values.items():
-            if self._board is not None and isinstance(value, int | float):
-                self._board.add_scalar(name.replace("_", "/", 1), value, step)
-
-    def close(self) -> None:
-        """Close the files."""
-        self._file.close()
-        if self._board is not None:
-            self._board.close()
-
-
-def read_metrics(run: Path) -> list[dict[str, Any]]:
-    """The lines of a run's metrics.jsonl; a last line that was cut short is left out."""
-    path, lines = run / "metrics.jsonl", []
-    for text in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
-        try:
-            line = json.loads(text)
-        except ValueError:
-            continue
-        if isinstance(line, dict) and isinstance(line.get("step"), int):
-            lines.append(line)
-    return lines
-
-
-@contextmanager
-def interruptions() -> Iterator[list[int]]:
-    """A list that receives SIGINT and SIGTERM for the body, so that a step is finished and saved first."""
-    received: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield received
-        return
-    kinds = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(kind, lambda number, frame: _received(received, number)) for kind in kinds]
-    try:
-        yield received
-    finally:
-        for kind, handler in zip(kinds, before, strict=True):
-            signal.signal(kind, handler)
-
-
-def _received(received: list[int], number: int) -> None:
-    if received and number == signal.SIGINT:  # a second Ctrl-C does not wait for the step
-        raise KeyboardInterrupt
-    received.append(number)
-
-
-def _summary_writer(run: Path) -> Any:
-    from glassformer.errors import ConfigError
-
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise ConfigError("train.tensorboard needs TensorBoard; run pip install 'glassformer[track]'.") from None
-    return SummaryWriter(str(run / "tensorboard"))
+        return f"the last good checkpoint is {self.checkpoints.path(steps[-1])}" if steps else "none was saved before"

@@ -64,8 +64,15 @@ class Optimizer:
             parameter = by_name.get(name)
             if parameter is None or (value.ndim and value.shape != parameter.shape):
                 raise CheckpointError(f"The optimizer state {key!r} does not fit this model; it is of another run.")
+            roles = ("momentum",) if isinstance(owner[parameter], Muon) else ("step", "exp_avg", "exp_avg_sq")
+            missing = [other for other in roles if f"{name}:{other}" not in state]
+            if role not in roles or missing:
+                raise CheckpointError(
+                    f"The optimizer state of {name} is not that of this optimizer; resume with the run's own recipe."
+                )
             device = parameter.device if value.ndim else value.device
-            owner[parameter].state[parameter][role] = value.to(device)
+            # a copy: the file that it was read from may stay mapped behind it
+            owner[parameter].state[parameter][role] = value.to(device, copy=True)
 
 
 def is_block_matrix(name: str, parameter: Tensor) -> bool:

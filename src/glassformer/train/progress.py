@@ -3,12 +3,17 @@
 Knows: numbers of a step. Does not know: how they came about.
 """
 
+import os
 import sys
 import time
 from dataclasses import dataclass
+from io import StringIO
 from typing import TextIO
 
 PLAIN_SECONDS = 10.0
+PICTURES = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\n\t"} | {
+    code: "\N{REPLACEMENT CHARACTER}" for code in range(127, 160)
+}
 
 
 @dataclass(frozen=True)
@@ -45,10 +50,15 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
 
 
+def printable(text: str) -> str:
+    """Text with control characters as pictures (␛ for escape), so that it cannot command a terminal; newlines stay."""
+    return text.translate(PICTURES)
+
+
 class Progress:
     """Shows moments; messages are printed on lines of their own."""
 
-    def __init__(self, stream: TextIO | None = None, quiet: bool = False):
+    def __init__(self, stream: TextIO | StringIO | None = None, quiet: bool = False):
         self._stream = sys.stderr if stream is None else stream
         self._live = self._stream.isatty() and not quiet
         self._quiet, self._shown, self._width = quiet, 0.0, 0
@@ -63,8 +73,9 @@ class Progress:
     def show(self, moment: Moment) -> None:
         """The newest moment: redrawn in place on a terminal; when piped, every ten seconds and at the end."""
         now = time.monotonic()
-        if self._live and now - self._shown >= 0.1:
-            text = f"{bar(moment.step, moment.steps)} {line(moment)}"
+        if self._live and (now - self._shown >= 0.1 or moment.step == moment.steps):
+            # a line that wraps could not be redrawn
+            text = f"{bar(moment.step, moment.steps)} {line(moment)}"[: self._columns() - 1]
             self._stream.write("\r" + text.ljust(self._width))
             self._stream.flush()
             self._width, self._shown = len(text), now
@@ -73,8 +84,17 @@ class Progress:
             self.message(line(moment))
 
     def close(self) -> None:
-        """Leave the live line behind."""
-        self._erase()
+        """Leave the live line behind, as the last thing that was shown."""
+        if self._width:
+            self._width = 0
+            self._stream.write("\n")
+            self._stream.flush()
+
+    def _columns(self) -> int:
+        try:
+            return os.get_terminal_size(self._stream.fileno()).columns or 80
+        except (OSError, ValueError):
+            return 80
 
     def _erase(self) -> None:
         if self._width:
@@ -84,5 +104,5 @@ class Progress:
 
 def bar(done: int, total: int, width: int = 20) -> str:
     """A bar of block characters, `done` of `total`."""
-    eighths = round(width * 8 * done / max(1, total))
+    eighths = min(8 * width, round(width * 8 * done / max(1, total)))
     return ("█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8] * (eighths % 8 > 0)).ljust(width, "·")

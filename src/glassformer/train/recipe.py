@@ -18,7 +18,7 @@ from glassformer.generate.config import GenerateConfig
 from glassformer.models.config import ModelConfig
 from glassformer.models.presets import preset
 from glassformer.tokens.config import TokenizerConfig
-from glassformer.train.config import TrainConfig
+from glassformer.train.config import Precision, TrainConfig
 
 
 @dataclass(frozen=True)
@@ -38,19 +38,29 @@ class Recipe:
         for section, content in values.items():
             if section not in known:
                 raise ConfigError(f"Unknown section {section!r} in the recipe; {suggest(str(section), known)}")
-            if not isinstance(content, dict):
+            if not isinstance(content, dict | None):
                 raise ConfigError(f"The section {section} must hold key: value lines, not {content!r}.")
+        values = {section: content or {} for section, content in values.items()}
         model = dict(values.get("model", {}))
         name, size = model.pop("preset", None), model.pop("size", None)
         if size is not None and name is None:
             raise ConfigError(f"model.size={size!r} needs a model.preset; presets are sizes of a known model.")
-        return cls(
-            ModelConfig.parse(model) if name is None else preset(str(name), size, **model),
+        ModelConfig.check_keys(model)
+        recipe = cls(
+            ModelConfig.parse(model)
+            if name is None
+            else preset(str(name), None if size is None else str(size), **model),
             DataConfig.parse(values.get("data", {})),
             TokenizerConfig.parse(values.get("tokenizer", {})),
             TrainConfig.parse(values.get("train", {})),
             GenerateConfig.parse(values.get("generate", {})),
         )
+        if (recipe.train.length or 0) > recipe.model.max_length:
+            raise ConfigError(
+                f"train.length={recipe.train.length} exceeds model.max_length={recipe.model.max_length}; "
+                "make the model longer or the training sequences shorter."
+            )
+        return recipe
 
     def values(self) -> dict[str, Any]:
         """Plain values, every field explicit."""
@@ -70,6 +80,10 @@ class Recipe:
             )
         return self if asked else replace(self, model=self.model.model_copy(update={"vocab_size": vocab_size}))
 
+    def with_precision(self, precision: Precision) -> "Recipe":
+        """This recipe with the precision that was found by measuring."""
+        return replace(self, train=self.train.model_copy(update={"precision": precision}))
+
 
 def read_recipe(path: str | Path | None, overrides: Sequence[str] = ()) -> Recipe:
     """The recipe of a YAML file (None: all defaults) with `section.key=value` overrides, values read as YAML."""
@@ -83,10 +97,10 @@ def read_recipe(path: str | Path | None, overrides: Sequence[str] = ()) -> Recip
             value = yaml.safe_load(text) if text else None
         except yaml.YAMLError:
             value = text
-        content = values.setdefault(section, {})
+        content = values.get(section) or {}
         if not isinstance(content, dict):
             raise ConfigError(f"The section {section} must hold key: value lines, not {content!r}.")
-        content[name] = value
+        values[section] = {**content, name: value}
     return Recipe.parse(values)
 
 

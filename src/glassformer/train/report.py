@@ -8,6 +8,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from glassformer.train.progress import printable
+
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 260, 56, 34, 14, 16
 
 STYLE = """
@@ -32,20 +34,18 @@ Point = tuple[float, float]
 
 def report(metrics: Sequence[dict[str, Any]], recipe: str, title: str) -> str:
     """The page for the lines of `metrics.jsonl` so far and the resolved recipe."""
-    train = [(m["step"], m["train_loss"]) for m in metrics if "train_loss" in m]
-    validation = [(m["step"], m["validation_loss"]) for m in metrics if "validation_loss" in m]
-    speed = [(m["step"], m["tokens_per_second"]) for m in metrics if "tokens_per_second" in m]
-    rates = [(m["step"], m["learning_rate"]) for m in metrics if "learning_rate" in m]
+    train, validation = points(metrics, "train_loss"), points(metrics, "validation_loss")
+    speed, rates = points(metrics, "tokens_per_second"), points(metrics, "learning_rate")
     samples = [m for m in metrics if "sample" in m]
     body = [
         f"<h1>{html.escape(title)}</h1>",
         f"<p>{_headline(train, validation)}</p>",
         _figure("Loss in nats per token: training (thin), validation (thick with dots)", smooth(train), validation),
         _table(metrics),
-        _figure("Tokens per second", speed, []),
-        _figure("Learning rate", rates, []),
+        _figure("Tokens per second", smooth(speed), []),
+        _figure("Learning rate", smooth(rates), []),
         "<h2>Samples while training</h2>" if samples else "",
-        *(f"<p>step {m['step']}</p><pre>{html.escape(m['sample'])}</pre>" for m in reversed(samples)),
+        *(f"<p>step {m['step']}</p><pre>{html.escape(printable(m['sample']))}</pre>" for m in reversed(samples)),
         f"<h2>Recipe</h2><details><summary>every field</summary><pre>{html.escape(recipe)}</pre></details>",
     ]
     return (
@@ -55,20 +55,25 @@ def report(metrics: Sequence[dict[str, Any]], recipe: str, title: str) -> str:
     )
 
 
-def smooth(points: Sequence[Point], most: int = 400) -> list[Point]:
+def points(metrics: Sequence[dict[str, Any]], name: str) -> list[Point]:
+    """(step, value) of every line that has a finite value of that name."""
+    return [(float(m["step"]), float(m[name])) for m in metrics if name in m and math.isfinite(m[name])]
+
+
+def smooth(curve: Sequence[Point], most: int = 400) -> list[Point]:
     """At most `most` points: means of equal groups of neighbours."""
-    size = max(1, math.ceil(len(points) / most))
-    groups = [points[i : i + size] for i in range(0, len(points), size)]
+    size = max(1, math.ceil(len(curve) / most))
+    groups = [curve[i : i + size] for i in range(0, len(curve), size)]
     return [(sum(x for x, _ in g) / len(g), sum(y for _, y in g) / len(g)) for g in groups]
 
 
 def curve(thin: Sequence[Point], thick: Sequence[Point]) -> str:
     """An SVG with one thin and one thick line on common axes."""
-    points = [p for p in (*thin, *thick) if math.isfinite(p[1])]
-    if not points:
+    shown = [p for p in (*thin, *thick) if math.isfinite(p[1])]
+    if not shown:
         return ""
-    low_x, high_x = min(p[0] for p in points), max(p[0] for p in points)
-    low_y, high_y = min(p[1] for p in points), max(p[1] for p in points)
+    low_x, high_x = min(p[0] for p in shown), max(p[0] for p in shown)
+    low_y, high_y = min(p[1] for p in shown), max(p[1] for p in shown)
     high_x, high_y = high_x if high_x > low_x else low_x + 1, high_y if high_y > low_y else low_y + 1
     x = lambda v: LEFT + (v - low_x) / (high_x - low_x) * (WIDTH - LEFT - RIGHT)  # noqa: E731
     y = lambda v: HEIGHT - BOTTOM - (v - low_y) / (high_y - low_y) * (HEIGHT - BOTTOM - TOP)  # noqa: E731
@@ -93,7 +98,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     raw = (high - low) / about
     power = 10.0 ** math.floor(math.log10(raw))
     size = next(power * m for m in (1, 2, 5, 10) if power * m >= raw)
-    return [round(i * size, 12) for i in range(math.ceil(low / size), math.floor(high / size) + 1)]
+    return [float(f"{i * size:.12g}") for i in range(math.ceil(low / size), math.floor(high / size) + 1)]
 
 
 def _figure(caption: str, thin: Sequence[Point], thick: Sequence[Point]) -> str:
@@ -112,13 +117,18 @@ def _headline(train: Sequence[Point], validation: Sequence[Point]) -> str:
 
 
 def _table(metrics: Sequence[dict[str, Any]]) -> str:
-    rows = [m for m in metrics if "validation_loss" in m]
+    rows = [m for m in metrics if "validation_loss" in m][-12:]
     if not rows:
         return ""
     head = "<tr><th>step</th><th>validation loss</th><th>perplexity</th><th>bits per byte</th><th>seconds</th></tr>"
+    formats = {"validation_loss": ".4f", "validation_perplexity": ",.3f", "validation_bits_per_byte": ".4f"}
     cells = "".join(
-        f"<tr><td>{m['step']:,}</td><td>{m['validation_loss']:.4f}</td><td>{m['validation_perplexity']:.3f}</td>"
-        f"<td>{m.get('validation_bits_per_byte', math.nan):.4f}</td><td>{m['seconds']:,.0f}</td></tr>"
-        for m in rows[-12:]
+        f"<tr><td>{m['step']:,}</td>"
+        + "".join(
+            f"<td>{format(m[name], how) if name in m else '–'}</td>"
+            for name, how in {**formats, "seconds": ",.0f"}.items()
+        )
+        + "</tr>"
+        for m in rows
     )
     return f"<table>{head}{cells}</table>"

@@ -4,7 +4,7 @@ Knows: production's modules, taps, the reference model. Does not know: which equ
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -87,7 +87,7 @@ def look(model: Transformer, batch: Batch) -> Look:
     with torch.inference_mode(False), torch.enable_grad():
         twin, reference = pair(model)
         twin.requires_grad_(True)
-        batch = _float64(batch.to("cpu"))
+        batch = _plain(batch.to("cpu"))
         tape = Tape(twin, keep=("*",))
         with recording(tape):
             output = twin(batch)
@@ -98,9 +98,17 @@ def look(model: Transformer, batch: Batch) -> Look:
         return Look(twin, reference, batch, tape.kept, output, fused, steps)
 
 
-def _float64(batch: Batch) -> Batch:
-    elements = batch.elements.double() if batch.elements.is_floating_point() else batch.elements
-    return replace(batch, elements=elements, source=None if batch.source is None else _float64(batch.source))
+def _plain(batch: Batch) -> Batch:
+    """The batch in float64 and in new memory: tensors made in inference mode can have no gradients."""
+    new = lambda t: None if t is None else t.clone()  # noqa: E731
+    p = batch.places
+    return Batch(
+        batch.elements.double() if batch.elements.is_floating_point() else batch.elements.clone(),
+        None if p is None else Places(p.position.clone(), new(p.document), new(p.valid), p.start),
+        new(batch.targets),
+        new(batch.kinds),
+        None if batch.source is None else _plain(batch.source),
+    )
 
 
 def _steps(model: Transformer, kept: dict[str, Tensor], fused: dict[str, Tensor]) -> Iterator[Step]:

@@ -79,14 +79,26 @@ def row(
 
 
 def at_most(
-    note: str, equation: str, formula: str, function: Callable[..., Any], value: float | int, limit: float, detail: str = ""
+    note: str,
+    equation: str,
+    formula: str,
+    function: Callable[..., Any],
+    value: float | int,
+    limit: float,
+    detail: str = "",
 ) -> Row:
     """The row of a claim "`value` is at most `limit`", for what the notes state in words."""
     return Row(note, equation, formula, name_of(function), float(value), limit, detail)
 
 
 def at_least(
-    note: str, equation: str, formula: str, function: Callable[..., Any], value: float | int, limit: float, detail: str = ""
+    note: str,
+    equation: str,
+    formula: str,
+    function: Callable[..., Any],
+    value: float | int,
+    limit: float,
+    detail: str = "",
 ) -> Row:
     """The row of a claim "`value` is at least `limit`": its error is what is missing, and none may be missing."""
     missing = max(0.0, limit - float(value)) if value == value else float("inf")

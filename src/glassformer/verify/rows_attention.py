@@ -96,6 +96,13 @@ def causal() -> Iterator[Row]:
         got = form(q, k, v, allow, None, K**-0.5)[0, 0]
         yield row("Notes A, B, D, E", name, "softmax(Q Kᵀ / √d_k + M) V", form, got, masked)
         yield row("Note D", name, "p_ij = exp(s_ij) / Σ_{t ≤ i} exp(s_it), j ≤ i", form, got, until)
+    closed = table.clone()
+    closed[2] = False
+    for form in (attending.attend_reference, attending.attend):
+        got = form(q, k, v, masks.Allowed(dense=closed[None, None]), None, K**-0.5)[0, 0]
+        expected = np.where(np.arange(T)[:, None] == 2, 0.0, masked)
+        formula = "a query that may attend to nothing gives z_i = 0"
+        yield row("Note E", name, formula, form, got, expected, detail="the other rows as before")
     pattern = attending.attention_pattern(attending.attention_scores(q, k, allow, None, K**-0.5))[0, 0]
     formula = "Σ_j a_ij = 1 and a_ij = 0 for j > i"
     future = pattern.triu(1).abs().sum() + (pattern.sum(-1) - 1).abs().max()

@@ -211,7 +211,7 @@ def output_rows(seen: Look, given: Siblings) -> Iterator[Row]:
     note = {"18": "Note D", "13": "Notes B, E"}[equation[:2]]
     yield from worst(note, equation, formula, type(seen.model.head), [("head", logits, expected)], PRODUCT)
     targets = seen.batch.targets
-    if targets is not None and targets.shape == logits.shape[:-1]:
+    if targets is not None and seen.model.config.head in ("lm", "masked_lm", "tag", "classify"):
         total, count = ref.cross_entropy(array(logits), targets.numpy(), IGNORE)
         summed = given.loss(logits.detach(), targets)
         mean, expected_mean = summed.total / max(summed.count, 1), np.asarray(total / max(count, 1))

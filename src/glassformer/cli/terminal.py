@@ -1,0 +1,46 @@
+"""What passes between commands and the terminal: text in, JSON out.
+
+Knows: standard input and output. Does not know: commands.
+"""
+
+import json
+import math
+import sys
+from typing import Any
+
+from glassformer.errors import DataError
+
+
+def print_json(value: Any) -> None:
+    """One line of strict JSON on stdout: a number that JSON does not have (NaN, infinity) is null."""
+    print(json.dumps(_finite(value), ensure_ascii=False, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return value
+
+
+def read_stdin() -> str:
+    """All of standard input, which must be UTF-8; somebody who sits before an empty terminal is told what to do."""
+    if sys.stdin is None:
+        return ""
+    if sys.stdin.isatty():
+        sys.stderr.write("reading text from the terminal; end it with Ctrl-D\n")
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"Standard input is not UTF-8 (byte 0x{error.object[error.start]:02x} at offset {error.start}); "
+            "convert it first, for instance with iconv."
+        ) from None
+
+
+def on_terminal() -> bool:
+    """Whether a person reads what is printed."""
+    return sys.stdout.isatty()

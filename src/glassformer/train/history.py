@@ -1,0 +1,85 @@
+"""What a run measured, line by line: `metrics.jsonl`, and TensorBoard's events if asked.
+
+Knows: steps and named values. Does not know: how they came about.
+"""
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import ConfigError
+from glassformer.files import write_text, writing
+
+
+class History:
+    """The lines of a run; those after the step at which it goes on are taken back, as their steps come again."""
+
+    def __init__(self, run: Path, step: int, tensorboard: bool):
+        board = _summary_writer(run, step) if tensorboard else None
+        self._path = run / "metrics.jsonl"
+        self.lines = [line for line in read_metrics(run) if line["step"] <= step]
+        write_text(self._path, "".join(_text(line) for line in self.lines))
+        with writing(self._path):
+            self._file = self._path.open("a", encoding="utf-8")
+        self._board = board
+
+    def add(self, step: int, **values: Any) -> None:
+        """Append one line; CheckpointError if it cannot be written."""
+        line = {"step": step, **values}
+        self.lines.append(line)
+        with writing(self._path):
+            self._file.write(_text(line))
+            self._file.flush()
+        for name, value in values.items():
+            if self._board is not None and isinstance(value, int | float):
+                group, _, rest = name.partition("_")
+                named = f"validation/{rest}" if group == "validation" else f"train/{name.removeprefix('train_')}"
+                self._board.add_scalar(named, value, step)
+
+    def scores(self, step: int | None = None) -> dict[str, float]:
+        """The validation scores of a step, or the last ones; {} if there are none."""
+        for line in reversed(self.lines):
+            if "validation_loss" in line and step in (None, line["step"]):
+                return {
+                    name.removeprefix("validation_"): value
+                    for name, value in line.items()
+                    if name.startswith("validation_")
+                }
+        return {}
+
+    def close(self) -> None:
+        """Close the files."""
+        with suppress(OSError):  # a line that a full disk refused is tried again here; `add` has reported it
+            self._file.close()
+        if self._board is not None:
+            self._board.close()
+
+
+def read_metrics(run: Path) -> list[dict[str, Any]]:
+    """The lines of a run's metrics.jsonl; a line that was cut short is left out."""
+    path, lines = run / "metrics.jsonl", []
+    for text in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []:
+        try:
+            line = json.loads(text, parse_constant=_refused)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(line, dict) and type(line.get("step")) is int:
+            lines.append(line)
+    return lines
+
+
+def _text(line: dict[str, Any]) -> str:
+    return json.dumps(line, allow_nan=False) + "\n"
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _summary_writer(run: Path, step: int) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise ConfigError("train.tensorboard needs TensorBoard; run pip install 'glassformer[track]'.") from None
+    return SummaryWriter(str(run / "tensorboard"), purge_step=step + 1)

@@ -1,0 +1,152 @@
+"""Text in, text out: the stream is the whole, characters and words are whole, and each text says why it ended."""
+
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tiny
+from glassformer.errors import ConfigError, DataError
+from glassformer.generate import GenerateConfig, generate, stream
+from glassformer.generate.decode import Step
+from glassformer.generate.stop import StopStrings
+from glassformer.models import Transformer
+from glassformer.tokens.config import TokenizerConfig
+from glassformer.tokens.text import Tokenizer
+from glassformer.tokens.train import train_tokenizer
+
+SAMPLE = "the naïve café — 日本 🙂 sings the song\nand the dog sleeps\n" * 3
+
+
+@cache
+def tokenizer(kind: str) -> Tokenizer:
+    size = {"bpe": 290}.get(kind)
+    return train_tokenizer(TokenizerConfig.parse({"kind": kind, "vocab_size": size}), [SAMPLE])
+
+
+@cache
+def model(kind: str) -> Transformer:
+    """Random weights: byte tokenizers then write broken UTF-8 nearly everywhere, which is what is wanted here."""
+    config = tiny.config(vocab_size=tokenizer(kind).vocab_size)
+    return tiny.stir(Transformer(config).double(), 0.3).eval()
+
+
+def how(**changes) -> GenerateConfig:
+    return GenerateConfig.parse({"max_new_tokens": 14, "overflow": "window"} | changes)
+
+
+KINDS = ("byte", "character", "word", "bpe")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(prompt=st.sampled_from(["the", "the dog ", "日", " 🙂x", "\n"]), seed=st.integers(0, 50))
+@settings(max_examples=3)
+def test_a_stream_is_the_whole_text_and_alone_is_in_a_batch(kind, prompt, seed):
+    config, prompts = how(seed=seed), [prompt, "and the song", "dog"]
+    whole = generate(model(kind), tokenizer(kind), prompts, config)
+    alone = generate(model(kind), tokenizer(kind), [prompt], config)[0]
+    joined, finished = ["", "", ""], []
+    for delta in stream(model(kind), tokenizer(kind), prompts, config):
+        joined[delta.row] += delta.text
+        finished += [delta.row] if delta.finish else []
+    assert joined == [result.text for result in whole]
+    assert sorted(finished) == [0, 1, 2]
+    assert alone.text == whole[0].text
+    assert alone.ids == whole[0].ids
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_prompt_and_text_are_the_decoding_of_all_ids(kind):
+    """Words too: the space between the prompt and the first new word is part of the new text."""
+    for seed in range(5):
+        prompt = "the dog"
+        result = generate(model(kind), tokenizer(kind), [prompt], how(seed=seed))[0]
+        ids = [*tokenizer(kind).encode(prompt).tolist(), *result.ids]
+        if result.finish == "end":
+            ids.pop()
+        assert prompt + result.text == tokenizer(kind).decode(ids)
+
+
+@pytest.mark.parametrize("kind", ["byte", "bpe"])
+def test_a_stream_has_replacement_characters_only_where_the_whole_has_them(kind):
+    for seed in range(4):
+        text = ""
+        for delta in stream(model(kind), tokenizer(kind), ["the"], how(seed=seed)):
+            text += delta.text
+        ids = generate(model(kind), tokenizer(kind), ["the"], how(seed=seed))[0].ids
+        assert text == tokenizer(kind).decode(ids)
+
+
+def scripted(monkeypatch, text: str, kind: str = "byte", *, end: bool = False):
+    """Let the model say `text`, token by token."""
+    ids = tokenizer(kind).encode(text).tolist() + ([tokenizer(kind).specials["eos"]] if end else [])
+
+    def decode(model, prompts, config, ends=()):
+        for token in ids[: config.max_new_tokens]:
+            done = yield Step((0,), (token,), (-1.0,))
+            if done or token in ends:
+                return
+
+    monkeypatch.setattr("glassformer.generate.text.decode", decode)
+
+
+def said(config: GenerateConfig):
+    deltas = list(stream(model("byte"), tokenizer("byte"), ["x"], config))
+    return "".join(delta.text for delta in deltas), deltas[-1].finish
+
+
+@given(
+    st.text(st.sampled_from("ab é日🙂\n"), min_size=1, max_size=25),
+    st.lists(st.text(st.sampled_from("ab é日🙂\n"), min_size=1, max_size=3), max_size=3),
+)
+def test_stop_strings_neither_leak_nor_swallow(text, stops):
+    with pytest.MonkeyPatch.context() as patch:
+        n = len(text.encode())
+        scripted(patch, text)
+        shown, finish = said(how(max_new_tokens=n, stop=stops))
+    passing = StopStrings(stops)  # its own laws are in test_stop.py
+    wanted = passing.push(text) + passing.flush()
+    assert shown == wanted
+    assert finish == ("stop" if wanted != text else "length")
+
+
+def test_a_character_is_shown_when_its_last_byte_has_come(monkeypatch):
+    scripted(monkeypatch, "a🙂b")
+    shown = [delta.text for delta in stream(model("byte"), tokenizer("byte"), ["x"], how(max_new_tokens=6))]
+    assert shown == ["a", "🙂", "b"]
+
+
+def test_a_character_that_was_cut_off_by_the_end_is_one_replacement_character(monkeypatch):
+    scripted(monkeypatch, "a🙂b")
+    assert said(how(max_new_tokens=3)) == ("a\ufffd", "length")
+
+
+def test_finish_reasons(monkeypatch):
+    scripted(monkeypatch, "one two", end=True)
+    assert said(how(max_new_tokens=100)) == ("one two", "end")
+    assert said(how(max_new_tokens=4)) == ("one ", "length")
+    assert said(how(max_new_tokens=100, stop=["two"])) == ("one ", "stop")
+    # what was held back for a stop that did not come is given at the end
+    assert said(how(max_new_tokens=100, stop=["two!"])) == ("one two", "end")
+    assert said(how(max_new_tokens=6, stop=["two"])) == ("one tw", "length")
+    # a stop that is complete with the very last token is a stop
+    assert said(how(max_new_tokens=7, stop=["two"])) == ("one ", "stop")
+
+
+def test_ids_and_log_probabilities_belong_together():
+    result = generate(model("bpe"), tokenizer("bpe"), ["the dog"], how(seed=1))[0]
+    assert len(result.ids) == len(result.log_probs)
+    assert all(log_prob <= 0 for log_prob in result.log_probs)
+
+
+def test_an_empty_prompt_is_refused_and_one_of_spaces_begins_a_text():
+    with pytest.raises(ConfigError, match="The prompt is empty"):
+        generate(model("byte"), tokenizer("byte"), [""], how())
+    assert tokenizer("word").encode(" \n").tolist() == []
+    assert generate(model("word"), tokenizer("word"), [" \n"], how())[0].ids
+
+
+def test_a_prompt_that_is_no_text_is_refused():
+    with pytest.raises(DataError, match="surrogate"):
+        generate(model("byte"), tokenizer("byte"), ["a\udc80"], how())

@@ -1,0 +1,27 @@
+"""One step of learning, to see that every parameter takes part."""
+
+import torch
+
+import tiny
+from glassformer.batch import Batch, Places
+from glassformer.models import ModelConfig, Transformer
+
+
+def learn(config: ModelConfig) -> dict[str, torch.Tensor]:
+    """One forward and backward pass in training; the gradient of every parameter, by name."""
+    torch.manual_seed(0)
+    model = tiny.stir(Transformer(config)).train()
+    length = min(6, config.max_length)
+    if config.elements == "patches":
+        batch = Batch(torch.randn(3, length, config.patch_width))
+    else:
+        ids = torch.randint(0, config.vocab_size, (3, length))
+        kinds = ids % config.n_kinds if config.n_kinds else None
+        source = Batch(ids.flip(1), Places.padded([length, 2, 1]), kinds=kinds)
+        batch = Batch(ids, kinds=kinds, source=source if config.architecture == "encoder_decoder" else None)
+    logits = model(batch).logits
+    (logits * torch.randn_like(logits)).sum().backward()
+    gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
+    assert all(gradient is not None for gradient in gradients.values()), [n for n, g in gradients.items() if g is None]
+    assert all(gradient.isfinite().all() for gradient in gradients.values())
+    return gradients

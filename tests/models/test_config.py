@@ -1,0 +1,151 @@
+"""Every choice of the configuration builds, runs and learns; what cannot be is refused in one helpful sentence."""
+
+import types
+from typing import Annotated, Literal, get_args, get_origin
+
+import pytest
+import torch
+
+import tiny
+from glassformer.batch import Batch
+from glassformer.errors import ConfigError
+from glassformer.models import ModelConfig, Transformer
+from learning import learn
+
+# The value that each field takes beside its default; Literal fields take all of theirs.
+OTHER = {
+    "vocab_size": 5,
+    "max_length": 7,
+    "d_model": 12,
+    "n_layers": 1,
+    "n_heads": 2,
+    "n_kv_heads": 1,
+    "d_head": 6,
+    "d_ff": 3,
+    "gated": True,
+    "epsilon": 0.0,
+    "max_distance": 9,
+    "n_buckets": 4,
+    "rotary_base": 100.0,
+    "window": 2,
+    "qk_norm": True,
+    "attention_bias": False,
+    "bias": False,
+    "embedding_scale": True,
+    "embedding_norm": True,
+    "n_kinds": 2,
+    "tied": False,
+    "head_bias": True,
+    "head_scale": True,
+    "pooler": True,
+    "dropout": 0.5,
+    "attention_dropout": 0.5,
+    "n_classes": 3,
+    "patch_width": 6,
+}
+NEEDS = {  # what a value needs beside itself to make a difference
+    "n_classes": {"head": "classify"},
+    "pooler": {"head": "classify", "n_classes": 3},
+    "pool": {"head": "classify", "n_classes": 3},
+    ("pool", "first"): {"head": "classify", "n_classes": 3, "architecture": "encoder"},  # alone, the first sees itself
+    ("head", "tag"): {"n_classes": 3},
+    ("head", "classify"): {"n_classes": 3},
+    ("elements", "patches"): {"architecture": "encoder", "head": "classify", "n_classes": 3, "patch_width": 6},
+    "patch_width": {"elements": "patches", "architecture": "encoder", "head": "none", "max_length": 6},
+    "max_distance": {"position": "relative"},
+    "n_buckets": {"position": "buckets"},
+    "rotary_base": {"position": "rotary", "d_head": 4},  # the first pair turns by 1 whatever the base
+    "bias_placement": {"position": "relative"},
+    "first_position": {"position": "sinusoidal"},
+}
+
+
+def literals(annotation):
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    if get_origin(annotation) in (Annotated, types.UnionType):
+        return [value for part in get_args(annotation) for value in literals(part)]
+    return []
+
+
+CHOICES = [
+    (name, value)
+    for name, field in ModelConfig.model_fields.items()
+    for value in (literals(field.annotation) or [OTHER[name]])
+]
+
+
+@pytest.mark.parametrize(("name", "value"), CHOICES, ids=[f"{name}={value}" for name, value in CHOICES])
+def test_every_choice_builds_runs_and_learns(name, value):
+    needs = NEEDS.get((name, value), NEEDS.get(name, {}))
+    gradients = learn(tiny.config(**{name: value} | needs))
+    for parameter, gradient in gradients.items():
+        # a key's bias adds the same to all scores of a row; softmax does not see it
+        if not parameter.endswith("k_proj.bias"):
+            assert gradient.abs().sum() > 0, parameter
+
+
+# Those that change shapes, or only what is drawn, are covered above.
+SHAPES = ("vocab_size", "max_length", "elements", "patch_width", "head", "n_classes", "init")
+
+
+@pytest.mark.parametrize("name", [name for name in ModelConfig.model_fields if name not in SHAPES])
+def test_no_choice_is_silently_ignored(name):
+    """Each field changes the numbers (same seed, same input)."""
+    field = ModelConfig.model_fields[name]
+    needs = next((NEEDS[k] for k in (name, *((name, v) for v in literals(field.annotation))) if k in NEEDS), {})
+    seen = []
+    for value in literals(field.annotation) or [field.default, OTHER[name]]:
+        if name == "epsilon":  # 0 and 1e-5 differ by less than this test's rounding; 0.1 does not
+            value = 0.1 if value == 0 else value
+        torch.manual_seed(0)
+        model = tiny.stir(Transformer(tiny.config(**{"qk_norm": name == "epsilon"} | {name: value} | needs)))
+        ids = tiny.tokens(2, 6)
+        source = Batch(ids) if model.config.architecture == "encoder_decoder" else None
+        seen.append(model(Batch(ids, source=source)).logits)
+    for i, one in enumerate(seen):
+        for other in seen[:i]:
+            assert one.shape != other.shape or not torch.allclose(one, other), name
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"d_modle": 8}, r"Unknown key model\.d_modle; did you mean 'd_model'\?"),
+        ({"n_heads": 3}, r"n_heads=3 does not divide d_model=8; choose a divisor or set d_head"),
+        ({"n_kv_heads": 3}, r"n_kv_heads=3 does not divide n_heads=4"),
+        ({"position": "rotary", "d_head": 3}, "even head width, not 3"),
+        ({"position": "rotory"}, r"model\.position.*'rotory'"),
+        ({"norm": "batch"}, r"model\.norm.*'layer' or 'rms'.*'batch'"),
+        ({"n_layers": 0}, r"model\.n_layers.*greater than 0.*0"),
+        ({"d_model": "wide"}, r"model\.d_model.*integer.*'wide'"),
+        ({"dropout": 1.0}, r"model\.dropout.*less than 1"),
+        ({"epsilon": -1e-5}, r"model\.epsilon.*greater than or equal to 0"),
+        ({"head": "tag"}, r"head='tag' needs n_classes"),
+        ({"head": "classify"}, r"head='classify' needs n_classes"),
+        ({"elements": "patches"}, r"elements='patches' needs architecture='encoder'"),
+        ({"elements": "patches", "architecture": "encoder"}, r"head='lm' needs elements='tokens'"),
+        (
+            {"elements": "patches", "architecture": "encoder", "head": "none", "n_kinds": 2},
+            r"n_kinds=2 needs elements='tokens'",
+        ),
+        ({"position": "buckets", "n_buckets": 2}, r"n_buckets=2 is too few"),
+        ({"position": "buckets", "n_buckets": 64, "max_distance": 32}, r"max_distance=32 must exceed n_buckets/2=32"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_sentence(values, sentence):
+    with pytest.raises(ConfigError, match=sentence) as caught:
+        tiny.config(**values)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_a_vocabulary_is_needed():
+    with pytest.raises(ConfigError, match=r"model\.vocab_size is 0; set it"):
+        Transformer(tiny.config(vocab_size=0))
+
+
+def test_every_field_is_documented():
+    for name, field in ModelConfig.model_fields.items():
+        assert field.description, name
+        assert field.description.endswith("."), name

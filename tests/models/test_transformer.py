@@ -1,0 +1,156 @@
+"""The Transformer as a whole: tying, devices, misuse, the class token."""
+
+import copy
+import io
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_model
+from torch.testing import assert_close
+
+import tiny
+from glassformer.batch import Batch, Places
+from glassformer.errors import ConfigError
+from glassformer.layers.cache import Cache
+from glassformer.models import Transformer
+from tiny import EXACT
+
+
+def shared(model: Transformer) -> bool:
+    head = model.head.unembed if model.config.head == "masked_lm" else model.head
+    return head.weight is model.embed.element.weight
+
+
+@pytest.mark.parametrize("head", ["lm", "masked_lm"])
+def test_a_tied_head_stays_tied(head, tmp_path):
+    model = Transformer(tiny.config(head=head))
+    assert shared(model)
+    assert shared(model.double())
+    assert shared(model.to(torch.bfloat16))
+    assert shared(model.float())
+    assert shared(copy.deepcopy(model))
+    fresh = Transformer(tiny.config(head=head), seed=1)
+    fresh.load_state_dict(model.state_dict())
+    assert shared(fresh)
+    assert torch.equal(fresh.embed.element.weight, model.embed.element.weight)
+    empty = Transformer(tiny.config(head=head), device="meta").to_empty(device="cpu")
+    assert shared(empty)
+    empty.load_state_dict(model.state_dict())
+    assert_close(empty(tiny.tokens(1, 4)).logits, model(tiny.tokens(1, 4)).logits)
+    save_model(model, str(tmp_path / "model.safetensors"))
+    assert len(load_file(tmp_path / "model.safetensors")) == len(list(model.parameters()))
+
+
+def test_a_tied_matrix_gets_both_gradients_and_counts_once():
+    model = Transformer(tiny.config())
+    untied = Transformer(tiny.config(tied=False))
+    assert untied.n_parameters - model.n_parameters == tiny.VOCABULARY * 8
+    ids = torch.zeros(1, 3, dtype=torch.long)
+    model(ids).logits.sum().backward()
+    gradient = model.embed.element.weight.grad
+    assert (gradient[1:] != 0).all()  # from the head: words that never came in
+    assert not torch.allclose(gradient[0], gradient[1])  # from the embedding: the one that did
+
+
+def test_an_untied_model_has_its_own_head():
+    assert not shared(Transformer(tiny.config(tied=False)).double())
+
+
+def test_weights_are_a_function_of_config_and_seed():
+    one, again, other = (Transformer(tiny.config(), seed=seed).state_dict() for seed in (3, 3, 4))
+    assert all(torch.equal(one[name], again[name]) for name in one)
+    assert not torch.equal(one["embed.element.weight"], other["embed.element.weight"])
+
+
+def test_a_model_survives_torch_s_own_file_format():
+    model = tiny.model()
+    stream = io.BytesIO()
+    torch.save(model.state_dict(), stream)
+    stream.seek(0)
+    fresh = Transformer(model.config).double()
+    fresh.load_state_dict(torch.load(stream, weights_only=True))
+    assert torch.equal(fresh(tiny.tokens(1, 4)).logits, model(tiny.tokens(1, 4)).logits)
+
+
+def test_misuse_is_refused():
+    ids = tiny.tokens(1, 3)
+    with pytest.raises(ConfigError, match="needs a source"):
+        tiny.model(architecture="encoder_decoder")(ids)
+    with pytest.raises(ConfigError, match="takes no cache"):
+        tiny.model(architecture="encoder")(ids, Cache())
+    for architecture in ("encoder", "decoder"):
+        with pytest.raises(ConfigError, match=rf"has a source, and model\.architecture={architecture} reads none"):
+            tiny.model(architecture=architecture)(Batch(ids, source=Batch(ids)))
+    with pytest.raises(ConfigError, match=r"the model has none; set model\.n_kinds"):
+        tiny.model()(Batch(ids, kinds=ids))
+    with pytest.raises(ConfigError, match=r"Position 32 is outside the table of 32"):
+        tiny.model()(tiny.tokens(1, 33))
+
+
+def vision(**changes) -> Transformer:
+    choices = {"architecture": "encoder", "elements": "patches", "patch_width": 6, "head": "classify", "n_classes": 3}
+    return tiny.model(**choices | {"pool": "first"} | changes)
+
+
+@pytest.mark.parametrize("position", ["learned", "sinusoidal", "rotary", "none"])
+@pytest.mark.parametrize("pool", ["first", "last", "mean"])
+def test_padded_patches_change_nothing(position, pool):
+    """Pictures of different sizes in one batch, with a class token or without."""
+    model = vision(position=position, pool=pool)
+    patches = torch.randn(2, 5, 6, dtype=torch.float64)
+    for side, real in (("right", slice(0, 3)), ("left", slice(2, 5))):
+        got = model(Batch(patches, Places.padded([5, 3], side))).logits
+        assert_close(got[0], model(Batch(patches[:1])).logits[0], **EXACT)
+        assert_close(got[1], model(Batch(patches[1:, real])).logits[0], **EXACT)
+
+
+def test_the_class_token_stands_first_and_takes_a_place():
+    model = vision()
+    features = model.features(Batch(torch.randn(2, 5, 6, dtype=torch.float64)))
+    assert features.hidden.shape == (2, 6, 8)
+    assert features.places.position.tolist() == [list(range(6))]
+    assert model.embed.position.weight.shape[0] == model.config.max_length + 1
+
+
+def test_segments_default_to_the_first_kind():
+    model, ids = tiny.model(n_kinds=2), tiny.tokens(2, 4)
+    assert_close(model(ids).logits, model(Batch(ids, kinds=torch.zeros_like(ids))).logits, **EXACT)
+    assert not torch.allclose(model(ids).logits, model(Batch(ids, kinds=torch.ones_like(ids))).logits)
+
+
+@pytest.mark.parametrize("architecture", ["encoder", "decoder", "encoder_decoder"])
+def test_dropout_is_there_in_training_only(architecture):
+    model = tiny.stir(Transformer(tiny.config(architecture=architecture, dropout=0.3, attention_dropout=0.3)))
+    ids = tiny.tokens(2, 5)
+    batch = Batch(ids, source=Batch(ids) if architecture == "encoder_decoder" else None)
+    assert not torch.equal(model(batch).logits, model(batch).logits)
+    model.eval()
+    assert torch.equal(model(batch).logits, model(batch).logits)
+
+
+def test_inside_and_outside_placement_of_the_bias():
+    """Note C: (QKᵀ + B)/√d_k equals QKᵀ/√d_k + B' with B' = B/√d_k."""
+    inside, outside = (
+        copy.deepcopy(tiny.model(position="relative", bias_placement=where)) for where in ("inside", "outside")
+    )
+    outside.decoder.bias.weight.data *= inside.config.head_width**-0.5
+    assert_close(inside(tiny.tokens(1, 6)).logits, outside(tiny.tokens(1, 6)).logits, **EXACT)
+
+
+def test_the_residual_stream_passes_gradients_straight_through():
+    """Note C: dx_{i+1}/dx_i = 1 + df_i/dx_i; with branches that give 0 it is the identity."""
+    model = copy.deepcopy(tiny.model())
+    for block in model.decoder.blocks:
+        block.attention.out_proj.weight.data.zero_()
+        block.feedforward.down_proj.weight.data.zero_()
+    x = torch.randn(1, 4, 8, dtype=torch.float64)
+    run = lambda x: model.decoder.blocks[0](x, model.decoder.view(Places.arange(4), Places.arange(4)))
+    jacobian = torch.autograd.functional.jacobian(run, x).view(32, 32)
+    assert_close(jacobian, torch.eye(32, dtype=torch.float64), **EXACT)
+
+
+def test_a_padded_row_of_nothing_but_padding_gives_finite_gradients():
+    model = copy.deepcopy(tiny.model(position="rotary"))
+    places = Places(torch.zeros(2, 4, dtype=torch.long), valid=torch.tensor([[True] * 4, [False] * 4]))
+    model(Batch(tiny.tokens(2, 4), places)).logits[0].sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())

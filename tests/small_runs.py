@@ -1,0 +1,69 @@
+"""Runs that take a fraction of a second: a text of few words, a model of few numbers, one fixed precision."""
+
+import hashlib
+import io
+import random
+from pathlib import Path
+from typing import Any
+
+from glassformer.train.loop import Result, train
+from glassformer.train.progress import Progress
+from glassformer.train.recipe import Recipe
+
+WORDS = ["the", "cat", "sat", "on", "a", "mat", "dog", "ran"]
+
+VALUES: dict[str, dict[str, Any]] = {
+    "model": {"d_model": 16, "n_layers": 2, "n_heads": 2, "max_length": 16, "position": "rotary"},
+    "data": {"validation_fraction": 0.1},
+    "tokenizer": {"kind": "character"},
+    "train": {
+        "steps": 8,
+        "batch_size": 4,
+        "warmup_steps": 2,
+        "evaluate_every": 4,
+        "evaluate_batches": 2,
+        "save_every": 2,
+        "log_every": 1,
+        "sample_tokens": 0,
+        "precision": "float32",
+        "device": "cpu",
+    },
+}
+
+
+def text_file(folder: Path, words: int = 400, seed: int = 0) -> Path:
+    path, draw = folder / "text.txt", random.Random(seed)
+    path.write_text(" ".join(draw.choice(WORDS) for _ in range(words)) + "\n")
+    return path
+
+
+def values(folder: Path, **changes: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Plain recipe values; `changes` are sections, each laid over the small one."""
+    path = folder / "text.txt"
+    base = VALUES | {"data": VALUES["data"] | {"path": str(path if path.exists() else text_file(folder))}}
+    return {section: base.get(section, {}) | changes.get(section, {}) for section in {**base, **changes}}
+
+
+def recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
+    return Recipe.parse(values(folder, **changes))
+
+
+def go(made: Recipe, run: Path, resume: bool = False) -> tuple[Result, str]:
+    """Train; the result and everything that was said."""
+    said = io.StringIO()
+    return train(made, run, resume, Progress(said)), said.getvalue()
+
+
+def hashes(run: Path) -> dict[str, str]:
+    """SHA-256 of everything that two equal runs must share: every tensor of the newest checkpoint and of the best."""
+    newest = max((run / "checkpoints").glob("step-*"))
+    files = [newest / "model.safetensors", newest / "optimizer.safetensors", run / "model.safetensors"]
+    return {f"{i} {file.name}": hashlib.sha256(file.read_bytes()).hexdigest() for i, file in enumerate(files)}
+
+
+def losses(run: Path) -> list[dict[str, Any]]:
+    """The logged lines without what the clock says."""
+    from glassformer.train.history import read_metrics
+
+    timed = ("seconds", "tokens_per_second")
+    return [{k: v for k, v in line.items() if k not in timed} for line in read_metrics(run)]

@@ -1,0 +1,81 @@
+"""Places and batches."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glassformer.batch import IGNORE, Batch, Places
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.sampled_from(["left", "right"]))
+def test_padded_places_count_real_elements(lengths, side):
+    places = Places.padded(lengths, side)
+    assert places.length == max(lengths)
+    for row, length in enumerate(lengths):
+        assert places.position[row][places.valid[row]].tolist() == list(range(length))
+    assert (places.position >= 0).all()
+    edge = 0 if side == "right" else -1
+    assert places.valid[:, edge].all()
+
+
+def test_packed_places_begin_anew_in_each_document():
+    places = Places.packed(torch.tensor([[0, 0, 1, 1, 1, 4], [3, 3, 3, 3, 0, 3]]))
+    assert places.position.tolist() == [[0, 1, 0, 1, 2, 0], [0, 1, 2, 3, 0, 0]]
+
+
+def test_extended():
+    assert Places.arange(3, start=2).extended(Places.arange(2, start=5)).start == 2
+    gap = Places.arange(3).extended(Places.arange(2, start=4))
+    assert gap.start is None
+    assert gap.position.tolist() == [[0, 1, 2, 4, 5]]
+    mixed = Places.padded([1, 2], "left").extended(Places.arange(1, start=7))
+    assert mixed.position.tolist() == [[0, 0, 7], [0, 1, 7]]
+    assert mixed.valid.tolist() == [[False, True, True], [True, True, True]]
+    shared = Places(torch.tensor([[0, 1]]), valid=torch.tensor([[True, False], [True, True]]))
+    longer = shared.extended(Places.arange(1, start=2))
+    assert longer.position.tolist() == [[0, 1, 2]] * 2
+    assert longer.valid.tolist() == [[True, False, True], [True, True, True]]
+    documents = Places.packed(torch.tensor([[5, 5]])).extended(Places.arange(1, start=2))
+    assert documents.document.tolist() == [[5, 5, 0]]
+
+
+@pytest.mark.parametrize(
+    ("places", "position", "document"),
+    [
+        (Places.arange(3, start=4), [[7, 8]], None),
+        (Places.padded([3, 1], "right"), [[3, 4], [1, 2]], None),
+        (Places.padded([3, 1], "left"), [[3, 4], [1, 2]], None),
+        (Places.packed(torch.tensor([[0, 0, 7]])), [[1, 2]], [[7, 7]]),
+        (Places(torch.tensor([[5, 5]]), valid=torch.tensor([[False, False], [True, False]])), [[0, 1], [6, 7]], None),
+    ],
+)
+def test_following_goes_on_after_the_last_real_element(places, position, document):
+    after = places.following(2)
+    assert after.position.tolist() == position
+    assert (after.document is None) if document is None else after.document.tolist() == document
+    assert (after.start is not None) == (places.start is not None)
+
+
+def test_selected_rows():
+    places = Places.padded([1, 2]).selected(torch.tensor([1, 1]))
+    assert places.valid.tolist() == [[True, True]] * 2
+    assert Places.arange(3).selected(torch.tensor([4, 2])).position.shape == (1, 3)
+
+
+def test_targets_are_counted_without_the_ignored():
+    ids = torch.zeros(2, 3, dtype=torch.long)
+    assert Batch(ids).n_targets == 0
+    assert Batch(ids, targets=torch.tensor([[1, IGNORE, 2], [IGNORE] * 3])).n_targets == 2
+    assert Batch(ids, targets=torch.tensor([1, IGNORE])).n_targets == 1
+
+
+def test_a_batch_moves_as_a_whole():
+    ids = torch.zeros(2, 3, dtype=torch.long)
+    batch = Batch(ids, Places.padded([3, 1]), ids, ids, Batch(ids, Places.packed(ids))).to("meta")
+    tensors = [
+        batch.elements, batch.targets, batch.kinds, batch.places.position, batch.places.valid,
+        batch.source.elements, batch.source.places.document,
+    ]  # fmt: skip
+    assert all(tensor.is_meta for tensor in tensors)
+    assert Batch(ids).to("meta").where().position.is_meta

@@ -1,0 +1,107 @@
+"""Losses and scores against float64 NumPy and against another implementation."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn import functional as F
+
+from glassformer.batch import IGNORE
+from glassformer.losses import cross_entropy, token_log_probs
+from glassformer.metrics import LanguageModelScore
+
+
+def numpy_loss(logits: np.ndarray, targets: np.ndarray, smoothing: float = 0.0) -> tuple[float, int]:
+    """-Σ_i Σ_j y_ij log f_ij by the definition, with y a smoothed one-hot row."""
+    total, count, v = 0.0, 0, logits.shape[-1]
+    for row, target in zip(logits.reshape(-1, v), targets.ravel(), strict=True):
+        if target == IGNORE:
+            continue
+        log_f = row - row.max() - np.log(np.exp(row - row.max()).sum())
+        y = np.full(v, smoothing / v)
+        y[target] += 1 - smoothing
+        total, count = total - float(y @ log_f), count + 1
+    return total, count
+
+
+def example(seed: int, rows: int = 5, v: int = 7) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    logits = 4 * torch.randn(2, rows, v, dtype=torch.float64, generator=generator)
+    targets = torch.randint(0, v, (2, rows), generator=generator)
+    return logits, targets.where(torch.rand(2, rows, generator=generator) < 0.7, IGNORE)
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 0.1, 0.5]))
+def test_cross_entropy_is_its_definition(seed, smoothing):
+    logits, targets = example(seed)
+    total, count = numpy_loss(logits.numpy(), targets.numpy(), smoothing)
+    loss = cross_entropy(logits, targets, smoothing)
+    assert loss.count == count
+    assert loss.total.item() == pytest.approx(total, abs=1e-12)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_the_mean_equals_torchs_own(smoothing):
+    logits, targets = example(1)
+    loss = cross_entropy(logits, targets, smoothing)
+    own = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORE, label_smoothing=smoothing)
+    torch.testing.assert_close(loss.total / loss.count, own)
+
+
+@given(st.integers(0, 1000), st.integers(1, 4))
+def test_parts_of_a_batch_add_up(seed, cut):
+    logits, targets = example(seed)
+    whole = cross_entropy(logits, targets)
+    parts = [cross_entropy(logits[:, p], targets[:, p]) for p in (slice(cut), slice(cut, None))]
+    assert sum(part.count for part in parts) == whole.count
+    assert sum(part.total.item() for part in parts) == pytest.approx(whole.total.item(), abs=1e-12)
+
+
+def test_nothing_but_ignored_targets_is_a_loss_of_zero_with_zero_gradient():
+    logits = torch.randn(1, 3, 5, requires_grad=True)
+    loss = cross_entropy(logits, torch.full((1, 3), IGNORE))
+    loss.total.backward()
+    assert (loss.total.item(), loss.count) == (0.0, 0)
+    assert logits.grad is not None
+    assert logits.grad.abs().sum() == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_logits_are_summed_in_float32(dtype):
+    """Equal to the float64 loss of the very same (rounded) logits, to float32's 7 digits."""
+    logits, targets = example(3, rows=400, v=50)
+    rounded = logits.to(dtype)
+    loss = cross_entropy(rounded, targets)
+    assert loss.total.dtype == torch.float32
+    assert loss.total.item() == pytest.approx(numpy_loss(rounded.double().numpy(), targets.numpy())[0], rel=1e-6)
+    torch.testing.assert_close(-token_log_probs(rounded, targets).double().sum(), loss.total.double())
+
+
+def test_token_log_probs_are_log_softmax_at_the_target_and_zero_where_there_is_none():
+    logits, targets = example(2)
+    expected = logits.log_softmax(-1).gather(-1, targets.clamp(min=0)[..., None])[..., 0].where(targets != IGNORE, 0.0)
+    torch.testing.assert_close(token_log_probs(logits, targets), expected)
+    assert (token_log_probs(logits, targets)[targets == IGNORE] == 0).all()
+
+
+def test_a_score_counts_batches_of_any_size():
+    score = LanguageModelScore()
+    for nats, tokens in ((6.0, 3), (2.0, 1), (0.0, 0)):
+        score.add(nats, tokens)
+    result = score.result(n_bytes=8)
+    assert result == {"loss": 2.0, "perplexity": math.exp(2.0), "tokens": 4, "bits_per_byte": 8 / math.log(2) / 8}
+    assert "bits_per_byte" not in score.result()
+
+
+def test_a_loss_too_large_for_a_perplexity_gives_a_finite_one():
+    score = LanguageModelScore()
+    score.add(1e6, 1)
+    json.dumps(score.result(), allow_nan=False)
+
+
+def test_a_score_of_nothing_is_not_a_number():
+    assert math.isnan(LanguageModelScore().result()["loss"])

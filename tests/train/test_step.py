@@ -1,0 +1,164 @@
+"""A step is the gradient of one mean over all its targets, however it is cut; and it happens whole or not at all."""
+
+import copy
+
+import pytest
+import torch
+from glassformer.batch import IGNORE, Batch
+from glassformer.errors import TrainingError
+from glassformer.losses import cross_entropy
+from glassformer.models import ModelConfig, Transformer
+from glassformer.train.config import TrainConfig
+from glassformer.train.optimizer import Optimizer
+from glassformer.train.step import dropout_seed, training_step
+
+ROWS, LENGTH, VOCABULARY = 16, 6, 11
+
+
+def model(**changes) -> Transformer:
+    sizes = {"vocab_size": VOCABULARY, "d_model": 8, "n_layers": 2, "n_heads": 2, "max_length": LENGTH}
+    made = Transformer(ModelConfig.parse(sizes | changes), seed=1).double()
+    with torch.no_grad():
+        for p in made.parameters():
+            p.mul_(5)
+    return made.train()
+
+
+def batch() -> Batch:
+    """Rows with 0 to 6 targets: a mean of means would be far from the mean."""
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randint(VOCABULARY, (ROWS, LENGTH + 1), generator=generator)
+    targets = tokens[:, 1:].clone()
+    for row in range(ROWS):
+        targets[row, : row % (LENGTH + 1)] = IGNORE
+    return Batch(tokens[:, :-1], targets=targets)
+
+
+def parts(whole: Batch, n: int) -> list[Batch]:
+    rows, size = whole.elements, ROWS // n
+    assert whole.targets is not None
+    return [Batch(rows[i : i + size], targets=whole.targets[i : i + size]) for i in range(0, ROWS, size)]
+
+
+class Kept(Optimizer):
+    """An optimizer that keeps the gradients instead of using them."""
+
+    def step(self, factor: float) -> None:
+        self.gradients = {name: p.grad.clone() for p, name in self._names.items()}
+        for p in self._names:
+            p.grad = None
+
+
+def run(made: Transformer, batches: list[Batch], optimizer: Optimizer | None = None, **changes):
+    optimizer = optimizer or Kept(made, TrainConfig())
+    options = {"seed": 0, "step": 3, "factor": 1.0, "precision": torch.float32, "clip": 0.0} | changes
+    return training_step(made, list(made.parameters()), optimizer, batches, **options), optimizer
+
+
+def reference(made: Transformer, whole: Batch, smoothing: float = 0.0) -> tuple[float, dict[str, torch.Tensor]]:
+    made = copy.deepcopy(made)
+    logits = made(whole).logits.flatten(0, 1)
+    assert whole.targets is not None
+    loss = torch.nn.functional.cross_entropy(
+        logits, whole.targets.flatten(), ignore_index=IGNORE, label_smoothing=smoothing
+    )
+    loss.backward()
+    return loss.item(), {name: p.grad for name, p in made.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("n", [1, 4, 16])
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_any_cut_of_the_batch_gives_the_gradient_of_one_mean(n, smoothing):
+    made = model()
+    loss, gradients = reference(made, batch(), smoothing)
+    result, kept = run(made, parts(batch(), n), label_smoothing=smoothing)
+    assert result.loss == pytest.approx(loss, rel=1e-12)
+    assert result.targets == batch().n_targets
+    largest = max(gradient.abs().max() for gradient in gradients.values())  # that of the key bias is 0 but for rounding
+    for name, gradient in gradients.items():
+        assert (kept.gradients[name] - gradient).abs().max() / largest < 1e-12, name
+    norm = torch.cat([g.flatten() for g in gradients.values()]).norm()
+    assert result.gradient_norm == pytest.approx(norm.item(), rel=1e-12)
+
+
+def test_a_part_without_targets_is_no_obstacle():
+    made, whole = model(), batch()
+    empty = Batch(whole.elements[:2], targets=torch.full((2, LENGTH), IGNORE))
+    one, kept = run(made, [whole])
+    two, also = run(made, [whole, empty])
+    assert one == two
+    assert all(torch.allclose(also.gradients[n], g, rtol=1e-12, atol=0) for n, g in kept.gradients.items())
+
+
+def test_no_target_at_all_is_refused():
+    whole = batch()
+    empty = Batch(whole.elements, targets=torch.full((ROWS, LENGTH), IGNORE))
+    with pytest.raises(TrainingError, match="no target"):
+        run(model(), [empty])
+
+
+@pytest.mark.parametrize("clip", [0.01, 1e6])
+def test_the_gradient_is_clipped_to_the_norm(clip):
+    made = model()
+    plain, kept = run(made, [batch()])
+    clipped, also = run(made, [batch()], clip=clip)
+    assert clipped.gradient_norm == plain.gradient_norm, "the norm is told as it was before clipping"
+    factor = min(1.0, clip / plain.gradient_norm)
+    for name, gradient in kept.gradients.items():
+        assert torch.allclose(also.gradients[name], gradient * factor, rtol=1e-4, atol=0)  # clip / (norm + 1e-6)
+
+
+@pytest.mark.parametrize("changes", [{"dropout": 0.3}, {"attention_dropout": 0.3}])
+def test_dropout_is_a_function_of_seed_step_and_part(changes):
+    made = model(**changes)
+
+    def loss(**options) -> float:
+        torch.rand(1)  # whatever was drawn before
+        return run(made, parts(batch(), 4), **options)[0].loss
+
+    assert loss(seed=1, step=2) == loss(seed=1, step=2)
+    assert len({loss(seed=1, step=2), loss(seed=1, step=3), loss(seed=2, step=2)}) == 3
+
+
+def test_dropout_seeds_differ_and_are_never_negative():
+    seeds = {dropout_seed(a, b, c) for a in range(4) for b in range(20) for c in range(4)}
+    assert len(seeds) == 4 * 20 * 4
+    assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+def damage(made: Transformer, how: str) -> None:
+    name, value = how.split()
+    with torch.no_grad():
+        if name == "loss":
+            made.embed.element.weight[0].fill_(float(value))
+        else:  # the loss stays finite, its gradient does not
+            made.decoder.blocks[0].attention.q_proj.weight.register_hook(lambda g: g.fill_(float(value)))
+
+
+@pytest.mark.parametrize("how", ["loss nan", "loss inf", "gradient nan", "gradient inf"])
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+@pytest.mark.parametrize("clip", [0.0, 1.0])
+def test_what_is_not_finite_raises_and_changes_nothing(how, kind, clip):
+    made = model()
+    optimizer = Optimizer(made, TrainConfig(optimizer=kind))
+    run(made, [batch()], optimizer, clip=clip)
+    damage(made, how)
+    weights = [p.detach().clone() for p in made.parameters()]
+    state = {name: value.clone() for name, value in optimizer.state().items()}
+    with pytest.raises(TrainingError, match=r"At step 7 the (loss is|gradient's norm is) (nan|inf)\."):
+        run(made, parts(batch(), 4), optimizer, clip=clip, step=7)
+    for p, before in zip(made.parameters(), weights, strict=True):
+        assert torch.equal(p.nan_to_num(7, 8, 9), before.nan_to_num(7, 8, 9))
+        assert p.grad is None
+    assert all(torch.equal(value, state[name]) for name, value in optimizer.state().items())
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_label_smoothing_spreads_the_target(smoothing):
+    logits, targets = torch.randn(3, 4, 7, dtype=torch.float64), torch.randint(7, (3, 4))
+    targets[0] = IGNORE
+    wanted = torch.zeros(3, 4, 7, dtype=torch.float64).scatter(-1, targets.clamp(min=0)[..., None], 1 - smoothing)
+    wanted = (wanted + smoothing / 7) * (targets != IGNORE)[..., None]
+    loss = cross_entropy(logits, targets, smoothing)
+    assert loss.total.item() == pytest.approx(-(wanted * logits.log_softmax(-1)).sum().item(), rel=1e-12)
+    assert loss.count == 8

@@ -1,0 +1,61 @@
+"""docs/notes.md is true: its names exist, and nothing that is verified is missing from it."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from glassformer.verify.rows_golden import PUBLISHED
+from glassformer.verify.rows_readings import CHOICES
+from verify.models import noted
+
+PAGE = (Path(__file__).parents[2] / "docs" / "notes.md").read_text(encoding="utf-8")
+NAMES = sorted(set(re.findall(r"`(glassformer(?:\.\w+)+)`", PAGE)))
+
+
+def resolve(name):
+    """The module, function or class of a dotted name."""
+    parts = name.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found = import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError as error:
+            if error.name is None or not ".".join(parts[:cut]).startswith(error.name):
+                raise
+            continue
+        for attribute in parts[cut:]:
+            found = getattr(found, attribute)
+        return found
+    raise ModuleNotFoundError(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_exists(name):
+    assert resolve(name) is not None
+
+
+def test_a_name_that_does_not_exist_is_noticed():
+    with pytest.raises(AttributeError):
+        resolve("glassformer.layers.norm.no_such_norm")
+
+
+def test_every_equation_has_a_line():
+    numbers = set(re.findall(r"^\| (\d+) \|", PAGE, flags=re.MULTILINE))
+    assert numbers == {str(number) for number in range(1, 20)}
+
+
+def test_every_function_that_is_verified_is_on_the_page():
+    verified = {row.function for row in noted()} - {"glassformer.models.config.ModelConfig"}
+    assert verified <= set(NAMES)
+
+
+def test_every_choice_is_on_the_page_as_it_is_written_in_a_recipe():
+    for _, point, _, values in CHOICES:
+        shown = {key: value for key, value in values.items() if key not in ("architecture", "max_distance")}
+        text = ", ".join(f"{key}={value!r}" for key, value in shown.items())
+        assert f"`{text}`" in PAGE, (point, text)
+
+
+def test_every_published_size_is_on_the_page():
+    assert all(f"{count:,}" in PAGE for _, count in PUBLISHED.values())
