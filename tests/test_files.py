@@ -39,8 +39,13 @@ def test_a_name_that_is_no_utf8_survives(tmp_path):
 
 @pytest.mark.parametrize(
     ("number", "remedy"),
-    [(errno.ENOSPC, "free some space"), (errno.EFBIG, "free some space"), (errno.EDQUOT, "free some space")]
-    + [(errno.EACCES, "--run"), (errno.EROFS, "--run")],
+    [
+        (errno.ENOSPC, "free some space"),
+        (errno.EFBIG, "free some space"),
+        (errno.EDQUOT, "free some space"),
+        (errno.EACCES, "--run"),
+        (errno.EROFS, "--run"),
+    ],
 )
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 def test_a_refusal_is_one_sentence_and_the_old_file_stays(tmp_path, monkeypatch, number, remedy, call):
@@ -119,14 +124,15 @@ def test_a_folder_is_the_old_one_or_the_new_one_wherever_it_stops(tmp_path, monk
 
 
 def test_a_failed_folder_vanishes_and_sweep_takes_what_a_kill_left(tmp_path):
-    with pytest.raises(RuntimeError), files.new_folder(tmp_path / "step") as folder:
-        fill(folder, "x")
-        raise RuntimeError
+    with pytest.raises(CheckpointError), files.new_folder(tmp_path / "step") as folder:
+        fill(folder / "nowhere", "x")
     assert not list(tmp_path.iterdir())
     (tmp_path / ".tmp-step").mkdir()
     (tmp_path / ".old-step").mkdir()
     (tmp_path / "step").mkdir()
     (tmp_path / ".a.json.tmp").write_text("")
+    (tmp_path / ".tokens.0123.tmp").mkdir()
+    (tmp_path / ".tokens.0123.old").mkdir()
     (tmp_path / "kept").write_text("")
     files.sweep(tmp_path)
     assert {p.name for p in tmp_path.iterdir()} == {"kept", "step"}

@@ -86,13 +86,13 @@ def _settle(before: Path, path: Path) -> None:
 
 def sweep(folder: Path) -> None:
     """Remove what a killed process left behind in a folder: half-written files and folders."""
-    for rest in folder.glob(".tmp-*"):
-        shutil.rmtree(rest, ignore_errors=True)
+    for rest in [*folder.glob(".tmp-*"), *folder.glob(".*.tmp"), *folder.glob(".*.old")]:
+        if rest.is_dir():
+            shutil.rmtree(rest, ignore_errors=True)
+        else:
+            rest.unlink(missing_ok=True)
     for rest in folder.glob(".old-*"):
         _settle(rest, folder / rest.name.removeprefix(".old-"))
-    for rest in folder.glob(".*.tmp"):
-        if rest.is_file():
-            rest.unlink(missing_ok=True)
 
 
 def write_manifest(folder: Path) -> None:

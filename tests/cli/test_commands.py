@@ -85,10 +85,10 @@ def test_several_prompts_are_each_what_they_are_alone(cli, trained):
 
 
 def test_generate_json_says_why_each_text_ended(cli, trained):
-    free = cli("generate", trained, "--prompt", "the", "--json", "--max-new-tokens", 30).json
-    assert (free["finish"], free["tokens"]) == ("length", 30)
+    free = cli("generate", trained, "--prompt", "the", "--json", "--max-new-tokens", 10).json
+    assert (free["finish"], free["tokens"]) == ("length", 10)
     stop = free["text"][4:6]
-    stopped = cli("generate", trained, "--prompt", "the", "--json", "--max-new-tokens", 30, "--stop", stop).json
+    stopped = cli("generate", trained, "--prompt", "the", "--json", "--max-new-tokens", 10, "--stop", stop).json
     assert stopped["finish"] == "stop"
     assert stopped["text"] == free["text"].partition(stop)[0]
 

@@ -2,12 +2,13 @@
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
+
 from glassformer.batch import Batch
 from glassformer.layers import attention
 from glassformer.layers.attend import attend_reference
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.cost import forward_flops, matrices, training_bytes, training_flops
-from torch.utils.flop_counter import FlopCounterMode
 
 T = 12
 BASE = {"vocab_size": 50, "d_model": 16, "n_layers": 2, "n_heads": 4, "max_length": 16}
@@ -71,7 +72,9 @@ def test_training_costs_three_times_as_much(monkeypatch):
     with FlopCounterMode(display=False) as counter:
         model(batch_of(made)).logits.sum().backward()
     # no gradient flows further than the embeddings, and everything before them is a lookup
-    assert counter.get_total_flops() / (2 * T) == pytest.approx(training_flops(made, T) + 3 * dense_extra(made), rel=1e-9)
+    assert counter.get_total_flops() / (2 * T) == pytest.approx(
+        training_flops(made, T) + 3 * dense_extra(made), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -117,7 +120,9 @@ def test_memory_is_estimated_within_a_factor_of_two(changes):
     parts = training_bytes(made, 8, 64, "adamw")
     estimated = parts["activations"] + parts["logits"] / 3  # of the three copies one is kept for the backward pass
     assert 0.5 < estimated / measured < 2
-    assert parts["weights"] == sum(p.nbytes for p in model.parameters()) == sum(p.grad.nbytes for p in model.parameters())
+    assert (
+        parts["weights"] == sum(p.nbytes for p in model.parameters()) == sum(p.grad.nbytes for p in model.parameters())
+    )
 
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])

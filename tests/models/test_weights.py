@@ -6,6 +6,8 @@ import stat
 
 import pytest
 import torch
+from safetensors.torch import load_file
+
 from glassformer.errors import CheckpointError
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import (
@@ -17,7 +19,6 @@ from glassformer.models.weights import (
     save_tensors,
     save_weights,
 )
-from safetensors.torch import load_file
 
 
 def small(**changes) -> Transformer:
@@ -110,7 +111,9 @@ def test_a_cut_file_is_one_sentence(folder, keep):
         load_model(folder)
 
 
-@pytest.mark.parametrize("content", [b"\xff" * 100, b"{}", b"\x02\0\0\0\0\0\0\0{}", b"\x10\0\0\0\0\0\0\0[[[[[[[[[[[[[[[["])
+@pytest.mark.parametrize(
+    "content", [b"\xff" * 100, b"{}", b"\x02\0\0\0\0\0\0\0{}", b"\x10\0\0\0\0\0\0\0[[[[[[[[[[[[[[[["]
+)
 def test_a_file_of_something_else_is_one_sentence(folder, content):
     (folder / "model.safetensors").write_bytes(content)
     with pytest.raises(CheckpointError):

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 import torch
+
 from glassformer.errors import CheckpointError
 from glassformer.models import ModelConfig, Transformer
 from glassformer.train.checkpoint import FILES, Checkpoints, State

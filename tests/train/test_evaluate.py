@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+
 from glassformer.batch import IGNORE
 from glassformer.data.batches import evaluation_batches
 from glassformer.data.store import Split

@@ -4,12 +4,13 @@ import copy
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
 from glassformer.errors import CheckpointError
 from glassformer.models import ModelConfig, Transformer
 from glassformer.train.config import TrainConfig
 from glassformer.train.optimizer import Muon, Optimizer, is_block_matrix, orthogonalize
-from hypothesis import given
-from hypothesis import strategies as st
 
 SIZES = {"vocab_size": 11, "d_model": 8, "n_layers": 2, "n_heads": 2, "max_length": 8}
 

@@ -1,12 +1,14 @@
 """Laws of the learning rate: a function of the step, between 0 and 1, up and then never up again."""
 
 import math
+from itertools import pairwise
 from typing import get_args
 
 import pytest
-from glassformer.train.schedule import Schedule, rate
 from hypothesis import given
 from hypothesis import strategies as st
+
+from glassformer.train.schedule import Schedule, rate
 
 KINDS = get_args(Schedule)
 plans = st.fixed_dictionaries(
@@ -25,8 +27,8 @@ def test_it_rises_to_the_peak_and_then_falls_to_the_end_value(plan):
     rates = [rate(step, **plan) for step in range(plan["steps"])]
     warm, final = plan["warmup_steps"], plan["final_fraction"]
     assert all(0 <= r <= 1 for r in rates)
-    assert all(a < b for a, b in zip(rates[:warm], rates[1:warm], strict=False))
-    assert all(a >= b - 1e-12 for a, b in zip(rates[warm:], rates[warm + 1 :], strict=False))
+    assert all(a < b for a, b in pairwise(rates[:warm]))
+    assert all(a >= b - 1e-12 for a, b in pairwise(rates[warm:]))
     assert all(r >= final - 1e-12 for r in rates[warm:])
     if warm < plan["steps"]:
         assert rates[warm] == 1.0

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+
 from glassformer.batch import IGNORE, Batch
 from glassformer.errors import TrainingError
 from glassformer.losses import cross_entropy

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.cli.terminal import on_terminal, print_json, read_stdin
-from glassformer.cli.train import recipe_of
 from glassformer.errors import ConfigError
 from glassformer.tokens.text import Tokenizer
 
@@ -20,7 +19,7 @@ def tokenize(where: str, overrides: list[str], text: str | None, report: bool, a
     from glassformer.tokens.report import report as make_report
     from glassformer.tokens.train import train_tokenizer
 
-    recipe = recipe_of(where, overrides) if where.endswith((".yaml", ".yml")) else None
+    recipe = _recipe_of(where, overrides) if where.endswith((".yaml", ".yml")) else None
     if recipe is None:
         tokenizer = Tokenizer.load(where)
     else:
@@ -43,6 +42,14 @@ def tokenize(where: str, overrides: list[str], text: str | None, report: bool, a
             print(" ".join(str(i) for i in ids))
 
 
+def _recipe_of(where: str, overrides: list[str]) -> Any:
+    """The recipe of a YAML file or of a run folder; imported here because `tokenize RUN` needs nothing of training."""
+    from glassformer.train.recipe import read_recipe
+
+    path = Path(where)
+    return read_recipe(path / "recipe.yaml" if path.is_dir() else path, overrides)
+
+
 def _print_report(values: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(values)
@@ -59,7 +66,7 @@ def data_show(where: str, overrides: list[str], rows: int, step: int, width: int
     """`glassformer data show`: every column of a row is one element as the model is fed it."""
     from glassformer.train.show import rows_as_fed
 
-    for number, row in enumerate(rows_as_fed(recipe_of(where, overrides), rows, step)):
+    for number, row in enumerate(rows_as_fed(_recipe_of(where, overrides), rows, step)):
         if as_json:
             print_json(row.as_json())
         else:
@@ -70,7 +77,7 @@ def plan(where: str, overrides: list[str], as_json: bool) -> None:
     """`glassformer plan`."""
     from glassformer.train.plan import make_plan
 
-    made = make_plan(recipe_of(where, overrides))
+    made = make_plan(_recipe_of(where, overrides))
     if as_json:
         print_json(made.as_json())
     else:

@@ -13,7 +13,11 @@ from glassformer.errors import DataError
 
 def print_json(value: Any) -> None:
     """One line of strict JSON on stdout: a number that JSON does not have (NaN, infinity) is null."""
-    print(json.dumps(_finite(value), ensure_ascii=False, allow_nan=False))
+    print(json.dumps(_finite(value), ensure_ascii=False, allow_nan=False).translate(LINE_ENDS))
+
+
+LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
+"""Characters that JSON may hold as they are, but that many programs read as the end of a line."""
 
 
 def _finite(value: Any) -> Any:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from glassformer.cli.terminal import print_json
 from glassformer.errors import ConfigError
-from glassformer.train import Recipe
 from glassformer.train import train as train_recipe
 from glassformer.train.loop import Result
 from glassformer.train.progress import clock
@@ -45,9 +44,3 @@ def finish(result: Result, as_json: bool) -> None:
     print(f"trained {result.steps} steps in {clock(result.seconds)}{loss}")
     print(f"curves and samples: {result.run / 'report.html'}")
     print(f'next: glassformer generate {result.run} --prompt "..."')
-
-
-def recipe_of(where: str, overrides: list[str]) -> Recipe:
-    """The recipe of a YAML file or of a run folder."""
-    path = Path(where)
-    return read_recipe(path / "recipe.yaml" if path.is_dir() else path, overrides)

@@ -6,8 +6,9 @@ Knows: one vector at a time. Does not know: its neighbours.
 """
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal, cast
 
+import torch
 from torch import nn
 from torch.nn import functional as F
 
@@ -19,7 +20,22 @@ Activation = Literal["relu", "relu_squared", "gelu", "gelu_tanh", "silu", "ident
 
 def relu_squared(x: Float[Tensor, "*rows F"]) -> Float[Tensor, "*rows F"]:
     """max(0, x)². Source: So et al. 2021 (Primer)."""
-    return F.relu(x).square()
+    return cast(Tensor, _ReluSquared.apply(x))
+
+
+class _ReluSquared(torch.autograd.Function):
+    """max(0, x)² and its derivative 2 max(0, x), many times faster on a CPU than relu(x).square() with its power."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        positive = x.clamp(min=0)
+        return positive * positive
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return gradients[0] * x.clamp(min=0) * 2
 
 
 def gelu_tanh(x: Float[Tensor, "*rows F"]) -> Float[Tensor, "*rows F"]:

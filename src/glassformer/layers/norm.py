@@ -3,7 +3,7 @@
 Knows: one vector at a time. Does not know: where in a block it stands.
 """
 
-from typing import Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import nn
@@ -25,11 +25,37 @@ def layer_norm(
     return F.layer_norm(x, weight.shape, weight, bias, epsilon)
 
 
-def rms_norm(
-    x: Float[Tensor, "*rows D"], weight: Float[Tensor, "D"] | None, epsilon: float
-) -> Float[Tensor, "*rows D"]:
+def rms_norm(x: Float[Tensor, "*rows D"], weight: Float[Tensor, "D"], epsilon: float) -> Float[Tensor, "*rows D"]:
     """Scale each vector by its root mean square: γ x / √(mean(x²) + ε). Source: Zhang & Sennrich 2019."""
+    if x.device.type == "cpu" and x.dtype == weight.dtype and not torch.compiler.is_compiling():
+        return cast(Tensor, _RMSNormOnCPU.apply(x, weight, epsilon))
     return F.rms_norm(x, x.shape[-1:], weight, epsilon)
+
+
+class _RMSNormOnCPU(torch.autograd.Function):
+    """The same in half of the passes over memory: on a CPU, torch puts it together from single operations."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+        scale = _inverse_rms(x, epsilon)
+        ctx.save_for_backward(x, scale, weight)
+        ctx.epsilon = epsilon
+        return x * scale * weight
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        (gradient,) = gradients
+        x, scale, weight = ctx.saved_tensors
+        if torch.is_grad_enabled():  # the gradient itself is differentiated: the scale depends on x
+            scale = _inverse_rms(x, ctx.epsilon)
+        inner = gradient * weight
+        along = torch.linalg.vecdot(inner, x)[..., None] * scale.square() / x.shape[-1]
+        of_weight = scale.flatten() @ (gradient * x).flatten(0, -2)
+        return torch.addcmul(inner, x, along, value=-1) * scale, of_weight, None
+
+
+def _inverse_rms(x: Tensor, epsilon: float) -> Tensor:
+    return (torch.linalg.vecdot(x, x) / x.shape[-1] + epsilon).rsqrt()[..., None]
 
 
 class LayerNorm(nn.Module):

@@ -15,7 +15,7 @@ from glassformer.batch import Batch
 from glassformer.data.batches import evaluation_batches, training_batch
 from glassformer.data.store import Split
 from glassformer.errors import CheckpointError, ConfigError, DataError, GlassformerError, TrainingError
-from glassformer.files import locked, write_text
+from glassformer.files import locked, sweep, write_text
 from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Transformer
 from glassformer.train.checkpoint import Checkpoints, State
@@ -58,6 +58,7 @@ def train(recipe: Recipe, run: Path, resume: bool = False, progress: Progress | 
     with locked(run):
         if not resume:
             check_unused(run)  # again: another trainer may have come and gone
+        sweep(run)
         material.store_files()
         training = _Training(material, run, resume, progress)
         try:

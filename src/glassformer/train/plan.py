@@ -150,7 +150,7 @@ def _grouped(listed: list[Matrix]) -> list[tuple[str, int, Matrix]]:
     ]
 
 
-def _size(n: float) -> str:
+def _size(n: int | float) -> str:
     for unit in ("B", "KB", "MB"):
         if n < 1000:
             return f"{n:,.0f} {unit}"

@@ -122,4 +122,4 @@ def read_yaml(path: Path) -> dict[str, Any]:
         return {}
     if not isinstance(values, dict):
         raise ConfigError(f"The recipe {path} holds {type(values).__name__}, not sections; see `recipes/`.")
-    return values
+    return {str(section): content for section, content in values.items()}

@@ -228,5 +228,5 @@ The model repeats the patterns of its training text, its errors and prejudices i
 """
 
 
-def _number(value: float) -> str:
+def _number(value: int | float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4f}"
