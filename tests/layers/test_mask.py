@@ -113,3 +113,15 @@ def test_masks_are_values():
     assert Causal() & Valid() == Causal() & Valid()
     assert hash(Window(3)) == hash(Window(3))
     assert Window(3) != Window(4)
+
+
+@pytest.mark.parametrize("mask", [Causal(), Window(3), Causal() & Window(3), Causal() | Window(2)], ids=repr)
+def test_shortcuts_allow_the_same_for_all_short_ranges(mask):
+    """Every pair of ranges of up to four places that begin at up to four: the shortcuts' edges are all among them."""
+    ranges = [Places.arange(length, start=start) for length in range(1, 5) for start in range(5)]
+    for query in ranges:
+        for key in ranges:
+            allow = allowed(mask, query, key)
+            table = allow.as_table(query.length, key.length, query.position.device)
+            full = mask.table(query, key)[:, None]
+            assert full.all() if table is None else torch.equal(table, full), (query, key)

@@ -4,10 +4,8 @@ from functools import cache
 
 import torch
 
-from glassformer import losses, verify
+from glassformer import verify
 from glassformer.batch import IGNORE, Batch, Places
-from glassformer.generate import GenerateConfig, decode
-from glassformer.generate.logits import temperature
 from glassformer.models import Transformer, presets
 
 SMALL = {"d_model": 32, "n_layers": 2, "n_heads": 4, "max_length": 16}
@@ -44,7 +42,7 @@ def moved(config, seed=0):
 def batch_for(config, *, padded=True):
     """Two rows, the second shorter, and a source padded on the left where there is one."""
     generator = torch.Generator().manual_seed(1)
-    draw = lambda *shape: torch.randint(0, 17, shape, generator=generator)  # noqa: E731
+    draw = lambda *shape: torch.randint(0, 17, shape, generator=generator)
     if config.elements == "patches":
         return Batch(torch.randn(2, 9, 12, generator=generator), targets=torch.tensor([1, 4]))
     source = Batch(draw(2, 7), Places.padded([5, 7], "left")) if config.architecture == "encoder_decoder" else None
@@ -54,20 +52,7 @@ def batch_for(config, *, padded=True):
     return Batch(draw(2, 9), Places.padded([9, 6]) if padded else None, targets, kinds, source)
 
 
-def greedy(model, prompt, count):
-    config = GenerateConfig.parse({"temperature": 0, "max_new_tokens": count})
-    return [step.ids[0] for step in decode(model, [list(prompt)], config)]
-
-
-GIVEN = verify.Siblings(
-    loss=losses.cross_entropy,
-    temperature=temperature,
-    greedy=greedy,
-    greedy_name="glassformer.generate.decode.decode",
-)
-
-
 @cache
 def noted():
-    """The rows of the notes, with the functions of other folders that verification is given."""
-    return tuple(verify.notes_rows(GIVEN))
+    """The rows of the notes."""
+    return tuple(verify.notes_rows())

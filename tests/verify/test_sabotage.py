@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from glassformer import verify
+from glassformer import losses, verify
 from glassformer.layers import attend, attention, block, cache, feedforward, heads, mask, norm, position, stack
 from glassformer.models import presets
 from glassformer.verify import rows_attention, rows_golden, rows_readings, rows_stream, rows_task
@@ -57,14 +57,14 @@ def test_unmasked_future():
 
 
 def test_causal_mask_off_by_one(monkeypatch):
-    table = lambda self, query, key: key.position[:, None, :] <= query.position[:, :, None] + 1  # noqa: E731
+    table = lambda self, query, key: key.position[:, None, :] <= query.position[:, :, None] + 1
     monkeypatch.setattr(mask.Causal, "table", table)
     assert failing(rows_attention.causal()) == {"4 causal mask"}
     assert failing(rows_golden.causal_table()) == {"golden: causal table"}
 
 
 def test_fused_attention_that_forgets_the_triangle(monkeypatch):
-    plain = lambda q, k, v, allow, bias, scale, dropout=0.0: attend.attend_reference(  # noqa: E731
+    plain = lambda q, k, v, allow, bias, scale, dropout=0.0: attend.attend_reference(
         q, k, v, mask.Allowed(), bias, scale
     )
     monkeypatch.setattr(attention, "attend", plain)
@@ -93,9 +93,7 @@ def test_epsilon_where_the_notes_have_none():
 
 def test_wrong_sinusoid(monkeypatch):
     right = position.sinusoidal
-    wrong = lambda place, d, *, printed=False, dtype=torch.float32: right(  # noqa: E731
-        place, d, printed=not printed, dtype=dtype
-    )
+    wrong = lambda place, d, *, printed=False, dtype=torch.float32: right(place, d, printed=not printed, dtype=dtype)
     monkeypatch.setattr(position, "sinusoidal", wrong)
     assert "8 positions" in failing(rows_stream.position_vectors())
     assert "golden: position vectors" in failing(rows_golden.golden_rows())
@@ -105,7 +103,7 @@ def test_wrong_sinusoid(monkeypatch):
 
 def test_positions_in_single_precision(monkeypatch):
     right = position.sinusoidal
-    rounded = lambda place, d, *, printed=False, dtype=torch.float32: right(place, d, printed=printed).to(dtype)  # noqa: E731
+    rounded = lambda place, d, *, printed=False, dtype=torch.float32: right(place, d, printed=printed).to(dtype)
     monkeypatch.setattr(position, "sinusoidal", rounded)
     assert "p_i" in failing_formulas(moved(presets.note("A", **WORDS)))
 
@@ -123,7 +121,7 @@ def test_missing_residual(monkeypatch):
 
 
 def test_dropped_biases(monkeypatch):
-    queries = lambda self, x, turn: attention.tap(  # noqa: E731
+    queries = lambda self, x, turn: attention.tap(
         self, "q", attention.split_heads(F.linear(x, self.q_proj.weight), self.n_heads), "batch head query dim"
     )
     monkeypatch.setattr(attention.Attention, "queries", queries)
@@ -132,7 +130,7 @@ def test_dropped_biases(monkeypatch):
     monkeypatch.setattr(
         heads.LanguageModelHead, "forward", lambda self, hidden, places=None: F.linear(hidden, self.weight)
     )
-    assert "13 language model head" in failing(rows_task.head(verify.Siblings()))
+    assert "13 language model head" in failing(rows_task.head())
 
 
 def test_the_other_gelu(monkeypatch):
@@ -148,7 +146,7 @@ def test_heads_joined_in_the_wrong_order(monkeypatch):
 
 
 def test_groups_of_heads_dealt_out_in_turn(monkeypatch):
-    wrong = lambda q, k, v, allow, bias, scale, dropout=0.0: attend.attend_reference(  # noqa: E731
+    wrong = lambda q, k, v, allow, bias, scale, dropout=0.0: attend.attend_reference(
         q, k.repeat(1, q.shape[1] // k.shape[1], 1, 1), v.repeat(1, q.shape[1] // v.shape[1], 1, 1), allow, bias, scale
     )
     monkeypatch.setattr(attention, "attend", wrong)
@@ -179,7 +177,7 @@ def test_padding_of_the_source_seen(monkeypatch):
 def test_a_cache_that_forgets(monkeypatch):
     monkeypatch.setattr(cache.Cache, "store", lambda self, layer, keys, values: (keys, values))
     monkeypatch.setattr(cache.Cache, "advanced", lambda self, new: cache.Cache(new))
-    assert failing(rows_task.generation(verify.Siblings())) == {"16 generation"}
+    assert failing(rows_task.generation()) == {"16 generation"}
 
 
 def test_a_head_that_is_not_tied_any_more():
@@ -189,11 +187,14 @@ def test_a_head_that_is_not_tied_any_more():
     assert failing_formulas(model) == {"u = h Eᵀ", WHOLE}
 
 
-def test_a_loss_that_counts_padding():
-    def wrong(logits, targets):
-        return verify.siblings.PlainSum(verify.siblings.plain_cross_entropy(logits, targets).total, targets.numel())
+def test_a_loss_that_counts_padding(monkeypatch):
+    right = losses.cross_entropy
 
-    assert failing(rows_task.loss(verify.Siblings(loss=wrong))) == {"14 loss"}
+    def wrong(logits, targets):
+        return losses.LossSum(right(logits, targets).total, targets.numel())
+
+    monkeypatch.setattr(rows_task, "cross_entropy", wrong)
+    assert failing(rows_task.loss()) == {"14 loss"}
 
 
 def test_not_a_number_fails():

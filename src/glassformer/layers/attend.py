@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from glassformer.axes import Float, Tensor
+from glassformer.layers.dropout import dropout as drop
 from glassformer.layers.mask import Allowed
 
 
@@ -22,7 +23,7 @@ def attention_scores(
     """Scores S = q kᵀ · scale + bias, and -inf where attention is not allowed (Note A 9.1; Note C for the bias)."""
     groups = q.shape[1] // k.shape[1]
     exact = torch.promote_types(q.dtype, torch.float32)  # kernels accumulate so too
-    scores = (q.to(exact).unflatten(1, (-1, groups)) @ k.to(exact)[:, :, None].mT).flatten(1, 2) * scale
+    scores = ((q.to(exact) * scale).unflatten(1, (-1, groups)) @ k.to(exact)[:, :, None].mT).flatten(1, 2)
     if bias is not None:
         scores = scores + bias.to(scores.dtype)
     table = allow.as_table(q.shape[2], k.shape[2], q.device)
@@ -31,9 +32,8 @@ def attention_scores(
 
 def attention_pattern(scores: Float[Tensor, "B H T S"]) -> Float[Tensor, "B H T S"]:
     """Attention weights A = softmax of each row; a row of -inf alone gives zeros, and every other row sums to 1."""
-    top = scores.amax(-1, keepdim=True)
-    weights = (scores - top.masked_fill(top == -torch.inf, 0)).exp()
-    return weights / weights.sum(-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
+    closed = scores.amax(-1, keepdim=True) == -torch.inf
+    return scores.masked_fill(closed, 0).softmax(-1).masked_fill(closed, 0)
 
 
 def attention_values(pattern: Float[Tensor, "B H T S"], v: Float[Tensor, "B G S K"]) -> Float[Tensor, "B H T K"]:
@@ -52,8 +52,9 @@ def attend_reference(
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H T Kv"]:
     """Attention written out: scores, softmax, weighted sum. `dropout` acts on the pattern."""
-    pattern = attention_pattern(attention_scores(q, k, allow, bias, scale))
-    return attention_values(F.dropout(pattern, dropout) if dropout else pattern, v)
+    scores = attention_scores(q, k, allow, bias, scale)
+    pattern = scores.softmax(-1) if allow.dense is None else attention_pattern(scores)  # no row is closed
+    return attention_values(drop(pattern, dropout), v)
 
 
 def attend(
@@ -66,6 +67,8 @@ def attend(
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H T Kv"]:
     """The same numbers as `attend_reference` by the framework's fused kernel, without ever holding the pattern."""
+    if dropout and q.device.type == "cpu":  # no kernel there drops: torch writes the softmax out too, but slower
+        return attend_reference(q, k, v, allow, bias, scale, dropout)
     grouped = q.shape[1] != k.shape[1]
     if bias is None and allow.dense is None:
         return F.scaled_dot_product_attention(

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from torch import nn
-from torch.nn import functional as F
 
 from glassformer.axes import Float, Tensor
 from glassformer.layers.attend import attend, attention_pattern, attention_scores, attention_values
 from glassformer.layers.cache import KeysValues
+from glassformer.layers.dropout import dropout as drop
+from glassformer.layers.linear import Linear
 from glassformer.layers.mask import Allowed
 from glassformer.layers.norm import RMSNorm
 from glassformer.layers.position import Rotation, rotate
@@ -80,10 +81,10 @@ class Attention(nn.Module):
         super().__init__()
         self.n_heads, self.n_kv_heads, self.dropout = n_heads, n_kv_heads, dropout
         self.scale = score_scale(scale, d_head, d_model)
-        self.q_proj = nn.Linear(d_model, n_heads * d_head, bias=bias)
-        self.k_proj = nn.Linear(d_model, n_kv_heads * d_head, bias=bias)
-        self.v_proj = nn.Linear(d_model, n_kv_heads * d_head, bias=bias)
-        self.out_proj = nn.Linear(n_heads * d_head, d_model, bias=out_bias)
+        self.q_proj = Linear(d_model, n_heads * d_head, bias=bias)
+        self.k_proj = Linear(d_model, n_kv_heads * d_head, bias=bias)
+        self.v_proj = Linear(d_model, n_kv_heads * d_head, bias=bias)
+        self.out_proj = Linear(n_heads * d_head, d_model, bias=out_bias)
         self.q_norm = RMSNorm(d_head, epsilon=epsilon) if qk_norm else None
         self.k_norm = RMSNorm(d_head, epsilon=epsilon) if qk_norm else None
 
@@ -104,7 +105,7 @@ class Attention(nn.Module):
                 self, "scores", attention_scores(q, k, view.allow, view.bias, self.scale), "batch head query key"
             )
             pattern = tap(self, "pattern", attention_pattern(scores), "batch head query key")
-            z = attention_values(F.dropout(pattern, dropout), v)
+            z = attention_values(drop(pattern, dropout), v)
         else:
             z = attend(q, k, v, view.allow, view.bias, self.scale, dropout)
         z = tap(self, "z", z, "batch head query dim")

@@ -11,6 +11,7 @@ from torch import nn
 
 from glassformer.axes import Float, Tensor
 from glassformer.layers.attention import Attention, Slot, View
+from glassformer.layers.dropout import Dropout
 from glassformer.layers.feedforward import FeedForward
 from glassformer.layers.norm import LayerNorm, RMSNorm
 from glassformer.layers.tap import tap
@@ -34,7 +35,7 @@ class Block(nn.Module):
         self.attention_norm, self.attention = norms[0], attention
         self.cross_norm, self.cross = (norms[1], cross) if cross else (None, None)
         self.feedforward_norm, self.feedforward = norms[-1], feedforward
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def attend_own(self, x: Float[Tensor, "B T D"], view: View, slot: Slot | None) -> Float[Tensor, "B T D"]:
         """The self-attention branch, before it joins the stream."""

@@ -12,6 +12,8 @@ from torch.nn import functional as F
 from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Places
 from glassformer.errors import ConfigError
+from glassformer.layers.dropout import Dropout
+from glassformer.layers.linear import Linear
 from glassformer.layers.norm import LayerNorm, RMSNorm
 from glassformer.layers.position import LearnedPosition, SinusoidalPosition
 from glassformer.layers.tap import tap
@@ -36,7 +38,7 @@ class PatchEmbedding(nn.Module):
 
     def __init__(self, patch_width: int, d_model: int, *, class_token: bool, bias: bool = True):
         super().__init__()
-        self.proj = nn.Linear(patch_width, d_model, bias=bias)
+        self.proj = Linear(patch_width, d_model, bias=bias)
         self.class_token = nn.Parameter(torch.empty(1, 1, d_model)) if class_token else None
 
     def forward(self, elements: Float[Tensor, "B T P"]) -> Float[Tensor, "B U D"]:
@@ -61,7 +63,7 @@ class Embedding(nn.Module):
         super().__init__()
         self.element, self.position, self.norm = element, position, norm
         self.kind = TokenEmbedding(n_kinds, d_model) if n_kinds else None
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self,

@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from glassformer.axes import Float, Tensor
+from glassformer.layers.linear import Linear
 from glassformer.layers.tap import tap
 
 Activation = Literal["relu", "relu_squared", "gelu", "gelu_tanh", "silu", "identity"]
@@ -65,9 +66,9 @@ class FeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int, *, activation: Activation, gated: bool, bias: bool):
         super().__init__()
-        self.up_proj = nn.Linear(d_model, d_ff, bias=bias)
-        self.gate_proj = nn.Linear(d_model, d_ff, bias=bias) if gated else None
-        self.down_proj = nn.Linear(d_ff, d_model, bias=bias)
+        self.up_proj = Linear(d_model, d_ff, bias=bias)
+        self.gate_proj = Linear(d_model, d_ff, bias=bias) if gated else None
+        self.down_proj = Linear(d_ff, d_model, bias=bias)
         self.activation = activation_function(activation)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:

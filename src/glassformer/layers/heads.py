@@ -12,6 +12,8 @@ from torch.nn import functional as F
 
 from glassformer.axes import Float, Tensor
 from glassformer.batch import Places
+from glassformer.layers.dropout import Dropout
+from glassformer.layers.linear import Linear
 from glassformer.layers.norm import LayerNorm
 from glassformer.layers.tap import tap
 
@@ -50,7 +52,7 @@ class MaskedLanguageModelHead(nn.Module):
 
     def __init__(self, d_model: int, vocab_size: int, tied: nn.Parameter | None, *, epsilon: float):
         super().__init__()
-        self.dense = nn.Linear(d_model, d_model)
+        self.dense = Linear(d_model, d_model)
         self.norm = LayerNorm(d_model, epsilon=epsilon)
         self.unembed = LanguageModelHead(d_model, vocab_size, tied, bias=True)
 
@@ -64,8 +66,8 @@ class TagHead(nn.Module):
 
     def __init__(self, d_model: int, n_classes: int, *, dropout: float = 0.0):
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.proj = nn.Linear(d_model, n_classes)
+        self.dropout = Dropout(dropout)
+        self.proj = Linear(d_model, n_classes)
 
     def forward(self, hidden: Float[Tensor, "B T D"], places: Places | None = None) -> Float[Tensor, "B T C"]:
         """Logits; `places` are not needed."""
@@ -93,9 +95,9 @@ class ClassifyHead(nn.Module):
     def __init__(self, d_model: int, n_classes: int | None, how: Pool, *, dense: bool, dropout: float = 0.0):
         super().__init__()
         self.how: Pool = how
-        self.dense = nn.Linear(d_model, d_model) if dense else None
-        self.dropout = nn.Dropout(dropout)
-        self.proj = nn.Linear(d_model, n_classes) if n_classes else None
+        self.dense = Linear(d_model, d_model) if dense else None
+        self.dropout = Dropout(dropout)
+        self.proj = Linear(d_model, n_classes) if n_classes else None
 
     def forward(self, hidden: Float[Tensor, "B T D"], places: Places) -> Float[Tensor, "B C"]:
         """Logits over the classes (or the pooled vector of width D)."""

@@ -60,20 +60,22 @@ class Output:
 
 
 class Transformer(nn.Module):
-    """An encoder, decoder or encoder-decoder by `config`; its weights are a function of (config, seed)."""
+    """An encoder, decoder or encoder-decoder by `config`; its weights are a function of (config, seed).
 
-    def __init__(self, config: ModelConfig, seed: int = 0, device: torch.device | str = "cpu"):
+    `seed` None leaves them unset, for weights that are loaded; on the device "meta" nothing is allocated.
+    """
+
+    def __init__(self, config: ModelConfig, seed: int | None = 0, device: torch.device | str = "cpu"):
         super().__init__()
         if config.elements == "tokens" and config.vocab_size == 0:
             raise ConfigError("model.vocab_size is 0; set it, or give a tokenizer from which it is taken.")
         self.config = config
-        with torch.device("meta"):  # shapes first: nothing is allocated or drawn twice
+        with torch.device(device):
             self.embed = build_embedding(config)
             self.encoder = build_stack(config, "encoder") if config.architecture != "decoder" else None
             self.decoder = build_stack(config, "decoder") if config.architecture != "encoder" else None
             self.head = build_head(config, self.embed)
-        if str(device) != "meta":
-            self.to_empty(device=device)
+        if seed is not None and str(device) != "meta":
             initialize(self, config.init, Sizes(config.n_layers, config.head_width), seed)
 
     def forward(self, batch: Batch | Int[Tensor, "B T"], cache: Cache | None = None) -> Output:

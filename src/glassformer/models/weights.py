@@ -95,8 +95,6 @@ def load_model(folder: Path, device: torch.device | str = "cpu") -> Transformer:
     path = folder / "model.safetensors"
     if not path.is_file():
         raise CheckpointError(f"{path} does not exist; train until the first checkpoint, or give another folder.")
-    model = Transformer(read_config(folder), device="meta")
-    model.to_empty(device=device)
-    model.tie()
+    model = Transformer(read_config(folder), seed=None, device=device)
     load_weights(model, path)
     return model.eval()

@@ -275,7 +275,7 @@ class _Training:
         step = self.state.step if self.validation is None else self.state.best_step
         if step is None or is_exported(self.run, self.checkpoints.path(step)):
             return
-        best = Transformer(self.recipe.model, device="meta").to_empty(device="cpu")
+        best = Transformer(self.recipe.model, seed=None)
         try:
             self.checkpoints.load(step, best)
         except CheckpointError as error:

@@ -3,15 +3,13 @@
     rows = list(verify.notes_rows()); print(verify.table(rows))
     rows = list(verify.model_rows(model, batch)); path.write_text(verify.page(rows, "My model"))
 
-Knows: `layers`, `models`, `Batch`. Does not know: run folders, text, the command line, functions of other folders on
-its floor (they are given, see `Siblings`).
+Knows: `layers`, `models`, `losses`, `generate`. Does not know: run folders, text, the command line.
 """
 
 from glassformer.verify.notes import notes_rows as notes_rows
 from glassformer.verify.page import page as page
 from glassformer.verify.row import Row as Row
 from glassformer.verify.rows_model import model_rows as model_rows
-from glassformer.verify.siblings import Siblings as Siblings
 from glassformer.verify.text import as_json as as_json
 from glassformer.verify.text import summary as summary
 from glassformer.verify.text import table as table

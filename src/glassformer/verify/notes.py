@@ -11,16 +11,12 @@ from glassformer.verify.rows_golden import golden_rows
 from glassformer.verify.rows_readings import reading_rows
 from glassformer.verify.rows_stream import stream_rows
 from glassformer.verify.rows_task import task_rows
-from glassformer.verify.siblings import Siblings
 
 
-def notes_rows(given: Siblings | None = None) -> Iterator[Row]:
-    """Every equation, reading and printed number of the notes, production in float64 against the reference.
-
-    `given` are the functions of other folders to check as well (loss, temperature, greedy decoding).
-    """
+def notes_rows() -> Iterator[Row]:
+    """Every equation, reading and printed number of the notes, production in float64 against the reference."""
     yield from attention_rows()
     yield from stream_rows()
-    yield from task_rows(given or Siblings())
+    yield from task_rows()
     yield from reading_rows()
     yield from golden_rows()

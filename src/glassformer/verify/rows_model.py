@@ -15,19 +15,19 @@ from glassformer.batch import IGNORE, Batch
 from glassformer.layers import attend as attending
 from glassformer.layers.embed import Embedding
 from glassformer.layers.feedforward import FeedForward
+from glassformer.losses import cross_entropy
 from glassformer.models.transformer import Transformer
 from glassformer.verify import reference as ref
 from glassformer.verify.cases import array, reference_logits, sample_of
 from glassformer.verify.look import Look, Step, look
 from glassformer.verify.row import DEEP, PRODUCT, Row, max_error, name_of
 from glassformer.verify.rows_model_properties import property_rows
-from glassformer.verify.siblings import Siblings
 
 Gap = tuple[str, Tensor | ref.Array, ref.Array]
 """Where, what production computed there, and what the reference computes."""
 
 
-def model_rows(model: Transformer, batch: Batch, given: Siblings | None = None) -> Iterator[Row]:
+def model_rows(model: Transformer, batch: Batch) -> Iterator[Row]:
     """Every equation that `model` uses, on its own weights and `batch`; the model itself is not changed.
 
     A float64 copy is made. Tolerances grow with the largest number compared, as rounding does.
@@ -35,7 +35,7 @@ def model_rows(model: Transformer, batch: Batch, given: Siblings | None = None) 
     seen = look(model, batch)
     yield from embedding_rows(seen)
     yield from step_rows(seen)
-    yield from output_rows(seen, given or Siblings())
+    yield from output_rows(seen)
     yield from property_rows(seen)
 
 
@@ -194,7 +194,7 @@ def attention_gaps(seen: Look, step: Step, branch: str, row: int) -> Iterator[tu
     yield "O", (where, step.kept[f"{branch}_out"][row], mixed)
 
 
-def output_rows(seen: Look, given: Siblings) -> Iterator[Row]:
+def output_rows(seen: Look) -> Iterator[Row]:
     """Equations 13, 14 and 18, and the whole forward pass."""
     side = seen.steps[-1].side
     hidden, logits, reference = seen.kept[f"{side}.out"], seen.output.logits, seen.reference
@@ -213,10 +213,12 @@ def output_rows(seen: Look, given: Siblings) -> Iterator[Row]:
     targets = seen.batch.targets
     if targets is not None and seen.model.config.head in ("lm", "masked_lm", "tag", "classify"):
         total, count = ref.cross_entropy(array(logits), targets.numpy(), IGNORE)
-        summed = given.loss(logits.detach(), targets)
+        summed = cross_entropy(logits.detach(), targets)
         mean, expected_mean = summed.total / max(summed.count, 1), np.asarray(total / max(count, 1))
         formula = "−(1/n) Σ_i Σ_j y_ij log f_ij"
-        yield from worst("Note E", "14 loss", formula, given.loss, [(f"{count} targets", mean, expected_mean)], PRODUCT)
+        yield from worst(
+            "Note E", "14 loss", formula, cross_entropy, [(f"{count} targets", mean, expected_mean)], PRODUCT
+        )
     expected = reference_logits(reference, seen.batch)
     whole = [(f"row {row}", seen.fused.logits[row], expected[row]) for row in seen.rows()]
     formula = "the whole forward pass, elements to output"

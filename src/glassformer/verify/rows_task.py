@@ -1,6 +1,6 @@
 """Equations 13 to 16 and 18 of the notes: heads, loss, shift, generation, patches, tagging, classification.
 
-Whole tiny models run in float64 beside the reference. Knows: models, the reference, what the caller gave (`Siblings`).
+Whole tiny models run in float64 beside the reference. Knows: models, the reference, losses, decoding.
 Does not know: data, training.
 """
 
@@ -11,32 +11,33 @@ import numpy as np
 import torch
 
 from glassformer.batch import IGNORE, Batch, Places
+from glassformer.generate import GenerateConfig, decode
+from glassformer.generate.logits import temperature
 from glassformer.layers import heads
-from glassformer.layers.attend import attention_pattern
 from glassformer.layers.cache import Cache, FixedCache
 from glassformer.layers.embed import PatchEmbedding
+from glassformer.losses import cross_entropy
 from glassformer.models.transformer import Transformer
 from glassformer.verify import reference as ref
 from glassformer.verify.cases import IDS, SOURCE_IDS, array, batch_of, draw, filled, reference_logits, tiny
 from glassformer.verify.reference_model import ReferenceModel
 from glassformer.verify.row import DEEP, EXACT, TIGHT, Row, row
-from glassformer.verify.siblings import Siblings
 
 T, D, V = 6, 16, 11
 
 
-def task_rows(given: Siblings) -> Iterator[Row]:
+def task_rows() -> Iterator[Row]:
     """Rows of equations 13 to 16 and 18."""
-    yield from head(given)
-    yield from loss(given)
+    yield from head()
+    yield from loss()
     yield from shift()
-    yield from generation(given)
+    yield from generation()
     yield from causality()
     yield from patches()
-    yield from tasks(given)
+    yield from tasks()
 
 
-def head(given: Siblings) -> Iterator[Row]:
+def head() -> Iterator[Row]:
     """Equation 13."""
     h, embedding = draw("h", T, D), draw("E", V, D)
     tied = filled(heads.LanguageModelHead(D, V, torch.nn.Parameter(embedding.clone()), bias=False))
@@ -55,14 +56,12 @@ def head(given: Siblings) -> Iterator[Row]:
     yield row("Note B", "13 language model head", formula, Transformer, got, expected, EXACT, "tied")
     u = draw("u", T, V, spread=3.0)
     for tau in (0.5, 1.0, 2.0):
-        scaled = u / tau if given.temperature is None else given.temperature(u, tau)
-        function = attention_pattern if given.temperature is None else given.temperature
-        got = attention_pattern(scaled[None, None])[0, 0]
+        got = temperature(u, tau).softmax(-1)
         yield row(
             "Note E",
             "13 language model head",
             "y = softmax(u / τ)",
-            function,
+            temperature,
             got,
             ref.softmax(array(u), tau),
             detail=f"τ = {tau:g}",
@@ -74,14 +73,14 @@ def head(given: Siblings) -> Iterator[Row]:
     yield row("Note E (BERT)", "13 language model head", formula, heads.MaskedLanguageModelHead, got, expected, DEEP)
 
 
-def loss(given: Siblings) -> Iterator[Row]:
+def loss() -> Iterator[Row]:
     """Equation 14."""
     logits, targets = draw("logits", 2, T, V, spread=2.0), torch.tensor([[1, 4, IGNORE, 0, 10, 3], [IGNORE] * 5 + [2]])
     total, count = ref.cross_entropy(array(logits), targets.numpy(), IGNORE)
-    summed = given.loss(logits, targets)
+    summed = cross_entropy(logits, targets)
     name, formula = "14 loss", "−Σ_i Σ_j y_ij log f_ij"
-    yield row("Note E", name, formula, given.loss, summed.total, total)
-    yield row("Note E", name, "targets that count", given.loss, summed.count, count, EXACT)
+    yield row("Note E", name, formula, cross_entropy, summed.total, total)
+    yield row("Note E", name, "targets that count", cross_entropy, summed.count, count, EXACT)
     yield row(
         "Note E",
         name,
@@ -91,10 +90,10 @@ def loss(given: Siblings) -> Iterator[Row]:
         count,
         EXACT,
     )
-    parts = [given.loss(logits[i : i + 1], targets[i : i + 1]) for i in range(2)]
+    parts = [cross_entropy(logits[i : i + 1], targets[i : i + 1]) for i in range(2)]
     mean = sum(float(part.total) for part in parts) / sum(part.count for part in parts)
     formula = "(Σ over micro-batches) / (all targets)"
-    yield row("Note E", name, formula, given.loss, mean, total / count)
+    yield row("Note E", name, formula, cross_entropy, mean, total / count)
 
 
 def shift() -> Iterator[Row]:
@@ -134,7 +133,7 @@ def greedy_cached(model: Transformer, prompt: list[int], count: int) -> list[int
         features = model.features(batch_of(new[-1:]), cache=features.cache)
 
 
-def generation(given: Siblings) -> Iterator[Row]:
+def generation() -> Iterator[Row]:
     """Equation 16."""
     name, formula = "16 generation", "x_{t+1} = arg max f(x_1 .. x_t), append, repeat"
     for position in ("learned", "sinusoidal", "rotary", "alibi", "relative"):
@@ -144,9 +143,9 @@ def generation(given: Siblings) -> Iterator[Row]:
         with torch.no_grad():
             got = greedy_cached(model, IDS[:3], 8)
             yield row("Notes D, E", name, formula, Cache, got, expected, EXACT, f"{position}, growing cache")
-            if given.greedy is not None:
-                got = list(given.greedy(model, IDS[:3], 8))
-                yield row("Notes D, E", name, formula, given.greedy_name, got, expected, EXACT, position)
+            how = GenerateConfig.parse({"temperature": 0, "max_new_tokens": 8})
+            got = [step.ids[0] for step in decode(model, [IDS[:3]], how)]
+            yield row("Notes D, E", name, formula, decode, got, expected, EXACT, position)
     for architecture, source in (("decoder", None), ("encoder_decoder", torch.tensor([SOURCE_IDS]))):
         model, _ = tiny(architecture=architecture, position="rotary", n_kv_heads=1)
         side, ids = None if source is None else Batch(source), torch.tensor([IDS])
@@ -193,7 +192,7 @@ def patches() -> Iterator[Row]:
         yield row("Note D", "18 images and tasks", formula, PatchEmbedding, got, expected, detail=detail)
 
 
-def tasks(given: Siblings) -> Iterator[Row]:
+def tasks() -> Iterator[Row]:
     """Equation 18: tagging and classification."""
     name, h = "18 images and tasks", draw("h", 2, T, D)
     tag = filled(heads.TagHead(D, 5))
@@ -201,9 +200,9 @@ def tasks(given: Siblings) -> Iterator[Row]:
     yield row("Note D", name, "tagging: softmax(h_t W + b) for every t", heads.TagHead, tag(h), expected)
     targets = torch.tensor([[0, 4, 2, IGNORE, 1, 3], [2, 2, 0, 1, IGNORE, IGNORE]])
     total, count = ref.cross_entropy(expected, targets.numpy(), IGNORE)
-    summed = given.loss(tag(h), targets)
+    summed = cross_entropy(tag(h), targets)
     formula = "tagging: −(1/n) Σ_t log y_t[target_t]"
-    yield row("Note D", name, formula, given.loss, summed.total / summed.count, total / count)
+    yield row("Note D", name, formula, cross_entropy, summed.total / summed.count, total / count)
     place = Places.padded([4, 6])
     at = {"last": -1, "first": 0}
     for how in get_args(heads.Pool):
@@ -216,6 +215,6 @@ def tasks(given: Siblings) -> Iterator[Row]:
         formula = "classification: softmax(h W + b)"
         yield row("Note D", name, formula, heads.ClassifyHead, brick(h, place), expected, detail=f"{how} element")
         total, count = ref.cross_entropy(expected, np.array([1, 4]))
-        summed = given.loss(brick(h, place), torch.tensor([1, 4]))
+        summed = cross_entropy(brick(h, place), torch.tensor([1, 4]))
         formula = "classification: −(1/n) Σ log y[class]"
-        yield row("Note D", name, formula, given.loss, summed.total / summed.count, total / count, detail=how)
+        yield row("Note D", name, formula, cross_entropy, summed.total / summed.count, total / count, detail=how)
