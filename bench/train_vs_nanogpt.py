@@ -199,6 +199,7 @@ def glassformer_step(copy: Path, shape: dict):
     from glassformer.models import Transformer, presets
     from glassformer.train.config import TrainConfig
     from glassformer.train.device import choose_machine
+    from glassformer.train.memory import keep_freed_memory
     from glassformer.train.optimizer import Optimizer
     from glassformer.train.step import training_step
 
@@ -207,6 +208,7 @@ def glassformer_step(copy: Path, shape: dict):
         n_heads=shape["n_head"], activation="gelu", bias=False, attention_bias=False, dropout=shape["dropout"],
         attention_dropout=shape["dropout"],
     )  # fmt: skip
+    keep_freed_memory()
     machine = choose_machine("cpu", "auto")
     train = TrainConfig.parse({"batch_size": shape["batch"]})
     model = Transformer(config)

@@ -23,6 +23,7 @@ from glassformer.train.device import choose_machine
 from glassformer.train.evaluate import evaluate
 from glassformer.train.history import History
 from glassformer.train.interrupt import interruptions
+from glassformer.train.memory import keep_freed_memory
 from glassformer.train.optimizer import Optimizer
 from glassformer.train.progress import Moment, Progress, printable
 from glassformer.train.recipe import Recipe
@@ -79,6 +80,7 @@ class _Training:
         self.checkpoints = Checkpoints(run, config.keep_last)
         self.checkpoints.sweep()
         self.state = self._first_state(resume, material.fingerprint)
+        keep_freed_memory()
         self.machine = choose_machine(config.device, config.precision)
         self.recipe = material.recipe.with_precision(self.machine.precision_name)
         self.config = config = self.recipe.train

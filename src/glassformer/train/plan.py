@@ -16,6 +16,7 @@ from glassformer.models.cost import Matrix, forward_flops, matrices, training_by
 from glassformer.models.transformer import Transformer
 from glassformer.tokens.train import train_tokenizer
 from glassformer.train.device import choose_machine
+from glassformer.train.memory import keep_freed_memory
 from glassformer.train.optimizer import Optimizer
 from glassformer.train.progress import clock
 from glassformer.train.recipe import Recipe
@@ -79,6 +80,7 @@ def make_plan(recipe: Recipe) -> Plan:
     config, train = recipe.model, recipe.train
     length = train.length or config.max_length
     per_step = train.batch_size * length
+    keep_freed_memory()
     machine = choose_machine(train.device, train.precision)
     seconds = step_seconds(recipe, length, machine.device, machine.precision)
     listed = matrices(config)
