@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RECIPE = ROOT / "recipes" / "shakespeare-char.yaml"
-QUICK = ["train.steps=200", "train.evaluate_every=100000", "train.save_every=100000", "train.sample_tokens=0"]
+QUICK = ["train.steps=160", "train.evaluate_every=100000", "train.save_every=100000", "train.sample_tokens=0"]
 NANOGPT_CPU = [  # the command of nanoGPT's README for a CPU
     "config/train_shakespeare_char.py", "--device=cpu", "--compile=False", "--eval_iters=20", "--log_interval=1",
     "--block_size=64", "--batch_size=12", "--n_layer=4", "--n_head=4", "--n_embd=128", "--max_iters=2000",
@@ -65,7 +65,7 @@ def learning(copy: Path, data: Path, folder: Path) -> dict:
                    stderr=subprocess.DEVNULL)  # fmt: skip
     peer = {"seconds": round(time.perf_counter() - begin, 1)}
     out = subprocess.run([sys.executable, __file__, "--peer-loss", str(copy)], check=True, capture_output=True)
-    peer["loss"] = float(out.stdout)
+    peer["loss"] = float(out.stdout.split()[-1])  # its model prints its own size first
     say(f"nanoGPT: {peer}")
     result = {"nanogpt": peer}
     for name, overrides in (("quarter", QUICK), ("whole", [])):
@@ -100,7 +100,7 @@ def peer_loss(copy: Path) -> None:
         for begin in range(0, len(tokens) - 1, length):
             window = tokens[begin : begin + length + 1][None]
             nats += model(window[:, :-1], window[:, 1:])[1].item() * (window.shape[1] - 1)
-    sys.stdout.write(f"{nats / (len(tokens) - 1):.4f}")
+    sys.stdout.write(f"\n{nats / (len(tokens) - 1):.4f}\n")
 
 
 class Worker:

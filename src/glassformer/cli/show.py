@@ -6,11 +6,14 @@ Knows: what is to be printed. Does not know: how it is found out.
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.terminal import on_terminal, print_json, read_stdin
 from glassformer.errors import ConfigError
 from glassformer.tokens.text import Tokenizer
+
+if TYPE_CHECKING:
+    from glassformer.verify import Row
 
 
 def tokenize(where: str, overrides: list[str], text: str | None, report: bool, as_json: bool) -> None:
@@ -87,7 +90,6 @@ def plan(where: str, overrides: list[str], as_json: bool) -> None:
 def verify(run: Path | None, text: str | None, html: Path | None, as_json: bool) -> None:
     """`glassformer verify`: exit code 1 if a row fails."""
     from glassformer import verify as checks
-    from glassformer.batch import Batch
     from glassformer.files import write_text
 
     if run is None and text is not None:
@@ -95,7 +97,7 @@ def verify(run: Path | None, text: str | None, html: Path | None, as_json: bool)
     if run is None:
         title, rows = "The equations of the notes", list(checks.notes_rows())
     else:
-        title, rows = f"The equations of the notes on {run.name}", list(_model_rows(run, text, Batch))
+        title, rows = f"The equations of the notes on {run.name}", _rows_of_run(run, text)
     if html is not None:
         write_text(html, checks.page(rows, title))
     if as_json:
@@ -106,10 +108,11 @@ def verify(run: Path | None, text: str | None, html: Path | None, as_json: bool)
         sys.exit(1)
 
 
-def _model_rows(run: Path, text: str | None, batch_type: type) -> Any:
+def _rows_of_run(run: Path, text: str | None) -> "list[Row]":
     import torch
 
     from glassformer import verify as checks
+    from glassformer.batch import IGNORE, Batch
     from glassformer.run import load
 
     opened = load(run)
@@ -120,6 +123,5 @@ def _model_rows(run: Path, text: str | None, batch_type: type) -> Any:
         ids = opened.tokenizer.encode(text).tolist()
     if not 2 <= len(ids) <= context:
         raise ConfigError(f"The text has {len(ids)} tokens; between 2 and the context of {context} are needed.")
-    tokens = torch.tensor([ids])
-    targets = torch.roll(tokens, -1, 1)
-    return checks.model_rows(opened.model, batch_type(tokens, targets=targets))
+    targets = torch.tensor([[*ids[1:], IGNORE]])
+    return list(checks.model_rows(opened.model, Batch(torch.tensor([ids]), targets=targets)))
