@@ -14,7 +14,8 @@ def test_defaults_need_no_file():
 
 def test_a_preset_is_expanded_and_changed():
     made = read_recipe(None, ["model.preset=gpt2", "model.size=medium", "model.n_layers=3"])
-    assert made.model == presets.gpt2("medium", n_layers=3)
+    # The vocabulary is left to the tokenizer.
+    assert made.model == presets.gpt2("medium", n_layers=3, vocab_size=0)
 
 
 def test_overrides_are_yaml_values_on_top_of_the_file(tmp_path):
@@ -119,3 +120,7 @@ def test_the_vocabulary_comes_from_the_tokenizer_or_must_hold_it():
     assert read_recipe(None, ["model.vocab_size=80"]).with_vocabulary(70).model.vocab_size == 80
     with pytest.raises(ConfigError, match="vocab_size=60 is smaller than the tokenizer's vocabulary of 70"):
         read_recipe(None, ["model.vocab_size=60"]).with_vocabulary(70)
+
+
+def test_a_vocabulary_asked_for_beside_a_preset_stays():
+    assert read_recipe(None, ["model.preset=gpt2", "model.vocab_size=300"]).model.vocab_size == 300
