@@ -128,6 +128,15 @@ class Batch:
     kinds: Int[Tensor, "B T"] | None = None
     source: "Batch | None" = None
 
+    @classmethod
+    def padded(cls, rows: Sequence[Sequence[int]], fill: int = 0) -> "Batch":
+        """Rows of ids, padded with `fill` on the right to the longest; if all are equally long, nothing is padding."""
+        lengths = [len(row) for row in rows]
+        elements = torch.full((len(rows), max(lengths)), fill)
+        for slots, row in zip(elements, rows, strict=True):
+            slots[: len(row)] = torch.as_tensor(row)
+        return cls(elements, None if min(lengths) == max(lengths) else Places.padded(lengths))
+
     @property
     def n_targets(self) -> int:
         """How many positions bear loss: what a loss sum is divided by."""

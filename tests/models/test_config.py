@@ -42,6 +42,7 @@ OTHER = {
     "attention_dropout": 0.5,
     "n_classes": 3,
     "patch_width": 6,
+    "source_vocab_size": 13,
 }
 NEEDS = {  # what a value needs beside itself to make a difference
     "n_classes": {"head": "classify"},
@@ -51,6 +52,7 @@ NEEDS = {  # what a value needs beside itself to make a difference
     ("head", "tag"): {"n_classes": 3},
     ("head", "classify"): {"n_classes": 3},
     ("elements", "patches"): {"architecture": "encoder", "head": "classify", "n_classes": 3, "patch_width": 6},
+    "source_vocab_size": {"architecture": "encoder_decoder"},
     "patch_width": {"elements": "patches", "architecture": "encoder", "head": "none", "max_length": 6},
     "max_distance": {"position": "relative"},
     "n_buckets": {"position": "buckets"},

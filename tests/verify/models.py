@@ -25,6 +25,7 @@ CONFIGS = {
         position="relative", max_distance=3, bias_placement="inside", n_kv_heads=2, **WORDS
     ),
     "gated": presets.modern(gated=True, activation="silu", **WORDS),
+    "two vocabularies": presets.note("E", source_vocab_size=17, position="learned", **WORDS),
     "no positions": presets.bert(position="none", head="none", **WORDS),
 }
 

@@ -29,6 +29,9 @@ class ModelConfig(Record):
     )
     elements: Literal["tokens", "patches"] = Field("tokens", description="What the sequence is made of.")
     vocab_size: int = Field(0, ge=0, description="Size of the vocabulary; 0: taken from the tokenizer.")
+    source_vocab_size: int | None = Field(
+        None, gt=0, description="An encoder-decoder's source has a vocabulary and embedding of its own; None: shared."
+    )
     patch_width: int = Field(768, gt=0, description="Numbers in one flattened patch (16 x 16 x 3 = 768).")
     max_length: Count = Field(256, description="Longest sequence, in elements.")
     d_model: Count = Field(128, description="Width of the residual stream.")
@@ -105,6 +108,8 @@ class ModelConfig(Record):
             raise ValueError(f"head={self.head!r} needs elements='tokens'")
         if self.elements == "patches" and self.n_kinds:
             raise ValueError(f"n_kinds={self.n_kinds} needs elements='tokens'")
+        if self.source_vocab_size and self.architecture != "encoder_decoder":
+            raise ValueError(f"source_vocab_size={self.source_vocab_size} needs architecture='encoder_decoder'")
         if self.position == "buckets" and self.n_buckets < 4:
             raise ValueError(f"n_buckets={self.n_buckets} is too few; at least 4 are needed")
         if self.position == "buckets" and self.max_distance <= self.n_buckets // 2:

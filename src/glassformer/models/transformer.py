@@ -40,6 +40,10 @@ class Memory:
     hidden: Float[Tensor, "B S D"]
     places: Places
 
+    def selected(self, rows: Int[Tensor, "N"]) -> "Memory":
+        """The memory of the given rows, in that order: batches shrink, beams are reordered."""
+        return Memory(self.hidden[rows], self.places.selected(rows))
+
 
 @dataclass(frozen=True)
 class Features:
@@ -71,7 +75,8 @@ class Transformer(nn.Module):
             raise ConfigError("model.vocab_size is 0; set it, or give a tokenizer from which it is taken.")
         self.config = config
         with torch.device(device):
-            self.embed = build_embedding(config)
+            self.embed = build_embedding(config, config.vocab_size)
+            self.source_embed = build_embedding(config, own) if (own := config.source_vocab_size) else None
             self.encoder = build_stack(config, "encoder") if config.architecture != "decoder" else None
             self.decoder = build_stack(config, "decoder") if config.architecture != "encoder" else None
             self.head = build_head(config, self.embed)
@@ -109,7 +114,8 @@ class Transformer(nn.Module):
         places = batch.where()
         if self.config.elements == "patches" and self.config.pool == "first":  # the class token stands first
             places = behind_class_token(places)
-        hidden = self.embed(batch.elements, places, batch.kinds)
+        embed = self.embed if self.source_embed is None else self.source_embed
+        hidden = embed(batch.elements, places, batch.kinds)
         return Memory(self.encoder(hidden, places), places)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -166,12 +172,12 @@ def attention_mask(config: ModelConfig, side: str) -> Mask:
     return mask if config.window is None else mask & Window(config.window)
 
 
-def build_embedding(config: ModelConfig) -> Embedding:
+def build_embedding(config: ModelConfig, vocab_size: int) -> Embedding:
     """The embedding of tokens or patches with their positions."""
     d = config.d_model
     class_token = config.elements == "patches" and config.pool == "first"
     element = (
-        TokenEmbedding(config.vocab_size, d, factor=d**0.5 if config.embedding_scale else 1.0)
+        TokenEmbedding(vocab_size, d, factor=d**0.5 if config.embedding_scale else 1.0)
         if config.elements == "tokens"
         else PatchEmbedding(config.patch_width, d, class_token=class_token, bias=config.bias)
     )

@@ -68,12 +68,16 @@ class ReferenceModel:
             None if sample.valid is None else [True, *sample.valid],
         )
 
-    def position_vectors(self, position: list[int]) -> Array | None:
+    def table(self, side: str) -> str:
+        """Whose embedding a side reads: its own, if the source has a vocabulary of its own."""
+        return "source_embed" if side == "encoder" and self.config["source_vocab_size"] else "embed"
+
+    def position_vectors(self, position: list[int], table: str = "embed") -> Array | None:
         """What is added to the embedding at these positions; None for kinds that act elsewhere (equation 8)."""
         counted = [i + self.config["first_position"] for i in position]
         match self.config["position"]:
             case "learned":
-                return self.weights["embed.position.weight"][position]
+                return self.weights[f"{table}.position.weight"][position]
             case "sinusoidal":
                 return where.sinusoid(counted, self.config["d_model"])
             case "sinusoidal_printed":
@@ -81,23 +85,23 @@ class ReferenceModel:
             case _:
                 return None
 
-    def elements(self, sample: Sample) -> Array:
+    def elements(self, sample: Sample, table: str = "embed") -> Array:
         """Rows of E (times √d in the 2017 model), or patches times W_emb behind the class token."""
         if self.config["elements"] == "tokens":
-            rows = self.weights["embed.element.weight"][sample.elements]
+            rows = self.weights[f"{table}.element.weight"][sample.elements]
             return rows * math.sqrt(self.config["d_model"]) if self.config["embedding_scale"] else rows
         x = self.linear("embed.element.proj", sample.elements)
         token = self.weights.get("embed.element.class_token")
         return x if token is None else np.concatenate([token.reshape(1, -1), x])
 
-    def embed(self, sample: Sample, positions: Array | None) -> Array:
+    def embed(self, sample: Sample, positions: Array | None, table: str = "embed") -> Array:
         """Elements + positions + segments, normalized if the model does so."""
-        x = self.elements(sample)
+        x = self.elements(sample, table)
         x = x if positions is None else x + positions
         if self.config["n_kinds"]:
             kinds = np.zeros(len(x), dtype=np.int64) if sample.kinds is None else sample.kinds
-            x = x + self.weights["embed.kind.weight"][kinds]
-        return self.norm("embed.norm", x) if self.config["embedding_norm"] else x
+            x = x + self.weights[f"{table}.kind.weight"][kinds]
+        return self.norm(f"{table}.norm", x) if self.config["embedding_norm"] else x
 
     def mask(self, side: str, sample: Sample) -> Array:
         """M of self-attention: -inf at padding, other documents, the future (decoder) and beyond the window."""
@@ -225,8 +229,9 @@ class ReferenceModel:
         return self._run(self.config["architecture"], sample)
 
     def _run(self, side: str, sample: Sample, source: Source | None = None) -> Array:
-        at = self.places(sample)
-        return self.stack(side, self.embed(sample, self.position_vectors(at.position)), at, source)
+        at, table = self.places(sample), self.table(side)
+        x = self.embed(sample, self.position_vectors(at.position, table), table)
+        return self.stack(side, x, at, source)
 
     def unembedding(self) -> Array:
         """The V x d matrix of the head: the embedding matrix itself when tied."""

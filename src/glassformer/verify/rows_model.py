@@ -57,24 +57,26 @@ def worst(
 
 def embedding_rows(seen: Look) -> Iterator[Row]:
     """Equations 8 and 18: position vectors, and the sum that enters the first block."""
-    position = seen.model.embed.position
     sides = sorted({step.side for step in seen.steps})
-    if position is not None:
-        vectors: list[Gap] = []
-        for side in sides:
-            got = position(seen.places(side))
-            for row in range(len(got)):
-                expected = seen.reference.position_vectors(seen.sample(side, row).position)
-                assert expected is not None
-                vectors.append((f"{side} row {row}", got[row], expected))
-        yield from worst("Notes A, B, D, E", "8 positions", "p_i", type(position), vectors, PRODUCT)
+    tables = {side: seen.reference.table(side) for side in sides}
+    own = seen.model.source_embed or seen.model.embed
+    positions = {side: (own if side == "encoder" else seen.model.embed).position for side in sides}
+    vectors: list[Gap] = []
     sums: list[Gap] = []
     for side in sides:
-        got = position(seen.places(side)) if position is not None else None
+        position = positions[side]
+        got = None if position is None else position(seen.places(side))
+        for row in range(len(got) if got is not None else 0):
+            expected = seen.reference.position_vectors(seen.sample(side, row).position, tables[side])
+            assert got is not None
+            assert expected is not None
+            vectors.append((f"{side} row {row}", got[row], expected))
         for row in seen.rows():
             added = None if got is None else array(got[row if len(got) > 1 else 0])
-            expected = seen.reference.embed(seen.sample(side, row), added)
+            expected = seen.reference.embed(seen.sample(side, row), added, tables[side])
             sums.append((f"{side} row {row}", seen.kept[f"{side}.blocks.0.resid_pre"][row], expected))
+    if vectors:
+        yield from worst("Notes A, B, D, E", "8 positions", "p_i", type(positions[sides[0]]), vectors, PRODUCT)
     patches = seen.model.config.elements == "patches"
     equation, formula = (
         ("18 images", "x_t = patch_t W_emb + p_t") if patches else ("8 positions", "x_i = E[id_i] + p_i")
