@@ -4,7 +4,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import yaml
 from glassformer.files import check_manifest
 from small_runs import hashes, losses, values
 
+CALLS = 2_800  # what a step of this recipe makes
 STARTED = "import sys; from glassformer.__main__ import main; main()"
 # The same command, stopped for good at the n-th call that makes a file durable: inside a save.
 IN_A_SAVE = """
@@ -26,6 +26,25 @@ def fsync(handle):
     real(handle)
 os.fsync = fsync
 from glassformer.__main__ import main
+main()
+"""
+# The same command, sent a signal at the n-th call, of Python's functions and of C's, after a step was logged.
+AFTER_A_STEP = """
+import os, sys
+from glassformer.__main__ import main
+from glassformer.train.history import History
+real, step, left, number = History.add, *(int(os.environ[name]) for name in ("STEP", "CALL", "SIGNAL"))
+def count(frame, event, argument):
+    global left
+    left -= event in ("call", "c_call")
+    if left <= 0:
+        sys.setprofile(None)
+        os.kill(os.getpid(), number)
+def add(self, *arguments, **values):
+    real(self, *arguments, **values)
+    if values["step"] == step and "train_loss" in values:
+        sys.setprofile(count)
+History.add = add
 main()
 """
 
@@ -58,24 +77,20 @@ def assert_same(run: Path, whole: Path) -> None:
     assert not [p for p in run.rglob("*") if ".tmp" in p.name or p.name.startswith(".")]
 
 
+def interrupted(recipe: Path, run: Path, step: int, call: int, number: int) -> subprocess.CompletedProcess[str]:
+    """Train, or go on, until the signal comes at that call after that step."""
+    moment = {"STEP": str(step), "CALL": str(call), "SIGNAL": str(int(number)), "OMP_NUM_THREADS": "1"}
+    started = command(AFTER_A_STEP, recipe, run, (run / "recipe.yaml").exists())
+    return subprocess.run(started, capture_output=True, text=True, env=moment)
+
+
 @pytest.mark.slow
 def test_three_random_moments(whole, tmp_path):
     recipe, reference = whole
-    run, draw, kills = tmp_path / "x", random.Random(0), 0
-    while kills < 3:
-        process = subprocess.Popen(
-            command(STARTED, recipe, run, (run / "recipe.yaml").exists()),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        while not (run / "recipe.yaml").exists() and process.poll() is None:
-            time.sleep(0.01)
-        wanted, before = draw.randint(1, 15), len(losses(run))
-        while len(losses(run)) < before + wanted and process.poll() is None:
-            time.sleep(0.002)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        kills += 1
+    run, draw = tmp_path / "x", random.Random(0)
+    for step in sorted(draw.sample(range(1, 45), 3)):
+        killed = interrupted(recipe, run, step, draw.randint(1, CALLS), signal.SIGKILL)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
     until_done(recipe, run)
     assert_same(run, reference)
 
@@ -97,13 +112,9 @@ def test_inside_a_save(whole, tmp_path, at):
 def test_sigterm_saves_and_ends_with_its_own_code(whole, tmp_path):
     recipe, reference = whole
     run = tmp_path / "x"
-    process = subprocess.Popen(command(STARTED, recipe, run, False), stderr=subprocess.PIPE, text=True)
-    while not losses(run) and process.poll() is None:
-        time.sleep(0.005)
-    process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 143
-    assert f"glassformer train --resume --run {run}" in said
+    stopped = interrupted(recipe, run, 3, 1, signal.SIGTERM)
+    assert stopped.returncode == 143
+    assert f"glassformer train --resume --run {run}" in stopped.stderr
     until_done(recipe, run)
     assert_same(run, reference)
 
