@@ -11,15 +11,6 @@ from glassformer.models import Transformer, presets
 from verify.models import CONFIGS, WORDS, batch_for, moved
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    """Tiny tensors: a second thread only waits."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_preset_passes(name):
     config = CONFIGS[name]

@@ -1,19 +1,9 @@
 """Every equation, reading and printed number of the notes holds in float64."""
 
 import pytest
-import torch
 
 from glassformer.verify import rows_attention
 from verify.models import noted
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    """Tiny tensors: a second thread only waits."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """Negative controls: a production that is wrong in one place fails in the row of that place."""
 
-import pytest
 import torch
 from torch.nn import functional as F
 
@@ -11,15 +10,6 @@ from glassformer.verify import rows_attention, rows_golden, rows_readings, rows_
 from verify.models import WORDS, batch_for, moved
 
 GPT = presets.gpt2(**WORDS)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    """Tiny tensors: a second thread only waits."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def failing(rows):
