@@ -81,6 +81,71 @@ def test_what_is_not_finite_is_left_out_and_the_rest_is_drawn():
     assert "inf" not in drawn
 
 
+def tables(text):
+    """Every table of a page, as its rows of cells."""
+    return [
+        [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.S) for row in re.findall(r"<tr>(.*?)</tr>", table, re.S)]
+        for table in re.findall(r"<table.*?</table>", text, re.S)
+    ]
+
+
+def test_whatever_score_was_measured_has_a_column_loss_first():
+    lines = [
+        {"step": 1000, "validation_chrf": 30.5, "validation_loss": 2.0, "validation_other": 7, "seconds": 3.4},
+        {"step": 2000, "validation_loss": 1.5, "validation_accuracy": 0.5, "seconds": 1234.5},
+        {"step": 2000, "validation_exact_match": 0.25, "validation_bleu": 20.125},  # the same step in another line
+        {"step": 3000, "validation_bleu_signature": "tok:13a|<v>"},
+    ]
+    text = report([*LINES[:29], *lines], "", "x")
+    (table,) = tables(text)
+    assert table == [
+        ["step", "loss", "accuracy", "exact match", "BLEU", "chrF", "other", "seconds"],
+        ["1,000", "2.0000", "–", "–", "–", "30.50", "7", "3"],
+        ["2,000", "1.5000", "0.5000", "0.2500", "20.12", "–", "–", "1,234"],
+    ]
+    page = Page(text)
+    assert "BLEU signature: tok:13a|<v>" in page.text
+    captions = [f"Validation {name}" for name in ("accuracy", "exact match", "BLEU", "chrF")]
+    labels = [value for name, value in page.attributes if name == "aria-label"]
+    assert [label for label in labels if label in captions] == captions
+    assert page.tags.count("svg") == len(labels) == 3 + len(captions)
+
+
+def test_only_the_newest_groups_are_shown():
+    old = {"step": 10, "validation_table": [{"group": "fr", "n": 1, "exact_match": 0.0}]}
+    new = [{"group": "de", "n": 1200, "exact_match": 0.99}, {"group": "<en>", "n": 3, "bleu": 50.0}]
+    text = report([old, {"step": 20, "validation_loss": 1.0, "validation_table": new}], "", "x")
+    scores, groups = tables(text)
+    assert scores == [["step", "loss", "seconds"], ["20", "1.0000", "–"]]
+    assert groups == [
+        ["group", "n", "exact match", "BLEU"],
+        ["de", "1,200", "0.9900", "–"],
+        ["&lt;en&gt;", "3", "–", "50.00"],
+    ]
+    assert "Validation by group at step 20" in Page(text).text
+
+
+def test_sources_references_and_outputs_stand_side_by_side_the_newest_first():
+    older = {"step": 10, "samples": [{"source": "ein Hund", "reference": None, "output": ""}]}
+    newer = {"step": 20, "samples": [{"source": "<script>", "reference": "a dog", "output": "\x1b[31m\na cat"}]}
+    text = report([older, newer, {"step": 30, "samples": []}], "", "x")
+    head = ["source", "reference", "output"]
+    assert tables(text) == [[head, ["&lt;script&gt;", "a dog", "␛[31m\na cat"]], [head, ["ein Hund", "–", ""]]]
+    page = Page(text)
+    assert page.text.index("step 20") < page.text.index("step 10")
+    assert "script" not in page.tags
+    assert page.tags.count("details") == 2, "the older samples and the recipe are folded"
+
+
+def test_a_page_says_its_language_and_fits_a_phone():
+    page = Page(report(LINES, "", "x"))
+    assert ("lang", "en") in page.attributes
+    assert ("content", "width=device-width, initial-scale=1") in page.attributes
+    assert page.tags.count("table") == [value for _, value in page.attributes].count("wide"), (
+        "wide tables scroll inside"
+    )
+
+
 finite = st.floats(-1e6, 1e6)
 
 
@@ -100,7 +165,7 @@ def test_every_finite_point_is_in_the_picture(thin, thick):
     for pair in (*one.split(), *two.split()):
         x, y = map(float, pair.split(","))
         assert 56 <= x <= 720 - 16
-        assert 14 <= y <= 260 - 34
+        assert 14 <= y <= 270 - 42
 
 
 @given(st.lists(st.tuples(finite, finite), max_size=50), st.integers(1, 20))

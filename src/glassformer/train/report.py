@@ -1,4 +1,4 @@
-"""`report.html`: curves and samples of a run on one page that opens from disk, without scripts or network.
+"""`report.html`: curves, scores and samples of a run on one page that opens from disk, without scripts or network.
 
 Knows: the lines of metrics.jsonl. Does not know: training.
 """
@@ -10,7 +10,12 @@ from typing import Any
 
 from glassformer.train.progress import printable
 
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 260, 56, 34, 14, 16
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 270, 56, 42, 14, 16
+SCORES = ("loss", "perplexity", "bits_per_byte", "accuracy", "exact_match", "bleu", "chrf")
+"""The order of validation scores; one that is not named here comes after them."""
+CURVES = ("accuracy", "exact_match", "bleu", "chrf")
+SPELLED = {"bleu": "BLEU", "chrf": "chrF"}
+FORMATS = {"perplexity": ",.3f", "bleu": ".2f", "chrf": ".2f", "seconds": ",.0f"}
 
 STYLE = """
 :root{color-scheme:light dark;--ink:light-dark(#1c2430,#e6e9ee);--soft:light-dark(#5b6675,#9aa4b2);
@@ -18,13 +23,18 @@ STYLE = """
 --a:light-dark(#0072b2,#4db3ee);--b:light-dark(#b26b00,#f0ad3d)}
 body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:820px;
 margin:2.5rem auto;padding:0 1rem}
-h1{font-size:1.6rem;margin:0 0 .2rem}h2{font-size:1.1rem;margin:2rem 0 .6rem}p{margin:.3rem 0;color:var(--soft)}
+h1{font-size:1.6rem;margin:0 0 .2rem;overflow-wrap:anywhere}
+h2{font-size:1.1rem;margin:2rem 0 .6rem}p{margin:.3rem 0;color:var(--soft)}
 figure{margin:1rem 0;background:var(--card);border:1px solid var(--line);border-radius:10px;padding:1rem}
-figcaption{font-size:.9rem;color:var(--soft);margin-bottom:.5rem}svg{width:100%;height:auto;display:block}
-svg text{font:11px system-ui,sans-serif;fill:var(--soft)}.grid{stroke:var(--line)}
+figcaption{font-size:.9rem;color:var(--soft);margin-bottom:.5rem}
+svg{width:100%;height:auto;display:block;overflow:visible}svg text{font:12px system-ui,sans-serif;fill:var(--soft)}
+@media(max-width:600px){svg text{font-size:21px}}.grid{stroke:var(--line)}
 .a{stroke:var(--a);fill:none;stroke-width:1.6}.b{stroke:var(--b);fill:none;stroke-width:2.2}.dot{fill:var(--b)}
+.wide{overflow-x:auto;margin:1rem 0 .4rem}.small{font-size:.8rem;overflow-wrap:anywhere}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
-td,th{text-align:left;padding:.3rem .8rem .3rem 0;border-bottom:1px solid var(--line)}
+td,th{text-align:start;vertical-align:top;padding:.3rem .8rem .3rem 0;border-bottom:1px solid var(--line)}
+th{vertical-align:bottom;font-size:.9rem;font-weight:600;color:var(--soft)}
+.texts td{width:33%;min-width:7rem;white-space:pre-wrap;overflow-wrap:anywhere}
 pre{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:.9rem;white-space:pre-wrap;
 overflow-wrap:anywhere;font:13.5px/1.45 ui-monospace,monospace}details summary{cursor:pointer}
 """
@@ -41,23 +51,26 @@ def report(metrics: Sequence[dict[str, Any]], recipe: str, title: str) -> str:
         f"<h1>{html.escape(title)}</h1>",
         f"<p>{_headline(train, validation)}</p>",
         _figure("Loss in nats per token: training (thin), validation (thick with dots)", smooth(train), validation),
-        _table(metrics),
+        *(_figure(f"Validation {_words(name)}", [], points(metrics, f"validation_{name}")) for name in CURVES),
+        _scores(metrics),
+        _groups(metrics),
         _figure("Tokens per second", smooth(speed), []),
         _figure("Learning rate", smooth(rates), []),
+        _pairs(metrics),
         "<h2>Samples while training</h2>" if samples else "",
-        *(f"<p>step {m['step']}</p><pre>{html.escape(printable(m['sample']))}</pre>" for m in reversed(samples)),
+        *(f"<p>step {m['step']:,}</p><pre>{html.escape(printable(m['sample']))}</pre>" for m in reversed(samples)),
         f"<h2>Recipe</h2><details><summary>every field</summary><pre>{html.escape(recipe)}</pre></details>",
     ]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width"><title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><title>'
         f"{html.escape(title)}</title><style>{STYLE}</style></head><body>{''.join(body)}</body></html>\n"
     )
 
 
 def points(metrics: Sequence[dict[str, Any]], name: str) -> list[Point]:
     """(step, value) of every line that has a finite value of that name."""
-    return [(float(m["step"]), float(m[name])) for m in metrics if name in m and math.isfinite(m[name])]
+    return [(float(m["step"]), float(m[name])) for m in metrics if _is_number(m.get(name)) and math.isfinite(m[name])]
 
 
 def smooth(curve: Sequence[Point], most: int = 400) -> list[Point]:
@@ -67,8 +80,8 @@ def smooth(curve: Sequence[Point], most: int = 400) -> list[Point]:
     return [(sum(x for x, _ in g) / len(g), sum(y for _, y in g) / len(g)) for g in groups]
 
 
-def curve(thin: Sequence[Point], thick: Sequence[Point]) -> str:
-    """An SVG with one thin and one thick line on common axes."""
+def curve(thin: Sequence[Point], thick: Sequence[Point], title: str = "") -> str:
+    """An SVG with one thin and one thick line on common axes; its title is for those who cannot see it."""
     shown = [p for p in (*thin, *thick) if math.isfinite(p[1])]
     if not shown:
         return ""
@@ -78,12 +91,12 @@ def curve(thin: Sequence[Point], thick: Sequence[Point]) -> str:
     x = lambda v: LEFT + (v - low_x) / (high_x - low_x) * (WIDTH - LEFT - RIGHT)  # noqa: E731
     y = lambda v: HEIGHT - BOTTOM - (v - low_y) / (high_y - low_y) * (HEIGHT - BOTTOM - TOP)  # noqa: E731
     path = lambda ps: " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in ps if math.isfinite(b))  # noqa: E731
-    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img">']
+    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(title)}">']
     for tick in ticks(low_y, high_y):
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>')
         parts.append(f'<text x="{LEFT - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick:,.6g}</text>')
-    for tick in ticks(low_x, high_x):
-        parts.append(f'<text x="{x(tick):.1f}" y="{HEIGHT - 10}" text-anchor="middle">{tick:,.6g}</text>')
+    for tick in filter(float.is_integer, ticks(low_x, high_x)):  # there are no parts of steps
+        parts.append(f'<text x="{x(tick):.1f}" y="{HEIGHT - 8}" text-anchor="middle">{tick:,.6g}</text>')
     parts.append(f'<polyline class="a" points="{path(thin)}"/><polyline class="b" points="{path(thick)}"/>')
     parts += [
         f'<circle class="dot" cx="{x(a):.1f}" cy="{y(b):.1f}" r="3"><title>step {a:g}: {b:.4f}</title></circle>'
@@ -102,7 +115,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def _figure(caption: str, thin: Sequence[Point], thick: Sequence[Point]) -> str:
-    picture = curve(thin, thick)
+    picture = curve(thin, thick, caption)
     return f"<figure><figcaption>{html.escape(caption)}</figcaption>{picture}</figure>" if picture else ""
 
 
@@ -116,19 +129,78 @@ def _headline(train: Sequence[Point], validation: Sequence[Point]) -> str:
     return words + "."
 
 
-def _table(metrics: Sequence[dict[str, Any]]) -> str:
-    rows = [m for m in metrics if "validation_loss" in m][-12:]
-    if not rows:
+def _scores(metrics: Sequence[dict[str, Any]]) -> str:
+    """The last validations as a table of whatever was measured, and how: the signatures of scores that have one."""
+    lines: dict[int, dict[str, Any]] = {}
+    for m in metrics:
+        measured = {name.removeprefix("validation_"): v for name, v in m.items() if name.startswith("validation_")}
+        if measured:  # scores of one step may stand in several lines
+            lines.setdefault(m["step"], {}).update(m | measured)
+    last = {name: value for line in lines.values() for name, value in line.items() if f"validation_{name}" in line}
+    names = [name for name, value in last.items() if _is_number(value)]
+    if not names:
         return ""
-    head = "<tr><th>step</th><th>validation loss</th><th>perplexity</th><th>bits per byte</th><th>seconds</th></tr>"
-    formats = {"validation_loss": ".4f", "validation_perplexity": ",.3f", "validation_bits_per_byte": ".4f"}
-    cells = "".join(
-        f"<tr><td>{m['step']:,}</td>"
-        + "".join(
-            f"<td>{format(m[name], how) if name in m else '–'}</td>"
-            for name, how in {**formats, "seconds": ",.0f"}.items()
-        )
-        + "</tr>"
-        for m in rows
+    names.sort(key=lambda name: SCORES.index(name) if name in SCORES else len(SCORES))
+    rows = [
+        [f"{step:,}", *(_cell(name, line.get(name)) for name in (*names, "seconds"))]
+        for step, line in lines.items()
+        if any(name in line for name in names)
+    ]
+    how = [f"{_words(name)}: {value}" for name, value in last.items() if isinstance(value, str)]
+    return (
+        "<h2>Validation</h2>"
+        + _table(["step", *map(_words, names), "seconds"], rows[-12:])
+        + "".join(f'<p class="small">{html.escape(printable(line))}</p>' for line in how)
     )
-    return f"<table>{head}{cells}</table>"
+
+
+def _groups(metrics: Sequence[dict[str, Any]]) -> str:
+    """The newest scores by group, a row each."""
+    newest = next((m for m in reversed(metrics) if m.get("validation_table")), None)
+    if newest is None:
+        return ""
+    rows = newest["validation_table"]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    table = _table([_words(name) for name in names], [[_cell(name, row.get(name)) for name in names] for row in rows])
+    return f"<h2>Validation by group at step {newest['step']:,}</h2>{table}"
+
+
+def _pairs(metrics: Sequence[dict[str, Any]]) -> str:
+    """Sources, references and outputs: the newest to see, the older ones to open."""
+    tables = []
+    for m in reversed([m for m in metrics if m.get("samples")]):
+        names = list(dict.fromkeys(name for sample in m["samples"] for name in sample))
+        rows = [[_cell(name, sample.get(name)) for name in names] for sample in m["samples"]]
+        tables.append((f"step {m['step']:,}", _table([_words(name) for name in names], rows, "texts")))
+    if not tables:
+        return ""
+    older = "".join(f"<details><summary>{step}</summary>{table}</details>" for step, table in tables[1:])
+    return f"<h2>Source, reference and output</h2><p>{tables[0][0]}</p>{tables[0][1]}{older}"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], style: str = "numbers") -> str:
+    """A table that scrolls by itself where it is wider than the page."""
+    names = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
+    cells = "".join(
+        "<tr>" + "".join(f'<td dir="auto">{html.escape(printable(cell))}</td>' for cell in row) + "</tr>"
+        for row in rows
+    )
+    return (
+        f'<div class="wide"><table class="{style}"><thead><tr>{names}</tr></thead><tbody>{cells}</tbody></table></div>'
+    )
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return format(value, FORMATS.get(name, ".4f")) if math.isfinite(value) else "–"
+    return f"{value:,}" if _is_number(value) else str(value)
+
+
+def _words(name: str) -> str:
+    return " ".join(SPELLED.get(word, word) for word in name.split("_"))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
