@@ -35,19 +35,26 @@ h2 { font-weight: 600; font-size: 1.1rem; margin: 2.8rem 0 .6rem; }
 h2 small { font-weight: 400; color: var(--soft); margin-left: .5rem; }
 p { color: var(--soft); margin: 0 0 .4rem; max-width: 46rem; }
 .verdict { font-weight: 600; color: var(--good); } .verdict.bad { color: var(--bad); }
-nav a { color: inherit; margin-right: 1rem; text-underline-offset: .2em; }
-.wide { overflow-x: auto; border: 1px solid var(--line); border-radius: .6rem; background: var(--card); }
-table { border-collapse: collapse; width: 100%; min-width: 58rem; }
+nav { margin-top: .8rem; }
+nav a { display: inline-block; color: inherit; margin-right: 1rem; text-underline-offset: .2em; }
+.card { overflow-x: auto; border: 1px solid var(--line); border-radius: .6rem; background: var(--card); }
+table { border-collapse: collapse; width: 100%; }
 th { text-align: left; font-weight: 500; font-size: .8rem; color: var(--soft); padding: .55rem .9rem; }
 td { padding: .5rem .9rem; border-top: 1px solid var(--line); vertical-align: top; }
 td.formula { font-family: "STIX Two Math", "Cambria Math", "Latin Modern Math", Georgia, serif; font-size: 1.05rem; }
 td.formula small, td.name small { display: block; font: .78rem/1.4 system-ui, sans-serif; color: var(--soft); }
-code { font: .8rem/1.5 ui-monospace, "SF Mono", Menlo, monospace; color: var(--soft); overflow-wrap: anywhere; }
+code { font: .8rem/1.5 ui-monospace, "SF Mono", Menlo, monospace; color: var(--soft); overflow-wrap: break-word; }
 td.error { width: 13rem; font-variant-numeric: tabular-nums; font-size: .85rem; white-space: nowrap; }
 .bar { position: relative; height: .4rem; margin-top: .35rem; border-radius: .2rem; background: var(--track); }
 .bar i { position: absolute; inset: 0 auto 0 0; border-radius: .2rem; background: var(--good); }
 .bar b { position: absolute; top: -.2rem; bottom: -.2rem; width: 2px; background: var(--ink); }
 tr.bad .bar i { background: var(--bad); } td.passed { color: var(--good); } tr.bad td.passed { color: var(--bad); }
+@media (max-width: 62rem) { main { padding: 2rem 1rem 4rem; } thead { display: none; } table, tbody { display: block; }
+  tr { display: grid; grid-template-columns: 1fr auto; gap: .3rem .9rem; padding: .7rem .9rem;
+    border-top: 1px solid var(--line); }
+  tr:first-child { border: 0; } td { padding: 0; border: 0; }
+  td.passed { grid-area: 1 / 2; } td.formula, td.function, td.error { grid-column: 1 / 3; width: auto; }
+  td.formula { overflow-wrap: anywhere; } }
 """
 
 
@@ -90,8 +97,8 @@ def _section(name: str, rows: list[Row]) -> str:
     body = "".join(_line(row) for row in rows)
     return (
         f'<section id="{_anchor(name)}"><h2>{html.escape(name)}<small>{html.escape(count)}</small></h2>'
-        '<div class="wide"><table><thead><tr><th>Equation</th><th>Formula</th><th>Computed by</th>'
-        f"<th>Largest error</th><th></th></tr></thead><tbody>{body}</tbody></table></div></section>"
+        '<div class="card"><table><thead><tr><th>Equation</th><th>Formula</th><th>Computed by</th>'
+        f"<th>Largest error</th><th>Verdict</th></tr></thead><tbody>{body}</tbody></table></div></section>"
     )
 
 
@@ -100,11 +107,16 @@ def _line(row: Row) -> str:
     return (
         f'<tr{"" if row.passed else " class=bad"}><td class="name">{html.escape(row.equation)}'
         f'<small>{html.escape(row.note)}</small></td><td class="formula">{html.escape(row.formula)}{detail}</td>'
-        f'<td><code>{html.escape(row.function)}</code></td><td class="error">{_number(row.max_abs_error)} '
+        f'<td class="function"><code>{_name(row.function)}</code></td><td class="error">{_number(row.max_abs_error)} '
         f'≤ {_number(row.tolerance)}<div class="bar"><i style="width:{_place(row.max_abs_error):.1f}%"></i>'
         f'<b style="left:{_place(row.tolerance):.1f}%"></b></div></td>'
         f'<td class="passed">{"passed" if row.passed else "failed"}</td></tr>'
     )
+
+
+def _name(function: str) -> str:
+    """A dotted name that may break before a dot or an underscore, not inside a word."""
+    return re.sub(r"(?=[._])", "<wbr>", html.escape(function))
 
 
 def _number(value: float) -> str:
