@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-Numbers = NDArray[Any] | torch.Tensor | Sequence[Any] | float | int
+Numbers = NDArray[Any] | torch.Tensor | Sequence[Any] | float
 """What can be compared."""
 
 TIGHT = 1e-12
@@ -83,7 +83,7 @@ def at_most(
     equation: str,
     formula: str,
     function: Callable[..., Any],
-    value: float | int,
+    value: float,
     limit: float,
     detail: str = "",
 ) -> Row:
@@ -96,7 +96,7 @@ def at_least(
     equation: str,
     formula: str,
     function: Callable[..., Any],
-    value: float | int,
+    value: float,
     limit: float,
     detail: str = "",
 ) -> Row:
