@@ -1,12 +1,18 @@
-"""Logits to choices: pure transforms, one decoding loop that yields, stop conditions, text in and out, scoring.
+"""Logits to choices: pure transforms, one decoding loop that yields, beams, stop conditions, text to text, scoring.
 
 Knows: models and tokenizers. Does not know: training, files, servers.
 """
 
+from glassformer.generate.beam import Hypothesis as Hypothesis
+from glassformer.generate.beam import beam_search as beam_search
 from glassformer.generate.config import GenerateConfig as GenerateConfig
 from glassformer.generate.decode import Step as Step
 from glassformer.generate.decode import decode as decode
+from glassformer.generate.score import forced as forced
 from glassformer.generate.score import score as score
 from glassformer.generate.text import Generated as Generated
 from glassformer.generate.text import generate as generate
 from glassformer.generate.text import stream as stream
+from glassformer.generate.transduce import Transduction as Transduction
+from glassformer.generate.transduce import score_pairs as score_pairs
+from glassformer.generate.transduce import transduce as transduce

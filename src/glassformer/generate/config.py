@@ -3,9 +3,9 @@
 Knows: names and ranges. Does not know: what they do (see `logits.py`).
 """
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from glassformer.record import Record
 
@@ -36,3 +36,21 @@ class GenerateConfig(Record):
         "refuse",
         description="A prompt longer than the context: refuse, or window to go on from its last half context.",
     )
+    beams: int = Field(0, ge=0, description="0: sample by temperature; 1: greedy; k: the best of k hypotheses.")
+    n_best: int = Field(1, ge=1, description="How many hypotheses of a beam search are given, the best first.")
+    length_penalty: float = Field(
+        1.0, ge=-10, le=10, description="α in a hypothesis' score Σ log p / lengthᵅ; 0 favours short ones."
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        """A beam search finds the likeliest, so it has no place for the choices of sampling."""
+        if self.n_best > max(1, self.beams):
+            raise ValueError(f"n_best={self.n_best} is more than beams={self.beams}; raise beams")
+        if self.beams:
+            for name in ("temperature", "top_k", "top_p", "min_p", "repetition_penalty"):
+                if (value := getattr(self, name)) != type(self).model_fields[name].default:
+                    raise ValueError(
+                        f"{name}={value} is for sampling and beams={self.beams} searches; leave one of them out"
+                    )
+        return self

@@ -8,6 +8,7 @@ A token that is ruled out has logit -inf. Knows: rows of logits. Does not know: 
 """
 
 import hashlib
+import math
 from collections.abc import Sequence
 
 import torch
@@ -74,6 +75,31 @@ def choose(logits: Float[Tensor, "B V"], u: Float[Tensor, "B"]) -> Int[Tensor, "
     # Rounding may leave u past the last possible token; that token is then the one.
     last = (mass < mass[:, -1:]).sum(-1)
     return torch.minimum(index, last)
+
+
+def likeliest(logits: Float[Tensor, "B V"], k: int) -> Int[Tensor, "B K"]:
+    """Where the k largest logits of each row stand (K = min(k, V)), largest first; of equals, the lower token id first.
+
+    They lie in those k blocks whose maxima are the k largest (of equals the first blocks), so the vocabulary is read
+    once, and never sorted.
+    """
+    size, width = logits.shape[-1], max(1, math.isqrt(logits.shape[-1] // k))
+    whole, tail = logits[:, : size - size % width], logits[:, size - size % width :]
+    tops = whole.unflatten(-1, (-1, width)).amax(-1)
+    tops = torch.cat([tops, tail.amax(-1, keepdim=True)], -1) if tail.shape[-1] else tops
+    blocks = _first_maxima(tops, k).sort(-1).values
+    ids = (blocks[:, :, None] * width + torch.arange(width, device=logits.device)).flatten(1)
+    within = logits.gather(-1, ids.clamp(max=size - 1)).masked_fill(ids >= size, -torch.inf)
+    return ids.gather(-1, _first_maxima(within, min(k, size)))
+
+
+def _first_maxima(values: Float[Tensor, "B N"], k: int) -> Int[Tensor, "B K"]:
+    """Indices of the k largest values of each row, in order; of equals, the first first."""
+    values, chosen = values.clamp(min=torch.finfo(values.dtype).min), []  # so that -inf is below all of them
+    for _ in range(min(k, values.shape[-1])):
+        chosen.append(values.argmax(-1, keepdim=True))  # the first of equals, by its definition
+        values.scatter_(-1, chosen[-1], -torch.inf)
+    return torch.cat(chosen, -1)
 
 
 def next_tokens(

@@ -3,12 +3,13 @@
 Knows: tokenizers and the decoding loop. Does not know: files, servers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from glassformer.generate.beam import Hypothesis, beam_search
 from glassformer.generate.config import GenerateConfig
-from glassformer.generate.decode import decode
+from glassformer.generate.decode import Step, decode
 from glassformer.generate.stop import StopStrings
 from glassformer.models.transformer import Transformer
 from glassformer.tokens.stream import WINDOW, StreamDecoder
@@ -46,14 +47,19 @@ def stream(
     """Yield the text of every prompt as it grows, never a broken UTF-8 character nor any part of a stop string.
 
     The concatenated deltas of a row are its text, and the prompt followed by it is the whole; `results`, if given,
-    gathers ids and log-probabilities beside it. Errors: those of `decode`, and text that the tokenizer refuses.
+    gathers ids and log-probabilities beside it. With `config.beams` the best hypothesis comes when its search is over.
+    Errors: those of `decode` and `beam_search`, and text that the tokenizer refuses.
     """
     gathered = [Generated() for _ in prompts] if results is None else results
     end = tokenizer.specials.get("eos")
     begins = [_ids(tokenizer, prompt, end) for prompt in prompts]
     decoders = [_after(tokenizer, ids) for ids in begins]
     stops = [StopStrings(config.stop) for _ in prompts]
-    steps = decode(model, begins, config, () if end is None else (end,))
+    ends = () if end is None else (end,)
+    limits, steps = [config.max_new_tokens] * len(prompts), decode(model, begins, config, ends)
+    if config.beams:  # nothing is known of the best before the whole search is done
+        best = [found[0] for found in beam_search(model, begins, config, ends)]
+        limits, steps = [len(one.ids) for one in best], _replayed(best)
     finished: set[int] = set()
     step = next(steps, None)
     while step is not None:
@@ -61,7 +67,7 @@ def stream(
             result = gathered[row]
             result.ids.append(token)
             result.log_probs.append(log_prob)
-            finish: Finish | None = "length" if len(result.ids) == config.max_new_tokens else None
+            finish: Finish | None = "length" if len(result.ids) == limits[row] else None
             shown = "" if token == end else stops[row].push(decoders[row].push(token))
             if token == end:
                 finish = "end"
@@ -79,6 +85,15 @@ def stream(
             step = steps.send(frozenset(finished))
         except StopIteration:
             return
+
+
+def _replayed(found: Sequence[Hypothesis]) -> Generator[Step, Collection[int] | None, None]:
+    """Hypotheses as the steps in which `decode` would have given them."""
+    done: set[int] = set()
+    for at in range(max((len(one.ids) for one in found), default=0)):
+        rows = tuple(row for row, one in enumerate(found) if at < len(one.ids) and row not in done)
+        ids, log_probs = (tuple(found[row].ids[at] for row in rows), tuple(found[row].log_probs[at] for row in rows))
+        done.update((yield Step(rows, ids, log_probs)) or ())
 
 
 def _ids(tokenizer: Tokenizer, prompt: str, end: int | None) -> list[int]:

@@ -17,6 +17,8 @@ from glassformer.errors import ConfigError
 KeysValues = tuple[Float[Tensor, "B G S K"], Float[Tensor, "B G S K"]]
 Layers = dict[int, tuple[Float[Tensor, "B G _ K"], Float[Tensor, "B G _ K"]]]
 """Keys and values of each layer; how many there are differs between self- and cross-attention."""
+Picked = dict[int, tuple[Float[Tensor, "N G _ K"], Float[Tensor, "N G _ K"]]]
+"""The same for N rows of them."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,21 @@ class Cache:
             self.cross[layer] = compute()
         return self.cross[layer]
 
-    def selected(self, rows: Int[Tensor, "N"]) -> "Cache":
-        """The cache of the given rows, in that order: batches shrink, beams are reordered."""
-        pick = lambda pairs: {i: (k[rows], v[rows]) for i, (k, v) in pairs.items()}  # noqa: E731
-        return Cache(self.places.selected(rows) if self.places else None, pick(self.own), pick(self.cross))
+    def selected(self, rows: Int[Tensor, "N"], same_sources: bool = False) -> "Cache":
+        """The cache of the given rows, in that order: batches shrink, beams are reordered.
+
+        `same_sources`: row i keeps its places and its source, and takes only the keys and values of its own elements
+        from rows[i], as hypotheses of one sentence that change places do.
+        """
+        if same_sources:
+            return Cache(self.places, picked(self.own, rows), dict(self.cross))
+        places = self.places.selected(rows) if self.places else None
+        return Cache(places, picked(self.own, rows), picked(self.cross, rows))
+
+
+def picked(layers: Layers, rows: Int[Tensor, "N"]) -> Picked:
+    """The keys and values of the given rows at every layer, copied."""
+    return {layer: (k.index_select(0, rows), v.index_select(0, rows)) for layer, (k, v) in layers.items()}
 
 
 @dataclass(frozen=True)
@@ -86,10 +99,11 @@ class FixedCache(Cache):
         self.own[layer] = all_keys[:, :, :end], all_values[:, :, :end]
         return self.own[layer]
 
-    def selected(self, rows: Int[Tensor, "N"]) -> "FixedCache":
-        """The cache of the given rows, in buffers of its own."""
-        pick = lambda pairs: {i: (k[rows], v[rows]) for i, (k, v) in pairs.items()}  # noqa: E731
+    def selected(self, rows: Int[Tensor, "N"], same_sources: bool = False) -> "FixedCache":
+        """The cache of the given rows, in buffers of its own (see `Cache.selected`)."""
         places, end = (self.places.selected(rows), self.places.length) if self.places else (None, 0)
-        buffers = pick(self.buffers)
+        buffers = picked(self.buffers, rows)
         own = {i: (k[:, :, :end], v[:, :, :end]) for i, (k, v) in buffers.items()}
-        return FixedCache(places, own, pick(self.cross), self.capacity, buffers)
+        if same_sources:
+            return FixedCache(self.places, own, dict(self.cross), self.capacity, buffers)
+        return FixedCache(places, own, picked(self.cross, rows), self.capacity, buffers)

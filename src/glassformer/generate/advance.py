@@ -1,0 +1,129 @@
+"""The model's side of decoding: prompts into a cache, then one more token for each row, or for some rows of them.
+
+    features = prefill(model, rows, memory, cache)
+    features = advance(model, selected(features, going), tokens)
+
+Knows: models, caches, token ids. Does not know: how a token is chosen, text.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from glassformer.axes import Float, Int, Tensor
+from glassformer.batch import Batch, Places
+from glassformer.errors import ConfigError, GlassformerError
+from glassformer.generate.config import GenerateConfig
+from glassformer.layers.cache import Cache
+from glassformer.losses import at_least_float32
+from glassformer.models.transformer import Features, Memory, Transformer
+
+
+def check_language_model(model: Transformer) -> None:
+    """Raise ConfigError unless the model predicts the next token from those before it."""
+    config = model.config
+    if config.architecture == "encoder" or config.head != "lm":
+        raise ConfigError(
+            f"Only a decoder or encoder-decoder with a language model head predicts next tokens; this model has "
+            f"architecture={config.architecture!r} and head={config.head!r}."
+        )
+
+
+def check_ids(ids: Sequence[int], model: Transformer, what: str) -> None:
+    """Raise ConfigError for an id outside the model's vocabulary."""
+    size = model.config.vocab_size
+    if wrong := [token for token in ids if not 0 <= token < size]:
+        raise ConfigError(f"{what} holds token id {wrong[0]}; this model's ids run from 0 to {size - 1}.")
+
+
+def check_prompts(prompts: Sequence[Sequence[int]], model: Transformer, config: GenerateConfig) -> None:
+    """Raise ConfigError for an empty prompt, a foreign id, or one longer than the context that may not be cut."""
+    context = model.config.max_length
+    for prompt in prompts:
+        if not prompt:
+            raise ConfigError("The prompt is empty; give at least one token, for instance a newline.")
+        check_ids(prompt, model, "The prompt")
+        if len(prompt) > context and config.overflow == "refuse":
+            raise ConfigError(
+                f"The prompt has {len(prompt)} tokens and the context {context}; shorten it, or go on from its last "
+                "part with --window (overflow='window' in Python)."
+            )
+
+
+def check_source(source: Batch | None, rows: int, model: Transformer) -> None:
+    """Raise ConfigError unless an encoder-decoder has a source for each of its `rows`, and any other model none."""
+    config = model.config
+    if (config.architecture == "encoder_decoder") != (source is not None):
+        raise ConfigError(
+            f"An encoder-decoder reads a source, for which it writes a target; give source=Batch(...) for {rows} rows."
+            if source is None
+            else f"A source was given, and a model of architecture={config.architecture!r} reads none; leave it out."
+        )
+    if source is None:
+        return
+    if len(source.elements) != rows:
+        raise ConfigError(f"{len(source.elements)} sources were given for {rows} targets; each needs one of its own.")
+    size, last = config.source_vocab_size or config.vocab_size, source.elements.amax()
+    wrong = last if last >= size else source.elements.amin()
+    if not 0 <= wrong < size:
+        raise ConfigError(f"The source holds token id {int(wrong)}; this model's sources run from 0 to {size - 1}.")
+
+
+def encoded(source: Batch | None, model: Transformer) -> Memory | None:
+    """The encoder's output for a source, on the model's device; None without a source."""
+    return None if source is None else model.encode(source.to(next(model.parameters()).device))
+
+
+def half(context: int) -> int:
+    """How many elements are kept of a row that has outgrown the context."""
+    return max(1, context // 2)
+
+
+def slots(features: Features) -> int:
+    """How many elements each row of the cache has, padding included."""
+    assert features.cache is not None
+    assert features.cache.places is not None
+    return features.cache.places.length
+
+
+def prefill(model: Transformer, rows: Sequence[Sequence[int]], memory: Memory | None, cache: Cache) -> Features:
+    """Run the rows through the model into an empty cache; rows of one length need no padding and no mask table."""
+    lengths, device = [len(row) for row in rows], next(model.parameters()).device
+    width = max(lengths)
+    tokens = torch.tensor([[0] * (width - len(row)) + list(row) for row in rows], device=device)
+    even = min(lengths) == width
+    places = Places.arange(width, device=device) if even else Places.padded(lengths, "left", device)
+    return model.features(Batch(tokens, places), memory, cache)
+
+
+def selected(features: Features, rows: Int[Tensor, "N"], same_sources: bool = False) -> Features:
+    """What a next step needs of the given rows, in that order; `same_sources`: row i still reads the i-th source.
+
+    With `same_sources` the i-th row must also stand at the places of the i-th: hypotheses of one sentence do.
+    """
+    assert features.cache is not None
+    cache = features.cache.selected(rows, same_sources)
+    if same_sources:
+        return replace(features, hidden=features.hidden.index_select(0, rows), cache=cache)
+    memory = None if features.memory is None else features.memory.selected(rows)
+    return Features(features.hidden.index_select(0, rows), features.places.selected(rows), memory, cache)
+
+
+def advance(model: Transformer, features: Features, tokens: Int[Tensor, "B"]) -> Features:
+    """One more token behind each row."""
+    places = features.places
+    start = None if places.start is None else places.start + places.length
+    new = Places(places.position[:, -1:] + 1, start=start)
+    return model.features(Batch(tokens[:, None], new), features.memory, features.cache)
+
+
+def next_logits(model: Transformer, features: Features) -> Float[Tensor, "B V"]:
+    """The scores of every token behind the last of each row, in float32 or better."""
+    return at_least_float32(model.head(features.hidden[:, -1:], features.places)[:, 0])
+
+
+def check_numbers(log_probs: Float[Tensor, "*rows"]) -> None:
+    """Raise GlassformerError for a log-probability that is not a number."""
+    if bool(log_probs.isnan().any()):
+        raise GlassformerError("The model's output is not a number; its weights are damaged or training failed.")
