@@ -90,16 +90,22 @@ def test_token_log_probs_are_log_softmax_at_the_target_and_zero_where_there_is_n
 
 def test_a_score_counts_batches_of_any_size():
     score = LanguageModelScore()
-    for nats, tokens in ((6.0, 3), (2.0, 1), (0.0, 0)):
-        score.add(nats, tokens)
+    for nats, tokens, correct in ((6.0, 3, 2), (2.0, 1, 1), (0.0, 0, 0)):
+        score.add(nats, tokens, correct)
     result = score.result(n_bytes=8)
-    assert result == {"loss": 2.0, "perplexity": math.exp(2.0), "tokens": 4, "bits_per_byte": 8 / math.log(2) / 8}
+    assert result == {
+        "loss": 2.0,
+        "perplexity": math.exp(2.0),
+        "accuracy": 0.75,
+        "tokens": 4,
+        "bits_per_byte": 8 / math.log(2) / 8,
+    }
     assert "bits_per_byte" not in score.result()
 
 
 def test_a_loss_too_large_for_a_perplexity_gives_a_finite_one():
     score = LanguageModelScore()
-    score.add(1e6, 1)
+    score.add(1e6, 1, 0)
     json.dumps(score.result(), allow_nan=False)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+import numpy as np
 import torch
 
 from glassformer.axes import Bool, Float, Int, Tensor
@@ -129,7 +130,7 @@ class Batch:
     source: "Batch | None" = None
 
     @classmethod
-    def padded(cls, rows: Sequence[Sequence[int]], fill: int = 0) -> "Batch":
+    def padded(cls, rows: Sequence[Sequence[int] | np.ndarray], fill: int = 0) -> "Batch":
         """Rows of ids, padded with `fill` on the right to the longest; if all are equally long, nothing is padding."""
         lengths = [len(row) for row in rows]
         elements = torch.full((len(rows), max(lengths)), fill)

@@ -189,7 +189,7 @@ def test_standard_input_that_cannot_be_had_is_one_sentence(tmp_path, monkeypatch
 
 def test_unknown_and_impossible_settings_are_refused():
     bad = [{"paths": "x"}, {"encoding": "utf-9"}, {"encoding": "rot13"}, {"validation_fraction": 1.0}]
-    bad += [{"validation_fraction": 0.6, "test_fraction": 0.4}, {"format": "csv"}, {"documents": "apart"}]
+    bad += [{"validation_fraction": 0.6, "test_fraction": 0.4}, {"format": "xml"}, {"documents": "apart"}]
     for settings in bad:
         with pytest.raises(ValidationError):
             DataConfig.model_validate(settings)

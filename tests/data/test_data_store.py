@@ -7,6 +7,7 @@ import os
 import numpy as np
 import pytest
 
+from glassformer.data import folder as folder_module
 from glassformer.data import store as store_module
 from glassformer.data.config import DataConfig
 from glassformer.data.store import TokenStore
@@ -217,7 +218,7 @@ def test_a_store_that_another_process_finished_first_is_taken(place, monkeypatch
         build(place)
         raise OSError(errno.ENOTEMPTY, "Directory not empty")
 
-    monkeypatch.setattr(store_module, "_replace", late)
+    monkeypatch.setattr(folder_module, "_replace", late)
     assert len(build(place).split("train").tokens) == 99
 
 

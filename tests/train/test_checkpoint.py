@@ -22,7 +22,7 @@ def model(fill: float = 0.0) -> Transformer:
 def saved(folder, *steps: int, keep: int = 10, best: int | None = None) -> Checkpoints:
     checkpoints = Checkpoints(folder, keep)
     for step in steps:
-        state = State(step, "d", best_step=best, best_loss=1.0 if best else None)
+        state = State(step, "d", best_step=best, best_score=1.0 if best else None)
         checkpoints.save(model(step), {"a:b": torch.full((2,), step)}, state)
     return checkpoints
 
@@ -40,7 +40,7 @@ def test_what_was_saved_comes_back(tmp_path):
 def test_the_newest_and_the_best_are_kept(tmp_path):
     saved(tmp_path, 1, 2, 3, 4, 5, keep=2, best=2)
     assert Checkpoints(tmp_path).steps() == [2, 4, 5]
-    assert json.loads((tmp_path / "checkpoints" / "best.json").read_text()) == {"step": 2, "validation_loss": 1.0}
+    assert json.loads((tmp_path / "checkpoints" / "best.json").read_text()) == {"step": 2, "score": 1.0}
 
 
 def test_a_damaged_later_step_does_not_cost_the_good_ones(tmp_path):

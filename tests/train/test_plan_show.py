@@ -52,8 +52,8 @@ def test_rows_are_shifted_by_one_and_are_those_of_training(tmp_path):
     rows = list(rows_as_fed(made, 3, step=5))
     material = prepare(made, tmp_path / "x", False, lambda text: None)
     (tmp_path / "x").mkdir()
-    material.store_files()
-    batch = training_batch(material.store.split("train"), 5, 4, 16, 0)
+    material.store()
+    batch = training_batch(material.split("train"), 5, 4, 16, 0)
     assert len(rows) == 3
     for number, row in enumerate(rows):
         assert row.ids == batch.elements[number].tolist()

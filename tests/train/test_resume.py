@@ -10,7 +10,7 @@ import torch
 
 from glassformer.errors import CheckpointError, ConfigError, TrainingError
 from glassformer.metrics import LanguageModelScore
-from glassformer.train import loop
+from glassformer.train import language, loop
 from glassformer.train.history import read_metrics
 from small_runs import go, hashes, losses, recipe, text_file, values
 
@@ -99,7 +99,7 @@ def test_a_finished_run_does_nothing_and_says_so(tmp_path):
     before = {p: p.read_bytes() for p in run.rglob("*") if p.is_file()}
     again, said = go(made, run, resume=True)
     assert "nothing to do: the run stands at step 8 of 8" in said
-    assert (again.steps, again.scores, again.best_loss, again.interrupted) == (8, first.scores, first.best_loss, None)
+    assert (again.steps, again.scores, again.best, again.interrupted) == (8, first.scores, first.best, None)
     assert {p: p.read_bytes() for p in run.rglob("*") if p.is_file()} == before
 
 
@@ -282,7 +282,7 @@ def test_a_run_killed_between_checkpoint_and_export_gets_its_best_model(tmp_path
 
     def killed_at(step: int):
         def export(*arguments):
-            if arguments[4] == step:
+            if arguments[3] == step:
                 raise KeyboardInterrupt
             real(*arguments)
 
@@ -308,10 +308,10 @@ def test_a_run_killed_between_checkpoint_and_export_gets_its_best_model(tmp_path
 
 def test_the_model_in_the_run_folder_is_the_best_not_the_last(tmp_path, monkeypatch):
     scores = iter([3.0, 1.0, 2.0, 1.5])
-    monkeypatch.setattr(loop, "evaluate", lambda *arguments: LanguageModelScore(nats=next(scores), tokens=1))
+    monkeypatch.setattr(language, "evaluate", lambda *arguments: LanguageModelScore(nats=next(scores), tokens=1))
     run = tmp_path / "x"
     result, _ = go(recipe(tmp_path, train={"evaluate_every": 2, "keep_last": 1}), run)
-    assert (result.best_loss, result.scores["loss"]) == (1.0, 1.5)
+    assert (result.best, result.scores["loss"]) == (1.0, 1.5)
     assert sorted(p.name for p in (run / "checkpoints").glob("step-*")) == ["step-00000004", "step-00000008"]
     kept, last = (run / "checkpoints" / f"step-{step:08d}" / "model.safetensors" for step in (4, 8))
     assert (run / "model.safetensors").read_bytes() == kept.read_bytes() != last.read_bytes()
@@ -324,7 +324,7 @@ def test_a_failing_sample_does_not_end_a_run(tmp_path, monkeypatch):
     def fails(*arguments):
         raise ConfigError("no.")
 
-    monkeypatch.setattr(loop, "sample", fails)
+    monkeypatch.setattr(language, "sample", fails)
     result, said = go(recipe(tmp_path, train={"sample_tokens": 5}), tmp_path / "x")
     assert result.steps == 8
     assert "no sample at step 8: no." in said

@@ -99,11 +99,11 @@ def test_an_unwritable_folder_is_refused_before_any_work(tmp_path, monkeypatch):
     [
         {"architecture": "encoder", "position": "learned"},
         {"head": "none"},
-        {"architecture": "encoder_decoder"},
+        {"architecture": "encoder_decoder", "head": "none"},
     ],
 )
-def test_what_is_no_language_model_is_refused(tmp_path, changes):
-    with pytest.raises(ConfigError, match="is no language model"):
+def test_what_cannot_be_trained_is_refused(tmp_path, changes):
+    with pytest.raises(ConfigError, match="is nothing that `glassformer train` trains by now"):
         go(recipe(tmp_path, model=changes), tmp_path / "x")
     assert not (tmp_path / "x").exists()
 

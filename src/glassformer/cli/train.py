@@ -36,11 +36,11 @@ def finish(result: Result, as_json: bool) -> None:
     if result.interrupted is not None:
         sys.stderr.write(f"stopped at step {result.steps}; go on with: glassformer train --resume --run {result.run}\n")
         sys.exit(130 if result.interrupted == signal.SIGINT else 143)
-    scores = {"steps": result.steps, "best_loss": result.best_loss, "seconds": round(result.seconds, 2)}
+    scores = {"steps": result.steps, f"best_{result.metric}": result.best, "seconds": round(result.seconds, 2)}
     if as_json:
         print_json({"run": str(result.run), **scores, **result.scores})
         return
-    loss = f", best validation loss {result.best_loss:.4f}" if result.best_loss is not None else ""
-    print(f"trained {result.steps} steps in {clock(result.seconds)}{loss}")
+    best = f", best validation {result.metric} {result.best:.4f}" if result.best is not None else ""
+    print(f"trained {result.steps} steps in {clock(result.seconds)}{best}")
     print(f"curves and samples: {result.run / 'report.html'}")
-    print(f'next: glassformer generate {result.run} --prompt "..."')
+    print(f"next: {result.use}")

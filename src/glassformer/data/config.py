@@ -1,4 +1,4 @@
-"""What text a recipe trains and evaluates on.
+"""What a recipe trains and evaluates on: running text, or pairs of a source and a target.
 
 Knows: the fields of the `data` section and their ranges. Does not know: how files are read.
 """
@@ -19,10 +19,20 @@ class DataConfig(Record):
         default=None,
         description="a file, glob, folder or several of them; '-' is standard input, 'builtin:python' the demo text",
     )
-    format: Literal["auto", "text", "jsonl"] = Field(
-        default="auto", description="text: a file is a document; jsonl: a line is one; auto: by the file's name"
+    format: Literal["auto", "text", "jsonl", "csv", "tsv"] = Field(
+        default="auto",
+        description="text: a file is a document (of pairs, a line is one side); jsonl: a line is one; csv and tsv: a "
+        "row is a pair; auto: by the file's name",
     )
     text_field: str = Field(default="text", description="the field of a JSONL line that holds the text")
+    source_field: str = Field(
+        default="source", description="of a pair: the column or the field, dotted if nested: translation.en"
+    )
+    target_field: str = Field(default="target", description="of a pair: the column or field of what is to be written")
+    group_field: str | None = Field(
+        default=None, description="of a pair: a column or field, such as the language, by which scores are listed too"
+    )
+    prefix: str = Field(default="", description="put before every source, to name the task: 'summarize: '")
     encoding: str = Field(default="utf-8", description="the encoding of the files, for instance latin-1")
     validation_path: str | list[str] | None = Field(
         default=None, description="files to validate on; if set, validation_fraction is not taken from path"
@@ -30,11 +40,19 @@ class DataConfig(Record):
     test_path: str | list[str] | None = Field(
         default=None, description="files to test on; if set, test_fraction is not taken from path"
     )
+    target_path: str | list[str] | None = Field(
+        default=None, description="pairs in two text files: line n of this one belongs to line n of path"
+    )
+    validation_target_path: str | list[str] | None = Field(default=None, description="the same for validation_path")
+    test_target_path: str | list[str] | None = Field(default=None, description="the same for test_path")
     validation_fraction: float = Field(
-        default=0.1, ge=0.0, lt=1.0, description="the share of the characters, behind the training text, to validate on"
+        default=0.1,
+        ge=0.0,
+        lt=1.0,
+        description="the share of the characters, behind the training text, to validate on; of pairs, drawn by chance",
     )
     test_fraction: float = Field(
-        default=0.0, ge=0.0, lt=1.0, description="the share of the characters, at the very end, to test on"
+        default=0.0, ge=0.0, lt=1.0, description="the share of the characters, at the very end, to test on; or of pairs"
     )
     root: str | None = Field(
         default=None, description="the folder that relative paths start from; None: the current one"

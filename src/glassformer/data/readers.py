@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from glassformer.data.builtin import python_documents
 from glassformer.data.config import DataConfig
-from glassformer.data.sources import BUILTINS, JSONL_SUFFIXES, Source, reading
+from glassformer.data.sources import DATES, JSONL_SUFFIXES, PYTHON, Source, reading
 from glassformer.errors import DataError, suggest
 
 
@@ -73,11 +73,15 @@ def _binary(name: str, at: int) -> DataError:
 
 
 def _documents(source: Source, config: DataConfig) -> Iterator[Document]:
-    if source.path in BUILTINS:
+    if source.path == DATES:
+        raise DataError(
+            f"{DATES} holds pairs, no running text; train an encoder-decoder on it (recipes/transduce.yaml)"
+        )
+    if source.path == PYTHON:
         yield from (Document(text, f"{source.path}/{name}") for name, text in python_documents())
         return
     lines = config.format == "jsonl" or (config.format == "auto" and source.suffix in JSONL_SUFFIXES)
-    with _opened(source) as file:
+    with opened(source) as file:
         if lines:
             yield from _json_lines(file, config, source.path)
         else:
@@ -85,7 +89,7 @@ def _documents(source: Source, config: DataConfig) -> Iterator[Document]:
 
 
 @contextmanager
-def _opened(source: Source) -> Iterator[io.BufferedIOBase]:
+def opened(source: Source) -> Iterator[io.BufferedIOBase]:
     """The bytes of a source, decompressed; DataError where they cannot be had."""
     try:
         with reading(source.path):

@@ -18,7 +18,9 @@ from glassformer.data.config import DataConfig
 from glassformer.errors import ConfigError, DataError, suggest
 
 STDIN = "-"
-BUILTINS = ("builtin:python",)
+PYTHON, DATES = "builtin:python", "builtin:dates"
+BUILTINS = (PYTHON, DATES)
+"""Running text and pairs that need no file."""
 JSONL_SUFFIXES = frozenset({".jsonl", ".ndjson"})
 TEXT_SUFFIXES = JSONL_SUFFIXES | {
     *(".txt", ".text", ".md", ".rst", ".org", ".tex", ".html", ".xml", ".csv", ".tsv", ".srt"),
@@ -40,9 +42,9 @@ class Source:
         return Path(self.path.removesuffix(".gz")).suffix.lower()
 
     def stamp(self) -> dict[str, str | int]:
-        """What changes when the content does: size and modification time; for a built-in text, the Python version."""
+        """What changes when the content does: size and modification time; for a built-in text, what it is made from."""
         if self.path in BUILTINS:
-            return {"path": self.path, "python": platform.python_version()}
+            return {"path": self.path, "python": platform.python_version(), "version": 1}
         with reading(self.path):
             status = os.stat(self.path)
         return {"path": self.path, "size": status.st_size, "mtime_ns": status.st_mtime_ns}

@@ -9,8 +9,6 @@ Knows: files, ids as numbers. Does not know: tokenizers (it is given a function)
 
 import json
 import os
-import shutil
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +17,13 @@ from typing import Any, Literal, Self, final
 import numpy as np
 
 from glassformer.data.config import DataConfig
+from glassformer.data.folder import MANIFEST, build
 from glassformer.data.sources import resolve
 from glassformer.data.split import NAMES, Part, parts
 from glassformer.errors import ConfigError, DataError
 
 VERSION = 1
 FORMAT = "glassformer token store"
-MANIFEST = "manifest.json"
 _FILES = {MANIFEST, *(f"{name}.{kind}" for name in NAMES for kind in ("tokens", "ends"))}
 
 Encode = Callable[[str], np.ndarray]
@@ -86,7 +84,6 @@ class TokenStore:
         request = _request(config, tokenizer_fingerprint, vocab_size, eos)
         manifest = _whole(place)
         if manifest is None or manifest["request"] != request:
-            _refuse_other_files(place)
             manifest = _build(place, request, encode, vocab_size, eos, config, progress)
         return cls(place, manifest, config.documents)
 
@@ -149,16 +146,6 @@ def _whole(folder: Path) -> dict[str, Any] | None:
     return manifest if manifest["type"] in ("uint16", "uint32") and manifest["splits"] else None
 
 
-def _refuse_other_files(folder: Path) -> None:
-    """Building replaces the folder, so it must not hold anything that is not a store's."""
-    if folder.is_dir():
-        others = sorted({path.name for path in folder.iterdir()} - _FILES)
-        if others:
-            raise DataError(f"the folder {folder} holds other files ({others[0]}, ...); choose another data.store")
-    elif folder.exists():
-        raise DataError(f"{folder} is a file, not the folder of a token store; choose another data.store")
-
-
 def _build(
     folder: Path,
     request: dict[str, Any],
@@ -168,41 +155,13 @@ def _build(
     config: DataConfig,
     progress: Progress | None,
 ) -> dict[str, Any]:
-    work = folder.parent / f".{folder.name}.{uuid.uuid4().hex[:12]}.tmp"
     kind = "uint16" if vocab_size <= 1 << 16 else "uint32"
-    try:
-        work.mkdir(parents=True)
+
+    def write(work: Path) -> dict[str, Any]:
         counts = _write_splits(work, np.dtype(kind), encode, vocab_size, eos, config, progress)
-        manifest = {"format": FORMAT, "type": kind, "request": request, "splits": counts}
-        with open(work / MANIFEST, "w", encoding="utf-8") as out:
-            json.dump(manifest, out, indent=1)
-            out.flush()
-            os.fsync(out.fileno())
-        _replace(work, folder)
-    except OSError as problem:
-        other = _whole(folder)  # another process may have built the same at the same time
-        if other is not None and other["request"] == request:
-            return other
-        raise DataError(
-            f"cannot write the token store {folder}: {problem.strerror or problem}; free space or set data.store"
-        ) from problem
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    return manifest
+        return {"format": FORMAT, "type": kind, "request": request, "splits": counts}
 
-
-def _replace(work: Path, folder: Path) -> None:
-    """Put `work` in the place of `folder` by renaming: maps of the old files stay valid for those who read them."""
-    old = work.with_suffix(".old")
-    if folder.exists():
-        folder.rename(old)
-    work.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
-    place = os.open(folder.parent, os.O_RDONLY)
-    try:
-        os.fsync(place)
-    finally:
-        os.close(place)
+    return build(folder, _FILES, write, _whole)
 
 
 def _write_splits(

@@ -30,6 +30,10 @@ class TokenizerConfig(Record):
     path: str | None = Field(
         default=None, description="an existing tokenizer.json (or its folder) to load instead of training one"
     )
+    shared: bool = Field(default=True, description="of pairs: one vocabulary for both sides; false: one each")
+    source_path: str | None = Field(
+        default=None, description="of pairs with one vocabulary each: like path, for the source"
+    )
     min_frequency: int | None = Field(
         default=None,
         ge=1,

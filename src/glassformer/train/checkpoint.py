@@ -1,7 +1,7 @@
 """Checkpoints of a run: whole or not there, found by looking, checked before they are trusted.
 
     RUN/checkpoints/step-00000400/   model.safetensors  optimizer.safetensors  state.json  manifest.json
-    RUN/checkpoints/best.json        which step has the best validation loss (a hint)
+    RUN/checkpoints/best.json        which step has the best validation score (a hint)
 
 The state is small: everything else is a function of (seed, step). Knows: folders. Does not know: training.
 """
@@ -12,7 +12,7 @@ import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from torch import Tensor
+from torch import Tensor, no_grad
 
 from glassformer.errors import CheckpointError
 from glassformer.files import check_manifest, new_folder, sweep, write_json
@@ -32,7 +32,7 @@ class State:
     tokens: int = 0
     seconds: float = 0.0
     best_step: int | None = None
-    best_loss: float | None = None
+    best_score: float | None = None
 
 
 class Checkpoints:
@@ -59,7 +59,7 @@ class Checkpoints:
             save_tensors(optimizer, folder / "optimizer.safetensors")
             write_json(folder / "state.json", asdict(state))
         if state.best_step is not None:
-            write_json(self.folder / "best.json", {"step": state.best_step, "validation_loss": state.best_loss})
+            write_json(self.folder / "best.json", {"step": state.best_step, "score": state.best_score})
         self._prune(state)
 
     def _prune(self, state: State) -> None:
@@ -106,3 +106,15 @@ class Checkpoints:
         """Fill the model from a step's checkpoint; returns the optimizer's tensors."""
         load_weights(model, self.path(step) / "model.safetensors")
         return load_tensors(self.path(step) / "optimizer.safetensors")
+
+    def load_mean(self, steps: list[int], model: Transformer) -> None:
+        """Fill the model with the mean of the weights of several steps, added up in float64."""
+        totals: dict[str, Tensor] = {}
+        for step in steps:
+            load_weights(model, self.path(step) / "model.safetensors")
+            for name, parameter in model.named_parameters():
+                value = parameter.detach().cpu().double()
+                totals[name] = totals[name].add_(value) if name in totals else value.clone()
+        with no_grad():
+            for name, parameter in model.named_parameters():
+                parameter.copy_(totals[name] / len(steps))

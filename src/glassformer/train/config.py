@@ -9,6 +9,10 @@ from pydantic import Field, model_validator
 
 from glassformer.record import Record
 
+Schedule = Literal["cosine", "linear", "constant", "wsd", "inverse_sqrt"]
+Metric = Literal["loss", "accuracy", "exact_match", "bleu", "chrf"]
+DECODED: tuple[Metric, ...] = ("exact_match", "bleu", "chrf")
+"""Scores of decoded text; the others need no decoding."""
 Precision = Literal["auto", "float32", "bfloat16"]
 
 
@@ -19,15 +23,20 @@ class TrainConfig(Record):
 
     steps: int = Field(2000, ge=1, description="Optimizer steps.")
     batch_size: int = Field(32, ge=1, description="Sequences in one optimizer step.")
+    batch_tokens: int | None = Field(
+        None, ge=1, description="Instead of batch_size: at most so many elements in a step (of pairs, on either side)."
+    )
     micro_batches: int = Field(1, ge=1, description="Parts in which a step's batch is computed, to save memory.")
-    length: int | None = Field(None, ge=1, description="Elements in a training sequence; None: model.max_length.")
+    length: int | None = Field(
+        None, ge=1, description="Elements in a training sequence (longer pairs are left out); None: max."
+    )
     optimizer: Literal["adamw", "muon"] = Field("adamw", description="muon: orthogonalized momentum for matrices.")
     learning_rate: float = Field(1e-3, gt=0, description="Peak learning rate of AdamW.")
     matrix_learning_rate: float = Field(0.02, gt=0, description="Peak learning rate of Muon's matrices.")
     beta1: float = Field(0.9, ge=0, lt=1, description="AdamW: decay of the mean gradient.")
     beta2: float = Field(0.95, ge=0, lt=1, description="AdamW: decay of the mean squared gradient.")
     weight_decay: float = Field(0.1, ge=0, description="Decoupled decay of matrices (never of norms and biases).")
-    schedule: Literal["cosine", "linear", "constant", "wsd"] = Field("cosine", description="After the warm-up.")
+    schedule: Schedule = Field("cosine", description="After the warm-up.")
     warmup_steps: int = Field(100, ge=0, description="Steps of linear warm-up.")
     decay_fraction: float = Field(0.5, gt=0, le=1, description="wsd: the last part of the steps, in which it decays.")
     final_fraction: float = Field(0.1, ge=0, le=1, description="Last learning rate as a fraction of the peak.")
@@ -35,8 +44,13 @@ class TrainConfig(Record):
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="Part of each target spread over the vocabulary.")
     evaluate_every: int = Field(250, ge=1, description="Steps between evaluations.")
     evaluate_batches: int | None = Field(None, ge=1, description="Batches of an evaluation; None: the whole split.")
+    best: Metric = Field("loss", description="The validation score by which the best model is chosen.")
+    decode_lines: int | None = Field(
+        256, ge=0, description="Pairs: how many validation sources are decoded to score the output; None: all, 0: none."
+    )
     save_every: int = Field(500, ge=1, description="Steps between checkpoints.")
     keep_last: int = Field(2, ge=1, description="Newest checkpoints to keep beside the best.")
+    average: int = Field(1, ge=1, description="Checkpoints whose mean weights are tried as the final model; 1: none.")
     log_every: int = Field(10, ge=1, description="Steps between lines of metrics.jsonl.")
     sample_every: int = Field(500, ge=1, description="Steps between sample texts.")
     sample_tokens: int = Field(120, ge=0, description="Length of a sample text; 0: none.")
@@ -49,6 +63,10 @@ class TrainConfig(Record):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if self.batch_size % self.micro_batches:
+        if self.keep_last < self.average:
+            raise ValueError(f"average={self.average} checkpoints need keep_last of at least as many")
+        if self.best in DECODED and self.decode_lines == 0:
+            raise ValueError(f"best={self.best!r} is a score of decoded text; set decode_lines above 0")
+        if self.batch_tokens is None and self.batch_size % self.micro_batches:
             raise ValueError(f"micro_batches={self.micro_batches} does not divide batch_size={self.batch_size}")
         return self

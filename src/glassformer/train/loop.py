@@ -8,19 +8,17 @@ import math
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from glassformer.batch import Batch
-from glassformer.data.batches import evaluation_batches, training_batch
-from glassformer.data.store import Split
-from glassformer.errors import CheckpointError, ConfigError, DataError, GlassformerError, TrainingError
+from glassformer.errors import CheckpointError, ConfigError, GlassformerError, TrainingError
 from glassformer.files import locked, sweep, write_text
 from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Transformer
 from glassformer.train.checkpoint import Checkpoints, State
 from glassformer.train.device import choose_machine
-from glassformer.train.evaluate import evaluate
 from glassformer.train.history import History
 from glassformer.train.interrupt import interruptions
 from glassformer.train.memory import keep_freed_memory
@@ -28,22 +26,28 @@ from glassformer.train.optimizer import Optimizer
 from glassformer.train.progress import Moment, Progress, printable
 from glassformer.train.recipe import Recipe
 from glassformer.train.report import report
-from glassformer.train.runfolder import Material, check_unused, export, is_exported, prepare
-from glassformer.train.sample import sample
+from glassformer.train.runfolder import check_unused, export, is_exported, prepare
 from glassformer.train.schedule import rate
 from glassformer.train.step import training_step
+from glassformer.train.task import Task
 
+SHOWN = {"exact_match": ".2%", "bleu": ".2f", "chrf": ".2f"}
+"""Scores of decoded text, as they are shown behind the loss."""
 REMEDY = "Try a lower train.learning_rate, more train.warmup_steps or train.precision=float32."
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a run ended: steps done, the last evaluation, and whether it was interrupted (by which signal)."""
+    """How a run ended: steps done, the last evaluation, the best score by `metric`, a command to use the model with,
+    and whether it was interrupted (by which signal).
+    """
 
     run: Path
     steps: int
-    scores: dict[str, float]
-    best_loss: float | None
+    scores: dict[str, Any]
+    best: float | None
+    metric: str
+    use: str
     seconds: float
     interrupted: int | None = None
 
@@ -55,13 +59,13 @@ def train(recipe: Recipe, run: Path, resume: bool = False, progress: Progress | 
     text, TrainingError for a loss that is not finite, CheckpointError for a folder that cannot be written.
     """
     progress = progress or Progress()
-    material = prepare(recipe, run, resume, progress.message)
+    task = prepare(recipe, run, resume, progress.message)
     with locked(run):
         if not resume:
             check_unused(run)  # again: another trainer may have come and gone
         sweep(run)
-        material.store_files()
-        training = _Training(material, run, resume, progress)
+        task.store()
+        training = _Training(task, run, resume, progress)
         try:
             return training.go()
         finally:
@@ -72,32 +76,29 @@ def train(recipe: Recipe, run: Path, resume: bool = False, progress: Progress | 
 class _Training:
     """The state of one run while it is trained."""
 
-    def __init__(self, material: Material, run: Path, resume: bool, progress: Progress):
-        self.run, self.progress = run, progress
-        self.tokenizer, self.train_split = material.tokenizer, material.store.split("train")
-        self.validation = self._validation_split(material)
-        config = material.recipe.train
+    def __init__(self, task: Task, run: Path, resume: bool, progress: Progress):
+        self.run, self.progress, self.task = run, progress, task
+        config = task.recipe.train
         self.checkpoints = Checkpoints(run, config.keep_last)
         self.checkpoints.sweep()
-        self.state = self._first_state(resume, material.fingerprint)
+        self.state = self._first_state(resume, task.fingerprint)
         keep_freed_memory()
         self.machine = choose_machine(config.device, config.precision)
-        self.recipe = material.recipe.with_precision(self.machine.precision_name)
-        self.config = config = self.recipe.train
-        self.length = config.length or self.recipe.model.max_length
-        self.model = Transformer(self.recipe.model, config.seed, self.machine.device)
+        task.recipe = task.recipe.with_precision(self.machine.precision_name)
+        self.config = config = task.recipe.train
+        self.model = Transformer(task.recipe.model, config.seed, self.machine.device)
         self.optimizer = Optimizer(self.model, config)
         if self.state.step:
             self.optimizer.restore(self.checkpoints.load(self.state.step, self.model))
             progress.message(f"resuming at step {self.state.step}")
         self.parameters = list(self.model.parameters())
         self.forward = torch.compile(self.model) if config.compile else self.model
-        self.flops = training_flops(self.recipe.model, self.length)
+        self.flops = training_flops(task.recipe.model, task.length)
         self.history = History(run, self.state.step, config.tensorboard)
         self.scores = self.history.scores()
         self.saved = self.state.step
         self.per_step = 0.0
-        write_text(run / "recipe.yaml", self.recipe.yaml())
+        write_text(run / "recipe.yaml", task.recipe.yaml())
         if self.state.step:
             self._export_again()
 
@@ -110,17 +111,18 @@ class _Training:
                 self.advance()
                 step = self.state.step
                 last = step == config.steps
-                evaluated = self.validation is not None and (step % config.evaluate_every == 0 or last)
-                better = self.evaluate() if evaluated else False
-                if config.sample_tokens and (step % config.sample_every == 0 or last):
+                better = self.evaluate() if step % config.evaluate_every == 0 or last else False
+                if step % config.sample_every == 0 or last:
                     self.sample()
                 if step % config.save_every == 0 or better or last:
                     self.save(better)
             if self.saved != self.state.step:  # interrupted between two checkpoints
                 self.save(better=False)
             interrupted = signals[0] if signals and self.state.step < config.steps else None
-        state = self.state
-        return Result(self.run, state.step, self.scores, state.best_loss, state.seconds, interrupted)
+            if config.average > 1 and not interrupted:
+                self.average()
+        state, use = self.state, self.task.card().use.partition("\n")[0]
+        return Result(self.run, state.step, self.scores, state.best_score, config.best, use, state.seconds, interrupted)
 
     def announce(self) -> None:
         """Say what is about to happen: the machine, the model, the data."""
@@ -130,27 +132,15 @@ class _Training:
                 "give more train.steps to go on"
             )
             return
-        tokens = len(self.train_split.tokens)
-        per_step = self.config.batch_size * self.length
         self.progress.message(f"computing on {self.machine.reason}")
-        self.progress.message(
-            f"{self.model.n_parameters:,} parameters, {tokens:,} training tokens, {per_step:,} per step, "
-            f"{self.config.steps:,} steps = {self.config.steps * per_step / max(1, tokens):.1f} epochs"
-        )
-
+        self.progress.message(f"{self.model.n_parameters:,} parameters")
+        for sentence in self.task.opening():
+            self.progress.message(sentence)
         if self.config.warmup_steps >= self.config.steps:
             self.progress.message(
                 f"the warm-up of {self.config.warmup_steps} steps does not end within {self.config.steps} steps, so "
                 "the peak learning rate is never reached; consider a smaller train.warmup_steps"
             )
-
-    def batches(self, step: int) -> list[Batch]:
-        """The parts of a step's batch, a function of (seed, step)."""
-        config, parts = self.config, self.config.micro_batches
-        return [
-            training_batch(self.train_split, step, config.batch_size, self.length, config.seed, (part, parts))
-            for part in range(parts)
-        ]
 
     def advance(self) -> None:
         """One step; a loss that is not finite stops the run, its batch named."""
@@ -163,7 +153,7 @@ class _Training:
             final_fraction=config.final_fraction,
             decay_fraction=config.decay_fraction,
         )
-        batches = self.batches(step)
+        batches = self.task.batches(step)
         try:
             result = training_step(
                 self.forward,
@@ -204,43 +194,68 @@ class _Training:
         self.progress.show(Moment(step + 1, config.steps, result.loss, factor, speed, share, left, loss))
 
     def evaluate(self) -> bool:
-        """Score the validation split; True if it is the best so far."""
-        begin, config = time.perf_counter(), self.config
-        assert self.validation is not None
-        batches = evaluation_batches(
-            self.validation, config.batch_size, self.recipe.model.max_length, config.evaluate_batches
-        )
-        score = evaluate(self.model, batches, self.machine.precision)
-        whole = config.evaluate_batches is None
-        if not score.tokens:
-            raise DataError("The validation text has no token to predict; use a longer one or validation_fraction=0.")
-        scores, step = score.result(self.validation.n_bytes if whole else None), self.state.step
-        loss = scores["loss"]
-        if not math.isfinite(loss):
-            raise TrainingError(f"After step {step} the validation loss is {loss}; {self._last_good()}. {REMEDY}")
+        """Score the validation split; True if it is the best so far. Without one, False."""
+        begin, step = time.perf_counter(), self.state.step
+        scores = self.task.scores(self.model, self.machine.precision)
+        if scores is None:
+            return False
+        if not math.isfinite(scores["loss"]):
+            raise TrainingError(
+                f"After step {step} the validation loss is {scores['loss']}; {self._last_good()}. {REMEDY}"
+            )
         self.scores = scores
-        better = self.state.best_loss is None or loss < self.state.best_loss
-        self.state = replace(
-            self.state,
-            seconds=self.state.seconds + time.perf_counter() - begin,
-            best_step=step if better else self.state.best_step,
-            best_loss=loss if better else self.state.best_loss,
-        )
-        named = {f"validation_{name}": value for name, value in self.scores.items()}
-        self.history.add(step=step, seconds=round(self.state.seconds, 3), **named)
-        self.progress.message(f"step {step}: validation loss {loss:.4f}{' (best so far)' if better else ''}")
-        self._report()
+        seconds = self.state.seconds + time.perf_counter() - begin
+        better = self._is_better(scores)
+        self.state = replace(self.state, seconds=seconds)
+        if better:
+            self.state = replace(self.state, best_step=step, best_score=scores[self.config.best])
+        self._log_scores(f"step {step}", scores, better)
         return better
+
+    def average(self) -> None:
+        """Try the mean of the last checkpoints as the final model; it is taken if it scores better than the best."""
+        if any("averaged" in line for line in self.history.lines if line["step"] == self.state.step):
+            return  # done before this run was resumed
+        steps = self.checkpoints.steps()[-self.config.average :]
+        mean = Transformer(self.task.recipe.model, seed=None, device=self.machine.device)
+        self.checkpoints.load_mean(steps, mean)
+        scores = self.task.scores(mean, self.machine.precision)
+        better = scores is None or self._is_better(scores)
+        if better:
+            self.scores = scores or {}
+            self.state = replace(self.state, best_score=self.scores.get(self.config.best))
+            export(mean, self.task, self.run, self.state.step, self.scores)
+        if scores is not None:
+            what = f"mean of the checkpoints at {', '.join(map(str, steps))}"
+            self._log_scores(what, scores, better, averaged=steps, averaged_taken=better)
+        else:
+            self.history.add(step=self.state.step, averaged=steps, averaged_taken=better)
+
+    def _is_better(self, scores: dict[str, Any]) -> bool:
+        best, now = self.state.best_score, scores[self.config.best]
+        if best is None:
+            return True
+        return now < best if self.config.best == "loss" else now > best
+
+    def _log_scores(self, what: str, scores: dict[str, Any], better: bool, **values: Any) -> None:
+        named = {f"validation_{name}": value for name, value in scores.items()}
+        self.history.add(step=self.state.step, seconds=round(self.state.seconds, 3), **named, **values)
+        shown = [f"{name} {scores[name]:{how}}" for name, how in SHOWN.items() if name in scores]
+        best = " (best so far)" if better else ""
+        self.progress.message(f"{what}: validation loss {scores['loss']:.4f}{best}{''.join(f', {s}' for s in shown)}")
+        self._report()
 
     def sample(self) -> None:
         """Show what the model writes by now."""
         try:
-            text = sample(self.model, self.tokenizer, self.config, int(self.train_split.tokens[0]))
+            sample = self.task.sample(self.model)
         except GlassformerError as error:  # a sample is not worth losing a run
             self.progress.message(f"no sample at step {self.state.step}: {error}")
             return
-        self.history.add(step=self.state.step, sample=text)
-        shown = printable(text.strip()).replace("\n", "\n    ")
+        if sample is None:
+            return
+        self.history.add(step=self.state.step, **sample.values)
+        shown = printable(sample.text.strip()).replace("\n", "\n    ")
         self.progress.message(f"    {shown}\n")
 
     def save(self, better: bool) -> None:
@@ -252,12 +267,12 @@ class _Training:
             raise TrainingError(f"After step {self.state.step} weights are not finite; {self._last_good()}. {REMEDY}")
         self.checkpoints.save(self.model, self.optimizer.state(), self.state)
         self.saved = self.state.step
-        if better or self.validation is None:
-            export(self.model, self.recipe, self.tokenizer, self.run, self.state.step, self.scores)
+        if better or not self.task.validated:
+            export(self.model, self.task, self.run, self.state.step, self.scores)
         self._report()
 
     def _report(self) -> None:
-        write_text(self.run / "report.html", report(self.history.lines, self.recipe.yaml(), self.run.name))
+        write_text(self.run / "report.html", report(self.history.lines, self.task.recipe.yaml(), self.run.name))
 
     def _first_state(self, resume: bool, data: str) -> State:
         """Where the newest whole checkpoint stands, or the beginning."""
@@ -274,27 +289,21 @@ class _Training:
 
     def _export_again(self) -> None:
         """Make sure that the run folder holds its best model: the run may have been killed before it was written."""
-        step = self.state.step if self.validation is None else self.state.best_step
+        if any(line.get("averaged_taken") for line in self.history.lines if line["step"] == self.state.step):
+            return
+        step = self.state.best_step if self.task.validated else self.state.step
         if step is None or is_exported(self.run, self.checkpoints.path(step)):
             return
-        best = Transformer(self.recipe.model, seed=None)
+        best = Transformer(self.task.recipe.model, seed=None)
         try:
             self.checkpoints.load(step, best)
         except CheckpointError as error:
             self.progress.message(f"the best model, of step {step}, cannot be read: {error}")
             return
-        export(best, self.recipe, self.tokenizer, self.run, step, self.history.scores(step))
-
-    def _validation_split(self, material: Material) -> Split | None:
-        try:
-            split = material.store.split("validation")
-        except DataError:
-            return None
-        return split if len(split.tokens) >= 2 else None
+        export(best, self.task, self.run, step, self.history.scores(step))
 
     def _where_it_stood(self, batches: list[Batch], step: int) -> str:
-        first = self.tokenizer.decode(batches[0].elements[0, :24].tolist())
-        return f"The batch of this step begins with {first!r}; {self._last_good()}. {REMEDY}"
+        return f"The batch of this step begins with {self.task.excerpt(batches[0])!r}; {self._last_good()}. {REMEDY}"
 
     def _last_good(self) -> str:
         steps = self.checkpoints.steps()

@@ -48,14 +48,20 @@ class Recipe:
         ModelConfig.check_keys(model)
         if name is not None:  # a preset's own vocabulary is that of published weights; here it is the tokenizer's
             model = {"vocab_size": 0, **model}
-        recipe = cls(
+        config = (
             ModelConfig.parse(model)
             if name is None
-            else preset(str(name), None if size is None else str(size), **model),
+            else preset(str(name), None if size is None else str(size), **model)
+        )
+        generate = values.get("generate", {})
+        if config.architecture == "encoder_decoder" and not generate.keys() & {"beams", "temperature"}:
+            generate = {**generate, "beams": 5}  # what a source becomes is searched for, unless sampling is asked
+        recipe = cls(
+            config,
             DataConfig.parse(values.get("data", {})),
             TokenizerConfig.parse(values.get("tokenizer", {})),
             TrainConfig.parse(values.get("train", {})),
-            GenerateConfig.parse(values.get("generate", {})),
+            GenerateConfig.parse(generate),
         )
         if (recipe.train.length or 0) > recipe.model.max_length:
             raise ConfigError(
@@ -72,15 +78,19 @@ class Recipe:
         """The resolved recipe as a YAML text."""
         return yaml.safe_dump(self.values(), sort_keys=False, allow_unicode=True)
 
-    def with_vocabulary(self, vocab_size: int) -> "Recipe":
-        """This recipe with the tokenizer's vocabulary; one that was asked for and is too small is a ConfigError."""
-        asked = self.model.vocab_size
-        if asked and asked < vocab_size:
-            raise ConfigError(
-                f"model.vocab_size={asked} is smaller than the tokenizer's vocabulary of {vocab_size}; "
-                "leave it out or make it at least as large."
-            )
-        return self if asked else replace(self, model=self.model.model_copy(update={"vocab_size": vocab_size}))
+    def with_vocabulary(self, vocab_size: int, source_vocab_size: int | None = None) -> "Recipe":
+        """This recipe with the tokenizers' vocabularies; one that was asked for and is too small is a ConfigError."""
+        changed: dict[str, int] = {}
+        for field, size in (("vocab_size", vocab_size), ("source_vocab_size", source_vocab_size)):
+            asked = getattr(self.model, field)
+            if asked and size and asked < size:
+                raise ConfigError(
+                    f"model.{field}={asked} is smaller than the tokenizer's vocabulary of {size}; "
+                    "leave it out or make it at least as large."
+                )
+            if size and not asked:
+                changed[field] = size
+        return replace(self, model=self.model.model_copy(update=changed))
 
     def with_precision(self, precision: Precision) -> "Recipe":
         """This recipe with the precision that was found by measuring."""

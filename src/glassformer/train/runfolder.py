@@ -6,79 +6,32 @@
 Knows: files and their meaning. Does not know: steps.
 """
 
-import hashlib
-import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from glassformer import __version__
 from glassformer.data.config import DataConfig
-from glassformer.data.sources import capture_stdin
-from glassformer.data.split import texts_for_tokenizer
-from glassformer.data.store import TokenStore
-from glassformer.errors import ConfigError, DataError
+from glassformer.data.sources import DATES, capture_stdin
+from glassformer.errors import ConfigError
 from glassformer.files import LOCK, digest, write_json, write_text, writing
-from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import config_json, save_weights
-from glassformer.tokens.text import Tokenizer
-from glassformer.tokens.train import train_tokenizer
 from glassformer.train.checkpoint import Checkpoints
+from glassformer.train.device import find_device
+from glassformer.train.language import LanguageTask
 from glassformer.train.recipe import Recipe, read_yaml
+from glassformer.train.task import Task
+from glassformer.train.transduction import TransductionTask
 
+AnyTask = LanguageTask | TransductionTask
 LOGS = ("metrics.jsonl", "report.html")
-WHOLE = 1 << 20  # more tokens than these are not read through to know them again
 
 
-@dataclass
-class Material:
-    """What a run is made from: the resolved recipe, the tokenizer, and (once stored) the tokens."""
-
-    recipe: Recipe
-    tokenizer: Tokenizer
-    run: Path
-    _store: TokenStore | None = None
-
-    @property
-    def store(self) -> TokenStore:
-        """The tokens of every split."""
-        assert self._store is not None, "store_files comes first"
-        return self._store
-
-    def store_files(self) -> None:
-        """Write the tokenizer into the run folder, and build the token store (or find it unchanged)."""
-        recipe, eos = self.recipe, self.tokenizer.specials.get("eos")
-        self.tokenizer.save(self.run / "tokenizer.json")
-        self._store = TokenStore.open_or_build(
-            self.run / "tokens",
-            self.tokenizer.encode,
-            self.tokenizer.fingerprint,
-            self.tokenizer.vocab_size,
-            eos,
-            recipe.data,
-        )
-        length = recipe.train.length or recipe.model.max_length
-        have = len(self._store.split("train").tokens)
-        if have < length + 1:
-            raise DataError(
-                f"The training text has {have} tokens and a training sequence needs {length + 1}; "
-                "use a longer text or a smaller model.max_length."
-            )
-
-    @property
-    def fingerprint(self) -> str:
-        """What the run's data are, in 16 hex digits: the counts of every split, and tokens spread over all of it."""
-        seen = hashlib.sha256(json.dumps(self.store.counts, sort_keys=True).encode())
-        for name in sorted(self.store.counts):
-            tokens = self.store.split(name).tokens
-            seen.update(tokens[:: len(tokens) // WHOLE + 1].tobytes())
-        return seen.hexdigest()[:16]
-
-
-def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None]) -> Material:
-    """Check the folder and the text, and make the tokenizer; nothing but a copy of standard input is written yet."""
+def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None]) -> AnyTask:
+    """Check folder and data, and make the tokenizers; nothing but a copy of standard input is written yet."""
     if recipe.data.path is None:
         raise ConfigError("The recipe has no data.path; add data.path=FILE (a text file, glob, folder or -).")
     saved = run / "recipe.yaml"
@@ -90,19 +43,37 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
     if not resume:
         check_unused(run)
     check_writable(run)
-    check_language_model(recipe.model)
+    find_device(recipe.train.device)
+    kind = task_of(recipe)
     recipe = replace(recipe, data=absolute(capture_stdin(recipe.data, run)))
+    task = kind(recipe, run, resume)
     if resume:
-        tokenizer, begun = Tokenizer.load(run / "tokenizer.json"), Recipe.parse(read_yaml(saved))
-        recipe = recipe.with_vocabulary(tokenizer.vocab_size)
-        check_same(recipe, begun, run)
+        begun = Recipe.parse(read_yaml(saved))
+        check_same(task.recipe, begun, run)
         if recipe.train.precision == "auto":  # measured once: today's measurement could change the bits
-            recipe = recipe.with_precision(begun.train.precision)
-    else:
-        tokenizer = train_tokenizer(recipe.tokenizer, texts_for_tokenizer(recipe.data))
-        recipe = recipe.with_vocabulary(tokenizer.vocab_size)
-    say(f"tokenizer: {tokenizer.kind}, {tokenizer.vocab_size:,} tokens")
-    return Material(recipe, tokenizer, run)
+            task.recipe = task.recipe.with_precision(begun.train.precision)
+    return task
+
+
+def task_of(recipe: Recipe) -> type[LanguageTask] | type[TransductionTask]:
+    """What kind of training a model and its data ask for; ConfigError if they do not go together."""
+    model, data = recipe.model, recipe.data
+    paired = data.target_path is not None or data.path == DATES or data.format in ("csv", "tsv")
+    match model.architecture, model.head:
+        case "decoder", "lm":
+            if paired:
+                raise ConfigError(
+                    "The data are pairs and model.architecture='decoder' reads running text; use encoder_decoder."
+                )
+            return LanguageTask
+        case "encoder_decoder", "lm":
+            if data.documents == "separate":
+                raise ConfigError("Pairs are never mixed, so data.documents='separate' says nothing; leave it out.")
+            return TransductionTask
+    raise ConfigError(
+        f"model.architecture={model.architecture!r} with model.head={model.head!r} is nothing that "
+        "`glassformer train` trains by now; use architecture decoder or encoder_decoder, and head lm."
+    )
 
 
 def check_unused(run: Path) -> None:
@@ -114,18 +85,10 @@ def check_unused(run: Path) -> None:
         raise ConfigError(f"{run} already holds a model; choose another --run.")
     if (run / LOCK).exists():  # a run that was stopped before its first checkpoint
         return
-    for name in ("recipe.yaml", "tokenizer.json", "config.json", "generation_config.json", "README.md", *LOGS):
+    others = ("recipe.yaml", "tokenizer.json", "source_tokenizer.json", "config.json")
+    for name in (*others, "generation_config.json", "README.md", *LOGS):
         if (run / name).exists():
             raise ConfigError(f"{run} already holds {name}, which training would replace; choose another --run.")
-
-
-def check_language_model(model: ModelConfig) -> None:
-    """Raise ConfigError unless the next token is what the model predicts."""
-    if model.architecture != "decoder" or model.head != "lm":
-        raise ConfigError(
-            f"model.architecture={model.architecture!r} with model.head={model.head!r} is no language model, the only "
-            "kind that `glassformer train` trains by now; use architecture decoder and head lm."
-        )
 
 
 def check_writable(run: Path) -> None:
@@ -161,20 +124,20 @@ def absolute(data: DataConfig) -> DataConfig:
             return [str(placed(part)) for part in path]
         return path if path is None or path.startswith("builtin:") else str(base / Path(path).expanduser())
 
-    changed = {field: placed(getattr(data, field)) for field in ("path", "validation_path", "test_path")}
+    splits = ("path", "validation_path", "test_path")
+    fields = (*splits, *(f"{split.removesuffix('path')}target_path" for split in splits))
+    changed = {field: placed(getattr(data, field)) for field in fields}
     store = None if data.store is None else str(base / Path(data.store).expanduser())
     return data.model_copy(update={**changed, "store": store, "root": None})
 
 
-def export(
-    model: Transformer, recipe: Recipe, tokenizer: Tokenizer, run: Path, step: int, scores: dict[str, float]
-) -> None:
+def export(model: Transformer, task: Task, run: Path, step: int, scores: dict[str, Any]) -> None:
     """Write the model itself into the run folder: weights, configuration, generation defaults, card."""
     with writing(run):
         save_weights(model, run / "model.safetensors")
         write_json(run / "config.json", config_json(model.config))
-        write_json(run / "generation_config.json", recipe.generate.model_dump(mode="json"))
-        write_text(run / "README.md", card(model, recipe, tokenizer, run, step, scores))
+        write_json(run / "generation_config.json", task.recipe.generate.model_dump(mode="json"))
+        write_text(run / "README.md", card(model, task, run, step, scores))
 
 
 def is_exported(run: Path, checkpoint: Path) -> bool:
@@ -186,17 +149,15 @@ def is_exported(run: Path, checkpoint: Path) -> bool:
         return False
 
 
-def card(
-    model: Transformer, recipe: Recipe, tokenizer: Tokenizer, run: Path, step: int, scores: dict[str, float]
-) -> str:
+def card(model: Transformer, task: Task, run: Path, step: int, scores: dict[str, Any]) -> str:
     """A model card: what it is, from what, how good, how to use it."""
-    config, train = model.config, recipe.train
-    paths = recipe.data.path if isinstance(recipe.data.path, list) else [str(recipe.data.path)]
-    rows = [f"| {key.replace('_', ' ')} | {_number(value)} |" for key, value in scores.items()]
+    config, train, data, of = model.config, task.recipe.train, task.recipe.data, task.card()
+    paths = data.path if isinstance(data.path, list) else [str(data.path)]
+    rows = [f"| {key.replace('_', ' ')} | {_shown(value)} |" for key, value in scores.items() if key != "table"]
     results = "\n".join(["| score | value |", "| --- | --- |", *rows] if rows else ["There was no validation text."])
     return f"""---
 library_name: glassformer
-pipeline_tag: text-generation
+pipeline_tag: {of.pipeline_tag}
 tags: [glassformer, transformer, {config.architecture}]
 ---
 
@@ -206,9 +167,9 @@ A {config.architecture} Transformer with {model.n_parameters:,} parameters ({con
 {config.d_model} wide, {config.n_heads} heads, context {config.max_length}), trained from random weights.
 
 - **Data**: {", ".join(f"`{Path(path).name}`" for path in paths)}
-- **Tokenizer**: {tokenizer.kind}, {tokenizer.vocab_size:,} tokens
-- **Training**: step {step:,} of {train.steps:,}, {train.batch_size} x {train.length or config.max_length} tokens
-  a step, {train.optimizer}, seed {train.seed}; every field is in `recipe.yaml`
+- **Tokenizer**: {of.tokenizer}
+- **Training**: step {step:,} of {train.steps:,}, {of.step} a step, {train.optimizer}, seed {train.seed}; every field is
+  in `recipe.yaml`
 - **Made with**: glassformer {__version__}
 
 ## Evaluation on the validation split
@@ -218,8 +179,7 @@ A {config.architecture} Transformer with {model.n_parameters:,} parameters ({con
 ## Use
 
 ```
-glassformer generate {run} --prompt "..."
-glassformer evaluate {run}
+{of.use}
 ```
 
 ## Limits
@@ -228,5 +188,5 @@ The model repeats the patterns of its training text, its errors and prejudices i
 """
 
 
-def _number(value: int | float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.4f}"
+def _shown(value: int | float | str) -> str:
+    return f"{value:,.4f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else f"`{value}`"

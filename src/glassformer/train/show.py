@@ -4,22 +4,28 @@ Knows: recipes and batches. Does not know: terminals.
 """
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.batch import IGNORE, Batch
-from glassformer.data.batches import training_batch
-from glassformer.layers.mask import allowed
+from glassformer.axes import Tensor
+from glassformer.batch import IGNORE, Batch, Places
+from glassformer.layers.mask import Mask, allowed
+from glassformer.layers.stack import SOURCE_MASK
+from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import attention_mask
 from glassformer.train.recipe import Recipe
-from glassformer.train.runfolder import Material, prepare
+from glassformer.train.runfolder import prepare
+from glassformer.train.transduction import TransductionTask
 
 
 @dataclass(frozen=True)
 class FedRow:
-    """One row of a batch: for each element its piece, id, position, document, target, and the keys it may attend to."""
+    """One row of a batch: for each element its piece, id, position, document, target, and the keys it may attend to.
+
+    Of a pair, `source` is the encoder's row, without targets, and `cross` the source elements that each element sees.
+    """
 
     pieces: list[str]
     ids: list[int]
@@ -28,9 +34,12 @@ class FedRow:
     target_pieces: list[str]
     targets: list[int]
     mask: list[list[bool]]
+    source: "FedRow | None" = None
+    cross: list[list[bool]] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Plain lists; a target of -100 bears no loss, mask[i][j] says whether element i may attend to j."""
+        pair = {} if self.source is None else {"source": self.source.as_json(), "cross_mask": self.cross}
         return {
             "pieces": self.pieces,
             "ids": self.ids,
@@ -39,6 +48,7 @@ class FedRow:
             "targets": self.targets,
             "bears_loss": [target != IGNORE for target in self.targets],
             "mask": self.mask,
+            **pair,
         }
 
     def as_text(self, number: int, width: int, colour: bool) -> str:
@@ -46,50 +56,90 @@ class FedRow:
         bold, plain = ("\x1b[1;32m", "\x1b[0m") if colour else ("", "")
         n, bearing = len(self.ids), sum(target != IGNORE for target in self.targets)
         shown = min(n, width)
-        lines = [
-            f"row {number}: {n} elements, {bearing} bear loss" + (f"; the first {shown}:" if shown < n else ":"),
-            f"{'piece':>12} {'id':>6} {'position':>8} {'document':>8}   {'target':>12} {'id':>6}  may attend to",
-        ]
+        lines = [f"row {number}: {n} elements, {bearing} bear loss" + (f"; the first {shown}:" if shown < n else ":")]
+        across = 0 if self.source is None else min(len(self.source.ids), width)
+        if self.source is not None:
+            lines += ["  the source, which the encoder reads:", *self.source._source_lines(across), "  the target:"]
+        seen_in_source = "".ljust(max(0, shown - 12)) + "  in the source" if across else ""
+        lines.append(
+            f"{'piece':>12} {'id':>6} {'position':>8} {'document':>8}   {'target':>12} {'id':>6}  may attend to"
+            + seen_in_source
+        )
         for i in range(shown):
             loss = self.targets[i] != IGNORE
             target = (
                 f"{bold}{self.target_pieces[i]!r:>12} {self.targets[i]:>6}{plain}" if loss else f"{'-':>12} {'':>6}"
             )
-            drawn = "".join("█" if seen else "·" for seen in self.mask[i][:shown])
+            drawn = _drawn(self.mask[i][:shown]) + (f"  {_drawn(self.cross[i][:across])}" if self.cross else "")
             place = f"{self.positions[i]:>8} {self.documents[i]:>8}"
             lines.append(f"{self.pieces[i]!r:>12} {self.ids[i]:>6} {place} → {target}  {drawn}")
         return "\n".join(lines)
+
+    def _source_lines(self, shown: int) -> list[str]:
+        head = f"{'piece':>12} {'id':>6} {'position':>8}  may attend to"
+        elements = zip(self.pieces, self.ids, self.positions, self.mask, strict=True)
+        lines = [f"{piece!r:>12} {i:>6} {at:>8}  {_drawn(seen[:shown])}" for piece, i, at, seen in elements]
+        return [head, *lines[:shown]]
+
+
+def _drawn(seen: list[bool]) -> str:
+    return "".join("█" if one else "·" for one in seen)
 
 
 def rows_as_fed(recipe: Recipe, rows: int, step: int) -> Iterator[FedRow]:
     """The first `rows` rows of a step's batch; the text is tokenized in a temporary folder that is removed again."""
     with tempfile.TemporaryDirectory(prefix="glassformer-") as folder:
-        material = prepare(recipe, Path(folder) / "run", resume=False, say=lambda text: None)
-        material.run.mkdir()
-        material.store_files()
-        train = material.recipe.train
-        length = train.length or material.recipe.model.max_length
-        batch = training_batch(material.store.split("train"), step, train.batch_size, length, train.seed)
-        for row in range(min(rows, train.batch_size)):
-            yield _row(material, batch, row)
+        run = Path(folder) / "run"
+        task = prepare(recipe, run, resume=False, say=lambda text: None)
+        run.mkdir()
+        task.store()
+        paired = isinstance(task, TransductionTask)
+        pieces = (task.tokenizer.target if paired else task.tokenizer).piece
+        source_pieces = task.tokenizer.source.piece if paired else pieces
+        for batch in task.batches(step):
+            for row in range(min(rows, len(batch.elements))):
+                yield _row(task.recipe.model, batch, row, pieces, source_pieces)
+            rows -= len(batch.elements)
 
 
-def _row(material: Material, batch: Batch, row: int) -> FedRow:
-    places, piece = batch.where(), material.tokenizer.piece
-    side = "encoder" if material.recipe.model.architecture == "encoder" else "decoder"
-    table = allowed(attention_mask(material.recipe.model, side), places, places).as_table(
-        places.length, places.length, places.position.device
-    )
+Piece = Callable[[int], str]
+
+
+def _row(config: ModelConfig, batch: Batch, row: int, piece: Piece, source_piece: Piece) -> FedRow:
+    places = batch.where()
     assert batch.targets is not None
-    own = lambda t: t[min(row, len(t) - 1)].tolist()  # noqa: E731 - a shared row serves every row
-    ids, targets = own(batch.elements), own(batch.targets)
-    everything = [[True] * len(ids)] * len(ids)
+    ids, targets = _own(batch.elements, row), _own(batch.targets, row)
+    source, cross = None, None
+    if batch.source is not None:
+        source = _source_row(config, batch.source, row, source_piece)
+        cross = _seen(SOURCE_MASK, places, batch.source.where(), row)
     return FedRow(
         [piece(i) for i in ids],
         ids,
-        own(places.position),
-        [0] * len(ids) if places.document is None else own(places.document),
+        _own(places.position, row),
+        [0] * len(ids) if places.document is None else _own(places.document, row),
         ["" if i == IGNORE else piece(i) for i in targets],
         targets,
-        everything if table is None else own(table)[0],
+        _seen(attention_mask(config, "decoder"), places, places, row),
+        source,
+        cross,
     )
+
+
+def _source_row(config: ModelConfig, batch: Batch, row: int, piece: Piece) -> FedRow:
+    places, ids = batch.where(), _own(batch.elements, row)
+    seen = _seen(attention_mask(config, "encoder"), places, places, row)
+    return FedRow([piece(i) for i in ids], ids, _own(places.position, row), [0] * len(ids), [], [], seen)
+
+
+def _own(rows: Tensor, row: int) -> list[int]:
+    """A row's numbers; a shared row serves every row."""
+    return rows[min(row, len(rows) - 1)].tolist()
+
+
+def _seen(mask: Mask, query: Places, key: Places, row: int) -> list[list[bool]]:
+    """For each query of a row, the keys it may attend to."""
+    table = allowed(mask, query, key).as_table(query.length, key.length, query.position.device)
+    if table is None:
+        return [[True] * key.length for _ in range(query.length)]
+    return table[min(row, len(table) - 1), 0].tolist()

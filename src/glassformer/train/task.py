@@ -1,0 +1,83 @@
+"""What a run trains on: the side of training that knows the data, whatever they are.
+
+    language.py       running text, next tokens           transduction.py   pairs, an encoder-decoder
+
+Knows: what the loop needs of any task. Does not know: the tasks.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from glassformer.batch import Batch
+from glassformer.models.transformer import Transformer
+from glassformer.train.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a task adds to a model card: the field's name for it, its vocabulary, a step's size, how to use it."""
+
+    pipeline_tag: str
+    tokenizer: str
+    step: str
+    use: str
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a model writes by now: as lines for a person, and as values for the report."""
+
+    text: str
+    values: dict[str, Any]
+
+
+class Task(Protocol):
+    """A recipe's data and tokenizers, made once; batches and scores are functions of them and of the step."""
+
+    recipe: Recipe
+    """With the vocabulary of the tokenizer."""
+
+    @property
+    def length(self) -> int:
+        """Elements of a typical sequence: what the operations of a step are counted with."""
+        ...
+
+    def store(self) -> None:
+        """Write tokenizers into the run folder, and build the stored tokens (or find them unchanged)."""
+        ...
+
+    @property
+    def validated(self) -> bool:
+        """Whether there is a validation split."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """What the run's data are, in 16 hex digits."""
+        ...
+
+    def opening(self) -> list[str]:
+        """Sentences on the data and how often they are seen, for the beginning of a run."""
+        ...
+
+    def batches(self, step: int) -> list[Batch]:
+        """The parts of a step's batch, a function of (seed, step)."""
+        ...
+
+    def scores(self, model: Transformer, precision: torch.dtype) -> dict[str, Any] | None:
+        """Scores of the validation split, `loss` among them; None without one."""
+        ...
+
+    def sample(self, model: Transformer) -> Sample | None:
+        """What the model writes by now; None if nothing is asked."""
+        ...
+
+    def excerpt(self, batch: Batch) -> str:
+        """How a batch begins, to be named in an error."""
+        ...
+
+    def card(self) -> Card:
+        """What the model card says of the task."""
+        ...

@@ -1,0 +1,216 @@
+"""Transduction: pairs to an encoder's source, a decoder's shifted input and its targets (Notes C, D, E).
+
+Knows: tokenizers of both sides, pair store, recipe. Does not know: the loop.
+"""
+
+import hashlib
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from glassformer.batch import Batch
+from glassformer.data.pairbatches import PairOrder, pair_batch, part_of
+from glassformer.data.pairs import training_texts
+from glassformer.data.pairstore import PairSplit, PairStore
+from glassformer.errors import ConfigError
+from glassformer.generate.config import GenerateConfig
+from glassformer.generate.transduce import transduce
+from glassformer.models.transformer import Transformer
+from glassformer.tokens.pair import PairTokenizer
+from glassformer.tokens.text import Tokenizer
+from glassformer.tokens.train import train_tokenizer
+from glassformer.train.evaluate import score_outputs, score_pairs
+from glassformer.train.recipe import Recipe
+from glassformer.train.task import Card, Sample
+
+SHOWN = 3
+WHOLE = 1 << 20  # more tokens than these are not read through to know them again
+
+
+class TransductionTask:
+    """What is to be written for a source: translation, summaries, answers, any sequence for any other."""
+
+    def __init__(self, recipe: Recipe, run: Path, begun: bool):
+        """`begun`: the run has its tokenizers; otherwise they are made from the training pairs."""
+        self._run = run
+        self.tokenizer = load_tokenizers(run, recipe.data.prefix) if begun else make_tokenizers(recipe)
+        apart = recipe.model.source_vocab_size or not self.tokenizer.shared
+        own = self.tokenizer.source.vocab_size if apart else None
+        self.recipe = recipe.with_vocabulary(self.tokenizer.target.vocab_size, own)
+        self._stored: PairStore | None = None
+        if recipe.train.best in ("bleu", "chrf"):
+            score_outputs([""], [""], best=recipe.train.best)  # what it needs must be there before the work begins
+
+    def store(self) -> None:
+        """See `Task`. DataError: no pair that fits into the model."""
+        save_tokenizers(self.tokenizer, self._run)
+        self._stored = open_store(self.tokenizer, self.recipe, self._run / "tokens")
+        _ = self._order
+
+    def split(self, name: str) -> PairSplit:
+        """The pairs of a split."""
+        assert self._stored is not None, "store comes first"
+        return self._stored.split(name)
+
+    @cached_property
+    def _order(self) -> PairOrder:
+        train = self.recipe.train
+        longest = train.length or self.recipe.model.max_length
+        return PairOrder(self.split("train"), longest, train.batch_tokens, train.batch_size, train.seed)
+
+    @property
+    def length(self) -> int:
+        """The mean target's length."""
+        target = self.split("train").target
+        return max(1, round(len(target.tokens) / len(target)))
+
+    @property
+    def fingerprint(self) -> str:
+        """From the counts of every split, and tokens spread over all of it."""
+        assert self._stored is not None, "store comes first"
+        seen = hashlib.sha256(json.dumps(self._stored.counts, sort_keys=True).encode())
+        for name in sorted(self._stored.counts):
+            split = self.split(name)
+            for tokens in (split.source.tokens, split.target.tokens):
+                seen.update(tokens[:: len(tokens) // WHOLE + 1].tobytes())
+        return seen.hexdigest()[:16]
+
+    @property
+    def validated(self) -> bool:
+        """See `Task`."""
+        assert self._stored is not None, "store comes first"
+        return "validation" in self._stored.counts
+
+    def opening(self) -> list[str]:
+        """See `Task`."""
+        source, target, order = self.tokenizer.source, self.tokenizer.target, self._order
+        vocabulary = f"{target.kind}, {target.vocab_size:,} tokens"
+        if not self.tokenizer.shared:
+            vocabulary = f"source {source.kind}, {source.vocab_size:,} tokens; target {vocabulary}"
+        split, steps = self.split("train"), self.recipe.train.steps
+        left_out = {"training": order.left_out, "validation": self._left_out()}
+        longest = self.recipe.train.length or self.recipe.model.max_length
+        return [
+            f"tokenizer: {vocabulary}",
+            f"{len(order.kept):,} training pairs with {len(split.source.tokens):,} source and "
+            f"{len(split.target.tokens):,} target tokens, {order.batches:,} batches an epoch ({order.padding:.0%} "
+            f"padding), {steps:,} steps = {steps / order.batches:.1f} epochs",
+            *(
+                f"left out: {n:,} {name} pairs with a side of more than {longest} tokens; raise model.max_length "
+                "to use them"
+                for name, n in left_out.items()
+                if n
+            ),
+        ]
+
+    def _left_out(self) -> int:
+        """Validation pairs that are too long for the model."""
+        if not self.validated:
+            return 0
+        split = self.split("validation")
+        longest = self.recipe.model.max_length
+        return int(((split.source.lengths > longest) | (split.target.lengths > longest)).sum())
+
+    def batches(self, step: int) -> list[Batch]:
+        """See `Task`; a batch of fewer pairs than micro-batches has fewer parts."""
+        split, rows, parts = self.split("train"), self._order.rows(step), self.recipe.train.micro_batches
+        pieces = (part_of(rows, (part, parts)) for part in range(parts))
+        return [pair_batch(split, piece, self.tokenizer.bos) for piece in pieces if len(piece)]
+
+    def scores(self, model: Transformer, precision: torch.dtype) -> dict[str, Any] | None:
+        """See `Task`: loss and accuracy of the given targets, then scores of what is decoded from the sources."""
+        if not self.validated:
+            return None
+        split = self.split("validation")
+        train = self.recipe.train
+        scores = score_pairs(model, split, self.tokenizer.bos, precision, train.evaluate_batches)
+        if train.decode_lines == 0:
+            return scores
+        sources, references, groups = _texts(split, train.decode_lines)
+        outputs = self._decoded(model, sources)
+        return scores | score_outputs(outputs, references, groups, best=train.best)
+
+    def sample(self, model: Transformer) -> Sample | None:
+        """See `Task`: the first validation sources (else training sources) and what becomes of them."""
+        if not self.recipe.train.sample_tokens:
+            return None
+        if self.validated:
+            sources, references, _ = _texts(self.split("validation"), SHOWN)
+        else:
+            split = self.split("train")
+            count = range(min(SHOWN, len(split)))
+            sources = [self.tokenizer.source.decode(split.source.row(i)) for i in count]
+            sources = [source.removeprefix(self.tokenizer.prefix) for source in sources]
+            references = [self.tokenizer.target.decode(split.target.row(i)) for i in count]
+        outputs = self._decoded(model, sources)
+        rows = [
+            {"source": s, "reference": r, "output": o} for s, r, o in zip(sources, references, outputs, strict=True)
+        ]
+        text = "\n".join(f"{row['source']}\n  -> {row['output']}" for row in rows)
+        return Sample(text, {"samples": rows})
+
+    def _decoded(self, model: Transformer, sources: list[str]) -> list[str]:
+        """Greedy output, which is quick and ranks models as a search would; sources that are too long by windows."""
+        values = self.recipe.generate.model_dump() | {"beams": 1, "n_best": 1, "overflow": "window"}
+        found = transduce(model, self.tokenizer, sources, GenerateConfig.parse(values), batch_size=128)
+        return [best[0].text for best in found]
+
+    def excerpt(self, batch: Batch) -> str:
+        """See `Task`."""
+        return self.tokenizer.target.decode(batch.elements[0, :24].tolist())
+
+    def card(self) -> Card:
+        """See `Task`."""
+        train, target = self.recipe.train, self.tokenizer.target
+        shared = "shared by both sides" if self.tokenizer.shared else "and another for the source"
+        step = f"{train.batch_size} pairs" if train.batch_tokens is None else f"at most {train.batch_tokens:,} tokens"
+        return Card(
+            "text2text-generation",
+            f"{target.kind}, {target.vocab_size:,} tokens, {shared}",
+            step,
+            f"glassformer translate {self._run} < lines\nglassformer evaluate {self._run}",
+        )
+
+
+def make_tokenizers(recipe: Recipe) -> PairTokenizer:
+    """The tokenizers that a recipe asks for, from the training pairs: one for both sides, or one each."""
+    config, data = recipe.tokenizer, recipe.data
+    if config.shared:
+        if config.source_path is not None:
+            raise ConfigError("tokenizer.source_path is a second tokenizer; set tokenizer.shared=false to use it.")
+        both = train_tokenizer(config, training_texts(data, ("source", "target")))
+        return PairTokenizer(both, both, data.prefix)
+    own = config.model_copy(update={"path": config.source_path})
+    source = train_tokenizer(own, training_texts(data, ("source",)))
+    return PairTokenizer(source, train_tokenizer(config, training_texts(data, ("target",))), data.prefix)
+
+
+def load_tokenizers(run: Path, prefix: str) -> PairTokenizer:
+    """The tokenizers of a run folder: `source_tokenizer.json` is there if the sides have one each."""
+    target, own = Tokenizer.load(run / "tokenizer.json"), run / "source_tokenizer.json"
+    return PairTokenizer(Tokenizer.load(own) if own.is_file() else target, target, prefix)
+
+
+def save_tokenizers(tokenizer: PairTokenizer, run: Path) -> None:
+    """Write what `load_tokenizers` reads."""
+    tokenizer.target.save(run / "tokenizer.json")
+    if not tokenizer.shared:
+        tokenizer.source.save(run / "source_tokenizer.json")
+
+
+def open_store(tokenizer: PairTokenizer, recipe: Recipe, folder: Path) -> PairStore:
+    """The pairs of a recipe as token ids in `folder`."""
+    encoders = tokenizer.source_ids, tokenizer.target_ids
+    fingerprints = tokenizer.source.fingerprint, tokenizer.target.fingerprint
+    return PairStore.open_or_build(folder, encoders, fingerprints, recipe.data)
+
+
+def _texts(split: PairSplit, count: int | None) -> tuple[list[str], list[str], list[str | None]]:
+    """Sources, targets and groups of up to `count` pairs, spread evenly over the split."""
+    texts = split.texts()
+    n = len(texts) if count is None else min(count, len(texts))
+    pick = [texts[i * len(texts) // n] for i in range(n)]
+    return [t.source for t in pick], [t.target for t in pick], [t.group for t in pick]
