@@ -1,5 +1,6 @@
 """`kill -9` of a real process, wherever it hits; `--resume` until done; the bits of an uninterrupted run."""
 
+import os
 import random
 import signal
 import subprocess
@@ -79,9 +80,9 @@ def assert_same(run: Path, whole: Path) -> None:
 
 def interrupted(recipe: Path, run: Path, step: int, call: int, number: int) -> subprocess.CompletedProcess[str]:
     """Train, or go on, until the signal comes at that call after that step."""
-    moment = {"STEP": str(step), "CALL": str(call), "SIGNAL": str(int(number)), "OMP_NUM_THREADS": "1"}
+    moment = {"STEP": f"{step}", "CALL": f"{call}", "SIGNAL": f"{number:d}"}
     started = command(AFTER_A_STEP, recipe, run, (run / "recipe.yaml").exists())
-    return subprocess.run(started, capture_output=True, text=True, env=moment)
+    return subprocess.run(started, capture_output=True, text=True, env={**os.environ, **moment})
 
 
 @pytest.mark.slow
@@ -100,9 +101,8 @@ def test_inside_a_save(whole, tmp_path, at):
     """At 1 nothing is there yet; later it hits the files of the first and the second checkpoint."""
     recipe, reference = whole
     run = tmp_path / "x"
-    killed = subprocess.run(
-        command(IN_A_SAVE, recipe, run, False), capture_output=True, env={"KILL_AT": str(at), "OMP_NUM_THREADS": "1"}
-    )
+    moment = {**os.environ, "KILL_AT": f"{at}"}
+    killed = subprocess.run(command(IN_A_SAVE, recipe, run, False), capture_output=True, env=moment)
     assert killed.returncode == -signal.SIGKILL
     until_done(recipe, run)
     assert_same(run, reference)
