@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from glassformer.generate import GenerateConfig
 from glassformer.generate.logits import (
     choose,
+    likeliest,
     min_p,
     next_tokens,
     repetition_penalty,
@@ -41,6 +42,13 @@ def test_top_k_keeps_exactly_the_k_first_of_the_ranking(logits, k):
     out = top_k(logits, k)
     assert kept(out) == set(ranked(logits)[:k])
     assert all(out[0, i] == logits[0, i] for i in kept(out))
+
+
+@given(st.lists(st.one_of(EIGHTHS, st.just(-math.inf)), min_size=1, max_size=70), st.integers(1, 20))
+def test_the_likeliest_are_the_first_of_the_ranking_whatever_the_blocks(row, k):
+    logits = torch.tensor([row, row[::-1]])
+    assert likeliest(logits, k).tolist() == [ranked(logits[:1])[:k], ranked(logits[1:])[:k]]
+    assert logits.tolist() == [row, row[::-1]]
 
 
 @given(rows(), st.floats(0.01, 1.0))

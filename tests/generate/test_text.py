@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import tiny
 from glassformer.errors import ConfigError, DataError
-from glassformer.generate import GenerateConfig, generate, stream
+from glassformer.generate import GenerateConfig, beam_search, generate, stream
 from glassformer.generate.decode import Step
 from glassformer.generate.stop import StopStrings
 from glassformer.models import Transformer
@@ -150,3 +150,38 @@ def test_an_empty_prompt_is_refused_and_one_of_spaces_begins_a_text():
 def test_a_prompt_that_is_no_text_is_refused():
     with pytest.raises(DataError, match="surrogate"):
         generate(model("byte"), tokenizer("byte"), ["a\udc80"], how())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_beams_the_text_is_that_of_the_best_hypothesis(kind):
+    prompts, config = ["the", "the dog sleeps", "sings"], how(beams=3)
+    end = tokenizer(kind).specials["eos"]
+    begins = [tokenizer(kind).encode(prompt).tolist() for prompt in prompts]
+    finished, joined = [], ["", "", ""]
+    for delta in stream(model(kind), tokenizer(kind), prompts, config):
+        joined[delta.row] += delta.text
+        finished += [delta.row] if delta.finish else []
+    assert sorted(finished) == [0, 1, 2]
+    results = generate(model(kind), tokenizer(kind), prompts, config)
+    for at, (best, *_) in enumerate(beam_search(model(kind), begins, config, (end,))):
+        assert (results[at].ids, results[at].log_probs) == (best.ids, best.log_probs)
+        assert results[at].finish == ("end" if best.finished else "length")
+        assert joined[at] == results[at].text
+        whole = begins[at] + [token for token in best.ids if token != end]
+        assert prompts[at] + joined[at] == tokenizer(kind).decode(whole)
+
+
+def test_a_stop_string_cuts_the_best_hypothesis():
+    whole = generate(model("byte"), tokenizer("byte"), ["the"], how(beams=2))[0]
+    middle = whole.text[2:4]
+    cut = generate(model("byte"), tokenizer("byte"), ["the"], how(beams=2, stop=[middle]))[0]
+    assert cut.finish == "stop"
+    assert cut.text == whole.text[: whole.text.index(middle)]
+    assert cut.ids == whole.ids[: len(cut.ids)]
+    assert len(cut.ids) < len(whole.ids)
+
+
+def test_beams_end_with_the_context_and_say_so():
+    """Decoding goes on in a window; a search has none, and its text is as long as the context allows."""
+    results = generate(model("byte"), tokenizer("byte"), ["the dog ", "x"], how(beams=2, max_new_tokens=60))
+    assert [(len(result.ids), result.finish) for result in results] == [(25, "length"), (32, "length")]
