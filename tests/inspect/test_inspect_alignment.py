@@ -11,7 +11,7 @@ import tiny
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError, DataError
 from glassformer.inspect.alignment import CrossAttention, cross_attention, pharaoh
-from glassformer.inspect.words import Side, token_words
+from glassformer.inspect.words import NUMBERS_AND_NAMES, WORD, Side, token_words, word_spans
 from glassformer.layers.tap import Tape, recording
 from glassformer.tokens.config import TokenizerConfig
 from glassformer.tokens.pair import PairTokenizer
@@ -30,6 +30,10 @@ HARD = " Die Größe\tder   Häuser, 日本語🙂 neu\n👍🏽e\u0301 "
 def tokenizer(kind: str) -> Tokenizer:
     changes = {"vocab_size": 300, "min_frequency": 1} if kind == "bpe" else {}
     return train_tokenizer(TokenizerConfig.parse({"kind": kind, **changes}), TEXTS)
+
+
+def owners_of(tokens, text, prefix="", word=WORD):
+    return token_words(tokens, text, word_spans(text, word), prefix)
 
 
 def looked(kind="bpe", source="Die Größe der Häuser", target="the size of the houses", prefix="", **changes):
@@ -107,7 +111,7 @@ def test_words_are_sums_over_source_tokens_and_means_over_target_tokens(kind):
 @pytest.mark.parametrize("prefix", ["", "de: ", "de:\t ü "])
 def test_tokens_find_their_words(kind, prefix):
     pair = PairTokenizer(tokenizer(kind), tokenizer(kind), prefix)
-    owners, words = token_words(pair.source, HARD, prefix), HARD.split()
+    owners, words = owners_of(pair.source, HARD, prefix), HARD.split()
     ids = pair.source.encode(prefix + HARD).tolist()
     assert len(owners) == len(ids)
     assert [word for word in dict.fromkeys(owners) if word is not None] == list(range(len(words)))
@@ -127,10 +131,11 @@ def test_tokens_find_their_words(kind, prefix):
 
 def test_a_word_that_begins_in_the_prefix_begins_behind_it():
     for kind in KINDS:
-        owners = token_words(tokenizer(kind), "houses matters", "the,")
+        owners = owners_of(tokenizer(kind), "houses matters", "the,")
         assert set(owners) == {None, 0, 1}
-    assert token_words(tokenizer("word"), "houses", "the") == [0]  # one unknown word: the text's rather than nobody's
-    assert token_words(tokenizer("byte"), "b c", "a") == [None, 0, None, 1]
+    with pytest.raises(ConfigError, match=r"'thehouses' cannot be told apart by words.*a prefix that ends in a space"):
+        owners_of(tokenizer("word"), "houses", "the")
+    assert owners_of(tokenizer("byte"), "b c", "a") == [None, 0, None, 1]
 
 
 def test_a_token_over_two_words_belongs_to_the_larger_part():
@@ -143,15 +148,15 @@ def test_a_token_over_two_words_belongs_to_the_larger_part():
     definition["pre_tokenizer"] = definition["pre_tokenizer"] | {"use_regex": False}
     across = Tokenizer(definition)
     assert [across.piece(int(index)) for index in across.encode("a bc d")] == ["a bc", " ", "d"]
-    assert token_words(across, "a bc d") == [1, None, 2]
-    assert token_words(across, "a bx") == [0, 1]
-    assert token_words(across, "a b") == [0]  # undecided: the first
+    assert owners_of(across, "a bc d") == [1, None, 2]
+    assert owners_of(across, "a bx") == [0, 1]
+    assert owners_of(across, "a b") == [0]  # undecided: the first
 
 
 def test_texts_without_words():
     for kind in KINDS:
         for text in ("", "  \t\n"):
-            assert not [word for word in token_words(tokenizer(kind), text) if word is not None]
+            assert not [word for word in owners_of(tokenizer(kind), text) if word is not None]
             for source, target in ((text, "the man"), ("der Mann", text), (text, text)):
                 look, *_ = looked(kind, source=source, target=target)
                 assert look.align() == []
@@ -245,7 +250,29 @@ def test_a_tokenizer_that_reads_across_spaces_without_spelling_the_text_is_refus
     definition["pre_tokenizer"] = {"type": "Split", "pattern": {"String": ";"}, "behavior": "Removed", "invert": False}
     odd = Tokenizer(definition)
     with pytest.raises(ConfigError, match="'a b;c' cannot be told apart by words"):
-        token_words(odd, "a b;c")
+        owners_of(odd, "a b;c")
+
+
+@pytest.mark.parametrize("kind", ["byte", "character", "bpe"])
+def test_words_may_be_something_else(kind):
+    text = "sün 4. मार्च, 2007年3月"
+    words = [text[begin:end] for begin, end in word_spans(text, NUMBERS_AND_NAMES)]
+    assert words == ["sün", "4", "मार्च", "2007", "年", "3", "月"]
+    assert set(owners_of(tokenizer(kind), text, "x ", NUMBERS_AND_NAMES)) == {None, 0, 1, 2, 3, 4, 5, 6}
+    look, *_ = looked(kind, source=text, target="2007-03-04")
+    assert look.words().shape == (1, 4)
+    pair = PairTokenizer(tokenizer(kind), tokenizer(kind))
+    model = tiny.model(architecture="encoder_decoder", vocab_size=pair.source.vocab_size, max_length=96)
+    look = cross_attention(model, pair, text, "2007-03-04", word=NUMBERS_AND_NAMES)
+    assert look.words().shape == (3, 7)
+    assert look.target.words == ("2007", "03", "04")
+
+
+def test_a_word_tokenizer_follows_other_words_too():
+    assert owners_of(tokenizer("word"), "Häuser, (Mann).", word=r"\w+") == [0, None, None, 1, None, None]
+    assert word_spans("ab", "x*") == []  # nothing is no word
+    with pytest.raises(ConfigError, match=r"word is '\(', which is no regular expression: .*; give one, for instance"):
+        word_spans("a", "(")
 
 
 def test_points_are_where_they_are_looked_for():

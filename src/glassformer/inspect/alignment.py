@@ -18,7 +18,7 @@ import torch
 from glassformer.axes import Float, Tensor
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
-from glassformer.inspect.words import Side, read_side
+from glassformer.inspect.words import WORD, Side, read_side
 from glassformer.layers.tap import Tape, recording
 from glassformer.models.transformer import Transformer, evaluating
 from glassformer.tokens.pair import PairTokenizer
@@ -64,11 +64,13 @@ class CrossAttention:
         return sorted((int(s), t) for t, s in enumerate(where) if most[t] > 0)
 
 
-def cross_attention(model: Transformer, tokenizer: PairTokenizer, source: str, target: str) -> CrossAttention:
+def cross_attention(
+    model: Transformer, tokenizer: PairTokenizer, source: str, target: str, word: str = WORD
+) -> CrossAttention:
     """Run an encoder-decoder once on a pair and keep what its cross-attention looked at.
 
-    The encoder reads prefix + source and <eos>, the decoder <bos> and the target. ConfigError: a model that is no
-    encoder-decoder, or one of another vocabulary than the tokenizer.
+    The encoder reads prefix + source and <eos>, the decoder <bos> and the target. `word` is the regular expression of
+    a word. ConfigError: a model that is no encoder-decoder, or one of another vocabulary than the tokenizer.
     """
     config = model.config
     if config.architecture != "encoder_decoder":
@@ -86,8 +88,8 @@ def cross_attention(model: Transformer, tokenizer: PairTokenizer, source: str, t
     given = torch.tensor([[tokenizer.bos, *written[:-1].tolist()]])
     batch = Batch(given, source=Batch(torch.tensor([read.tolist()]))).to(next(model.parameters()).device)
     return CrossAttention(
-        read_side(tokenizer.source, source, read, tokenizer.prefix),
-        read_side(tokenizer.target, target, written),
+        read_side(tokenizer.source, source, read, tokenizer.prefix, word),
+        read_side(tokenizer.target, target, written, word=word),
         _patterns(model, batch),
     )
 

@@ -4,7 +4,8 @@
     tokens   e in ␣ ␣ H ä us chen <eos>
     word_of  0 0  - - 1 1 1  1    -
 
-A word is a maximal run of characters that are not space. Knows: tokenizers, UTF-8. Does not know: models, attention.
+A word is a maximal run of characters that are not space, or what another regular expression finds. Knows: tokenizers,
+UTF-8. Does not know: models, attention.
 """
 
 import re
@@ -17,7 +18,10 @@ from glassformer.errors import ConfigError
 from glassformer.tokens.lookup import utf8
 from glassformer.tokens.text import Tokenizer
 
-_WORD = re.compile(r"[\S\x1c-\x1f]+")  # Unicode's white space, to which Python alone adds four separators
+WORD = r"[\S\x1c-\x1f]+"
+"""What is not Unicode's white space, to which Python alone adds four separators."""
+NUMBERS_AND_NAMES = r"\d+|[^\s\d.,،፣/()-]+"
+"""The parts of a date, however it is written: numbers, and runs of what is neither number, space nor punctuation."""
 
 
 @dataclass(frozen=True)
@@ -34,39 +38,48 @@ class Side:
         return [place for place, owner in enumerate(self.word_of) if owner == word]
 
 
-def read_side(tokenizer: Tokenizer, text: str, ids: np.ndarray, prefix: str = "") -> Side:
+def read_side(tokenizer: Tokenizer, text: str, ids: np.ndarray, prefix: str = "", word: str = WORD) -> Side:
     """The side of a text whose `ids` are those of prefix + text and perhaps special symbols behind them.
 
     A token that touches two words belongs to the one of which it holds more bytes, the first if that is undecided; a
-    token of space, of the prefix or without text belongs to none. ConfigError: a tokenizer that cannot be followed.
+    token of space, of the prefix or without text belongs to none. ConfigError: `word` is no regular expression, or the
+    tokenizer cannot be followed.
     """
-    pieces = tuple(tokenizer.piece(int(index)) for index in ids)
-    owners = token_words(tokenizer, text, prefix)
-    if len(owners) > len(ids):
-        raise ConfigError(f"There are {len(ids)} ids for a text of {len(owners)} tokens; give those of its tokenizer.")
+    spans = word_spans(text, word)
+    owners = token_words(tokenizer, text, spans, prefix)
+    assert len(owners) <= len(ids)
     rest = [None] * (len(ids) - len(owners))
-    return Side(text, pieces, tuple(_WORD.findall(text)), (*owners, *rest))
+    pieces = tuple(tokenizer.piece(int(index)) for index in ids)
+    return Side(text, pieces, tuple(text[begin:end] for begin, end in spans), (*owners, *rest))
 
 
-def token_words(tokenizer: Tokenizer, text: str, prefix: str = "") -> list[int | None]:
+def word_spans(text: str, word: str = WORD) -> list[tuple[int, int]]:
+    """Where the words of a text begin and end, in characters; ConfigError: `word` is no regular expression."""
+    try:
+        return [found.span() for found in re.finditer(word, text) if found[0]]
+    except re.error as problem:
+        raise ConfigError(
+            rf"word is {word!r}, which is no regular expression: {problem}; give one, for instance '\S+'."
+        ) from None
+
+
+def token_words(tokenizer: Tokenizer, text: str, spans: list[tuple[int, int]], prefix: str = "") -> list[int | None]:
     """The number of the word that each token of prefix + text belongs to, or None; see `read_side`."""
     whole = prefix + text
     ids = [int(index) for index in tokenizer.encode(whole)]
     if tokenizer.kind == "character":  # also where a character is unknown, which has no bytes
-        return _by_bytes(text, prefix, [len(character.encode()) for character in whole])
+        return _by_bytes(text, spans, prefix, [len(character.encode()) for character in whole])
     parts = [tokenizer.token_bytes(index) for index in ids]
     if b"".join(parts) == utf8(whole):
-        return _by_bytes(text, prefix, [len(part) for part in parts])
-    return _by_words(tokenizer, text, prefix, ids)
+        return _by_bytes(text, spans, prefix, [len(part) for part in parts])
+    return _by_pieces(tokenizer, text, spans, prefix, ids)
 
 
-def _by_bytes(text: str, prefix: str, lengths: list[int]) -> list[int | None]:
+def _by_bytes(text: str, spans: list[tuple[int, int]], prefix: str, lengths: list[int]) -> list[int | None]:
     """The word of each token, given how many bytes each has."""
-    owner: list[int | None] = [None] * len((prefix + text).encode())
-    shift = len(prefix.encode())
-    for number, found in enumerate(_WORD.finditer(text)):
-        begin = shift + len(text[: found.start()].encode())
-        owner[begin : begin + len(found[0].encode())] = [number] * len(found[0].encode())
+    owner: list[int | None] = [None] * len(prefix.encode())
+    for piece, number in _pieces(text, spans):
+        owner += [number] * len(piece.encode())
     words, place = [], 0
     for length in lengths:
         touched = [word for word in owner[place : place + length] if word is not None]
@@ -75,26 +88,28 @@ def _by_bytes(text: str, prefix: str, lengths: list[int]) -> list[int | None]:
     return words
 
 
-def _by_words(tokenizer: Tokenizer, text: str, prefix: str, ids: list[int]) -> list[int | None]:
-    """The word of each token where tokens do not spell the text (unknown words, lower case): run by run of no space."""
+def _by_pieces(
+    tokenizer: Tokenizer, text: str, spans: list[tuple[int, int]], prefix: str, ids: list[int]
+) -> list[int | None]:
+    """The word of each token where tokens do not spell the text (unknown words, lower case): words encoded alone."""
     found, owners = [], []
-    for run, number, own in _runs(text, prefix):
-        tokens = tokenizer.encode(run).tolist()
-        inside = len(tokens) if own == run else min(len(tokens), len(tokenizer.encode(own)) if own else 0)
+    for piece, number in ((prefix, None), *_pieces(text, spans)):
+        tokens = tokenizer.encode(piece).tolist() if piece.strip() else []
         found += tokens
-        owners += [None] * (len(tokens) - inside) + [number] * inside
+        owners += [number] * len(tokens)
     if found != ids:
         raise ConfigError(
-            f"The tokens of {text[:40]!r} cannot be told apart by words, since this tokenizer reads across spaces; "
-            "use one of kind byte, character, bpe or word."
+            f"The tokens of {(prefix + text)[:40]!r} cannot be told apart by words, since some reach beyond a word; "
+            "use a tokenizer of kind byte, character or bpe, and a prefix that ends in a space."
         )
     return owners
 
 
-def _runs(text: str, prefix: str) -> Iterator[tuple[str, int, str]]:
-    """The runs of no space of prefix + text, each with the number of the word that it ends with and that word."""
-    number = 0
-    for found in _WORD.finditer(prefix + text):
-        own = found[0][max(0, len(prefix) - found.start()) :]
-        yield found[0], number, own
-        number += bool(own)
+def _pieces(text: str, spans: list[tuple[int, int]]) -> Iterator[tuple[str, int | None]]:
+    """The words of a text with their numbers, and what stands between them with None."""
+    place = 0
+    for number, (begin, end) in enumerate(spans):
+        yield text[place:begin], None
+        yield text[begin:end], number
+        place = end
+    yield text[place:], None
