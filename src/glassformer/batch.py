@@ -133,10 +133,10 @@ class Batch:
     def padded(cls, rows: Sequence[Sequence[int] | np.ndarray], fill: int = 0) -> "Batch":
         """Rows of ids, padded with `fill` on the right to the longest; if all are equally long, nothing is padding."""
         lengths = [len(row) for row in rows]
-        elements = torch.full((len(rows), max(lengths)), fill)
+        elements = np.full((len(rows), max(lengths)), fill)
         for slots, row in zip(elements, rows, strict=True):
-            slots[: len(row)] = torch.as_tensor(row)
-        return cls(elements, None if min(lengths) == max(lengths) else Places.padded(lengths))
+            slots[: len(row)] = row
+        return cls(torch.from_numpy(elements), None if min(lengths) == max(lengths) else Places.padded(lengths))
 
     @property
     def n_targets(self) -> int:

@@ -1,7 +1,8 @@
 """A trained model, opened for use: one folder, one object, the same verbs as the command line.
 
     run = gf.load("runs/demo-lm")
-    run.generate("The", max_new_tokens=50)
+    run.generate("The", max_new_tokens=50)          a decoder
+    run.translate(["A dog runs."], beams=5)         an encoder-decoder
 
 Knows: run folders and everything below. Does not know: the command line, servers.
 """
@@ -15,19 +16,35 @@ from typing import Any
 
 from glassformer.data.batches import evaluation_batches
 from glassformer.data.config import DataConfig
+from glassformer.data.pairstore import PairSplit, PairStore
 from glassformer.data.sources import capture_stdin
 from glassformer.data.split import NAMES
 from glassformer.data.store import Split, TokenStore
 from glassformer.errors import CheckpointError, ConfigError, suggest
-from glassformer.generate import GenerateConfig, Generated, generate, score, stream
+from glassformer.generate import (
+    GenerateConfig,
+    Generated,
+    Transduction,
+    generate,
+    score,
+    score_pairs,
+    stream,
+    transduce,
+)
 from glassformer.generate.text import Delta
+from glassformer.inspect.alignment import CrossAttention, cross_attention
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_model
+from glassformer.tokens.pair import PairTokenizer
 from glassformer.tokens.text import Tokenizer
 from glassformer.train.device import find_device
 from glassformer.train.evaluate import evaluate
 from glassformer.train.loop import train as train_run
 from glassformer.train.recipe import Recipe, read_yaml
+from glassformer.train.transduction import load_tokenizers, open_store, transduction_scores
+
+SAMPLING = {"temperature", "top_k", "top_p", "min_p", "repetition_penalty"}
+"""Options that only sampling has."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +57,53 @@ class TokenScore:
 
 @dataclass
 class Run:
-    """A model with its tokenizer, and the recipe it was trained with if the folder has one."""
+    """A model with its tokenizer, and the recipe it was trained with if the folder has one.
+
+    `pair` has the tokenizers of both sides of an encoder-decoder; `tokenizer` is then that of what it writes.
+    """
 
     folder: Path
     model: Transformer
     tokenizer: Tokenizer
     recipe: Recipe | None = None
+    pair: PairTokenizer | None = None
 
     def options(self, **changes: Any) -> GenerateConfig:
         """The run's generation defaults with changes; unknown names and bad values are ConfigErrors."""
         base = self.recipe.generate.model_dump() if self.recipe else {}
+        if "beams" not in changes and SAMPLING & changes.keys():  # who asks for sampling wants no search
+            base |= {"beams": 0, "n_best": 1}
+        if "beams" in changes and "n_best" not in changes:
+            base |= {"n_best": 1}
         return GenerateConfig.parse({**base, **changes})
+
+    def translate(self, text: str | Sequence[str], **changes: Any) -> Any:
+        """What becomes of a source (str to str), or of each of a list of sources (list to list)."""
+        texts = [text] if isinstance(text, str) else list(text)
+        found = [best[0].text for best in self.transduced(texts, self.options(**changes))]
+        return found[0] if isinstance(text, str) else found
+
+    def transduced(
+        self, texts: Sequence[str], config: GenerateConfig, batch_size: int = 32, first: int = 1
+    ) -> list[list[Transduction]]:
+        """The `n_best` results for each source with ids, log-probabilities and scores; errors count from `first`."""
+        return transduce(self.model, self._pair(), texts, config, batch_size, first)
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]], first: int = 1) -> list[list[float]]:
+        """log p of each token of each target, the end included, given its source (forced decoding)."""
+        return score_pairs(self.model, self._pair(), pairs, first=first)
+
+    def cross_attention(self, source: str, target: str) -> CrossAttention:
+        """What every cross-attention head looked at in a pair: word alignments, and what pictures are made from."""
+        return cross_attention(self.model, self._pair(), source, target)
+
+    def _pair(self) -> PairTokenizer:
+        if self.pair is None:
+            raise ConfigError(
+                f"{self.folder} is a {self.model.config.architecture}, which reads no source; only an encoder-decoder "
+                "translates. Use `glassformer generate`."
+            )
+        return self.pair
 
     def generate(self, prompt: str | Sequence[str], **changes: Any) -> Any:
         """The new text for a prompt (str to str), or for each of a list of prompts (list to list)."""
@@ -73,11 +126,24 @@ class Run:
         return [TokenScore(self.tokenizer.piece(i), p) for i, p in zip(ids, log_probs, strict=True)]
 
     def evaluate(
-        self, split: str = "validation", data: str | None = None, batch_size: int | None = None
+        self,
+        split: str = "validation",
+        data: str | None = None,
+        batch_size: int | None = None,
+        targets: str | None = None,
+        **changes: Any,
     ) -> dict[str, Any]:
-        """Loss, perplexity and bits per byte over a whole split of the run's own data, or over all of `data`."""
+        """Loss, perplexity and bits per byte over a whole split of the run's own data, or over all of `data`.
+
+        An encoder-decoder is scored by its targets' loss and by what it writes; `data` are pairs in a file, or sources
+        whose targets are in `targets`.
+        """
         if split not in NAMES:
             raise ConfigError(f"There is no split {split!r}; {suggest(split, NAMES)}.")
+        if self.pair is not None:
+            return self._evaluate_pairs(split, data, targets, self.options(**changes), batch_size or 32)
+        if targets is not None:
+            raise ConfigError("Only an encoder-decoder has targets beside its data; leave out --targets.")
         size = batch_size or (self.recipe.train.batch_size if self.recipe else 16)
         with tempfile.TemporaryDirectory(prefix="glassformer-") as scratch:  # a run folder may be read-only
             part = self.tokens(split) if data is None else self._other(data, Path(scratch))
@@ -85,11 +151,40 @@ class Run:
             scores = evaluate(self.model, batches).result(part.n_bytes)
         return {"run": str(self.folder), "split": split if data is None else "all", "data": data, **scores}
 
-    def tokens(self, split: str) -> Split:
-        """The tokens of a split of the run's own data: as they were stored for training, else built from its text."""
+    def _evaluate_pairs(
+        self, split: str, data: str | None, targets: str | None, config: GenerateConfig, batch_size: int
+    ) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory(prefix="glassformer-") as scratch:  # a run folder may be read-only
+            part = self.pairs(split) if data is None else self._other_pairs(data, targets, Path(scratch))
+            scores = transduction_scores(self.model, self._pair(), part, config, batch_size=batch_size)
+        return {"run": str(self.folder), "split": split if data is None else "all", "data": data, **scores}
+
+    def pairs(self, split: str) -> PairSplit:
+        """The pairs of a split of the run's own data: as they were stored for training, else built from its text."""
+        recipe = self._own_recipe()
+        stored = Path(recipe.data.store) if recipe.data.store else self.folder / "tokens"
+        if (stored / "manifest.json").is_file():
+            return PairStore.open(stored).split(split)
+        return open_store(self._pair(), recipe.data, stored).split(split)
+
+    def _other_pairs(self, path: str, targets: str | None, scratch: Path) -> PairSplit:
+        """All of other pairs as one split; the form of the run's own data holds for them too."""
+        base = self.recipe.data if self.recipe else DataConfig()
+        named = {"path": path, "target_path": targets, "validation_path": path, "validation_target_path": targets}
+        others = {"test_path": None, "test_target_path": None, "test_fraction": 0.0, "root": None, "store": None}
+        # read as validation pairs, whose texts are kept beside their ids
+        return open_store(self._pair(), DataConfig.parse(base.model_dump() | named | others), scratch / "tokens").split(
+            "validation"
+        )
+
+    def _own_recipe(self) -> Recipe:
         if self.recipe is None:
             raise ConfigError(f"{self.folder} has no recipe.yaml and so no data of its own; give --data PATH.")
-        data = self.recipe.data
+        return self.recipe
+
+    def tokens(self, split: str) -> Split:
+        """The tokens of a split of the run's own data: as they were stored for training, else built from its text."""
+        data = self._own_recipe().data
         stored = Path(data.store) if data.store else self.folder / "tokens"
         if (stored / "manifest.json").is_file():
             return TokenStore.open(stored, data.documents).split(split)
@@ -122,21 +217,33 @@ def load(folder: str | Path, device: str = "cpu") -> Run:
             f"The tokenizer of {folder} has {tokenizer.vocab_size} tokens and its model {model.config.vocab_size}; "
             "they are of different runs."
         )
-    _check_tokenizer(folder, tokenizer)
-    recipe = folder / "recipe.yaml"
-    return Run(folder, model, tokenizer, Recipe.parse(read_yaml(recipe)) if recipe.is_file() else None)
+    file = folder / "recipe.yaml"
+    recipe = Recipe.parse(read_yaml(file)) if file.is_file() else None
+    pair = None
+    if model.config.architecture == "encoder_decoder":
+        pair = load_tokenizers(folder, recipe.data.prefix if recipe else "")
+        if pair.source.vocab_size > (own := model.config.source_vocab_size or model.config.vocab_size):
+            raise CheckpointError(
+                f"The source tokenizer of {folder} has {pair.source.vocab_size} tokens and its model {own}; they are "
+                "of different runs."
+            )
+        _check_tokenizer(folder, pair.source, "source")
+    _check_tokenizer(folder, tokenizer, "fingerprint")
+    return Run(folder, model, tokenizer, recipe, pair)
 
 
-def _check_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
+def _check_tokenizer(folder: Path, tokenizer: Tokenizer, key: str) -> None:
     """Raise CheckpointError if the run's tokens were made by another tokenizer: the same size would hide it."""
     try:
         manifest = json.loads((folder / "tokens" / "manifest.json").read_bytes())
-        made_by = manifest["request"]["tokenizer"]["fingerprint"]
+        made_by = manifest["request"]["tokenizer"][key]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return  # a run without its tokens is still a model
     if made_by != tokenizer.fingerprint:
+        own = "source_" if key == "source" and (folder / "source_tokenizer.json").is_file() else ""
         raise CheckpointError(
-            f"{folder / 'tokenizer.json'} is not the tokenizer this run was trained with; restore it from a backup."
+            f"{folder / f'{own}tokenizer.json'} is not the tokenizer this run was trained with; restore it from a "
+            "backup."
         )
 
 

@@ -70,13 +70,19 @@ def evaluate(
     split: Annotated[
         str, typer.Option("--split", help="Of the run's own text: train, validation, test.")
     ] = "validation",
+    targets: Annotated[
+        str | None, typer.Option("--targets", help="The targets of --data's sources, line by line.")
+    ] = None,
+    beams: Annotated[
+        int | None, typer.Option("--beams", help="How an encoder-decoder's output is searched for.", min=1)
+    ] = None,
     device: Device = "auto",
     json_output: Json = False,
 ) -> None:
-    """Score a model on a whole split: loss, perplexity, bits per byte."""
+    """Score a model on a whole split: loss, perplexity, bits per byte; BLEU, chrF and exact match of what it writes."""
     from glassformer.cli.use import evaluate as call
 
-    call(run, data, split, device, json_output)
+    call(run, data, targets, split, beams, device, json_output)
 
 
 @app.command()
@@ -119,6 +125,60 @@ def generate(
     }
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     call(run, prompt, given, stream, score, device, json_output)
+
+
+@app.command()
+def translate(
+    run: RunFolder,
+    beams: Annotated[int | None, typer.Option("--beams", help="Hypotheses kept; 1: greedy.", min=1)] = None,
+    n_best: Annotated[int | None, typer.Option("--n-best", help="Print the N best of each line.", min=1)] = None,
+    length_penalty: Annotated[
+        float | None, typer.Option("--length-penalty", help="α in the score Σ log p / lengthᵅ.")
+    ] = None,
+    max_new_tokens: Annotated[int | None, typer.Option("--max-new-tokens", help="At most this many.", min=1)] = None,
+    temperature: Annotated[
+        float | None, typer.Option("--temperature", help="Sample at this temperature instead of searching.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Of sampling: same seed, same text.")] = None,
+    window: Annotated[
+        bool, typer.Option("--window", help="Cut a line that is too long into pieces of whole words.")
+    ] = False,
+    scores: Annotated[bool, typer.Option("--scores", help="Put each line's score in front of it.")] = False,
+    alignments: Annotated[
+        bool, typer.Option("--alignments", help="Put the word alignment behind each line, as 0-0 1-2.")
+    ] = False,
+    layer: Annotated[
+        list[int] | None, typer.Option("--layer", help="Of --alignments: a decoder layer, from 0; may be repeated.")
+    ] = None,
+    head: Annotated[
+        list[int] | None, typer.Option("--head", help="Of --alignments: a head, from 0; may be repeated.")
+    ] = None,
+    targets: Annotated[
+        Path | None, typer.Option("--targets", help="Score the lines of this file instead of writing any.")
+    ] = None,
+    show_attention: Annotated[
+        Path | None, typer.Option("--show-attention", help="Draw the first line's cross-attention: .html or .png.")
+    ] = None,
+    batch_size: Annotated[int, typer.Option("--batch-size", help="Lines translated together.", min=1)] = 32,
+    device: Device = "cpu",
+    json_output: Json = False,
+) -> None:
+    """Turn each line of standard input into what the model makes of it, in order; an empty line stays empty."""
+    from glassformer.cli.translate import Wanted
+    from glassformer.cli.translate import translate as call
+
+    options = {
+        "beams": beams,
+        "n_best": n_best,
+        "length_penalty": length_penalty,
+        "max_new_tokens": max_new_tokens,
+        "temperature": temperature,
+        "seed": seed,
+        "overflow": "window" if window else None,
+    }
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    wanted = Wanted(scores, alignments, json_output, layer, head)
+    call(run, given, wanted, targets, show_attention, batch_size, device)
 
 
 @app.command()

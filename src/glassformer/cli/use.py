@@ -13,17 +13,24 @@ from glassformer.errors import ConfigError
 from glassformer.run import Run, load
 
 
-def evaluate(run: Path, data: str | None, split: str, device: str, as_json: bool) -> None:
+def evaluate(
+    run: Path, data: str | None, targets: str | None, split: str, beams: int | None, device: str, as_json: bool
+) -> None:
     """`glassformer evaluate`."""
-    scores = load(run, device).evaluate(split, data)
+    opened = load(run, device)
+    if beams is not None and opened.pair is None:
+        raise ConfigError("--beams is for what an encoder-decoder writes; this model is scored by its loss alone.")
+    scores = opened.evaluate(split, data, targets=targets, **({} if beams is None else {"beams": beams}))
     if as_json:
         print_json(scores)
         return
     of = scores["data"] or f"{scores['split']} split"
     print(f"{scores['run']}, {of}: {scores['tokens']:,} predicted tokens")
-    for name in ("loss", "perplexity", "bits_per_byte"):
+    for name in ("loss", "perplexity", "bits_per_byte", "accuracy", "exact_match", "bleu", "chrf"):
         if name in scores:
-            print(f"  {name.replace('_', ' '):14} {scores[name]:.4f}")
+            print(f"  {name.replace('_', ' '):14} {scores[name]:.4f}  {scores.get(f'{name}_signature', '')}".rstrip())
+    for row in scores.get("table", []):
+        print(f"    {row['group']:12} {row['exact_match']:8.2%} of {row['n']:,}")
 
 
 def generate(

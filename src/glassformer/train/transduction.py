@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from glassformer.batch import Batch
+from glassformer.data.config import DataConfig
 from glassformer.data.pairbatches import PairOrder, pair_batch, part_of
 from glassformer.data.pairs import training_texts
 from glassformer.data.pairstore import PairSplit, PairStore
@@ -47,7 +48,7 @@ class TransductionTask:
     def store(self) -> None:
         """See `Task`. DataError: no pair that fits into the model."""
         save_tokenizers(self.tokenizer, self._run)
-        self._stored = open_store(self.tokenizer, self.recipe, self._run / "tokens")
+        self._stored = open_store(self.tokenizer, self.recipe.data, self._run / "tokens")
         _ = self._order
 
     def split(self, name: str) -> PairSplit:
@@ -126,12 +127,16 @@ class TransductionTask:
             return None
         split = self.split("validation")
         train = self.recipe.train
-        scores = score_pairs(model, split, self.tokenizer.bos, precision, train.evaluate_batches)
-        if train.decode_lines == 0:
-            return scores
-        sources, references, groups = _texts(split, train.decode_lines)
-        outputs = self._decoded(model, sources)
-        return scores | score_outputs(outputs, references, groups, best=train.best)
+        return transduction_scores(
+            model,
+            self.tokenizer,
+            split,
+            self._greedy,
+            precision=precision,
+            limit=train.evaluate_batches,
+            lines=train.decode_lines,
+            best=train.best,
+        )
 
     def sample(self, model: Transformer) -> Sample | None:
         """See `Task`: the first validation sources (else training sources) and what becomes of them."""
@@ -145,18 +150,18 @@ class TransductionTask:
             sources = [self.tokenizer.source.decode(split.source.row(i)) for i in count]
             sources = [source.removeprefix(self.tokenizer.prefix) for source in sources]
             references = [self.tokenizer.target.decode(split.target.row(i)) for i in count]
-        outputs = self._decoded(model, sources)
+        outputs = [best[0].text for best in transduce(model, self.tokenizer, sources, self._greedy)]
         rows = [
             {"source": s, "reference": r, "output": o} for s, r, o in zip(sources, references, outputs, strict=True)
         ]
         text = "\n".join(f"{row['source']}\n  -> {row['output']}" for row in rows)
         return Sample(text, {"samples": rows})
 
-    def _decoded(self, model: Transformer, sources: list[str]) -> list[str]:
-        """Greedy output, which is quick and ranks models as a search would; sources that are too long by windows."""
-        values = self.recipe.generate.model_dump() | {"beams": 1, "n_best": 1, "overflow": "window"}
-        found = transduce(model, self.tokenizer, sources, GenerateConfig.parse(values), batch_size=128)
-        return [best[0].text for best in found]
+    @property
+    def _greedy(self) -> GenerateConfig:
+        """Greedy output is quick and ranks models as a search would; sources that are too long go by windows."""
+        chosen = {"max_new_tokens": self.recipe.generate.max_new_tokens, "stop": self.recipe.generate.stop}
+        return GenerateConfig.parse({**chosen, "beams": 1, "overflow": "window"})
 
     def excerpt(self, batch: Batch) -> str:
         """See `Task`."""
@@ -173,6 +178,30 @@ class TransductionTask:
             step,
             f"glassformer translate {self._run} < lines\nglassformer evaluate {self._run}",
         )
+
+
+def transduction_scores(
+    model: Transformer,
+    tokenizer: PairTokenizer,
+    split: PairSplit,
+    how: GenerateConfig,
+    *,
+    precision: torch.dtype = torch.float32,
+    limit: int | None = None,
+    lines: int | None = None,
+    best: str = "",
+    batch_size: int = 128,
+) -> dict[str, Any]:
+    """Loss and accuracy of a split's targets, on `limit` batches, and scores of what `lines` sources become by `how`.
+
+    Training pairs keep no texts to compare with, so they have no scores of what is written.
+    """
+    scores = score_pairs(model, split, tokenizer.bos, precision, limit)
+    if lines == 0 or split.name == "train":
+        return scores
+    sources, references, groups = _texts(split, lines)
+    found = transduce(model, tokenizer, sources, how, batch_size)
+    return scores | score_outputs([one[0].text for one in found], references, groups, best=best)
 
 
 def make_tokenizers(recipe: Recipe) -> PairTokenizer:
@@ -201,11 +230,11 @@ def save_tokenizers(tokenizer: PairTokenizer, run: Path) -> None:
         tokenizer.source.save(run / "source_tokenizer.json")
 
 
-def open_store(tokenizer: PairTokenizer, recipe: Recipe, folder: Path) -> PairStore:
-    """The pairs of a recipe as token ids in `folder`."""
+def open_store(tokenizer: PairTokenizer, data: DataConfig, folder: Path) -> PairStore:
+    """The pairs that `data` names as token ids in `folder`."""
     encoders = tokenizer.source_ids, tokenizer.target_ids
     fingerprints = tokenizer.source.fingerprint, tokenizer.target.fingerprint
-    return PairStore.open_or_build(folder, encoders, fingerprints, recipe.data)
+    return PairStore.open_or_build(folder, encoders, fingerprints, data)
 
 
 def _texts(split: PairSplit, count: int | None) -> tuple[list[str], list[str], list[str | None]]:
