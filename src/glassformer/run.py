@@ -97,6 +97,13 @@ class Run:
         """What every cross-attention head looked at in a pair: word alignments, and what pictures are made from."""
         return cross_attention(self.model, self._pair(), source, target)
 
+    def _goes_on(self) -> None:
+        """Raise ConfigError for a model that does not go on from a prompt."""
+        if self.pair is not None:
+            raise ConfigError(
+                f"{self.folder} is an encoder-decoder, which writes a target for a source; use `glassformer translate`."
+            )
+
     def _pair(self) -> PairTokenizer:
         if self.pair is None:
             raise ConfigError(
@@ -113,14 +120,17 @@ class Run:
 
     def generated(self, prompts: Sequence[str], config: GenerateConfig) -> list[Generated]:
         """Texts with token ids, log-probabilities and why each ended."""
+        self._goes_on()
         return generate(self.model, self.tokenizer, prompts, config)
 
     def stream(self, prompt: str, **changes: Any) -> Iterator[Delta]:
         """The new text for a prompt as it grows."""
+        self._goes_on()
         return stream(self.model, self.tokenizer, [prompt], self.options(**changes))
 
     def score(self, text: str) -> list[TokenScore]:
         """The log-probability of each token of a text, given those before it."""
+        self._goes_on()
         ids = self.tokenizer.encode(text).tolist()
         log_probs = [None, *score(self.model, ids)]
         return [TokenScore(self.tokenizer.piece(i), p) for i, p in zip(ids, log_probs, strict=True)]

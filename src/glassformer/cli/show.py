@@ -13,6 +13,8 @@ from glassformer.errors import ConfigError
 from glassformer.tokens.text import Tokenizer
 
 if TYPE_CHECKING:
+    from glassformer.batch import Batch
+    from glassformer.run import Run
     from glassformer.verify import Row
 
 
@@ -117,6 +119,8 @@ def _rows_of_run(run: Path, text: str | None) -> "list[Row]":
 
     opened = load(run)
     context = opened.model.config.max_length
+    if opened.pair is not None:
+        return list(checks.model_rows(opened.model, _pair_batch(opened, text)))
     if text is None:
         ids = opened.tokens("validation").tokens[: min(64, context)].tolist()
     else:
@@ -125,3 +129,16 @@ def _rows_of_run(run: Path, text: str | None) -> "list[Row]":
         raise ConfigError(f"The text has {len(ids)} tokens; between 2 and the context of {context} are needed.")
     targets = torch.tensor([[*ids[1:], IGNORE]])
     return list(checks.model_rows(opened.model, Batch(torch.tensor([ids]), targets=targets)))
+
+
+def _pair_batch(run: "Run", text: str | None) -> "Batch":
+    """A source and what the model makes of it; without a text, the first two validation pairs that fit."""
+    from glassformer.data.pairbatches import batch_of, pair_batch
+
+    pair = run.pair
+    assert pair is not None
+    if text is None:
+        split, context = run.pairs("validation"), run.model.config.max_length
+        fits = [i for i in range(len(split)) if max(split.source.lengths[i], split.target.lengths[i]) <= context]
+        return pair_batch(split, fits[:2], pair.bos)
+    return batch_of([pair.source_ids(text)], [pair.target_ids(run.translate(text))], pair.bos)

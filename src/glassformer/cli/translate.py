@@ -61,7 +61,7 @@ def translate(
     config = run.options(**options)
     if targets is not None:
         return _score(run, targets, wanted.as_json)
-    number, begin, said = 0, time.monotonic(), time.monotonic()
+    number, progress = 0, Lines()
     for chunk in _chunks(batch_size * BATCHES):
         found = run.transduced(chunk, config, batch_size, first=number + 1)
         for source, best in zip(chunk, found, strict=True):
@@ -71,21 +71,28 @@ def translate(
                 picture = None
             number += 1
         sys.stdout.flush()
-        if not sys.stderr.isatty() or time.monotonic() - said > SAID_EVERY:
-            said = _tell(number, begin, said)
-    _tell(number, begin, said, last=True)
+        progress.tell(number)
+    progress.tell(number, last=True)
     if picture is not None:
         raise DataError(f"There was no line to draw, so {picture} was not written; give a sentence.")
     return None
 
 
-def _tell(number: int, begin: float, said: float, last: bool = False) -> float:
-    """One line about the progress, not more often than every few seconds; time of the last one."""
-    now = time.monotonic()
-    if (last and now - begin > SAID_EVERY) or (not last and now - said > SAID_EVERY):
-        sys.stderr.write(f"{number:,} lines in {clock(now - begin)}, {number / (now - begin):.1f} lines/s\n")
-        return now
-    return said
+class Lines:
+    """Says on stderr how many lines are done, every few seconds and at the end of what took longer."""
+
+    def __init__(self) -> None:
+        self._begin = self._said = time.monotonic()
+        self._number = 0
+
+    def tell(self, number: int, last: bool = False) -> None:
+        """`number` lines are done."""
+        now = time.monotonic()
+        due = now - self._said > SAID_EVERY or (last and now - self._begin > SAID_EVERY)
+        if due and number > self._number:
+            rate = number / (now - self._begin)
+            sys.stderr.write(f"{number:,} lines in {clock(now - self._begin)}, {rate:.1f} lines/s\n")
+            self._said, self._number = now, number
 
 
 def _print(

@@ -90,17 +90,17 @@ class PairOrder:
 
 
 def pair_batch(split: PairSplit, rows: Sequence[int] | np.ndarray, bos: int) -> Batch:
-    """The given pairs: source ids, decoder input <bos> y_1 .. y_{n-1}, targets y_1 .. y_n with y_n = <eos>.
+    """The batch of the given pairs; see `batch_of`."""
+    return batch_of([split.source.row(i) for i in rows], [split.target.row(i) for i in rows], bos)
+
+
+def batch_of(sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], bos: int) -> Batch:
+    """Source ids, decoder input <bos> y_1 .. y_{n-1}, targets y_1 .. y_n with y_n = <eos>.
 
     The decoder's padding needs no mark: it stands behind every real element, where a causal mask never looks.
     """
-    targets = [split.target.row(i) for i in rows]
     shifted = Batch.padded([np.append(np.int32(bos), ids[:-1]) for ids in targets])
-    return Batch(
-        shifted.elements,
-        targets=Batch.padded(targets, fill=IGNORE).elements,
-        source=Batch.padded([split.source.row(i) for i in rows]),
-    )
+    return Batch(shifted.elements, targets=Batch.padded(targets, fill=IGNORE).elements, source=Batch.padded(sources))
 
 
 def part_of(rows: np.ndarray, micro: tuple[int, int]) -> np.ndarray:
