@@ -36,12 +36,12 @@ Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, mps.")]
 
 @app.command()
 def demo(
-    name: Annotated[str, typer.Argument(help="Which demo: lm.")] = "lm",
+    name: Annotated[str, typer.Argument(help="Which demo: lm, translate.")] = "lm",
     run: Annotated[Path | None, typer.Option("--run", help="Run folder; default runs/demo-NAME.")] = None,
     steps: Annotated[int | None, typer.Option("--steps", help="Fewer or more steps.", min=1)] = None,
     json_output: Json = False,
 ) -> None:
-    """Train a small model on text that every Python has, and show what it learned (under three minutes)."""
+    """Train a small model on data that every machine has, and show what it learned (minutes)."""
     from glassformer.cli.demo import demo as call
 
     call(name, run, steps, json_output)

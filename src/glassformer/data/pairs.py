@@ -20,7 +20,7 @@ from glassformer.data.sources import DATES, JSONL_SUFFIXES, Source, resolve
 from glassformer.data.split import NAMES, SplitName
 from glassformer.errors import ConfigError, DataError, suggest
 
-DATE_COUNTS = (60_000, 500, 2_000)
+DATE_COUNTS = (100_000, 1_500, 5_000)
 """Pairs of the demo's data for training, validation and testing."""
 
 Rows = Iterator[tuple[str, str, str | None, str]]
@@ -228,10 +228,11 @@ def _cells(row: list[str], columns: list[int], where: str) -> tuple[str, str, st
 
 
 def _dates() -> Iterator[Pair]:
-    from glassformer.data.dates import date_splits
+    from glassformer.data.dates import date_splits, language_names
 
+    names = language_names()
     splits = date_splits(*DATE_COUNTS)
     for name in NAMES:
         part = {"train": splits.train, "validation": splits.validation, "test": splits.test}[name]
         for number, date in enumerate(part, 1):
-            yield Pair(name, date.source, date.target, date.language, f"{DATES}/{name}, pair {number}")
+            yield Pair(name, date.source, date.target, names[date.language], f"{DATES}/{name}, pair {number}")
