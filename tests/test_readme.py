@@ -16,7 +16,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 
 def commands() -> list[list[str]]:
     lines = re.findall(r"^glassformer .*$", (ROOT / "README.md").read_text(), flags=re.M)
-    return [shlex.split(line.split("  #")[0])[1:] for line in lines]
+    return [shlex.split(re.split("  #| < ", line)[0])[1:] for line in lines]
 
 
 def test_there_are_commands_to_check():
