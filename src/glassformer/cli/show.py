@@ -5,6 +5,8 @@ Knows: what is to be printed. Does not know: how it is found out.
 
 import re
 import sys
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
 def tokenize(where: str, overrides: list[str], text: str | None, report: bool, as_json: bool) -> None:
     """`glassformer tokenize`: the pieces of each line, or a report over the whole text."""
-    from glassformer.data.split import texts_for_tokenizer
     from glassformer.tokens.report import report as make_report
     from glassformer.tokens.train import train_tokenizer
 
@@ -28,11 +29,11 @@ def tokenize(where: str, overrides: list[str], text: str | None, report: bool, a
     if recipe is None:
         tokenizer = Tokenizer.load(where)
     else:
-        tokenizer = train_tokenizer(recipe.tokenizer, texts_for_tokenizer(recipe.data))
+        tokenizer = train_tokenizer(recipe.tokenizer, _training_texts(recipe))
     if text is None and not (recipe and (sys.stdin is None or sys.stdin.isatty())):
         text = read_stdin()
     if not text and recipe is not None:  # no text was given: a report on the beginning of the recipe's own
-        text, report = next(texts_for_tokenizer(recipe.data))[: 1 << 20], True
+        text, report = "\n".join(islice(_training_texts(recipe), 1000))[: 1 << 20], True
     text = text or ""
     if report:
         _print_report(make_report(tokenizer, text), as_json)
@@ -45,6 +46,13 @@ def tokenize(where: str, overrides: list[str], text: str | None, report: bool, a
         else:
             print("|".join(pieces))
             print(" ".join(str(i) for i in ids))
+
+
+def _training_texts(recipe: Any) -> Iterator[str]:
+    """What the recipe's tokenizer is made from; of two, that of the targets."""
+    from glassformer.train.runfolder import task_of
+
+    return task_of(recipe).training_texts(recipe)
 
 
 def _recipe_of(where: str, overrides: list[str]) -> Any:

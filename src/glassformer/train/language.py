@@ -5,6 +5,7 @@ Knows: tokenizer, token store, recipe. Does not know: the loop.
 
 import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ class LanguageTask:
         self.tokenizer = (
             Tokenizer.load(run / "tokenizer.json")
             if begun
-            else train_tokenizer(recipe.tokenizer, texts_for_tokenizer(recipe.data))
+            else train_tokenizer(recipe.tokenizer, self.training_texts(recipe))
         )
         self.recipe = recipe.with_vocabulary(self.tokenizer.vocab_size)
         train, self.length = self.recipe.train, self.recipe.train.length or self.recipe.model.max_length
@@ -43,6 +44,11 @@ class LanguageTask:
         self.rows = train.batch_size if tokens is None else max(1, tokens // self.length // parts) * parts
         """Sequences in a step."""
         self._stored: TokenStore | None = None
+
+    @staticmethod
+    def training_texts(recipe: Recipe) -> Iterator[str]:
+        """What the tokenizer is made from."""
+        return texts_for_tokenizer(recipe.data)
 
     def store(self) -> None:
         """See `Task`. DataError: less text than one training sequence needs."""

@@ -11,7 +11,9 @@ from typing import Any
 import torch
 
 from glassformer.batch import Batch
+from glassformer.data.pairs import pairs
 from glassformer.data.split import texts_for_tokenizer
+from glassformer.models.config import ModelConfig
 from glassformer.models.cost import Matrix, forward_flops, matrices, training_bytes, training_flops
 from glassformer.models.transformer import Transformer
 from glassformer.tokens.train import train_tokenizer
@@ -20,9 +22,11 @@ from glassformer.train.memory import keep_freed_memory
 from glassformer.train.optimizer import Optimizer
 from glassformer.train.progress import clock
 from glassformer.train.recipe import Recipe
+from glassformer.train.runfolder import task_of
 from glassformer.train.step import training_step
+from glassformer.train.transduction import TransductionTask, make_tokenizers
 
-MOST_CHARACTERS = 20_000_000
+MOST_CHARACTERS, MOST_PAIRS = 20_000_000, 20_000
 
 
 @dataclass(frozen=True)
@@ -74,18 +78,35 @@ class Plan:
         )
 
 
+@dataclass(frozen=True)
+class Text:
+    """What a recipe's data are like: (target) length, source length of pairs, and (target) tokens if they are known."""
+
+    recipe: Recipe
+    length: int
+    source_length: int
+    tokens: int | None
+
+    @property
+    def rows(self) -> int:
+        """Sequences or pairs in a step."""
+        tokens = self.recipe.train.batch_tokens
+        return (
+            self.recipe.train.batch_size if tokens is None else max(1, tokens // max(self.length, self.source_length))
+        )
+
+
 def make_plan(recipe: Recipe) -> Plan:
     """Measure three real steps of the recipe's model on random tokens, and count the rest."""
-    recipe, n_tokens = _with_text(recipe)
-    config, train = recipe.model, recipe.train
-    length = train.length or config.max_length
-    per_step = train.batch_size * length
+    recipe, text = _with_text(recipe)
+    config, train, length, n_tokens = recipe.model, recipe.train, text.length, text.tokens
+    per_step = text.rows * length
     keep_freed_memory()
     machine = choose_machine(train.device, train.precision)
-    seconds = step_seconds(recipe, length, machine.device, machine.precision)
+    seconds = step_seconds(recipe, text, machine.device, machine.precision)
     listed = matrices(config)
     n, flops = sum(m.numbers for m in listed), training_flops(config, length)
-    memory = training_bytes(config, train.batch_size // train.micro_batches, length, train.optimizer)
+    memory = training_bytes(config, max(1, text.rows // train.micro_batches), length, train.optimizer)
     kept = (train.keep_last + 1) * (memory["weights"] + memory["optimizer"]) + memory["weights"]
     return Plan(
         listed,
@@ -103,15 +124,14 @@ def make_plan(recipe: Recipe) -> Plan:
     )
 
 
-def step_seconds(recipe: Recipe, length: int, device: torch.device, precision: torch.dtype) -> float:
-    """The median time of three training steps, after one to warm up."""
-    train, vocabulary = recipe.train, recipe.model.vocab_size
+def step_seconds(recipe: Recipe, text: Text, device: torch.device, precision: torch.dtype) -> float:
+    """The median time of three training steps on random tokens, after one to warm up."""
+    train = recipe.train
     model = Transformer(recipe.model, train.seed, device)
     optimizer, parameters, times = Optimizer(model, train), list(model.parameters()), []
-    rows = train.batch_size // train.micro_batches
+    rows = max(1, text.rows // train.micro_batches)
     for step in range(4):
-        tokens = torch.randint(vocabulary, (rows, length + 1), generator=torch.Generator().manual_seed(step))
-        parts = [Batch(tokens[:, :-1], targets=tokens[:, 1:])] * train.micro_batches
+        parts = [_random_batch(recipe.model, rows, text, step)] * train.micro_batches
         begin = time.perf_counter()
         training_step(
             model, parameters, optimizer, parts, seed=0, step=step, factor=1e-6, precision=precision, clip=train.clip
@@ -120,12 +140,26 @@ def step_seconds(recipe: Recipe, length: int, device: torch.device, precision: t
     return sorted(times[1:])[1]
 
 
-def _with_text(recipe: Recipe) -> tuple[Recipe, int | None]:
-    """The recipe with its vocabulary, and the number of training tokens (counted on at most 20 million characters)."""
+def _random_batch(model: ModelConfig, rows: int, text: Text, seed: int) -> Batch:
+    random = torch.Generator().manual_seed(seed)
+    tokens = torch.randint(model.vocab_size, (rows, text.length + 1), generator=random)
+    source = None
+    if model.architecture == "encoder_decoder":
+        vocabulary = model.source_vocab_size or model.vocab_size
+        source = Batch(torch.randint(vocabulary, (rows, text.source_length), generator=random))
+    return Batch(tokens[:, :-1], targets=tokens[:, 1:], source=source)
+
+
+def _with_text(recipe: Recipe) -> tuple[Recipe, Text]:
+    """The recipe with its vocabulary, and what its data are like."""
+    kind = task_of(recipe)
+    length = recipe.train.length or recipe.model.max_length
     if recipe.data.path is None:
-        if recipe.model.vocab_size:
-            return recipe, None
-        return recipe.with_vocabulary(recipe.tokenizer.vocab_size or 8192), None
+        if not recipe.model.vocab_size:
+            recipe = recipe.with_vocabulary(recipe.tokenizer.vocab_size or 8192)
+        return recipe, Text(recipe, length, length, None)
+    if kind is TransductionTask:
+        return _with_pairs(recipe)
     tokenizer = train_tokenizer(recipe.tokenizer, texts_for_tokenizer(recipe.data))
     characters = tokens = counted = 0
     for text in texts_for_tokenizer(recipe.data):
@@ -133,7 +167,24 @@ def _with_text(recipe: Recipe) -> tuple[Recipe, int | None]:
         if counted < MOST_CHARACTERS:
             tokens += len(tokenizer.encode(text))
             counted += len(text)
-    return recipe.with_vocabulary(tokenizer.vocab_size), round(tokens * characters / max(1, counted))
+    recipe = recipe.with_vocabulary(tokenizer.vocab_size)
+    return recipe, Text(recipe, length, length, round(tokens * characters / max(1, counted)))
+
+
+def _with_pairs(recipe: Recipe) -> tuple[Recipe, Text]:
+    """The same of pairs: the mean lengths of the first of them, and how many target tokens there are."""
+    tokenizer = make_tokenizers(recipe)
+    own = None if tokenizer.shared else tokenizer.source.vocab_size
+    lengths: list[tuple[int, int]] = []
+    n = 0
+    for pair in pairs(recipe.data):
+        if pair.split == "train":
+            n += 1
+            if len(lengths) < MOST_PAIRS:
+                lengths.append((len(tokenizer.source_ids(pair.source)), len(tokenizer.target_ids(pair.target))))
+    source, target = (round(sum(side) / len(lengths)) for side in zip(*lengths, strict=True))
+    recipe = recipe.with_vocabulary(tokenizer.target.vocab_size, own)
+    return recipe, Text(recipe, target, source, n * target)
 
 
 def _grouped(listed: list[Matrix]) -> list[tuple[str, int, Matrix]]:

@@ -5,6 +5,7 @@ Knows: tokenizers of both sides, pair store, recipe. Does not know: the loop.
 
 import hashlib
 import json
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,11 @@ class TransductionTask:
         self._stored: PairStore | None = None
         if recipe.train.best in ("bleu", "chrf"):
             score_outputs([""], [""], best=recipe.train.best)  # what it needs must be there before the work begins
+
+    @staticmethod
+    def training_texts(recipe: Recipe) -> Iterator[str]:
+        """What the tokenizer is made from; of two, that of the targets."""
+        return training_texts(recipe.data, ("source", "target") if recipe.tokenizer.shared else ("target",))
 
     def store(self) -> None:
         """See `Task`. DataError: no pair that fits into the model."""
