@@ -23,6 +23,9 @@ from glassformer.errors import ConfigError, DataError, suggest
 DATE_COUNTS = (100_000, 1_500, 5_000)
 """Pairs of the demo's data for training, validation and testing."""
 
+LONGEST_CELL = (1 << 31) - 1
+"""Characters in a cell of a table: as many as the csv module can be allowed everywhere."""
+
 Rows = Iterator[tuple[str, str, str | None, str]]
 """Source, target, group, and where they stand."""
 
@@ -115,8 +118,9 @@ def _all_rows(config: DataConfig, path: str | list[str] | None, target_path: str
                 yield from _table_rows(source, config, "," if kind == "csv" else "\t")
             case _:
                 raise DataError(
-                    f"{source.path} is a text file with one side only; set data.target_path to the file of targets, "
-                    "or data.format to tsv, csv or jsonl if it holds both"
+                    f"{source.path} is a text file with one side only; set data.target_path (of another split, "
+                    "data.validation_target_path or data.test_target_path) to the file of targets, or data.format to "
+                    "tsv, csv or jsonl if it holds both"
                 )
 
 
@@ -143,7 +147,8 @@ def _lines(file: io.BufferedIOBase, config: DataConfig, name: str) -> Iterator[s
     """The lines of a file without their ends, decoded one by one; only \\n ends a line."""
     wide = len("\n".encode(config.encoding)) != 1  # whose newline is not one byte
     if wide:
-        yield from io.StringIO(decoded(file.read(), config.encoding, name).removesuffix("\n"), newline="\n")
+        text = io.StringIO(decoded(file.read(), config.encoding, name), newline="\n")
+        yield from (line.rstrip("\r\n") for line in text)
         return
     offset = 0
     for raw in file:
@@ -190,24 +195,27 @@ def _found(record: Any, field: str, where: str, side: str) -> Any:
 
 def _table_rows(source: Source, config: DataConfig, delimiter: str) -> Rows:
     """Rows of a table by their columns' names, or the first two columns where no header names them."""
+    csv.field_size_limit(LONGEST_CELL)
     with opened(source) as file:
         lines = (line + "\n" for line in _lines(file, config, source.path))
-        # in TSV a quote is a character like any other
+        # in TSV a quote is a character like any other; in CSV one that is never closed would swallow the rest
         quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
-        table = csv.reader(lines, delimiter=delimiter, quoting=quoting)
+        table = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
         try:
-            first = next(table, [])
-            columns, headed = _columns(first, config, source.path)
+            first = next(filter(None, table), None)  # an empty line is no row
+            if first is None:
+                return
+            where = f"{source.path}, line {table.line_num}"
+            columns, headed = _columns(first, config, source.path, where)
             if not headed:
-                yield _cells(first, columns, f"{source.path}, line 1")
-            for row in table:
-                if row:
-                    yield _cells(row, columns, f"{source.path}, line {table.line_num}")
+                yield _cells(first, columns, where)
+            for row in filter(None, table):
+                yield _cells(row, columns, f"{source.path}, line {table.line_num}")
         except csv.Error as problem:
             raise DataError(f"{source.path}, line {table.line_num} is no {delimiter!r} table ({problem})") from None
 
 
-def _columns(first: list[str], config: DataConfig, name: str) -> tuple[list[int], bool]:
+def _columns(first: list[str], config: DataConfig, name: str, where: str) -> tuple[list[int], bool]:
     """Which columns hold source, target and (if asked) group, and whether the first row is their header."""
     wanted = [config.source_field, config.target_field, *([config.group_field] if config.group_field else [])]
     if all(field in first for field in wanted):
@@ -216,7 +224,7 @@ def _columns(first: list[str], config: DataConfig, name: str) -> tuple[list[int]
         missing = next(field for field in wanted if field not in first)
         raise DataError(f"{name} has no column {missing!r} in its first row; {suggest(missing, first)}")
     if len(first) < 2:
-        raise DataError(f"{name}, line 1 has {len(first)} column, not a source and a target; check data.format")
+        raise DataError(f"{where} has {len(first)} column, not a source and a target; check data.format")
     return [0, 1], False
 
 

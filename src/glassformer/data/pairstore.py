@@ -78,8 +78,11 @@ class PairSplit:
         """The pairs as they were read; not kept for training pairs."""
         try:
             lines = (self.folder / f"{self.name}.jsonl").read_text(encoding="utf-8").split("\n")
-            return [PairText(**json.loads(line)) for line in lines if line]
-        except (OSError, ValueError, TypeError) as problem:
+            texts = [PairText(**json.loads(line)) for line in lines if line]
+            if len(texts) != len(self):
+                raise ValueError(f"there are {len(texts)} {self.name} texts for {len(self)} pairs")
+            return texts
+        except (OSError, ValueError, TypeError, RecursionError) as problem:
             raise DataError(f"cannot read the texts of {self.folder}: {problem}; delete it to build it anew") from None
 
 
@@ -125,7 +128,8 @@ class PairStore:
     def split(self, name: str) -> PairSplit:
         """A split by its name: train, validation or test; DataError if it has no pairs."""
         if name not in self.counts:
-            remedy = f"set data.{name}_path or data.{name}_fraction" if name in NAMES[1:] else "known are train, ..."
+            own = f"set data.{name}_path or data.{name}_fraction"
+            remedy = own if name != "train" else "give more pairs, or hold out a smaller fraction of them"
             raise DataError(f"there are no {name} pairs; {remedy} (there is {', '.join(self.counts)})")
         source, target = (self._column(f"{name}.{side}") for side in SIDES)
         return PairSplit(name, source, target, self.folder)
