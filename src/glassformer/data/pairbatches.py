@@ -91,7 +91,8 @@ class PairOrder:
 
 def pair_batch(split: PairSplit, rows: Sequence[int] | np.ndarray, bos: int) -> Batch:
     """The batch of the given pairs; see `batch_of`."""
-    return batch_of([split.source.row(i) for i in rows], [split.target.row(i) for i in rows], bos)
+    numbers = [int(row) for row in rows]
+    return batch_of([split.source.row(i) for i in numbers], [split.target.row(i) for i in numbers], bos)
 
 
 def batch_of(sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], bos: int) -> Batch:
