@@ -12,6 +12,7 @@ from glassformer.batch import Batch, Places
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.generate import GenerateConfig, beam_search, decode, forced, score
 from glassformer.generate import beam as beam_module
+from glassformer.generate.beam import Beams
 
 BOTH = {"architecture": "encoder_decoder"}
 KINDS = [
@@ -49,15 +50,24 @@ def search(model, prompts, sources, config, ends=(), side="right", limits=None):
 
 
 def plainly(model, prompt, source, config, ends, limit) -> list[tuple[list[int], list[float], float, bool]]:
-    """The definition: every step recomputes everything, every continuation is ranked, and nothing stops early."""
+    """The search by its definition, recomputing everything at every step."""
+
+    def table(live: list[list[int]]) -> list[list[float]]:
+        read = None if source is None else Batch(torch.tensor([source] * len(live)))
+        with torch.no_grad():
+            logits = model(Batch(torch.tensor([prompt + ids for ids in live]), source=read)).logits
+        return logits[:, -1].log_softmax(-1).tolist()
+
+    return defined(table, config, ends, limit)
+
+
+def defined(table_of, config, ends, limit) -> list[tuple[list[int], list[float], float, bool]]:
+    """The definition: at every step every continuation of every live hypothesis is ranked; nothing stops early."""
     live, finished = [([], [])], []
     for _ in range(limit):
         if not live:
             break
-        elements = torch.tensor([prompt + ids for ids, _ in live])
-        read = Batch(torch.tensor([source] * len(live))) if source is not None else None
-        with torch.no_grad():
-            table = model(Batch(elements, source=read)).logits[:, -1].log_softmax(-1).tolist()
+        table = table_of([ids for ids, _ in live])
         offers = [
             (-sum([*log_probs, log_prob]), at, token)
             for at, (_, log_probs) in enumerate(live)
@@ -81,6 +91,34 @@ def assert_same(found, expected):
     for one, other in zip(found, expected, strict=True):
         assert one[1] == pytest.approx(other[1], abs=1e-10)
         assert one[2] == pytest.approx(other[2], rel=1e-10)
+
+
+@given(
+    st.integers(0, 10_000),
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.sampled_from([0.0, 1.0, 2.5, -0.5, -2.0]),
+    st.integers(0, 3),
+)
+@settings(max_examples=100)
+def test_the_choices_are_those_of_the_definition_for_any_probabilities(seed, beams, n_best, penalty, n_ends):
+    """A model of dice: log p depends on the sentence, the step and the last token, and falls and rises at will."""
+    config, ends, size = how(beams, n_best=min(n_best, beams), length_penalty=penalty), range(n_ends), 5
+    generator = torch.Generator().manual_seed(seed)
+    limits = torch.randint(1, 13, (12,), generator=generator).tolist()
+    dice = 3 * torch.randn(len(limits), 12, size + 1, size, generator=generator, dtype=torch.float64)
+    dice = dice.log_softmax(-1)
+    search = Beams(config, list(ends), limits)
+    lasts, sentences = torch.full((len(limits),), size), torch.arange(len(limits))
+    for step in range(12):
+        ranked = dice[sentences, step, lasts].sort(dim=-1, descending=True, stable=True)
+        offered = min(search.widest, size)
+        if not len(search.extend(ranked.values[:, :offered].numpy(), ranked.indices[:, :offered].numpy())):
+            break
+        lasts, sentences = torch.from_numpy(search.ids[:, -1]), torch.from_numpy(search.sentence)
+    for at, limit in enumerate(limits):
+        table = lambda live, at=at: [dice[at, len(ids), ids[-1] if ids else size].tolist() for ids in live]
+        assert_same(search.best()[at], defined(table, config, ends, limit))
 
 
 @named
@@ -214,13 +252,17 @@ def test_the_batch_shrinks_as_beams_narrow_and_sentences_end(monkeypatch):
     assert rows[1:] == sorted(rows[1:], reverse=True)
 
 
-@pytest.mark.parametrize("penalty", [0.0, -2.0])
+@pytest.mark.parametrize("penalty", [0.0, -1.0])
 def test_a_search_ends_when_nothing_live_can_win_any_more(monkeypatch, penalty):
     """Without a reward for length a live hypothesis only gets worse: this search need not last its 30 steps."""
     rows = counted(monkeypatch)
-    best = beam_search(tiny.model(), [[1]], how(4, max_new_tokens=30, length_penalty=penalty), (2,))[0][0]
+    best = beam_search(tiny.model(), [[1]], how(4, max_new_tokens=30, length_penalty=penalty), (12,))[0][0]
     assert best.finished
     assert len(best.ids) <= len(rows) < 6
+    rows.clear()
+    everything = beam_search(tiny.model(), [[1]], how(4, n_best=4, max_new_tokens=30, length_penalty=penalty), (12,))[0]
+    assert len(rows) > 6  # others were live
+    assert everything[0] == best
 
 
 def test_what_is_cut_off_stands_behind_what_ended_even_with_a_better_score():
@@ -280,6 +322,8 @@ def test_what_cannot_be_searched_is_said():
         beam_search(both, [[1]], how(2), (), padded([[1], [2]]))
     with pytest.raises(ConfigError, match="The source holds token id 6; this model's sources run from 0 to 5"):
         beam_search(both, [[1]], how(2), (), padded([[1, 6]]))
+    with pytest.raises(ConfigError, match="The source is empty"):
+        beam_search(both, [[1]], how(2), (), Batch(torch.zeros(1, 0, dtype=torch.long)))
     with pytest.raises(ConfigError, match="The prompt is empty"):
         beam_search(both, [[]], how(2), (), padded([[1]]))
     with pytest.raises(ConfigError, match="beams=0"):

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tiny
+from glassformer.batch import Batch, Places
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.generate import GenerateConfig, decode
 from glassformer.models import Transformer
@@ -106,6 +107,53 @@ def test_a_full_row_goes_on_from_the_last_half_of_the_context():
                 begin = len(whole) - context // 2
             expected.append(int(model(torch.tensor([whole[begin:]])).logits[0, -1].argmax()))
     assert run(model, [row], how(max_new_tokens=40, temperature=0))[0][0] == expected
+
+
+def with_source(model, prompts, sources, config, ends=(), side="right"):
+    """Ids of every row of an encoder-decoder; sources padded on a side."""
+    lengths = [len(ids) for ids in sources]
+    fill = lambda ids: [7] * (max(lengths) - len(ids))
+    elements = [ids + fill(ids) if side == "right" else fill(ids) + ids for ids in sources]
+    source = Batch(torch.tensor(elements), Places.padded(lengths, side))
+    ids = [[] for _ in prompts]
+    for step in decode(model, prompts, config, ends, source):
+        for row, token in zip(step.rows, step.ids, strict=True):
+            ids[row].append(token)
+    return ids
+
+
+@pytest.mark.parametrize("position", ["sinusoidal", "buckets", "rotary"])
+def test_greedy_with_a_source_is_recomputation_also_beyond_the_context(position):
+    model, context = tiny.model(architecture="encoder_decoder", position=position, max_length=10), 10
+    source, row, begin = prompt(6, seed=1), [1], 0
+    with torch.no_grad():
+        for _ in range(25):
+            begin = len(row) - context // 2 if len(row) - begin > context else begin
+            logits = model(Batch(torch.tensor([row[begin:]]), source=Batch(torch.tensor([source])))).logits
+            row.append(int(logits[0, -1].argmax()))
+    config = how(max_new_tokens=25, temperature=0)
+    assert with_source(model, [[1]], [source], config) == [row[1:]]
+    # beside others, of which one ends before and one after the first cut
+    others = with_source(
+        model, [[2], [1], [3, 4, 5]], [prompt(3), source, prompt(8)], config, (row[9], row[18]), "left"
+    )
+    assert others[1] == row[1 : 1 + next(i for i, token in enumerate(row[1:], 1) if token in (row[9], row[18]))]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.integers(1, 7)), min_size=1, max_size=4),
+    st.sets(st.integers(0, 12), max_size=4),
+    st.sampled_from(["left", "right"]),
+    st.sampled_from(tiny.POSITIONS),
+)
+@settings(max_examples=12)
+def test_targets_of_a_batch_of_sources_equal_those_alone(lengths, ends, side, position):
+    model, config = tiny.model(architecture="encoder_decoder", position=position), how(seed=2)
+    prompts = [prompt(n, seed=at) for at, (n, _) in enumerate(lengths)]
+    sources = [prompt(n, seed=9 + at) for at, (_, n) in enumerate(lengths)]
+    together = with_source(model, prompts, sources, config, sorted(ends), side)
+    for row, (one, source) in enumerate(zip(prompts, sources, strict=True)):
+        assert with_source(model, [one], [source], config, sorted(ends)) == [together[row]]
 
 
 def test_log_probabilities_are_the_models_own_whatever_the_sampling():

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.generate import GenerateConfig
@@ -44,7 +44,8 @@ def test_top_k_keeps_exactly_the_k_first_of_the_ranking(logits, k):
     assert all(out[0, i] == logits[0, i] for i in kept(out))
 
 
-@given(st.lists(st.one_of(EIGHTHS, st.just(-math.inf)), min_size=1, max_size=70), st.integers(1, 20))
+@given(st.lists(st.sampled_from([-math.inf, *range(6)]).map(float), min_size=1, max_size=70), st.integers(1, 6))
+@settings(max_examples=300)
 def test_the_likeliest_are_the_first_of_the_ranking_whatever_the_blocks(row, k):
     logits = torch.tensor([row, row[::-1]])
     assert likeliest(logits, k).tolist() == [ranked(logits[:1])[:k], ranked(logits[1:])[:k]]

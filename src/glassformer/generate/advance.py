@@ -64,6 +64,8 @@ def check_source(source: Batch | None, rows: int, model: Transformer) -> None:
         return
     if len(source.elements) != rows:
         raise ConfigError(f"{len(source.elements)} sources were given for {rows} targets; each needs one of its own.")
+    if not source.elements.shape[1]:
+        raise ConfigError("The source is empty; give at least one token, for instance the one that ends it.")
     size, last = config.source_vocab_size or config.vocab_size, source.elements.amax()
     wrong = last if last >= size else source.elements.amin()
     if not 0 <= wrong < size:
