@@ -44,11 +44,13 @@ def test_the_public_names_are_these():
     public = {name for name in vars(gf.Run) if not name.startswith("_")} | {"folder", "model", "tokenizer", "recipe"}
     assert public == {
         *("evaluate", "folder", "generate", "generated", "model", "options", "recipe", "score", "stream"),
-        *("tokenizer", "tokens"),
+        *("tokenizer", "tokens", "pair", "pairs", "translate", "transduced", "score_pairs", "cross_attention"),
     }
     assert list(inspect.signature(module.load).parameters) == ["folder", "device"]
     assert list(inspect.signature(module.train).parameters) == ["recipe", "changes", "run", "resume"]
-    assert list(inspect.signature(gf.Run.evaluate).parameters) == ["self", "split", "data", "batch_size"]
+    assert list(inspect.signature(gf.Run.evaluate).parameters) == [
+        *("self", "split", "data", "batch_size", "targets", "changes")
+    ]
     assert "**changes" in shape(gf.Run.generate)
     assert "**changes" in shape(gf.Run.stream)
     with pytest.raises(AttributeError, match="no attribute 'lode'"):
@@ -164,7 +166,7 @@ def test_any_text_arrives_in_a_recipe_as_it_is(recipe, tmp_path):
 def test_an_interrupted_training_is_a_keyboard_interrupt(recipe, tmp_path, monkeypatch):
     from glassformer.train.loop import Result
 
-    stopped = Result(tmp_path, 7, {}, None, 1.0, interrupted=2)
+    stopped = Result(tmp_path, 7, {}, None, "loss", "use", 1.0, interrupted=2)
     monkeypatch.setattr("glassformer.run.train_run", lambda *arguments: stopped)
     with pytest.raises(KeyboardInterrupt, match="stopped at step 7"):
         gf.train(recipe, {}, tmp_path)

@@ -191,4 +191,4 @@ def test_a_run_writes_its_report(tmp_path):
     page = Page((tmp_path / "x" / "report.html").read_text())
     assert "step 8" in page.text
     assert "n_layers: 2" in page.text
-    assert page.tags.count("svg") == 3
+    assert page.tags.count("svg") == 4  # losses, accuracy, tokens per second, rate
