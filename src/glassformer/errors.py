@@ -31,6 +31,11 @@ class TrainingError(GlassformerError):
     """Training had to stop, for instance because the loss is not finite."""
 
 
+def counted(n: int, noun: str) -> str:
+    """A number and its noun: `1 token`, `2,000 tokens`."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """The tail of an error sentence for a misspelt `name`: the closest known names, or all of them."""
     names = sorted(known)

@@ -248,7 +248,7 @@ def test_an_unknown_demo(refused, tmp_path):
 
 def test_wrong_options_of_verify(refused, trained, tmp_path):
     assert "--text needs a RUN" in refused("verify", "--text", "x", code=2, keep=tmp_path)
-    assert "has 1 tokens; between 2 and the context of 32" in refused(
+    assert "has 1 token; between 2 and the context of 32" in refused(
         "verify", trained, "--text", "x", code=2, keep=trained
     )
 

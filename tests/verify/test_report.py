@@ -25,7 +25,7 @@ def test_the_table_has_a_line_for_each_row_and_the_verdict():
     assert text.splitlines()[1].startswith("ok")
     assert text.splitlines()[2].startswith("FAIL")
     assert "1 of 2 rows failed, first 9 layer norm" in text
-    assert verify.summary([GOOD]) == "All 1 rows passed."
+    assert verify.summary([GOOD]) == "All 1 row passed."
 
 
 class Words(HTMLParser):

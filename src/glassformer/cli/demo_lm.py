@@ -6,6 +6,7 @@ Knows: its recipe and what there is to see. Does not know: steps.
 from typing import Any
 
 from glassformer.cli.terminal import print_json
+from glassformer.errors import counted
 from glassformer.run import Run
 from glassformer.train.baseline import baselines
 from glassformer.train.loop import Result
@@ -43,7 +44,7 @@ def show(run: Run, result: Result, as_json: bool) -> None:
     text = PROMPT + run.generate(PROMPT)
     if as_json:
         return print_json({"run": str(folder), "steps": result.steps, "bits_per_byte": bits, "text": text})
-    print(f"\ntrained {result.steps} steps in {clock(result.seconds)}; bits per byte of text it never saw:")
+    print(f"\ntrained {counted(result.steps, 'step')} in {clock(result.seconds)}; bits per byte of text it never saw:")
     for label, value in bits.items():
         print(f"  {label:28} {value:6.3f}")
     print(f"\n{PROMPT!r} continued:\n")

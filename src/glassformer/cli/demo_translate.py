@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from glassformer.cli.terminal import on_terminal, print_json
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, counted
 from glassformer.files import write_text
 from glassformer.inspect.alignment import CrossAttention, cross_attention
 from glassformer.inspect.picture import attention_html
@@ -66,7 +66,7 @@ def show(run: Run, result: Result, as_json: bool) -> None:
         rows = {"exact_match": scores["exact_match"], "languages": scores["table"], "examples": examples}
         return print_json({"run": str(folder), "steps": result.steps, **rows})
     table = sorted(scores["table"], key=lambda row: row["exact_match"])
-    print(f"\ntrained {result.steps} steps in {clock(result.seconds)}")
+    print(f"\ntrained {counted(result.steps, 'step')} in {clock(result.seconds)}")
     print(f"exact matches on held-out days: {scores['exact_match']:.2%} in {len(table)} languages; the hardest:")
     for row in table[:5]:
         print(f"  {row['group']:20} {row['exact_match']:8.2%} of {row['n']}")

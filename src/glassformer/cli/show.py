@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.terminal import on_terminal, print_json, read_stdin
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, counted
 from glassformer.tokens.text import Tokenizer
 
 if TYPE_CHECKING:
@@ -134,7 +134,9 @@ def _rows_of_run(run: Path, text: str | None) -> "list[Row]":
     else:
         ids = opened.tokenizer.encode(text).tolist()
     if not 2 <= len(ids) <= context:
-        raise ConfigError(f"The text has {len(ids)} tokens; between 2 and the context of {context} are needed.")
+        raise ConfigError(
+            f"The text has {counted(len(ids), 'token')}; between 2 and the context of {context} are needed."
+        )
     targets = torch.tensor([[*ids[1:], IGNORE]])
     return list(checks.model_rows(opened.model, Batch(torch.tensor([ids]), targets=targets)))
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from glassformer.cli.terminal import print_json
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, counted
 from glassformer.train import train as train_recipe
 from glassformer.train.loop import Result
 from glassformer.train.progress import clock
@@ -41,6 +41,6 @@ def finish(result: Result, as_json: bool) -> None:
         print_json({"run": str(result.run), **scores, **result.scores})
         return
     best = f", best validation {result.metric} {result.best:.4f}" if result.best is not None else ""
-    print(f"trained {result.steps} steps in {clock(result.seconds)}{best}")
+    print(f"trained {counted(result.steps, 'step')} in {clock(result.seconds)}{best}")
     print(f"curves and samples: {result.run / 'report.html'}")
     print(f"next: {result.use}")

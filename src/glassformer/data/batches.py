@@ -11,7 +11,7 @@ import torch
 from glassformer.batch import IGNORE, Batch, Places
 from glassformer.data.order import sample_indices, windows
 from glassformer.data.store import Split
-from glassformer.errors import DataError
+from glassformer.errors import DataError, counted
 
 
 def training_batch(
@@ -26,7 +26,7 @@ def training_batch(
     n = len(split.tokens)
     if n < length + 1:
         raise DataError(
-            f"the {split.described} has {n} tokens, fewer than model.max_length + 1 = {length + 1}; "
+            f"the {split.described} has {counted(n, 'token')}, fewer than model.max_length + 1 = {length + 1}; "
             f"use a longer text or set model.max_length to at most {max(n - 1, 1)}"
         )
     part, of = micro
@@ -43,7 +43,9 @@ def evaluation_batches(split: Split, batch_size: int, length: int, limit: int | 
     """
     n = len(split.tokens)
     if n < 2:
-        raise DataError(f"the {split.described} has {n} tokens, too few to predict one from another; use a longer text")
+        raise DataError(
+            f"the {split.described} has {counted(n, 'token')}, too few to predict one from another; use a longer text"
+        )
     length = min(length, n - 1)
     starts = np.arange(0, n - 1, length)
     firsts = np.arange(0, len(starts), batch_size)

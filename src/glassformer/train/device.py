@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, counted
 from glassformer.train.config import Precision
 
 CLEARLY = 1.5
@@ -42,7 +42,7 @@ def choose_machine(device: str, precision: str) -> Machine:
     best = next((dtype for dtype in others if peaks[dtype] > CLEARLY * peaks[first]), first)
     words = ", ".join(f"{_name(dtype)} {peak / 1e9:,.0f} GFLOP/s" for dtype, peak in peaks.items())
     how = "measured matrix products" if len(peaks) > 1 else "as asked; measured"
-    threads = f", {torch.get_num_threads()} threads" if chosen.type == "cpu" else ""
+    threads = f", {counted(torch.get_num_threads(), 'thread')}" if chosen.type == "cpu" else ""
     return Machine(chosen, best, peaks[best], f"{chosen}{threads}, {_name(best)} ({how}: {words})")
 
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from glassformer.errors import counted
 from glassformer.verify.row import Row
 
 
@@ -37,9 +38,9 @@ def summary(rows: Iterable[Row]) -> str:
     rows = list(rows)
     failed = [row for row in rows if not row.passed]
     if not failed:
-        return f"All {len(rows)} rows passed."
+        return f"All {counted(len(rows), 'row')} passed."
     first = failed[0]
-    return f"{len(failed)} of {len(rows)} rows failed, first {first.equation} ({first.function})."
+    return f"{len(failed)} of {counted(len(rows), 'row')} failed, first {first.equation} ({first.function})."
 
 
 def as_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
