@@ -97,6 +97,6 @@ def test_short_texts_are_one_sentence():
         training_batch(split(64), 0, 1, 64, 0)
     assert "at most 63" in str(problem.value)
     assert training_batch(split(65), 0, 2, 64, 0).elements.tolist() == [list(range(64))] * 2
-    for n in (0, 1):
-        with pytest.raises(DataError, match=f"the validation text has {n} tokens, too few"):
+    for n, tokens in ((0, "0 tokens"), (1, "1 token")):
+        with pytest.raises(DataError, match=f"the validation text has {tokens}, too few"):
             list(evaluation_batches(split(n, name="validation"), 2, 8))
