@@ -48,6 +48,28 @@ def recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
     return Recipe.parse(values(folder, **changes))
 
 
+def pair_file(folder: Path, pairs: int = 60, seed: int = 0, letters: str = "abcdef") -> Path:
+    """Short words and the same backwards, as two columns."""
+    path, draw = folder / "pairs.tsv", random.Random(seed)
+    words = ["".join(draw.choices(letters, k=draw.randint(1, 5))) for _ in range(pairs)]
+    path.write_text("".join(f"{word}\t{word[::-1]}\n" for word in words))
+    return path
+
+
+def pair_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
+    """A small encoder-decoder on those words; `changes` as for `values`."""
+    path = folder / "pairs.tsv"
+    model = {"architecture": "encoder_decoder", "n_layers": 1, "max_length": 12, "position": "learned"}
+    own = {
+        "model": model,
+        "data": {"path": str(path if path.exists() else pair_file(folder))},
+        "train": {"batch_size": 6, "decode_lines": 6},
+        "generate": {"max_new_tokens": 8},
+    }
+    sections = {*own, *changes}
+    return Recipe.parse(values(folder, **{name: own.get(name, {}) | changes.get(name, {}) for name in sections}))
+
+
 def go(made: Recipe, run: Path, resume: bool = False) -> tuple[Result, str]:
     """Train; the result and everything that was said."""
     said = io.StringIO()

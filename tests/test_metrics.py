@@ -11,9 +11,8 @@ from glassformer.errors import ConfigError
 from glassformer.metrics import LanguageModelScore, exact_match, translation_scores
 from glassformer.train.evaluate import score_outputs
 
-words = st.lists(
-    st.sampled_from(["der", "die", "Hund", "Katze", "schläft", ",", ".", "A", "3.5", "rot-blau", "don't"]), max_size=8
-)
+WORDS = ["der", "die", "Hund", "Katze", "schläft", ",", ".", "A", "3.5", "rot-blau", "don't"]
+words = st.lists(st.sampled_from(WORDS), max_size=8)
 texts = st.lists(st.tuples(words.map(" ".join), words.map(" ".join)), min_size=1, max_size=6)
 
 

@@ -40,11 +40,8 @@ from glassformer.tokens.text import Tokenizer
 from glassformer.train.device import find_device
 from glassformer.train.evaluate import evaluate
 from glassformer.train.loop import train as train_run
-from glassformer.train.recipe import Recipe, read_yaml
+from glassformer.train.recipe import SAMPLING, Recipe, read_yaml
 from glassformer.train.transduction import load_tokenizers, open_store, transduction_scores
-
-SAMPLING = {"temperature", "top_k", "top_p", "min_p", "repetition_penalty"}
-"""Options that only sampling has."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +70,8 @@ class Run:
         base = self.recipe.generate.model_dump() if self.recipe else {}
         if "beams" not in changes and SAMPLING & changes.keys():  # who asks for sampling wants no search
             base |= {"beams": 0, "n_best": 1}
+        if changes.get("beams"):  # and who asks for a search no sampling
+            base = {name: value for name, value in base.items() if name not in SAMPLING}
         if "beams" in changes and "n_best" not in changes:
             base |= {"n_best": 1}
         return GenerateConfig.parse({**base, **changes})

@@ -38,9 +38,9 @@ class History:
                 self._board.add_scalar(named, value, step)
 
     def scores(self, step: int | None = None) -> dict[str, float]:
-        """The validation scores of a step, or the last ones; {} if there are none."""
+        """The validation scores of a step, or the last ones; {} if there are none, and never of a mean not taken."""
         for line in reversed(self.lines):
-            if "validation_loss" in line and step in (None, line["step"]):
+            if "validation_loss" in line and step in (None, line["step"]) and line.get("averaged_taken", True):
                 return {
                     name.removeprefix("validation_"): value
                     for name, value in line.items()

@@ -289,10 +289,14 @@ class _Training:
 
     def _export_again(self) -> None:
         """Make sure that the run folder holds its best model: the run may have been killed before it was written."""
-        if any(line.get("averaged_taken") for line in self.history.lines if line["step"] == self.state.step):
-            return
         step = self.state.best_step if self.task.validated else self.state.step
-        if step is None or is_exported(self.run, self.checkpoints.path(step)):
+        if step is None:
+            return
+        means = [line for line in self.history.lines if line.get("averaged_taken") and line["step"] >= step]
+        if means:  # nothing was better since
+            self.state = replace(self.state, best_score=means[-1].get(f"validation_{self.config.best}"))
+            return
+        if is_exported(self.run, self.checkpoints.path(step)):
             return
         best = Transformer(self.task.recipe.model, seed=None)
         try:

@@ -20,6 +20,9 @@ from glassformer.models.presets import preset
 from glassformer.tokens.config import TokenizerConfig
 from glassformer.train.config import Precision, TrainConfig
 
+SAMPLING = frozenset({"temperature", "top_k", "top_p", "min_p", "repetition_penalty"})
+"""Fields of `generate` that only sampling has."""
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -54,7 +57,7 @@ class Recipe:
             else preset(str(name), None if size is None else str(size), **model)
         )
         generate = values.get("generate", {})
-        if config.architecture == "encoder_decoder" and not generate.keys() & {"beams", "temperature"}:
+        if config.architecture == "encoder_decoder" and not generate.keys() & {"beams", *SAMPLING}:
             generate = {**generate, "beams": 5}  # what a source becomes is searched for, unless sampling is asked
         recipe = cls(
             config,

@@ -20,6 +20,7 @@ from glassformer.files import LOCK, digest, write_json, write_text, writing
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import config_json, save_weights
 from glassformer.train.checkpoint import Checkpoints
+from glassformer.train.config import DECODED
 from glassformer.train.device import find_device
 from glassformer.train.language import LanguageTask
 from glassformer.train.recipe import Recipe, read_yaml
@@ -64,6 +65,11 @@ def task_of(recipe: Recipe) -> type[LanguageTask] | type[TransductionTask]:
             if paired:
                 raise ConfigError(
                     "The data are pairs and model.architecture='decoder' reads running text; use encoder_decoder."
+                )
+            if recipe.train.best in DECODED:
+                raise ConfigError(
+                    f"train.best={recipe.train.best!r} is a score of decoded text, which needs pairs and an encoder_"
+                    "decoder; use loss or accuracy."
                 )
             return LanguageTask
         case "encoder_decoder", "lm":

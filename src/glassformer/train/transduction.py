@@ -17,7 +17,7 @@ from glassformer.data.config import DataConfig
 from glassformer.data.pairbatches import PairOrder, pair_batch, part_of
 from glassformer.data.pairs import training_texts
 from glassformer.data.pairstore import PairSplit, PairStore
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, DataError
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.transduce import transduce
 from glassformer.models.transformer import Transformer
@@ -52,10 +52,16 @@ class TransductionTask:
         return training_texts(recipe.data, ("source", "target") if recipe.tokenizer.shared else ("target",))
 
     def store(self) -> None:
-        """See `Task`. DataError: no pair that fits into the model."""
+        """See `Task`. DataError: no pair that fits into the model, or none of those to validate on."""
         save_tokenizers(self.tokenizer, self._run)
         self._stored = open_store(self.tokenizer, self.recipe.data, self._run / "tokens")
         _ = self._order
+        if self.validated and self._left_out() == len(self.split("validation")):
+            longest = self.recipe.model.max_length
+            raise DataError(
+                f"every validation pair has a side of more than {longest} tokens; raise model.max_length, or set "
+                "data.validation_fraction=0"
+            )
 
     def split(self, name: str) -> PairSplit:
         """The pairs of a split."""
@@ -98,17 +104,20 @@ class TransductionTask:
         if not self.tokenizer.shared:
             vocabulary = f"source {source.kind}, {source.vocab_size:,} tokens; target {vocabulary}"
         split, steps = self.split("train"), self.recipe.train.steps
-        left_out = {"training": order.left_out, "validation": self._left_out()}
-        longest = self.recipe.train.length or self.recipe.model.max_length
+        longest = self.recipe.model.max_length
+        trained = ("train.length", own) if (own := self.recipe.train.length) else ("model.max_length", longest)
+        left_out = [
+            (order.left_out, "training", *trained),
+            (self._left_out(), "validation", "model.max_length", longest),
+        ]
         return [
             f"tokenizer: {vocabulary}",
             f"{len(order.kept):,} training pairs with {len(split.source.tokens):,} source and "
             f"{len(split.target.tokens):,} target tokens, {order.batches:,} batches an epoch ({order.padding:.0%} "
             f"padding), {steps:,} steps = {steps / order.batches:.1f} epochs",
             *(
-                f"left out: {n:,} {name} pairs with a side of more than {longest} tokens; raise model.max_length "
-                "to use them"
-                for name, n in left_out.items()
+                f"left out: {n:,} {name} pairs with a side of more than {most} tokens; raise {field} to use them"
+                for n, name, field, most in left_out
                 if n
             ),
         ]
@@ -234,6 +243,8 @@ def save_tokenizers(tokenizer: PairTokenizer, run: Path) -> None:
     tokenizer.target.save(run / "tokenizer.json")
     if not tokenizer.shared:
         tokenizer.source.save(run / "source_tokenizer.json")
+    else:  # of a run that was stopped before it began, and begins again with one vocabulary
+        (run / "source_tokenizer.json").unlink(missing_ok=True)
 
 
 def open_store(tokenizer: PairTokenizer, data: DataConfig, folder: Path) -> PairStore:
