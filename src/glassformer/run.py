@@ -71,6 +71,9 @@ class Run:
         if "beams" not in changes and SAMPLING & changes.keys():  # who asks for sampling wants no search
             base |= {"beams": 0, "n_best": 1}
         if changes.get("beams"):  # and who asks for a search no sampling
+            if name := min(SAMPLING & changes.keys(), default=""):
+                both = f"{name}={changes[name]} is for sampling and beams={changes['beams']} searches"
+                raise ConfigError(f"generate: {both}; leave one of them out.")
             base = {name: value for name, value in base.items() if name not in SAMPLING}
         if "beams" in changes and "n_best" not in changes:
             base |= {"n_best": 1}
@@ -150,7 +153,8 @@ class Run:
         if split not in NAMES:
             raise ConfigError(f"There is no split {split!r}; {suggest(split, NAMES)}.")
         if self.pair is not None:
-            return self._evaluate_pairs(split, data, targets, self.options(**changes), batch_size or 32)
+            config = self.options(**{"overflow": "window", **changes})  # a source too long is no reason to stop
+            return self._evaluate_pairs(split, data, targets, config, batch_size or 32)
         if targets is not None:
             raise ConfigError("Only an encoder-decoder has targets beside its data; leave out --targets.")
         size = batch_size or (self.recipe.train.batch_size if self.recipe else 16)
@@ -181,10 +185,9 @@ class Run:
         base = self.recipe.data if self.recipe else DataConfig()
         named = {"path": path, "target_path": targets, "validation_path": path, "validation_target_path": targets}
         others = {"test_path": None, "test_target_path": None, "test_fraction": 0.0, "root": None, "store": None}
+        config = capture_stdin(DataConfig.parse(base.model_dump() | named | others), scratch)
         # read as validation pairs, whose texts are kept beside their ids
-        return open_store(self._pair(), DataConfig.parse(base.model_dump() | named | others), scratch / "tokens").split(
-            "validation"
-        )
+        return open_store(self._pair(), config, scratch / "tokens").split("validation")
 
     def _own_recipe(self) -> Recipe:
         if self.recipe is None:

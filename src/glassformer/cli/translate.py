@@ -7,6 +7,7 @@
 An empty line stays an empty line. Knows: `Run`, lines. Does not know: how a line is translated.
 """
 
+import os
 import queue
 import sys
 import threading
@@ -14,7 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from glassformer.cli.terminal import print_json
 from glassformer.errors import ConfigError, DataError
@@ -57,8 +58,11 @@ def translate(
         raise ConfigError("--layer and --head choose what --alignments reads; add --alignments or leave them out.")
     if wanted.alignments and options.get("n_best", 1) > 1:
         raise ConfigError("--alignments belong to the best translation, so --n-best has no place beside it.")
+    if targets is not None:
+        _refuse_beside_targets(options, wanted, picture)
     run = load(folder, device)
     config = run.options(**options)
+    run.transduced([], config, batch_size)  # a model that does not translate is refused before a line is waited for
     if targets is not None:
         return _score(run, targets, wanted.as_json)
     number, progress = 0, Lines()
@@ -76,6 +80,14 @@ def translate(
     if picture is not None:
         raise DataError(f"There was no line to draw, so {picture} was not written; give a sentence.")
     return None
+
+
+def _refuse_beside_targets(options: dict[str, Any], wanted: Wanted, picture: Path | None) -> None:
+    also = {"scores": wanted.scores, "alignments": wanted.alignments, "show_attention": picture is not None}
+    asked = [*options, *(name for name, given in also.items() if given)]
+    if asked:
+        name = asked[0].replace("overflow", "window").replace("_", "-")
+        raise ConfigError(f"--targets scores what is given, so --{name} has no use; leave it out.")
 
 
 class Lines:
@@ -101,7 +113,7 @@ def _print(
     best, alignment = found[0], None
     text = one_line(best.text)
     if wanted.alignments:
-        attention = run.cross_attention(source, best.text) if source.strip() and text.strip() else None
+        attention = run.cross_attention(source, best.text) if _whole(run, source, best.text) else None
         alignment = "" if attention is None else pharaoh(attention.align(wanted.layers, wanted.heads))
     if wanted.as_json:
         print_json(_values(source, found, alignment))
@@ -113,6 +125,15 @@ def _print(
     else:
         shown = [f"{best.score:.4f}"] if wanted.scores else []
         print("\t".join([*shown, text, *([] if alignment is None else [alignment])]))
+
+
+def _whole(run: Run, source: str, target: str) -> bool:
+    """Whether there are words on both sides that the model can read at once; a line that was cut has no alignment."""
+    pair, most = run.pair, run.model.config.max_length
+    assert pair is not None, "checked before the first line"
+    if not (source.strip() and target.strip()):
+        return False
+    return max(len(pair.source_ids(source)), len(pair.target_ids(target))) <= most
 
 
 def _values(source: str, found: list[Transduction], alignment: str | None) -> dict[str, Any]:
@@ -140,7 +161,7 @@ def _draw(run: Run, source: str, target: str, picture: Path) -> None:
 def _score(run: Run, targets: Path, as_json: bool) -> None:
     """log p of each given target, and a token's mean."""
     try:
-        wanted = targets.read_text(encoding="utf-8").split("\n")
+        wanted = [line.rstrip("\r") for line in targets.read_bytes().decode("utf-8").split("\n")]
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
             f"cannot read {targets} ({error}); give a UTF-8 text file with a line for each source"
@@ -170,7 +191,9 @@ def _chunks(most: int) -> Iterator[list[str]]:
     if sys.stdin.isatty():
         sys.stderr.write("type a line and press Enter; end with Ctrl-D\n")
     lines: queue.Queue[bytes | None] = queue.Queue(maxsize=2 * most)
-    reader = threading.Thread(target=_read, args=(lines,), daemon=True)
+    # a stream of its own: a thread that waits in sys.stdin when the program ends would abort it
+    stream = open(os.dup(sys.stdin.fileno()), "rb")  # noqa: SIM115 - the thread closes it
+    reader = threading.Thread(target=_read, args=(stream, lines), daemon=True)
     reader.start()
     number, ended = 0, False
     while not ended:
@@ -190,10 +213,11 @@ def _chunks(most: int) -> Iterator[list[str]]:
             yield chunk
 
 
-def _read(lines: "queue.Queue[bytes | None]") -> None:
+def _read(stream: BinaryIO, lines: "queue.Queue[bytes | None]") -> None:
     try:
-        for raw in sys.stdin.buffer:
-            lines.put(raw)
+        with stream:
+            for raw in stream:
+                lines.put(raw)
     finally:
         lines.put(None)
 
