@@ -1,5 +1,6 @@
 """Places and batches."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -61,6 +62,22 @@ def test_selected_rows():
     places = Places.padded([1, 2]).selected(torch.tensor([1, 1]))
     assert places.valid.tolist() == [[True, True]] * 2
     assert Places.arange(3).selected(torch.tensor([4, 2])).position.shape == (1, 3)
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 99), min_size=1, max_size=6), min_size=1, max_size=5), st.sampled_from([0, IGNORE])
+)
+def test_padded_rows_are_the_rows_and_padding_is_marked(rows, fill):
+    batch = Batch.padded([np.array(row, dtype=np.int32) for row in rows], fill)
+    width = max(map(len, rows))
+    assert batch.elements.dtype == torch.long
+    assert batch.elements.tolist() == [row + [fill] * (width - len(row)) for row in rows]
+    assert (batch.places is None) == (len(set(map(len, rows))) == 1), "nothing is marked where nothing is padding"
+    valid = batch.where().valid
+    if valid is not None:
+        assert valid.tolist() == [[slot < len(row) for slot in range(width)] for row in rows]
+        assert batch.places.position.tolist() == [list(range(width))] * len(rows)
+    assert torch.equal(Batch.padded(rows, fill).elements, batch.elements)
 
 
 def test_targets_are_counted_without_the_ignored():
