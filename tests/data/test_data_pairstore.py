@@ -108,13 +108,14 @@ def test_a_store_is_reused_while_nothing_changed(place):
         {"path": ["p.tsv", "other.tsv"]},
         {"encoding": "utf-8-sig"},
         {"format": "tsv"},
-        {"group_field": None, "source_field": "src"},
+        {"source_field": "src"},
+        {"group_field": "lang"},
     ],
     ids=lambda change: " ".join(change),
 )
 def test_a_changed_setting_or_tokenizer_rebuilds(place, change):
-    if "source_field" in change:
-        (place / "p.tsv").write_text("src\tsource\ttarget\n" + "a\tb\tc\n" * 20)
+    if change.keys() & {"source_field", "group_field"}:
+        (place / "p.tsv").write_text("src\tsource\ttarget\tlang\n" + "a\tb\tc\td\n" * 20)
     build(place)
     for calls in (True, False):
         encoders = Encoder(), Encoder()
