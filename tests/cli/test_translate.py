@@ -212,7 +212,9 @@ def started(run, *arguments):
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        # with this variable Python would not buffer, and a flush that is missing would not be missed
+        env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        | {"OMP_NUM_THREADS": "1"},
     )
 
 
