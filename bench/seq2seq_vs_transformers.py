@@ -289,7 +289,7 @@ def main() -> None:
     arguments.add_argument("--run", type=Path, help="a run of recipes/multi30k.yaml to decode with")
     arguments.add_argument("--minutes", type=float, default=6.0, help="how long each model is trained for decoding")
     arguments.add_argument("--rounds", type=int, default=3)
-    arguments.add_argument("--steps", type=int, default=15, help="steps of each side in a round")
+    arguments.add_argument("--steps", type=int, default=40, help="steps of each side in a round")
     arguments.add_argument("--only", choices=("training", "decoding"))
     given = arguments.parse_args()
     recipe = read_recipe(RECIPE, [f"data.root={given.data}"])

@@ -36,7 +36,7 @@ class _ReluSquared(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
-        return gradients[0] * x.clamp(min=0) * 2
+        return x.clamp(min=0).mul_(gradients[0]).mul_(2)
 
 
 def gelu_tanh(x: Float[Tensor, "*rows F"]) -> Float[Tensor, "*rows F"]:

@@ -40,7 +40,7 @@ class _RMSNormOnCPU(torch.autograd.Function):
         scale = _inverse_rms(x, epsilon)
         ctx.save_for_backward(x, scale, weight)
         ctx.epsilon = epsilon
-        return x * scale * weight
+        return (x * scale).mul_(weight)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
@@ -51,7 +51,7 @@ class _RMSNormOnCPU(torch.autograd.Function):
         inner = gradient * weight
         along = torch.linalg.vecdot(inner, x)[..., None] * scale.square() / x.shape[-1]
         of_weight = scale.flatten() @ (gradient * x).flatten(0, -2)
-        return torch.addcmul(inner, x, along, value=-1) * scale, of_weight, None
+        return torch.addcmul(inner, x, along, value=-1).mul_(scale), of_weight, None
 
 
 def _inverse_rms(x: Tensor, epsilon: float) -> Tensor:
