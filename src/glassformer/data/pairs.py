@@ -5,7 +5,6 @@ Every sentence about a bad pair names its file and line. Knows: encodings and fo
 
 import csv
 import io
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -15,7 +14,7 @@ import numpy as np
 
 from glassformer.data.config import DataConfig
 from glassformer.data.order import epoch_key, permute
-from glassformer.data.readers import decoded, opened
+from glassformer.data.readers import checked_text, decoded, opened, parsed
 from glassformer.data.sources import DATES, JSONL_SUFFIXES, Source, resolve
 from glassformer.data.split import NAMES, SplitName
 from glassformer.errors import ConfigError, DataError, suggest
@@ -162,24 +161,14 @@ def _json_rows(source: Source, config: DataConfig) -> Rows:
             where = f"{source.path}, line {number}"
             if not line.strip():
                 continue
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError) as problem:
-                raise DataError(f"{where} is not JSON ({problem}); give one JSON object per line") from None
+            record = parsed(line, where)
             group = None if config.group_field is None else str(_found(record, config.group_field, where, "group"))
             source_text = _text(record, config.source_field, where, "source")
             yield source_text, _text(record, config.target_field, where, "target"), group, where
 
 
 def _text(record: Any, field: str, where: str, side: str) -> str:
-    text = _found(record, field, where, side)
-    if not isinstance(text, str):
-        raise DataError(f"{where} has {field!r} that is not a string but {text!r:.40}; set data.{side}_field to a text")
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        raise DataError(f"{where} has an unpaired surrogate in {field!r}, which is no character; remove it") from None
-    return text
+    return checked_text(_found(record, field, where, side), field, where, f"data.{side}_field")
 
 
 def _found(record: Any, field: str, where: str, side: str) -> Any:

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from glassformer.data.builtin import python_documents
 from glassformer.data.config import DataConfig
@@ -117,11 +118,27 @@ def _json_lines(file: io.BufferedIOBase, config: DataConfig, name: str) -> Itera
             yield Document(_field(line, config.text_field, f"{name}, line {number}"), f"{name}, line {number}")
 
 
-def _field(line: str, field: str, where: str) -> str:
+def parsed(line: str, where: str) -> Any:
+    """The JSON value of a line; DataError: it is none."""
     try:
-        record = json.loads(line)
+        return json.loads(line)
     except (ValueError, RecursionError) as problem:
         raise DataError(f"{where} is not JSON ({problem}); give one JSON object per line") from None
+
+
+def checked_text(text: Any, field: str, where: str, setting: str) -> str:
+    """A field's value as a text; DataError: another type, or half a character. `setting` names the field to read."""
+    if not isinstance(text, str):
+        raise DataError(f"{where} has {field!r} that is not a string but {text!r:.40}; set {setting} to a text")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise DataError(f"{where} has an unpaired surrogate in {field!r}, which is no character; remove it") from None
+    return text
+
+
+def _field(line: str, field: str, where: str) -> str:
+    record = parsed(line, where)
     if not isinstance(record, dict):
         raise DataError(
             f"{where} is not a JSON object but {line.strip()[:40]!r}; give one object with {field!r} per line"
@@ -129,11 +146,4 @@ def _field(line: str, field: str, where: str) -> str:
     if field not in record:
         rest = suggest(field, record) if record else "the object is empty"
         raise DataError(f"{where} has no field {field!r}; {rest} (set data.text_field)")
-    text = record[field]
-    if not isinstance(text, str):
-        raise DataError(f"{where} has {field!r} that is not a string but {text!r:.40}; set data.text_field to a text")
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        raise DataError(f"{where} has an unpaired surrogate in {field!r}, which is no character; remove it") from None
-    return text
+    return checked_text(record[field], field, where, "data.text_field")

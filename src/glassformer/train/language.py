@@ -3,8 +3,6 @@
 Knows: tokenizer, token store, recipe. Does not know: the loop.
 """
 
-import hashlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,9 +20,7 @@ from glassformer.tokens.train import train_tokenizer
 from glassformer.train.evaluate import evaluate
 from glassformer.train.recipe import Recipe
 from glassformer.train.sample import sample
-from glassformer.train.task import Card, Sample
-
-WHOLE = 1 << 20  # more tokens than these are not read through to know them again
+from glassformer.train.task import Card, Sample, fingerprint
 
 
 class LanguageTask:
@@ -75,13 +71,10 @@ class LanguageTask:
 
     @property
     def fingerprint(self) -> str:
-        """From the counts of every split, and tokens spread over all of it."""
+        """See `Task`."""
         assert self._stored is not None, "store comes first"
-        seen = hashlib.sha256(json.dumps(self._stored.counts, sort_keys=True).encode())
-        for name in sorted(self._stored.counts):
-            tokens = self.split(name).tokens
-            seen.update(tokens[:: len(tokens) // WHOLE + 1].tobytes())
-        return seen.hexdigest()[:16]
+        counts = self._stored.counts
+        return fingerprint(counts, (self.split(name).tokens for name in sorted(counts)))
 
     @property
     def validated(self) -> bool:

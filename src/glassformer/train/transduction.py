@@ -3,8 +3,6 @@
 Knows: tokenizers of both sides, pair store, recipe. Does not know: the loop.
 """
 
-import hashlib
-import json
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -26,10 +24,9 @@ from glassformer.tokens.text import Tokenizer
 from glassformer.tokens.train import train_tokenizer
 from glassformer.train.evaluate import score_outputs, score_pairs
 from glassformer.train.recipe import Recipe
-from glassformer.train.task import Card, Sample
+from glassformer.train.task import Card, Sample, fingerprint
 
 SHOWN = 3
-WHOLE = 1 << 20  # more tokens than these are not read through to know them again
 
 
 class TransductionTask:
@@ -82,14 +79,11 @@ class TransductionTask:
 
     @property
     def fingerprint(self) -> str:
-        """From the counts of every split, and tokens spread over all of it."""
+        """See `Task`."""
         assert self._stored is not None, "store comes first"
-        seen = hashlib.sha256(json.dumps(self._stored.counts, sort_keys=True).encode())
-        for name in sorted(self._stored.counts):
-            split = self.split(name)
-            for tokens in (split.source.tokens, split.target.tokens):
-                seen.update(tokens[:: len(tokens) // WHOLE + 1].tobytes())
-        return seen.hexdigest()[:16]
+        splits = [self.split(name) for name in sorted(self._stored.counts)]
+        columns = (column.tokens for split in splits for column in (split.source, split.target))
+        return fingerprint(self._stored.counts, columns)
 
     @property
     def validated(self) -> bool:
