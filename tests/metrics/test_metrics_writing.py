@@ -1,6 +1,5 @@
 """Scores of written text: exact match by hand, BLEU and chrF as sacreBLEU computes them when it is called directly."""
 
-import math
 import sys
 
 import pytest
@@ -8,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.errors import ConfigError
-from glassformer.metrics import LanguageModelScore, exact_match, translation_scores
+from glassformer.metrics import exact_match, translation_scores
 from glassformer.train.evaluate import score_outputs
 
 WORDS = ["der", "die", "Hund", "Katze", "schläft", ",", ".", "A", "3.5", "rot-blau", "don't"]
@@ -73,21 +72,3 @@ def test_groups_have_a_row_each(without_sacrebleu):
         {"group": "fr", "n": 2, "exact_match": 0.5},
     ]
     assert "table" not in score_outputs(outputs, references, [None] * 5)
-
-
-@given(st.lists(st.tuples(st.floats(0, 50), st.integers(1, 9)), max_size=6))
-def test_scores_of_tokens_are_sums_over_batches(batches):
-    score = LanguageModelScore()
-    for nats, tokens in batches:
-        score.add(nats, tokens, tokens // 2)
-    result, tokens = score.result(10), sum(n for _, n in batches)
-    assert result["tokens"] == tokens
-    if not tokens:
-        assert math.isnan(result["loss"])
-        assert math.isnan(result["accuracy"])
-        return
-    assert result["loss"] == pytest.approx(sum(nats for nats, _ in batches) / tokens)
-    assert result["perplexity"] == pytest.approx(math.exp(result["loss"]))
-    assert result["accuracy"] == sum(n // 2 for _, n in batches) / tokens
-    assert result["bits_per_byte"] == pytest.approx(sum(nats for nats, _ in batches) / math.log(2) / 10)
-    assert "bits_per_byte" not in score.result()
