@@ -1,0 +1,172 @@
+"""Spans (names, phrases) that tags mark token by token: which scheme tags follow, what they mark, how well they agree.
+
+Tags are `O` or a letter and a kind, `B-PER`. The schemes differ in when a letter other than I is used:
+
+    IOB1   B only where a span follows another of its kind    IOB2   B at every beginning
+    IOE1   E only where another of its kind follows a span    IOE2   E at every end
+    BIOES  B ... E around longer spans, S alone on short ones BILOU  the same, with L for E and U for S
+
+Knows: tags. Does not know: words, models, files.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from glassformer.metrics.f1 import Counts, macro_f1, micro, table
+
+TAG = re.compile(r"([BIESLU])(?:-(.*))?", re.DOTALL)
+MEANS = {"L": "E", "U": "S"}
+NOT_A_TAG = "?"
+
+
+class Span(NamedTuple):
+    """Tokens [start, end) of one kind."""
+
+    kind: str
+    start: int
+    end: int
+
+
+class Scheme(NamedTuple):
+    """A way to mark spans: its letters; those that only go on with a span, and those after which one must go on."""
+
+    name: str
+    letters: str
+    after_open: str
+    before_more: str
+
+
+SCHEMES = {
+    scheme.name: scheme
+    for scheme in (  # of those that explain tags equally well, the first is taken
+        Scheme("IOB2", "BI", "I", ""),
+        Scheme("IOE2", "IE", "", "I"),
+        Scheme("BIOES", "BIES", "IE", "BI"),
+        Scheme("BILOU", "BILU", "IE", "BI"),
+        Scheme("IOB1", "BI", "B", ""),
+        Scheme("IOE1", "IE", "", "E"),
+    )
+}
+
+
+def scheme_of(sentences: Iterable[Sequence[str]]) -> Scheme | None:
+    """The scheme that the tags of these sentences break least often; None if most of them are no span tags.
+
+    A few wrong tags change nothing, so that `violations` can find them. Tags that are all `I` and `O` follow IOB1.
+    """
+    pairs = _transitions(sentences)
+    tags = {tag for pair in pairs for tag in pair}
+    marked = [tag for tag in tags if _read(tag)[0] in "BIES"]
+    if not any(tag[1:] or tag in "BI" for tag in marked) or 2 * (len(marked) + 1) <= len(tags):
+        return None
+    return min(SCHEMES.values(), key=lambda scheme: _broken(pairs, scheme))
+
+
+def spans(tags: Sequence[str]) -> list[Span]:
+    """What a sentence's tags mark, read leniently, in every scheme alike: what cannot go on with a span begins one.
+
+    As conlleval and seqeval read them (Tjong Kim Sang and De Meulder 2003); what is no tag is outside, as `O` is.
+    """
+    found: list[Span] = []
+    kind, start = None, 0  # of the span that is open
+    for i, tag in enumerate(tags):
+        letter, new = _read(tag)
+        if kind is not None and (new != kind or letter in "BS"):
+            found.append(Span(kind, start, i))
+            kind = None
+        if new is None:
+            continue
+        if kind is None:
+            kind, start = new, i
+        if letter in "ES":
+            found.append(Span(kind, start, i + 1))
+            kind = None
+    if kind is not None:
+        found.append(Span(kind, start, len(tags)))
+    return found
+
+
+def violations(tags: Sequence[str], scheme: Scheme) -> list[tuple[int, str]]:
+    """What the scheme forbids in a sentence: the index of a tag, and what is wrong there in words."""
+    pairs = enumerate(pairwise(("O", *tags, "O")))
+    return [(min(i, len(tags) - 1), _words(*pair, i, len(tags), scheme)) for i, pair in pairs if _bad(*pair, scheme)]
+
+
+def invalid_count(sentences: Iterable[Sequence[str]], scheme: Scheme) -> int:
+    """How many violations there are in all."""
+    return _broken(_transitions(sentences), scheme)
+
+
+class SpanScore:
+    """Precision, recall and F1 of spans: one is right if its kind, its beginning and its end are."""
+
+    def __init__(self) -> None:
+        self._right, self._predicted, self._gold = Counter[str](), Counter[str](), Counter[str]()
+
+    def add(self, gold: Sequence[str], predicted: Sequence[str]) -> None:
+        """Count a sentence: its tags, and as many predicted ones."""
+        assert len(gold) == len(predicted), f"{len(gold)} tags and {len(predicted)} predictions"
+        wanted, given = spans(gold), spans(predicted)
+        self._gold.update(kind for kind, _, _ in wanted)
+        self._predicted.update(kind for kind, _, _ in given)
+        self._right.update(kind for kind, _, _ in set(wanted).intersection(given))
+
+    def result(self) -> dict[str, float]:
+        """`precision`, `recall`, `f1` of all spans, `macro_f1` = mean over kinds, in [0, 1], and the gold `spans`."""
+        kinds = self._kinds().values()
+        return {**micro(kinds).ratios(), "macro_f1": macro_f1(kinds), "spans": self._gold.total()}
+
+    def table(self) -> list[dict[str, Any]]:
+        """A row for each kind in alphabetical order: `class`, `precision`, `recall`, `f1`, gold spans `n`."""
+        return table(self._kinds())
+
+    def _kinds(self) -> dict[str, Counts]:
+        names = sorted({*self._gold, *self._predicted})
+        return {name: Counts(self._right[name], self._predicted[name], self._gold[name]) for name in names}
+
+
+@lru_cache(4096)
+def _read(tag: str) -> tuple[str, str | None]:
+    """The letter as BIOES would write it, and the kind; a tag without a kind is of the kind `_`."""
+    match = TAG.fullmatch(tag)
+    if match is None:
+        return ("O" if tag == "O" else NOT_A_TAG), None
+    return MEANS.get(match[1], match[1]), match[2] or "_"
+
+
+def _transitions(sentences: Iterable[Sequence[str]]) -> Counter[tuple[str, str]]:
+    """How often one tag follows another; a sentence has `O` on either side."""
+    counts = Counter[tuple[str, str]]()
+    for tags in sentences:
+        counts.update(pairwise(("O", *tags, "O")))
+    return counts
+
+
+def _broken(pairs: Counter[tuple[str, str]], scheme: Scheme) -> int:
+    return sum(n for (before, tag), n in pairs.items() if _bad(before, tag, scheme))
+
+
+def _bad(before: str, tag: str, scheme: Scheme) -> bool:
+    (last, last_kind), (letter, kind) = _read(before), _read(tag)
+    closed = last_kind != kind or last not in "BI"
+    done = last_kind != kind or letter not in "IE"
+    return _foreign(tag, scheme) or (letter in scheme.after_open and closed) or (last in scheme.before_more and done)
+
+
+def _foreign(tag: str, scheme: Scheme) -> bool:
+    return tag != "O" and (_read(tag)[1] is None or tag[0] not in scheme.letters)
+
+
+def _words(before: str, tag: str, i: int, n: int, scheme: Scheme) -> str:
+    if _foreign(tag, scheme):
+        letters = ", ".join(f"{letter}-" for letter in scheme.letters)
+        return f"{tag!r} is no tag of {scheme.name}, which has O and {letters}"
+    if i == 0:
+        return f"a sentence cannot begin with {tag!r} in {scheme.name}"
+    if i == n:
+        return f"a sentence cannot end with {before!r} in {scheme.name}"
+    return f"{tag!r} cannot follow {before!r} in {scheme.name}"
