@@ -46,11 +46,13 @@ class Places:
 
     @classmethod
     def packed(cls, document: Int[Tensor, "B T"]) -> Self:
-        """Several documents in each row: positions start at 0 in each run of equal document numbers."""
+        """Several documents in each row: positions start at 0 in each run of equal numbers; below 0 is padding."""
         slot = torch.arange(document.shape[1], device=document.device).expand_as(document)
         begins = torch.ones_like(document, dtype=torch.bool)
         begins[:, 1:] = document[:, 1:] != document[:, :-1]
-        return cls(slot - torch.where(begins, slot, 0).cummax(1).values, document=document)
+        real = document >= 0
+        position = slot - torch.where(begins, slot, 0).cummax(1).values
+        return cls(position, document=document, valid=None if bool(real.all()) else real)
 
     @property
     def length(self) -> int:
@@ -120,14 +122,16 @@ class Batch:
     """One batch: `elements` are token ids, or flattened patches of width P; `targets` are ids or IGNORE.
 
     `places` None means 0, 1, 2, ... all real. `source` is the encoder's side of an encoder-decoder. `kinds` are the
-    segment (token type) numbers of BERT.
+    segment (token type) numbers of BERT. With `at`, the head answers at these elements alone (indices into B x T), and
+    `targets` are theirs. Of a sequence, targets are a class, or 0 and 1 for each of C classes.
     """
 
     elements: Int[Tensor, "B T"] | Float[Tensor, "B T P"]
     places: Places | None = None
-    targets: Int[Tensor, "B T"] | Int[Tensor, "B"] | None = None
+    targets: Int[Tensor, "B T"] | Int[Tensor, "N"] | Int[Tensor, "N C"] | None = None
     kinds: Int[Tensor, "B T"] | None = None
     source: "Batch | None" = None
+    at: Int[Tensor, "N"] | None = None
 
     @classmethod
     def padded(cls, rows: Sequence[Sequence[int] | np.ndarray], fill: int = 0) -> "Batch":
@@ -157,4 +161,5 @@ class Batch:
             targets=move(self.targets),
             kinds=move(self.kinds),
             source=move(self.source),
+            at=move(self.at),
         )

@@ -6,6 +6,7 @@ targets. Does not know: models, optimizers.
 
 from dataclasses import dataclass
 
+import torch
 from torch.nn import functional as F
 
 from glassformer.axes import Float, Int, Tensor
@@ -20,14 +21,36 @@ class LossSum:
     count: int
 
 
-def cross_entropy(logits: Float[Tensor, "*rows V"], targets: Int[Tensor, "*rows"], smoothing: float = 0.0) -> LossSum:
+def cross_entropy(
+    logits: Float[Tensor, "*rows V"],
+    targets: Int[Tensor, "*rows"],
+    smoothing: float = 0.0,
+    weights: Float[Tensor, "V"] | None = None,
+) -> LossSum:
     """Cross-entropy -Σ_i Σ_j y_ij log f_ij over the targets that are not IGNORE (Note E), summed, in float32 or better.
 
     `smoothing` ε in [0, 1) spreads that much of each target evenly over the vocabulary (Szegedy et al. 2016).
+    `weights` multiply the terms of each class; the count stays that of the targets.
     """
     flat, wanted = at_least_float32(logits).flatten(0, -2), targets.flatten()
-    total = F.cross_entropy(flat, wanted, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing)
+    total = F.cross_entropy(flat, wanted, weights, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing)
     return LossSum(total, int((wanted != IGNORE).sum()))
+
+
+def binary_cross_entropy(
+    logits: Float[Tensor, "N C"],
+    targets: Int[Tensor, "N C"],
+    smoothing: float = 0.0,
+    weights: Float[Tensor, "C"] | None = None,
+) -> LossSum:
+    """-Σ_i Σ_c y log σ(u) + (1 - y) log(1 - σ(u)) over the targets 0 and 1 that are not IGNORE: classes by themselves.
+
+    `smoothing` ε moves targets to ε/2 and 1 - ε/2; `weights` multiply the terms of each class.
+    """
+    known = targets != IGNORE
+    wanted = targets.to(at_least_float32(logits).dtype) * (1 - smoothing) + smoothing / 2
+    terms = F.binary_cross_entropy_with_logits(at_least_float32(logits), wanted, weights, reduction="none")
+    return LossSum(torch.where(known, terms, 0.0).sum(), int(known.sum()))
 
 
 def token_log_probs(logits: Float[Tensor, "B T V"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:

@@ -3,16 +3,21 @@
     run = gf.load("runs/demo-lm")
     run.generate("The", max_new_tokens=50)          a decoder
     run.translate(["A dog runs."], beams=5)         an encoder-decoder
+    run.tag("A dog runs .")                         a model with a tag head
+    run.classify("What a film!")                    a model with a classify head
 
 Knows: run folders and everything below. Does not know: the command line, servers.
 """
 
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from glassformer.data.batches import evaluation_batches
 from glassformer.data.config import DataConfig
@@ -31,12 +36,16 @@ from glassformer.generate import (
     stream,
     transduce,
 )
+from glassformer.generate.classify import Text, classify
+from glassformer.generate.tag import Tags, tag
 from glassformer.generate.text import Delta
 from glassformer.inspect.alignment import CrossAttention, cross_attention
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_model
 from glassformer.tokens.pair import PairTokenizer
+from glassformer.tokens.sequence import SequenceTokenizer
 from glassformer.tokens.text import Tokenizer
+from glassformer.tokens.words import WordTokenizer
 from glassformer.train.device import find_device
 from glassformer.train.evaluate import evaluate
 from glassformer.train.loop import train as train_run
@@ -99,8 +108,74 @@ class Run:
         """What every cross-attention head looked at in a pair: word alignments, and what pictures are made from."""
         return cross_attention(self.model, self._pair(), source, target)
 
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes, in the order of the model's logits: numbers where it has no names."""
+        config = self.model.config
+        return config.classes or tuple(str(i) for i in range(config.class_count))
+
+    def tag(self, text: str | Sequence[str] | Sequence[Sequence[str]]) -> Any:
+        """Each word with its tag: of a text cut at spaces, of a list of words, or of a list of such lists."""
+        words = text.split() if isinstance(text, str) else list(text)
+        several = bool(words) and not isinstance(words[0], str)
+        sentences = words if several else [words]
+        tags = self.tagged(sentences)
+        found = [
+            [(word, self.classes[i]) for word, i in zip(sentence, own.classes[:, 0].tolist(), strict=True)]
+            for sentence, own in zip(sentences, tags, strict=True)
+        ]
+        return found if several else found[0]
+
+    def tagged(self, sentences: Iterable[Sequence[str]], top: int = 1) -> Iterator[Tags]:
+        """The `top` likeliest classes of each word of each sentence with their probabilities, as sentences come."""
+        self._has_head("tag", "glassformer tag")
+        return tag(self.model, self.words, sentences, top)
+
+    def classify(self, text: Text | Sequence[Text], threshold: float = 0.5) -> Any:
+        """The class of a text, of a pair (a tuple of two texts), or of each of a list of these.
+
+        A model with `multi_label` gives a list: every class whose probability reaches `threshold`.
+        """
+        single = isinstance(text, str | tuple)
+        rows = self.classified([text] if single else list(text))
+        if self.model.config.multi_label:
+            found: list[Any] = [
+                [name for name, p in zip(self.classes, row, strict=True) if p >= threshold] for row in rows
+            ]
+        else:
+            found = [self.classes[i] for i in rows.argmax(1)]
+        return found[0] if single else found
+
+    def classified(self, texts: Sequence[Text]) -> np.ndarray:
+        """The probability of every class for each text or pair, float32 [N, C]; long ones are read by windows."""
+        self._has_head("classify", "glassformer classify")
+        return classify(self.model, self.sequences, texts)
+
+    @cached_property
+    def words(self) -> WordTokenizer:
+        """The tokenizer for words, with the windows that the model was trained with."""
+        return WordTokenizer(
+            self.tokenizer, self.model.config.max_length, self.recipe.data.overlap if self.recipe else None
+        )
+
+    @cached_property
+    def sequences(self) -> SequenceTokenizer:
+        """The tokenizer for whole texts and pairs, with the windows that the model was trained with."""
+        overlap = self.recipe.data.overlap if self.recipe else None
+        return SequenceTokenizer(self.tokenizer, self.model.config.max_length, overlap)
+
+    def _has_head(self, head: str, command: str) -> None:
+        """Raise ConfigError for a model with another head."""
+        own = self.model.config.head
+        if own != head:
+            other = {"tag": "`glassformer tag`", "classify": "`glassformer classify`", "lm": "`glassformer generate`"}
+            instead = f"; it is for {other[own]}" if own in other and self.pair is None else ""
+            raise ConfigError(f"{self.folder} has model.head={own!r}, and {command} needs {head!r}{instead}.")
+
     def _goes_on(self) -> None:
         """Raise ConfigError for a model that does not go on from a prompt."""
+        if self.model.config.head != "lm" or self.model.config.architecture == "encoder":
+            self._has_head("lm", "writing")
         if self.pair is not None:
             raise ConfigError(
                 f"{self.folder} is an encoder-decoder, which writes a target for a source; use `glassformer translate`."

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from glassformer.axes import Float, Tensor
+from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Places
 from glassformer.layers.dropout import Dropout
 from glassformer.layers.linear import Linear
@@ -69,13 +69,18 @@ class TagHead(nn.Module):
         self.dropout = Dropout(dropout)
         self.proj = Linear(d_model, n_classes)
 
-    def forward(self, hidden: Float[Tensor, "B T D"], places: Places | None = None) -> Float[Tensor, "B T C"]:
+    def forward(self, hidden: Float[Tensor, "*rows D"], places: Places | None = None) -> Float[Tensor, "*rows C"]:
         """Logits; `places` are not needed."""
         return tap(self, "logits", self.proj(self.dropout(hidden)), "batch position class")
 
 
-def pool(hidden: Float[Tensor, "B T D"], places: Places, how: Pool) -> Float[Tensor, "B D"]:
-    """One vector for a sequence: its `last` real element (Note D), its `first` (BERT), or the `mean` of real ones."""
+def pool(hidden: Float[Tensor, "B T D"], places: Places, how: Pool) -> Float[Tensor, "N D"]:
+    """One vector for a sequence: its `last` real element (Note D), its `first` (BERT), or the `mean` of real ones.
+
+    A sequence is a row, or, where documents are numbered, each document, in the order of 0, 1, ..., N - 1.
+    """
+    if places.document is not None:
+        return _pool_documents(hidden, places, places.document, how)
     if places.valid is None and (places.start is not None or how == "mean"):
         return hidden.mean(1) if how == "mean" else hidden[:, -1 if how == "last" else 0]
     position = places.position.expand(len(hidden), -1)
@@ -89,6 +94,25 @@ def pool(hidden: Float[Tensor, "B T D"], places: Places, how: Pool) -> Float[Ten
     return hidden[torch.arange(len(hidden), device=hidden.device), at]
 
 
+def _pool_documents(
+    hidden: Float[Tensor, "B T D"], places: Places, document: Int[Tensor, "#B T"], how: Pool
+) -> Float[Tensor, "N D"]:
+    rows = hidden.shape[:2]
+    real = torch.ones_like(document, dtype=torch.bool) if places.valid is None else places.valid
+    at = real.expand(rows).flatten().nonzero().squeeze(1)
+    of = document.expand(rows).flatten()[at]
+    hidden, position = hidden.flatten(0, 1)[at], places.position.expand(rows).flatten()[at]
+    n = int(of.max()) + 1
+    if how == "mean":
+        total = hidden.new_zeros(n, hidden.shape[1]).index_add(0, of, hidden)
+        return total / of.bincount(minlength=n)[:, None]
+    edge = position.new_zeros(n).scatter_reduce(
+        0, of, position, "amax" if how == "last" else "amin", include_self=False
+    )
+    chosen = (position == edge[of]).nonzero().squeeze(1)
+    return hidden[torch.zeros_like(edge).scatter(0, of[chosen], chosen)]
+
+
 class ClassifyHead(nn.Module):
     """Pool, then h W + b over the classes; `dense` adds BERT's tanh layer; without classes, the pooled vector."""
 
@@ -99,7 +123,7 @@ class ClassifyHead(nn.Module):
         self.dropout = Dropout(dropout)
         self.proj = Linear(d_model, n_classes) if n_classes else None
 
-    def forward(self, hidden: Float[Tensor, "B T D"], places: Places) -> Float[Tensor, "B C"]:
+    def forward(self, hidden: Float[Tensor, "B T D"], places: Places) -> Float[Tensor, "N C"]:
         """Logits over the classes (or the pooled vector of width D)."""
         x = pool(hidden, places, self.how)
         x = x if self.dense is None else torch.tanh(self.dense(x))

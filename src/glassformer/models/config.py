@@ -65,7 +65,11 @@ class ModelConfig(Record):
     tied: bool = Field(True, description="The head shares the embedding matrix.")
     head_bias: bool = Field(False, description="A bias for each word in the language model head.")
     head_scale: bool = Field(False, description="Scale the stream by 1/√d_model before a tied head (T5).")
-    n_classes: int | None = Field(None, gt=0, description="Classes of the tag and classify heads.")
+    n_classes: int | None = Field(
+        None, gt=0, description="Classes of the tag and classify heads; None: taken from the data."
+    )
+    classes: tuple[str, ...] = Field((), description="Names of the classes, in the order of their logits.")
+    multi_label: bool = Field(False, description="A sequence may have any number of classes, each by a sigmoid.")
     pool: Pool = Field(
         "last", description="What stands for a sequence: last element (Note D), first (of patches: class token), mean."
     )
@@ -85,6 +89,11 @@ class ModelConfig(Record):
         return self.d_ff or 4 * self.d_model
 
     @property
+    def class_count(self) -> int:
+        """n_classes, made explicit; 0 if it is not known yet."""
+        return self.n_classes or len(self.classes)
+
+    @property
     def kv_heads(self) -> int:
         """n_kv_heads, made explicit."""
         return self.n_kv_heads or self.n_heads
@@ -100,8 +109,12 @@ class ModelConfig(Record):
             raise ValueError(f"n_kv_heads={self.kv_heads} does not divide n_heads={self.n_heads}")
         if self.position == "rotary" and self.head_width % 2:
             raise ValueError(f"rotary positions need an even head width, not {self.head_width}")
-        if self.head in ("tag", "classify") and not self.n_classes:
-            raise ValueError(f"head={self.head!r} needs n_classes")
+        if self.classes and self.n_classes not in (None, len(self.classes)):
+            raise ValueError(f"n_classes={self.n_classes} but classes names {len(self.classes)}; leave out one of them")
+        if len(set(self.classes)) != len(self.classes):
+            raise ValueError("classes has a name twice; give each once")
+        if self.multi_label and self.head != "classify":
+            raise ValueError(f"multi_label needs head='classify', not {self.head!r}")
         if self.elements == "patches" and self.architecture != "encoder":
             raise ValueError("elements='patches' needs architecture='encoder'")
         if self.elements == "patches" and self.head in ("lm", "masked_lm"):

@@ -59,9 +59,9 @@ def head_flops(config: ModelConfig, length: int) -> float:
         case "masked_lm":
             return 2 * d * (d + config.vocab_size)
         case "tag":
-            return 2 * d * (config.n_classes or 0)
+            return 2 * d * config.class_count
         case "classify" | "pool":
-            classes = (config.n_classes or 0) if config.head == "classify" else 0
+            classes = config.class_count if config.head == "classify" else 0
             return 2 * d * (classes + (d if config.pooler else 0)) / length
         case "none":
             return 0.0

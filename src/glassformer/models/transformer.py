@@ -59,7 +59,7 @@ class Features:
 class Output:
     """What a forward pass gives: the head's logits (or vectors), and the features they were read from."""
 
-    logits: Float[Tensor, "B T V"] | Float[Tensor, "B C"]
+    logits: Float[Tensor, "B T V"] | Float[Tensor, "N C"]
     features: Features
 
 
@@ -73,6 +73,8 @@ class Transformer(nn.Module):
         super().__init__()
         if config.elements == "tokens" and config.vocab_size == 0:
             raise ConfigError("model.vocab_size is 0; set it, or give a tokenizer from which it is taken.")
+        if config.head in ("tag", "classify") and not (config.n_classes or config.classes):
+            raise ConfigError(f"model.head={config.head!r} needs model.n_classes, or data from which it is taken.")
         self.config = config
         with torch.device(device):
             self.embed = build_embedding(config, config.vocab_size)
@@ -84,9 +86,11 @@ class Transformer(nn.Module):
             initialize(self, config.init, Sizes(config.n_layers, config.head_width), seed)
 
     def forward(self, batch: Batch | Int[Tensor, "B T"], cache: Cache | None = None) -> Output:
-        """Logits for every element ([B, T, V]) or, with a classifying head, for every sequence ([B, C])."""
-        features = self.features(batch if isinstance(batch, Batch) else Batch(batch), cache=cache)
-        return Output(self.head(features.hidden, features.places), features)
+        """Logits for every element ([B, T, V]), for those of `batch.at` ([N, V]), or for every sequence ([N, C])."""
+        batch = batch if isinstance(batch, Batch) else Batch(batch)
+        features = self.features(batch, cache=cache)
+        hidden = features.hidden if batch.at is None else features.hidden.flatten(0, 1)[batch.at]
+        return Output(self.head(hidden, features.places), features)
 
     def features(self, batch: Batch, memory: Memory | None = None, cache: Cache | None = None) -> Features:
         """The stream before the head. With a `cache`, `batch` is the new elements; `memory` saves encoding again."""
@@ -232,9 +236,9 @@ def build_head(
         case "masked_lm":
             return MaskedLanguageModelHead(d, config.vocab_size, tied, epsilon=config.epsilon)
         case "tag":
-            return TagHead(d, config.n_classes or 0, dropout=config.dropout)
+            return TagHead(d, config.class_count, dropout=config.dropout)
         case "classify" | "pool":
-            classes = config.n_classes if config.head == "classify" else None
+            classes = config.class_count if config.head == "classify" else None
             return ClassifyHead(d, classes, config.pool, dense=config.pooler, dropout=config.dropout)
         case "none":
             return NoHead()

@@ -66,6 +66,21 @@ def load_weights(model: Transformer, path: Path) -> None:
             parameter.copy_(tensors[name])
 
 
+def load_trunk(model: Transformer, path: Path) -> None:
+    """Fill every parameter but the head's from another model's file; CheckpointError where a trunk does not fit."""
+    tensors, wanted = load_tensors(path), {n: p for n, p in model.named_parameters() if not n.startswith("head.")}
+    for name, parameter in wanted.items():
+        found = tensors.get(name)
+        if found is None or found.shape != parameter.shape:
+            what = "is not there" if found is None else f"has shape {tuple(found.shape)}"
+            raise CheckpointError(
+                f"{path}: {name} {what}, and this model needs {tuple(parameter.shape)}; its trunk is another one."
+            )
+    with torch.no_grad():
+        for name, parameter in wanted.items():
+            parameter.copy_(tensors[name])
+
+
 def config_json(config: ModelConfig) -> dict[str, object]:
     """What `config.json` holds."""
     return {"model_type": "glassformer", "format": 1, **config.model_dump()}

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from glassformer.record import Record
 
 Schedule = Literal["cosine", "linear", "constant", "wsd", "inverse_sqrt"]
-Metric = Literal["loss", "accuracy", "exact_match", "bleu", "chrf"]
+Metric = Literal["loss", "accuracy", "exact_match", "bleu", "chrf", "f1", "macro_f1"]
 DECODED: tuple[Metric, ...] = ("exact_match", "bleu", "chrf")
 """Scores of decoded text; the others need no decoding."""
 Precision = Literal["auto", "float32", "bfloat16"]
@@ -56,6 +56,18 @@ class TrainConfig(Record):
     sample_tokens: int = Field(120, ge=0, description="Length of a sample text; 0: none.")
     sample_prompt: str = Field("\n", min_length=1, description="What sample texts begin with.")
     seed: int = Field(0, ge=0, description="Seed of weights, data order and dropout.")
+    start: str | None = Field(
+        None, description="A run whose trunk and tokenizer training begins with; the head begins anew."
+    )
+    freeze_trunk: bool = Field(False, description="Train the head alone.")
+    layer_decay: float = Field(
+        1.0, gt=0, le=1, description="Each block below the last learns so many times as fast as the one above it."
+    )
+    class_weights: Literal["none", "balanced"] | dict[str, float] = Field(
+        "none", description="Weight of each class in the loss; balanced: inversely to how often it occurs."
+    )
+    mask_fraction: float = Field(0.15, gt=0, lt=1, description="masked_lm: the share of tokens that are asked for.")
+    whole_words: bool = Field(False, description="masked_lm: all pieces of a word are asked for, or none.")
     device: str = Field("auto", description="auto, cpu, cuda, cuda:1, mps.")
     precision: Precision = Field("auto", description="auto: the faster, by measurement.")
     compile: bool = Field(False, description="Compile the model with torch.compile (needs a C++ compiler on a CPU).")
@@ -65,6 +77,8 @@ class TrainConfig(Record):
     def _fits_together(self) -> Self:
         if self.keep_last < self.average:
             raise ValueError(f"average={self.average} checkpoints need keep_last of at least as many")
+        if self.freeze_trunk and self.start is None:
+            raise ValueError("freeze_trunk leaves a random trunk as it is; set start to a trained run")
         if self.best in DECODED and self.decode_lines == 0:
             raise ValueError(f"best={self.best!r} is a score of decoded text; set decode_lines above 0")
         if self.batch_tokens is None and self.batch_size % self.micro_batches:

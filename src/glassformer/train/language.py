@@ -14,6 +14,7 @@ from glassformer.data.batches import evaluation_batches, training_batch
 from glassformer.data.split import texts_for_tokenizer
 from glassformer.data.store import Split, TokenStore
 from glassformer.errors import DataError
+from glassformer.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Transformer
 from glassformer.tokens.text import Tokenizer
 from glassformer.tokens.train import train_tokenizer
@@ -97,6 +98,10 @@ class LanguageTask:
         train, split = self.recipe.train, self.split("train")
         parts = train.micro_batches
         return [training_batch(split, step, self.rows, self.length, train.seed, (part, parts)) for part in range(parts)]
+
+    def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
+        """See `Task`."""
+        return cross_entropy(logits, targets, self.recipe.train.label_smoothing)
 
     def scores(self, model: Transformer, precision: torch.dtype) -> dict[str, Any] | None:
         """See `Task`. DataError: validation text in which nothing can be predicted."""

@@ -17,6 +17,7 @@ from glassformer.errors import CheckpointError, ConfigError, GlassformerError, T
 from glassformer.files import locked, sweep, write_text
 from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Transformer
+from glassformer.models.weights import load_trunk
 from glassformer.train.checkpoint import Checkpoints, State
 from glassformer.train.device import choose_machine
 from glassformer.train.history import History
@@ -31,8 +32,8 @@ from glassformer.train.schedule import rate
 from glassformer.train.step import training_step
 from glassformer.train.task import Task
 
-SHOWN = {"exact_match": ".2%", "bleu": ".2f", "chrf": ".2f"}
-"""Scores of decoded text, as they are shown behind the loss."""
+SHOWN = {"accuracy": ".2%", "f1": ".2%", "exact_match": ".2%", "bleu": ".2f", "chrf": ".2f"}
+"""Scores that are shown behind the loss."""
 REMEDY = "Try a lower train.learning_rate, more train.warmup_steps or train.precision=float32."
 
 
@@ -91,7 +92,10 @@ class _Training:
         if self.state.step:
             self.optimizer.restore(self.checkpoints.load(self.state.step, self.model))
             progress.message(f"resuming at step {self.state.step}")
-        self.parameters = list(self.model.parameters())
+        elif config.start is not None:
+            load_trunk(self.model, Path(config.start) / "model.safetensors")
+            progress.message(f"beginning with the trunk of {config.start}")
+        self.parameters = self.optimizer.parameters
         self.forward = torch.compile(self.model) if config.compile else self.model
         self.flops = training_flops(task.recipe.model, task.length)
         self.history = History(run, self.state.step, config.tensorboard)
@@ -165,7 +169,7 @@ class _Training:
                 factor=factor,
                 precision=self.machine.precision,
                 clip=config.clip,
-                label_smoothing=config.label_smoothing,
+                loss=self.task.loss,
             )
         except TrainingError as error:
             raise TrainingError(f"{error} {self._where_it_stood(batches, step)}") from None
@@ -263,7 +267,7 @@ class _Training:
 
         Weights that are not finite are not saved: a large step can overflow them after a loss that was.
         """
-        if not all(bool(parameter.isfinite().all()) for parameter in self.parameters):
+        if not all(bool(parameter.isfinite().all()) for parameter in self.model.parameters()):
             raise TrainingError(f"After step {self.state.step} weights are not finite; {self._last_good()}. {REMEDY}")
         self.checkpoints.save(self.model, self.optimizer.state(), self.state)
         self.saved = self.state.step

@@ -6,6 +6,7 @@
 Knows: parameters and their names. Does not know: schedules, losses, files.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -22,27 +23,37 @@ class Optimizer:
     """One or two torch optimizers over the named parameters of a model, with one rate for both."""
 
     def __init__(self, model: nn.Module, config: TrainConfig):
-        self._names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
-        matrices = [p for p, name in self._names.items() if config.optimizer == "muon" and is_block_matrix(name, p)]
-        chosen = set(matrices)
-        others = [p for p in self._names if p not in chosen]
-        decayed, plain = [p for p in others if p.ndim >= 2], [p for p in others if p.ndim < 2]
-        adamw = torch.optim.AdamW(
-            [{"params": decayed, "weight_decay": config.weight_decay}, {"params": plain, "weight_decay": 0.0}],
-            lr=config.learning_rate,
-            betas=(config.beta1, config.beta2),
-            fused=next(iter(self._names)).device.type in ("cpu", "cuda"),
-        )
-        self._parts: list[tuple[torch.optim.Optimizer, float]] = [(adamw, config.learning_rate)]
-        if matrices:
-            muon = Muon(matrices, lr=config.matrix_learning_rate, weight_decay=config.weight_decay)
-            self._parts.append((muon, config.matrix_learning_rate))
+        trained = {p: n for n, p in model.named_parameters() if not config.freeze_trunk or n.startswith("head.")}
+        for parameter in model.parameters():
+            parameter.requires_grad_(parameter in trained)
+        self._names: dict[Tensor, str] = trained
+        self.parameters = [*trained]
+        """What is trained."""
+        depth = 1 + max((int(found[1]) for n in trained.values() if (found := BLOCK.search(n))), default=-1)
+        adamw: dict[tuple[float, float], list[Tensor]] = defaultdict(list)
+        muon: dict[float, list[Tensor]] = defaultdict(list)
+        for parameter, name in trained.items():
+            share = layer_share(name, depth, config.layer_decay)
+            if config.optimizer == "muon" and is_block_matrix(name, parameter):
+                muon[share].append(parameter)
+            else:
+                adamw[share, config.weight_decay if parameter.ndim >= 2 else 0.0].append(parameter)
+        self._parts: list[tuple[torch.optim.Optimizer, float]] = []
+        if adamw:
+            groups = [{"params": ps, "share": share, "weight_decay": decay} for (share, decay), ps in adamw.items()]
+            betas, fused = (config.beta1, config.beta2), self.parameters[0].device.type in ("cpu", "cuda")
+            optimizer = torch.optim.AdamW(groups, lr=config.learning_rate, betas=betas, fused=fused)
+            self._parts.append((optimizer, config.learning_rate))
+        if muon:
+            groups = [{"params": ps, "share": share} for share, ps in muon.items()]
+            optimizer = Muon(groups, lr=config.matrix_learning_rate, weight_decay=config.weight_decay)
+            self._parts.append((optimizer, config.matrix_learning_rate))
 
     def step(self, factor: float) -> None:
         """Update the parameters by their gradients, at `factor` times the peak rates, and forget the gradients."""
         for part, peak in self._parts:
             for group in part.param_groups:
-                group["lr"] = peak * factor
+                group["lr"] = peak * factor * group["share"]
             part.step()
             part.zero_grad()
 
@@ -75,6 +86,19 @@ class Optimizer:
             owner[parameter].state[parameter][role] = value.to(device, copy=True)
 
 
+BLOCK = re.compile(r"\.blocks\.(\d+)\.")
+
+
+def layer_share(name: str, depth: int, decay: float) -> float:
+    """What a parameter's rate is multiplied by: 1 in head and final norm, decay^k in the k-th block from the end.
+
+    The embedding lies below the first block, so it has decay^(depth + 1) (Clark et al. 2020; Bao et al. 2022).
+    """
+    if found := BLOCK.search(name):
+        return decay ** (depth - int(found[1]))
+    return decay ** (depth + 1) if name.startswith(("embed.", "source_embed.")) else 1.0
+
+
 def is_block_matrix(name: str, parameter: Tensor) -> bool:
     """True for the weight matrices of the blocks; embeddings, heads, norms and biases are not."""
     return ".blocks." in name and parameter.ndim == 2
@@ -86,7 +110,7 @@ class Muon(torch.optim.Optimizer):
     Source: Jordan et al. 2024. Matrices of one shape are orthogonalized together.
     """
 
-    def __init__(self, params: Iterable[Tensor], lr: float, momentum: float = 0.95, weight_decay: float = 0.0):
+    def __init__(self, params: Iterable[Any], lr: float, momentum: float = 0.95, weight_decay: float = 0.0):
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     @torch.no_grad()

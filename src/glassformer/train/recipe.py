@@ -95,6 +95,17 @@ class Recipe:
                 changed[field] = size
         return replace(self, model=self.model.model_copy(update=changed))
 
+    def with_classes(self, names: Sequence[str]) -> "Recipe":
+        """This recipe with the classes of its data unless it names its own; ConfigError if their number differs."""
+        if self.model.classes:
+            return self
+        if self.model.n_classes not in (None, len(names)):
+            raise ConfigError(
+                f"model.n_classes={self.model.n_classes}, and the training data have {len(names)} classes; leave it out."
+            )
+        update = {"classes": tuple(names), "n_classes": len(names)}
+        return replace(self, model=self.model.model_copy(update=update))
+
     def with_precision(self, precision: Precision) -> "Recipe":
         """This recipe with the precision that was found by measuring."""
         return replace(self, train=self.train.model_copy(update={"precision": precision}))

@@ -11,11 +11,15 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from glassformer.axes import Tensor
 from glassformer.batch import Batch
 from glassformer.errors import TrainingError
-from glassformer.losses import cross_entropy
+from glassformer.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Output
 from glassformer.train.optimizer import Optimizer
+
+Loss = Callable[[Tensor, Tensor], LossSum]
+"""Of logits and targets."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ def training_step(
     factor: float,
     precision: torch.dtype,
     clip: float,
-    label_smoothing: float = 0.0,
+    loss: Loss = cross_entropy,
 ) -> StepResult:
     """Run one step on the parts of its batch; a loss or gradient that is not finite raises and changes nothing."""
     n_targets = sum(batch.n_targets for batch in batches)
@@ -56,9 +60,9 @@ def training_step(
         with torch.autocast(device.type, precision, enabled=precision != torch.float32):
             logits = model(batch.to(device)).logits
         assert batch.targets is not None
-        loss = cross_entropy(logits, batch.targets.to(device), label_smoothing).total / n_targets
-        loss.backward()
-        total += loss.item()
+        part_loss = loss(logits, batch.targets.to(device)).total / n_targets
+        part_loss.backward()
+        total += part_loss.item()
     norm = float(nn.utils.clip_grad_norm_(parameters, clip or torch.inf, foreach=True))
     if not (abs(total) < torch.inf and norm < torch.inf):
         for parameter in parameters:

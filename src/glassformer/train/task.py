@@ -1,6 +1,8 @@
 """What a run trains on: the side of training that knows the data, whatever they are.
 
-    language.py       running text, next tokens           transduction.py   pairs, an encoder-decoder
+    language.py       running text, next tokens           transduction.py     pairs, an encoder-decoder
+    masked.py         running text, masked tokens         tagging.py          words, a tag for each
+                                                          classification.py   texts, a class or several for each
 
 Knows: what the loop needs of any task. Does not know: the tasks.
 """
@@ -15,6 +17,7 @@ import numpy as np
 import torch
 
 from glassformer.batch import Batch
+from glassformer.losses import LossSum
 from glassformer.models.transformer import Transformer
 from glassformer.train.recipe import Recipe
 
@@ -78,6 +81,10 @@ class Task(Protocol):
 
     def batches(self, step: int) -> list[Batch]:
         """The parts of a step's batch, a function of (seed, step)."""
+        ...
+
+    def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
+        """What training makes small."""
         ...
 
     def scores(self, model: Transformer, precision: torch.dtype) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ from glassformer.data.pairstore import PairSplit, PairStore
 from glassformer.errors import ConfigError, DataError
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.transduce import transduce
+from glassformer.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Transformer
 from glassformer.tokens.pair import PairTokenizer
 from glassformer.tokens.text import Tokenizer
@@ -129,6 +130,10 @@ class TransductionTask:
         split, rows, parts = self.split("train"), self._order.rows(step), self.recipe.train.micro_batches
         pieces = (part_of(rows, (part, parts)) for part in range(parts))
         return [pair_batch(split, piece, self.tokenizer.bos) for piece in pieces if len(piece)]
+
+    def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
+        """See `Task`."""
+        return cross_entropy(logits, targets, self.recipe.train.label_smoothing)
 
     def scores(self, model: Transformer, precision: torch.dtype) -> dict[str, Any] | None:
         """See `Task`: loss and accuracy of the given targets, then scores of what is decoded from the sources."""

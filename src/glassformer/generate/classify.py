@@ -1,0 +1,38 @@
+"""Classification: the probability of every class for a text or a pair of texts, however long.
+
+Knows: sequences, models with a classify head. Does not know: what classes mean, files.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from glassformer.data.packing import Example
+from glassformer.generate.answers import answers
+from glassformer.models.transformer import Transformer
+from glassformer.tokens.sequence import SequenceTokenizer
+
+Text = str | tuple[str, str]
+"""A text, or a pair of texts."""
+
+
+def classify(
+    model: Transformer, tokenizer: SequenceTokenizer, texts: Sequence[Text], precision: torch.dtype = torch.float32
+) -> np.ndarray:
+    """Probabilities float32 [N, C], in the order of the texts; each row sums to 1, or (multi-label) each is a sigmoid.
+
+    A text longer than the model is read by overlapping windows, whose probabilities are averaged.
+    """
+    examples, owner = [], []
+    for number, text in enumerate(texts):
+        own = tokenizer.sequences(*((text,) if isinstance(text, str) else text))
+        examples += [Example(part.ids, kinds=part.kinds if model.config.n_kinds else None) for part in own]
+        owner += [number] * len(own)
+    if not examples:
+        return np.zeros((0, model.config.class_count), np.float32)
+    logits = torch.cat(answers(model, examples, precision))
+    each = logits.sigmoid() if model.config.multi_label else logits.softmax(-1)
+    of = torch.tensor(owner)
+    total = torch.zeros(len(texts), each.shape[1]).index_add(0, of, each)
+    return (total / of.bincount(minlength=len(texts))[:, None]).numpy()
