@@ -7,16 +7,13 @@
 An empty line stays an empty line. Knows: `Run`, lines. Does not know: how a line is translated.
 """
 
-import os
-import queue
 import sys
-import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
+from glassformer.cli.lines import Lines, chunks, one_line
 from glassformer.cli.terminal import print_json
 from glassformer.errors import ConfigError, DataError
 from glassformer.files import write_text
@@ -24,11 +21,9 @@ from glassformer.generate import GenerateConfig, Transduction
 from glassformer.inspect.alignment import pharaoh
 from glassformer.inspect.picture import attention_html, attention_png
 from glassformer.run import Run, load
-from glassformer.train.progress import clock
 
 BATCHES = 8
 """Lines of so many batches are sorted by length together, if they are there already."""
-SAID_EVERY = 5.0
 
 
 @dataclass(frozen=True)
@@ -66,7 +61,7 @@ def translate(
     if targets is not None:
         return _score(run, targets, wanted.as_json)
     number, progress = 0, Lines()
-    for chunk in _chunks(batch_size * BATCHES):
+    for chunk in chunks(batch_size * BATCHES):
         found = run.transduced(chunk, config, batch_size, first=number + 1)
         for source, best in zip(chunk, found, strict=True):
             _print(run, number, source, best, wanted, config)
@@ -88,23 +83,6 @@ def _refuse_beside_targets(options: dict[str, Any], wanted: Wanted, picture: Pat
     if asked:
         name = asked[0].replace("overflow", "window").replace("_", "-")
         raise ConfigError(f"--targets scores what is given, so --{name} has no use; leave it out.")
-
-
-class Lines:
-    """Says on stderr how many lines are done, every few seconds and at the end of what took longer."""
-
-    def __init__(self) -> None:
-        self._begin = self._said = time.monotonic()
-        self._number = 0
-
-    def tell(self, number: int, last: bool = False) -> None:
-        """`number` lines are done."""
-        now = time.monotonic()
-        due = now - self._said > SAID_EVERY or (last and now - self._begin > SAID_EVERY)
-        if due and number > self._number:
-            rate = number / (now - self._begin)
-            sys.stderr.write(f"{number:,} lines in {clock(now - self._begin)}, {rate:.1f} lines/s\n")
-            self._said, self._number = now, number
 
 
 def _print(
@@ -144,11 +122,6 @@ def _values(source: str, found: list[Transduction], alignment: str | None) -> di
     return values | ({} if alignment is None else {"alignment": alignment})
 
 
-def one_line(text: str) -> str:
-    """A text that a line can hold: whatever ends a line becomes a space."""
-    return " ".join(text.splitlines()) if text else text
-
-
 def _draw(run: Run, source: str, target: str, picture: Path) -> None:
     attention = run.cross_attention(source, target)
     if picture.suffix.lower() == ".html":
@@ -167,7 +140,7 @@ def _score(run: Run, targets: Path, as_json: bool) -> None:
             f"cannot read {targets} ({error}); give a UTF-8 text file with a line for each source"
         ) from None
     wanted = wanted[:-1] if wanted[-1] == "" else wanted
-    sources = [line for chunk in _chunks(1 << 10) for line in chunk]
+    sources = [line for chunk in chunks(1 << 10) for line in chunk]
     if len(sources) != len(wanted):
         raise DataError(f"There are {len(sources)} sources and {len(wanted)} lines in {targets}; give one for each.")
     for (source, target), log_probs in zip(
@@ -178,55 +151,3 @@ def _score(run: Run, targets: Path, as_json: bool) -> None:
             print_json({"source": source, "target": target, "log_prob": total, "log_probs": log_probs})
         else:
             print(f"{total:.4f}\t{total / len(log_probs):.4f}\t{target}")
-
-
-def _chunks(most: int) -> Iterator[list[str]]:
-    """Lines of standard input as they come: all that are there by now, at least one, at most `most`.
-
-    A thread reads ahead, so that a program that writes one line and waits for its answer gets it, and a file is read
-    in large chunks. DataError: a line that is not UTF-8.
-    """
-    if sys.stdin is None:
-        return
-    if sys.stdin.isatty():
-        sys.stderr.write("type a line and press Enter; end with Ctrl-D\n")
-    lines: queue.Queue[bytes | None] = queue.Queue(maxsize=2 * most)
-    # a stream of its own: a thread that waits in sys.stdin when the program ends would abort it
-    stream = open(os.dup(sys.stdin.fileno()), "rb")  # noqa: SIM115 - the thread closes it
-    reader = threading.Thread(target=_read, args=(stream, lines), daemon=True)
-    reader.start()
-    number, ended = 0, False
-    while not ended:
-        chunk: list[str] = []
-        raw = lines.get()
-        while raw is not None:
-            number += 1
-            chunk.append(_text(raw, number))
-            if len(chunk) == most:
-                break
-            try:
-                raw = lines.get_nowait()
-            except queue.Empty:
-                break
-        ended = raw is None
-        if chunk:
-            yield chunk
-
-
-def _read(stream: BinaryIO, lines: "queue.Queue[bytes | None]") -> None:
-    try:
-        with stream:
-            for raw in stream:
-                lines.put(raw)
-    finally:
-        lines.put(None)
-
-
-def _text(raw: bytes, number: int) -> str:
-    try:
-        return raw.decode("utf-8").rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"Line {number} of standard input is not UTF-8 (byte 0x{raw[error.start]:02x} at offset {error.start}); "
-            "convert it first, for instance with iconv."
-        ) from None
