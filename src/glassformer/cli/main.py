@@ -182,6 +182,47 @@ def translate(
 
 
 @app.command()
+def tag(
+    run: RunFolder,
+    columns: Annotated[
+        bool, typer.Option("--columns", help="A line for each word with its tag behind a TAB (CoNLL).")
+    ] = False,
+    top_k: Annotated[int, typer.Option("--top-k", help="With --json: the K likeliest tags, or all.", min=1)] = 1,
+    punctuation: Annotated[
+        bool, typer.Option("--punctuation", help="Raw text: punctuation marks are words of their own.")
+    ] = False,
+    device: Device = "cpu",
+    json_output: Json = False,
+) -> None:
+    """Tag the words of each line of standard input, which stand apart by spaces; lines may be of any length."""
+    from glassformer.cli.tag import tag as call
+
+    call(run, columns, top_k, punctuation, device, json_output)
+
+
+@app.command()
+def classify(
+    run: RunFolder,
+    scores: Annotated[bool, typer.Option("--scores", help="Put each class's probability in front of it.")] = False,
+    top_k: Annotated[
+        int | None, typer.Option("--top-k", help="The K likeliest classes, or all, as columns.", min=1)
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option("--threshold", help="Of any number of classes: those at least so probable; 0.5.", min=0, max=1),
+    ] = None,
+    batch_size: Annotated[int, typer.Option("--batch-size", help="Lines classified together.", min=1)] = 256,
+    device: Device = "cpu",
+    json_output: Json = False,
+) -> None:
+    """Print the class of each line of standard input, in order; of a model of pairs, a line is two texts and a TAB."""
+    from glassformer.cli.classify import Wanted
+    from glassformer.cli.classify import classify as call
+
+    call(run, Wanted(scores, top_k, threshold, json_output), batch_size, device)
+
+
+@app.command()
 def tokenize(
     where: Annotated[str, typer.Argument(help="A run, a tokenizer.json or a recipe.", metavar="RUN|TOKENIZER|RECIPE")],
     overrides: Overrides = None,

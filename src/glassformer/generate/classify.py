@@ -27,7 +27,7 @@ def classify(
     examples, owner = [], []
     for number, text in enumerate(texts):
         own = tokenizer.sequences(*((text,) if isinstance(text, str) else text))
-        examples += [Example(part.ids, kinds=part.kinds if model.config.n_kinds else None) for part in own]
+        examples += [Example(part.ids, kinds=part.kinds if model.config.n_kinds > 1 else None) for part in own]
         owner += [number] * len(own)
     if not examples:
         return np.zeros((0, model.config.class_count), np.float32)

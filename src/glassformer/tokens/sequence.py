@@ -13,7 +13,7 @@ import numpy as np
 from glassformer.errors import ConfigError
 from glassformer.tokens.text import Tokenizer
 from glassformer.tokens.windows import windows
-from glassformer.tokens.words import framing
+from glassformer.tokens.words import framing, placeholder
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,12 @@ class SequenceTokenizer:
 
         If both are longer than half the model, they are read in step, side by side.
         """
-        ids = self.text.encode(text)
+        ids = self._encoded(text)
         frame = len(self.bos) + len(self.eos)
         if other is None:
-            return [Sequence(self._framed(part)) for part in self._parts(ids, self.longest - frame)]
-        others = self.text.encode(other)
+            parts = self._parts(ids, self.longest - frame)
+            return [Sequence(np.concatenate([self.bos, part, self.eos])) for part in parts]
+        others = self._encoded(other)
         room = self.longest - frame - len(self.eos)
         if len(ids) + len(others) <= room:
             return [self._pair(ids, others)]
@@ -57,14 +58,16 @@ class SequenceTokenizer:
         n = max(len(left), len(right))
         return [self._pair(left[i * len(left) // n], right[i * len(right) // n]) for i in range(n)]
 
+    def _encoded(self, text: str) -> np.ndarray:
+        """The ids of a text; a sequence has at least one element."""
+        ids = self.text.encode(text)
+        return ids if len(ids) or len(self.bos) or len(self.eos) else placeholder(self.text)
+
     def _parts(self, ids: np.ndarray, room: int) -> list[np.ndarray]:
         if len(ids) <= room:
             return [ids]
         found = windows(np.ones(len(ids), np.int64), room, room // 2 if self.overlap is None else self.overlap)
         return [ids[window.begin : window.end] for window in found]
-
-    def _framed(self, ids: np.ndarray) -> np.ndarray:
-        return np.concatenate([self.bos, ids, self.eos]) if len(ids) + len(self.bos) + len(self.eos) else ids
 
     def _pair(self, ids: np.ndarray, others: np.ndarray) -> Sequence:
         left, right = np.concatenate([self.bos, ids, self.eos]), np.concatenate([others, self.eos])

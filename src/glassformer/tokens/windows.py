@@ -31,7 +31,7 @@ def windows(sizes: np.ndarray, room: int, overlap: int) -> list[Window]:
     while spans[-1][1] < len(ends):
         begin, end = spans[-1]
         # the next begins so that it shares `overlap` elements with this one, but reaches further than it
-        shared = int(np.searchsorted(ends, ends[end - 1] - overlap, side="left")) + (overlap > 0)
+        shared = int(np.searchsorted(ends, ends[end - 1] - overlap, side="left")) + 1
         following = max(begin + 1, min(shared, end))
         while _fitting(ends, following, room) <= end:
             following += 1

@@ -7,8 +7,12 @@
 Knows: tokenizers. Does not know: tags, files, batches.
 """
 
+import string
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
 
 import numpy as np
 
@@ -16,8 +20,8 @@ from glassformer.errors import ConfigError
 from glassformer.tokens.text import Tokenizer
 from glassformer.tokens.windows import windows
 
-MOST_KNOWN = 1 << 17
-"""Words whose pieces are remembered."""
+MOST_KNOWN, LONGEST_KNOWN = 1 << 17, 1 << 8
+"""Words whose pieces are remembered, and their characters."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +61,13 @@ class WordTokenizer:
         if found is None:
             found = self.text.encode(f" {word}")
             if not len(found):  # the tokenizer has nothing for it
-                found = np.array([self._unknown()], np.int32)
+                found = placeholder(self.text)
             if len(found) > (most := self.longest_word):
                 found = np.concatenate([found[: most // 2], found[len(found) - (most - most // 2) :]])
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
-            self._known[word] = found
+            if len(word) <= LONGEST_KNOWN:
+                self._known[word] = found
         return found
 
     def windows(self, words: Sequence[str]) -> Iterator[Pieces]:
@@ -71,20 +76,35 @@ class WordTokenizer:
             return
         sizes = np.fromiter((len(self.pieces(word)) for word in words), np.int64, len(words))
         for window in windows(sizes, self.room, self.overlap):
-            if window.own_begin == window.own_end:
-                continue
             parts = [self.pieces(word) for word in words[window.begin : window.end]]
             ends = np.cumsum(sizes[window.begin : window.end]) + len(self.bos) - 1
             at = ends[window.own_begin - window.begin : window.own_end - window.begin]
             yield Pieces(np.concatenate([self.bos, *parts, self.eos]), at, window.own_begin, window.own_end)
 
-    def _unknown(self) -> int:
-        for role in ("unk", "mask", "pad"):
-            if role in self.text.specials:
-                return self.text.specials[role]
-        raise ConfigError("The tokenizer has neither a piece for every word nor <unk>; train one of kind bpe or byte.")
-
 
 def framing(tokenizer: Tokenizer, role: str) -> np.ndarray:
     """The symbol that begins (bos) or ends (eos) a sequence, int32 [1], or [0] where the tokenizer has none."""
     return np.array([tokenizer.specials[role]] if role in tokenizer.specials else [], np.int32)
+
+
+def placeholder(tokenizer: Tokenizer) -> np.ndarray:
+    """What stands for a text that the tokenizer has nothing for, int32 [1]; ConfigError if it has no such symbol."""
+    for role in ("unk", "mask", "pad"):
+        if role in tokenizer.specials:
+            return np.array([tokenizer.specials[role]], np.int32)
+    raise ConfigError("The tokenizer has neither a piece for every word nor <unk>; train one of kind bpe or byte.")
+
+
+def split_punctuation(text: str) -> list[str]:
+    """The words of a raw text as kind `word` cuts it: at white space, every punctuation mark by itself."""
+    found: list[str] = []
+    for word in text.split():
+        for alone, characters in groupby(word, _is_punctuation):
+            part = list(characters)
+            found += part if alone else ["".join(part)]
+    return found
+
+
+@cache
+def _is_punctuation(character: str) -> bool:
+    return character in string.punctuation or unicodedata.category(character).startswith("P")
