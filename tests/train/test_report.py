@@ -111,6 +111,29 @@ def test_whatever_score_was_measured_has_a_column_loss_first():
     assert page.tags.count("svg") == len(labels) == 3 + len(captions)
 
 
+def test_scores_of_classes_stand_in_their_order_and_have_curves():
+    scores = {"unseen": 1, "ece": 0.125, "macro_f1": 0.25, "f1": 0.5, "recall": 0.4, "precision": 0.6, "micro_f1": 0.5}
+    line = {"step": 7, "seconds": 1.0} | {f"validation_{name}": value for name, value in scores.items()}
+    text = report([line | {"validation_loss": 1.0, "validation_exact_match": 0.75}], "", "x")
+    head = [
+        "step",
+        "loss",
+        "precision",
+        "recall",
+        "F1",
+        "micro F1",
+        "macro F1",
+        "ECE",
+        "exact match",
+        "unseen",
+        "seconds",
+    ]
+    assert tables(text)[0][0] == head
+    labels = [value for name, value in Page(text).attributes if name == "aria-label"]
+    assert labels[0].startswith("Loss in nats per target:")
+    assert labels[1:] == ["Validation F1", "Validation macro F1", "Validation exact match"]
+
+
 def test_only_the_newest_groups_are_shown():
     old = {"step": 10, "validation_table": [{"group": "fr", "n": 1, "exact_match": 0.0}]}
     new = [{"group": "de", "n": 1200, "exact_match": 0.99}, {"group": "<en>", "n": 3, "bleu": 50.0}]
@@ -123,6 +146,15 @@ def test_only_the_newest_groups_are_shown():
         ["&lt;en&gt;", "3", "–", "50.00"],
     ]
     assert "Validation by group at step 20" in Page(text).text
+
+
+@pytest.mark.parametrize("n", [40, 41])
+def test_a_long_table_of_classes_is_folded(n):
+    rows = [{"class": f"c{i}", "f1": 0.5, "n": i} for i in range(n)]
+    text = report([{"step": 20, "validation_table": rows}], "", "x")
+    assert "<h2>Validation by class at step 20</h2>" in text
+    assert len(tables(text)[0]) == 1 + n
+    assert Page(text).tags.count("details") == 1 + (n > 40), "the recipe, and perhaps the table"
 
 
 def test_sources_references_and_outputs_stand_side_by_side_the_newest_first():

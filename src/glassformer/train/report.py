@@ -8,14 +8,19 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from glassformer.train.progress import printable
+from glassformer.train.report_classes import STYLE as STYLE_OF_CLASSES
+from glassformer.train.report_classes import confusion, reliability, worst
+from glassformer.train.report_tables import cell, is_number, safe, table, table_of, words
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 270, 56, 42, 14, 16
-SCORES = ("loss", "perplexity", "bits_per_byte", "accuracy", "exact_match", "bleu", "chrf")
+CURVES = ("accuracy", "f1", "macro_f1", "exact_match", "bleu", "chrf")
+SCORES = (
+    *("loss", "perplexity", "bits_per_byte", "accuracy", "precision", "recall", "f1", "micro_f1", "macro_f1", "ece"),
+    *("exact_match", "bleu", "chrf"),
+)
 """The order of validation scores; one that is not named here comes after them."""
-CURVES = ("accuracy", "exact_match", "bleu", "chrf")
-SPELLED = {"bleu": "BLEU", "chrf": "chrF"}
-FORMATS = {"perplexity": ",.3f", "bleu": ".2f", "chrf": ".2f", "seconds": ",.0f"}
+FOLDED = 40
+"""A table of more groups is there to open."""
 
 STYLE = """
 :root{color-scheme:light dark;--ink:light-dark(#1c2430,#e6e9ee);--soft:light-dark(#5b6675,#9aa4b2);
@@ -50,27 +55,30 @@ def report(metrics: Sequence[dict[str, Any]], recipe: str, title: str) -> str:
     body = [
         f"<h1>{html.escape(title)}</h1>",
         f"<p>{_headline(train, validation)}</p>",
-        _figure("Loss in nats per token: training (thin), validation (thick with dots)", smooth(train), validation),
-        *(_figure(f"Validation {_words(name)}", [], points(metrics, f"validation_{name}")) for name in CURVES),
+        _figure("Loss in nats per target: training (thin), validation (thick with dots)", smooth(train), validation),
+        *(_figure(f"Validation {words(name)}", [], points(metrics, f"validation_{name}")) for name in CURVES),
         _scores(metrics),
         _groups(metrics),
+        confusion(metrics),
+        reliability(metrics),
+        worst(metrics),
         _figure("Tokens per second", smooth(speed), []),
         _figure("Learning rate", smooth(rates), []),
         _pairs(metrics),
         "<h2>Samples while training</h2>" if samples else "",
-        *(f"<p>step {m['step']:,}</p><pre>{html.escape(printable(m['sample']))}</pre>" for m in reversed(samples)),
+        *(f"<p>step {m['step']:,}</p><pre>{safe(m['sample'])}</pre>" for m in reversed(samples)),
         f"<h2>Recipe</h2><details><summary>every field</summary><pre>{html.escape(recipe)}</pre></details>",
     ]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><title>'
-        f"{html.escape(title)}</title><style>{STYLE}</style></head><body>{''.join(body)}</body></html>\n"
+        f"{html.escape(title)}</title><style>{STYLE}{STYLE_OF_CLASSES}</style></head><body>{''.join(body)}</body></html>\n"
     )
 
 
 def points(metrics: Sequence[dict[str, Any]], name: str) -> list[Point]:
     """(step, value) of every line that has a finite value of that name."""
-    return [(float(m["step"]), float(m[name])) for m in metrics if _is_number(m.get(name)) and math.isfinite(m[name])]
+    return [(float(m["step"]), float(m[name])) for m in metrics if is_number(m.get(name)) and math.isfinite(m[name])]
 
 
 def smooth(curve: Sequence[Point], most: int = 400) -> list[Point]:
@@ -137,70 +145,40 @@ def _scores(metrics: Sequence[dict[str, Any]]) -> str:
         if measured:  # scores of one step may stand in several lines
             lines.setdefault(m["step"], {}).update(m | measured)
     last = {name: value for line in lines.values() for name, value in line.items() if f"validation_{name}" in line}
-    names = [name for name, value in last.items() if _is_number(value)]
+    names = [name for name, value in last.items() if is_number(value)]
     if not names:
         return ""
     names.sort(key=lambda name: SCORES.index(name) if name in SCORES else len(SCORES))
     rows = [
-        [f"{step:,}", *(_cell(name, line.get(name)) for name in (*names, "seconds"))]
+        [f"{step:,}", *(cell(name, line.get(name)) for name in (*names, "seconds"))]
         for step, line in lines.items()
         if any(name in line for name in names)
     ]
-    how = [f"{_words(name)}: {value}" for name, value in last.items() if isinstance(value, str)]
+    how = [f"{words(name)}: {value}" for name, value in last.items() if isinstance(value, str)]
     return (
         "<h2>Validation</h2>"
-        + _table(["step", *map(_words, names), "seconds"], rows[-12:])
-        + "".join(f'<p class="small">{html.escape(printable(line))}</p>' for line in how)
+        + table(["step", *map(words, names), "seconds"], rows[-12:])
+        + "".join(f'<p class="small">{safe(line)}</p>' for line in how)
     )
 
 
 def _groups(metrics: Sequence[dict[str, Any]]) -> str:
-    """The newest scores by group, a row each."""
+    """The newest scores by group or class, a row each."""
     newest = next((m for m in reversed(metrics) if m.get("validation_table")), None)
     if newest is None:
         return ""
     rows = newest["validation_table"]
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    table = _table([_words(name) for name in names], [[_cell(name, row.get(name)) for name in names] for row in rows])
-    return f"<h2>Validation by group at step {newest['step']:,}</h2>{table}"
+    by = safe(words(next(iter(rows[0]), "group")))  # the first column says what a row is about
+    shown = table_of(rows)
+    if len(rows) > FOLDED:
+        shown = f"<details><summary>{len(rows):,} rows</summary>{shown}</details>"
+    return f"<h2>Validation by {by} at step {newest['step']:,}</h2>{shown}"
 
 
 def _pairs(metrics: Sequence[dict[str, Any]]) -> str:
     """Sources, references and outputs: the newest to see, the older ones to open."""
-    tables = []
-    for m in reversed([m for m in metrics if m.get("samples")]):
-        names = list(dict.fromkeys(name for sample in m["samples"] for name in sample))
-        rows = [[_cell(name, sample.get(name)) for name in names] for sample in m["samples"]]
-        tables.append((f"step {m['step']:,}", _table([_words(name) for name in names], rows, "texts")))
+    tables = [(f"step {m['step']:,}", table_of(m["samples"], "texts")) for m in reversed(metrics) if m.get("samples")]
     if not tables:
         return ""
-    older = "".join(f"<details><summary>{step}</summary>{table}</details>" for step, table in tables[1:])
+    older = "".join(f"<details><summary>{step}</summary>{shown}</details>" for step, shown in tables[1:])
     return f"<h2>Source, reference and output</h2><p>{tables[0][0]}</p>{tables[0][1]}{older}"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], style: str = "numbers") -> str:
-    """A table that scrolls by itself where it is wider than the page."""
-    names = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
-    cells = "".join(
-        "<tr>" + "".join(f'<td dir="auto">{html.escape(printable(cell))}</td>' for cell in row) + "</tr>"
-        for row in rows
-    )
-    return (
-        f'<div class="wide"><table class="{style}"><thead><tr>{names}</tr></thead><tbody>{cells}</tbody></table></div>'
-    )
-
-
-def _cell(name: str, value: Any) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, float):
-        return format(value, FORMATS.get(name, ".4f")) if math.isfinite(value) else "–"
-    return f"{value:,}" if _is_number(value) else str(value)
-
-
-def _words(name: str) -> str:
-    return " ".join(SPELLED.get(word, word) for word in name.split("_"))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
