@@ -77,7 +77,7 @@ class Ours:
             factor=factor,
             precision=torch.float32,
             clip=config.clip,
-            label_smoothing=config.label_smoothing,
+            loss=self.task.loss,
         )
         self.step += 1
         return result.targets

@@ -41,11 +41,15 @@ OTHER = {
     "dropout": 0.5,
     "attention_dropout": 0.5,
     "n_classes": 3,
+    "classes": ("no", "yes", "maybe"),
+    "multi_label": True,
     "patch_width": 6,
     "source_vocab_size": 13,
 }
 NEEDS = {  # what a value needs beside itself to make a difference
     "n_classes": {"head": "classify"},
+    "classes": {"head": "classify"},
+    "multi_label": {"head": "classify", "n_classes": 3},
     "pooler": {"head": "classify", "n_classes": 3},
     "pool": {"head": "classify", "n_classes": 3},
     ("pool", "first"): {"head": "classify", "n_classes": 3, "architecture": "encoder"},  # alone, the first sees itself
@@ -87,8 +91,8 @@ def test_every_choice_builds_runs_and_learns(name, value):
             assert gradient.abs().sum() > 0, parameter
 
 
-# Those that change shapes, or only what is drawn, are covered above.
-SHAPES = ("vocab_size", "max_length", "elements", "patch_width", "head", "n_classes", "init")
+# Those that change shapes, only what is drawn, or only what logits are taken for, are covered elsewhere.
+SHAPES = ("vocab_size", "max_length", "elements", "patch_width", "head", "n_classes", "classes", "init", "multi_label")
 
 
 @pytest.mark.parametrize("name", [name for name in ModelConfig.model_fields if name not in SHAPES])
@@ -123,8 +127,9 @@ def test_no_choice_is_silently_ignored(name):
         ({"d_model": "wide"}, r"model\.d_model.*integer.*'wide'"),
         ({"dropout": 1.0}, r"model\.dropout.*less than 1"),
         ({"epsilon": -1e-5}, r"model\.epsilon.*greater than or equal to 0"),
-        ({"head": "tag"}, r"head='tag' needs n_classes"),
-        ({"head": "classify"}, r"head='classify' needs n_classes"),
+        ({"head": "tag", "n_classes": 3, "classes": ["a", "b"]}, r"n_classes=3 but classes names 2"),
+        ({"head": "tag", "classes": ["a", "a"]}, r"classes has a name twice"),
+        ({"head": "tag", "n_classes": 2, "multi_label": True}, r"multi_label needs head='classify', not 'tag'"),
         ({"elements": "patches"}, r"elements='patches' needs architecture='encoder'"),
         ({"elements": "patches", "architecture": "encoder"}, r"head='lm' needs elements='tokens'"),
         (

@@ -154,3 +154,17 @@ def test_a_padded_row_of_nothing_but_padding_gives_finite_gradients():
     places = Places(torch.zeros(2, 4, dtype=torch.long), valid=torch.tensor([[True] * 4, [False] * 4]))
     model(Batch(tiny.tokens(2, 4), places)).logits[0].sum().backward()
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("head", ["tag", "classify"])
+def test_a_head_without_classes_is_refused_when_it_is_built(head):
+    with pytest.raises(ConfigError, match=f"head='{head}' needs model.n_classes"):
+        Transformer(tiny.config(head=head))
+
+
+def test_the_head_answers_at_the_asked_elements_alone():
+    model = tiny.stir(Transformer(tiny.config(architecture="encoder", head="tag", classes=("a", "b", "c"))))
+    ids, at = tiny.tokens(3, 6), torch.tensor([0, 7, 7, 17])
+    everywhere = model(Batch(ids)).logits
+    assert everywhere.shape == (3, 6, 3)
+    assert torch.allclose(model(Batch(ids, at=at)).logits, everywhere.flatten(0, 1)[at], atol=1e-12)

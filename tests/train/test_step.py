@@ -1,6 +1,7 @@
 """A step is the gradient of one mean over all its targets, however it is cut; and it happens whole or not at all."""
 
 import copy
+from functools import partial
 
 import pytest
 import torch
@@ -72,7 +73,7 @@ def reference(made: Transformer, whole: Batch, smoothing: float = 0.0) -> tuple[
 def test_any_cut_of_the_batch_gives_the_gradient_of_one_mean(n, smoothing):
     made = model()
     loss, gradients = reference(made, batch(), smoothing)
-    result, kept = run(made, parts(batch(), n), label_smoothing=smoothing)
+    result, kept = run(made, parts(batch(), n), loss=partial(cross_entropy, smoothing=smoothing))
     assert result.loss == pytest.approx(loss, rel=1e-12)
     assert result.targets == batch().n_targets
     largest = max(gradient.abs().max() for gradient in gradients.values())  # that of the key bias is 0 but for rounding

@@ -99,6 +99,16 @@ class ModelConfig(Record):
         return self.n_kv_heads or self.n_heads
 
     @model_validator(mode="after")
+    def _classes_fit(self) -> Self:
+        if self.classes and self.n_classes not in (None, len(self.classes)):
+            raise ValueError(f"n_classes={self.n_classes} but classes names {len(self.classes)}; leave out one of them")
+        if len(set(self.classes)) != len(self.classes):
+            raise ValueError("classes has a name twice; give each once")
+        if self.multi_label and self.head != "classify":
+            raise ValueError(f"multi_label needs head='classify', not {self.head!r}")
+        return self
+
+    @model_validator(mode="after")
     def _fits_together(self) -> Self:
         """Choices that exclude each other are refused here, before anything is built."""
         if self.d_head is None and self.d_model % self.n_heads:
@@ -109,12 +119,6 @@ class ModelConfig(Record):
             raise ValueError(f"n_kv_heads={self.kv_heads} does not divide n_heads={self.n_heads}")
         if self.position == "rotary" and self.head_width % 2:
             raise ValueError(f"rotary positions need an even head width, not {self.head_width}")
-        if self.classes and self.n_classes not in (None, len(self.classes)):
-            raise ValueError(f"n_classes={self.n_classes} but classes names {len(self.classes)}; leave out one of them")
-        if len(set(self.classes)) != len(self.classes):
-            raise ValueError("classes has a name twice; give each once")
-        if self.multi_label and self.head != "classify":
-            raise ValueError(f"multi_label needs head='classify', not {self.head!r}")
         if self.elements == "patches" and self.architecture != "encoder":
             raise ValueError("elements='patches' needs architecture='encoder'")
         if self.elements == "patches" and self.head in ("lm", "masked_lm"):

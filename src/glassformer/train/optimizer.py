@@ -23,10 +23,10 @@ class Optimizer:
     """One or two torch optimizers over the named parameters of a model, with one rate for both."""
 
     def __init__(self, model: nn.Module, config: TrainConfig):
-        trained = {p: n for n, p in model.named_parameters() if not config.freeze_trunk or n.startswith("head.")}
+        trained: dict[Tensor, str] = {p: n for n, p in model.named_parameters() if not config.freeze_trunk or n.startswith("head.")}
         for parameter in model.parameters():
             parameter.requires_grad_(parameter in trained)
-        self._names: dict[Tensor, str] = trained
+        self._names = trained
         self.parameters = [*trained]
         """What is trained."""
         depth = 1 + max((int(found[1]) for n in trained.values() if (found := BLOCK.search(n))), default=-1)

@@ -101,7 +101,7 @@ class Recipe:
             return self
         if self.model.n_classes not in (None, len(names)):
             raise ConfigError(
-                f"model.n_classes={self.model.n_classes}, and the training data have {len(names)} classes; leave it out."
+                f"model.n_classes={self.model.n_classes} and the training data have {len(names)} classes; leave it out."
             )
         update = {"classes": tuple(names), "n_classes": len(names)}
         return replace(self, model=self.model.model_copy(update=update))

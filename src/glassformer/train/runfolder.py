@@ -20,14 +20,26 @@ from glassformer.files import LOCK, digest, write_json, write_text, writing
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import config_json, save_weights
 from glassformer.train.checkpoint import Checkpoints
-from glassformer.train.config import DECODED
+from glassformer.train.classification import ClassificationTask
+from glassformer.train.config import DECODED, Metric
 from glassformer.train.device import find_device
 from glassformer.train.language import LanguageTask
+from glassformer.train.masked import MaskedLanguageTask
 from glassformer.train.recipe import Recipe, read_yaml
+from glassformer.train.start import with_start
+from glassformer.train.tagging import TaggingTask
 from glassformer.train.task import Task
 from glassformer.train.transduction import TransductionTask
 
-AnyTask = LanguageTask | TransductionTask
+AnyTask = LanguageTask | TransductionTask | TaggingTask | ClassificationTask
+BEST: dict[type[AnyTask], tuple[Metric, ...]] = {
+    LanguageTask: ("loss", "accuracy"),
+    MaskedLanguageTask: ("loss", "accuracy"),
+    TransductionTask: ("loss", "accuracy", *DECODED),
+    TaggingTask: ("loss", "accuracy", "macro_f1", "f1"),
+    ClassificationTask: ("loss", "accuracy", "macro_f1"),
+}
+"""The scores by which the best model of each task may be chosen."""
 LOGS = ("metrics.jsonl", "report.html")
 
 
@@ -45,6 +57,7 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
         check_unused(run)
     check_writable(run)
     find_device(recipe.train.device)
+    recipe = with_start(recipe, resume)
     kind = task_of(recipe)
     recipe = replace(recipe, data=absolute(capture_stdin(recipe.data, run)))
     task = kind(recipe, run, resume)
@@ -56,8 +69,18 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
     return task
 
 
-def task_of(recipe: Recipe) -> type[LanguageTask] | type[TransductionTask]:
+def task_of(recipe: Recipe) -> type[AnyTask]:
     """What kind of training a model and its data ask for; ConfigError if they do not go together."""
+    kind = _kind_of(recipe)
+    if recipe.train.best not in (known := BEST[kind]):
+        raise ConfigError(
+            f"train.best={recipe.train.best!r} is no score of what model.head={recipe.model.head!r} with architecture="
+            f"{recipe.model.architecture!r} is trained for; use {' or '.join(known)}."
+        )
+    return kind
+
+
+def _kind_of(recipe: Recipe) -> type[AnyTask]:
     model, data = recipe.model, recipe.data
     paired = data.target_path is not None or data.path == DATES or data.format in ("csv", "tsv")
     match model.architecture, model.head:
@@ -66,19 +89,20 @@ def task_of(recipe: Recipe) -> type[LanguageTask] | type[TransductionTask]:
                 raise ConfigError(
                     "The data are pairs and model.architecture='decoder' reads running text; use encoder_decoder."
                 )
-            if recipe.train.best in DECODED:
-                raise ConfigError(
-                    f"train.best={recipe.train.best!r} is a score of decoded text, which needs pairs and an encoder_"
-                    "decoder; use loss or accuracy."
-                )
             return LanguageTask
         case "encoder_decoder", "lm":
             if data.documents == "separate":
                 raise ConfigError("Pairs are never mixed, so data.documents='separate' says nothing; leave it out.")
             return TransductionTask
+        case "encoder", "masked_lm":
+            return MaskedLanguageTask
+        case "encoder" | "decoder", "tag":
+            return TaggingTask
+        case "encoder" | "decoder", "classify":
+            return ClassificationTask
     raise ConfigError(
-        f"model.architecture={model.architecture!r} with model.head={model.head!r} is nothing that "
-        "`glassformer train` trains by now; use architecture decoder or encoder_decoder, and head lm."
+        f"model.architecture={model.architecture!r} with model.head={model.head!r} is nothing to train; use head lm "
+        "with a decoder or encoder_decoder, masked_lm with an encoder, tag or classify with an encoder or decoder."
     )
 
 

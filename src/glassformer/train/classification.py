@@ -1,0 +1,226 @@
+"""Classification: texts, or pairs of texts, to a class for each, or to any number of classes (Note D: one for all).
+
+Knows: tokenizer, labelled texts, recipe. Does not know: the loop.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from glassformer.batch import Batch
+from glassformer.data.labelled import Labelled, labelled
+from glassformer.data.packing import Example
+from glassformer.errors import ConfigError, DataError, counted
+from glassformer.generate.classify import Text, classify
+from glassformer.losses import LossSum, binary_cross_entropy, cross_entropy
+from glassformer.metrics.classes import ClassScore, MultiLabelScore
+from glassformer.metrics.worst import Worst
+from glassformer.models.transformer import Transformer
+from glassformer.tokens.sequence import SequenceTokenizer
+from glassformer.tokens.text import Tokenizer
+from glassformer.tokens.train import train_tokenizer
+from glassformer.train.examples import Classes, ExampleBatches, by_split, split_of
+from glassformer.train.recipe import Recipe
+from glassformer.train.task import Card, Sample
+
+LARGEST_TABLE = 100
+"""Classes beyond which no confusion matrix is kept."""
+SHOWN = 5
+
+
+class ClassificationTask:
+    """A class for each text, or several."""
+
+    def __init__(self, recipe: Recipe, run: Path, begun: bool):
+        """`begun`: the run has its tokenizer; otherwise it is made from the training texts."""
+        self._run = run
+        self._texts = by_split(labelled(recipe.data))
+        train = self._texts.get("train", [])
+        texts = (side for text in train for side in (text.text, text.pair) if side)
+        self.tokenizer = Tokenizer.load(run / "tokenizer.json") if begun else train_tokenizer(recipe.tokenizer, texts)
+        self._counts = Counter(chain.from_iterable(text.labels for text in train))
+        recipe = recipe.with_vocabulary(self.tokenizer.vocab_size)
+        self.recipe = recipe.with_classes(sorted(self._counts))
+        self.classes = Classes(self.recipe.model.classes)
+        self.sequences = SequenceTokenizer(
+            self.tokenizer, recipe.train.length or recipe.model.max_length, recipe.data.overlap
+        )
+        self._long = 0
+
+    @staticmethod
+    def training_texts(recipe: Recipe) -> Iterator[str]:
+        """What the tokenizer is made from."""
+        texts = (text for text in labelled(recipe.data) if text.split == "train")
+        return (side for text in texts for side in (text.text, text.pair) if side)
+
+    def store(self) -> None:
+        """See `Task`. DataError: a training class that `model.classes` lacks, or several where one is asked."""
+        self.tokenizer.save(self._run / "tokenizer.json")
+        multi = self.recipe.model.multi_label
+        for text in self.split("train"):
+            self.classes.check(text.labels, text.where)
+            if len(text.labels) != 1 and not multi:
+                raise DataError(
+                    f"{text.where} has {counted(len(text.labels), 'class')}, not one; set model.multi_label=true"
+                )
+        if len(self.classes.names) < 2 and not multi:
+            raise DataError(f"every training text is of the class {self.classes.names[0]!r}; give at least two classes")
+        _ = self._batches
+
+    def split(self, name: str) -> list[Labelled]:
+        """The texts of a split; DataError if it has none."""
+        return split_of(self._texts, name)
+
+    @cached_property
+    def _batches(self) -> ExampleBatches:
+        kinds = self.recipe.model.n_kinds > 0
+        examples: list[Example] = []
+        for text in self.split("train"):
+            parts = self.sequences.sequences(text.text, text.pair)
+            self._long += len(parts) > 1
+            targets = self._targets(text)
+            examples += [Example(part.ids, targets, kinds=part.kinds if kinds else None) for part in parts]
+        return ExampleBatches(examples, self.recipe.train)
+
+    def _targets(self, text: Labelled) -> np.ndarray:
+        numbers = self.classes.numbers(text.labels)
+        if not self.recipe.model.multi_label:
+            return numbers
+        targets = np.zeros((1, len(self.classes.names)), np.int64)
+        targets[0, numbers] = 1
+        return targets
+
+    @property
+    def length(self) -> int:
+        """The mean text's length."""
+        return max(1, round(self._batches.elements / len(self._batches.examples)))
+
+    @property
+    def fingerprint(self) -> str:
+        """See `Task`."""
+        return self._batches.fingerprint()
+
+    @property
+    def validated(self) -> bool:
+        """See `Task`."""
+        return "validation" in self._texts
+
+    def opening(self) -> list[str]:
+        """See `Task`."""
+        names, batches = self.classes.names, self._batches
+        common = ", ".join(f"{name} {n:,}" for name, n in self._counts.most_common(8))
+        sentences = [
+            f"tokenizer: {self.tokenizer.kind}, {self.tokenizer.vocab_size:,} tokens",
+            batches.described(self.recipe.train.steps, "texts"),
+            f"{len(names)} classes, the most frequent: {common}",
+        ]
+        if self._long:
+            sentences.append(f"{counted(self._long, 'text')} longer than the model are read by overlapping windows")
+        return sentences
+
+    def batches(self, step: int) -> list[Batch]:
+        """See `Task`."""
+        return self._batches.batches(step)
+
+    @cached_property
+    def _weights(self) -> torch.Tensor | None:
+        counts = np.array([self._counts[name] for name in self.classes.names])
+        return self.classes.weights(counts, self.recipe.train.class_weights)
+
+    def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
+        """See `Task`."""
+        weights = None if self._weights is None else self._weights.to(logits.device)
+        loss = binary_cross_entropy if self.recipe.model.multi_label else cross_entropy
+        return loss(logits, targets, self.recipe.train.label_smoothing, weights)
+
+    def scores(self, model: Transformer, precision: torch.dtype) -> dict[str, Any] | None:
+        """See `Task`."""
+        if not self.validated:
+            return None
+        return class_scores(model, self.sequences, self.split("validation"), precision)
+
+    def sample(self, model: Transformer) -> Sample | None:
+        """See `Task`: the first validation (else training) texts and their classes."""
+        if not self.recipe.train.sample_tokens:
+            return None
+        shown = self.split("validation" if self.validated else "train")[:SHOWN]
+        rows = []
+        for text, probabilities in zip(shown, classify(model, self.sequences, _texts(shown)), strict=True):
+            best = int(probabilities.argmax())
+            found = {"predicted": self.classes.names[best], "probability": float(probabilities[best])}
+            rows.append({"text": _shown(text), "class": ", ".join(text.labels), **found})
+        lines = "\n".join(f"{row['predicted']} ({row['probability']:.0%})  {row['text'][:80]}" for row in rows)
+        return Sample(lines, {"samples": rows})
+
+    def excerpt(self, batch: Batch) -> str:
+        """See `Task`."""
+        return self.tokenizer.decode(batch.elements[0, :24].tolist())
+
+    def card(self) -> Card:
+        """See `Task`."""
+        train = self.recipe.train
+        step = f"{train.batch_size} texts" if train.batch_tokens is None else f"{train.batch_tokens:,} elements"
+        return Card(
+            "text-classification",
+            f"{self.tokenizer.kind}, {self.tokenizer.vocab_size:,} tokens",
+            step,
+            f"glassformer classify {self._run} < lines\nglassformer evaluate {self._run}",
+        )
+
+
+def class_scores(
+    model: Transformer, sequences: SequenceTokenizer, texts: Sequence[Labelled], precision: torch.dtype = torch.float32
+) -> dict[str, Any]:
+    """Scores of a model's classes: `loss`, `accuracy`, `micro_f1`, `macro_f1`, `ece`, a table by class, the worst.
+
+    A class that the model does not know is wrong, and counted by name in `unseen_classes`.
+    """
+    names, multi = model.config.classes, model.config.multi_label
+    if not names:
+        raise ConfigError("The model has no names for its classes, so nothing can be held against it; train it here.")
+    classes, worst, unseen = Classes(names), Worst(), Counter[str]()
+    single, several = ClassScore(names), MultiLabelScore(names)
+    nats = known = 0.0
+    for text, row in zip(texts, classify(model, sequences, _texts(texts), precision), strict=True):
+        gold = classes.numbers(text.labels)
+        unseen.update(label for label, number in zip(text.labels, gold.tolist(), strict=True) if number < 0)
+        p = row.astype(np.float64)[None]
+        if multi:
+            truth = np.zeros((1, len(names)), bool)
+            truth[0, gold[gold >= 0]] = True
+            several.add(truth, p, unseen=(gold < 0).sum(keepdims=True))
+            loss = float(-np.log(np.maximum(np.where(truth, p, 1 - p), 1e-30)).sum())
+            nats, known = nats + loss, known + len(names)
+            predicted = ", ".join(name for name, chance in zip(names, row, strict=True) if chance >= 0.5)
+        else:
+            single.add(gold[:1], p)
+            loss = float(-np.log(max(p[0, gold[0]], 1e-30))) if gold[0] >= 0 else 0.0
+            nats, known = nats + loss, known + (gold[0] >= 0)
+            predicted = names[int(row.argmax())]
+        about = {"predicted": predicted, "probability": float(row.max())}
+        worst.add(loss, {"text": _shown(text), "class": ", ".join(text.labels), **about})
+    score = several if multi else single
+    confusion = {} if multi or len(names) > LARGEST_TABLE else {"names": list(names), "counts": single.confusion()}
+    return {
+        "loss": nats / max(1, known),
+        **score.result(),
+        "table": score.table(),
+        **({"confusion": confusion} if confusion else {}),
+        "reliability": score.reliability(),
+        "worst": worst.rows(),
+        **({"unseen_classes": dict(unseen)} if unseen else {}),
+    }
+
+
+def _texts(texts: Sequence[Labelled]) -> list[Text]:
+    return [text.text if text.pair is None else (text.text, text.pair) for text in texts]
+
+
+def _shown(text: Labelled) -> str:
+    return (text.text if text.pair is None else f"{text.text} / {text.pair}")[:400]

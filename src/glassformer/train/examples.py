@@ -1,0 +1,121 @@
+"""What tasks on single examples share (tagging, classification): packed batches in an order that is a function of the
+step, and which classes there are.
+
+Knows: examples, `Batch`, recipe. Does not know: words, texts, the loop.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeVar
+
+import numpy as np
+import torch
+
+from glassformer.axes import Float, Tensor
+from glassformer.batch import Batch
+from glassformer.data.packing import Example, PackedOrder, lengths_of, packed
+from glassformer.data.pairbatches import part_of
+from glassformer.errors import ConfigError, DataError, suggest
+from glassformer.train.config import TrainConfig
+
+
+class InSplit(Protocol):
+    """Something that belongs to a split."""
+
+    @property
+    def split(self) -> str:
+        """train, validation or test."""
+        ...
+
+
+One = TypeVar("One", bound=InSplit)
+
+
+def by_split(examples: Iterable[One]) -> dict[str, list[One]]:
+    """All examples, those of each split together."""
+    found: dict[str, list[One]] = {}
+    for example in examples:
+        found.setdefault(example.split, []).append(example)
+    return found
+
+
+def split_of(splits: dict[str, list[One]], name: str) -> list[One]:
+    """One of the splits; DataError if there is nothing in it."""
+    if name not in splits:
+        raise DataError(
+            f"there are no {name} examples; set data.{name}_path or data.{name}_fraction (there is {', '.join(splits)})"
+        )
+    return splits[name]
+
+
+class ExampleBatches:
+    """The training examples and each step's batch: `batch_tokens` elements, or `batch_size` examples on average."""
+
+    def __init__(self, examples: Sequence[Example], train: TrainConfig):
+        self.examples, self._parts = examples, train.micro_batches
+        lengths = lengths_of(examples)
+        tokens = train.batch_tokens or max(1, round(train.batch_size * float(lengths.mean())))
+        self.order = PackedOrder(lengths, tokens, train.seed)
+        self.elements = int(lengths.sum())
+
+    def batches(self, step: int) -> list[Batch]:
+        """The parts of a step's batch; of fewer rows than micro-batches there are fewer parts."""
+        rows = self.order.rows(step)
+        numbers = np.arange(len(rows))
+        parts = (part_of(numbers, (part, self._parts)) for part in range(self._parts))
+        return [packed(self.examples, [rows[i] for i in part]) for part in parts if len(part)]
+
+    def described(self, steps: int, noun: str) -> str:
+        """How many examples there are and how often they are seen."""
+        order = self.order
+        return (
+            f"{len(self.examples):,} training {noun}, {self.elements:,} elements, {order.batches:,} batches an epoch "
+            f"({order.padding:.0%} padding), {steps:,} steps = {steps / order.batches:.1f} epochs"
+        )
+
+    def fingerprint(self) -> str:
+        """What the examples are, in 16 hex digits."""
+        seen = hashlib.sha256()
+        for example in self.examples:
+            for part in (example.ids, example.at, example.targets):
+                if part is not None:
+                    seen.update(part.tobytes() + b"|")
+        return seen.hexdigest()[:16]
+
+
+class Classes:
+    """The classes of a task and their numbers."""
+
+    def __init__(self, names: Sequence[str]):
+        self.names = tuple(names)
+        self._numbers = {name: i for i, name in enumerate(names)}
+
+    def numbers(self, labels: Iterable[str]) -> np.ndarray:
+        """The number of each label, int64; -1 for one that is none of the classes."""
+        return np.array([self._numbers.get(label, -1) for label in labels], np.int64)
+
+    def check(self, labels: Iterable[str], where: str) -> None:
+        """Raise DataError for a label that is none of the classes."""
+        for label in labels:
+            if label not in self._numbers:
+                raise DataError(f"{where} has the class {label!r}, which model.classes lacks; {self.like(label)}")
+
+    def like(self, label: str) -> str:
+        """The tail of a sentence: which classes are spelled alike."""
+        return suggest(label, self.names)
+
+    def weights(self, counts: np.ndarray, asked: str | dict[str, float]) -> Float[Tensor, "C"] | None:
+        """The weight of each class in the loss, 1 on average over the training targets; None: all alike.
+
+        `balanced` is in proportion to 1 / counts. ConfigError: a weight for something that is no class.
+        """
+        if asked == "none":
+            return None
+        if isinstance(asked, dict):
+            for name in asked:
+                if name not in self._numbers:
+                    raise ConfigError(f"train.class_weights has {name!r}, which is no class; {self.like(name)}")
+            weights = np.array([asked.get(name, 1.0) for name in self.names], np.float64)
+        else:
+            weights = 1 / np.maximum(counts, 1)
+        return torch.tensor(weights * counts.sum() / (weights @ counts), dtype=torch.float32)

@@ -1,0 +1,40 @@
+"""What a run takes over from another one: its trunk's form and its tokenizer; a head is always new.
+
+Knows: run folders and recipes. Does not know: weights.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from glassformer.errors import ConfigError
+from glassformer.models.weights import read_config
+from glassformer.train.recipe import Recipe
+
+OWN = {
+    *("head", "n_classes", "classes", "multi_label", "pool", "pooler", "tied", "head_bias", "head_scale"),
+    *("dropout", "attention_dropout"),
+}
+"""Fields of a model that the recipe keeps: those of its head, and how much is dropped while training."""
+
+
+def with_start(recipe: Recipe, begun: bool) -> Recipe:
+    """The recipe with the trunk and the tokenizer of `train.start`, by its absolute path.
+
+    A run that has `begun` may go on without that folder. CheckpointError: it holds no model. ConfigError: the
+    architecture is another one.
+    """
+    if recipe.train.start is None:
+        return recipe
+    folder = Path(recipe.train.start).expanduser().absolute()
+    train = recipe.train.model_copy(update={"start": str(folder)})
+    if begun and not folder.exists():
+        return replace(recipe, train=train)
+    trunk = read_config(folder)
+    if trunk.architecture != recipe.model.architecture:
+        raise ConfigError(
+            f"train.start={folder} is an {trunk.architecture} and the recipe's model.architecture is "
+            f"{recipe.model.architecture!r}; make them alike."
+        )
+    model = recipe.model.model_copy(update={k: v for k, v in trunk.model_dump().items() if k not in OWN})
+    tokenizer = recipe.tokenizer.model_copy(update={"path": str(folder)})
+    return replace(recipe, model=model, tokenizer=tokenizer, train=train)

@@ -1,0 +1,207 @@
+"""Tagging: sentences of words to a class for each word (Note D: one prediction per element).
+
+Knows: tokenizer, tagged sentences, recipe. Does not know: the loop.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from glassformer.batch import Batch
+from glassformer.data.packing import Example
+from glassformer.data.tagged import Tagged, tagged
+from glassformer.data.words import words_text
+from glassformer.errors import counted
+from glassformer.generate.tag import tag
+from glassformer.losses import LossSum, cross_entropy
+from glassformer.metrics.classes import TagScore
+from glassformer.metrics.spans import SpanScore, invalid_count, scheme_of
+from glassformer.metrics.worst import Worst
+from glassformer.models.transformer import Transformer
+from glassformer.tokens.text import Tokenizer
+from glassformer.tokens.train import train_tokenizer
+from glassformer.tokens.words import WordTokenizer
+from glassformer.train.examples import Classes, ExampleBatches, by_split, split_of
+from glassformer.train.recipe import Recipe
+from glassformer.train.task import Card, Sample
+
+LARGEST_TABLE = 100
+"""Classes beyond which no confusion matrix is kept."""
+SHOWN = 3
+
+
+class TaggingTask:
+    """A tag for each word."""
+
+    def __init__(self, recipe: Recipe, run: Path, begun: bool):
+        """`begun`: the run has its tokenizer; otherwise it is made from the training sentences."""
+        self._run = run
+        self._sentences = by_split(tagged(recipe.data))
+        texts = (words_text(sentence.words) for sentence in self._sentences.get("train", []))
+        self.tokenizer = Tokenizer.load(run / "tokenizer.json") if begun else train_tokenizer(recipe.tokenizer, texts)
+        self._counts = Counter(chain.from_iterable(s.tags for s in self._sentences.get("train", [])))
+        recipe = recipe.with_vocabulary(self.tokenizer.vocab_size)
+        self.recipe = recipe.with_classes(sorted(self._counts))
+        self.classes = Classes(self.recipe.model.classes)
+        self.words = WordTokenizer(self.tokenizer, self.length_limit, recipe.data.overlap)
+
+    @staticmethod
+    def training_texts(recipe: Recipe) -> Iterator[str]:
+        """What the tokenizer is made from."""
+        return (words_text(sentence.words) for sentence in tagged(recipe.data) if sentence.split == "train")
+
+    @property
+    def length_limit(self) -> int:
+        """Elements in a window."""
+        return self.recipe.train.length or self.recipe.model.max_length
+
+    def store(self) -> None:
+        """See `Task`. DataError: a training tag that `model.classes` lacks."""
+        self.tokenizer.save(self._run / "tokenizer.json")
+        for sentence in self.split("train"):
+            self.classes.check(sentence.tags, sentence.where)
+        _ = self._batches
+
+    def split(self, name: str) -> list[Tagged]:
+        """The sentences of a split; DataError if it has none."""
+        return split_of(self._sentences, name)
+
+    @cached_property
+    def _batches(self) -> ExampleBatches:
+        examples = []
+        for sentence in self.split("train"):
+            tags = self.classes.numbers(sentence.tags)
+            for pieces in self.words.windows(sentence.words):
+                examples.append(Example(pieces.ids, tags[pieces.begin : pieces.end], pieces.at))
+        return ExampleBatches(examples, self.recipe.train)
+
+    @property
+    def length(self) -> int:
+        """The mean sentence's length."""
+        return max(1, round(self._batches.elements / len(self._batches.examples)))
+
+    @property
+    def fingerprint(self) -> str:
+        """See `Task`."""
+        return self._batches.fingerprint()
+
+    @property
+    def validated(self) -> bool:
+        """See `Task`."""
+        return "validation" in self._sentences
+
+    def opening(self) -> list[str]:
+        """See `Task`: also which scheme span tags follow, and how often they do not."""
+        train, names = self.split("train"), self.classes.names
+        long = sum(1 for s in train if sum(len(self.words.pieces(w)) for w in s.words) > self.words.room)
+        tags = [sentence.tags for sentence in train]
+        scheme = scheme_of(tags)
+        sentences = [
+            f"tokenizer: {self.tokenizer.kind}, {self.tokenizer.vocab_size:,} tokens",
+            self._batches.described(self.recipe.train.steps, "sentences"),
+            f"{len(names)} tags: {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}",
+        ]
+        if scheme is not None:
+            broken = invalid_count(tags, scheme)
+            sentences.append(f"tags mark spans by {scheme.name}, with {counted(broken, 'violation')}")
+        if long:
+            sentences.append(f"{counted(long, 'sentence')} longer than the model are read by overlapping windows")
+        return sentences
+
+    def batches(self, step: int) -> list[Batch]:
+        """See `Task`."""
+        return self._batches.batches(step)
+
+    @cached_property
+    def _weights(self) -> torch.Tensor | None:
+        counts = np.array([self._counts[name] for name in self.classes.names])
+        return self.classes.weights(counts, self.recipe.train.class_weights)
+
+    def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
+        """See `Task`."""
+        weights = None if self._weights is None else self._weights.to(logits.device)
+        return cross_entropy(logits, targets, self.recipe.train.label_smoothing, weights)
+
+    def scores(self, model: Transformer, precision: torch.dtype) -> dict[str, Any] | None:
+        """See `Task`."""
+        if not self.validated:
+            return None
+        return tag_scores(model, self.words, self.split("validation"), precision)
+
+    def sample(self, model: Transformer) -> Sample | None:
+        """See `Task`: the first validation (else training) sentences with their tags, wrong ones beside the right."""
+        if not self.recipe.train.sample_tokens:
+            return None
+        shown = self.split("validation" if self.validated else "train")[:SHOWN]
+        lines = []
+        for sentence, tags in zip(shown, tag(model, self.words, [s.words for s in shown]), strict=True):
+            found = [self.classes.names[i] for i in tags.classes[:, 0]]
+            words = zip(sentence.words[:40], sentence.tags, found, strict=False)
+            lines.append(" ".join(f"{w}/{f}" if f == t else f"{w}/{f}[not {t}]" for w, t, f in words))
+        text = "\n".join(lines)
+        return Sample(text, {"sample": text})
+
+    def excerpt(self, batch: Batch) -> str:
+        """See `Task`."""
+        return self.tokenizer.decode(batch.elements[0, :24].tolist())
+
+    def card(self) -> Card:
+        """See `Task`."""
+        train = self.recipe.train
+        step = f"{train.batch_size} sentences" if train.batch_tokens is None else f"{train.batch_tokens:,} elements"
+        return Card(
+            "token-classification",
+            f"{self.tokenizer.kind}, {self.tokenizer.vocab_size:,} tokens",
+            step,
+            f"glassformer tag {self._run} < lines\nglassformer evaluate {self._run}",
+        )
+
+
+def tag_scores(
+    model: Transformer, words: WordTokenizer, sentences: Sequence[Tagged], precision: torch.dtype = torch.float32
+) -> dict[str, Any]:
+    """Scores of a model's tags: `loss`, `accuracy` and a table by class, of span tags `f1`, `precision`, `recall`.
+
+    A tag that the model does not know is wrong, and counted by name in `unseen_classes`.
+    """
+    names = model.config.classes
+    classes, score, span_score, worst = Classes(names), TagScore(names), SpanScore(), Worst()
+    nats = known = 0.0
+    unseen: Counter[str] = Counter()
+    found = tag(model, words, (sentence.words for sentence in sentences), len(names), precision)
+    for sentence, tags in zip(sentences, found, strict=True):
+        gold, first = classes.numbers(sentence.tags), tags.classes[:, 0]
+        unseen.update(t for t, number in zip(sentence.tags, gold.tolist(), strict=True) if number < 0)
+        chances = np.where(tags.classes == gold[:, None], tags.probabilities, 0).sum(1)
+        losses = -np.log(np.maximum(chances, 1e-30))[gold >= 0].astype(np.float64)
+        nats, known = nats + float(losses.sum()), known + len(losses)
+        predicted = [names[i] for i in first]
+        score.add(gold, first)
+        span_score.add(sentence.tags, predicted)
+        if len(losses):
+            worst.add(float(losses.mean()), _as_row(sentence, predicted))
+    spans = scheme_of([name] for name in names) is not None
+    return {
+        "loss": nats / max(1, known),
+        **score.result(),
+        **({name: value for name, value in span_score.result().items() if name != "macro_f1"} if spans else {}),
+        "table": span_score.table() if spans else score.table(),
+        **({} if len(names) > LARGEST_TABLE else {"confusion": {"names": list(names), "counts": score.confusion()}}),
+        "worst": worst.rows(),
+        **({"unseen_classes": dict(unseen)} if unseen else {}),
+    }
+
+
+def _as_row(sentence: Tagged, predicted: Sequence[str]) -> dict[str, Any]:
+    wrong = [
+        f"{word}: {tag}, not {gold}"
+        for word, gold, tag in zip(sentence.words, sentence.tags, predicted, strict=True)
+        if tag != gold
+    ]
+    return {"text": " ".join(sentence.words[:60]), "wrong": "; ".join(wrong[:12])}
