@@ -248,7 +248,7 @@ def test_another_encoding_is_named_by_file_and_byte(tmp_path):
         ("[" * 100_000, {}, "p.jsonl, line 2 is not JSON"),
         ('{"source": "a", "targte": "b"}', {}, "p.jsonl, line 2 has no field 'target'; did you mean 'targte'?"),
         ('{"src": "a", "target": "b"}', {}, "(set data.source_field)"),
-        ('["a", "b"]', {}, "p.jsonl, line 2 has no field 'source'; there is ['a', 'b']"),
+        ('["a", "b"]', {}, "p.jsonl, line 2 is not a JSON object but ['a', 'b']"),
         ("{}", {}, "p.jsonl, line 2 has no field 'source'"),
         ('{"source": 5, "target": "b"}', {}, "has 'source' that is not a string but 5"),
         ('{"source": "\\ud800", "target": "b"}', {}, "has an unpaired surrogate in 'source'"),

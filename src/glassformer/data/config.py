@@ -1,4 +1,4 @@
-"""What a recipe trains and evaluates on: running text, or pairs of a source and a target.
+"""What a recipe trains and evaluates on: running text, pairs of a source and a target, tagged words, labelled texts.
 
 Knows: the fields of the `data` section and their ranges. Does not know: how files are read.
 """
@@ -17,14 +17,47 @@ class DataConfig(Record):
 
     path: str | list[str] | None = Field(
         default=None,
-        description="a file, glob, folder or several of them; '-' is standard input, 'builtin:python' the demo text",
+        description="a file, glob, folder or several of them, also inside a zip archive (texts.zip/folder/*); '-' is "
+        "standard input, 'builtin:python' the demo text",
     )
-    format: Literal["auto", "text", "jsonl", "csv", "tsv"] = Field(
+    format: Literal["auto", "text", "jsonl", "csv", "tsv", "conllu", "conll", "slash", "label_first"] = Field(
         default="auto",
         description="text: a file is a document (of pairs, a line is one side); jsonl: a line is one; csv and tsv: a "
-        "row is a pair; auto: by the file's name",
+        "row is a pair or a labelled text; conllu: Universal Dependencies; conll: columns, a word a line; slash: "
+        "word/tag, a sentence a line; label_first: the first word of a line is its class; auto: by the file's name",
     )
-    text_field: str = Field(default="text", description="the field of a JSONL line that holds the text")
+    text_field: str = Field(
+        default="text",
+        description="the field of a JSONL line, dotted if nested, or the column (its name, or its number from 1 in a "
+        "table without a header) that holds the text",
+    )
+    label_field: str = Field(default="label", description="the field or column of a text's class")
+    pair_field: str | None = Field(
+        default=None, description="the field or column of a second text, where texts are classified in pairs"
+    )
+    label_separator: str | None = Field(
+        default=None, min_length=1, description="what stands between several classes of one cell; None: a cell is one"
+    )
+    word_field: str = Field(
+        default="words",
+        description="of tagged words: the field of a JSONL line with the list of words; the column of conllu (form by "
+        "default) or of conll (its number; the first by default)",
+    )
+    tag_field: str | None = Field(
+        default=None,
+        description="the same for tags; None: tags in JSONL, upos in conllu, the last column in conll",
+    )
+    class_until: str | None = Field(
+        default=None,
+        min_length=1,
+        description="where the name of a class or tag ends, unless nothing is left: ':' makes DESC of DESC:manner",
+    )
+    overlap: int | None = Field(
+        default=None,
+        ge=0,
+        description="elements by which the windows of a document that is longer than the model overlap; None: half "
+        "the model's length",
+    )
     source_field: str = Field(
         default="source", description="of a pair: the column or the field, dotted if nested: translation.en"
     )
@@ -89,3 +122,7 @@ class DataConfig(Record):
     def held_out_test(self) -> float:
         """The share of `path` that is test text: none if there is a file for it."""
         return 0.0 if self.test_path is not None else self.test_fraction
+
+    def class_name(self, written: str) -> str:
+        """A class or tag as far as `class_until`, or the whole where nothing would be left."""
+        return written if self.class_until is None else written.partition(self.class_until)[0].strip() or written

@@ -1,4 +1,4 @@
-"""From what the user names (files, globs, folders, standard input, the demo text) to single sources.
+"""From what the user names (files, globs, folders, zip archives, standard input, the demo data) to single sources.
 
 Knows: names, sizes and times of files. Does not know: what is in them.
 """
@@ -9,21 +9,27 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from glassformer.data.archives import matches, members
 from glassformer.data.config import DataConfig
 from glassformer.errors import ConfigError, DataError, suggest
 
 STDIN = "-"
-PYTHON, DATES = "builtin:python", "builtin:dates"
-BUILTINS = (PYTHON, DATES)
-"""Running text and pairs that need no file."""
-JSONL_SUFFIXES = frozenset({".jsonl", ".ndjson"})
-TEXT_SUFFIXES = JSONL_SUFFIXES | {
-    *(".txt", ".text", ".md", ".rst", ".org", ".tex", ".html", ".xml", ".csv", ".tsv", ".srt"),
+PYTHON, DATES, CODE, LANGUAGES = "builtin:python", "builtin:dates", "builtin:python-code", "builtin:languages"
+BUILTINS = {PYTHON: "running text", DATES: "pairs", CODE: "tagged words", LANGUAGES: "labelled texts"}
+"""What needs no file, and what it is."""
+FORMATS = {
+    **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
+    **dict.fromkeys((".conll", ".iob", ".bio", ".annotated"), "conll"),
+    **{".csv": "csv", ".tsv": "tsv", ".conllu": "conllu"},
+}
+"""The formats that a file's suffix tells; every other file is text."""
+TEXT_SUFFIXES = FORMATS.keys() | {
+    *(".txt", ".text", ".md", ".rst", ".org", ".tex", ".html", ".xml", ".srt"),
     *(".json", ".yaml", ".yml", ".toml", ".py", ".pyi", ".c", ".h", ".cc", ".cpp", ".hpp", ".cs", ".java"),
     *(".js", ".ts", ".go", ".rs", ".rb", ".jl", ".lua", ".sh", ".sql"),
 }
@@ -32,21 +38,35 @@ TEXT_SUFFIXES = JSONL_SUFFIXES | {
 
 @dataclass(frozen=True)
 class Source:
-    """One thing that documents are read from: an absolute path or the name of a built-in text."""
+    """One thing that is read: an absolute path, one that goes on inside a zip archive, or the name of demo data."""
 
     path: str
+    archive: str | None = None
+    """The zip file of which `path` is a member."""
+
+    @property
+    def member(self) -> str:
+        """What the archive calls it."""
+        return self.path.removeprefix(f"{self.archive}/")
 
     @property
     def suffix(self) -> str:
         """The file's suffix in lower case, without .gz."""
         return Path(self.path.removesuffix(".gz")).suffix.lower()
 
+    def format(self, config: DataConfig) -> str:
+        """The format that the settings name, or that the suffix tells; DataError: it is demo data, which has none."""
+        if self.path in BUILTINS:
+            held = BUILTINS[self.path]
+            raise DataError(f"{self.path} holds {held} and is read alone, by a model of these; name files instead")
+        return FORMATS.get(self.suffix, "text") if config.format == "auto" else config.format
+
     def stamp(self) -> dict[str, str | int]:
-        """What changes when the content does: size and modification time; for a built-in text, what it is made from."""
+        """What changes when the content does: size and modification time of the file; for demo data, their origin."""
         if self.path in BUILTINS:
             return {"path": self.path, "python": platform.python_version(), "version": 1}
         with reading(self.path):
-            status = os.stat(self.path)
+            status = os.stat(self.archive or self.path)
         return {"path": self.path, "size": status.st_size, "mtime_ns": status.st_mtime_ns}
 
 
@@ -64,8 +84,8 @@ def reading(path: str) -> Iterator[None]:
 def resolve(named: str | list[str] | None, root: str | None = None) -> list[Source]:
     """The sources that a path, glob, folder, built-in name or a list of these stands for, each once, in order.
 
-    Files of a glob or folder come sorted by path. ConfigError: nothing named. DataError: nothing found, or `-`, which
-    `capture_stdin` must have replaced.
+    Files of a glob or folder come sorted by path, and a zip archive is a folder. ConfigError: nothing named. DataError:
+    nothing found, or `-`, which `capture_stdin` must have replaced.
     """
     if not named:
         raise ConfigError(
@@ -123,7 +143,10 @@ def _resolve(name: str, root: str | None) -> Iterator[Source]:
     if "\0" in name:
         raise DataError(f"the path {name!r} has a NUL character; give a path without one")
     with reading(str(path)):
-        if path.is_dir():
+        archive = next((p for p in (path, *path.parents) if p.suffix.lower() == ".zip" and p.is_file()), None)
+        if archive is not None:
+            yield from _in_archive(str(archive), "/".join(path.parts[len(archive.parts) :]))
+        elif path.is_dir():
             yield from _in_folder(path)
         elif path.is_file():
             yield Source(str(path))
@@ -140,11 +163,36 @@ def _in_folder(folder: Path) -> Iterator[Source]:
     for place, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         found += [os.path.join(place, name) for name in files if not name.startswith(".")]
-    texts = [source for source in map(Source, sorted(found)) if source.suffix in TEXT_SUFFIXES]
+    yield from _texts(map(Source, sorted(found)), f"the folder {folder}", f"{folder}/*")
+
+
+def _in_archive(archive: str, inside: str) -> Iterator[Source]:
+    """A member, the members that a glob means, or those of a folder; `inside` is empty for all of the archive."""
+    names = members(archive)
+    if inside in names:
+        yield Source(f"{archive}/{inside}", archive)
+        return
+    folder = f"{inside}/" if inside else ""
+    shown = [name for name in names if not any(part.startswith((".", "__MACOSX")) for part in name.split("/"))]
+    below = [Source(f"{archive}/{name}", archive) for name in shown if name.startswith(folder)]
+    if below or not inside:
+        yield from _texts(below, f"{archive}/{inside}".rstrip("/"), f"{archive}/{folder}*")
+        return
+    found = [Source(f"{archive}/{name}", archive) for name in shown if matches(name, inside)]
+    if not found:
+        close = difflib.get_close_matches(inside, names, n=2)
+        rest = suggest(inside, close) if close else f"it begins with {', '.join(names[:3]) or 'nothing: it is empty'}"
+        raise DataError(f"nothing in {archive} is named or matches {inside}; {rest}")
+    yield from found
+
+
+def _texts(found: Iterable[Source], place: str, pattern: str) -> Iterator[Source]:
+    found = list(found)
+    texts = [source for source in found if source.suffix in TEXT_SUFFIXES]
     if not texts:
         raise DataError(
-            f"the folder {folder} has no text files (looked for .txt, .md, .py, .jsonl and the like, also .gz, in "
-            f"{len(found)} files); give a file or a glob such as {folder}/*"
+            f"{place} has no text files (looked for .txt, .md, .py, .jsonl and the like, also .gz, in "
+            f"{len(found)} files); give a file or a glob such as {pattern}"
         )
     yield from texts
 
@@ -153,7 +201,8 @@ def _matching(pattern: Path) -> Iterator[Source]:
     found = [path for path in sorted(glob.glob(str(pattern), recursive=True)) if os.path.isfile(path)]
     if not found:
         raise DataError(f"no file matches {pattern}; check the pattern, or put it in quotes for the shell")
-    yield from map(Source, found)
+    for path in found:
+        yield from _in_archive(path, "") if path.lower().endswith(".zip") else [Source(path)]
 
 
 def _near(path: Path) -> str:

@@ -1,0 +1,131 @@
+"""Labelled texts of every split: a text, or two, with its classes; from tables, JSONL, lines that begin with a class.
+
+Every sentence about a bad line names its file. Knows: these formats. Does not know: how many classes a text may have.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from glassformer.data.config import DataConfig
+from glassformer.data.drawn import in_splits, paths
+from glassformer.data.lines import checked_text, found, lines, objects, text_at
+from glassformer.data.sources import LANGUAGES, Source, resolve
+from glassformer.data.split import SplitName
+from glassformer.data.tables import cells
+from glassformer.errors import DataError
+
+MARK = "__label__"
+"""What fastText puts before a class."""
+
+Row = tuple[str, str | None, tuple[str, ...], str]
+"""Text, second text, classes, and where they stand."""
+
+_FIRST = re.compile(rf"\s*((?:{MARK}\S+\s+)*{MARK}\S+|\S+)\s*")
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A text, its classes, each once, and where it comes from, as a user would name it."""
+
+    split: SplitName
+    text: str
+    pair: str | None
+    labels: tuple[str, ...]
+    where: str
+
+
+def labelled(config: DataConfig) -> Iterator[Labelled]:
+    """Every labelled text of every split; rows with neither text nor class are left out.
+
+    Only an empty list of a JSONL line says that a text is of no class. DataError: a text without a class or a class
+    without a text, files without any, another format.
+    """
+    rows = _demo() if config.path == LANGUAGES else in_splits(config, lambda name: _rows(config, paths(config)[name]))
+    for split, (text, pair, labels, where) in rows:
+        classes = dict.fromkeys(map(config.class_name, labels))  # each once, in order
+        yield Labelled(split, text, pair, tuple(classes), where)
+
+
+def _rows(config: DataConfig, path: str | list[str] | None) -> Iterator[Row]:
+    some = labels_seen = False
+    for source in resolve(path, config.root):
+        for text, pair, labels, where in _all_rows(source, config):
+            some, labels_seen = True, labels_seen or bool(labels)
+            for side, content in (("text", text), ("second text", pair)):
+                if content is not None and not content.strip():
+                    raise DataError(f"{where} has an empty {side} beside its class; fill it or remove the line")
+            yield text, pair, labels, where
+    if not labels_seen:
+        problem = "no text has a class in" if some else "there are no labelled texts in"
+        raise DataError(f"{problem} {path}; give texts with a class each")
+
+
+def _all_rows(source: Source, config: DataConfig) -> Iterator[Row]:
+    match source.format(config):
+        case "jsonl":
+            return _json_rows(source, config)
+        case "csv" | "tsv":
+            return _table_rows(source, config)
+        case "label_first":
+            return _lines(source, config)
+        case kind:
+            raise DataError(
+                f"{source.path} is read as {kind}, where texts have no classes; set data.format to csv, tsv, jsonl or "
+                "label_first"
+            )
+
+
+def _table_rows(source: Source, config: DataConfig) -> Iterator[Row]:
+    for row, where in cells(source, config, ("text_field", "label_field", "pair_field"), "a text and a label"):
+        text, label, *pair = row
+        if any(cell.strip() for cell in row):
+            yield text, pair[0] if pair else None, _classes(_split(label, config), where), where
+
+
+def _json_rows(source: Source, config: DataConfig) -> Iterator[Row]:
+    for record, where in objects(source, config):
+        text = text_at(record, config.text_field, where, "text_field")
+        pair = None if config.pair_field is None else text_at(record, config.pair_field, where, "pair_field")
+        value = found(record, config.label_field, where, "label_field")
+        if isinstance(value, list):
+            labels = [_label(label, config.label_field, where) for label in value]
+        else:
+            labels = _split(_label(value, config.label_field, where), config)
+        yield text, pair, _classes(labels, where) if labels else (), where
+
+
+def _label(value: Any, field: str, where: str) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()  # as JSON writes it
+    text = str(value) if isinstance(value, int | float) else value
+    return checked_text(text, field, where, "give a string, a number, true or false, or a list of these")
+
+
+def _lines(source: Source, config: DataConfig) -> Iterator[Row]:
+    for line, where in lines(source, config):
+        first = _FIRST.match(line)
+        if first is not None:
+            words = first[1].split()
+            marked = words[0].startswith(MARK)
+            labels = [label for word in words for label in _split(word.removeprefix(MARK) if marked else word, config)]
+            yield line[first.end() :].rstrip(), None, _classes(labels, where), where
+
+
+def _split(cell: str, config: DataConfig) -> list[str]:
+    return [cell] if config.label_separator is None else cell.split(config.label_separator)
+
+
+def _classes(labels: list[str], where: str) -> tuple[str, ...]:
+    stripped = tuple(label.strip() for label in labels)
+    if not all(stripped):
+        raise DataError(f"{where} has no class, or an empty one; fill it or remove the line")
+    return stripped
+
+
+def _demo() -> Iterator[tuple[SplitName, Row]]:
+    from glassformer.data.languages import languages
+
+    for split, text, label, where in languages():
+        yield split, (text, None, (label,), where)
