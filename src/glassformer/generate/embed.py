@@ -1,0 +1,78 @@
+"""Texts to vectors: the trunk's stream, pooled; one vector for each text, however long.
+
+    mean    of all elements that the model reads, <bos> and <eos> among them where it was trained with them
+    first   that of the first element (<bos>, BERT's way)        last   that of the last one (Note D; a decoder's)
+
+These are the vectors that a classify head with the same `pool` reads. Source: Note D (contextualized representations).
+Knows: windows, packing, models. Does not know: files, similarities.
+"""
+
+from collections.abc import Sequence
+from typing import get_args
+
+import numpy as np
+import torch
+
+from glassformer.data.packing import Example
+from glassformer.errors import ConfigError, suggest
+from glassformer.generate.answers import packed_batches
+from glassformer.layers.heads import Pool, pool
+from glassformer.models.config import ModelConfig
+from glassformer.models.transformer import Transformer
+from glassformer.models.trunk import check_trunk, streams
+from glassformer.tokens.pair import PairTokenizer
+from glassformer.tokens.reading import TextReader
+from glassformer.tokens.text import Tokenizer
+from glassformer.tokens.words import framing
+
+POOLS: tuple[Pool, ...] = get_args(Pool)
+
+
+def trained_reader(config: ModelConfig, tokenizer: Tokenizer, pair: PairTokenizer | None = None) -> TextReader:
+    """What a model reads of a text: running text bare, examples between <bos> and <eos>, sources as a `pair` has them.
+
+    A model of tags was trained with a space in front of every word.
+    """
+    if pair is not None:
+        return TextReader(pair.source, config.max_length, pair.prefix, end=framing(pair.source, "eos"))
+    if config.head in ("lm", "masked_lm"):
+        return TextReader(tokenizer, config.max_length)
+    prefix = " " if config.head == "tag" else ""
+    return TextReader(tokenizer, config.max_length, prefix, framing(tokenizer, "bos"), framing(tokenizer, "eos"))
+
+
+def embed(
+    model: Transformer,
+    reader: TextReader,
+    texts: Sequence[str],
+    how: str = "mean",
+    layer: int | None = None,
+    normalize: bool = True,
+) -> np.ndarray:
+    """A vector for each text, float32 [N, D], of length 1 with `normalize`; zeros for a text without tokens.
+
+    `layer`: after that block, 0 for the static embedding, None for the end of the trunk (see `models.trunk`). A text
+    longer than the model is read by overlapping windows: the mean of their elements, the first of the first, the last
+    of the last. ConfigError: a pool or a layer that there is not.
+    """
+    if how not in POOLS:
+        raise ConfigError(f"There is no pool {how!r}; {suggest(how, POOLS)}.")
+    check_trunk(model, [layer])
+    examples: list[Example] = []
+    owners: list[int] = []
+    for number, text in enumerate(texts):
+        own = reader.windows(text)
+        own = own if how == "mean" else own[:1] if how == "first" else own[-1:]
+        examples += [Example(ids) for ids in own]
+        owners += [number] * len(own)
+    total = torch.zeros(len(texts), model.config.d_model, dtype=torch.float64)
+    weight = torch.zeros(len(texts), 1, dtype=torch.float64)
+    device = next(model.parameters()).device
+    for numbers, batch in packed_batches(examples) if examples else ():
+        (hidden,), places = streams(model, batch.to(device), [layer])
+        of = torch.tensor([owners[i] for i in numbers])
+        size = torch.tensor([[len(examples[i].ids)] for i in numbers], dtype=torch.float64)
+        total.index_add_(0, of, pool(hidden, places, how).double().cpu() * size)
+        weight.index_add_(0, of, size)
+    mean = total / weight.clamp(min=1)
+    return (torch.nn.functional.normalize(mean, dim=1) if normalize else mean).float().numpy()

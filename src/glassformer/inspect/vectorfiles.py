@@ -1,0 +1,138 @@
+"""Files of vectors: other people's words, and what `glassformer embed` wrote.
+
+    word2vec, GloVe, fastText    king 0.1 -0.2 ...          a first line of two counts is passed over
+    .jsonl                       {"text": "king", "vector": [0.1, -0.2, ...]}
+    .npy                         a table, a row for each text
+
+Every error names the line. Knows: files. Does not know: what the vectors are for.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glassformer.errors import DataError, counted
+
+Named = tuple[list[str], np.ndarray]
+"""Texts, and a vector for each, float32 [N, D]."""
+Entry = tuple[int, str, list[float]]
+"""The number of a line, its text and its vector."""
+
+
+def read_text(path: Path) -> Named:
+    """The words and vectors of a text file. DataError: names the line."""
+    return _gathered(path, _of_text(path))
+
+
+def read_named(path: Path) -> Named:
+    """The texts and vectors of JSON lines, those whose vector is null left out. DataError: names the line."""
+    return _gathered(path, _of_json(path))
+
+
+def read_array(path: Path) -> np.ndarray:
+    """The vectors of a .npy file, float32 [N, D]. DataError: it is no such thing, or a row has NaN."""
+    try:
+        with path.open("rb") as file:
+            array: Any = np.lib.format.read_array(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError, MemoryError) as problem:
+        reason = " ".join(str(problem).split())
+        raise DataError(f"cannot read {path} as a .npy file ({reason}); give one that --out wrote.") from None
+    if array.ndim != 2 or array.dtype.kind not in "fiu":
+        raise DataError(f"{path} does not hold a table of numbers, a row for each text; give one that --out wrote.")
+    with np.errstate(over="ignore"):
+        vectors = array.astype(np.float32)
+    if len(wrong := np.flatnonzero(~np.isfinite(vectors).all(1))):
+        raise DataError(f"{path}, row {wrong[0] + 1}: the vector has NaN, infinity or a number too large.")
+    return vectors
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a UTF-8 file with their numbers from 1, those of nothing but space left out."""
+    try:
+        with path.open("rb") as file:
+            for number, raw in enumerate(file, 1):
+                if line := _decoded(path, number, raw).strip(" \t\r\n"):
+                    yield number, line
+    except OSError as problem:
+        raise DataError(f"cannot read {path}: {problem.strerror}; give a file that is there.") from None
+
+
+def _decoded(path: Path, number: int, raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as problem:
+        bad = f"byte 0x{raw[problem.start]:02x} at offset {problem.start}"
+        raise DataError(f"{path}, line {number}: it is not UTF-8 ({bad}); convert it first, with iconv.") from None
+
+
+def _gathered(path: Path, entries: Iterable[Entry]) -> Named:
+    """Entries in memory; DataError for vectors of several widths, NaN and infinity."""
+    texts: list[str] = []
+    vectors: list[np.ndarray] = []
+    for number, text, values in entries:
+        with np.errstate(over="ignore"):
+            vector = np.array(values, np.float32)
+        if not np.isfinite(vector).all():
+            raise DataError(f"{path}, line {number}: the vector of {text!r} has NaN, infinity or a number too large.")
+        if vectors and len(vector) != len(vectors[0]):
+            raise _ragged(path, number, len(vector), len(vectors[0]))
+        texts.append(text)
+        vectors.append(vector)
+    return texts, np.stack(vectors) if vectors else np.zeros((0, 0), np.float32)
+
+
+def _ragged(path: Path, number: int, got: int, wanted: int) -> DataError:
+    return DataError(
+        f"{path}, line {number}: it has {counted(got, 'number')} and the vectors before it {wanted}; all need the same "
+        "width."
+    )
+
+
+def _of_text(path: Path) -> Iterator[Entry]:
+    """word v1 v2 ...; a word may hold spaces, as some of GloVe do, so numbers are counted from the end."""
+    width = 0
+    for number, line in lines_of(path):
+        parts = re.split(r"[ \t]+", line)
+        if number == 1 and len(parts) == 2 and all(part.isdecimal() for part in parts):
+            continue  # how many words, how many numbers
+        width = width or len(parts) - 1
+        if not width:
+            raise DataError(f"{path}, line {number}: {line[:40]!r} has no numbers; give lines such as 'king 0.1 -0.2'.")
+        if len(parts) <= width or (len(parts) > width + 1 and _number(parts[-1 - width]) is not None):
+            raise _ragged(path, number, len(parts) - 1, width)
+        values = [_number(part) for part in parts[-width:]]
+        if None in values:
+            bad = parts[-width:][values.index(None)]
+            raise DataError(f"{path}, line {number}: {bad[:40]!r} is no number; give lines such as 'king 0.1 -0.2'.")
+        yield number, " ".join(parts[:-width]), [value for value in values if value is not None]
+
+
+def _number(part: str) -> float | None:
+    try:
+        return float(part)
+    except ValueError:
+        return None
+
+
+def _of_json(path: Path) -> Iterator[Entry]:
+    for number, line in lines_of(path):
+        try:
+            row = json.loads(line)
+            text, vector = row["text"], row["vector"]
+            right = isinstance(text, str) and (vector is None or (vector and not any(map(_no_number, vector))))
+            values = [] if vector is None else [float(value) for value in vector]
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            right, text, values = False, "", []
+        if not right:
+            example = '{"text": "king", "vector": [0.1, -0.2]}'
+            raise DataError(f"{path}, line {number}: it is not such as {example}; give lines that `embed` wrote.")
+        if values:
+            yield number, text, values
+
+
+def _no_number(value: object) -> bool:
+    return not isinstance(value, int | float) or isinstance(value, bool)
