@@ -66,7 +66,7 @@ def _topics() -> Iterator[tuple[str, str]]:
 
 
 def _modules() -> Iterator[tuple[str, str]]:
-    for file, name in _sources(Path(sysconfig.get_path("stdlib"))):
+    for file, name in python_sources():
         try:
             found = docstrings(file.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError):
@@ -74,6 +74,11 @@ def _modules() -> Iterator[tuple[str, str]]:
         text = "\n\n".join(filter(None, found))
         if text:
             yield f"module/{name}", text
+
+
+def python_sources() -> Iterator[tuple[Path, str]]:
+    """The modules of the standard library with their dotted names, sorted; nothing where it has no sources."""
+    yield from _sources(Path(sysconfig.get_path("stdlib")))
 
 
 def _sources(folder: Path, prefix: str = "") -> Iterator[tuple[Path, str]]:
