@@ -223,6 +223,40 @@ def classify(
 
 
 @app.command()
+def embed(
+    run: Annotated[Path | None, typer.Argument(help="A run folder.", metavar="RUN")] = None,
+    pool: Annotated[
+        str | None, typer.Option("--pool", help="mean (the default), first, or last, the one for a decoder.")
+    ] = None,
+    no_normalize: Annotated[bool, typer.Option("--no-normalize", help="Leave vectors as long as they are.")] = False,
+    layer: Annotated[
+        int | None, typer.Option("--layer", help="After this layer, 0: the static embedding; default: after the last.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Write the vectors to this .npy file instead.")] = None,
+    near: Annotated[
+        Path | None, typer.Option("--near", help="Find what is nearest among these lines, or in what embed wrote.")
+    ] = None,
+    analogy: Annotated[bool, typer.Option("--analogy", help="Lines are such as: king - man + woman.")] = False,
+    vectors: Annotated[
+        Path | None, typer.Option("--vectors", help="Of --analogy: words with vectors, in place of a RUN's own.")
+    ] = None,
+    word: Annotated[
+        str | None, typer.Option("--word", help="Compare this word's vectors in all lines, layer by layer.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Of --word: also draw it, as .html.")] = None,
+    top_k: Annotated[int | None, typer.Option("--top-k", help="Print so many, default 10.", min=1)] = None,
+    device: Device = "cpu",
+    json_output: Json = False,
+) -> None:
+    """Turn each line of standard input into a vector; or find what is near, do analogies, see a word in contexts."""
+    from glassformer.cli.embed import Wanted
+    from glassformer.cli.embed import embed as call
+
+    wanted = Wanted(pool, no_normalize, layer, out, near, analogy, vectors, word, html, top_k, json_output)
+    call(run, wanted, device)
+
+
+@app.command()
 def tokenize(
     where: Annotated[str, typer.Argument(help="A run, a tokenizer.json or a recipe.", metavar="RUN|TOKENIZER|RECIPE")],
     overrides: Overrides = None,

@@ -1,0 +1,238 @@
+"""One word in several sentences as a readable HTML page: how its vectors move apart, layer by layer.
+
+    sentences    numbered, the word marked
+    curve        the similarity of every two occurrences through the layers
+    layers       a small picture of each: where the occurrences lie, and every similarity as a number
+
+Nothing is loaded from anywhere and nothing is scripted; it is light or dark as the reader's system is. Knows: HTML,
+SVG. Does not know: how the numbers came about.
+"""
+
+import math
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+
+from glassformer.errors import counted
+from glassformer.inspect import ramp
+from glassformer.inspect.contextual import Contexts, Occurrence
+from glassformer.inspect.picture import STYLE as PAGE
+
+STYLE = """
+ol { list-style: none; margin: 1.2rem 0 0; padding: 0; }
+ol li { display: grid; grid-template-columns: 2.2rem 1fr; gap: .6rem; padding: .28rem 0; overflow-wrap: anywhere; }
+.n { display: inline-block; min-width: 1.7rem; height: 1.7rem; padding: 0 .3rem; border-radius: .85rem;
+  background: var(--mark); color: var(--card); font: 600 .85rem/1.7rem system-ui, sans-serif; text-align: center;
+  justify-self: start; }
+mark { background: none; color: var(--mark); font-weight: 650; border-bottom: 2px solid var(--mark); }
+svg { display: block; width: 100%; height: auto; overflow: visible; }
+svg text { font: 12px system-ui, sans-serif; fill: var(--soft); font-variant-numeric: tabular-nums; }
+svg .strong { fill: var(--ink); font-weight: 600; }
+.curve { max-width: 46rem; margin: .8rem 0 0; }
+.rule { stroke: var(--line); } .pair { fill: none; stroke: var(--soft); stroke-opacity: .35; }
+.mean { fill: none; stroke: var(--mark); stroke-width: 3; } .dot { fill: var(--mark); }
+.cards { display: grid; gap: 1.2rem; margin-top: 1rem;
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, var(--card-width)), 1fr)); }
+.card { background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: .9rem 1rem 1rem;
+  margin: 0; min-width: 0; }
+.card h3 { font-weight: 600; font-size: 1rem; margin: 0; } .card p { font-size: .875rem; margin: .1rem 0 .6rem; }
+.card .wide { padding: .2rem; margin: .6rem -.2rem 0; }
+.map { background: var(--paper); border-radius: .4rem; }
+.map .n { fill: var(--mark); } .map .on { fill: var(--card); font-weight: 600; text-anchor: middle; }
+.card table { border-spacing: 2px; margin: 0 auto; }
+.card td { min-width: 2.5rem; height: 2rem; font-size: .8125rem; border-radius: .25rem; }
+.card th { padding: 0 .35rem; text-align: center; font-size: .8125rem; color: var(--soft); }
+.card caption { text-align: left; font-size: .8125rem; color: var(--soft); padding-bottom: .3rem; }
+.many td { min-width: .9rem; width: .9rem; height: .9rem; font-size: 0; border-radius: .1rem; }
+.many th { font-size: .625rem; padding: 0 .1rem; }
+"""
+
+NUMBERED = 12
+"""From more occurrences on, a cell shows its number only when asked."""
+LINES = 28
+"""From more occurrences on, the curve of each two is not drawn, but the least and the most."""
+SIDE, EDGE = 260, 26
+"""Side of a map and its margin, in its own units."""
+
+
+def contexts_html(look: Contexts, title: str) -> str:
+    """A self-contained HTML document of a word's occurrences, as many as there are."""
+    low = _lowest(look)
+    name = f"“{escape(look.word)}” in {len(look.occurrences)} contexts"
+    head = (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{PAGE}{STYLE}{_shades(dark=False)}"
+        f"@media (prefers-color-scheme: dark){{{_shades(dark=True)}}}</style></head>"
+    )
+    sentences = "".join(_sentence(number, one) for number, one in enumerate(look.occurrences, 1))
+    body = f"<h1>{name}</h1><p>{escape(title)}. {_said(look)}</p><ol>{sentences}</ol>{_curve(look)}{_cards(look, low)}"
+    return f"{head}<body><main>{body}</main></body></html>\n"
+
+
+def _shades(*, dark: bool) -> str:
+    shades = ramp.ramp(dark=dark)
+    return "".join(f".s{i}{{background:{ramp.css(c)};color:{ramp.css(ramp.ink(c))}}}" for i, c in enumerate(shades))
+
+
+def _sentence(number: int, one: Occurrence) -> str:
+    before, word, after = (
+        escape(part) for part in (one.text[: one.begin], one.text[one.begin : one.end], one.text[one.end :])
+    )
+    return f'<li><span class="n">{number}</span><bdi>{before}<mark>{word}</mark>{after}</bdi></li>'
+
+
+def _said(look: Contexts) -> str:
+    """What there is to see, in words."""
+    first, last = look.pairs(0).mean(), look.pairs(-1).mean()
+    static = "Before the first layer the word has one vector, whatever stands around it"
+    if look.pairs(0).min() < 1 - 1e-3:
+        spelled = " and ".join(sorted({"·".join(one.pieces).replace(" ", "␣") for one in look.occurrences}))
+        static = (
+            f"The word is not the same tokens everywhere ({escape(spelled)}), so that it begins with several vectors"
+        )
+    sees = (
+        " This model reads from left to right: only what stands before the word can change it." if look.causal else ""
+    )
+    return (
+        f"{static}: a mean similarity of {_number(first)}. After {counted(len(look.vectors) - 1, 'layer')} of "
+        f"attention each context has made its own of it: {_number(last)}.{sees}"
+    )
+
+
+def _curve(look: Contexts) -> str:
+    """Similarity through the layers: every two occurrences thin, their mean strong and with numbers."""
+    values = np.stack([look.pairs(layer) for layer in range(len(look.vectors))])
+    low, width, height = _lowest(look), 640, 240
+    step = width / max(1, len(values) - 1)
+
+    def y(value: float) -> float:
+        return height * (1 - (value - low) / (1 - low))
+
+    def path(line: np.ndarray) -> str:
+        return " ".join(f"{i * step:.1f},{y(value):.1f}" for i, value in enumerate(line))
+
+    ticks = np.linspace(low, 1, 5)
+    rules = "".join(
+        f'<line class="rule" x1="0" x2="{width}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
+        f'<text x="-10" y="{y(tick) + 4:.1f}" text-anchor="end">{_number(tick)}</text>'
+        for tick in ticks
+    )
+    several = values.T if len(look.occurrences) <= LINES else np.stack([values.min(1), values.max(1)])
+    thin = "".join(f'<polyline class="pair" points="{path(line)}"/>' for line in several)
+    mean = values.mean(1)
+    every = math.ceil(len(values) / 13)
+    dots = "".join(
+        f'<circle class="dot" cx="{i * step:.1f}" cy="{y(value):.1f}" r="4.5"/>' for i, value in enumerate(mean)
+    )
+    words = "".join(
+        f'<text class="strong" x="{i * step:.1f}" y="{y(mean[i]) - 12:.1f}">{_number(mean[i])}</text>'
+        f'<text x="{i * step:.1f}" y="{height + 22}">{i or "static"}</text>'
+        for i in range(0, len(mean), every)
+    )
+    thin_is = "each two occurrences" if len(look.occurrences) <= LINES else "the least and the most alike two"
+    return (
+        "<h2>Through the layers</h2><p>How alike the word's vectors are, after each layer: the strong line is the mean "
+        f"of all pairs, thin lines are {thin_is}.</p>"
+        f'<svg class="curve" viewBox="-48 -24 {width + 72} {height + 56}" role="img" aria-label="Mean similarity: '
+        f'{", ".join(f"layer {i} {_number(value)}" for i, value in enumerate(mean))}">{rules}{thin}'
+        f'<polyline class="mean" points="{path(mean)}"/>{dots}<g text-anchor="middle">{words}</g></svg>'
+    )
+
+
+def _cards(look: Contexts, low: float) -> str:
+    """The section of the small pictures."""
+    points, shares = look.maps()
+    radius = max(1e-9, float(np.abs(points).max()))
+    cards = "".join(
+        _card(layer, table, points[layer] / radius, float(shares[layer]), low)
+        for layer, table in enumerate(look.similarities)
+    )
+    n = len(look.occurrences)
+    width = max(17.5, 2.65 * n + 5) if n <= NUMBERED else max(17.5, 1.05 * n + 5)
+    steps = [low + (1 - low) * share for share in (0, 0.25, 0.5, 0.75, 1)]
+    legend = "".join(f'<b class="s{_step(value, low)}">{_number(value)}</b>' for value in steps)
+    return (
+        "<h2>Layer by layer</h2><p>Where the occurrences lie: the plane in which they are spread most (their principal "
+        "components), at one scale for all layers, so that a larger distance is a smaller similarity. Below it the "
+        "cosine similarity of every two; 1 is the same direction.</p>"
+        f'<div class="legend">{legend}<span>similarity</span></div>'
+        f'<div class="cards" style="--card-width:{width:.1f}rem">{cards}</div>'
+    )
+
+
+def _card(layer: int, table: np.ndarray, points: np.ndarray, share: float, low: float) -> str:
+    title = f"Layer {layer}" if layer else "Layer 0, static"
+    shown = f"{share:.0%} of the spread is in this plane." if np.abs(points).max() > 0 else "All in one place."
+    numbers = range(1, len(table) + 1)
+    head = "".join(f'<th scope="col">{number}</th>' for number in numbers)
+    rows = "".join(
+        f'<tr><th scope="row">{i}</th>'
+        + "".join(
+            f'<td class="s{_step(value, low)}" title="{i} and {j}: {value:.4f}">{_number(value)}</td>'
+            for j, value in zip(numbers, row, strict=True)
+        )
+        + "</tr>"
+        for i, row in zip(numbers, table, strict=True)
+    )
+    kind = ' class="many"' if len(table) > NUMBERED else ""
+    return (
+        f'<section class="card"><h3>{title}</h3><p>{shown}</p>{_map(points, title)}<div class="wide"><table{kind}>'
+        f"<caption>Cosine similarities, {title.lower()}</caption><thead><tr><td></td>{head}</tr></thead>"
+        f"<tbody>{rows}</tbody></table></div></section>"
+    )
+
+
+def _map(points: np.ndarray, title: str) -> str:
+    """Numbered dots; those that would lie on one another share a dot."""
+    places = SIDE / 2 + points * [1, -1] * (SIDE / 2 - EDGE)
+    groups: list[list[int]] = []
+    for i, place in enumerate(places):
+        near = next((group for group in groups if math.dist(places[group[0]], place) < 17), None)
+        if near is None:
+            groups.append([i])
+        else:
+            near.append(i)
+    dots = "".join(_dot(places[group].mean(0), _ranges([i + 1 for i in group])) for group in groups)
+    middle = f'<path class="rule" d="M{SIDE / 2} 8V{SIDE - 8}M8 {SIDE / 2}H{SIDE - 8}"/>'
+    told = "; ".join(_ranges([i + 1 for i in group]) for group in groups)
+    return (
+        f'<svg class="map" viewBox="0 0 {SIDE} {SIDE}" role="img" aria-label="{title}: occurrences that lie together: '
+        f'{told}">{middle}{dots}</svg>'
+    )
+
+
+def _dot(place: np.ndarray, label: str) -> str:
+    x, y, half = float(place[0]), float(place[1]), 10 + 3.4 * (len(label) - 1)
+    x = min(max(x, half + 2), SIDE - half - 2)
+    return (
+        f'<rect class="n" x="{x - half:.1f}" y="{y - 10:.1f}" width="{2 * half:.1f}" height="20" rx="10"/>'
+        f'<text class="on" x="{x:.1f}" y="{y + 4.3:.1f}">{label}</text>'
+    )
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers as 1–4, 7; the last ones left out where there are too many."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    shown = [str(a) if a == b else f"{a}–{b}" if b > a + 1 else f"{a}, {b}" for a, b in runs]
+    return ", ".join(shown if len(shown) <= 5 else [*shown[:5], "…"])
+
+
+def _lowest(look: Contexts) -> float:
+    """Where the scale of colours begins: the least similarity, rounded down to a tenth, at most .9."""
+    return min(0.9, math.floor(float(look.similarities.min()) * 10) / 10)
+
+
+def _step(value: float, low: float) -> int:
+    return round(min(1.0, max(0.0, (value - low) / (1 - low))) * (ramp.STEPS - 1))
+
+
+def _number(value: float) -> str:
+    """Two digits, as .87, -.05 and 1.00."""
+    return f"{value:.2f}".replace("-0.00", "0.00").replace("0.", ".", 1) if abs(value) < 0.995 else f"{value:.2f}"
