@@ -89,6 +89,18 @@ def test_a_table_with_tabs_takes_every_quote_as_it_is(tmp_path_factory, rows):
     assert texts(folder, **named) == [(target, source) for source, target in rows]
 
 
+def test_columns_of_a_table_may_be_numbers(tmp_path):
+    (tmp_path / "p.tsv").write_text("1\tx\ta\n2\ty\tb\n")
+    fields = {"path": "p.tsv", "source_field": "3", "target_field": "2", "group_field": "1"}
+    assert [(pair.source, pair.target, pair.group) for pair in read(tmp_path, **fields)] == [
+        ("a", "x", "1"), ("b", "y", "2")
+    ]  # fmt: skip
+    (tmp_path / "p.csv").write_text("id,source,\n1,a,x\n")
+    assert texts(tmp_path, path="p.csv", target_field="3") == [("a", "x")], (
+        "a name among them: the first row is a header"
+    )
+
+
 @given(lines("ab é\u2028'\",;\n"), st.sampled_from(["\n", "\r\n"]))
 def test_a_table_with_commas_may_have_quotes_and_line_ends_in_its_cells(tmp_path_factory, rows, end):
     folder, out = tmp_path_factory.mktemp("pairs"), io.StringIO()
@@ -275,8 +287,8 @@ def test_a_nested_field_that_is_not_there(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "fields", "sentence"),
     [
-        ("p.tsv", "a\tb\nc\n", {}, "p.tsv, line 2 has 1 columns, and column 2 is needed"),
-        ("p.csv", 'a,b\n"c\nd",e\nf\n', {}, "p.csv, line 4 has 1 columns"),
+        ("p.tsv", "a\tb\nc\n", {}, "p.tsv, line 2 has 1 column, and column 2 is needed"),
+        ("p.csv", 'a,b\n"c\nd",e\nf\n', {}, "p.csv, line 4 has 1 column,"),
         ("p.tsv", "a\nb\n", {}, "p.tsv, line 1 has 1 column, not a source and a target"),
         (
             "p.tsv",
@@ -286,6 +298,8 @@ def test_a_nested_field_that_is_not_there(tmp_path):
         ),
         ("p.tsv", "source\ttarget\na\tb\n", {"group_field": "lang"}, "has no column 'lang'"),
         ("p.tsv", "source\tlang\ttarget\na\tb\tc\nd\te\n", {}, "p.tsv, line 3 has 2 columns, and column 3 is needed"),
+        ("p.tsv", "source\ttranslation\na\tb\n", {}, "no column 'target' in its first row; known are source, trans"),
+        ("p.tsv", "a\tb\n", {"source_field": "1", "target_field": "3"}, "has 2 columns and none is '3'"),
         ("p.csv", 'a,b\nc,"d\ne,f\n', {}, "p.csv, line 3 is no ',' table"),
         ("p.csv", 'a,b\nc,"d"e\n', {}, "p.csv, line 2 is no ',' table"),
         ("p.tsv", "a\tb\n\tc\n", {}, "p.tsv, line 2 has an empty source beside a target"),

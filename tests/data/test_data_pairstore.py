@@ -257,7 +257,7 @@ def test_a_bad_pair_is_found_before_anything_changes(place):
     made = content(build(place).folder)
     with (place / "p.tsv").open("a") as file:
         file.write("alone\n")
-    with pytest.raises(DataError, match=r"p.tsv, line 21 has 1 columns"):
+    with pytest.raises(DataError, match=r"p.tsv, line 21 has 1 column,"):
         build(place)
     assert content(place / "run" / "tokens") == made
     assert [path.name for path in (place / "run").iterdir()] == ["tokens"]

@@ -32,7 +32,7 @@ def members(archive: str) -> list[str]:
     """The names of an archive's files, sorted; DataError: it is no zip archive."""
     try:
         with zipfile.ZipFile(archive) as file:
-            return sorted({info.filename for info in file.infolist() if not info.is_dir()})
+            return sorted({name for name in file.namelist() if name and not name.endswith("/")})
     except UNREADABLE as problem:
         raise DataError(f"{archive} is not a whole zip archive ({problem}); copy it again") from problem
 

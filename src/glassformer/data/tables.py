@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from glassformer.data.config import DataConfig
 from glassformer.data.lines import lines
 from glassformer.data.sources import Source
-from glassformer.errors import DataError, suggest
+from glassformer.errors import DataError, counted, suggest
 
 LONGEST_CELL = (1 << 31) - 1
 """Characters in a cell of a table: as many as the csv module can be allowed everywhere."""
@@ -38,9 +38,8 @@ def cells(source: Source, config: DataConfig, settings: Sequence[str], wanted: s
                 if headed:
                     continue
             if len(row) <= max(columns):
-                raise DataError(
-                    f"{where} has {len(row)} columns, and column {max(columns) + 1} is needed; mend it or check data.format"
-                )
+                needed = max(columns) + 1
+                raise DataError(f"{where} has {counted(len(row), 'column')}, and column {needed} is needed; mend it")
             yield [row[column] for column in columns], where
     except csv.Error as problem:
         raise DataError(f"{source.path}, line {table.line_num} is no {delimiter!r} table ({problem})") from None
@@ -56,7 +55,7 @@ def _columns(
     asked = any(field != DataConfig.model_fields[name].default for name, field in fields.items())
     if len(missing) == len(fields) and not asked:
         if len(first) < 2:
-            raise DataError(f"{where} has {len(first)} column, not {wanted}; check data.format")
+            raise DataError(f"{where} has 1 column, not {wanted}; check data.format")
         return [0, 1], False
     if missing:
         known = suggest(names[missing[0]], (" ".join(cell.split())[:40] for cell in first))
