@@ -5,6 +5,7 @@
     run.translate(["A dog runs."], beams=5)         an encoder-decoder
     run.tag("A dog runs .")                         a model with a tag head
     run.classify("What a film!")                    a model with a classify head
+    run.embed(["A cat sleeps.", "A dog runs."])     any model of text
 
 Knows: run folders and everything below. Does not know: the command line, servers.
 """
@@ -37,12 +38,15 @@ from glassformer.generate import (
     transduce,
 )
 from glassformer.generate.classify import Text, classify
+from glassformer.generate.embed import embed, trained_reader
 from glassformer.generate.tag import Tags, tag
 from glassformer.generate.text import Delta
 from glassformer.inspect.alignment import CrossAttention, cross_attention
+from glassformer.inspect.contextual import Contexts, contexts
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_model
 from glassformer.tokens.pair import PairTokenizer
+from glassformer.tokens.reading import TextReader
 from glassformer.tokens.sequence import SequenceTokenizer
 from glassformer.tokens.text import Tokenizer
 from glassformer.tokens.words import WordTokenizer
@@ -150,6 +154,22 @@ class Run:
         """The probability of every class for each text or pair, float32 [N, C]; long ones are read by windows."""
         self._has_head("classify", "glassformer classify")
         return classify(self.model, self.sequences, texts)
+
+    def embed(
+        self, text: str | Sequence[str], pool: str = "mean", normalize: bool = True, layer: int | None = None
+    ) -> np.ndarray:
+        """The vector of a text, float32 [D], or of each of a list of texts, [N, D]; see `generate.embed`."""
+        vectors = embed(self.model, self.reader, [text] if isinstance(text, str) else text, pool, layer, normalize)
+        return vectors[0] if isinstance(text, str) else vectors
+
+    def contexts(self, word: str, sentences: Sequence[str], first: int = 1) -> Contexts:
+        """A word's vectors in several sentences, layer by layer; errors count the sentences from `first`."""
+        return contexts(self.model, self.reader, word, sentences, first)
+
+    @cached_property
+    def reader(self) -> TextReader:
+        """What the trunk reads of a text, as it was trained to."""
+        return trained_reader(self.model.config, self.tokenizer, self.pair)
 
     @cached_property
     def words(self) -> WordTokenizer:

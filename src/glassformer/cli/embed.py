@@ -26,7 +26,7 @@ from glassformer.inspect.contextual import Contexts
 from glassformer.inspect.similarity import nearest
 from glassformer.inspect.vectorfiles import lines_of, read_array, read_named
 from glassformer.inspect.wordpicture import contexts_html
-from glassformer.inspect.wordvectors import read_words
+from glassformer.inspect.wordvectors import model_words, read_words
 from glassformer.run import Run, load
 
 TOGETHER = 1024
@@ -124,7 +124,8 @@ def _embedded(run: Run, wanted: Wanted) -> Iterator[tuple[list[str], np.ndarray]
 
 
 def _of(run: Run, lines: Sequence[str], wanted: Wanted) -> np.ndarray:
-    return vectors_of(run.model, run.reader, lines, wanted.pool or "mean", wanted.layer, not wanted.no_normalize)
+    pool, normalize = wanted.pool or "mean", not wanted.no_normalize
+    return vectors_of(run.model, run.reader, lines, pool, wanted.layer, normalize, empty="zeros")
 
 
 def _shortest(vector: np.ndarray) -> list[float]:
@@ -166,7 +167,8 @@ def _known(run: Run, path: Path, wanted: Wanted) -> tuple[list[str], np.ndarray]
 def _analogies(run: Run | None, wanted: Wanted) -> None:
     """For each line the words nearest to what it says."""
     words = read_words(wanted.vectors) if wanted.vectors is not None else None
-    words = run.word_vectors() if words is None and run is not None else words
+    if run is not None:
+        words = model_words(run.model, run.reader.tokenizer, str(run.folder))
     assert words is not None, "either of the two is there"
     number, blocks = 0, Blocks()
     for lines in chunks(TOGETHER):

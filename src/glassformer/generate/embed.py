@@ -8,13 +8,13 @@ Knows: windows, packing, models. Does not know: files, similarities.
 """
 
 from collections.abc import Sequence
-from typing import get_args
+from typing import Literal, get_args
 
 import numpy as np
 import torch
 
 from glassformer.data.packing import Example
-from glassformer.errors import ConfigError, suggest
+from glassformer.errors import ConfigError, DataError, suggest
 from glassformer.generate.answers import packed_batches
 from glassformer.layers.heads import Pool, pool
 from glassformer.models.config import ModelConfig
@@ -48,23 +48,26 @@ def embed(
     how: str = "mean",
     layer: int | None = None,
     normalize: bool = True,
+    empty: Literal["refuse", "zeros"] = "refuse",
 ) -> np.ndarray:
-    """A vector for each text, float32 [N, D], of length 1 with `normalize`; zeros for a text without tokens.
+    """A vector for each text, float32 [N, D], of length 1 with `normalize`.
 
     `layer`: after that block, 0 for the static embedding, None for the end of the trunk (see `models.trunk`). A text
     longer than the model is read by overlapping windows: the mean of their elements, the first of the first, the last
-    of the last. ConfigError: a pool or a layer that there is not.
+    of the last. ConfigError: a pool or a layer that there is not. DataError: a text that is `empty`, having no tokens.
     """
     if how not in POOLS:
         raise ConfigError(f"There is no pool {how!r}; {suggest(how, POOLS)}.")
     check_trunk(model, [layer])
     examples: list[Example] = []
     owners: list[int] = []
-    for number, text in enumerate(texts):
+    for number, text in enumerate(texts, 1):
         own = reader.windows(text)
+        if not own and empty == "refuse":
+            raise DataError(f"Text {number} of {len(texts)} is {text[:40]!r}, which has no tokens; leave it out.")
         own = own if how == "mean" else own[:1] if how == "first" else own[-1:]
         examples += [Example(ids) for ids in own]
-        owners += [number] * len(own)
+        owners += [number - 1] * len(own)
     total = torch.zeros(len(texts), model.config.d_model, dtype=torch.float64)
     weight = torch.zeros(len(texts), 1, dtype=torch.float64)
     device = next(model.parameters()).device
