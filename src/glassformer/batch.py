@@ -147,6 +147,14 @@ class Batch:
         """How many positions bear loss: what a loss sum is divided by."""
         return 0 if self.targets is None else int((self.targets != IGNORE).sum())
 
+    @property
+    def n_elements(self) -> int:
+        """How many elements were read for the targets: as many if every element has one, else all that are real."""
+        if self.targets is not None and self.targets.shape == self.elements.shape[:2]:
+            return self.n_targets
+        valid = None if self.places is None else self.places.valid
+        return self.elements.shape[0] * self.elements.shape[1] if valid is None else int(valid.sum())
+
     def where(self) -> Places:
         """The places, made explicit."""
         return self.places or Places.arange(self.elements.shape[1], device=self.elements.device)

@@ -13,10 +13,10 @@ Knows: run folders and everything below. Does not know: the command line, server
 import json
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -50,10 +50,13 @@ from glassformer.tokens.reading import TextReader
 from glassformer.tokens.sequence import SequenceTokenizer
 from glassformer.tokens.text import Tokenizer
 from glassformer.tokens.words import WordTokenizer
+from glassformer.train.classification import ClassificationTask
 from glassformer.train.device import find_device
 from glassformer.train.evaluate import evaluate
 from glassformer.train.loop import train as train_run
+from glassformer.train.masked import masked_batches, masking_of
 from glassformer.train.recipe import SAMPLING, Recipe, read_yaml
+from glassformer.train.tagging import TaggingTask
 from glassformer.train.transduction import load_tokenizers, open_store, transduction_scores
 
 
@@ -122,7 +125,7 @@ class Run:
         """Each word with its tag: of a text cut at spaces, of a list of words, or of a list of such lists."""
         words = text.split() if isinstance(text, str) else list(text)
         several = bool(words) and not isinstance(words[0], str)
-        sentences = words if several else [words]
+        sentences = cast(list[Sequence[str]], words if several else [words])
         tags = self.tagged(sentences)
         found = [
             [(word, self.classes[i]) for word, i in zip(sentence, own.classes[:, 0].tolist(), strict=True)]
@@ -141,7 +144,7 @@ class Run:
         A model with `multi_label` gives a list: every class whose probability reaches `threshold`.
         """
         single = isinstance(text, str | tuple)
-        rows = self.classified([text] if single else list(text))
+        rows = self.classified(cast(list[Text], [text] if single else list(text)))
         if self.model.config.multi_label:
             found: list[Any] = [
                 [name for name, p in zip(self.classes, row, strict=True) if p >= threshold] for row in rows
@@ -252,12 +255,32 @@ class Run:
             return self._evaluate_pairs(split, data, targets, config, batch_size or 32)
         if targets is not None:
             raise ConfigError("Only an encoder-decoder has targets beside its data; leave out --targets.")
+        if self.model.config.head != "lm":
+            with tempfile.TemporaryDirectory(prefix="glassformer-") as scratch:
+                scores = self._evaluate_examples(split, data, Path(scratch))
+            return {"run": str(self.folder), "split": split if data is None else "all", "data": data, **scores}
         size = batch_size or (self.recipe.train.batch_size if self.recipe else 16)
         with tempfile.TemporaryDirectory(prefix="glassformer-") as scratch:  # a run folder may be read-only
             part = self.tokens(split) if data is None else self._other(data, Path(scratch))
             batches = evaluation_batches(part, size, self.model.config.max_length)
             scores = evaluate(self.model, batches).result(part.n_bytes)
         return {"run": str(self.folder), "split": split if data is None else "all", "data": data, **scores}
+
+    def _evaluate_examples(self, split: str, data: str | None, scratch: Path) -> dict[str, Any]:
+        """Scores of tags, classes or masked tokens; other data are read in the form of the run's own."""
+        recipe, config = self._own_recipe(), self.model.config
+        if config.head == "masked_lm":
+            part = self.tokens(split) if data is None else self._other(data, scratch)
+            masking = masking_of(self.tokenizer, recipe.train)
+            return evaluate(self.model, masked_batches(part, masking, 16, config.max_length)).result()
+        self._has_head("classify" if config.head == "classify" else "tag", "glassformer evaluate")
+        if data is not None:
+            none = {"validation_path": None, "test_path": None, "validation_fraction": 0.0, "test_fraction": 0.0}
+            named = {**none, "path": data, "root": None, "store": None}
+            other = capture_stdin(DataConfig.parse(recipe.data.model_dump() | named), scratch)
+            recipe, split = replace(recipe, data=other), "train"
+        kind = TaggingTask if config.head == "tag" else ClassificationTask
+        return kind(recipe, self.folder, begun=True).split_scores(self.model, split)
 
     def _evaluate_pairs(
         self, split: str, data: str | None, targets: str | None, config: GenerateConfig, batch_size: int

@@ -103,7 +103,7 @@ def test_an_unwritable_folder_is_refused_before_any_work(tmp_path, monkeypatch):
     ],
 )
 def test_what_cannot_be_trained_is_refused(tmp_path, changes):
-    with pytest.raises(ConfigError, match="is nothing that `glassformer train` trains by now"):
+    with pytest.raises(ConfigError, match="is nothing to train; use head lm with a decoder"):
         go(recipe(tmp_path, model=changes), tmp_path / "x")
     assert not (tmp_path / "x").exists()
 

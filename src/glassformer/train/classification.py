@@ -70,7 +70,8 @@ class ClassificationTask:
                     f"{text.where} has {counted(len(text.labels), 'class')}, not one; set model.multi_label=true"
                 )
         if len(self.classes.names) < 2 and not multi:
-            raise DataError(f"every training text is of the class {self.classes.names[0]!r}; give at least two classes")
+            only = ", ".join(self.classes.names)
+            raise DataError(f"every training text is of the class {only!r}; give texts of at least two classes")
         _ = self._batches
 
     def split(self, name: str) -> list[Labelled]:
@@ -100,6 +101,11 @@ class ClassificationTask:
     def length(self) -> int:
         """The mean text's length."""
         return max(1, round(self._batches.elements / len(self._batches.examples)))
+
+    @property
+    def elements(self) -> int:
+        """See `Task`."""
+        return self._batches.elements
 
     @property
     def fingerprint(self) -> str:
@@ -141,9 +147,11 @@ class ClassificationTask:
 
     def scores(self, model: Transformer, precision: torch.dtype) -> dict[str, Any] | None:
         """See `Task`."""
-        if not self.validated:
-            return None
-        return class_scores(model, self.sequences, self.split("validation"), precision)
+        return self.split_scores(model, "validation", precision) if self.validated else None
+
+    def split_scores(self, model: Transformer, split: str, precision: torch.dtype = torch.float32) -> dict[str, Any]:
+        """Scores of a whole split by its name."""
+        return class_scores(model, self.sequences, self.split(split), precision)
 
     def sample(self, model: Transformer) -> Sample | None:
         """See `Task`: the first validation (else training) texts and their classes."""

@@ -71,6 +71,11 @@ class LanguageTask:
         return self._stored.split(name)
 
     @property
+    def elements(self) -> int:
+        """See `Task`."""
+        return len(self.split("train").tokens)
+
+    @property
     def fingerprint(self) -> str:
         """See `Task`."""
         assert self._stored is not None, "store comes first"

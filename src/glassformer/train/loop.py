@@ -178,10 +178,10 @@ class _Training:
         self.state = replace(
             self.state,
             step=step + 1,
-            tokens=self.state.tokens + result.targets,
+            tokens=self.state.tokens + result.elements,
             seconds=self.state.seconds + seconds,
         )
-        speed = result.targets / self.per_step
+        speed = result.elements / self.per_step
         if (step + 1) % config.log_every == 0 or step + 1 == config.steps:
             self.history.add(
                 step=step + 1,

@@ -3,6 +3,7 @@
 Knows: tokenizer, token store, recipe. Does not know: the loop.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -13,8 +14,11 @@ import torch
 from glassformer.batch import IGNORE, Batch
 from glassformer.data.batches import evaluation_batches
 from glassformer.data.masking import Masking, word_begins
+from glassformer.data.store import Split
 from glassformer.errors import ConfigError
 from glassformer.models.transformer import Transformer, evaluating
+from glassformer.tokens.text import Tokenizer
+from glassformer.train.config import TrainConfig
 from glassformer.train.evaluate import evaluate
 from glassformer.train.language import LanguageTask
 from glassformer.train.task import Card, Sample
@@ -30,20 +34,7 @@ class MaskedLanguageTask(LanguageTask):
     @cached_property
     def masking(self) -> Masking:
         """How this recipe masks."""
-        tokenizer, train = self.tokenizer, self.recipe.train
-        if "mask" not in tokenizer.specials:
-            raise ConfigError("The tokenizer has no <mask> symbol; train one of kind bpe, word, character or byte.")
-        ids = range(tokenizer.vocab_size)
-        ordinary = np.array([i for i in ids if i not in tokenizer.specials.values()])
-        begins = None
-        if train.whole_words and tokenizer.kind != "word":  # where every token is a word in any case
-            begins = word_begins([tokenizer.piece(i) for i in ids])
-            if not any(tokenizer.piece(i).startswith(" ") for i in ids):
-                raise ConfigError(
-                    "train.whole_words needs a tokenizer whose pieces show where a word begins, by a space; use one of "
-                    "kind bpe, byte or character."
-                )
-        return Masking(tokenizer.specials["mask"], ordinary, train.mask_fraction, begins)
+        return masking_of(self.tokenizer, self.recipe.train)
 
     def store(self) -> None:
         """See `Task`."""
@@ -62,27 +53,12 @@ class MaskedLanguageTask(LanguageTask):
         """See `Task`: of masks that are the same at every evaluation."""
         if not self.validated:
             return None
-        batches = self._evaluated()
+        train, split = self.recipe.train, self.split("validation")
+        batches = masked_batches(split, self.masking, self.rows, self.recipe.model.max_length, train.evaluate_batches)
         return evaluate(model, batches, precision).result()
 
-    def _evaluated(self) -> list[Batch]:
-        train, config = self.recipe.train, self.recipe.model
-        split = self.split("validation")
-        windows = evaluation_batches(split, self.rows, config.max_length, train.evaluate_batches)
-        return [self._masked(batch, EVALUATION + number) for number, batch in enumerate(windows)]
-
-    def _masked(self, batch: Batch, step: int) -> Batch:
-        """The batch with masks, none of them where a last window is filled up."""
-        assert batch.targets is not None
-        real = torch.nn.functional.pad(batch.targets[:, :-1] != IGNORE, (1, 0), value=True)
-        masked = self.masking(batch, 0, step)
-        assert masked.at is not None
-        assert masked.targets is not None
-        kept = real.flatten()[masked.at]
-        return replace(masked, at=masked.at[kept], targets=masked.targets[kept])
-
     def sample(self, model: Transformer) -> Sample | None:
-        """See `Task`: the beginning of the text with what the model reads in the hidden places."""
+        """See `Task`: the beginning of the text, in brackets what the model reads in a hidden place, `|` what was there."""
         if not self.recipe.train.sample_tokens:
             return None
         split = self.split("validation" if self.validated else "train")
@@ -94,8 +70,8 @@ class MaskedLanguageTask(LanguageTask):
             guesses = model(batch.to(next(model.parameters()).device)).logits.argmax(-1).tolist()
         pieces = [self.tokenizer.decode([i]) for i in ids[0].tolist()]
         for at, target, guess in zip(batch.at.tolist(), batch.targets.tolist(), guesses, strict=True):
-            found = self.tokenizer.decode([guess])
-            pieces[at] = f"[{found}]" if guess == target else f"[{found}, not {pieces[at]}]"
+            found, wanted = self.tokenizer.piece(guess), self.tokenizer.piece(target)
+            pieces[at] = f"[{found}]" if guess == target else f"[{found}|{wanted}]"
         text = (" " if self.tokenizer.kind == "word" else "").join(pieces)
         return Sample(text, {"sample": text})
 
@@ -111,3 +87,34 @@ class MaskedLanguageTask(LanguageTask):
     def excerpt(self, batch: Batch) -> str:
         """See `Task`."""
         return self.tokenizer.decode(batch.elements[0, :24].tolist(), skip_specials=False)
+
+
+def masking_of(tokenizer: Tokenizer, train: TrainConfig) -> Masking:
+    """How a recipe masks; ConfigError: the tokenizer cannot do it."""
+    if "mask" not in tokenizer.specials:
+        raise ConfigError("The tokenizer has no <mask> symbol; train one of kind bpe, word, character or byte.")
+    ids = range(tokenizer.vocab_size)
+    ordinary = np.array([i for i in ids if i not in tokenizer.specials.values()])
+    begins = None
+    if train.whole_words and tokenizer.kind != "word":  # where every token is a word in any case
+        pieces = [tokenizer.piece(i) for i in ids]
+        if not any(piece.startswith(" ") for piece in pieces):
+            raise ConfigError(
+                "train.whole_words needs a tokenizer whose pieces show by a space where a word begins; use one of kind "
+                "bpe, byte or character."
+            )
+        begins = word_begins(pieces)
+    return Masking(tokenizer.specials["mask"], ordinary, train.mask_fraction, begins)
+
+
+def masked_batches(split: Split, masking: Masking, rows: int, length: int, limit: int | None = None) -> Iterator[Batch]:
+    """A whole split in windows with the same masks at every call, none of them where the last window is filled up."""
+    for number, batch in enumerate(evaluation_batches(split, rows, length, limit)):
+        assert batch.targets is not None
+        real = torch.nn.functional.pad(batch.targets[:, :-1] != IGNORE, (1, 0), value=True)
+        masked = masking(batch, 0, EVALUATION + number)
+        assert masked.at is not None
+        assert masked.targets is not None
+        kept = real.flatten()[masked.at]
+        if kept.any():
+            yield replace(masked, at=masked.at[kept], targets=masked.targets[kept])

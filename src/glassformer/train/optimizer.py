@@ -23,7 +23,9 @@ class Optimizer:
     """One or two torch optimizers over the named parameters of a model, with one rate for both."""
 
     def __init__(self, model: nn.Module, config: TrainConfig):
-        trained: dict[Tensor, str] = {p: n for n, p in model.named_parameters() if not config.freeze_trunk or n.startswith("head.")}
+        trained: dict[Tensor, str] = {
+            p: n for n, p in model.named_parameters() if not config.freeze_trunk or n.startswith("head.")
+        }
         for parameter in model.parameters():
             parameter.requires_grad_(parameter in trained)
         self._names = trained

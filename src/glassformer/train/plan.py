@@ -13,6 +13,7 @@ import torch
 from glassformer.batch import Batch
 from glassformer.data.pairs import pairs
 from glassformer.data.split import texts_for_tokenizer
+from glassformer.losses import cross_entropy
 from glassformer.models.config import ModelConfig
 from glassformer.models.cost import Matrix, forward_flops, matrices, training_bytes, training_flops
 from glassformer.models.transformer import Transformer
@@ -22,7 +23,7 @@ from glassformer.train.memory import keep_freed_memory
 from glassformer.train.optimizer import Optimizer
 from glassformer.train.progress import clock
 from glassformer.train.recipe import Recipe
-from glassformer.train.runfolder import task_of
+from glassformer.train.runfolder import AnyTask, task_of, temporary_task
 from glassformer.train.step import training_step
 from glassformer.train.transduction import TransductionTask, make_tokenizers
 
@@ -86,6 +87,8 @@ class Text:
     length: int
     source_length: int
     tokens: int | None
+    task: AnyTask | None = None
+    """If its real batches are what is measured."""
 
     @property
     def rows(self) -> int:
@@ -128,13 +131,25 @@ def step_seconds(recipe: Recipe, text: Text, device: torch.device, precision: to
     """The median time of three training steps on random tokens, after one to warm up."""
     train = recipe.train
     model = Transformer(recipe.model, train.seed, device)
-    optimizer, parameters, times = Optimizer(model, train), list(model.parameters()), []
+    optimizer, times = Optimizer(model, train), []
+    parameters = optimizer.parameters
     rows = max(1, text.rows // train.micro_batches)
     for step in range(4):
-        parts = [_random_batch(recipe.model, rows, text, step)] * train.micro_batches
+        own = text.task
+        parts = own.batches(step) if own else [_random_batch(recipe.model, rows, text, step)] * train.micro_batches
+        loss = own.loss if own else cross_entropy
         begin = time.perf_counter()
         training_step(
-            model, parameters, optimizer, parts, seed=0, step=step, factor=1e-6, precision=precision, clip=train.clip
+            model,
+            parameters,
+            optimizer,
+            parts,
+            seed=0,
+            step=step,
+            factor=1e-6,
+            precision=precision,
+            clip=train.clip,
+            loss=loss,
         )
         times.append(time.perf_counter() - begin)
     return sorted(times[1:])[1]
@@ -153,6 +168,8 @@ def _random_batch(model: ModelConfig, rows: int, text: Text, seed: int) -> Batch
 def _with_text(recipe: Recipe) -> tuple[Recipe, Text]:
     """The recipe with its vocabulary, and what its data are like."""
     kind = task_of(recipe)
+    if recipe.model.head != "lm":
+        return _with_task(recipe)
     length = recipe.train.length or recipe.model.max_length
     if recipe.data.path is None:
         if not recipe.model.vocab_size:
@@ -169,6 +186,12 @@ def _with_text(recipe: Recipe) -> tuple[Recipe, Text]:
             counted += len(text)
     recipe = recipe.with_vocabulary(tokenizer.vocab_size)
     return recipe, Text(recipe, length, length, round(tokens * characters / max(1, counted)))
+
+
+def _with_task(recipe: Recipe) -> tuple[Recipe, Text]:
+    """The same of what is small enough to be read whole: its own batches are measured."""
+    with temporary_task(recipe) as task:
+        return task.recipe, Text(task.recipe, task.length, task.length, task.elements, task)
 
 
 def _with_pairs(recipe: Recipe) -> tuple[Recipe, Text]:

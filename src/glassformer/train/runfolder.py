@@ -7,7 +7,9 @@ Knows: files and their meaning. Does not know: steps.
 """
 
 import os
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,6 +69,17 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
         if recipe.train.precision == "auto":  # measured once: today's measurement could change the bits
             task.recipe = task.recipe.with_precision(begun.train.precision)
     return task
+
+
+@contextmanager
+def temporary_task(recipe: Recipe) -> Iterator[AnyTask]:
+    """A recipe's task with its data, in a folder that is removed again (what is mapped stays readable)."""
+    with tempfile.TemporaryDirectory(prefix="glassformer-") as folder:
+        run = Path(folder) / "run"
+        task = prepare(recipe, run, resume=False, say=lambda text: None)
+        run.mkdir(exist_ok=True)
+        task.store()
+        yield task
 
 
 def task_of(recipe: Recipe) -> type[AnyTask]:

@@ -3,20 +3,21 @@
 Knows: recipes and batches. Does not know: terminals.
 """
 
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from glassformer.axes import Tensor
+import torch
+
+from glassformer.axes import Int, Tensor
 from glassformer.batch import IGNORE, Batch, Places
+from glassformer.layers.heads import pool
 from glassformer.layers.mask import Mask, allowed
 from glassformer.layers.stack import SOURCE_MASK
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import attention_mask
 from glassformer.train.recipe import Recipe
-from glassformer.train.runfolder import prepare
+from glassformer.train.runfolder import temporary_task
 from glassformer.train.transduction import TransductionTask
 
 
@@ -88,11 +89,7 @@ def _drawn(seen: list[bool]) -> str:
 
 def rows_as_fed(recipe: Recipe, rows: int, step: int) -> Iterator[FedRow]:
     """The first `rows` rows of a step's batch; the text is tokenized in a temporary folder that is removed again."""
-    with tempfile.TemporaryDirectory(prefix="glassformer-") as folder:
-        run = Path(folder) / "run"
-        task = prepare(recipe, run, resume=False, say=lambda text: None)
-        run.mkdir()
-        task.store()
+    with temporary_task(recipe) as task:
         paired = isinstance(task, TransductionTask)
         pieces = (task.tokenizer.target if paired else task.tokenizer).piece
         source_pieces = task.tokenizer.source.piece if paired else pieces
@@ -105,10 +102,39 @@ def rows_as_fed(recipe: Recipe, rows: int, step: int) -> Iterator[FedRow]:
 Piece = Callable[[int], str]
 
 
-def _row(config: ModelConfig, batch: Batch, row: int, piece: Piece, source_piece: Piece) -> FedRow:
-    places = batch.where()
+def targets_by_slot(config: ModelConfig, batch: Batch) -> Int[Tensor, "B T"]:
+    """The target of every element, IGNORE where there is none; that of a whole stands at the element it is read from.
+
+    The mean has no such element: there it stands at the last one. Of several classes at once, bit c is class c.
+    """
     assert batch.targets is not None
-    ids, targets = _own(batch.elements, row), _own(batch.targets, row)
+    if batch.targets.shape == batch.elements.shape:
+        return batch.targets
+    slots = torch.full_like(batch.elements, IGNORE)
+    if batch.at is not None:
+        slots.view(-1)[batch.at] = batch.targets
+        return slots
+    targets = batch.targets
+    if config.multi_label:
+        targets = (targets << torch.arange(targets.shape[1])).sum(1)
+    index = torch.arange(slots.numel(), dtype=torch.float32).view(*slots.shape, 1)
+    at = pool(index, batch.where(), "first" if config.pool == "first" else "last").long().flatten()
+    slots.view(-1)[at] = targets
+    return slots
+
+
+def _names(config: ModelConfig, piece: Piece) -> Piece:
+    """What a target's number stands for: a piece, a class, or several classes."""
+    if config.head not in ("tag", "classify"):
+        return piece
+    if config.multi_label:
+        return lambda bits: ", ".join(name for c, name in enumerate(config.classes) if bits >> c & 1)
+    return lambda i: config.classes[i]
+
+
+def _row(config: ModelConfig, batch: Batch, row: int, piece: Piece, source_piece: Piece) -> FedRow:
+    places, name = batch.where(), _names(config, piece)
+    ids, targets = _own(batch.elements, row), _own(targets_by_slot(config, batch), row)
     source, cross = None, None
     if batch.source is not None:
         source = _source_row(config, batch.source, row, source_piece)
@@ -118,9 +144,11 @@ def _row(config: ModelConfig, batch: Batch, row: int, piece: Piece, source_piece
         ids,
         _own(places.position, row),
         [0] * len(ids) if places.document is None else _own(places.document, row),
-        ["" if i == IGNORE else piece(i) for i in targets],
+        ["" if i == IGNORE else name(i) for i in targets],
         targets,
-        _seen(attention_mask(config, "decoder"), places, places, row),
+        _seen(
+            attention_mask(config, "encoder" if config.architecture == "encoder" else "decoder"), places, places, row
+        ),
         source,
         cross,
     )

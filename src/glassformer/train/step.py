@@ -24,11 +24,12 @@ Loss = Callable[[Tensor, Tensor], LossSum]
 
 @dataclass(frozen=True)
 class StepResult:
-    """The mean loss per target of a step, in nats, the norm of its gradient before clipping, and the targets."""
+    """The mean loss per target of a step, in nats, the norm of its gradient before clipping, targets and elements."""
 
     loss: float
     gradient_norm: float
     targets: int
+    elements: int
 
 
 def dropout_seed(seed: int, step: int, part: int) -> int:
@@ -38,7 +39,7 @@ def dropout_seed(seed: int, step: int, part: int) -> int:
 
 def training_step(
     model: Callable[[Batch], Output],
-    parameters: Sequence[nn.Parameter],
+    parameters: Sequence[Tensor],
     optimizer: Optimizer,
     batches: Sequence[Batch],
     *,
@@ -70,4 +71,4 @@ def training_step(
         what = f"loss is {total}" if not abs(total) < torch.inf else f"gradient's norm is {norm}"
         raise TrainingError(f"At step {step} the {what}.")
     optimizer.step(factor)
-    return StepResult(total, norm, n_targets)
+    return StepResult(total, norm, n_targets, sum(batch.n_elements for batch in batches))

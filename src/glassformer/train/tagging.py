@@ -87,6 +87,11 @@ class TaggingTask:
         return max(1, round(self._batches.elements / len(self._batches.examples)))
 
     @property
+    def elements(self) -> int:
+        """See `Task`."""
+        return self._batches.elements
+
+    @property
     def fingerprint(self) -> str:
         """See `Task`."""
         return self._batches.fingerprint()
@@ -130,9 +135,11 @@ class TaggingTask:
 
     def scores(self, model: Transformer, precision: torch.dtype) -> dict[str, Any] | None:
         """See `Task`."""
-        if not self.validated:
-            return None
-        return tag_scores(model, self.words, self.split("validation"), precision)
+        return self.split_scores(model, "validation", precision) if self.validated else None
+
+    def split_scores(self, model: Transformer, split: str, precision: torch.dtype = torch.float32) -> dict[str, Any]:
+        """Scores of a whole split by its name."""
+        return tag_scores(model, self.words, self.split(split), precision)
 
     def sample(self, model: Transformer) -> Sample | None:
         """See `Task`: the first validation (else training) sentences with their tags, wrong ones beside the right."""

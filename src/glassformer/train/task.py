@@ -61,6 +61,11 @@ class Task(Protocol):
         """Elements of a typical sequence: what the operations of a step are counted with."""
         ...
 
+    @property
+    def elements(self) -> int:
+        """Elements of all training data (of pairs, targets): what an epoch is."""
+        ...
+
     def store(self) -> None:
         """Write tokenizers into the run folder, and build the stored tokens (or find them unchanged)."""
         ...

@@ -79,6 +79,11 @@ class TransductionTask:
         return max(1, round(len(target.tokens) / len(target)))
 
     @property
+    def elements(self) -> int:
+        """See `Task`."""
+        return len(self.split("train").target.tokens)
+
+    @property
     def fingerprint(self) -> str:
         """See `Task`."""
         assert self._stored is not None, "store comes first"
