@@ -203,13 +203,13 @@ def _word(run: Run, wanted: Wanted) -> None:
     """One word in all the lines."""
     assert wanted.word is not None
     look = run.contexts(wanted.word, [line for lines in chunks(TOGETHER) for line in lines])
+    if wanted.html is not None:
+        write_text(wanted.html, contexts_html(look, run.folder.name))
+        sys.stderr.write(f"{look.word!r} in {counted(len(look.occurrences), 'context')}: {wanted.html}\n")
     if wanted.json:
         print_json(_values(look))
     else:
         _print(look, run.folder.name)
-    if wanted.html is not None:
-        write_text(wanted.html, contexts_html(look, run.folder.name))
-        sys.stderr.write(f"{look.word!r} in {counted(len(look.occurrences), 'context')}: {wanted.html}\n")
 
 
 def _values(look: Contexts) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def embed(
     of the last. ConfigError: a pool or a layer that there is not. DataError: a text that is `empty`, having no tokens.
     """
     if how not in POOLS:
-        raise ConfigError(f"There is no pool {how!r}; {suggest(how, POOLS)}.")
+        raise ConfigError(f"There is no pool {how!r}; {suggest(how, POOLS)}")
     check_trunk(model, [layer])
     examples: list[Example] = []
     owners: list[int] = []

@@ -11,10 +11,11 @@ SVG. Does not know: how the numbers came about.
 import math
 from collections.abc import Sequence
 from html import escape
+from itertools import combinations
 
 import numpy as np
 
-from glassformer.errors import counted
+from glassformer.errors import ConfigError, counted
 from glassformer.inspect import ramp
 from glassformer.inspect.contextual import Contexts, Occurrence
 from glassformer.inspect.picture import STYLE as PAGE
@@ -39,7 +40,7 @@ svg .strong { fill: var(--ink); font-weight: 600; }
 .card h3 { font-weight: 600; font-size: 1rem; margin: 0; } .card p { font-size: .875rem; margin: .1rem 0 .6rem; }
 .card .wide { padding: .2rem; margin: .6rem -.2rem 0; }
 .map { background: var(--paper); border-radius: .4rem; }
-.map .n { fill: var(--mark); } .map .on { fill: var(--card); font-weight: 600; text-anchor: middle; }
+.map rect { fill: var(--mark); } .map text { fill: var(--card); font-weight: 600; text-anchor: middle; }
 .card table { border-spacing: 2px; margin: 0 auto; }
 .card td { min-width: 2.5rem; height: 2rem; font-size: .8125rem; border-radius: .25rem; }
 .card th { padding: 0 .35rem; text-align: center; font-size: .8125rem; color: var(--soft); }
@@ -48,6 +49,7 @@ svg .strong { fill: var(--ink); font-weight: 600; }
 .many th { font-size: .625rem; padding: 0 .1rem; }
 """
 
+MOST = 64
 NUMBERED = 12
 """From more occurrences on, a cell shows its number only when asked."""
 LINES = 28
@@ -57,8 +59,9 @@ SIDE, EDGE = 260, 26
 
 
 def contexts_html(look: Contexts, title: str) -> str:
-    """A self-contained HTML document of a word's occurrences, as many as there are."""
-    low = _lowest(look)
+    """A self-contained HTML document of a word's occurrences; ConfigError for more than MOST."""
+    if len(look.occurrences) > MOST:
+        raise ConfigError(f"{len(look.occurrences)} occurrences are too many for a picture; give at most {MOST}.")
     name = f"“{escape(look.word)}” in {len(look.occurrences)} contexts"
     head = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
@@ -67,8 +70,8 @@ def contexts_html(look: Contexts, title: str) -> str:
         f"@media (prefers-color-scheme: dark){{{_shades(dark=True)}}}</style></head>"
     )
     sentences = "".join(_sentence(number, one) for number, one in enumerate(look.occurrences, 1))
-    body = f"<h1>{name}</h1><p>{escape(title)}. {_said(look)}</p><ol>{sentences}</ol>{_curve(look)}{_cards(look, low)}"
-    return f"{head}<body><main>{body}</main></body></html>\n"
+    intro = f"<h1>{name}</h1><p>{_said(look)} The model is {escape(title)}.</p><ol>{sentences}</ol>"
+    return f"{head}<body><main>{intro}{_curve(look)}{_cards(look)}</main></body></html>\n"
 
 
 def _shades(*, dark: bool) -> str:
@@ -141,8 +144,9 @@ def _curve(look: Contexts) -> str:
     )
 
 
-def _cards(look: Contexts, low: float) -> str:
+def _cards(look: Contexts) -> str:
     """The section of the small pictures."""
+    low = _lowest(look)
     points, shares = look.maps()
     radius = max(1e-9, float(np.abs(points).max()))
     cards = "".join(
@@ -186,30 +190,39 @@ def _card(layer: int, table: np.ndarray, points: np.ndarray, share: float, low: 
 
 def _map(points: np.ndarray, title: str) -> str:
     """Numbered dots; those that would lie on one another share a dot."""
-    places = SIDE / 2 + points * [1, -1] * (SIDE / 2 - EDGE)
-    groups: list[list[int]] = []
-    for i, place in enumerate(places):
-        near = next((group for group in groups if math.dist(places[group[0]], place) < 17), None)
-        if near is None:
-            groups.append([i])
-        else:
-            near.append(i)
-    dots = "".join(_dot(places[group].mean(0), _ranges([i + 1 for i in group])) for group in groups)
-    middle = f'<path class="rule" d="M{SIDE / 2} 8V{SIDE - 8}M8 {SIDE / 2}H{SIDE - 8}"/>'
-    told = "; ".join(_ranges([i + 1 for i in group]) for group in groups)
+    groups = _apart(SIDE / 2 + points * [1, -1] * (SIDE / 2 - EDGE))
+    dots = "".join(
+        f'<rect x="{x - half:.1f}" y="{y - 10:.1f}" width="{2 * half:.1f}" height="20" rx="10"/>'
+        f'<text x="{x:.1f}" y="{y + 4.3:.1f}">{label}</text>'
+        for x, y, half, label in groups
+    )
+    axes = f'<path class="rule" d="M{SIDE / 2} 8V{SIDE - 8}M8 {SIDE / 2}H{SIDE - 8}"/>'
+    told = "; ".join(label for *_, label in groups)
     return (
-        f'<svg class="map" viewBox="0 0 {SIDE} {SIDE}" role="img" aria-label="{title}: occurrences that lie together: '
-        f'{told}">{middle}{dots}</svg>'
+        f'<svg class="map" viewBox="0 0 {SIDE} {SIDE}" role="img" aria-label="{title}: these occurrences lie together: '
+        f'{told}">{axes}{dots}</svg>'
     )
 
 
-def _dot(place: np.ndarray, label: str) -> str:
-    x, y, half = float(place[0]), float(place[1]), 10 + 3.4 * (len(label) - 1)
-    x = min(max(x, half + 2), SIDE - half - 2)
-    return (
-        f'<rect class="n" x="{x - half:.1f}" y="{y - 10:.1f}" width="{2 * half:.1f}" height="20" rx="10"/>'
-        f'<text class="on" x="{x:.1f}" y="{y + 4.3:.1f}">{label}</text>'
-    )
+def _apart(places: np.ndarray) -> list[tuple[float, float, float, str]]:
+    """Dots that do not cover one another: middle, half width and label of each; what would lie together is one."""
+    groups = [[i] for i in range(len(places))]
+    while True:
+        dots = [_dot(places[group].mean(0), _ranges([i + 1 for i in sorted(group)])) for group in groups]
+        covered = (
+            (i, j)
+            for i, j in combinations(range(len(dots)), 2)
+            if abs(dots[i][1] - dots[j][1]) < 19 and abs(dots[i][0] - dots[j][0]) < dots[i][2] + dots[j][2] - 1
+        )
+        pair = next(covered, None)
+        if pair is None:
+            return dots
+        groups[pair[0]] += groups.pop(pair[1])
+
+
+def _dot(place: np.ndarray, label: str) -> tuple[float, float, float, str]:
+    half = 10 + 3.4 * (len(label) - 1)
+    return min(max(float(place[0]), half + 2), SIDE - half - 2), float(place[1]), half, label
 
 
 def _ranges(numbers: Sequence[int]) -> str:
