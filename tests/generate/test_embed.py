@@ -1,5 +1,6 @@
 """Texts to vectors: the trunk's stream by hand, pooled; alone or among others, long or short, for every trunk."""
 
+import itertools
 from functools import cache
 
 import numpy as np
@@ -127,7 +128,7 @@ def test_a_long_text_is_all_read_in_windows(how):
     ids = tokenizer().encode(text)
     parts = reader.windows(text)
     assert all(len(part) <= 10 and part[0] == 1 and part[-1] == 2 for part in parts)
-    assert all((one[5:-1] == other[1:5]).all() for one, other in zip(parts[:-2], parts[1:-1], strict=True))
+    assert all((one[5:-1] == other[1:5]).all() for one, other in itertools.pairwise(parts[:-1]))
     assert (
         np.concatenate([parts[0][1:-1], *(part[5:-1] for part in parts[1:-1])]) == ids[: 8 + 4 * (len(parts) - 2)]
     ).all()
@@ -150,7 +151,7 @@ def test_one_token_more_than_fits_makes_two_windows():
 def test_a_text_without_tokens_has_no_vector():
     model, reader = built("encoder")
     for nothing in ("", " ", "\n\t"):
-        with pytest.raises(DataError, match="Text 2 of 3 is .* which has no tokens"):
+        with pytest.raises(DataError, match=r"Text 2 of 3 is .* which has no tokens"):
             embed(model, reader, ["a", nothing, "b"])
         got = embed(model, reader, ["a", nothing, "b"], empty="zeros")
         assert not got[1].any()

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from glassformer.batch import Batch
-from glassformer.errors import ConfigError, DataError, counted
+from glassformer.errors import ConfigError, DataError
 from glassformer.inspect.similarity import cosine, unit
 from glassformer.inspect.words import token_words, word_spans
 from glassformer.models.transformer import Transformer
@@ -105,8 +105,7 @@ def contexts(model: Transformer, reader: TextReader, word: str, sentences: Seque
             vectors.append(_vectors(model, reader, ids, at, f"Line {line}: {word!r}"))
     if len(occurrences) < 2:
         raise DataError(
-            f"There is {counted(len(occurrences), 'occurrence')} of {word!r}, and it takes two to compare; give more "
-            "sentences."
+            f"{word!r} is in these lines {('nowhere', 'once')[len(occurrences)]}, and it takes two to compare; give more."
         )
     return Contexts(word, tuple(occurrences), np.stack(vectors, 1), model.encoder is None)
 
