@@ -1,6 +1,7 @@
 """Packing: several examples in one row, hardly any padding, kept apart by mask and positions.
 
-    widths    an example of length n goes into rows of the smallest width of 64, 128, 256, ... that holds it
+    widths    an example of length n goes into rows of the smallest width of 64, 128, 256, ... that holds it, which are
+              no wider than a whole batch, unless the example is
     slots     rows are filled once, the longest first, each into the fullest row with room: their lengths never change
     epoch e   among examples of equal length (seed, e) decides who takes which slot, and also the order of the batches
 
@@ -24,7 +25,7 @@ Row = list[int]
 
 
 class PackedOrder:
-    """Which examples are in the rows of a step's batch, whose elements, padding included, are at most `batch_tokens`."""
+    """Which examples are in the rows of a step's batch: at most `batch_tokens` elements, padding included."""
 
     def __init__(self, lengths: np.ndarray, batch_tokens: int, seed: int):
         self.seed, self._lengths = seed, lengths
@@ -60,8 +61,8 @@ class PackedOrder:
 
 
 def batches_of(lengths: np.ndarray, batch_tokens: int) -> list[list[Row]]:
-    """All examples in rows, rows of one width in batches of at most `batch_tokens` elements (at least one row)."""
-    widths = np.array([width_of(int(length)) for length in lengths])
+    """All examples in rows, rows of one width in batches of at most `batch_tokens` elements (or one longer example)."""
+    widths = np.array([width_of(int(length), batch_tokens) for length in lengths])
     batches = []
     for width in np.unique(widths):
         chosen = np.flatnonzero(widths == width)
@@ -72,9 +73,9 @@ def batches_of(lengths: np.ndarray, batch_tokens: int) -> list[list[Row]]:
     return batches
 
 
-def width_of(length: int) -> int:
-    """The width of the rows that an example of this length goes into."""
-    return max(NARROWEST, 1 << (length - 1).bit_length())
+def width_of(length: int, widest: int) -> int:
+    """The width of the rows that an example of this length goes into: at most `widest`, unless it is longer."""
+    return max(length, min(widest, max(NARROWEST, 1 << (length - 1).bit_length())))
 
 
 def filled(lengths: np.ndarray, width: int) -> list[Row]:
