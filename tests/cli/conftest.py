@@ -144,3 +144,29 @@ def refused(cli) -> Callable[..., str]:
         return sentences[0].removeprefix("glassformer: ")
 
     return call
+
+
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory) -> Callable[..., Path]:
+    """Make the folder of a model that nobody trained: random weights, large enough that every answer is another."""
+    from glassformer.models import ModelConfig, Transformer
+    from glassformer.models.weights import config_json, save_weights
+    from glassformer.tokens.definition import byte_definition
+    from glassformer.tokens.text import Tokenizer
+    from tiny import stir
+
+    def make(name: str, tokenizer: Tokenizer | None = None, **model: Any) -> Path:
+        folder = tmp_path_factory.mktemp("saved") / name
+        folder.mkdir()
+        text = tokenizer or Tokenizer(byte_definition())
+        small = {"architecture": "encoder", "position": "rotary", "d_model": 16, "n_layers": 2, "n_heads": 2}
+        config = ModelConfig.parse({**small, "vocab_size": text.vocab_size, "max_length": 64, **model})
+        text.save(folder / "tokenizer.json")
+        (folder / "config.json").write_text(json.dumps(config_json(config)), encoding="utf-8")
+        made = stir(Transformer(config))
+        for parameter in (p for n, p in made.named_parameters() if n.endswith("bias")):
+            parameter.data.zero_()  # they are the same for everything
+        save_weights(made, folder / "model.safetensors")
+        return folder
+
+    return make

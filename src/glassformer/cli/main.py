@@ -79,7 +79,11 @@ def evaluate(
     device: Device = "auto",
     json_output: Json = False,
 ) -> None:
-    """Score a model on a whole split: loss, perplexity, bits per byte; BLEU, chrF and exact match of what it writes."""
+    """Score a model on a whole split.
+
+    Loss, perplexity and bits per byte of text; BLEU, chrF and exact match of what it writes; accuracy and F1 of classes
+    and tags, one by one.
+    """
     from glassformer.cli.use import evaluate as call
 
     call(run, data, targets, split, beams, device, json_output)

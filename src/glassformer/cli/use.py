@@ -8,9 +8,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from glassformer.cli.lines import one_line
 from glassformer.cli.terminal import on_terminal, print_json, read_stdin
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, counted
 from glassformer.run import Run, load
+
+NUMBERS = ("loss", "perplexity", "bits_per_byte", "accuracy", "exact_match", "bleu", "chrf")
+NUMBERS += ("precision", "recall", "f1", "micro_f1", "macro_f1", "ece")
+MOST_ROWS, MOST_NAMED = 30, 10
+"""Classes in a table, and unseen ones that are named; --json has them all."""
 
 
 def evaluate(
@@ -19,18 +25,47 @@ def evaluate(
     """`glassformer evaluate`."""
     opened = load(run, device)
     if beams is not None and opened.pair is None:
-        raise ConfigError("--beams is for what an encoder-decoder writes; this model is scored by its loss alone.")
+        raise ConfigError("--beams is for what an encoder-decoder writes, and this model is none; leave it out.")
     scores = opened.evaluate(split, data, targets=targets, **({} if beams is None else {"beams": beams}))
     if as_json:
         print_json(scores)
         return
     of = scores["data"] or f"{scores['split']} split"
-    print(f"{scores['run']}, {of}: {scores['tokens']:,} predicted tokens")
-    for name in ("loss", "perplexity", "bits_per_byte", "accuracy", "exact_match", "bleu", "chrf"):
+    n, what = (scores["tokens"], "predicted tokens") if "tokens" in scores else (scores["examples"], "examples")
+    print(f"{scores['run']}, {of}: {n:,} {what}")
+    for name in NUMBERS:
         if name in scores:
             print(f"  {name.replace('_', ' '):14} {scores[name]:.4f}  {scores.get(f'{name}_signature', '')}".rstrip())
-    for row in scores.get("table", []):
-        print(f"    {row['group']:12} {row['exact_match']:8.2%} of {row['n']:,}")
+    if "spans" in scores:
+        print(f"  {'spans':14} {scores['spans']:,}")
+    _print_unseen(scores.get("unseen_classes", {}))
+    _print_table(scores.get("table", []))
+
+
+def _print_unseen(classes: dict[str, int]) -> None:
+    """How often there was a class that the model cannot give, the most frequent of them by name."""
+    if not classes:
+        return
+    named = sorted(classes.items(), key=lambda pair: -pair[1])
+    shown = ", ".join(f"{one_line(name)} ({count:,})" for name, count in named[:MOST_NAMED])
+    more = f" and {counted(len(named) - MOST_NAMED, 'other')}" if len(named) > MOST_NAMED else ""
+    print(f"  {'unseen':14} {sum(classes.values()):,} of classes that the model does not know: {shown}{more}")
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    """Scores by group of pairs, or by class, the most frequent classes first."""
+    if rows and "class" in rows[0]:
+        shown = sorted(rows, key=lambda row: -row["n"])[:MOST_ROWS]
+        width = max(5, *(len(one_line(row["class"])) for row in shown))
+        print(f"    {'class':{width}} precision   recall       f1        n")
+        for row in shown:
+            ratios = " ".join(f"{row[name]:{size}.4f}" for name, size in (("precision", 9), ("recall", 8), ("f1", 8)))
+            print(f"    {one_line(row['class']):{width}} {ratios} {row['n']:8,}")
+        if len(rows) > MOST_ROWS:
+            print(f"    and {len(rows) - MOST_ROWS:,} more, with --json")
+    else:
+        for row in rows:
+            print(f"    {row['group']:12} {row['exact_match']:8.2%} of {row['n']:,}")
 
 
 def generate(
