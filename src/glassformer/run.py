@@ -272,7 +272,7 @@ class Run:
         if config.head == "masked_lm":
             part = self.tokens(split) if data is None else self._other(data, scratch)
             masking = masking_of(self.tokenizer, recipe.train)
-            return evaluate(self.model, masked_batches(part, masking, 16, config.max_length)).result()
+            return evaluate(self.model, masked_batches(part, masking, config.max_length)).result()
         self._has_head("classify" if config.head == "classify" else "tag", "glassformer evaluate")
         if data is not None:
             none = {"validation_path": None, "test_path": None, "validation_fraction": 0.0, "test_fraction": 0.0}

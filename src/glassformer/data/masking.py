@@ -7,6 +7,7 @@ All of it is a function of (seed, step) alone, and other masks fall on the same 
 Does not know: tokenizers (it is given a table of where words begin), models.
 """
 
+import unicodedata
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,13 +33,11 @@ class Masking:
         """The batch with masks; the head answers `at` those tokens, whose `targets` are what stood there."""
         elements = batch.elements.numpy()
         random = np.random.Generator(np.random.Philox(key=[seed, step]))
-        chosen = self._chosen(elements, random)
-        if not chosen.any():  # as good as impossible, unless there is hardly any text
-            chosen = self._allowed(elements)
-            chosen[1:] = False
-        at = np.flatnonzero(chosen)
-        if not len(at):
+        allowed, draws = self._allowed(batch), self._draws(elements, random)
+        if not allowed.any():
             raise DataError("the text has no token that could be masked; use a longer one")
+        # one in any case, however short the text is
+        at = np.flatnonzero(allowed & (draws <= max(self.fraction, draws[allowed].min())))
         targets, draw = elements.ravel()[at], random.random(len(at))
         others = self.ordinary[random.integers(len(self.ordinary), size=len(at))]
         masked = elements.copy()
@@ -47,20 +46,27 @@ class Masking:
             batch, elements=torch.from_numpy(masked), targets=torch.from_numpy(targets), at=torch.from_numpy(at)
         )
 
-    def _chosen(self, elements: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        allowed = self._allowed(elements)
+    def _draws(self, elements: np.ndarray, random: np.random.Generator) -> np.ndarray:
+        """A random number in [0, 1) for each element, or the same one for all elements of a word."""
         if self.begins is None:
-            return allowed & (random.random(elements.shape) < self.fraction)
+            return random.random(elements.shape)
         word = np.cumsum(self.begins[elements], axis=1)  # what a row begins with may be the rest of a word: number 0
-        of_word = random.random((len(elements), elements.shape[1] + 1)) < self.fraction
-        return allowed & np.take_along_axis(of_word, word, axis=1)
+        return np.take_along_axis(random.random((len(elements), elements.shape[1] + 1)), word, axis=1)
 
-    def _allowed(self, elements: np.ndarray) -> np.ndarray:
+    def _allowed(self, batch: Batch) -> np.ndarray:
+        """Whether each element may be asked for: no special symbol, and no padding."""
+        elements = batch.elements.numpy()
         table = np.zeros(max(int(self.ordinary.max()), int(elements.max())) + 1, bool)
         table[self.ordinary] = True
-        return table[elements]
+        valid = batch.where().valid
+        return table[elements] if valid is None else table[elements] & valid.numpy()
 
 
-def word_begins(pieces: list[str]) -> np.ndarray:
-    """Whether each token of a vocabulary begins a word: it starts with a space, or with no letter or digit."""
-    return np.array([not piece[:1].isalnum() for piece in pieces])
+def word_begins(pieces: list[bytes]) -> np.ndarray:
+    """Whether each token of a vocabulary begins a word: with no letter, no digit and no part of one."""
+    return np.array([not _goes_on(piece.decode(errors="replace")[:1]) for piece in pieces])
+
+
+def _goes_on(first: str) -> bool:
+    """Whether a character belongs to the word in front of it: also accents, and U+FFFD for a letter's later bytes."""
+    return first.isalnum() or first == "\ufffd" or (first != "" and unicodedata.category(first)[0] == "M")

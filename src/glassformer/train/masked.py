@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from glassformer.batch import IGNORE, Batch
-from glassformer.data.batches import evaluation_batches
+from glassformer.data.batches import evaluation_batches, training_batch
 from glassformer.data.masking import Masking, word_begins
 from glassformer.data.store import Split
 from glassformer.errors import ConfigError
@@ -25,6 +25,8 @@ from glassformer.train.task import Card, Sample
 
 EVALUATION = 1 << 62
 """Evaluation batches are masked as the steps from here on, which no training reaches: always in the same way."""
+ROWS = 32
+"""Windows in an evaluation batch: always as many, as the masks of a batch are drawn together."""
 SHOWN = 48
 
 
@@ -42,23 +44,21 @@ class MaskedLanguageTask(LanguageTask):
         super().store()
 
     def batches(self, step: int) -> list[Batch]:
-        """See `Task`."""
-        parts = self.recipe.train.micro_batches
-        return [
-            self.masking(batch, self.recipe.train.seed, step * parts + part)
-            for part, batch in enumerate(super().batches(step))
-        ]
+        """See `Task`; masked as a whole and then cut, so that its parts change nothing."""
+        train = self.recipe.train
+        whole = training_batch(self.split("train"), step, self.rows, self.length, train.seed)
+        return list(parts_of(self.masking(whole, train.seed, step), train.micro_batches))
 
     def scores(self, model: Transformer, precision: torch.dtype) -> dict[str, Any] | None:
         """See `Task`: of masks that are the same at every evaluation."""
         if not self.validated:
             return None
         train, split = self.recipe.train, self.split("validation")
-        batches = masked_batches(split, self.masking, self.rows, self.recipe.model.max_length, train.evaluate_batches)
+        batches = masked_batches(split, self.masking, self.recipe.model.max_length, train.evaluate_batches)
         return evaluate(model, batches, precision).result()
 
     def sample(self, model: Transformer) -> Sample | None:
-        """See `Task`: the beginning of the text, in brackets what the model reads in a hidden place, `|` what was there."""
+        """See `Task`: the beginning of the text; in brackets what is read in a hidden place | what was there."""
         if not self.recipe.train.sample_tokens:
             return None
         split = self.split("validation" if self.validated else "train")
@@ -97,8 +97,8 @@ def masking_of(tokenizer: Tokenizer, train: TrainConfig) -> Masking:
     ordinary = np.array([i for i in ids if i not in tokenizer.specials.values()])
     begins = None
     if train.whole_words and tokenizer.kind != "word":  # where every token is a word in any case
-        pieces = [tokenizer.piece(i) for i in ids]
-        if not any(piece.startswith(" ") for piece in pieces):
+        pieces = [tokenizer.token_bytes(i) for i in ids]
+        if not any(piece.startswith(b" ") for piece in pieces):
             raise ConfigError(
                 "train.whole_words needs a tokenizer whose pieces show by a space where a word begins; use one of kind "
                 "bpe, byte or character."
@@ -107,14 +107,29 @@ def masking_of(tokenizer: Tokenizer, train: TrainConfig) -> Masking:
     return Masking(tokenizer.specials["mask"], ordinary, train.mask_fraction, begins)
 
 
-def masked_batches(split: Split, masking: Masking, rows: int, length: int, limit: int | None = None) -> Iterator[Batch]:
-    """A whole split in windows with the same masks at every call, none of them where the last window is filled up."""
-    for number, batch in enumerate(evaluation_batches(split, rows, length, limit)):
+def parts_of(batch: Batch, parts: int) -> Iterator[Batch]:
+    """A masked batch in contiguous slices of its rows; those in which nothing is asked for are left out."""
+    assert batch.at is not None
+    assert batch.targets is not None
+    rows, width = batch.elements.shape
+    for part in range(parts):
+        begin, end = part * rows // parts, (part + 1) * rows // parts
+        inside = (batch.at >= begin * width) & (batch.at < end * width)
+        places = None if batch.places is None else batch.places.selected(torch.arange(begin, end))
+        if inside.any():
+            targets, at = batch.targets[inside], batch.at[inside] - begin * width
+            yield Batch(batch.elements[begin:end], places, targets, at=at)
+
+
+def masked_batches(split: Split, masking: Masking, length: int, limit: int | None = None) -> Iterator[Batch]:
+    """A whole split in windows with the same masks at every call; nothing sees what the last one is filled up with.
+
+    `limit`: only so many batches, spread evenly.
+    """
+    for number, batch in enumerate(evaluation_batches(split, ROWS, length, limit)):
         assert batch.targets is not None
-        real = torch.nn.functional.pad(batch.targets[:, :-1] != IGNORE, (1, 0), value=True)
-        masked = masking(batch, 0, EVALUATION + number)
-        assert masked.at is not None
-        assert masked.targets is not None
-        kept = real.flatten()[masked.at]
-        if kept.any():
-            yield replace(masked, at=masked.at[kept], targets=masked.targets[kept])
+        known = (batch.targets != IGNORE).flip(1).cummax(1).values.flip(1)  # or one behind it is
+        real = torch.nn.functional.pad(known[:, :-1], (1, 0), value=True)
+        if not real.all():
+            batch = replace(batch, places=replace(batch.where(), valid=real))
+        yield masking(batch, 0, EVALUATION + number)
