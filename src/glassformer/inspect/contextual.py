@@ -104,9 +104,8 @@ def contexts(model: Transformer, reader: TextReader, word: str, sentences: Seque
             )
             vectors.append(_vectors(model, reader, ids, at, f"Line {line}: {word!r}"))
     if len(occurrences) < 2:
-        raise DataError(
-            f"{word!r} is in these lines {('nowhere', 'once')[len(occurrences)]}, and it takes two to compare; give more."
-        )
+        where = ("nowhere", "once")[len(occurrences)]
+        raise DataError(f"{word!r} is in these lines {where}, and it takes two to compare; give more sentences.")
     return Contexts(word, tuple(occurrences), np.stack(vectors, 1), model.encoder is None)
 
 
