@@ -196,3 +196,21 @@ def test_unknown_and_impossible_settings_are_refused():
     assert DataConfig(validation_fraction=0.6, test_fraction=0.4, test_path="x").held_out_test == 0
     assert all(field.description for field in DataConfig.model_fields.values())
     json.dumps(DataConfig.model_json_schema())
+
+
+@pytest.mark.parametrize(("format", "mark"), [("csv", ","), ("tsv", "\t")])
+def test_running_text_of_a_table_is_its_text_column(tmp_path, format, mark):
+    path = tmp_path / f"t.{format}"
+    path.write_text(f"id{mark}text\n1{mark}one two\n2{mark}three\n", encoding="utf-8")
+    config = DataConfig(path=str(path), format=format)
+    assert [document.text for document in read(resolve(config.path), config)] == ["one two", "three"]
+    raw = DataConfig(path=str(path))  # a file that only happens to be a table is a text like any other
+    assert [document.text for document in read(resolve(raw.path), raw)] == [path.read_text(encoding="utf-8")]
+
+
+def test_running_text_of_a_table_without_the_column_names_those_that_exist(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("id,words\n1,one\n", encoding="utf-8")
+    config = DataConfig(path=str(path), format="csv", text_field="wrods")
+    with pytest.raises(DataError, match=r"t\.csv has no column 'wrods' in its first row; did you mean 'words'\?"):
+        list(read(resolve(config.path), config))

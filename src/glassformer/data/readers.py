@@ -1,6 +1,7 @@
 """From sources to documents: text files, JSONL, the words of tagged files, the demo text; gzip and zip of them too.
 
-One document is in memory at a time; a plain text file is one document. Knows: formats. Does not know: splits, tokens.
+One document is in memory at a time; a plain text file is one document, so is a row of a table. Knows: formats. Does
+not know: splits, tokens.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,6 +11,7 @@ from glassformer.data.builtin import python_documents
 from glassformer.data.config import DataConfig
 from glassformer.data.lines import decoded, objects, opened, text_at
 from glassformer.data.sources import PYTHON, Source
+from glassformer.data.tables import cells
 from glassformer.data.words import sentences, words_text
 from glassformer.errors import DataError
 
@@ -50,6 +52,9 @@ def _documents(source: Source, config: DataConfig) -> Iterator[Document]:
         case "conllu" | "conll" | "slash":
             text = "".join(words_text(words) for words, _, _ in sentences(source, config))
             yield Document(text, source.path)
+        case "csv" | "tsv" if config.format != "auto":  # otherwise a table is a text like any other
+            for row, where in cells(source, config, ["text_field"], "a text and more"):
+                yield Document(row[0], where)
         case _:
             with opened(source) as file:
                 yield Document(decoded(file.read(), config.encoding, source.path), source.path)

@@ -122,7 +122,7 @@ def _request(config: DataConfig, fingerprint: str, vocab_size: int, eos: int | N
         for name, path in named.items()
         if path is not None or name == "train"
     }
-    settings = config.model_dump(include={"format", "text_field", "encoding"})
+    settings = config.model_dump(include={"format", "text_field", "word_field", "encoding"})
     fractions = [config.held_out_validation, config.held_out_test]
     tokenizer = {"fingerprint": fingerprint, "vocab_size": vocab_size, "eos": eos}
     return {"version": VERSION, "sources": sources, "fractions": fractions, "tokenizer": tokenizer} | settings

@@ -95,7 +95,7 @@ def task_of(recipe: Recipe) -> type[AnyTask]:
 
 def _kind_of(recipe: Recipe) -> type[AnyTask]:
     model, data = recipe.model, recipe.data
-    paired = data.target_path is not None or data.path == DATES or data.format in ("csv", "tsv")
+    paired = data.target_path is not None or data.path == DATES
     match model.architecture, model.head:
         case "decoder", "lm":
             if paired:
