@@ -36,7 +36,7 @@ Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, mps.")]
 
 @app.command()
 def demo(
-    name: Annotated[str, typer.Argument(help="Which demo: lm, translate.")] = "lm",
+    name: Annotated[str, typer.Argument(help="Which demo: lm, translate, tag, classify.")] = "lm",
     run: Annotated[Path | None, typer.Option("--run", help="Run folder; default runs/demo-NAME.")] = None,
     steps: Annotated[int | None, typer.Option("--steps", help="Fewer or more steps.", min=1)] = None,
     json_output: Json = False,

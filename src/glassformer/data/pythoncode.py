@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 
 from glassformer.data.builtin import python_sources
 from glassformer.data.codetags import tag_code
@@ -29,6 +30,9 @@ CHUNK = 256
 """Neighbouring statements are put together up to so many words; one that is longer stands alone."""
 SHORTEST = 20
 """A chunk of fewer words is joined to the one before it."""
+
+LEGIBLE = 2500
+"""Characters of a file that is shown, at least."""
 
 _TABLES = re.compile(r"encodings\.|_sysconfigdata|html\.entities$")
 """Modules that hold data rather than code."""
@@ -60,7 +64,7 @@ def describe_code() -> str:
     train = sum(len(chunk.words) for chunk in chunks if chunk.split == "train")
     held = sum(len(chunk.words) for chunk in chunks) - train
     return (
-        f"builtin:code is {modules} files of this Python's standard library, {train:,} words for training and "
+        f"builtin:python-code is {modules} files of this Python's standard library, {train:,} words for training and "
         f"{held:,} of other files held out"
     )
 
@@ -74,8 +78,7 @@ def code_chunks() -> tuple[CodeChunk, ...]:
         if _TABLES.match(name) or (split == "train" and words >= TRAINING_WORDS):
             continue
         try:
-            with tokenize.open(file) as opened:
-                source = opened.read()
+            source = _source(file)
             code, tags, ends = tag_code(source)
         except (OSError, SyntaxError, ValueError, RecursionError):  # some installations bring templates of code
             continue
@@ -85,9 +88,22 @@ def code_chunks() -> tuple[CodeChunk, ...]:
         words += len(tags) if split == "train" else 0
     if not found:
         raise DataError(
-            "this Python has no sources of its standard library, so there is no builtin:code; set data.path to a file"
+            "this Python has no sources of its standard library, so there is no builtin:python-code; set data.path to a "
+            "file"
         )
     return tuple(found)
+
+
+def held_out_file() -> tuple[str, str]:
+    """The name and the text of a short file of the test, to be looked at."""
+    modules = {chunk.where.split(",")[0] for chunk in code_chunks() if chunk.split == "test"}
+    texts = sorted((len(text := _source(file)), name, text) for file, name in python_sources() if name in modules)
+    return next(((name, text) for size, name, text in texts if size >= LEGIBLE), texts[-1][1:])
+
+
+def _source(file: Path) -> str:
+    with tokenize.open(file) as opened:
+        return opened.read()
 
 
 def _digest(name: str) -> bytes:

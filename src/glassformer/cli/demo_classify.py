@@ -1,0 +1,121 @@
+"""`glassformer demo classify`: in which of more than sixty languages is a short string?
+
+Knows: its recipe and what there is to see. Does not know: steps.
+"""
+
+import sys
+from typing import Any
+
+from glassformer.cli.terminal import on_terminal, print_json
+from glassformer.data.languages import languages
+from glassformer.errors import GlassformerError, counted
+from glassformer.run import Run
+from glassformer.train.guesses import majority, naive_bayes
+from glassformer.train.loop import Result
+from glassformer.train.progress import clock
+
+ABOUT = "A classifier that tells the language of a short string, among more than sixty, from names and phrases of CLDR."
+RECIPE: dict[str, dict[str, Any]] = {
+    "model": {
+        "preset": "modern",
+        "size": "tiny",
+        "architecture": "encoder",
+        "head": "classify",
+        "pool": "mean",
+        "n_layers": 3,
+        "n_heads": 2,
+        "d_model": 96,
+        "max_length": 128,
+        "dropout": 0.1,
+        "embedding_norm": True,
+    },
+    "data": {"path": "builtin:languages"},
+    "tokenizer": {"kind": "character"},
+    "train": {
+        "steps": 800,
+        "batch_tokens": 4096,
+        "optimizer": "muon",
+        "learning_rate": 0.01,
+        "schedule": "wsd",
+        "final_fraction": 0.0,
+        "warmup_steps": 20,
+        "weight_decay": 0.0,
+        "clip": 0.0,
+        "evaluate_every": 400,
+        "save_every": 400,
+        "sample_every": 400,
+        "best": "accuracy",
+    },
+}
+EXAMPLES = (
+    "I would like a cup of coffee",
+    "Ich hätte gern eine Tasse Kaffee",
+    "jeg vil gerne have en kop kaffe",
+    "chciałbym filiżankę kawy",
+    "хотел бы чашку кофе",
+    "un café s'il vous plaît",
+)
+
+
+def show(run: Run, result: Result, as_json: bool) -> None:
+    """Its score on strings it never saw beside two simple ones, the pairs it confuses, and some sentences."""
+    folder = run.folder
+    scores = run.evaluate("test")
+    data = list(languages())
+    train, test = ([(text, label) for split, text, label, _ in data if split == of] for of in ("train", "test"))
+    guesses = {
+        "the commonest language": majority((label for _, label in train), (label for _, label in test)),
+        "naive Bayes on letters (1 to 3)": naive_bayes(train, test, "letters"),
+        "this model": scores["accuracy"],
+    }
+    confused = _confused(scores["confusion"])
+    examples = dict(zip(EXAMPLES, run.classify(list(EXAMPLES)), strict=True))
+    if as_json:
+        rows = [{"gold": gold, "predicted": found, "n": n} for n, gold, found in confused]
+        values = {"accuracy": guesses, "macro_f1": scores["macro_f1"], "ece": scores["ece"]}
+        return print_json({"run": str(folder), "steps": result.steps, **values, "confused": rows, "examples": examples})
+    print(f"\ntrained {counted(result.steps, 'step')} in {clock(result.seconds)}")
+    print(f"told right, of {scores['examples']:,} strings about things it never saw, in {len(run.classes)} languages:")
+    for label, value in guesses.items():
+        print(f"  {label:32} {value:7.2%}")
+    print("\nmost often confused:")
+    for n, gold, found in confused[:5]:
+        print(f"  {n:3} times {gold} taken for {found}")
+    print("\nsentences (it has seen names, dates and amounts only):")
+    for text, label in examples.items():
+        print(f"  {text:36} {label}")
+    print(f"\nconfusions, calibration, the worst: {folder / 'report.html'} (open it in a browser)")
+    print("try next:")
+    print(f'  echo "zwei Wochen" | glassformer classify {folder} --top-k 3')
+    print(f"  glassformer evaluate {folder} --split test")
+    if on_terminal() and sys.stdin is not None and sys.stdin.isatty():
+        _ask(run)
+    return None
+
+
+def _confused(confusion: dict[str, Any]) -> list[tuple[int, str, str]]:
+    """How often a class was taken for another, the most frequent first."""
+    names = confusion["names"]
+    pairs = [
+        (n, names[gold], names[found])
+        for gold, row in enumerate(confusion["counts"])
+        for found, n in enumerate(row)
+        if n and gold != found
+    ]
+    return sorted(pairs, key=lambda pair: (-pair[0], *pair[1:]))
+
+
+def _ask(run: Run) -> None:
+    """Strings that a person types, until an empty line."""
+    print("\ntype something in any language (an empty line ends):")
+    while True:
+        try:
+            line = input("> ").strip()
+        except (EOFError, KeyboardInterrupt):
+            return
+        if not line:
+            return
+        try:
+            print(f"  {run.classify(line)}")
+        except GlassformerError as error:
+            print(f"  {error}")

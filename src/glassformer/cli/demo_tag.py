@@ -1,0 +1,128 @@
+"""`glassformer demo tag`: Python source highlighted by meaning, from the standard library's own files.
+
+Knows: its recipe and what there is to see. Does not know: steps.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from glassformer.cli.terminal import on_terminal, print_json
+from glassformer.data.codetags import TAGS
+from glassformer.data.codewords import split_code
+from glassformer.data.pythoncode import CodeChunk, code_chunks, held_out_file
+from glassformer.errors import counted
+from glassformer.files import write_text
+from glassformer.inspect.highlight import coloured, legend, page
+from glassformer.run import Run
+from glassformer.train.guesses import majority, most_frequent_tag
+from glassformer.train.loop import Result
+from glassformer.train.progress import clock
+
+ABOUT = "A tagger that reads Python source and says what each name means: function, parameter, attribute, import, ..."
+RECIPE: dict[str, dict[str, Any]] = {
+    "model": {
+        "preset": "modern",
+        "size": "tiny",
+        "architecture": "encoder",
+        "head": "tag",
+        "n_layers": 3,
+        "n_heads": 2,
+        "d_model": 96,
+        "max_length": 512,
+        "embedding_norm": True,
+    },
+    "data": {"path": "builtin:python-code"},
+    "tokenizer": {"kind": "bpe", "vocab_size": 2000},
+    "train": {
+        "steps": 500,
+        "batch_tokens": 4096,
+        "optimizer": "muon",
+        "learning_rate": 0.01,
+        "schedule": "wsd",
+        "final_fraction": 0.0,
+        "warmup_steps": 20,
+        "weight_decay": 0.0,
+        "clip": 0.0,
+        "evaluate_every": 250,
+        "save_every": 250,
+        "sample_every": 250,
+        "best": "accuracy",
+    },
+}
+SHOWN = 48
+"""Lines of the held-out file on the terminal."""
+
+
+def show(run: Run, result: Result, as_json: bool) -> None:
+    """Its score on files it never saw beside two simple ones, and one of these files in colours."""
+    folder = run.folder
+    scores = _scores(run)
+    name, source = held_out_file()
+    words, spans = split_code(source)
+    tags = [tag for _, tag in run.tag(words)]
+    picture = folder / "highlight.html"
+    write_text(picture, page(source, spans, tags, TAGS, f"{name}, tagged by {folder.name}"))
+    if as_json:
+        return print_json({"run": str(folder), "steps": result.steps, **scores, "file": name})
+    print(
+        f"\ntrained {counted(result.steps, 'step')} in {clock(result.seconds)}; words tagged right in held-out files:"
+    )
+    print(f"  {'':36} {'names':>8} {'all words':>10}")
+    for label, own in scores["accuracy"].items():
+        print(f"  {label:36} {own['names']:8.2%} {own['all']:10.2%}")
+    print("\nof its names, found again, by meaning:")
+    print("  " + "  ".join(f"{tag} {share:.0%}" for tag, share in scores["recall"].items()))
+    shown = source[: _lines(source, SHOWN)]
+    within = [i for i, (_, end) in enumerate(spans) if end <= len(shown)]
+    print(f"\n{name}, a file it never saw:\n")
+    if on_terminal():
+        print(legend(TAGS) + "\n")
+        print(coloured(shown, [spans[i] for i in within], [tags[i] for i in within], TAGS))
+    else:
+        print("\n".join(f"  {words[i]:24} {tags[i]}" for i in within[:40] if tags[i] != "layout"))
+    print(f"the whole file in colours: {picture}   curves, confusions: {folder / 'report.html'}")
+    print("try next:")
+    print(f"  python examples/highlight.py {folder} YOUR_FILE.py --html YOUR_FILE.html")
+    print(f'  echo "total = price * count" | glassformer tag {folder} --json')
+    return None
+
+
+def _scores(run: Run) -> dict[str, Any]:
+    """Accuracies on names, whose meaning their letters do not give, and on all words but layout; two baselines."""
+    chunks = code_chunks()
+    train, test = ([chunk for chunk in chunks if chunk.split == split] for split in ("train", "test"))
+    found = [[tag for _, tag in sentence] for sentence in run.tag([chunk.words for chunk in test])]
+    guesses = ("the commonest tag", "each word's most frequent tag", "this model")
+    accuracy: dict[str, dict[str, float]] = {guess: {} for guess in guesses}
+    right: dict[str, list[bool]] = {tag: [] for tag in NAMES}
+    for what, chosen in (("names", frozenset(NAMES)), ("all", frozenset(TAGS) - {"layout"})):
+        learned, asked = _only(train, chosen), _only(test, chosen)
+        own = [
+            (gold, tag)
+            for chunk, tags in zip(test, found, strict=True)
+            for gold, tag in zip(chunk.tags, tags, strict=True)
+            if gold in chosen
+        ]
+        commonest = majority((t for _, tags in learned for t in tags), (t for _, tags in asked for t in tags))
+        accuracy["the commonest tag"][what] = commonest
+        accuracy["each word's most frequent tag"][what] = most_frequent_tag(learned, asked)
+        accuracy["this model"][what] = sum(gold == tag for gold, tag in own) / len(own)
+        if what == "names":
+            for gold, tag in own:
+                right[gold].append(gold == tag)
+    return {"accuracy": accuracy, "recall": {tag: sum(own) / len(own) for tag, own in right.items() if own}}
+
+
+NAMES = TAGS[:9]
+"""Tags of names."""
+
+
+def _only(chunks: Sequence[CodeChunk], chosen: frozenset[str]) -> list[tuple[list[str], list[str]]]:
+    """Words and tags of chunks, those with a tag that is asked for."""
+    kept = ([(w, t) for w, t in zip(chunk.words, chunk.tags, strict=True) if t in chosen] for chunk in chunks)
+    return [([w for w, _ in pairs], [t for _, t in pairs]) for pairs in kept]
+
+
+def _lines(source: str, most: int) -> int:
+    """The characters of the first lines."""
+    return sum(len(line) for line in source.splitlines(keepends=True)[:most])
