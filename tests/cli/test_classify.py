@@ -129,6 +129,16 @@ def test_a_pair_is_two_texts_with_a_tab_between(cli, pairs, run):
     assert single["text"] == "tab\tbed"
 
 
+def test_a_model_trained_on_pairs_reads_nothing_else(cli, refused, saved):
+    run = saved("trained-on-pairs", head="classify", classes=CLASSES)
+    (run / "recipe.yaml").write_text("data: {path: gone.jsonl, pair_field: other}\n")
+    (line,) = cli("classify", run, "--json", stdin=b"tab\tbed\n").lines
+    assert (line["text"], line["pair"]) == ("tab", "bed")
+    for stdin, tabs in ((b"tab bed\n", 0), (b"a\tb\tc\n", 2)):
+        sentence = refused("classify", run, code=1, keep=run, stdin=stdin)
+        assert f"Line 1 has {tabs} TABs and this model classifies pairs; write two texts with one TAB" in sentence
+
+
 def test_only_a_line_feed_ends_a_line(cli, run):
     (line,) = cli("classify", run, "--json", stdin="a\u2028dog\x85cat\n".encode()).lines
     assert line["text"] == "a\u2028dog\x85cat"

@@ -1,9 +1,11 @@
 """`glassformer tag` on small models of random weights: forms of output, long lines, pipes, what users get wrong."""
 
 import os
+import queue
+import random
 import subprocess
 import sys
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 
 import pytest
@@ -124,6 +126,64 @@ def test_who_writes_a_line_and_waits_gets_its_answer(run):
     assert (out, err, process.returncode) == (b"", b"", 0)
 
 
+def test_evaluate_counts_the_tags_that_are_printed(cli, saved, tmp_path):
+    """What `tag` says of the words of a file, held against its tags, is what `evaluate` says of that file."""
+    run = saved("evaluated", head="tag", classes=("DET", "N", "V"), max_length=32)
+    model = "{architecture: encoder, head: tag, d_model: 16, n_layers: 2, n_heads: 2, max_length: 32, position: rotary}"
+    (run / "recipe.yaml").write_text(f"model: {model}\ndata: {{path: gone.conll}}\ntokenizer: {{kind: byte}}\n")
+    chooser = random.Random(0)
+    gold = [chooser.choices([("the", "DET"), ("cat", "N"), ("sat", "V"), ("dog", "N")], k=n) for n in (1, 5, 30, 8)]
+    gold.append([("dog", "ODD"), ("cat", "N")])
+    rows = ["".join(f"{word}\t{tag}\n" for word, tag in sentence) for sentence in gold]
+    (tmp_path / "other.conll").write_text("\n".join(rows))
+    stdin = "".join(" ".join(word for word, _ in sentence) + "\n" for sentence in gold).encode()
+    found = [tag for line in cli("tag", run, "--json", stdin=stdin).lines for tag in line["tags"]]
+    right = sum(tag == other for (_, tag), other in zip(chain.from_iterable(gold), found, strict=True))
+    assert 5 < right < 41
+    arguments = ["evaluate", run, "--device", "cpu", "--data", tmp_path / "other.conll"]
+    scores = cli(*arguments, "--json").json
+    assert scores["tokens"] == 46
+    assert scores["accuracy"] == pytest.approx(right / 46)
+    assert scores["unseen_classes"] == {"ODD": 1}
+    said = cli(*arguments).out
+    assert "other.conll: 46 predicted tokens\n" in said
+    assert f"  accuracy       {right / 46:.4f}\n" in said
+    assert "  unseen         1 of classes that the model does not know: ODD (1)\n    class precision" in said
+
+
+# How lines are read
+
+
+@pytest.mark.parametrize(("length", "most"), [(10, 256), (1 << 10, 256), ((1 << 20) + 3, 1), (100_000, 11)])
+def test_lines_are_taken_together_long_ones_less(monkeypatch, tmp_path, length, most):
+    from glassformer.cli.lines import chunks
+
+    lines = [str(i) * (length // len(str(i))) for i in range(300 if length < 2000 else 20)]
+    (tmp_path / "lines.txt").write_text("\n".join(lines))
+    with (tmp_path / "lines.txt").open() as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        found = list(chunks(256))
+    assert list(chain.from_iterable(found)) == lines
+    assert max(map(len, found)) <= most
+
+
+def test_long_lines_are_not_read_far_ahead():
+    from glassformer.cli.lines import LONG, _Ahead
+
+    ahead = _Ahead(maxsize=4)
+    ahead.put_nowait(bytes(3 * LONG))
+    with pytest.raises(queue.Full):
+        ahead.put_nowait(b"a")
+    assert len(ahead.get_nowait()) == 3 * LONG
+    for line in (b"a", b"", b"c", None):
+        ahead.put_nowait(line)
+    with pytest.raises(queue.Full):
+        ahead.put_nowait(b"e")
+    assert [ahead.get_nowait() for _ in range(4)] == [b"a", b"", b"c", None]
+    with pytest.raises(queue.Empty):
+        ahead.get_nowait()
+
+
 # What users get wrong
 
 
@@ -163,8 +223,8 @@ def test_classes_without_names_are_numbers(cli, saved):
 # A whole document on one line
 
 MEGABYTES = 54
-"""180,000 words more may take 300 bytes each, twice what they need as bytes, words, answers and the line that is printed;
-the logits of all of them alone would be 144 MB."""
+"""180,000 words more may take 300 bytes each, twice what they need as bytes, words, answers and the printed line; the
+logits of all of them alone would be 144 MB."""
 
 
 @pytest.mark.slow
