@@ -18,6 +18,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.generate.embed import embed, trained_reader
 from glassformer.inspect.contextual import Contexts, Occurrence, contexts, find
 from glassformer.inspect.similarity import unit
+from glassformer.inspect.wordmap import dots_svg
 from glassformer.inspect.wordpicture import MOST, contexts_html
 from glassformer.inspect.wordvectors import model_words
 from glassformer.layers.tap import Tape, recording
@@ -198,8 +199,6 @@ def test_the_map_is_the_two_principal_components_turned_as_the_next_layer_is():
 class Page(HTMLParser):
     """Tags that are open and never closed, and what stands in cells."""
 
-    VOID = ("meta", "line", "circle", "path", "rect", "polyline")
-
     def __init__(self, text):
         super().__init__()
         self.open, self.cells, self.labels = [], [], 0
@@ -207,11 +206,11 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.labels += tag == "svg" and bool(dict(attrs).get("aria-label"))
-        if tag not in self.VOID:
+        if tag != "meta":
             self.open.append(tag)
 
     def handle_startendtag(self, tag, attrs):
-        assert tag in self.VOID
+        assert tag in ("line", "circle", "path", "rect", "polyline")  # others are not closed so
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
@@ -260,13 +259,28 @@ def test_pages_of_many(n):
         contexts_html(look_at(np.ones((2, MOST + 1, 2))), "x")
 
 
-def test_dots_do_not_cover_one_another():
-    vectors = np.random.default_rng(3).normal(size=(4, 25, 3))
-    for part in contexts_html(look_at(vectors), "x").split('class="map"')[1:]:
-        found = re.findall(r'<rect x="(\S+)" y="(\S+)" width="(\S+)" height="20"', part)
-        for one, other in itertools.combinations([tuple(map(float, place)) for place in found], 2):
-            left, right = sorted((one, other))
-            assert left[0] + left[2] <= right[0] + 1.2 or abs(one[1] - other[1]) >= 18.9
+@pytest.mark.parametrize("seed", range(4))
+def test_dots_do_not_cover_one_another_and_none_is_lost(seed):
+    points = np.random.default_rng(seed).uniform(-1, 1, (12, 2)) ** 3
+    text = dots_svg(points, "x", few=True)
+    found = re.findall(r'<rect x="(\S+)" y="(\S+)" width="(\S+)" height="20"', text)
+    for one, other in itertools.combinations([tuple(map(float, place)) for place in found], 2):
+        left, right = sorted((one, other))
+        assert left[0] + left[2] <= right[0] + 1.2 or abs(one[1] - other[1]) >= 18.9
+    numbers: list[int] = []
+    for label in re.findall(r"<text[^>]*>([^<]+)</text>", text):
+        for part in label.split(", "):
+            first, _, last = part.partition("–")
+            numbers += range(int(first), int(last or first) + 1)
+    assert sorted(numbers) == list(range(1, 13))
+
+
+def test_of_many_only_dots_that_lie_apart_have_a_number():
+    points = np.array([[0, 0], [0.01, 0], [0.8, 0.8], [-0.8, 0.5]])
+    text = dots_svg(points, "x", few=False)
+    assert re.findall(r">(\d+)</text>", text) == ["3", "4"]
+    assert re.findall(r"<title>(\d+)<", text) == ["1", "2", "3", "4"]
+    assert "1–40" in dots_svg(np.zeros((40, 2)), "x", few=False)
 
 
 @pytest.mark.parametrize("kind", ["bpe", "word"])

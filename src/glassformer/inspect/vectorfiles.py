@@ -19,6 +19,7 @@ from glassformer.errors import DataError, counted
 
 Named = tuple[list[str], np.ndarray]
 """Texts, and a vector for each, float32 [N, D]."""
+GAP = re.compile(r"[ \t]+")
 Entry = tuple[int, str, list[float]]
 """The number of a line, its text and its vector."""
 
@@ -96,26 +97,30 @@ def _of_text(path: Path) -> Iterator[Entry]:
     """word v1 v2 ...; a word may hold spaces, as some of GloVe do, so numbers are counted from the end."""
     width = 0
     for number, line in lines_of(path):
-        parts = re.split(r"[ \t]+", line)
+        parts = GAP.split(line) if "\t" in line or "  " in line else line.split(" ")
         if number == 1 and len(parts) == 2 and all(part.isdecimal() for part in parts):
             continue  # how many words, how many numbers
         width = width or len(parts) - 1
         if not width:
             raise DataError(f"{path}, line {number}: {line[:40]!r} has no numbers; give lines such as 'king 0.1 -0.2'.")
-        if len(parts) <= width or (len(parts) > width + 1 and _number(parts[-1 - width]) is not None):
+        if len(parts) <= width or (len(parts) > width + 1 and _is_number(parts[-1 - width])):
             raise _ragged(path, number, len(parts) - 1, width)
-        values = [_number(part) for part in parts[-width:]]
-        if None in values:
-            bad = parts[-width:][values.index(None)]
-            raise DataError(f"{path}, line {number}: {bad[:40]!r} is no number; give lines such as 'king 0.1 -0.2'.")
-        yield number, " ".join(parts[:-width]), [value for value in values if value is not None]
+        try:
+            values = [*map(float, parts[-width:])]
+        except ValueError:
+            bad = next(part for part in parts[-width:] if not _is_number(part))[:40]
+            raise DataError(
+                f"{path}, line {number}: {bad!r} is no number; give lines such as 'king 0.1 -0.2'."
+            ) from None
+        yield number, " ".join(parts[:-width]), values
 
 
-def _number(part: str) -> float | None:
+def _is_number(part: str) -> bool:
     try:
-        return float(part)
+        float(part)
     except ValueError:
-        return None
+        return False
+    return True
 
 
 def _of_json(path: Path) -> Iterator[Entry]:

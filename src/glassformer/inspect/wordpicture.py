@@ -9,9 +9,7 @@ SVG. Does not know: how the numbers came about.
 """
 
 import math
-from collections.abc import Sequence
 from html import escape
-from itertools import combinations
 
 import numpy as np
 
@@ -19,6 +17,7 @@ from glassformer.errors import ConfigError, counted
 from glassformer.inspect import ramp
 from glassformer.inspect.contextual import Contexts, Occurrence
 from glassformer.inspect.picture import STYLE as PAGE
+from glassformer.inspect.wordmap import dots_svg
 
 STYLE = """
 ol { list-style: none; margin: 1.2rem 0 0; padding: 0; }
@@ -30,7 +29,7 @@ mark { background: none; color: var(--mark); font-weight: 650; border-bottom: 2p
 svg { display: block; width: 100%; height: auto; overflow: visible; }
 svg text { font: 12px system-ui, sans-serif; fill: var(--soft); font-variant-numeric: tabular-nums; }
 svg .strong { fill: var(--ink); font-weight: 600; }
-.curve { max-width: 46rem; margin: .8rem 0 0; }
+.curve { max-width: 46rem; min-width: 32rem; }
 .rule { stroke: var(--line); } .pair { fill: none; stroke: var(--soft); stroke-opacity: .35; }
 .mean { fill: none; stroke: var(--mark); stroke-width: 3; } .dot { fill: var(--mark); }
 .cards { display: grid; gap: 1.2rem; margin-top: 1rem;
@@ -39,8 +38,9 @@ svg .strong { fill: var(--ink); font-weight: 600; }
   margin: 0; min-width: 0; }
 .card h3 { font-weight: 600; font-size: 1rem; margin: 0; } .card p { font-size: .875rem; margin: .1rem 0 .6rem; }
 .card .wide { padding: .2rem; margin: .6rem -.2rem 0; }
-.map { background: var(--paper); border-radius: .4rem; }
+.map { background: var(--paper); border-radius: .4rem; max-width: 26rem; margin: 0 auto; }
 .map rect { fill: var(--mark); } .map text { fill: var(--card); font-weight: 600; text-anchor: middle; }
+.map .small { fill: var(--ink); font: 10px system-ui, sans-serif; text-anchor: start; }
 .card table { border-spacing: 2px; margin: 0 auto; }
 .card td { min-width: 2.5rem; height: 2rem; font-size: .8125rem; border-radius: .25rem; }
 .card th { padding: 0 .35rem; text-align: center; font-size: .8125rem; color: var(--soft); }
@@ -51,11 +51,9 @@ svg .strong { fill: var(--ink); font-weight: 600; }
 
 MOST = 64
 NUMBERED = 12
-"""From more occurrences on, a cell shows its number only when asked."""
+"""From more occurrences on, a cell shows its number only when asked, and dots of the map are small."""
 LINES = 28
 """From more occurrences on, the curve of each two is not drawn, but the least and the most."""
-SIDE, EDGE = 260, 26
-"""Side of a map and its margin, in its own units."""
 
 
 def contexts_html(look: Contexts, title: str) -> str:
@@ -134,13 +132,14 @@ def _curve(look: Contexts) -> str:
         f'<text x="{i * step:.1f}" y="{height + 22}">{i or "static"}</text>'
         for i in range(0, len(mean), every)
     )
+    told = ", ".join(f"layer {i} {_number(value)}" for i, value in enumerate(mean))
     thin_is = "each two occurrences" if len(look.occurrences) <= LINES else "the least and the most alike two"
     return (
         "<h2>Through the layers</h2><p>How alike the word's vectors are, after each layer: the strong line is the mean "
         f"of all pairs, thin lines are {thin_is}.</p>"
-        f'<svg class="curve" viewBox="-48 -24 {width + 72} {height + 56}" role="img" aria-label="Mean similarity: '
-        f'{", ".join(f"layer {i} {_number(value)}" for i, value in enumerate(mean))}">{rules}{thin}'
-        f'<polyline class="mean" points="{path(mean)}"/>{dots}<g text-anchor="middle">{words}</g></svg>'
+        f'<div class="wide"><svg class="curve" viewBox="-48 -24 {width + 72} {height + 56}" role="img" '
+        f'aria-label="Mean similarity: {told}">{rules}{thin}'
+        f'<polyline class="mean" points="{path(mean)}"/>{dots}<g text-anchor="middle">{words}</g></svg></div>'
     )
 
 
@@ -154,7 +153,7 @@ def _cards(look: Contexts) -> str:
         for layer, table in enumerate(look.similarities)
     )
     n = len(look.occurrences)
-    width = max(17.5, 2.65 * n + 5) if n <= NUMBERED else max(17.5, 1.05 * n + 5)
+    width = max(17.5, 2.65 * n + 5) if n <= NUMBERED else max(24, 1.03 * n + 3.6)
     steps = [low + (1 - low) * share for share in (0, 0.25, 0.5, 0.75, 1)]
     legend = "".join(f'<b class="s{_step(value, low)}">{_number(value)}</b>' for value in steps)
     return (
@@ -180,61 +179,13 @@ def _card(layer: int, table: np.ndarray, points: np.ndarray, share: float, low: 
         + "</tr>"
         for i, row in zip(numbers, table, strict=True)
     )
+    dots = dots_svg(points, title, few=len(table) <= NUMBERED)
     kind = ' class="many"' if len(table) > NUMBERED else ""
     return (
-        f'<section class="card"><h3>{title}</h3><p>{shown}</p>{_map(points, title)}<div class="wide"><table{kind}>'
+        f'<section class="card"><h3>{title}</h3><p>{shown}</p>{dots}<div class="wide"><table{kind}>'
         f"<caption>Cosine similarities, {title.lower()}</caption><thead><tr><td></td>{head}</tr></thead>"
         f"<tbody>{rows}</tbody></table></div></section>"
     )
-
-
-def _map(points: np.ndarray, title: str) -> str:
-    """Numbered dots; those that would lie on one another share a dot."""
-    groups = _apart(SIDE / 2 + points * [1, -1] * (SIDE / 2 - EDGE))
-    dots = "".join(
-        f'<rect x="{x - half:.1f}" y="{y - 10:.1f}" width="{2 * half:.1f}" height="20" rx="10"/>'
-        f'<text x="{x:.1f}" y="{y + 4.3:.1f}">{label}</text>'
-        for x, y, half, label in groups
-    )
-    axes = f'<path class="rule" d="M{SIDE / 2} 8V{SIDE - 8}M8 {SIDE / 2}H{SIDE - 8}"/>'
-    told = "; ".join(label for *_, label in groups)
-    return (
-        f'<svg class="map" viewBox="0 0 {SIDE} {SIDE}" role="img" aria-label="{title}: these occurrences lie together: '
-        f'{told}">{axes}{dots}</svg>'
-    )
-
-
-def _apart(places: np.ndarray) -> list[tuple[float, float, float, str]]:
-    """Dots that do not cover one another: middle, half width and label of each; what would lie together is one."""
-    groups = [[i] for i in range(len(places))]
-    while True:
-        dots = [_dot(places[group].mean(0), _ranges([i + 1 for i in sorted(group)])) for group in groups]
-        covered = (
-            (i, j)
-            for i, j in combinations(range(len(dots)), 2)
-            if abs(dots[i][1] - dots[j][1]) < 19 and abs(dots[i][0] - dots[j][0]) < dots[i][2] + dots[j][2] - 1
-        )
-        pair = next(covered, None)
-        if pair is None:
-            return dots
-        groups[pair[0]] += groups.pop(pair[1])
-
-
-def _dot(place: np.ndarray, label: str) -> tuple[float, float, float, str]:
-    half = 10 + 3.4 * (len(label) - 1)
-    return min(max(float(place[0]), half + 2), SIDE - half - 2), float(place[1]), half, label
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """Ascending numbers as 1–4, 7; the last ones left out where there are too many."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    shown = [str(a) if a == b else f"{a}–{b}" if b > a + 1 else f"{a}, {b}" for a, b in runs]
-    return ", ".join(shown if len(shown) <= 5 else [*shown[:5], "…"])
 
 
 def _lowest(look: Contexts) -> float:
