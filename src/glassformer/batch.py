@@ -51,7 +51,7 @@ class Places:
         begins = torch.ones_like(document, dtype=torch.bool)
         begins[:, 1:] = document[:, 1:] != document[:, :-1]
         real = document >= 0
-        position = slot - torch.where(begins, slot, 0).cummax(1).values
+        position = (slot - torch.where(begins, slot, 0).cummax(1).values).where(real, 0)
         return cls(position, document=document, valid=None if bool(real.all()) else real)
 
     @property

@@ -177,15 +177,19 @@ class Run:
     @cached_property
     def words(self) -> WordTokenizer:
         """The tokenizer for words, with the windows that the model was trained with."""
-        return WordTokenizer(
-            self.tokenizer, self.model.config.max_length, self.recipe.data.overlap if self.recipe else None
-        )
+        return WordTokenizer(self.tokenizer, *self._windows)
 
     @cached_property
     def sequences(self) -> SequenceTokenizer:
         """The tokenizer for whole texts and pairs, with the windows that the model was trained with."""
-        overlap = self.recipe.data.overlap if self.recipe else None
-        return SequenceTokenizer(self.tokenizer, self.model.config.max_length, overlap)
+        return SequenceTokenizer(self.tokenizer, *self._windows)
+
+    @property
+    def _windows(self) -> tuple[int, int | None]:
+        """The length and the overlap of windows in training."""
+        if self.recipe is None:
+            return self.model.config.max_length, None
+        return self.recipe.train.length or self.model.config.max_length, self.recipe.data.overlap
 
     def _has_head(self, head: str, command: str) -> None:
         """Raise ConfigError for a model with another head."""

@@ -49,8 +49,8 @@ RECIPE: dict[str, dict[str, Any]] = {
         "best": "accuracy",
     },
 }
-SHOWN = 48
-"""Lines of the held-out file on the terminal."""
+SHOWN = 30
+"""Lines of the held-out file on the terminal, or names where it is piped."""
 
 
 def show(run: Run, result: Result, as_json: bool) -> None:
@@ -72,14 +72,8 @@ def show(run: Run, result: Result, as_json: bool) -> None:
         print(f"  {label:36} {own['names']:8.2%} {own['all']:10.2%}")
     print("\nof its names, found again, by meaning:")
     print("  " + "  ".join(f"{tag} {share:.0%}" for tag, share in scores["recall"].items()))
-    shown = source[: _lines(source, SHOWN)]
-    within = [i for i, (_, end) in enumerate(spans) if end <= len(shown)]
-    print(f"\n{name}, a file it never saw:\n")
-    if on_terminal():
-        print(legend(TAGS) + "\n")
-        print(coloured(shown, [spans[i] for i in within], [tags[i] for i in within], TAGS))
-    else:
-        print("\n".join(f"  {words[i]:24} {tags[i]}" for i in within[:40] if tags[i] != "layout"))
+    print(f"\nfrom {name}, a file it never saw:\n")
+    print(_excerpt(source, spans, tags))
     print(f"the whole file in colours: {picture}   curves, confusions: {folder / 'report.html'}")
     print("try next:")
     print(f"  python examples/highlight.py {folder} YOUR_FILE.py --html YOUR_FILE.html")
@@ -123,6 +117,13 @@ def _only(chunks: Sequence[CodeChunk], chosen: frozenset[str]) -> list[tuple[lis
     return [([w for w, _ in pairs], [t for _, t in pairs]) for pairs in kept]
 
 
-def _lines(source: str, most: int) -> int:
-    """The characters of the first lines."""
-    return sum(len(line) for line in source.splitlines(keepends=True)[:most])
+def _excerpt(source: str, spans: Sequence[tuple[int, int]], tags: Sequence[str]) -> str:
+    """Lines of the file from its first definition on: in colours, or where there are none, names with their tags."""
+    begin = source.rfind("\n", 0, max(source.find("def "), 0)) + 1
+    end = begin + sum(len(line) for line in source[begin:].splitlines(keepends=True)[:SHOWN])
+    within = [i for i, (start, stop) in enumerate(spans) if begin <= start and stop <= end]
+    if on_terminal():
+        inside = [(spans[i][0] - begin, spans[i][1] - begin) for i in within]
+        return f"{legend(TAGS)}\n\n{coloured(source[begin:end], inside, [tags[i] for i in within], TAGS)}"
+    named = [i for i in within if tags[i] in NAMES]
+    return "\n".join(f"  {source[slice(*spans[i])]:24} {tags[i]}" for i in named[:SHOWN])

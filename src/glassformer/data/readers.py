@@ -1,7 +1,8 @@
 """From sources to documents: text files, JSONL, the words of tagged files, the demo text; gzip and zip of them too.
 
-One document is in memory at a time; a plain text file is one document, so is a row of a table. Knows: formats. Does
-not know: splits, tokens.
+One document is in memory at a time; a plain text file is one document, so is a row of a table.
+
+Knows: formats. Does not know: splits, tokens.
 """
 
 from collections.abc import Iterable, Iterator

@@ -80,7 +80,7 @@ class ClassificationTask:
 
     @cached_property
     def _batches(self) -> ExampleBatches:
-        kinds = self.recipe.model.n_kinds > 0
+        kinds = self.recipe.model.n_kinds > 1
         examples: list[Example] = []
         for text in self.split("train"):
             parts = self.sequences.sequences(text.text, text.pair)

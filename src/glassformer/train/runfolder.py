@@ -196,7 +196,8 @@ def card(model: Transformer, task: Task, run: Path, step: int, scores: dict[str,
     """A model card: what it is, from what, how good, how to use it."""
     config, train, data, of = model.config, task.recipe.train, task.recipe.data, task.card()
     paths = data.path if isinstance(data.path, list) else [str(data.path)]
-    rows = [f"| {key.replace('_', ' ')} | {_shown(value)} |" for key, value in scores.items() if key != "table"]
+    plain = {key: value for key, value in scores.items() if isinstance(value, int | float | str)}
+    rows = [f"| {key.replace('_', ' ')} | {_shown(value)} |" for key, value in plain.items()]
     results = "\n".join(["| score | value |", "| --- | --- |", *rows] if rows else ["There was no validation text."])
     return f"""---
 library_name: glassformer

@@ -149,7 +149,7 @@ class TaggingTask:
         lines = []
         for sentence, tags in zip(shown, tag(model, self.words, [s.words for s in shown]), strict=True):
             found = [self.classes.names[i] for i in tags.classes[:, 0]]
-            words = zip(sentence.words[:40], sentence.tags, found, strict=False)
+            words = zip(sentence.words[:24], sentence.tags, found, strict=False)
             lines.append(" ".join(f"{w}/{f}" if f == t else f"{w}/{f}[not {t}]" for w, t, f in words))
         text = "\n".join(lines)
         return Sample(text, {"sample": text})
