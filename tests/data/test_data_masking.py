@@ -32,7 +32,7 @@ def at_of(masked: Batch) -> np.ndarray:
     return masked.at.numpy()
 
 
-@given(st.integers(0, 2**63), st.integers(0, 2**62), st.sampled_from([0.01, 0.15, 0.9]), st.booleans())
+@given(st.integers(0, 2**70), st.integers(0, 2**62), st.sampled_from([0.01, 0.15, 0.9]), st.booleans())
 def test_what_is_asked_is_what_stood_there_and_nothing_else_is_touched(seed, step, fraction, whole):
     before = batch(3, 20, seed=step % 1000)
     begins = np.arange(VOCABULARY) % 3 == 0 if whole else None

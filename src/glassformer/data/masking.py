@@ -32,7 +32,7 @@ class Masking:
     def __call__(self, batch: Batch, seed: int, step: int) -> Batch:
         """The batch with masks; the head answers `at` those tokens, whose `targets` are what stood there."""
         elements = batch.elements.numpy()
-        random = np.random.Generator(np.random.Philox(key=[seed, step]))
+        random = np.random.Generator(np.random.Philox(key=[seed % (1 << 64), step]))
         allowed, draws = self._allowed(batch), self._draws(elements, random)
         if not allowed.any():
             raise DataError("the text has no token that could be masked; use a longer one")
