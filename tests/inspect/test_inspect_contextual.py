@@ -25,6 +25,7 @@ from glassformer.layers.tap import Tape, recording
 from glassformer.tokens.config import TokenizerConfig
 from glassformer.tokens.pair import PairTokenizer
 from glassformer.tokens.reading import TextReader
+from glassformer.tokens.text import Tokenizer
 from glassformer.tokens.train import train_tokenizer
 
 SENTENCES = ["I put money in the bank.", "we sat by the bank of the river", "the bank, a bank! banking"]
@@ -196,6 +197,17 @@ def test_the_map_is_the_two_principal_components_turned_as_the_next_layer_is():
     np.testing.assert_allclose(points[1], points[2], atol=1e-5)
 
 
+def test_layers_are_turned_so_that_dots_move_as_little_as_can_be():
+    points, _ = look_at(np.random.default_rng(4).normal(size=(4, 6, 3))).maps()
+    for layer in range(3):
+        least = np.square(points[layer] - points[layer + 1]).sum()
+        for angle in np.linspace(0, 2 * np.pi, 90):
+            turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+            for mirror in (1, -1):
+                other = points[layer] @ turn * [1, mirror]
+                assert least <= np.square(other - points[layer + 1]).sum() + 1e-9
+
+
 class Page(HTMLParser):
     """Tags that are open and never closed, and what stands in cells."""
 
@@ -315,6 +327,15 @@ def test_lower_case_words_are_left_out_however_they_are_written():
     words = model_words(model, tokens, "run")
     assert "bank" in words.words
     assert "bank" not in dict(words.analogy("BANK", len(words.words)))
+
+
+def test_a_symbol_is_no_word_even_if_it_is_spelled_like_one():
+    symbol = {"id": 1, "content": "unk", "special": True, "single_word": False, "lstrip": False, "rstrip": False}
+    model = {"type": "WordLevel", "vocab": {"king": 0, "unk": 1}, "unk_token": "unk"}
+    before = {"type": "WhitespaceSplit"}
+    tokens = Tokenizer({"added_tokens": [symbol | {"normalized": False}], "pre_tokenizer": before, "model": model})
+    assert tokens.encode(" unk").tolist() == [1]
+    assert model_words(tiny.model(vocab_size=2), tokens, "run").words == ["king"]
 
 
 @pytest.mark.parametrize("kind", ["byte", "character"])
