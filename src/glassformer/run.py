@@ -5,7 +5,6 @@
     run.translate(["A dog runs."], beams=5)         an encoder-decoder
     run.tag("A dog runs .")                         a model with a tag head
     run.classify("What a film!")                    a model with a classify head
-    run.embed(["A cat sleeps.", "A dog runs."])     any model of text
 
 Knows: run folders and everything below. Does not know: the command line, servers.
 """
@@ -38,7 +37,7 @@ from glassformer.generate import (
     transduce,
 )
 from glassformer.generate.classify import Text, classify
-from glassformer.generate.embed import embed, trained_reader
+from glassformer.generate.embed import Texts, embed, trained_reader
 from glassformer.generate.tag import Tags, tag
 from glassformer.generate.text import Delta
 from glassformer.inspect.alignment import CrossAttention, cross_attention
@@ -158,9 +157,7 @@ class Run:
         self._has_head("classify", "glassformer classify")
         return classify(self.model, self.sequences, texts)
 
-    def embed(
-        self, text: str | Sequence[str], pool: str = "mean", normalize: bool = True, layer: int | None = None
-    ) -> np.ndarray:
+    def embed(self, text: Texts, pool: str = "mean", normalize: bool = True, layer: int | None = None) -> np.ndarray:
         """The vector of a text, float32 [D], or of each of a list of texts, [N, D]; see `generate.embed`."""
         vectors = embed(self.model, self.reader, [text] if isinstance(text, str) else text, pool, layer, normalize)
         return vectors[0] if isinstance(text, str) else vectors
@@ -172,7 +169,7 @@ class Run:
     @cached_property
     def reader(self) -> TextReader:
         """What the trunk reads of a text, as it was trained to."""
-        return trained_reader(self.model.config, self.tokenizer, self.pair)
+        return trained_reader(self.model.config.head, self._windows[0], self.tokenizer, self.pair)
 
     @cached_property
     def words(self) -> WordTokenizer:

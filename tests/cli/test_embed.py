@@ -264,3 +264,10 @@ def test_a_table_that_cannot_be_written_is_no_table(cli, encoder, tmp_path):
     assert said.code == 1
     assert "Cannot write" in said.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_windows_are_as_long_as_in_training(recipe, tmp_path):
+    from glassformer.run import train
+
+    run = train(recipe, {"train.length": 8, "train.steps": 1}, tmp_path / "run")
+    assert max(len(part) for part in run.reader.windows("the quick brown fox jumps")) == 8

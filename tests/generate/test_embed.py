@@ -37,7 +37,7 @@ def built(architecture, head="none", kind="character", **changes):
     other = {"source_vocab_size": size, "vocab_size": 7} if architecture == "encoder_decoder" else {"vocab_size": size}
     model = tiny.model(architecture=architecture, head=head, max_length=64, **{**other, **changes})
     pair = PairTokenizer(tokens, tokens, "to x: ") if architecture == "encoder_decoder" else None
-    return model, trained_reader(model.config, tokens, pair)
+    return model, trained_reader(model.config.head, 64, tokens, pair)
 
 
 TRUNKS = {
@@ -192,6 +192,6 @@ def test_dropout_is_off_and_the_mode_is_given_back():
         tiny.config(architecture="encoder", head="none", dropout=0.5, vocab_size=tokenizer().vocab_size)
     )
     model.train()
-    reader = trained_reader(model.config, tokenizer())
+    reader = trained_reader("none", 64, tokenizer())
     assert (embed(model, reader, ["a cat"]) == embed(model, reader, ["a cat"])).all()
     assert model.training

@@ -44,7 +44,7 @@ def built(kind="character", architecture="encoder", head="none", **changes):
         **{"architecture": architecture, "head": head, "max_length": 64, "vocab_size": tokens.vocab_size} | changes
     )
     pair = PairTokenizer(tokens, tokens, "x: ") if architecture == "encoder_decoder" else None
-    return model, trained_reader(model.config, tokens, pair)
+    return model, trained_reader(model.config.head, 64, tokens, pair)
 
 
 @pytest.mark.parametrize("kind", KINDS)

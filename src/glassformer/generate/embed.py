@@ -16,8 +16,7 @@ import torch
 from glassformer.data.packing import Example
 from glassformer.errors import ConfigError, DataError, suggest
 from glassformer.generate.answers import packed_batches
-from glassformer.layers.heads import Pool, pool
-from glassformer.models.config import ModelConfig
+from glassformer.layers.heads import HeadKind, Pool, pool
 from glassformer.models.transformer import Transformer
 from glassformer.models.trunk import check_trunk, streams
 from glassformer.tokens.pair import PairTokenizer
@@ -25,20 +24,22 @@ from glassformer.tokens.reading import TextReader
 from glassformer.tokens.text import Tokenizer
 from glassformer.tokens.words import framing
 
+Texts = str | Sequence[str]
+"""A text, or several."""
 POOLS: tuple[Pool, ...] = get_args(Pool)
 
 
-def trained_reader(config: ModelConfig, tokenizer: Tokenizer, pair: PairTokenizer | None = None) -> TextReader:
+def trained_reader(head: HeadKind, longest: int, tokenizer: Tokenizer, pair: PairTokenizer | None = None) -> TextReader:
     """What a model reads of a text: running text bare, examples between <bos> and <eos>, sources as a `pair` has them.
 
-    A model of tags was trained with a space in front of every word.
+    A model of tags was trained with a space in front of every word. `longest`: elements in a window.
     """
     if pair is not None:
-        return TextReader(pair.source, config.max_length, pair.prefix, end=framing(pair.source, "eos"))
-    if config.head in ("lm", "masked_lm"):
-        return TextReader(tokenizer, config.max_length)
-    prefix = " " if config.head == "tag" else ""
-    return TextReader(tokenizer, config.max_length, prefix, framing(tokenizer, "bos"), framing(tokenizer, "eos"))
+        return TextReader(pair.source, longest, pair.prefix, end=framing(pair.source, "eos"))
+    if head in ("lm", "masked_lm"):
+        return TextReader(tokenizer, longest)
+    prefix = " " if head == "tag" else ""
+    return TextReader(tokenizer, longest, prefix, framing(tokenizer, "bos"), framing(tokenizer, "eos"))
 
 
 def embed(
