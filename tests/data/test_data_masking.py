@@ -124,7 +124,7 @@ def test_words_are_asked_for_whole_or_not_at_all():
 
 @given(st.integers(0, 300), st.booleans())
 def test_one_token_or_word_is_asked_for_however_short_the_text(step, whole):
-    """Otherwise a step of little text would have nothing to learn from; and no more than one, or nothing stays to read."""
+    """Otherwise there would be nothing to learn from; and no more than one, or nothing would stay to be read."""
     short = Batch(torch.tensor([[4, 5, 6, 8, 9, 10]]))
     at = at_of(masking(1e-9, BEGINS if whole else None)(short, 0, step)).tolist()
     assert at in ([[0, 1, 2], [3, 4, 5]] if whole else [[i] for i in range(6)])

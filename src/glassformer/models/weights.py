@@ -69,6 +69,9 @@ def load_weights(model: Transformer, path: Path) -> None:
 def load_trunk(model: Transformer, path: Path) -> None:
     """Fill every parameter but the head's from another model's file; CheckpointError where a trunk does not fit."""
     tensors, wanted = load_tensors(path), {n: p for n, p in model.named_parameters() if not n.startswith("head.")}
+    for name in sorted(tensors.keys() - wanted.keys()):
+        if not name.startswith("head."):
+            raise CheckpointError(f"{path} holds {name}, which this model does not have; its trunk is another one.")
     for name, parameter in wanted.items():
         found = tensors.get(name)
         if found is None or found.shape != parameter.shape:

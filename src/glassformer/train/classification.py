@@ -16,7 +16,7 @@ import torch
 from glassformer.batch import Batch
 from glassformer.data.labelled import Labelled, labelled
 from glassformer.data.packing import Example
-from glassformer.errors import ConfigError, DataError, counted
+from glassformer.errors import DataError, counted
 from glassformer.generate.classify import Text, classify
 from glassformer.losses import LossSum, binary_cross_entropy, cross_entropy
 from glassformer.metrics.classes import ClassScore, MultiLabelScore
@@ -25,7 +25,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.tokens.sequence import SequenceTokenizer
 from glassformer.tokens.text import Tokenizer
 from glassformer.tokens.train import train_tokenizer
-from glassformer.train.examples import Classes, ExampleBatches, by_split, split_of
+from glassformer.train.examples import Classes, ExampleBatches, by_split, class_names, split_of
 from glassformer.train.recipe import Recipe
 from glassformer.train.task import Card, Sample
 
@@ -60,23 +60,25 @@ class ClassificationTask:
         return (side for text in texts for side in (text.text, text.pair) if side)
 
     def store(self) -> None:
-        """See `Task`. DataError: a training class that `model.classes` lacks, or several where one is asked."""
-        self.tokenizer.save(self._run / "tokenizer.json")
-        multi = self.recipe.model.multi_label
+        """See `Task`. DataError: a training class that `model.classes` lacks, or only one. ConfigError: weights."""
         for text in self.split("train"):
             self.classes.check(text.labels, text.where)
-            if len(text.labels) != 1 and not multi:
-                raise DataError(
-                    f"{text.where} has {counted(len(text.labels), 'class')}, not one; set model.multi_label=true"
-                )
-        if len(self.classes.names) < 2 and not multi:
-            only = ", ".join(self.classes.names)
+        for name in self._texts:
+            self.split(name)
+        if len(names := self.classes.names) < 2 and not self.recipe.model.multi_label:
+            only = ", ".join(names)
             raise DataError(f"every training text is of the class {only!r}; give texts of at least two classes")
-        _ = self._batches
+        _ = self._weights
+        self.tokenizer.save(self._run / "tokenizer.json")
 
     def split(self, name: str) -> list[Labelled]:
-        """The texts of a split; DataError if it has none."""
-        return split_of(self._texts, name)
+        """The texts of a split; DataError if it has none, or one of them several classes where one is asked."""
+        texts = split_of(self._texts, name)
+        for text in texts:
+            if len(text.labels) != 1 and not self.recipe.model.multi_label:
+                several = counted(len(text.labels), "label")
+                raise DataError(f"{text.where} has {several}, not one; mend it or set model.multi_label=true")
+        return texts
 
     @cached_property
     def _batches(self) -> ExampleBatches:
@@ -136,8 +138,7 @@ class ClassificationTask:
 
     @cached_property
     def _weights(self) -> torch.Tensor | None:
-        counts = np.array([self._counts[name] for name in self.classes.names])
-        return self.classes.weights(counts, self.recipe.train.class_weights)
+        return self.classes.weights(self._batches.counts(len(self.classes.names)), self.recipe.train.class_weights)
 
     def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
         """See `Task`."""
@@ -189,9 +190,7 @@ def class_scores(
 
     A class that the model does not know is wrong, and counted by name in `unseen_classes`.
     """
-    names, multi = model.config.classes, model.config.multi_label
-    if not names:
-        raise ConfigError("The model has no names for its classes, so nothing can be held against it; train it here.")
+    names, multi = class_names(model), model.config.multi_label
     classes, worst, unseen = Classes(names), Worst(), Counter[str]()
     single, several = ClassScore(names), MultiLabelScore(names)
     nats = known = 0.0

@@ -16,6 +16,7 @@ from glassformer.batch import Batch
 from glassformer.data.packing import Example, PackedOrder, lengths_of, packed
 from glassformer.data.pairbatches import part_of
 from glassformer.errors import ConfigError, DataError, suggest
+from glassformer.models.transformer import Transformer
 from glassformer.train.config import TrainConfig
 
 
@@ -41,6 +42,8 @@ def by_split(examples: Iterable[One]) -> dict[str, list[One]]:
 
 def split_of(splits: dict[str, list[One]], name: str) -> list[One]:
     """One of the splits; DataError if there is nothing in it."""
+    if name not in splits and name == "train":
+        raise DataError("there are no training examples; give more of them, or hold out fewer")
     if name not in splits:
         raise DataError(
             f"there are no {name} examples; set data.{name}_path or data.{name}_fraction (there is {', '.join(splits)})"
@@ -73,6 +76,11 @@ class ExampleBatches:
             f"({order.padding:.0%} padding), {steps:,} steps = {steps / order.batches:.1f} epochs"
         )
 
+    def counts(self, n_classes: int) -> np.ndarray:
+        """How often each class is a target, int64 [C]."""
+        targets = np.concatenate([example.targets for example in self.examples if example.targets is not None])
+        return np.bincount(targets, minlength=n_classes) if targets.ndim == 1 else targets.sum(0)
+
     def fingerprint(self) -> str:
         """What the examples are, in 16 hex digits."""
         seen = hashlib.sha256()
@@ -81,6 +89,13 @@ class ExampleBatches:
                 if part is not None:
                     seen.update(part.tobytes() + b"|")
         return seen.hexdigest()[:16]
+
+
+def class_names(model: Transformer) -> tuple[str, ...]:
+    """The names of a model's classes; ConfigError if it has none."""
+    if not model.config.classes:
+        raise ConfigError("The model has no names for its classes, so nothing can be held against it; train it here.")
+    return model.config.classes
 
 
 class Classes:
@@ -107,15 +122,20 @@ class Classes:
     def weights(self, counts: np.ndarray, asked: str | dict[str, float]) -> Float[Tensor, "C"] | None:
         """The weight of each class in the loss, 1 on average over the training targets; None: all alike.
 
-        `balanced` is in proportion to 1 / counts. ConfigError: a weight for something that is no class.
+        `balanced` is in proportion to 1 / counts. ConfigError: a weight for something that is no class, or below 0, or
+        none above 0.
         """
         if asked == "none":
             return None
         if isinstance(asked, dict):
-            for name in asked:
+            for name, weight in asked.items():
                 if name not in self._numbers:
                     raise ConfigError(f"train.class_weights has {name!r}, which is no class; {self.like(name)}")
+                if weight < 0:
+                    raise ConfigError(f"train.class_weights has {weight} for {name!r}; give 0 or more.")
             weights = np.array([asked.get(name, 1.0) for name in self.names], np.float64)
         else:
             weights = 1 / np.maximum(counts, 1)
+        if not weights @ counts:
+            raise ConfigError("train.class_weights are 0 for every class that occurs; give one of them more.")
         return torch.tensor(weights * counts.sum() / (weights @ counts), dtype=torch.float32)

@@ -15,17 +15,22 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.axes import Float
-from glassformer.errors import CheckpointError
+from glassformer.errors import CheckpointError, ConfigError
 from glassformer.train.config import TrainConfig
 
 
 class Optimizer:
-    """One or two torch optimizers over the named parameters of a model, with one rate for both."""
+    """One or two torch optimizers over the named parameters of a model, with one rate for both.
+
+    ConfigError: with `freeze_trunk`, a head without parameters of its own.
+    """
 
     def __init__(self, model: nn.Module, config: TrainConfig):
         trained: dict[Tensor, str] = {
             p: n for n, p in model.named_parameters() if not config.freeze_trunk or n.startswith("head.")
         }
+        if not trained:
+            raise ConfigError("train.freeze_trunk leaves nothing to learn: the head is tied to the trunk's embedding.")
         for parameter in model.parameters():
             parameter.requires_grad_(parameter in trained)
         self._names = trained

@@ -24,6 +24,7 @@ from glassformer.train.optimizer import Optimizer
 from glassformer.train.progress import clock
 from glassformer.train.recipe import Recipe
 from glassformer.train.runfolder import AnyTask, task_of, temporary_task
+from glassformer.train.start import with_start
 from glassformer.train.step import training_step
 from glassformer.train.transduction import TransductionTask, make_tokenizers
 
@@ -167,6 +168,7 @@ def _random_batch(model: ModelConfig, rows: int, text: Text, seed: int) -> Batch
 
 def _with_text(recipe: Recipe) -> tuple[Recipe, Text]:
     """The recipe with its vocabulary, and what its data are like."""
+    recipe = with_start(recipe)
     kind = task_of(recipe)
     if recipe.model.head != "lm":
         return _with_task(recipe)

@@ -59,12 +59,12 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
         check_unused(run)
     check_writable(run)
     find_device(recipe.train.device)
-    recipe = with_start(recipe, resume)
+    begun = Recipe.parse(read_yaml(saved)) if resume else None
+    recipe = with_start(recipe, begun)
     kind = task_of(recipe)
     recipe = replace(recipe, data=absolute(capture_stdin(recipe.data, run)))
     task = kind(recipe, run, resume)
-    if resume:
-        begun = Recipe.parse(read_yaml(saved))
+    if begun is not None:
         check_same(task.recipe, begun, run)
         if recipe.train.precision == "auto":  # measured once: today's measurement could change the bits
             task.recipe = task.recipe.with_precision(begun.train.precision)
@@ -85,6 +85,10 @@ def temporary_task(recipe: Recipe) -> Iterator[AnyTask]:
 def task_of(recipe: Recipe) -> type[AnyTask]:
     """What kind of training a model and its data ask for; ConfigError if they do not go together."""
     kind = _kind_of(recipe)
+    if recipe.train.class_weights != "none" and recipe.model.head not in ("tag", "classify"):
+        raise ConfigError(
+            f"train.class_weights weigh classes, and model.head={recipe.model.head!r} has none; leave it out."
+        )
     if recipe.train.best not in (known := BEST[kind]):
         raise ConfigError(
             f"train.best={recipe.train.best!r} is no score of what model.head={recipe.model.head!r} with architecture="
@@ -112,6 +116,10 @@ def _kind_of(recipe: Recipe) -> type[AnyTask]:
         case "encoder" | "decoder", "tag":
             return TaggingTask
         case "encoder" | "decoder", "classify":
+            if model.architecture == "decoder" and model.pool == "first":
+                raise ConfigError(
+                    "model.pool='first' of a decoder is an element that has seen no other; use last or mean."
+                )
             return ClassificationTask
     raise ConfigError(
         f"model.architecture={model.architecture!r} with model.head={model.head!r} is nothing to train; use head lm "
@@ -196,6 +204,7 @@ def card(model: Transformer, task: Task, run: Path, step: int, scores: dict[str,
     """A model card: what it is, from what, how good, how to use it."""
     config, train, data, of = model.config, task.recipe.train, task.recipe.data, task.card()
     paths = data.path if isinstance(data.path, list) else [str(data.path)]
+    weights = "random weights" if train.start is None else f"the trunk of `{Path(train.start).name}`"
     plain = {key: value for key, value in scores.items() if isinstance(value, int | float | str)}
     rows = [f"| {key.replace('_', ' ')} | {_shown(value)} |" for key, value in plain.items()]
     results = "\n".join(["| score | value |", "| --- | --- |", *rows] if rows else ["There was no validation text."])
@@ -208,7 +217,7 @@ tags: [glassformer, transformer, {config.architecture}]
 # {run.name}
 
 A {config.architecture} Transformer with {model.n_parameters:,} parameters ({config.n_layers} layers,
-{config.d_model} wide, {config.n_heads} heads, context {config.max_length}), trained from random weights.
+{config.d_model} wide, {config.n_heads} heads, context {config.max_length}), trained from {weights}.
 
 - **Data**: {", ".join(f"`{Path(path).name}`" for path in paths)}
 - **Tokenizer**: {of.tokenizer}

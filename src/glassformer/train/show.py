@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from glassformer.axes import Int, Tensor
+from glassformer.axes import Tensor
 from glassformer.batch import IGNORE, Batch, Places
 from glassformer.layers.heads import pool
 from glassformer.layers.mask import Mask, allowed
@@ -102,25 +102,25 @@ def rows_as_fed(recipe: Recipe, rows: int, step: int) -> Iterator[FedRow]:
 Piece = Callable[[int], str]
 
 
-def targets_by_slot(config: ModelConfig, batch: Batch) -> Int[Tensor, "B T"]:
+def targets_by_slot(config: ModelConfig, batch: Batch) -> list[list[int]]:
     """The target of every element, IGNORE where there is none; that of a whole stands at the element it is read from.
 
     The mean has no such element: there it stands at the last one. Of several classes at once, bit c is class c.
     """
     assert batch.targets is not None
-    if batch.targets.shape == batch.elements.shape:
-        return batch.targets
     slots = torch.full_like(batch.elements, IGNORE)
     if batch.at is not None:
         slots.view(-1)[batch.at] = batch.targets
-        return slots
-    targets = batch.targets
-    if config.multi_label:
-        targets = (targets << torch.arange(targets.shape[1])).sum(1)
+        return slots.tolist()
+    if config.head != "classify":
+        return batch.targets.tolist()
     index = torch.arange(slots.numel(), dtype=torch.float32).view(*slots.shape, 1)
-    at = pool(index, batch.where(), "first" if config.pool == "first" else "last").long().flatten()
-    slots.view(-1)[at] = targets
-    return slots
+    at = pool(index, batch.where(), "first" if config.pool == "first" else "last").long().flatten().tolist()
+    rows, width = slots.tolist(), slots.shape[1]
+    for place, target in zip(at, batch.targets.tolist(), strict=True):
+        number = sum(1 << c for c, own in enumerate(target) if own) if config.multi_label else target
+        rows[place // width][place % width] = number
+    return rows
 
 
 def _names(config: ModelConfig, piece: Piece) -> Piece:
@@ -134,7 +134,7 @@ def _names(config: ModelConfig, piece: Piece) -> Piece:
 
 def _row(config: ModelConfig, batch: Batch, row: int, piece: Piece, source_piece: Piece) -> FedRow:
     places, name = batch.where(), _names(config, piece)
-    ids, targets = _own(batch.elements, row), _own(targets_by_slot(config, batch), row)
+    ids, targets = _own(batch.elements, row), targets_by_slot(config, batch)[row]
     source, cross = None, None
     if batch.source is not None:
         source = _source_row(config, batch.source, row, source_piece)

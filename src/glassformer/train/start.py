@@ -17,24 +17,26 @@ OWN = {
 """Fields of a model that the recipe keeps: those of its head, and how much is dropped while training."""
 
 
-def with_start(recipe: Recipe, begun: bool) -> Recipe:
-    """The recipe with the trunk and the tokenizer of `train.start`, by its absolute path.
+def with_start(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
+    """The recipe with the trunk and the tokenizers of `train.start`, by its absolute path.
 
-    A run that has `begun` may go on without that folder. CheckpointError: it holds no model. ConfigError: the
-    architecture is another one.
+    A run that has `begun`, by that recipe, goes on with what it took over then, whatever became of that folder.
+    CheckpointError: it holds no model. ConfigError: the architecture is another one.
     """
     if recipe.train.start is None:
         return recipe
     folder = Path(recipe.train.start).expanduser().absolute()
-    train = recipe.train.model_copy(update={"start": str(folder)})
-    if begun and not folder.exists():
-        return replace(recipe, train=train)
-    trunk = read_config(folder)
+    if begun is None:
+        trunk, own = read_config(folder), folder / "source_tokenizer.json"
+        sides = {"shared": not own.is_file(), "source_path": str(own) if own.is_file() else None}
+    else:
+        trunk, sides = begun.model, {"shared": begun.tokenizer.shared, "source_path": begun.tokenizer.source_path}
     if trunk.architecture != recipe.model.architecture:
         raise ConfigError(
-            f"train.start={folder} is an {trunk.architecture} and the recipe's model.architecture is "
+            f"train.start={folder} has architecture={trunk.architecture!r} and the recipe's model.architecture is "
             f"{recipe.model.architecture!r}; make them alike."
         )
     model = recipe.model.model_copy(update={k: v for k, v in trunk.model_dump().items() if k not in OWN})
-    tokenizer = recipe.tokenizer.model_copy(update={"path": str(folder)})
+    tokenizer = recipe.tokenizer.model_copy(update={"path": str(folder), **sides})
+    train = recipe.train.model_copy(update={"start": str(folder)})
     return replace(recipe, model=model, tokenizer=tokenizer, train=train)

@@ -17,7 +17,7 @@ from glassformer.batch import Batch
 from glassformer.data.packing import Example
 from glassformer.data.tagged import Tagged, tagged
 from glassformer.data.words import words_text
-from glassformer.errors import counted
+from glassformer.errors import ConfigError, DataError, counted
 from glassformer.generate.tag import tag
 from glassformer.losses import LossSum, cross_entropy
 from glassformer.metrics.classes import TagScore
@@ -27,7 +27,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.tokens.text import Tokenizer
 from glassformer.tokens.train import train_tokenizer
 from glassformer.tokens.words import WordTokenizer
-from glassformer.train.examples import Classes, ExampleBatches, by_split, split_of
+from glassformer.train.examples import Classes, ExampleBatches, by_split, class_names, split_of
 from glassformer.train.recipe import Recipe
 from glassformer.train.task import Card, Sample
 
@@ -45,9 +45,8 @@ class TaggingTask:
         self._sentences = by_split(tagged(recipe.data))
         texts = (words_text(sentence.words) for sentence in self._sentences.get("train", []))
         self.tokenizer = Tokenizer.load(run / "tokenizer.json") if begun else train_tokenizer(recipe.tokenizer, texts)
-        self._counts = Counter(chain.from_iterable(s.tags for s in self._sentences.get("train", [])))
-        recipe = recipe.with_vocabulary(self.tokenizer.vocab_size)
-        self.recipe = recipe.with_classes(sorted(self._counts))
+        tags = set(chain.from_iterable(sentence.tags for sentence in self._sentences.get("train", [])))
+        self.recipe = recipe.with_vocabulary(self.tokenizer.vocab_size).with_classes(sorted(tags))
         self.classes = Classes(self.recipe.model.classes)
         self.words = WordTokenizer(self.tokenizer, self.length_limit, recipe.data.overlap)
 
@@ -62,11 +61,17 @@ class TaggingTask:
         return self.recipe.train.length or self.recipe.model.max_length
 
     def store(self) -> None:
-        """See `Task`. DataError: a training tag that `model.classes` lacks."""
-        self.tokenizer.save(self._run / "tokenizer.json")
+        """See `Task`. DataError: a training tag that `model.classes` lacks, or only one. ConfigError: bad choices."""
         for sentence in self.split("train"):
             self.classes.check(sentence.tags, sentence.where)
-        _ = self._batches
+        if len(names := self.classes.names) < 2:
+            raise DataError(
+                f"every training word has the tag {', '.join(names)!r}; give two or more (see data.tag_field)"
+            )
+        if self.recipe.train.best == "f1" and not mark_spans(names):
+            raise ConfigError("train.best='f1' is of tags that mark spans, like B-PER; use accuracy, macro_f1 or loss.")
+        _ = self._weights
+        self.tokenizer.save(self._run / "tokenizer.json")
 
     def split(self, name: str) -> list[Tagged]:
         """The sentences of a split; DataError if it has none."""
@@ -125,8 +130,7 @@ class TaggingTask:
 
     @cached_property
     def _weights(self) -> torch.Tensor | None:
-        counts = np.array([self._counts[name] for name in self.classes.names])
-        return self.classes.weights(counts, self.recipe.train.class_weights)
+        return self.classes.weights(self._batches.counts(len(self.classes.names)), self.recipe.train.class_weights)
 
     def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
         """See `Task`."""
@@ -177,7 +181,7 @@ def tag_scores(
 
     A tag that the model does not know is wrong, and counted by name in `unseen_classes`.
     """
-    names = model.config.classes
+    names = class_names(model)
     classes, score, span_score, worst = Classes(names), TagScore(names), SpanScore(), Worst()
     nats = known = 0.0
     unseen: Counter[str] = Counter()
@@ -193,7 +197,7 @@ def tag_scores(
         span_score.add(sentence.tags, predicted)
         if len(losses):
             worst.add(float(losses.mean()), _as_row(sentence, predicted))
-    spans = scheme_of([name] for name in names) is not None
+    spans = mark_spans(names)
     return {
         "loss": nats / max(1, known),
         **score.result(),
@@ -203,6 +207,11 @@ def tag_scores(
         "worst": worst.rows(),
         **({"unseen_classes": dict(unseen)} if unseen else {}),
     }
+
+
+def mark_spans(names: Sequence[str]) -> bool:
+    """Whether most of these tags mark spans."""
+    return scheme_of([name] for name in names) is not None
 
 
 def _as_row(sentence: Tagged, predicted: Sequence[str]) -> dict[str, Any]:
