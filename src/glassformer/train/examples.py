@@ -52,7 +52,10 @@ def split_of(splits: dict[str, list[One]], name: str) -> list[One]:
 
 
 class ExampleBatches:
-    """The training examples and each step's batch: `batch_tokens` elements, or `batch_size` examples on average."""
+    """The training examples and each step's batch: at most `batch_tokens` elements, padding included.
+
+    Without it they are as many as `batch_size` examples have on average, so that padding takes the place of some.
+    """
 
     def __init__(self, examples: Sequence[Example], train: TrainConfig):
         self.examples, self._parts = examples, train.micro_batches

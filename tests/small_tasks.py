@@ -1,0 +1,97 @@
+"""Toy data of tags, classes and running text, and small recipes for them; see small_runs for what they share."""
+
+import json
+import random
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from glassformer.train.recipe import Recipe
+from small_runs import values
+
+LETTERS = "abcdefgh"
+
+
+def words(draw: random.Random, least: int = 2, most: int = 9) -> list[str]:
+    return [draw.choice(LETTERS) for _ in range(draw.randint(least, most))]
+
+
+def next_tags(sentence: Sequence[str]) -> list[str]:
+    """The tag of a word tells in which half of the alphabet the next word is: nothing before it knows."""
+    following = ["END" if word is None else "LOW" if word in "abcd" else "HIGH" for word in (*sentence[1:], None)]
+    return following
+
+
+def slash(sentence: Iterable[str], tags: Iterable[str]) -> str:
+    return " ".join(f"{word}/{tag}" for word, tag in zip(sentence, tags, strict=True)) + "\n"
+
+
+def tag_file(folder: Path, n: int = 60, seed: int = 0, name: str = "tags.txt", least: int = 2, most: int = 9) -> str:
+    draw = random.Random(seed)
+    sentences = [words(draw, least, most) for _ in range(n)]
+    (folder / name).write_text("".join(slash(sentence, next_tags(sentence)) for sentence in sentences))
+    return str(folder / name)
+
+
+def json_file(folder: Path, name: str, rows: Iterable[tuple[Any, Any]]) -> str:
+    """Texts (or lists of words) with labels (or tags), as JSON lines."""
+    (folder / name).write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in rows))
+    return str(folder / name)
+
+
+def order_label(sentence: Sequence[str]) -> str:
+    """Which of a and b comes first."""
+    return min("ab", key=[*sentence, "a", "b"].index)
+
+
+def two_labels(sentence: Sequence[str]) -> list[str]:
+    """Two rules that have nothing to do with each other; a text may follow both or none."""
+    return [name for name, so in (("h", "h" in sentence), ("low", sentence[0] in "abcd")) if so]
+
+
+def class_file(folder: Path, n: int = 60, seed: int = 0, label=order_label, name: str = "classes.jsonl") -> str:
+    draw = random.Random(seed)
+    texts = [words(draw) for _ in range(n)]
+    return json_file(folder, name, [(" ".join(text), label(text)) for text in texts])
+
+
+def merged(folder: Path, own: dict[str, dict[str, Any]], changes: dict[str, dict[str, Any]]) -> Recipe:
+    sections = {*own, *changes}
+    return Recipe.parse(values(folder, **{name: own.get(name, {}) | changes.get(name, {}) for name in sections}))
+
+
+def tag_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
+    path = changes.get("data", {}).get("path") or tag_file(folder)
+    own = {
+        "model": {"architecture": "encoder", "head": "tag"},
+        "data": {"path": path, "format": "slash"},
+        "tokenizer": {"kind": "word"},
+    }
+    return merged(folder, own, changes)
+
+
+def class_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
+    path = changes.get("data", {}).get("path") or class_file(folder)
+    own = {
+        "model": {"architecture": "encoder", "head": "classify", "pool": "mean"},
+        "data": {"path": path},
+        "tokenizer": {"kind": "word"},
+    }
+    return merged(folder, own, changes)
+
+
+def masked_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
+    return merged(folder, {"model": {"architecture": "encoder", "head": "masked_lm"}}, changes)
+
+
+LEARNING = {
+    "steps": 60,
+    "batch_size": 32,
+    "warmup_steps": 5,
+    "learning_rate": 0.01,
+    "weight_decay": 0.0,
+    "evaluate_every": 60,
+    "evaluate_batches": None,
+    "save_every": 60,
+}
+"""What learns a toy in a second."""
