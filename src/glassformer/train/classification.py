@@ -41,7 +41,7 @@ class ClassificationTask:
         """`begun`: the run has its tokenizer; otherwise it is made from the training texts."""
         self._run = run
         self._texts = by_split(labelled(recipe.data))
-        train = self._texts.get("train", [])
+        train = split_of(self._texts, "train")
         texts = (side for text in train for side in (text.text, text.pair) if side)
         self.tokenizer = Tokenizer.load(run / "tokenizer.json") if begun else train_tokenizer(recipe.tokenizer, texts)
         self._counts = Counter(chain.from_iterable(text.labels for text in train))

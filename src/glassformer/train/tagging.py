@@ -43,9 +43,10 @@ class TaggingTask:
         """`begun`: the run has its tokenizer; otherwise it is made from the training sentences."""
         self._run = run
         self._sentences = by_split(tagged(recipe.data))
-        texts = (words_text(sentence.words) for sentence in self._sentences.get("train", []))
+        train = split_of(self._sentences, "train")
+        texts = (words_text(sentence.words) for sentence in train)
         self.tokenizer = Tokenizer.load(run / "tokenizer.json") if begun else train_tokenizer(recipe.tokenizer, texts)
-        tags = set(chain.from_iterable(sentence.tags for sentence in self._sentences.get("train", [])))
+        tags = set(chain.from_iterable(sentence.tags for sentence in train))
         self.recipe = recipe.with_vocabulary(self.tokenizer.vocab_size).with_classes(sorted(tags))
         self.classes = Classes(self.recipe.model.classes)
         self.words = WordTokenizer(self.tokenizer, self.length_limit, recipe.data.overlap)
