@@ -41,10 +41,11 @@ def test_the_public_names_are_these():
     from glassformer import run as module
 
     shape = lambda function: str(inspect.signature(function)).replace("pathlib._local.", "pathlib.")
-    public = {name for name in vars(gf.Run) if not name.startswith("_")} | {"folder", "model", "tokenizer", "recipe"}
+    public = {name for name in dir(gf.Run) if not name.startswith("_")} | {"folder", "model", "tokenizer", "recipe"}
     assert public == {
         *("evaluate", "folder", "generate", "generated", "model", "options", "recipe", "score", "stream"),
         *("tokenizer", "tokens", "pair", "pairs", "translate", "transduced", "score_pairs", "cross_attention"),
+        *("tag", "tagged", "classify", "classified", "classes", "words", "sequences", "embed", "contexts", "reader"),
     }
     assert list(inspect.signature(module.load).parameters) == ["folder", "device"]
     assert list(inspect.signature(module.train).parameters) == ["recipe", "changes", "run", "resume"]
@@ -167,6 +168,6 @@ def test_an_interrupted_training_is_a_keyboard_interrupt(recipe, tmp_path, monke
     from glassformer.train.loop import Result
 
     stopped = Result(tmp_path, 7, {}, None, "loss", "use", 1.0, interrupted=2)
-    monkeypatch.setattr("glassformer.run.train_run", lambda *arguments: stopped)
+    monkeypatch.setattr("glassformer.run.folder.train_run", lambda *arguments: stopped)
     with pytest.raises(KeyboardInterrupt, match="stopped at step 7"):
         gf.train(recipe, {}, tmp_path)

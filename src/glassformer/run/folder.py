@@ -1,0 +1,84 @@
+"""Run folders: one is opened, or trained by a recipe and opened.
+
+Knows: files, training. Does not know: what is done with a run.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import CheckpointError, ConfigError
+from glassformer.models.weights import load_model
+from glassformer.run.run import Run
+from glassformer.tokens.text import Tokenizer
+from glassformer.train.device import find_device
+from glassformer.train.loop import train as train_run
+from glassformer.train.recipe import Recipe, read_yaml
+from glassformer.train.transduction import load_tokenizers
+
+
+def load(folder: str | Path, device: str = "cpu") -> Run:
+    """Open a run folder for use.
+
+    Errors: CheckpointError if there is no whole model in it, ConfigError for a device that is not there.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise CheckpointError(f"{folder} is not a folder; give the folder of a run, for example runs/demo-lm.")
+    model = load_model(folder, find_device(device))
+    tokenizer = Tokenizer.load(folder / "tokenizer.json")
+    if tokenizer.vocab_size > model.config.vocab_size:
+        raise CheckpointError(
+            f"The tokenizer of {folder} has {tokenizer.vocab_size} tokens and its model {model.config.vocab_size}; "
+            "they are of different runs."
+        )
+    file = folder / "recipe.yaml"
+    recipe = Recipe.parse(read_yaml(file)) if file.is_file() else None
+    pair = None
+    if model.config.architecture == "encoder_decoder":
+        pair = load_tokenizers(folder, recipe.data.prefix if recipe else "")
+        if pair.source.vocab_size > (own := model.config.source_vocab_size or model.config.vocab_size):
+            raise CheckpointError(
+                f"The source tokenizer of {folder} has {pair.source.vocab_size} tokens and its model {own}; they are "
+                "of different runs."
+            )
+        _check_tokenizer(folder, pair.source, "source")
+    _check_tokenizer(folder, tokenizer, "fingerprint")
+    return Run(folder, model, tokenizer, recipe, pair)
+
+
+def _check_tokenizer(folder: Path, tokenizer: Tokenizer, key: str) -> None:
+    """Raise CheckpointError if the run's tokens were made by another tokenizer: the same size would hide it."""
+    try:
+        manifest = json.loads((folder / "tokens" / "manifest.json").read_bytes())
+        made_by = manifest["request"]["tokenizer"][key]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return  # a run without its tokens is still a model
+    if made_by != tokenizer.fingerprint:
+        own = "source_" if key == "source" and (folder / "source_tokenizer.json").is_file() else ""
+        raise CheckpointError(
+            f"{folder / f'{own}tokenizer.json'} is not the tokenizer this run was trained with; restore it from a "
+            "backup."
+        )
+
+
+def train(
+    recipe: str | Path, changes: dict[str, Any] | None = None, run: str | Path = "runs/last", resume: bool = False
+) -> Run:
+    """Train by a recipe file with changes such as {"train.steps": 200} in the folder `run`; returns it opened.
+
+    Errors: those of training and of `load`; KeyboardInterrupt after Ctrl-C, when the run is saved and can be resumed.
+    """
+    values = read_yaml(Path(recipe))
+    for key, value in (changes or {}).items():
+        section, dot, name = key.partition(".")
+        if not (dot and name):
+            raise ConfigError(f"{key!r} is no field of a recipe; write section.key, for example train.steps.")
+        content = values.get(section) or {}
+        if not isinstance(content, dict):
+            raise ConfigError(f"The section {section} must hold key: value lines, not {content!r}.")
+        values[section] = {**content, name: str(value) if isinstance(value, Path) else value}
+    result = train_run(Recipe.parse(values), Path(run), resume)
+    if result.interrupted is not None:
+        raise KeyboardInterrupt(f"stopped at step {result.steps}; go on with resume=True")
+    return load(run)

@@ -1,0 +1,109 @@
+"""What a run folder holds, opened: the model, its tokenizers, its own data and other data in the same form.
+
+Knows: run folders, stores. Does not know: what is done with a model.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from glassformer.data.config import DataConfig
+from glassformer.data.pairstore import PairSplit, PairStore
+from glassformer.data.sources import capture_stdin
+from glassformer.data.store import Split, TokenStore
+from glassformer.errors import ConfigError
+from glassformer.models.transformer import Transformer
+from glassformer.tokens.pair import PairTokenizer
+from glassformer.tokens.sequence import SequenceTokenizer
+from glassformer.tokens.text import Tokenizer
+from glassformer.tokens.words import WordTokenizer
+from glassformer.train.recipe import Recipe
+from glassformer.train.transduction import open_store
+
+
+@dataclass
+class Opened:
+    """A model with its tokenizer, and the recipe it was trained with if the folder has one.
+
+    `pair` has the tokenizers of both sides of an encoder-decoder; `tokenizer` is then that of what it writes.
+    """
+
+    folder: Path
+    model: Transformer
+    tokenizer: Tokenizer
+    recipe: Recipe | None = None
+    pair: PairTokenizer | None = None
+
+    @cached_property
+    def words(self) -> WordTokenizer:
+        """The tokenizer for words, with the windows that the model was trained with."""
+        return WordTokenizer(self.tokenizer, *self._windows)
+
+    @cached_property
+    def sequences(self) -> SequenceTokenizer:
+        """The tokenizer for whole texts and pairs, with the windows that the model was trained with."""
+        return SequenceTokenizer(self.tokenizer, *self._windows)
+
+    @property
+    def _windows(self) -> tuple[int, int | None]:
+        """The length and the overlap of windows in training."""
+        if self.recipe is None:
+            return self.model.config.max_length, None
+        return self.recipe.train.length or self.model.config.max_length, self.recipe.data.overlap
+
+    def tokens(self, split: str) -> Split:
+        """The tokens of a split of the run's own data: as they were stored for training, else built from its text."""
+        data = self._own_recipe().data
+        stored = Path(data.store) if data.store else self.folder / "tokens"
+        if (stored / "manifest.json").is_file():
+            return TokenStore.open(stored, data.documents).split(split)
+        return self._store(data, stored).split(split)
+
+    def pairs(self, split: str) -> PairSplit:
+        """The pairs of a split of the run's own data: as they were stored for training, else built from its text."""
+        recipe = self._own_recipe()
+        stored = Path(recipe.data.store) if recipe.data.store else self.folder / "tokens"
+        if (stored / "manifest.json").is_file():
+            return PairStore.open(stored).split(split)
+        return open_store(self._pair(), recipe.data, stored).split(split)
+
+    def _own_recipe(self) -> Recipe:
+        if self.recipe is None:
+            raise ConfigError(f"{self.folder} has no recipe.yaml and so no data of its own; give --data PATH.")
+        return self.recipe
+
+    def _other(self, path: str, scratch: Path) -> Split:
+        """All of another text (`-`: standard input) as one split."""
+        data = capture_stdin(DataConfig.parse({"path": path, "validation_fraction": 0.0}), scratch)
+        return self._store(data, scratch / "tokens").split("train")
+
+    def _other_pairs(self, path: str, targets: str | None, scratch: Path) -> PairSplit:
+        """All of other pairs as one split; the form of the run's own data holds for them too."""
+        base = self.recipe.data if self.recipe else DataConfig()
+        named = {"path": path, "target_path": targets, "validation_path": path, "validation_target_path": targets}
+        others = {"test_path": None, "test_target_path": None, "test_fraction": 0.0, "root": None, "store": None}
+        config = capture_stdin(DataConfig.parse(base.model_dump() | named | others), scratch)
+        # read as validation pairs, whose texts are kept beside their ids
+        return open_store(self._pair(), config, scratch / "tokens").split("validation")
+
+    def _store(self, data: DataConfig, folder: str | Path) -> TokenStore:
+        tokenizer = self.tokenizer
+        return TokenStore.open_or_build(
+            folder, tokenizer.encode, tokenizer.fingerprint, tokenizer.vocab_size, tokenizer.specials.get("eos"), data
+        )
+
+    def _pair(self) -> PairTokenizer:
+        if self.pair is None:
+            raise ConfigError(
+                f"{self.folder} is a {self.model.config.architecture}, which reads no source; only an encoder-decoder "
+                "translates. Use `glassformer generate`."
+            )
+        return self.pair
+
+    def _has_head(self, head: str, command: str) -> None:
+        """Raise ConfigError for a model with another head."""
+        own = self.model.config.head
+        if own != head:
+            other = {"tag": "`glassformer tag`", "classify": "`glassformer classify`", "lm": "`glassformer generate`"}
+            instead = f"; it is for {other[own]}" if own in other and self.pair is None else ""
+            raise ConfigError(f"{self.folder} has model.head={own!r}, and {command} needs {head!r}{instead}.")

@@ -1,0 +1,159 @@
+"""A trained model, opened for use: one folder, one object, the same verbs as the command line.
+
+    run = gf.load("runs/demo-lm")
+    run.generate("The", max_new_tokens=50)          a decoder
+    run.translate(["A dog runs."], beams=5)         an encoder-decoder
+    run.tag("A dog runs .")                         a model with a tag head
+    run.classify("What a film!")                    a model with a classify head
+
+Knows: run folders and everything below. Does not know: the command line, servers.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+
+from glassformer.errors import ConfigError
+from glassformer.generate import (
+    GenerateConfig,
+    Generated,
+    Transduction,
+    generate,
+    score,
+    score_pairs,
+    stream,
+    transduce,
+)
+from glassformer.generate.classify import Text, classify
+from glassformer.generate.embed import Texts, embed, trained_reader
+from glassformer.generate.tag import Tags, tag
+from glassformer.generate.text import Delta
+from glassformer.inspect.alignment import CrossAttention, cross_attention
+from glassformer.inspect.contextual import Contexts, contexts
+from glassformer.run.scored import Scored
+from glassformer.tokens.reading import TextReader
+
+
+@dataclass(frozen=True)
+class TokenScore:
+    """One token of a scored text: its piece and log p in nats (None for the first, which nothing predicts)."""
+
+    piece: str
+    log_prob: float | None
+
+
+@dataclass
+class Run(Scored):
+    """A trained model with everything that can be asked of it."""
+
+    def translate(self, text: str | Sequence[str], **changes: Any) -> Any:
+        """What becomes of a source (str to str), or of each of a list of sources (list to list)."""
+        texts = [text] if isinstance(text, str) else list(text)
+        found = [best[0].text for best in self.transduced(texts, self.options(**changes))]
+        return found[0] if isinstance(text, str) else found
+
+    def transduced(
+        self, texts: Sequence[str], config: GenerateConfig, batch_size: int = 32, first: int = 1
+    ) -> list[list[Transduction]]:
+        """The `n_best` results for each source with ids, log-probabilities and scores; errors count from `first`."""
+        return transduce(self.model, self._pair(), texts, config, batch_size, first)
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]], first: int = 1) -> list[list[float]]:
+        """log p of each token of each target, the end included, given its source (forced decoding)."""
+        return score_pairs(self.model, self._pair(), pairs, first=first)
+
+    def cross_attention(self, source: str, target: str) -> CrossAttention:
+        """What every cross-attention head looked at in a pair: word alignments, and what pictures are made from."""
+        return cross_attention(self.model, self._pair(), source, target)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes, in the order of the model's logits: numbers where it has no names."""
+        config = self.model.config
+        return config.classes or tuple(str(i) for i in range(config.class_count))
+
+    def tag(self, text: str | Sequence[str] | Sequence[Sequence[str]]) -> Any:
+        """Each word with its tag: of a text cut at spaces, of a list of words, or of a list of such lists."""
+        words = text.split() if isinstance(text, str) else list(text)
+        several = bool(words) and not isinstance(words[0], str)
+        sentences = cast(list[Sequence[str]], words if several else [words])
+        tags = self.tagged(sentences)
+        found = [
+            [(word, self.classes[i]) for word, i in zip(sentence, own.classes[:, 0].tolist(), strict=True)]
+            for sentence, own in zip(sentences, tags, strict=True)
+        ]
+        return found if several else found[0]
+
+    def tagged(self, sentences: Iterable[Sequence[str]], top: int = 1) -> Iterator[Tags]:
+        """The `top` likeliest classes of each word of each sentence with their probabilities, as sentences come."""
+        self._has_head("tag", "glassformer tag")
+        return tag(self.model, self.words, sentences, top)
+
+    def classify(self, text: Text | Sequence[Text], threshold: float = 0.5) -> Any:
+        """The class of a text, of a pair (a tuple of two texts), or of each of a list of these.
+
+        A model with `multi_label` gives a list: every class whose probability reaches `threshold`.
+        """
+        single = isinstance(text, str | tuple)
+        rows = self.classified(cast(list[Text], [text] if single else list(text)))
+        if self.model.config.multi_label:
+            found: list[Any] = [
+                [name for name, p in zip(self.classes, row, strict=True) if p >= threshold] for row in rows
+            ]
+        else:
+            found = [self.classes[i] for i in rows.argmax(1)]
+        return found[0] if single else found
+
+    def classified(self, texts: Sequence[Text]) -> np.ndarray:
+        """The probability of every class for each text or pair, float32 [N, C]; long ones are read by windows."""
+        self._has_head("classify", "glassformer classify")
+        return classify(self.model, self.sequences, texts)
+
+    def embed(self, text: Texts, pool: str = "mean", normalize: bool = True, layer: int | None = None) -> np.ndarray:
+        """The vector of a text, float32 [D], or of each of a list of texts, [N, D]; see `generate.embed`."""
+        vectors = embed(self.model, self.reader, [text] if isinstance(text, str) else text, pool, layer, normalize)
+        return vectors[0] if isinstance(text, str) else vectors
+
+    def contexts(self, word: str, sentences: Sequence[str], first: int = 1) -> Contexts:
+        """A word's vectors in several sentences, layer by layer; errors count the sentences from `first`."""
+        return contexts(self.model, self.reader, word, sentences, first)
+
+    @cached_property
+    def reader(self) -> TextReader:
+        """What the trunk reads of a text, as it was trained to."""
+        return trained_reader(self.model.config.head, self._windows[0], self.tokenizer, self.pair)
+
+    def _goes_on(self) -> None:
+        """Raise ConfigError for a model that does not go on from a prompt."""
+        if self.model.config.head != "lm" or self.model.config.architecture == "encoder":
+            self._has_head("lm", "writing")
+        if self.pair is not None:
+            raise ConfigError(
+                f"{self.folder} is an encoder-decoder, which writes a target for a source; use `glassformer translate`."
+            )
+
+    def generate(self, prompt: str | Sequence[str], **changes: Any) -> Any:
+        """The new text for a prompt (str to str), or for each of a list of prompts (list to list)."""
+        prompts = [prompt] if isinstance(prompt, str) else list(prompt)
+        texts = [result.text for result in self.generated(prompts, self.options(**changes))]
+        return texts[0] if isinstance(prompt, str) else texts
+
+    def generated(self, prompts: Sequence[str], config: GenerateConfig) -> list[Generated]:
+        """Texts with token ids, log-probabilities and why each ended."""
+        self._goes_on()
+        return generate(self.model, self.tokenizer, prompts, config)
+
+    def stream(self, prompt: str, **changes: Any) -> Iterator[Delta]:
+        """The new text for a prompt as it grows."""
+        self._goes_on()
+        return stream(self.model, self.tokenizer, [prompt], self.options(**changes))
+
+    def score(self, text: str) -> list[TokenScore]:
+        """The log-probability of each token of a text, given those before it."""
+        self._goes_on()
+        ids = self.tokenizer.encode(text).tolist()
+        log_probs = [None, *score(self.model, ids)]
+        return [TokenScore(self.tokenizer.piece(i), p) for i, p in zip(ids, log_probs, strict=True)]

@@ -1,0 +1,98 @@
+"""A run scored on a whole split: loss, what it writes, its tags, its classes.
+
+Knows: opened runs, tasks, scores. Does not know: the command line.
+"""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from glassformer.data.batches import evaluation_batches
+from glassformer.data.config import DataConfig
+from glassformer.data.sources import capture_stdin
+from glassformer.data.split import NAMES
+from glassformer.errors import ConfigError, suggest
+from glassformer.generate import (
+    GenerateConfig,
+)
+from glassformer.run.opened import Opened
+from glassformer.train.classification import ClassificationTask
+from glassformer.train.evaluate import evaluate
+from glassformer.train.masked import masked_batches, masking_of
+from glassformer.train.recipe import SAMPLING
+from glassformer.train.tagging import TaggingTask
+from glassformer.train.transduction import transduction_scores
+
+
+class Scored(Opened):
+    """A run that can be held against data: its own splits, or other files."""
+
+    def options(self, **changes: Any) -> GenerateConfig:
+        """The run's generation defaults with changes; unknown names and bad values are ConfigErrors."""
+        base = self.recipe.generate.model_dump() if self.recipe else {}
+        if "beams" not in changes and SAMPLING & changes.keys():  # who asks for sampling wants no search
+            base |= {"beams": 0, "n_best": 1}
+        if changes.get("beams"):  # and who asks for a search no sampling
+            if name := min(SAMPLING & changes.keys(), default=""):
+                both = f"{name}={changes[name]} is for sampling and beams={changes['beams']} searches"
+                raise ConfigError(f"generate: {both}; leave one of them out.")
+            base = {name: value for name, value in base.items() if name not in SAMPLING}
+        if "beams" in changes and "n_best" not in changes:
+            base |= {"n_best": 1}
+        return GenerateConfig.parse({**base, **changes})
+
+    def evaluate(
+        self,
+        split: str = "validation",
+        data: str | None = None,
+        batch_size: int | None = None,
+        targets: str | None = None,
+        **changes: Any,
+    ) -> dict[str, Any]:
+        """Loss, perplexity and bits per byte over a whole split of the run's own data, or over all of `data`.
+
+        An encoder-decoder is scored by its targets' loss and by what it writes; `data` are pairs in a file, or sources
+        whose targets are in `targets`.
+        """
+        if split not in NAMES:
+            raise ConfigError(f"There is no split {split!r}; {suggest(split, NAMES)}.")
+        if self.pair is not None:
+            config = self.options(**{"overflow": "window", **changes})  # a source too long is no reason to stop
+            return self._evaluate_pairs(split, data, targets, config, batch_size or 32)
+        if targets is not None:
+            raise ConfigError("Only an encoder-decoder has targets beside its data; leave out --targets.")
+        if self.model.config.head != "lm":
+            with tempfile.TemporaryDirectory(prefix="glassformer-") as scratch:
+                scores = self._evaluate_examples(split, data, Path(scratch))
+            return {"run": str(self.folder), "split": split if data is None else "all", "data": data, **scores}
+        size = batch_size or (self.recipe.train.batch_size if self.recipe else 16)
+        with tempfile.TemporaryDirectory(prefix="glassformer-") as scratch:  # a run folder may be read-only
+            part = self.tokens(split) if data is None else self._other(data, Path(scratch))
+            batches = evaluation_batches(part, size, self.model.config.max_length)
+            scores = evaluate(self.model, batches).result(part.n_bytes)
+        return {"run": str(self.folder), "split": split if data is None else "all", "data": data, **scores}
+
+    def _evaluate_examples(self, split: str, data: str | None, scratch: Path) -> dict[str, Any]:
+        """Scores of tags, classes or masked tokens; other data are read in the form of the run's own."""
+        recipe, config = self._own_recipe(), self.model.config
+        if config.head == "masked_lm":
+            part = self.tokens(split) if data is None else self._other(data, scratch)
+            masking = masking_of(self.tokenizer, recipe.train)
+            return evaluate(self.model, masked_batches(part, masking, config.max_length)).result()
+        self._has_head("classify" if config.head == "classify" else "tag", "glassformer evaluate")
+        if data is not None:
+            none = {"validation_path": None, "test_path": None, "validation_fraction": 0.0, "test_fraction": 0.0}
+            named = {**none, "path": data, "root": None, "store": None}
+            other = capture_stdin(DataConfig.parse(recipe.data.model_dump() | named), scratch)
+            recipe, split = replace(recipe, data=other), "train"
+        kind = TaggingTask if config.head == "tag" else ClassificationTask
+        return kind(recipe, self.folder, begun=True).split_scores(self.model, split)
+
+    def _evaluate_pairs(
+        self, split: str, data: str | None, targets: str | None, config: GenerateConfig, batch_size: int
+    ) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory(prefix="glassformer-") as scratch:  # a run folder may be read-only
+            part = self.pairs(split) if data is None else self._other_pairs(data, targets, Path(scratch))
+            scores = transduction_scores(self.model, self._pair(), part, config, batch_size=batch_size)
+        return {"run": str(self.folder), "split": split if data is None else "all", "data": data, **scores}
