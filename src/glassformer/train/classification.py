@@ -208,7 +208,7 @@ def class_scores(
         else:
             single.add(gold[:1], p)
             loss = float(-np.log(max(p[0, gold[0]], 1e-30))) if gold[0] >= 0 else 0.0
-            nats, known = nats + loss, known + (gold[0] >= 0)
+            nats, known = nats + loss, known + int(gold[0] >= 0)
             predicted = names[int(row.argmax())]
         about = {"predicted": predicted, "probability": float(row.max())}
         worst.add(loss, {"text": _shown(text), "class": ", ".join(text.labels), **about})
