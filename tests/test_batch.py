@@ -6,6 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tiny
 from glassformer.batch import IGNORE, Batch, Places
 
 
@@ -23,6 +24,22 @@ def test_padded_places_count_real_elements(lengths, side):
 def test_packed_places_begin_anew_in_each_document():
     places = Places.packed(torch.tensor([[0, 0, 1, 1, 1, 4], [3, 3, 3, 3, 0, 3]]))
     assert places.position.tolist() == [[0, 1, 0, 1, 2, 0], [0, 1, 2, 3, 0, 0]]
+
+
+@given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=4), min_size=1, max_size=4))
+def test_packed_places_below_0_are_padding(rows):
+    """Wherever it stands: in front of documents, between them, behind them."""
+    table = [[number - 1 for length in row for number in [length] * max(length, 1)] for row in rows]
+    width = max(map(len, table))
+    document = torch.tensor([line + [-1] * (width - len(line)) for line in table])
+    places = Places.packed(document)
+    assert (places.valid is None) == bool((document >= 0).all())
+    assert places.valid is None or torch.equal(places.valid, document >= 0)
+    for line, positions in zip(document.tolist(), places.position.tolist(), strict=True):
+        place = 0
+        for t, number in enumerate(line):
+            place = place + 1 if t and line[t - 1] == number else 0
+            assert positions[t] == (place if number >= 0 else 0)
 
 
 def test_extended():
@@ -85,14 +102,25 @@ def test_targets_are_counted_without_the_ignored():
     assert Batch(ids).n_targets == 0
     assert Batch(ids, targets=torch.tensor([[1, IGNORE, 2], [IGNORE] * 3])).n_targets == 2
     assert Batch(ids, targets=torch.tensor([1, IGNORE])).n_targets == 1
+    assert Batch(ids, targets=torch.tensor([[0, 1, 1], [1, 0, IGNORE]])).n_targets == 5
+
+
+@pytest.mark.parametrize("head", ["lm", "masked_lm", "tag"])
+@pytest.mark.parametrize("architecture", ["encoder", "decoder"])
+def test_the_head_answers_at_the_asked_elements_alone(architecture, head):
+    model = tiny.model(architecture=architecture, head=head, n_classes=4)
+    ids, at = tiny.tokens(2, 5), torch.tensor([7, 0, 3, 3])
+    every, some = model(Batch(ids)).logits, model(Batch(ids, at=at)).logits
+    torch.testing.assert_close(some, every.flatten(0, 1)[at], **tiny.EXACT)
+    assert model(Batch(ids, at=at[:0])).logits.shape == (0, every.shape[-1])
 
 
 def test_a_batch_moves_as_a_whole():
     ids = torch.zeros(2, 3, dtype=torch.long)
-    batch = Batch(ids, Places.padded([3, 1]), ids, ids, Batch(ids, Places.packed(ids))).to("meta")
+    batch = Batch(ids, Places.padded([3, 1]), ids, ids, Batch(ids, Places.packed(ids)), ids[0]).to("meta")
     tensors = [
         batch.elements, batch.targets, batch.kinds, batch.places.position, batch.places.valid,
-        batch.source.elements, batch.source.places.document,
+        batch.source.elements, batch.source.places.document, batch.at,
     ]  # fmt: skip
     assert all(tensor.is_meta for tensor in tensors)
     assert Batch(ids).to("meta").where().position.is_meta

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from glassformer.batch import IGNORE
-from glassformer.losses import cross_entropy, token_log_probs
+from glassformer.losses import binary_cross_entropy, cross_entropy, token_log_probs
 from glassformer.metrics import LanguageModelScore
 
 
@@ -68,6 +68,61 @@ def test_nothing_but_ignored_targets_is_a_loss_of_zero_with_zero_gradient():
     assert (loss.total.item(), loss.count) == (0.0, 0)
     assert logits.grad is not None
     assert logits.grad.abs().sum() == 0
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 0.1, 0.5]))
+def test_weights_multiply_the_terms_of_their_classes(seed, smoothing):
+    """-Σ_i Σ_j w_j y_ij log f_ij, by loops; the count stays that of the targets."""
+    logits, targets = example(seed)
+    weights = torch.rand(7, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    total = 0.0
+    for row, target in zip(logits.view(-1, 7), targets.flatten().tolist(), strict=True):
+        log_f = row.log_softmax(-1)
+        for j in range(7):
+            y = smoothing / 7 + (1 - smoothing) * (j == target)
+            total -= 0.0 if target == IGNORE else float(weights[j] * y * log_f[j])
+    loss = cross_entropy(logits, targets, smoothing, weights)
+    assert loss.total.item() == pytest.approx(total, abs=1e-10)
+    assert loss.count == int((targets != IGNORE).sum())
+    assert cross_entropy(logits, targets, smoothing, torch.ones(7, dtype=torch.float64)).total.item() == pytest.approx(
+        cross_entropy(logits, targets, smoothing).total.item(), abs=1e-12
+    )
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 0.2, 0.9]), st.booleans())
+def test_binary_cross_entropy_is_its_definition(seed, smoothing, weighted):
+    """-Σ w_c (y log σ(u) + (1 - y) log(1 - σ(u))), by loops, with y moved to ε/2 and 1 - ε/2."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = 4 * torch.randn(5, 3, dtype=torch.float64, generator=generator)
+    targets = torch.randint(0, 2, (5, 3), generator=generator)
+    targets = targets.where(torch.rand(5, 3, generator=generator) < 0.8, IGNORE)
+    weights = torch.rand(3, dtype=torch.float64, generator=generator) if weighted else None
+    total = 0.0
+    for i, row in enumerate(targets.tolist()):
+        for c, target in enumerate(row):
+            p = 1 / (1 + math.exp(-float(logits[i, c])))
+            y = {0: smoothing / 2, 1: 1 - smoothing / 2}.get(target)
+            w = 1.0 if weights is None else float(weights[c])
+            total -= 0.0 if y is None else w * (y * math.log(p) + (1 - y) * math.log(1 - p))
+    loss = binary_cross_entropy(logits, targets, smoothing, weights)
+    assert loss.total.item() == pytest.approx(total, abs=1e-10)
+    assert loss.count == int((targets != IGNORE).sum())
+
+
+def test_ignored_classes_have_no_gradient_and_large_logits_no_infinite_loss():
+    logits = torch.tensor([[200.0, -200.0, 3.0]], requires_grad=True)
+    loss = binary_cross_entropy(logits, torch.tensor([[0, 1, IGNORE]]))
+    loss.total.backward()
+    assert loss.total.item() == 400.0
+    assert logits.grad is not None
+    assert logits.grad.tolist() == [[1.0, -1.0, 0.0]]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_classes_are_summed_in_float32(dtype):
+    logits = torch.randn(400, 5).to(dtype)
+    loss = binary_cross_entropy(logits, torch.randint(0, 2, (400, 5)))
+    assert loss.total.dtype == torch.float32
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

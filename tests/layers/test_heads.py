@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from glassformer.batch import Places
@@ -41,6 +43,69 @@ def test_what_padding_holds_does_not_matter_even_nan(how):
     assert pooled.isfinite().all()
     assert hidden.grad.isfinite().all()
     assert (hidden.grad[1, 2:] == 0).all()
+
+
+def pool_by_loop(hidden, places, how):
+    """One document after the other: its elements in the order of their positions."""
+    found = []
+    for number in range(int(places.document.max()) + 1):
+        own = (places.document == number).nonzero().tolist()
+        real = [
+            (int(places.position[r, t]), hidden[r, t]) for r, t in own if places.valid is None or places.valid[r, t]
+        ]
+        vectors = [vector for _, vector in sorted(real, key=lambda pair: pair[0])]
+        found.append({"first": vectors[0], "last": vectors[-1], "mean": torch.stack(vectors).mean(0)}[how])
+    return torch.stack(found)
+
+
+@st.composite
+def documents(draw):
+    """Rows of documents with numbers from 0 on, padding (-1) behind them; or their slots in another order."""
+    rows = draw(st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=4), min_size=1, max_size=4))
+    width, number, table = max(map(sum, rows)), 0, []
+    for row in rows:
+        line = []
+        for length in row:
+            line += [number] * length
+            number += 1
+        table.append(line + [-1] * (width - len(line)))
+    places = Places.packed(torch.tensor(table))
+    if draw(st.booleans()):
+        order = torch.tensor(draw(st.permutations(range(width))))
+        valid = None if places.valid is None else places.valid[:, order]
+        places = Places(places.position[:, order], places.document[:, order], valid)
+    return places
+
+
+@given(documents(), st.sampled_from(["first", "last", "mean"]))
+def test_a_document_is_pooled_as_a_loop_would(places, how):
+    hidden = torch.randn(*places.document.shape, 3, dtype=torch.float64, requires_grad=True)
+    pooled = pool(hidden, places, how)
+    expected = pool_by_loop(hidden, places, how)
+    assert_close(pooled, expected, **EXACT)
+    weights = torch.randn_like(pooled)
+    mine, theirs = (torch.autograd.grad((x * weights).sum(), hidden, retain_graph=True)[0] for x in (pooled, expected))
+    assert_close(mine, theirs, **EXACT)
+
+
+@pytest.mark.parametrize("how", ["first", "last", "mean"])
+def test_what_padding_behind_documents_holds_does_not_matter_even_nan(how):
+    places = Places.packed(torch.tensor([[0, 0, 1, -1], [2, -1, -1, -1]]))
+    hidden = torch.randn(2, 4, 3)
+    hidden[places.document < 0] = torch.nan
+    hidden.requires_grad_()
+    pooled = pool(hidden, places, how)
+    pooled.sum().backward()
+    assert pooled.shape == (3, 3)
+    assert pooled.isfinite().all()
+    assert (hidden.grad[places.document < 0] == 0).all()
+    assert (hidden.grad.flatten(0, 1)[[0, 1, 2, 4]].sum(-1) > 0).sum() == (4 if how == "mean" else 3)
+
+
+def test_a_mean_in_half_precision_does_not_stop_growing():
+    """A sum of 1 + 1 + ... in bfloat16 stays at 256."""
+    places = Places.packed(torch.zeros(1, 1024, dtype=torch.long))
+    assert pool(torch.ones(1, 1024, 2, dtype=torch.bfloat16), places, "mean").tolist() == [[1.0, 1.0]]
 
 
 def test_language_model_head_is_h_times_e_transposed():

@@ -7,10 +7,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.errors import CheckpointError
+from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models import ModelConfig, Transformer
 from glassformer.train.config import TrainConfig
-from glassformer.train.optimizer import Muon, Optimizer, is_block_matrix, orthogonalize
+from glassformer.train.optimizer import Muon, Optimizer, is_block_matrix, layer_share, orthogonalize
 
 SIZES = {"vocab_size": 11, "d_model": 8, "n_layers": 2, "n_heads": 2, "max_length": 8}
 
@@ -210,3 +210,106 @@ def test_the_state_of_the_other_optimizer_is_refused(one, two):
     optimizer.step(1.0)
     with pytest.raises(CheckpointError, match="optimizer"):
         Optimizer(made, TrainConfig(optimizer=two)).restore(optimizer.state())
+
+
+DEEP = {"n_layers": 4, "architecture": "encoder", "head": "tag", "n_classes": 3, "embedding_norm": True, "n_kinds": 2}
+
+
+def rates(optimizer: Optimizer) -> dict[str, float]:
+    """The learning rate at which each parameter was last moved."""
+    return {
+        optimizer._names[p]: group["lr"] for part, _ in optimizer._parts for group in part.param_groups for p in group["params"]
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+@pytest.mark.parametrize(
+    "changes", [DEEP, {"n_layers": 3, "architecture": "encoder_decoder"}, {"position": "relative"}]
+)
+def test_each_layer_learns_as_many_times_slower_as_asked(kind, changes):
+    """Head and final norm by 1; block k of n by d^(n - k) with k = 0 the lowest; everything below by d^(n + 1)."""
+    made, decay, n = model(**changes), 0.7, changes.get("n_layers", 2)
+    config = TrainConfig(optimizer=kind, layer_decay=decay, learning_rate=0.01, matrix_learning_rate=0.3)
+    optimizer = Optimizer(made, config)
+    give_gradients(made, 0)
+    optimizer.step(0.5)
+    found = rates(optimizer)
+    assert found.keys() == dict(made.named_parameters()).keys()
+    shares = set()
+    for name, p in made.named_parameters():
+        peak = 0.3 if kind == "muon" and is_block_matrix(name, p) else 0.01
+        parts = name.split(".")
+        if "blocks" in parts:
+            share = decay ** (n - int(parts[parts.index("blocks") + 1]))
+        else:
+            share = decay ** (n + 1) if parts[0] == "embed" else 1.0
+        assert found[name] == pytest.approx(0.5 * peak * share, rel=1e-12), name
+        assert layer_share(name, n, decay) == pytest.approx(share)
+        shares.add(round(share, 9))
+    assert len(shares) == n + 2
+
+
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+def test_a_layer_decay_of_1_is_the_optimizer_without_it_bit_for_bit(kind):
+    """The two groups that there always were: matrices decay, vectors do not."""
+    mine = model()
+    theirs = copy.deepcopy(mine)
+    optimizer = Optimizer(mine, TrainConfig(optimizer=kind, layer_decay=1.0, weight_decay=0.2))
+    named = dict(theirs.named_parameters())
+    chosen = [n for n, p in named.items() if kind == "muon" and is_block_matrix(n, p)]
+    rest = [p for n, p in named.items() if n not in chosen]
+    groups = [
+        {"params": [p for p in rest if p.ndim >= 2], "weight_decay": 0.2},
+        {"params": [p for p in rest if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    references: list[torch.optim.Optimizer] = [torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), fused=True)]
+    if chosen:
+        references.append(Muon([named[n] for n in chosen], lr=0.02, weight_decay=0.2))
+    for step in range(4):
+        for made in (mine, theirs):
+            give_gradients(made, step)
+        optimizer.step(1.0)
+        for reference in references:
+            reference.step()
+        assert all(torch.equal(p, q) for p, q in zip(mine.parameters(), theirs.parameters(), strict=True)), step
+
+
+def test_slower_layers_move_less():
+    made = model(**DEEP)
+    before = {name: p.detach().clone() for name, p in made.named_parameters()}
+    optimizer = Optimizer(made, TrainConfig(layer_decay=0.5, weight_decay=0.0, learning_rate=0.01))
+    give_gradients(made, 0)
+    optimizer.step(1.0)
+    # AdamW's first step is the sign of the gradient times the rate
+    moved = {name: float((p - before[name]).abs().max()) for name, p in made.named_parameters()}
+    assert moved["head.proj.weight"] == pytest.approx(0.01, rel=1e-3)
+    assert moved["encoder.blocks.3.attention.q_proj.weight"] == pytest.approx(0.005, rel=1e-3)
+    assert moved["encoder.blocks.0.attention.q_proj.weight"] == pytest.approx(0.01 * 0.5**4, rel=1e-3)
+    assert moved["embed.element.weight"] == pytest.approx(0.01 * 0.5**5, rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+@pytest.mark.parametrize("head", [{"head": "tag", "n_classes": 3}, {"head": "masked_lm"}])
+def test_a_frozen_trunk_is_not_moved_and_needs_no_gradient(kind, head):
+    made = model(architecture="encoder", **head)
+    before = {name: p.detach().clone() for name, p in made.named_parameters()}
+    optimizer = Optimizer(made, TrainConfig(optimizer=kind, start="x", freeze_trunk=True, layer_decay=0.5))
+    assert len(optimizer.parameters) == sum(name.startswith("head.") for name in before)
+    assert {name for name, p in made.named_parameters() if p.requires_grad} == {
+        n for n in before if n.startswith("head.")
+    }
+    give_gradients(made, 0)
+    optimizer.step(1.0)
+    for name, p in made.named_parameters():
+        assert torch.equal(p, before[name]) != name.startswith("head."), name
+    restored = Optimizer(copy.deepcopy(made), TrainConfig(optimizer=kind, start="x", freeze_trunk=True))
+    restored.restore({name: value.clone() for name, value in optimizer.state().items()})
+    assert restored.state().keys() == optimizer.state().keys()
+    thawed = Optimizer(made, TrainConfig(optimizer=kind))
+    assert all(p.requires_grad for p in made.parameters())
+    assert len(thawed.parameters) == len(before)
+
+
+def test_a_head_that_is_all_trunk_cannot_be_trained_alone():
+    with pytest.raises(ConfigError, match="freeze_trunk leaves nothing to learn"):
+        Optimizer(model(), TrainConfig(start="x", freeze_trunk=True))
