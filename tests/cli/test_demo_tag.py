@@ -12,12 +12,12 @@ from glassformer.data.codetags import TAGS
 
 @pytest.fixture
 def few_files(monkeypatch):
-    """Two small files of each split."""
+    """One small file of each split."""
     found: dict[str, list] = {}
     for file, name in python_sources():
-        if 3000 < file.stat().st_size < 9000:
+        if 2600 < file.stat().st_size < 5000:
             found.setdefault(pythoncode._split(pythoncode._digest(name)), []).append((file, name))
-    chosen = [source for split in found.values() for source in split[:2]]
+    chosen = [source for split in found.values() for source in split[:1]]
     monkeypatch.setattr(pythoncode, "python_sources", lambda: iter(chosen))
     pythoncode.code_chunks.cache_clear()
     yield {name: file for file, name in chosen}
