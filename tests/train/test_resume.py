@@ -13,6 +13,7 @@ from glassformer.metrics import LanguageModelScore
 from glassformer.train import language, loop
 from glassformer.train.history import read_metrics
 from small_runs import go, hashes, losses, recipe, text_file, values
+from small_tasks import class_file, class_recipe, masked_recipe, tag_recipe, two_labels
 
 CONFIGS = {
     "plain": {},
@@ -65,6 +66,47 @@ def test_killed_and_resumed_is_uninterrupted(tmp_path, name):
     go(made, tmp_path / "cut", resume=True)
     assert hashes(tmp_path / "cut") == hashes(tmp_path / "whole")
     assert losses(tmp_path / "cut") == losses(tmp_path / "whole")
+
+
+TASKS = {
+    "tags": (tag_recipe, {"train": {"class_weights": "balanced", "batch_tokens": 64}}),
+    "classes": (class_recipe, {"train": {"micro_batches": 2, "layer_decay": 0.5, "best": "macro_f1"}}),
+    "several classes": (class_recipe, {"model": {"multi_label": True}, "train": {"label_smoothing": 0.1}}),
+    "hidden tokens": (masked_recipe, {"train": {"micro_batches": 2}}),
+    "hidden words": (masked_recipe, {"train": {"whole_words": True, "length": 10}, "tokenizer": {"kind": "byte"}}),
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_other_tasks_too(tmp_path, name):
+    """12 steps are more than an epoch of tags and classes."""
+    make, changes = TASKS[name]
+    changes = {section: dict(content) for section, content in changes.items()}
+    changes["model"] = {"dropout": 0.2, "attention_dropout": 0.1} | changes.get("model", {})
+    changes["train"] = {"steps": 12, "batch_size": 8, "save_every": 3, "evaluate_every": 6} | changes["train"]
+    if name == "several classes":
+        changes["data"] = {"path": class_file(tmp_path, label=two_labels)}
+    made = make(tmp_path, **changes)
+    go(made, tmp_path / "whole")
+    for step in (5, 10):
+        with stopped_after(step):
+            go(made, tmp_path / "cut", resume=step > 5)
+    go(made, tmp_path / "cut", resume=True)
+    assert hashes(tmp_path / "cut") == hashes(tmp_path / "whole")
+    assert losses(tmp_path / "cut") == losses(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("make", [tag_recipe, class_recipe])
+def test_other_sentences_in_the_same_file_are_refused(tmp_path, make):
+    made = make(tmp_path)
+    go(made, tmp_path / "x")
+    path = tmp_path / ("tags.txt" if make is tag_recipe else "classes.jsonl")
+    text = path.read_text()
+    path.write_text(text.replace("a", "h", 1))
+    with pytest.raises(ConfigError, match=r"data\.path is not what"):
+        go(made, tmp_path / "x", resume=True)
+    path.write_text(text)
+    assert go(made, tmp_path / "x", resume=True)[0].steps == 8
 
 
 @pytest.mark.parametrize("step", range(9))

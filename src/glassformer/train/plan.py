@@ -163,6 +163,9 @@ def _random_batch(model: ModelConfig, rows: int, text: Text, seed: int) -> Batch
     if model.architecture == "encoder_decoder":
         vocabulary = model.source_vocab_size or model.vocab_size
         source = Batch(torch.randint(vocabulary, (rows, text.source_length), generator=random))
+    if model.head == "masked_lm":
+        at = torch.arange(0, rows * text.length, round(1 / text.recipe.train.mask_fraction))
+        return Batch(tokens[:, :-1], targets=tokens[:, 1:].flatten()[at], at=at)
     return Batch(tokens[:, :-1], targets=tokens[:, 1:], source=source)
 
 
@@ -170,7 +173,7 @@ def _with_text(recipe: Recipe) -> tuple[Recipe, Text]:
     """The recipe with its vocabulary, and what its data are like."""
     recipe = with_start(recipe)
     kind = task_of(recipe)
-    if recipe.model.head != "lm":
+    if recipe.model.head in ("tag", "classify"):
         return _with_task(recipe)
     length = recipe.train.length or recipe.model.max_length
     if recipe.data.path is None:
