@@ -1,6 +1,8 @@
 """The public Python interface: what it has, and that it does what the command line does."""
 
 import inspect
+import random
+import shutil
 import subprocess
 import sys
 
@@ -8,7 +10,20 @@ import pytest
 import torch
 
 import glassformer as gf
-from glassformer.errors import CheckpointError, ConfigError, GlassformerError
+from glassformer.errors import CheckpointError, ConfigError, DataError, GlassformerError
+from small_runs import go, text_file
+from small_tasks import (
+    class_file,
+    class_recipe,
+    json_file,
+    masked_recipe,
+    order_label,
+    slash,
+    tag_file,
+    tag_recipe,
+    two_labels,
+    words,
+)
 
 TEXT = "the quick brown fox jumps over the lazy dog\n" * 40
 RECIPE = """
@@ -171,3 +186,169 @@ def test_an_interrupted_training_is_a_keyboard_interrupt(recipe, tmp_path, monke
     monkeypatch.setattr("glassformer.run.folder.train_run", lambda *arguments: stopped)
     with pytest.raises(KeyboardInterrupt, match="stopped at step 7"):
         gf.train(recipe, {}, tmp_path)
+
+
+HELD = {"validation_fraction": 0.2, "test_fraction": 0.2}
+OTHER = [words(random.Random(5)) for _ in range(9)]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A run for each head, and where their data are."""
+    folder = tmp_path_factory.mktemp("tasks")
+    text_file(folder, 2000)
+    train = {"steps": 4, "learning_rate": 0.01}
+    made = {
+        "tag": tag_recipe(folder, data={"path": tag_file(folder), **HELD}, train=train),
+        "classify": class_recipe(folder, data={"path": class_file(folder), **HELD}, train=train),
+        "several": class_recipe(
+            folder,
+            model={"multi_label": True},
+            data={"path": class_file(folder, label=two_labels, name="several.jsonl"), **HELD},
+            train=train,
+        ),
+        "masked": masked_recipe(folder, data=HELD, train={"evaluate_batches": None, **train}),
+    }
+    for name, one in made.items():
+        go(one, folder / name)
+    return folder
+
+
+def test_tag_gives_names_for_a_text_words_and_sentences(small):
+    run = gf.load(small / "tag")
+    assert run.classes == ("END", "HIGH", "LOW")
+    one = run.tag("a b c")
+    assert [word for word, _ in one] == ["a", "b", "c"]
+    assert all(tag in run.classes for _, tag in one)
+    assert run.tag(["a", "b", "c"]) == one
+    assert run.tag([["a", "b", "c"], ["d"], []]) == [one, run.tag("d"), []]
+    assert run.tag("") == run.tag([]) == []
+    (top,) = run.tagged([["a", "b"]], top=3)
+    assert top.classes.shape == (2, 3)
+    assert [run.classes[i] for i in top.classes[:, 0]] == [tag for _, tag in run.tag(["a", "b"])]
+
+
+def test_classify_gives_names_for_texts_and_pairs(small):
+    run = gf.load(small / "classify")
+    assert run.classes == ("a", "b")
+    texts = ["a b", "b a", ("a", "b")]
+    found = run.classify(texts)
+    rows = run.classified(texts)
+    assert found == [run.classes[i] for i in rows.argmax(1)]
+    assert [run.classify(text) for text in texts] == found
+    assert run.classify([]) == []
+    assert rows.sum(1) == pytest.approx(1, abs=1e-6)
+
+
+def test_several_classes_are_those_that_are_likely_enough(small):
+    run = gf.load(small / "several")
+    texts = ["a b", "h h"]
+    rows = run.classified(texts)
+    for threshold in (0.0, float(rows.mean()), 1.1):
+        expected = [[name for name, p in zip(run.classes, row, strict=True) if p >= threshold] for row in rows]
+        assert run.classify(texts, threshold=threshold) == expected
+        assert run.classify(texts[0], threshold=threshold) == expected[0]
+    assert run.classify(texts, threshold=0.0) == [["h", "low"]] * 2
+
+
+@pytest.mark.parametrize("name", ["tag", "classify", "several", "masked"])
+def test_evaluate_of_a_split_is_what_training_said(small, name):
+    run = gf.load(small / name)
+    scores = run.evaluate()
+    from glassformer.train.history import read_metrics
+
+    last = [line for line in read_metrics(small / name) if "validation_loss" in line][-1]
+    assert last["step"] == 4, "whose model is the best, as the loss only falls"
+    assert scores["loss"] == pytest.approx(last["validation_loss"], rel=1e-6)
+    assert scores["accuracy"] == last["validation_accuracy"]
+    assert (scores["run"], scores["split"], scores["data"]) == (str(small / name), "validation", None)
+    assert run.evaluate("test")["loss"] != scores["loss"]
+    assert run.evaluate("train")["loss"] != scores["loss"]
+
+
+def test_evaluate_of_other_data_reads_them_in_the_form_of_the_runs_own(small, tmp_path, monkeypatch):
+    gold = [["END" if i == len(s) - 1 else "LOW" for i in range(len(s))] for s in OTHER]
+    (tmp_path / "o.txt").write_text("".join(map(slash, OTHER, gold)))
+    run = gf.load(small / "tag")
+    monkeypatch.chdir(tmp_path)
+    scores = run.evaluate(data="o.txt")
+    found = run.tag(OTHER)
+    right = [tag == own for s, tags in zip(found, gold, strict=True) for (_, tag), own in zip(s, tags, strict=True)]
+    assert scores["tokens"] == len(right)
+    assert scores["accuracy"] == pytest.approx(sum(right) / len(right))
+    assert (scores["split"], scores["data"]) == ("all", "o.txt")
+    run = gf.load(small / "classify")
+    texts = [" ".join(s) for s in OTHER]
+    json_file(tmp_path, "o.jsonl", [(text, order_label(s)) for text, s in zip(texts, OTHER, strict=True)])
+    scores = run.evaluate(data="o.jsonl")
+    assert scores["examples"] == 9
+    labels = [order_label(s) for s in OTHER]
+    assert scores["accuracy"] == pytest.approx(
+        sum(a == b for a, b in zip(run.classify(texts), labels, strict=True)) / 9
+    )
+    (tmp_path / "o2.txt").write_text("the cat sat on a mat " * 30)
+    scores = gf.load(small / "masked").evaluate(data="o2.txt")
+    assert scores["tokens"] > 40
+    assert scores["split"] == "all"
+    assert not list((small / "tag").glob("*.tmp"))
+
+
+def test_other_data_of_another_form_or_none_are_refused(small, tmp_path):
+    (tmp_path / "plain.txt").write_text("no tags here\n")
+    with pytest.raises(DataError, match="no tag behind 'no'"):
+        gf.load(small / "tag").evaluate(data=str(tmp_path / "plain.txt"))
+    with pytest.raises(GlassformerError, match=r"missing\.txt"):
+        gf.load(small / "tag").evaluate(data=str(tmp_path / "missing.txt"))
+    with pytest.raises(ConfigError, match="Only an encoder-decoder has targets"):
+        gf.load(small / "tag").evaluate(targets="x")
+
+
+@pytest.mark.parametrize("name", ["tag", "classify", "several", "masked"])
+def test_a_copied_folder_is_used_without_its_data(small, tmp_path, name):
+    run = gf.load(small / name)
+    ask = {"tag": run.tag, "masked": run.embed}.get(name, run.classify)
+    expected = ask("a b")
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for file in ("config.json", "model.safetensors", "tokenizer.json"):
+        shutil.copy(small / name / file, bare)
+    shutil.copytree(small / name, tmp_path / "whole", ignore=shutil.ignore_patterns("tokens", "checkpoints"))
+    recipe = (tmp_path / "whole" / "recipe.yaml").read_text()
+    (tmp_path / "whole" / "recipe.yaml").write_text(recipe.replace(str(small), str(tmp_path / "gone")))
+    for folder in (bare, tmp_path / "whole"):
+        copied = gf.load(folder)
+        assert copied.classes == run.classes
+        found = {"tag": copied.tag, "masked": copied.embed}.get(name, copied.classify)("a b")
+        assert (found == expected) if name != "masked" else (found == expected).all()
+    with pytest.raises(GlassformerError, match="gone"):
+        gf.load(tmp_path / "whole").evaluate()
+    with pytest.raises(ConfigError, match=r"has no recipe\.yaml"):
+        gf.load(bare).evaluate()
+
+
+def test_a_run_is_asked_only_for_what_it_can(run, small):
+    tagger, classifier, masked = (gf.load(small / name) for name in ("tag", "classify", "masked"))
+    refused = [
+        (lambda: tagger.generate("a"), r"has model\.head='tag', and writing needs 'lm'; it is for `glassformer tag`"),
+        (lambda: list(tagger.stream("a")), r"head='tag'"),
+        (lambda: tagger.score("a b"), r"head='tag'"),
+        (lambda: tagger.translate("a"), "translating needs 'lm'; it is for `glassformer tag`"),
+        (lambda: tagger.classify("a"), "and glassformer classify needs 'classify'; it is for `glassformer tag`"),
+        (lambda: classifier.tag("a"), "and glassformer tag needs 'tag'; it is for `glassformer classify`"),
+        (lambda: classifier.generate("a"), "writing needs 'lm'; it is for `glassformer classify`"),
+        (lambda: masked.generate("a"), r"has model\.head='masked_lm', and writing needs 'lm'"),
+        (lambda: masked.tag("a"), "needs 'tag'"),
+        (lambda: run.tag("a"), "and glassformer tag needs 'tag'; it is for `glassformer generate`"),
+        (lambda: run.classify("a"), "and glassformer classify needs 'classify'; it is for `glassformer generate`"),
+    ]
+    for ask, sentence in refused:
+        with pytest.raises(ConfigError, match=sentence):
+            ask()
+
+
+def test_windows_are_those_of_training(tmp_path):
+    made = tag_recipe(tmp_path, train={"length": 8, "steps": 2}, data={"path": tag_file(tmp_path), "overlap": 1})
+    go(made, tmp_path / "x")
+    tokenizer = gf.load(tmp_path / "x").words
+    assert (tokenizer.room, tokenizer.overlap) == (6, 1)
+    assert gf.load(tmp_path / "x").sequences.longest == 8

@@ -204,6 +204,7 @@ def card(model: Transformer, task: Task, run: Path, step: int, scores: dict[str,
     """A model card: what it is, from what, how good, how to use it."""
     config, train, data, of = model.config, task.recipe.train, task.recipe.data, task.card()
     paths = data.path if isinstance(data.path, list) else [str(data.path)]
+    article = "A" if config.architecture == "decoder" else "An"
     weights = "random weights" if train.start is None else f"the trunk of `{Path(train.start).name}`"
     plain = {key: value for key, value in scores.items() if isinstance(value, int | float | str)}
     rows = [f"| {key.replace('_', ' ')} | {_shown(value)} |" for key, value in plain.items()]
@@ -216,7 +217,7 @@ tags: [glassformer, transformer, {config.architecture}]
 
 # {run.name}
 
-A {config.architecture} Transformer with {model.n_parameters:,} parameters ({config.n_layers} layers,
+{article} {config.architecture} Transformer with {model.n_parameters:,} parameters ({config.n_layers} layers,
 {config.d_model} wide, {config.n_heads} heads, context {config.max_length}), trained from {weights}.
 
 - **Data**: {", ".join(f"`{Path(path).name}`" for path in paths)}
