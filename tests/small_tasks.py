@@ -55,6 +55,10 @@ def class_file(folder: Path, n: int = 60, seed: int = 0, label=order_label, name
     return json_file(folder, name, [(" ".join(text), label(text)) for text in texts])
 
 
+ONCE = {"evaluate_every": 8, "save_every": 8}
+"""Saving takes longer than all the rest of a small run."""
+
+
 def merged(folder: Path, own: dict[str, dict[str, Any]], changes: dict[str, dict[str, Any]]) -> Recipe:
     sections = {*own, *changes}
     return Recipe.parse(values(folder, **{name: own.get(name, {}) | changes.get(name, {}) for name in sections}))
@@ -66,6 +70,7 @@ def tag_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
         "model": {"architecture": "encoder", "head": "tag"},
         "data": {"path": path, "format": "slash"},
         "tokenizer": {"kind": "word"},
+        "train": ONCE,
     }
     return merged(folder, own, changes)
 
@@ -76,12 +81,13 @@ def class_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
         "model": {"architecture": "encoder", "head": "classify", "pool": "mean"},
         "data": {"path": path},
         "tokenizer": {"kind": "word"},
+        "train": ONCE,
     }
     return merged(folder, own, changes)
 
 
 def masked_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
-    return merged(folder, {"model": {"architecture": "encoder", "head": "masked_lm"}}, changes)
+    return merged(folder, {"model": {"architecture": "encoder", "head": "masked_lm"}, "train": ONCE}, changes)
 
 
 LEARNING = {

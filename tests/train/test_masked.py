@@ -33,7 +33,8 @@ def test_a_pattern_is_learned(tmp_path):
         tmp_path,
         model={"d_model": 32},
         data={"path": str(tmp_path / "cycle.txt")},
-        train=LEARNING | {"steps": 140, "optimizer": "muon", "evaluate_every": 140, "mask_fraction": 0.25},
+        train=LEARNING
+        | {"steps": 160, "evaluate_every": 160, "batch_size": 16, "optimizer": "muon", "mask_fraction": 0.25},
     )
     result, _ = go(made, tmp_path / "x")
     assert result.scores["accuracy"] > 0.9, "by chance it is 1/8"

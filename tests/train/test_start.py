@@ -93,7 +93,7 @@ def test_a_frozen_trunk_keeps_its_bits_while_the_head_learns(tmp_path, pretraine
 def test_a_run_goes_on_when_the_folder_it_began_with_is_gone(tmp_path, pretrained, train, own):
     start = tmp_path / "start"
     shutil.copytree(pretrained, start)
-    made = tag_recipe(tmp_path, train={"start": str(start), "steps": 8, **train})
+    made = tag_recipe(tmp_path, train={"start": str(start), "save_every": 4, **train})
     go(made, tmp_path / "whole")
     real = loop._Training.advance
 
@@ -189,16 +189,18 @@ def test_a_language_model_begins_with_another(tmp_path):
 @pytest.mark.parametrize("shared", [True, False])
 def test_an_encoder_decoder_takes_over_both_tokenizers(tmp_path, shared):
     (tmp_path / "pairs.tsv").write_text("".join(f"{'xyz'[i % 3]}y\t{'ab'[i % 2]}c\n" for i in range(40)))
-    go(pair_recipe(tmp_path, tokenizer={"shared": shared}), tmp_path / "one")
+    train = {"steps": 2, "decode_lines": 0}
+    go(pair_recipe(tmp_path, tokenizer={"shared": shared}, train=train), tmp_path / "one")
     (tmp_path / "pairs.tsv").write_text("xy\tac\nyy\tbc\n" * 20)  # a tokenizer made from these would be another one
-    made = pair_recipe(tmp_path, tokenizer={"shared": not shared}, train={"start": str(tmp_path / "one")})
+    train["start"] = str(tmp_path / "one")
+    made = pair_recipe(tmp_path, tokenizer={"shared": not shared}, train=train)
     go(made, tmp_path / "two")
     for name in ("tokenizer.json", "source_tokenizer.json"):
         one, two = tmp_path / "one" / name, tmp_path / "two" / name
         assert one.exists() == two.exists() == (not shared or name == "tokenizer.json")
         assert not one.exists() or Tokenizer.load(one).fingerprint == Tokenizer.load(two).fingerprint
     shutil.rmtree(tmp_path / "one")
-    assert go(made, tmp_path / "two", resume=True)[0].steps == 8
+    assert go(made, tmp_path / "two", resume=True)[0].steps == 2
 
 
 def test_plan_and_data_show_know_the_start(tmp_path, pretrained):

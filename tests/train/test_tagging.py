@@ -64,12 +64,14 @@ def test_a_decoder_cannot_know_the_next_word(tmp_path):
 def test_a_decoder_learns_what_stands_before(tmp_path):
     """So it is the side that it sees, not the trunk, that it lacks."""
     draw = random.Random(0)
-    sentences = [words(draw) for _ in range(400)]
+    sentences = [words(draw) for _ in range(300)]
     tags = [["START" if i == 0 else "LOW" if s[i - 1] in "abcd" else "HIGH" for i in range(len(s))] for s in sentences]
     (tmp_path / "before.txt").write_text("".join(map(slash, sentences, tags)))
     data = {"path": str(tmp_path / "before.txt"), "validation_fraction": 0.2}
-    made = tag_recipe(tmp_path, model={"architecture": "decoder", "d_model": 32}, data=data, train=LEARNING)
-    assert go(made, tmp_path / "x")[0].scores["accuracy"] > 0.98
+    made = tag_recipe(
+        tmp_path, model={"architecture": "decoder", "d_model": 32}, data=data, train=LEARNING | {"steps": 40}
+    )
+    assert go(made, tmp_path / "x")[0].scores["accuracy"] > 0.9
 
 
 def fed(batch: Batch, task: TaggingTask) -> list[tuple[str, str]]:

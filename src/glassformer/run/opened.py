@@ -96,8 +96,8 @@ class Opened:
         if self.pair is None:
             self._has_head("lm", "translating")
             raise ConfigError(
-                f"{self.folder} is a decoder, which reads no source; only an encoder-decoder translates. Use `glassformer "
-                "generate`."
+                f"{self.folder} is a decoder, which reads no source; only an encoder-decoder translates. Use "
+                "`glassformer generate`."
             )
         return self.pair
 
