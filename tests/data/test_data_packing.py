@@ -92,6 +92,14 @@ def test_long_and_short_batches_are_mixed_in_every_epoch():
         assert changes >= 4
 
 
+def test_batches_of_one_width_have_about_as_many_examples():
+    """Rows are filled the longest first: in that order, the first batches would have few examples, the last many."""
+    lengths = np.random.default_rng(1).integers(2, 60, 2000)
+    counts = [sum(map(len, rows)) for rows in batches_of(lengths, 512) if len(rows) == 8]
+    assert len(counts) > 100
+    assert max(counts) < 1.5 * min(counts)
+
+
 @given(LENGTHS, TOKENS)
 def test_padding_is_the_share_of_slots_that_hold_none(lengths, tokens):
     order = PackedOrder(lengths, tokens, 0)
