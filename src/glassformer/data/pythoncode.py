@@ -88,8 +88,8 @@ def code_chunks() -> tuple[CodeChunk, ...]:
         words += len(tags) if split == "train" else 0
     if not found:
         raise DataError(
-            "this Python has no sources of its standard library, so there is no builtin:python-code; set data.path to a "
-            "file"
+            "this Python has no sources of its standard library, so there is no builtin:python-code; set data.path to "
+            "a file"
         )
     return tuple(found)
 
