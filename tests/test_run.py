@@ -1,5 +1,6 @@
 """The public Python interface: what it has, and that it does what the command line does."""
 
+import dataclasses
 import inspect
 import random
 import shutil
@@ -352,3 +353,14 @@ def test_windows_are_those_of_training(tmp_path):
     tokenizer = gf.load(tmp_path / "x").words
     assert (tokenizer.room, tokenizer.overlap) == (6, 1)
     assert gf.load(tmp_path / "x").sequences.longest == 8
+
+
+def test_other_text_is_read_in_the_form_of_the_runs_own(run, tmp_path):
+    changed = dataclasses.replace(
+        run, recipe=dataclasses.replace(run.recipe, data=run.recipe.data.model_copy(update={"format": "slash"}))
+    )
+    words, plain = tmp_path / "words.txt", tmp_path / "plain.txt"
+    words.write_text("the/DET old/ADJ man/NOUN\nthe/DET boats/NOUN\n" * 20, encoding="utf-8")
+    plain.write_text(" the old man\n the boats\n" * 20, encoding="utf-8")
+    assert changed.evaluate(data=str(words))["loss"] == run.evaluate(data=str(plain))["loss"]
+    assert changed.evaluate(data=str(words))["loss"] != run.evaluate(data=str(words))["loss"]

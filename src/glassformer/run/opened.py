@@ -20,6 +20,9 @@ from glassformer.tokens.words import WordTokenizer
 from glassformer.train.recipe import Recipe
 from glassformer.train.transduction import open_store
 
+FORM = {"format", "text_field", "word_field", "tag_field", "encoding"}
+"""Settings of how files are written, which hold for other files of the same kind."""
+
 
 @dataclass
 class Opened:
@@ -73,8 +76,9 @@ class Opened:
         return self.recipe
 
     def _other(self, path: str, scratch: Path) -> Split:
-        """All of another text (`-`: standard input) as one split."""
-        data = capture_stdin(DataConfig.parse({"path": path, "validation_fraction": 0.0}), scratch)
+        """All of another text (`-`: standard input) as one split; it is read in the form of the run's own text."""
+        form = self.recipe.data.model_dump(include=FORM) if self.recipe else {}
+        data = capture_stdin(DataConfig.parse({**form, "path": path, "validation_fraction": 0.0}), scratch)
         return self._store(data, scratch / "tokens").split("train")
 
     def _other_pairs(self, path: str, targets: str | None, scratch: Path) -> PairSplit:
