@@ -5,7 +5,6 @@ Knows: tokenizer, labelled texts, recipe. Does not know: the loop.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from glassformer.batch import Batch
 from glassformer.data.labelled import Labelled, labelled
 from glassformer.data.packing import Example
 from glassformer.errors import DataError, counted
@@ -25,23 +23,21 @@ from glassformer.models.transformer import Transformer
 from glassformer.tokens.sequence import SequenceTokenizer
 from glassformer.tokens.text import Tokenizer
 from glassformer.tokens.train import train_tokenizer
-from glassformer.train.examples import Classes, ExampleBatches, by_split, class_names, split_of
+from glassformer.train.examples import LARGEST_TABLE, Classes, ExampleTask, by_split, class_names, split_of
 from glassformer.train.recipe import Recipe
 from glassformer.train.task import Card, Sample
 
-LARGEST_TABLE = 100
-"""Classes beyond which no confusion matrix is kept."""
 SHOWN = 5
 
 
-class ClassificationTask:
+class ClassificationTask(ExampleTask[Labelled]):
     """A class for each text, or several."""
 
     def __init__(self, recipe: Recipe, run: Path, begun: bool):
         """`begun`: the run has its tokenizer; otherwise it is made from the training texts."""
         self._run = run
-        self._texts = by_split(labelled(recipe.data))
-        train = split_of(self._texts, "train")
+        self._splits = by_split(labelled(recipe.data))
+        train = split_of(self._splits, "train")
         texts = (side for text in train for side in (text.text, text.pair) if side)
         self.tokenizer = Tokenizer.load(run / "tokenizer.json") if begun else train_tokenizer(recipe.tokenizer, texts)
         self._counts = Counter(chain.from_iterable(text.labels for text in train))
@@ -63,25 +59,24 @@ class ClassificationTask:
         """See `Task`. DataError: a training class that `model.classes` lacks, or only one. ConfigError: weights."""
         for text in self.split("train"):
             self.classes.check(text.labels, text.where)
-        for name in self._texts:
+        for name in self._splits:
             self.split(name)
         if len(names := self.classes.names) < 2 and not self.recipe.model.multi_label:
             only = ", ".join(names)
             raise DataError(f"every training text is of the class {only!r}; give texts of at least two classes")
-        _ = self._weights
+        _ = self._weights  # refused before anything is written
         self.tokenizer.save(self._run / "tokenizer.json")
 
     def split(self, name: str) -> list[Labelled]:
         """The texts of a split; DataError if it has none, or one of them several classes where one is asked."""
-        texts = split_of(self._texts, name)
+        texts = super().split(name)
         for text in texts:
             if len(text.labels) != 1 and not self.recipe.model.multi_label:
                 several = counted(len(text.labels), "label")
                 raise DataError(f"{text.where} has {several}, not one; mend it or set model.multi_label=true")
         return texts
 
-    @cached_property
-    def _batches(self) -> ExampleBatches:
+    def _examples(self) -> list[Example]:
         kinds = self.recipe.model.n_kinds > 1
         examples: list[Example] = []
         for text in self.split("train"):
@@ -89,7 +84,7 @@ class ClassificationTask:
             self._long += len(parts) > 1
             targets = self._targets(text)
             examples += [Example(part.ids, targets, kinds=part.kinds if kinds else None) for part in parts]
-        return ExampleBatches(examples, self.recipe.train)
+        return examples
 
     def _targets(self, text: Labelled) -> np.ndarray:
         numbers = self.classes.numbers(text.labels)
@@ -98,26 +93,6 @@ class ClassificationTask:
         targets = np.zeros((1, len(self.classes.names)), np.int64)
         targets[0, numbers] = 1
         return targets
-
-    @property
-    def length(self) -> int:
-        """The mean text's length."""
-        return max(1, round(self._batches.elements / len(self._batches.examples)))
-
-    @property
-    def elements(self) -> int:
-        """See `Task`."""
-        return self._batches.elements
-
-    @property
-    def fingerprint(self) -> str:
-        """See `Task`."""
-        return self._batches.fingerprint()
-
-    @property
-    def validated(self) -> bool:
-        """See `Task`."""
-        return "validation" in self._texts
 
     def opening(self) -> list[str]:
         """See `Task`."""
@@ -132,23 +107,11 @@ class ClassificationTask:
             sentences.append(f"{counted(self._long, 'text')} longer than the model are read by overlapping windows")
         return sentences
 
-    def batches(self, step: int) -> list[Batch]:
-        """See `Task`."""
-        return self._batches.batches(step)
-
-    @cached_property
-    def _weights(self) -> torch.Tensor | None:
-        return self.classes.weights(self._batches.counts(len(self.classes.names)), self.recipe.train.class_weights)
-
     def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
         """See `Task`."""
-        weights = None if self._weights is None else self._weights.to(logits.device)
+        weights = self.weights(logits.device)
         loss = binary_cross_entropy if self.recipe.model.multi_label else cross_entropy
         return loss(logits, targets, self.recipe.train.label_smoothing, weights)
-
-    def scores(self, model: Transformer, precision: torch.dtype) -> dict[str, Any] | None:
-        """See `Task`."""
-        return self.split_scores(model, "validation", precision) if self.validated else None
 
     def split_scores(self, model: Transformer, split: str, precision: torch.dtype = torch.float32) -> dict[str, Any]:
         """Scores of a whole split by its name."""
@@ -167,18 +130,11 @@ class ClassificationTask:
         lines = "\n".join(f"{row['predicted']} ({row['probability']:.0%})  {row['text'][:80]}" for row in rows)
         return Sample(lines, {"samples": rows})
 
-    def excerpt(self, batch: Batch) -> str:
-        """See `Task`."""
-        return self.tokenizer.decode(batch.elements[0, :24].tolist())
-
     def card(self) -> Card:
         """See `Task`."""
-        train = self.recipe.train
-        step = f"{train.batch_size} texts" if train.batch_tokens is None else f"{train.batch_tokens:,} elements"
-        return Card(
+        return self.card_of(
             "text-classification",
-            f"{self.tokenizer.kind}, {self.tokenizer.vocab_size:,} tokens",
-            step,
+            "texts",
             f"glassformer classify {self._run} < lines\nglassformer evaluate {self._run}",
         )
 

@@ -6,7 +6,9 @@ Knows: examples, `Batch`, recipe. Does not know: words, texts, the loop.
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from typing import Protocol, TypeVar
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -17,7 +19,13 @@ from glassformer.data.packing import Example, PackedOrder, lengths_of, packed
 from glassformer.data.pairbatches import part_of
 from glassformer.errors import ConfigError, DataError, suggest
 from glassformer.models.transformer import Transformer
+from glassformer.tokens.text import Tokenizer
 from glassformer.train.config import TrainConfig
+from glassformer.train.recipe import Recipe
+from glassformer.train.task import Card
+
+LARGEST_TABLE = 100
+"""Classes beyond which no confusion matrix is kept."""
 
 
 class InSplit(Protocol):
@@ -88,7 +96,7 @@ class ExampleBatches:
         """What the examples are, in 16 hex digits."""
         seen = hashlib.sha256()
         for example in self.examples:
-            for part in (example.ids, example.at, example.targets):
+            for part in (example.ids, example.at, example.targets, example.kinds):
                 if part is not None:
                     seen.update(part.tobytes() + b"|")
         return seen.hexdigest()[:16]
@@ -142,3 +150,75 @@ class Classes:
         if not weights @ counts:
             raise ConfigError("train.class_weights are 0 for every class that occurs; give one of them more.")
         return torch.tensor(weights * counts.sum() / (weights @ counts), dtype=torch.float32)
+
+
+class ExampleTask(Generic[One]):
+    """What tagging and classification have in common: their data are single examples with classes (see `Task`)."""
+
+    recipe: Recipe
+    tokenizer: Tokenizer
+    classes: Classes
+    _run: Path
+    _splits: dict[str, list[One]]
+
+    def split(self, name: str) -> list[One]:
+        """What belongs to a split; DataError if there is nothing."""
+        return split_of(self._splits, name)
+
+    def _examples(self) -> list[Example]:
+        """The training split as it is fed."""
+        raise NotImplementedError
+
+    def split_scores(self, model: Transformer, split: str, precision: torch.dtype = torch.float32) -> dict[str, Any]:
+        """Scores of a whole split by its name."""
+        raise NotImplementedError
+
+    @cached_property
+    def _batches(self) -> ExampleBatches:
+        return ExampleBatches(self._examples(), self.recipe.train)
+
+    @cached_property
+    def _weights(self) -> Float[Tensor, "C"] | None:
+        return self.classes.weights(self._batches.counts(len(self.classes.names)), self.recipe.train.class_weights)
+
+    def weights(self, device: torch.device) -> Float[Tensor, "C"] | None:
+        """The weight of each class in the loss, on a device; None: all alike."""
+        return None if self._weights is None else self._weights.to(device)
+
+    @property
+    def length(self) -> int:
+        """See `Task`: the mean example's."""
+        return max(1, round(self._batches.elements / len(self._batches.examples)))
+
+    @property
+    def elements(self) -> int:
+        """See `Task`."""
+        return self._batches.elements
+
+    @property
+    def fingerprint(self) -> str:
+        """See `Task`."""
+        return self._batches.fingerprint()
+
+    @property
+    def validated(self) -> bool:
+        """See `Task`."""
+        return "validation" in self._splits
+
+    def batches(self, step: int) -> list[Batch]:
+        """See `Task`."""
+        return self._batches.batches(step)
+
+    def scores(self, model: Transformer, precision: torch.dtype) -> dict[str, Any] | None:
+        """See `Task`."""
+        return self.split_scores(model, "validation", precision) if self.validated else None
+
+    def excerpt(self, batch: Batch) -> str:
+        """See `Task`."""
+        return self.tokenizer.decode(batch.elements[0, :24].tolist())
+
+    def card_of(self, pipeline_tag: str, noun: str, use: str) -> Card:
+        """What the model card says of a task on examples of this noun."""
+        train = self.recipe.train
+        step = f"{train.batch_size} {noun}" if train.batch_tokens is None else f"{train.batch_tokens:,} elements"
+        return Card(pipeline_tag, f"{self.tokenizer.kind}, {self.tokenizer.vocab_size:,} tokens", step, use)

@@ -5,7 +5,6 @@ Knows: tokenizer, tagged sentences, recipe. Does not know: the loop.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from glassformer.batch import Batch
 from glassformer.data.packing import Example
 from glassformer.data.tagged import Tagged, tagged
 from glassformer.data.words import words_text
@@ -27,23 +25,21 @@ from glassformer.models.transformer import Transformer
 from glassformer.tokens.text import Tokenizer
 from glassformer.tokens.train import train_tokenizer
 from glassformer.tokens.words import WordTokenizer
-from glassformer.train.examples import Classes, ExampleBatches, by_split, class_names, split_of
+from glassformer.train.examples import LARGEST_TABLE, Classes, ExampleTask, by_split, class_names, split_of
 from glassformer.train.recipe import Recipe
 from glassformer.train.task import Card, Sample
 
-LARGEST_TABLE = 100
-"""Classes beyond which no confusion matrix is kept."""
 SHOWN = 3
 
 
-class TaggingTask:
+class TaggingTask(ExampleTask[Tagged]):
     """A tag for each word."""
 
     def __init__(self, recipe: Recipe, run: Path, begun: bool):
         """`begun`: the run has its tokenizer; otherwise it is made from the training sentences."""
         self._run = run
-        self._sentences = by_split(tagged(recipe.data))
-        train = split_of(self._sentences, "train")
+        self._splits = by_split(tagged(recipe.data))
+        train = split_of(self._splits, "train")
         texts = (words_text(sentence.words) for sentence in train)
         self.tokenizer = Tokenizer.load(run / "tokenizer.json") if begun else train_tokenizer(recipe.tokenizer, texts)
         tags = set(chain.from_iterable(sentence.tags for sentence in train))
@@ -71,41 +67,16 @@ class TaggingTask:
             )
         if self.recipe.train.best == "f1" and not mark_spans(names):
             raise ConfigError("train.best='f1' is of tags that mark spans, like B-PER; use accuracy, macro_f1 or loss.")
-        _ = self._weights
+        _ = self._weights  # refused before anything is written
         self.tokenizer.save(self._run / "tokenizer.json")
 
-    def split(self, name: str) -> list[Tagged]:
-        """The sentences of a split; DataError if it has none."""
-        return split_of(self._sentences, name)
-
-    @cached_property
-    def _batches(self) -> ExampleBatches:
-        examples = []
+    def _examples(self) -> list[Example]:
+        examples: list[Example] = []
         for sentence in self.split("train"):
             tags = self.classes.numbers(sentence.tags)
             for pieces in self.words.windows(sentence.words):
                 examples.append(Example(pieces.ids, tags[pieces.begin : pieces.end], pieces.at))
-        return ExampleBatches(examples, self.recipe.train)
-
-    @property
-    def length(self) -> int:
-        """The mean sentence's length."""
-        return max(1, round(self._batches.elements / len(self._batches.examples)))
-
-    @property
-    def elements(self) -> int:
-        """See `Task`."""
-        return self._batches.elements
-
-    @property
-    def fingerprint(self) -> str:
-        """See `Task`."""
-        return self._batches.fingerprint()
-
-    @property
-    def validated(self) -> bool:
-        """See `Task`."""
-        return "validation" in self._sentences
+        return examples
 
     def opening(self) -> list[str]:
         """See `Task`: also which scheme span tags follow, and how often they do not."""
@@ -125,22 +96,10 @@ class TaggingTask:
             sentences.append(f"{counted(long, 'sentence')} longer than the model are read by overlapping windows")
         return sentences
 
-    def batches(self, step: int) -> list[Batch]:
-        """See `Task`."""
-        return self._batches.batches(step)
-
-    @cached_property
-    def _weights(self) -> torch.Tensor | None:
-        return self.classes.weights(self._batches.counts(len(self.classes.names)), self.recipe.train.class_weights)
-
     def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
         """See `Task`."""
-        weights = None if self._weights is None else self._weights.to(logits.device)
+        weights = self.weights(logits.device)
         return cross_entropy(logits, targets, self.recipe.train.label_smoothing, weights)
-
-    def scores(self, model: Transformer, precision: torch.dtype) -> dict[str, Any] | None:
-        """See `Task`."""
-        return self.split_scores(model, "validation", precision) if self.validated else None
 
     def split_scores(self, model: Transformer, split: str, precision: torch.dtype = torch.float32) -> dict[str, Any]:
         """Scores of a whole split by its name."""
@@ -159,18 +118,11 @@ class TaggingTask:
         text = "\n".join(lines)
         return Sample(text, {"sample": text})
 
-    def excerpt(self, batch: Batch) -> str:
-        """See `Task`."""
-        return self.tokenizer.decode(batch.elements[0, :24].tolist())
-
     def card(self) -> Card:
         """See `Task`."""
-        train = self.recipe.train
-        step = f"{train.batch_size} sentences" if train.batch_tokens is None else f"{train.batch_tokens:,} elements"
-        return Card(
+        return self.card_of(
             "token-classification",
-            f"{self.tokenizer.kind}, {self.tokenizer.vocab_size:,} tokens",
-            step,
+            "sentences",
             f"glassformer tag {self._run} < lines\nglassformer evaluate {self._run}",
         )
 
