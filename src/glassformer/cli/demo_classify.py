@@ -3,12 +3,11 @@
 Knows: its recipe and what there is to see. Does not know: steps.
 """
 
-import sys
 from typing import Any
 
-from glassformer.cli.terminal import on_terminal, print_json
+from glassformer.cli.terminal import ask, print_json
 from glassformer.data.languages import languages
-from glassformer.errors import GlassformerError, counted
+from glassformer.errors import counted
 from glassformer.run import Run
 from glassformer.train.guesses import majority, naive_bayes
 from glassformer.train.loop import Result
@@ -88,8 +87,7 @@ def show(run: Run, result: Result, as_json: bool) -> None:
     print("try next:")
     print(f'  echo "zwei Wochen" | glassformer classify {folder} --top-k 3')
     print(f"  glassformer evaluate {folder} --split test")
-    if on_terminal() and sys.stdin is not None and sys.stdin.isatty():
-        _ask(run)
+    ask("type something in any language", run.classify)
     return None
 
 
@@ -103,19 +101,3 @@ def _confused(confusion: dict[str, Any]) -> list[tuple[int, str, str]]:
         if n and gold != found
     ]
     return sorted(pairs, key=lambda pair: (-pair[0], *pair[1:]))
-
-
-def _ask(run: Run) -> None:
-    """Strings that a person types, until an empty line."""
-    print("\ntype something in any language (an empty line ends):")
-    while True:
-        try:
-            line = input("> ").strip()
-        except (EOFError, KeyboardInterrupt):
-            return
-        if not line:
-            return
-        try:
-            print(f"  {run.classify(line)}")
-        except GlassformerError as error:
-            print(f"  {error}")

@@ -3,12 +3,11 @@
 Knows: its recipe and what there is to see. Does not know: steps.
 """
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
-from glassformer.cli.terminal import on_terminal, print_json
-from glassformer.errors import GlassformerError, counted
+from glassformer.cli.terminal import ask, print_json
+from glassformer.errors import counted
 from glassformer.files import write_text
 from glassformer.inspect.alignment import CrossAttention, cross_attention
 from glassformer.inspect.picture import attention_html
@@ -79,8 +78,7 @@ def show(run: Run, result: Result, as_json: bool) -> None:
     print("try next:")
     print(f'  echo "24 décembre 2031" | glassformer translate {folder} --scores')
     print(f"  glassformer verify {folder}")
-    if on_terminal() and sys.stdin is not None and sys.stdin.isatty():
-        _ask(run)
+    ask("type a date in any language", run.translate)
     return None
 
 
@@ -96,19 +94,3 @@ def drawn(attention: CrossAttention) -> Iterator[str]:
     for part, row in zip(attention.target.words, attention.words([len(attention.patterns) - 1]), strict=True):
         cells = [" ░▒▓█"[min(4, int(5 * float(mass)))] * len(word) for word, mass in zip(words, row, strict=True)]
         yield f"{part:>6}  " + " ".join(cells)
-
-
-def _ask(run: Run) -> None:
-    """Dates that a person types, until an empty line."""
-    print("\ntype a date in any language (an empty line ends):")
-    while True:
-        try:
-            line = input("> ").strip()
-        except (EOFError, KeyboardInterrupt):
-            return
-        if not line:
-            return
-        try:
-            print(f"  {run.translate(line)}")
-        except GlassformerError as error:  # a date that is too long is no reason to leave
-            print(f"  {error}")

@@ -6,9 +6,10 @@ Knows: standard input and output. Does not know: commands.
 import json
 import math
 import sys
+from collections.abc import Callable
 from typing import Any
 
-from glassformer.errors import DataError
+from glassformer.errors import DataError, GlassformerError
 
 
 def print_json(value: Any) -> None:
@@ -48,3 +49,21 @@ def read_stdin() -> str:
 def on_terminal() -> bool:
     """Whether a person reads what is printed."""
     return sys.stdout.isatty()
+
+
+def ask(what: str, answer: Callable[[str], Any]) -> None:
+    """Answer the lines that a person types, until an empty one; where nobody sits there, nothing is asked."""
+    if not on_terminal() or sys.stdin is None or not sys.stdin.isatty():
+        return
+    print(f"\n{what} (an empty line ends):")
+    while True:
+        try:
+            line = input("> ").strip()
+        except (EOFError, KeyboardInterrupt):
+            return
+        if not line:
+            return
+        try:
+            print(f"  {answer(line)}")
+        except GlassformerError as error:  # a line that is too long is no reason to leave
+            print(f"  {error}")
