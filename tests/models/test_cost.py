@@ -1,5 +1,7 @@
 """Costs known beforehand, held against what torch counts and measures."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -20,6 +22,7 @@ CASES = {
     "encoder window": {"architecture": "encoder", "head": "none", "window": 4},
     "tags": {"architecture": "encoder", "head": "tag", "n_classes": 5},
     "classes": {"architecture": "encoder", "head": "classify", "n_classes": 5, "pooler": True, "pool": "first"},
+    "classes of means": {"architecture": "encoder", "head": "classify", "n_classes": 5, "pooler": True, "pool": "mean"},
     "both": {"architecture": "encoder_decoder", "position": "sinusoidal"},
     "patches": {"architecture": "encoder", "elements": "patches", "patch_width": 12, "head": "pool", "pool": "mean"},
 }
@@ -54,6 +57,26 @@ def test_operations_are_those_that_torch_counts(monkeypatch, name):
         model(batch_of(made))
     counted = counter.get_total_flops() / (2 * T)
     assert counted == pytest.approx(forward_flops(made, T) + dense_extra(made), rel=1e-9)
+
+
+def test_operations_where_only_some_elements_are_asked_for(monkeypatch):
+    monkeypatch.setattr(attention, "attend", attend_reference)
+    made = config({"architecture": "encoder", "head": "masked_lm"})
+    model, batch = Transformer(made), batch_of(made)
+    with FlopCounterMode(display=False) as counter:
+        model(replace(batch, at=torch.tensor([0, 2, T, 2 * T - 1])))
+    assert counter.get_total_flops() / (2 * T) == pytest.approx(forward_flops(made, T, asked=2 / T), rel=1e-9)
+
+
+def test_a_decoder_asks_from_its_end(monkeypatch):
+    """All keys for the last, as many as a window has; one for the first, which sees itself."""
+    monkeypatch.setattr(attention, "attend", attend_reference)
+    for pool, keys in (("last", T), ("first", 1)):
+        made = config({"head": "classify", "n_classes": 5, "pool": pool, "n_layers": 1})
+        with FlopCounterMode(display=False) as counter:
+            Transformer(made)(batch_of(made))
+        thrown = 4 * made.n_heads * made.head_width * (T - keys) / T
+        assert counter.get_total_flops() / (2 * T) == pytest.approx(forward_flops(made, T) + thrown, rel=1e-9)
 
 
 def test_keys_in_the_past_are_counted_by_the_mask_itself():

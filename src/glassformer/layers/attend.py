@@ -74,12 +74,12 @@ def attend(
         return F.scaled_dot_product_attention(
             q, k, v, is_causal=allow.causal, scale=scale, dropout_p=dropout, enable_gqa=grouped
         )
-    table = allow.as_table(q.shape[2], k.shape[2], q.device)
-    some = None if table is None else table.any(-1, keepdim=True)
-    # A row without any key is opened to all and zeroed afterwards: what kernels give there differs (0 or NaN).
-    table = None if table is None or some is None else table | ~some
+    if allow.causal:  # under a bias the kernels' own triangle cannot be asked for
+        allow = Allowed(dense=allow.as_table(q.shape[2], k.shape[2], q.device))
+    allow = allow.prepared()
+    added, some = allow.added, allow.some
     if bias is not None:
-        bias = bias.to(q.dtype)
-        table = bias if table is None else bias.masked_fill(~table, -torch.inf)
-    z = F.scaled_dot_product_attention(q, k, v, attn_mask=table, scale=scale, dropout_p=dropout, enable_gqa=grouped)
+        added = bias if added is None else bias + added
+    added = None if added is None else added.to(q.dtype)
+    z = F.scaled_dot_product_attention(q, k, v, attn_mask=added, scale=scale, dropout_p=dropout, enable_gqa=grouped)
     return z if some is None else z * some

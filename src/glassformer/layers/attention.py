@@ -17,6 +17,7 @@ from typing import Literal
 from torch import nn
 
 from glassformer.axes import Float, Tensor
+from glassformer.layers.asked import Asked
 from glassformer.layers.attend import attend, attention_pattern, attention_scores, attention_values
 from glassformer.layers.cache import KeysValues
 from glassformer.layers.dropout import dropout as drop
@@ -33,11 +34,20 @@ Slot = Callable[[Callable[[], KeysValues]], KeysValues]
 
 @dataclass(frozen=True)
 class View:
-    """What the attention of every layer sees in one forward pass, computed once for all of them."""
+    """What the attention of every layer sees in one forward pass, computed once for all of them.
+
+    `turn` is that of the queries, `key_turn` that of new keys; with `asked`, only those elements have queries.
+    """
 
     allow: Allowed
     bias: Float[Tensor, "_ H T S"] | None = None
     turn: Rotation | None = None
+    key_turn: Rotation | None = None
+    asked: Asked | None = None
+
+    def querying(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B Q D"]:
+        """The elements of x that attend."""
+        return x if self.asked is None else self.asked.picked(x)
 
 
 def score_scale(kind: ScaleKind, d_head: int, d_model: int) -> float:
@@ -94,10 +104,10 @@ class Attention(nn.Module):
         view: View,
         source: Float[Tensor, "B S D"] | None = None,
         slot: Slot | None = None,
-    ) -> Float[Tensor, "B T D"]:
-        """Attend from x to `source` (x itself if None) and to what `slot` remembers; see the picture above."""
-        q = self.queries(x, view.turn)
-        project = lambda: self.keys_values(x if source is None else source, view.turn)  # noqa: E731
+    ) -> Float[Tensor, "B Q D"]:
+        """Attend from x (what `view` asks of it) to `source` (x if None) and to what `slot` remembers, as above."""
+        q = self.queries(view.querying(x), view.turn)
+        project = lambda: self.keys_values(x if source is None else source, view.key_turn)  # noqa: E731
         k, v = slot(project) if slot else project()
         dropout = self.dropout if self.training else 0.0
         if watching(self, "scores", "pattern"):  # someone wants to look inside: the same numbers, written out

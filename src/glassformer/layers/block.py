@@ -37,7 +37,7 @@ class Block(nn.Module):
         self.feedforward_norm, self.feedforward = norms[-1], feedforward
         self.dropout = Dropout(dropout)
 
-    def attend_own(self, x: Float[Tensor, "B T D"], view: View, slot: Slot | None) -> Float[Tensor, "B T D"]:
+    def attend_own(self, x: Float[Tensor, "B T D"], view: View, slot: Slot | None) -> Float[Tensor, "B Q D"]:
         """The self-attention branch, before it joins the stream."""
         return tap(self, "attention_out", self.dropout(self.attention(x, view, slot=slot)), STREAM)
 
@@ -64,10 +64,10 @@ class PreNormBlock(Block):
         source: Float[Tensor, "B S D"] | None = None,
         source_view: View | None = None,
         source_slot: Slot | None = None,
-    ) -> Float[Tensor, "B T D"]:
+    ) -> Float[Tensor, "B Q D"]:
         """One step of the residual stream; `source` is the encoder's output if the block has cross-attention."""
         x = tap(self, "resid_pre", x, STREAM)
-        x = x + self.attend_own(self.attention_norm(x), view, slot)
+        x = view.querying(x) + self.attend_own(self.attention_norm(x), view, slot)
         if self.cross_norm is not None and source_view is not None:
             x = x + self.attend_source(self.cross_norm(x), source_view, source, source_slot)
         x = tap(self, "resid_mid", x, STREAM)
@@ -86,10 +86,10 @@ class PostNormBlock(Block):
         source: Float[Tensor, "B S D"] | None = None,
         source_view: View | None = None,
         source_slot: Slot | None = None,
-    ) -> Float[Tensor, "B T D"]:
+    ) -> Float[Tensor, "B Q D"]:
         """One step of the residual stream; `source` is the encoder's output if the block has cross-attention."""
         x = tap(self, "resid_pre", x, STREAM)
-        x = self.attention_norm(x + self.attend_own(x, view, slot))
+        x = self.attention_norm(view.querying(x) + self.attend_own(x, view, slot))
         if self.cross_norm is not None and source_view is not None:
             x = self.cross_norm(x + self.attend_source(x, source_view, source, source_slot))
         x = tap(self, "resid_mid", x, STREAM)

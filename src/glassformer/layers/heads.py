@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from glassformer.axes import Float, Int, Tensor
+from glassformer.axes import Bool, Float, Int, Tensor
 from glassformer.batch import Places
 from glassformer.layers.dropout import Dropout
 from glassformer.layers.linear import Linear
@@ -79,38 +79,47 @@ def pool(hidden: Float[Tensor, "B T D"], places: Places, how: Pool) -> Float[Ten
 
     A sequence is a row, or, where documents are numbered, each document, in the order of 0, 1, ..., N - 1.
     """
-    if places.document is not None:
-        return _pool_documents(hidden, places, places.document, how)
-    if places.valid is None and (places.start is not None or how == "mean"):
-        return hidden.mean(1) if how == "mean" else hidden[:, -1 if how == "last" else 0]
-    position = places.position.expand(len(hidden), -1)
-    valid = torch.ones_like(position, dtype=torch.bool) if places.valid is None else places.valid.expand_as(position)
-    if how == "mean":  # filled, not multiplied: padding may hold NaN
-        return hidden.masked_fill(~valid[..., None], 0).sum(1) / valid.sum(1, keepdim=True).clamp(min=1)
-    if how == "last":
-        at = position.masked_fill(~valid, -1).argmax(1)
-    else:
-        at = position.masked_fill(~valid, torch.iinfo(position.dtype).max).argmin(1)
-    return hidden[torch.arange(len(hidden), device=hidden.device), at]
+    return pooled_mean(hidden, places) if how == "mean" else hidden.flatten(0, 1)[pooled_at(places, len(hidden), how)]
 
 
-def _pool_documents(
-    hidden: Float[Tensor, "B T D"], places: Places, document: Int[Tensor, "#B T"], how: Pool
-) -> Float[Tensor, "N D"]:
-    rows = hidden.shape[:2]
-    real = torch.ones_like(document, dtype=torch.bool) if places.valid is None else places.valid
-    at = real.expand(rows).flatten().nonzero().squeeze(1)
-    of = document.expand(rows).flatten()[at]
-    hidden, position = hidden.flatten(0, 1)[at], places.position.expand(rows).flatten()[at]
-    n = int(of.max()) + 1
-    if how == "mean":
-        total = hidden.new_zeros(n, hidden.shape[1]).index_add(0, of, hidden)
-        return total / of.bincount(minlength=n)[:, None]
-    edge = position.new_zeros(n).scatter_reduce(
+def pooled_at(places: Places, rows: int, how: Literal["last", "first"]) -> Int[Tensor, "N"]:
+    """Where the last or first real element of each sequence stands: indices into the B x T slots of `rows` rows."""
+    shape = rows, places.length
+    position = places.position.expand(shape)
+    if places.document is None:
+        if places.valid is None and places.start is not None:
+            at = torch.full((rows,), places.length - 1 if how == "last" else 0, device=position.device)
+        elif how == "last":
+            at = position.where(_real(places, shape), -1).argmax(1)
+        else:
+            at = position.where(_real(places, shape), torch.iinfo(position.dtype).max).argmin(1)
+        return at + torch.arange(rows, device=position.device) * places.length
+    real = _real(places, shape).flatten().nonzero().squeeze(1)
+    of, position = places.document.expand(shape).flatten()[real], position.flatten()[real]
+    edge = position.new_zeros(int(of.max()) + 1).scatter_reduce(
         0, of, position, "amax" if how == "last" else "amin", include_self=False
     )
     chosen = (position == edge[of]).nonzero().squeeze(1)
-    return hidden[torch.zeros_like(edge).scatter(0, of[chosen], chosen)]
+    return torch.zeros_like(edge).scatter(0, of[chosen], real[chosen])
+
+
+def pooled_mean(hidden: Float[Tensor, "B T D"], places: Places) -> Float[Tensor, "N D"]:
+    """The mean of the real elements of each sequence."""
+    if places.document is None and places.valid is None:
+        return hidden.mean(1)
+    valid = _real(places, hidden.shape[:2])
+    if places.document is None:  # filled, not multiplied: padding may hold NaN
+        return hidden.masked_fill(~valid[..., None], 0).sum(1) / valid.sum(1, keepdim=True).clamp(min=1)
+    at = valid.flatten().nonzero().squeeze(1)
+    of = places.document.expand(valid.shape).flatten()[at]
+    counts = of.bincount()
+    total = hidden.new_zeros(len(counts), hidden.shape[2]).index_add(0, of, hidden.flatten(0, 1)[at])
+    return total / counts[:, None]
+
+
+def _real(places: Places, shape: tuple[int, ...]) -> Bool[Tensor, "B T"]:
+    ones = lambda: torch.ones(1, 1, dtype=torch.bool, device=places.position.device)  # noqa: E731
+    return (ones() if places.valid is None else places.valid).expand(shape)
 
 
 class ClassifyHead(nn.Module):
@@ -123,9 +132,13 @@ class ClassifyHead(nn.Module):
         self.dropout = Dropout(dropout)
         self.proj = Linear(d_model, n_classes) if n_classes else None
 
-    def forward(self, hidden: Float[Tensor, "B T D"], places: Places) -> Float[Tensor, "N C"]:
-        """Logits over the classes (or the pooled vector of width D)."""
-        x = pool(hidden, places, self.how)
+    def asks(self, places: Places, rows: int) -> Int[Tensor, "N"] | None:
+        """The elements that are read, indices into B x T; None: all of them."""
+        return None if self.how == "mean" else pooled_at(places, rows, self.how)
+
+    def forward(self, hidden: Float[Tensor, "B T D"] | Float[Tensor, "N D"], places: Places) -> Float[Tensor, "N C"]:
+        """Logits over the classes (or the pooled vector of width D) from the stream, or from what it `asks` for."""
+        x = hidden if hidden.dim() == 2 else pool(hidden, places, self.how)
         x = x if self.dense is None else torch.tanh(self.dense(x))
         x = tap(self, "pooled", x, "batch model")
         return x if self.proj is None else tap(self, "logits", self.proj(self.dropout(x)), "batch class")

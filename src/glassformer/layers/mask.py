@@ -8,11 +8,11 @@
 table. That decision is made here and nowhere else. Knows: `Places`. Does not know: slots, caches, scores.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
-from glassformer.axes import Bool, Tensor
+from glassformer.axes import Bool, Float, Tensor
 from glassformer.batch import Places
 
 
@@ -151,6 +151,24 @@ class Allowed:
 
     causal: bool = False
     dense: Bool[Tensor, "B 1 T S"] | None = None
+
+    added: Float[Tensor, "B 1 T S"] | None = None
+    """The dense table as kernels add it to scores: 0 or -inf; see `prepared`."""
+    some: Bool[Tensor, "B 1 T 1"] | None = None
+    """Which queries have any key; None: every one."""
+
+    def prepared(self) -> "Allowed":
+        """With what kernels need of a dense table, so that it is made once for all layers.
+
+        A query without any key is opened to all, to be zeroed afterwards: what kernels give there differs (0 or NaN).
+        """
+        if self.dense is None or self.added is not None:
+            return self
+        some = self.dense.any(-1, keepdim=True)
+        added = torch.zeros(self.dense.shape, device=some.device).masked_fill(~(self.dense | ~some), -torch.inf)
+        # whether every query has a key is asked where the answer is at hand, not waited for
+        at_hand = some.device.type == "cpu" and not torch.compiler.is_compiling()
+        return replace(self, added=added, some=None if at_hand and bool(some.all()) else some)
 
     def as_table(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "B 1 T S"] | None:
         """The table itself, also for the triangle; None if everything is allowed."""

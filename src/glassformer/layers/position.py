@@ -154,7 +154,7 @@ class AlibiBias(nn.Module):
         return -alibi_slopes(self.n_heads).to(distance.device)[:, None, None] * distance[:, None]
 
 
-Rotation = tuple[Float[Tensor, "_ 1 T K"], Float[Tensor, "_ 1 T K"]]
+Rotation = tuple[Float[Tensor, "_ 1 _ K"], Float[Tensor, "_ 1 _ K"]]
 """Cosines and signed sines of the angles of each place."""
 
 

@@ -11,12 +11,13 @@ from torch import nn
 
 from glassformer.axes import Float, Tensor
 from glassformer.batch import Places
+from glassformer.layers.asked import Asked
 from glassformer.layers.attention import View
 from glassformer.layers.block import STREAM, PostNormBlock, PreNormBlock
 from glassformer.layers.cache import Cache, KeysValues
 from glassformer.layers.mask import Mask, SameDocument, Valid, allowed
 from glassformer.layers.norm import LayerNorm, RMSNorm
-from glassformer.layers.position import AlibiBias, BucketBias, RelativeBias, rotation
+from glassformer.layers.position import AlibiBias, BucketBias, RelativeBias, Rotation, rotation
 from glassformer.layers.tap import tap
 
 
@@ -51,22 +52,47 @@ class Stack(nn.Module):
         cache: Cache | None = None,
         source: Float[Tensor, "B S D"] | None = None,
         source_places: Places | None = None,
-    ) -> Float[Tensor, "B T D"]:
-        """The stream after the last block. A given `cache` already knows `places` (see `Cache.advanced`)."""
+        asked: Asked | None = None,
+    ) -> Float[Tensor, "B T D"] | Float[Tensor, "N D"]:
+        """The stream after the last block, or those of its elements that are `asked` for (then no cache, no source).
+
+        A given `cache` already knows `places` (see `Cache.advanced`).
+        """
         exact = torch.promote_types(x.dtype, torch.float32)
         view = self.view(places, places if cache is None or cache.places is None else cache.places, exact)
-        source_view = None if source_places is None else View(allowed(SOURCE_MASK, places, source_places))
+        last = view if asked is None else self.view(asked.places(places), places, exact, places, asked)
+        source_view = None if source_places is None else View(allowed(SOURCE_MASK, places, source_places).prepared())
         for layer, block in enumerate(self.blocks):
             slot = None if cache is None else partial(_own, cache, layer)
             source_slot = None if cache is None else partial(cache.once, layer)
-            x = block(x, view, slot, source, source_view, source_slot)
-        return tap(self, "out", x if self.norm is None else self.norm(x), STREAM)
+            x = block(x, last if layer == len(self.blocks) - 1 else view, slot, source, source_view, source_slot)
+        x = tap(self, "out", x if self.norm is None else self.norm(x), STREAM)
+        return x if asked is None else asked.flat(x)
 
-    def view(self, query: Places, key: Places, dtype: torch.dtype = torch.float32) -> View:
-        """What every block's self-attention sees, for queries and keys at these places; angles in `dtype`."""
+    def view(
+        self,
+        query: Places,
+        key: Places,
+        dtype: torch.dtype = torch.float32,
+        new: Places | None = None,
+        asked: Asked | None = None,
+    ) -> View:
+        """What a block's self-attention sees, for queries and keys at these places; angles in `dtype`.
+
+        `new`: the places of the keys that are not in a cache yet (None: those of the queries).
+        """
         bias = None if self.bias is None else self.bias(query, key) * self.bias_factor
-        turn = None if self.rotary_base is None else rotation(query, self.d_head, self.rotary_base, dtype)
-        return View(allowed(self.mask, query, key), bias, turn)
+        turn = self._turn(query, dtype)
+        return View(
+            allowed(self.mask, query, key).prepared(),
+            bias,
+            turn,
+            turn if new is None else self._turn(new, dtype),
+            asked,
+        )
+
+    def _turn(self, places: Places, dtype: torch.dtype) -> Rotation | None:
+        return None if self.rotary_base is None else rotation(places, self.d_head, self.rotary_base, dtype)
 
 
 SOURCE_MASK = SameDocument() & Valid()

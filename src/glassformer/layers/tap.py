@@ -100,6 +100,11 @@ def watching(module: nn.Module, *names: str) -> bool:
     return any(tape.wants(tape.path(module, name)) for name in names)
 
 
+def recorded() -> bool:
+    """True if a tape is active in this thread, so that every element of the stream is to be computed."""
+    return not torch.compiler.is_compiling() and _TAPE.get() is not None
+
+
 @contextmanager
 def recording(tape: Tape) -> Iterator[Tape]:
     """Make `tape` active in this thread (or task) for the body; a pattern that never fired raises at the end."""

@@ -24,8 +24,11 @@ def matrices(config: ModelConfig) -> list[Matrix]:
     return [Matrix(name, tuple(p.shape), p.numel()) for name, p in model.named_parameters()]
 
 
-def forward_flops(config: ModelConfig, length: int) -> float:
+def forward_flops(config: ModelConfig, length: int, asked: float = 1.0) -> float:
     """Floating-point operations of one forward pass for each element of a sequence of `length`.
+
+    `asked` is the share of elements at which the head answers (one in `length` where it pools): for the others the last
+    block computes keys and values only.
 
     Two for each weight of a matrix that the element is multiplied by, and 4 · keys · H d_head for the scores and the
     weighted sum of each attention, with the keys that a query may attend to on average: w - w (w - 1) / 2T in the past
@@ -40,18 +43,23 @@ def forward_flops(config: ModelConfig, length: int) -> float:
     past, full = 4 * heads * seen, 4 * heads * length
     around = full if config.window is None else 4 * heads * (2 * seen - 1)
     encoder, decoder = attention + network + around, attention + network + past
-    head = head_flops(config, length) + (2 * config.patch_width * d if config.elements == "patches" else 0)
-    match config.architecture:
-        case "encoder":
-            return config.n_layers * encoder + head
-        case "decoder":
-            return config.n_layers * decoder + head
-        case "encoder_decoder":
-            return config.n_layers * (encoder + decoder + attention + full) + head
+    pools = config.head in ("classify", "pool")
+    asked = 1 / length if pools else asked
+    head = asked * head_flops(config) + (2 * config.patch_width * d if config.elements == "patches" else 0)
+    if config.architecture == "encoder_decoder":
+        return config.n_layers * (encoder + decoder + attention + full) + head
+    block = encoder if config.architecture == "encoder" else decoder
+    keys_values = 4 * d * kv * config.head_width
+    if pools and config.pool != "mean":  # the first of a decoder sees itself, the last a whole window
+        ends = 1 if config.architecture == "decoder" and config.pool == "first" else window
+        last = keys_values + (attention - keys_values + network + 4 * heads * ends) / length
+    else:
+        last = keys_values + (1.0 if pools else asked) * (block - keys_values)
+    return (config.n_layers - 1) * block + last + head
 
 
-def head_flops(config: ModelConfig, length: int) -> float:
-    """Operations of the head for each element of a sequence; one that pools works once for the whole sequence."""
+def head_flops(config: ModelConfig) -> float:
+    """Operations of the head for each answer."""
     d = float(config.d_model)
     match config.head:
         case "lm":
@@ -62,14 +70,14 @@ def head_flops(config: ModelConfig, length: int) -> float:
             return 2 * d * config.class_count
         case "classify" | "pool":
             classes = config.class_count if config.head == "classify" else 0
-            return 2 * d * (classes + (d if config.pooler else 0)) / length
+            return 2 * d * (classes + (d if config.pooler else 0))
         case "none":
             return 0.0
 
 
-def training_flops(config: ModelConfig, length: int) -> float:
+def training_flops(config: ModelConfig, length: int, asked: float = 1.0) -> float:
     """Operations of a training step for each element: the backward pass costs twice the forward pass."""
-    return 3 * forward_flops(config, length)
+    return 3 * forward_flops(config, length, asked)
 
 
 def training_bytes(config: ModelConfig, rows: int, length: int, optimizer: str) -> dict[str, int]:

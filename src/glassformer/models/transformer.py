@@ -19,6 +19,7 @@ from torch import nn
 from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Batch, Places
 from glassformer.errors import ConfigError
+from glassformer.layers.asked import Asked
 from glassformer.layers.attention import Attention, score_scale
 from glassformer.layers.block import PostNormBlock, PreNormBlock
 from glassformer.layers.cache import Cache
@@ -30,6 +31,7 @@ from glassformer.layers.mask import Causal, Mask, SameDocument, Valid, Window
 from glassformer.layers.norm import LayerNorm, RMSNorm, build_norm
 from glassformer.layers.position import build_bias, build_position
 from glassformer.layers.stack import Stack
+from glassformer.layers.tap import recorded
 from glassformer.models.config import ModelConfig
 
 
@@ -47,9 +49,9 @@ class Memory:
 
 @dataclass(frozen=True)
 class Features:
-    """The stream after the last block, where its elements stand, and what a next step needs."""
+    """The stream after the last block, or what is read of it; where its elements stand; what a next step needs."""
 
-    hidden: Float[Tensor, "B T D"]
+    hidden: Float[Tensor, "B T D"] | Float[Tensor, "N D"]
     places: Places
     memory: Memory | None = None
     cache: Cache | None = None
@@ -88,19 +90,33 @@ class Transformer(nn.Module):
     def forward(self, batch: Batch | Int[Tensor, "B T"], cache: Cache | None = None) -> Output:
         """Logits for every element ([B, T, V]), for those of `batch.at` ([N, V]), or for every sequence ([N, C])."""
         batch = batch if isinstance(batch, Batch) else Batch(batch)
+        if cache is None and self.config.architecture != "encoder_decoder" and not recorded():
+            places = self.seen(batch)
+            at = self.head.asks(places, len(batch.elements)) if isinstance(self.head, ClassifyHead) else batch.at
+            if at is not None and not torch.compiler.is_compiling():
+                features = self.features(batch, asked=Asked.of(at, len(batch.elements), places.length))
+                return Output(self.head(features.hidden, places), features)
         features = self.features(batch, cache=cache)
         hidden = features.hidden if batch.at is None else features.hidden.flatten(0, 1)[batch.at]
         return Output(self.head(hidden, features.places), features)
 
-    def features(self, batch: Batch, memory: Memory | None = None, cache: Cache | None = None) -> Features:
-        """The stream before the head. With a `cache`, `batch` is the new elements; `memory` saves encoding again."""
+    def features(
+        self,
+        batch: Batch,
+        memory: Memory | None = None,
+        cache: Cache | None = None,
+        asked: Asked | None = None,
+    ) -> Features:
+        """The stream before the head, or those of its elements that are `asked` for.
+
+        With a `cache`, `batch` is the new elements; `memory` saves encoding again.
+        """
         if self.config.architecture != "encoder_decoder" and (batch.source or memory):
             raise ConfigError(f"The batch has a source, and model.architecture={self.config.architecture} reads none.")
         if self.decoder is None:
             if cache is not None:
                 raise ConfigError("An encoder sees everything at once, so it takes no cache.")
-            encoded = self.encode(batch)
-            return Features(encoded.hidden, encoded.places)
+            return Features(*self._encoded(batch, asked))
         if self.encoder is not None and memory is None:
             if batch.source is None:
                 raise ConfigError("An encoder-decoder needs a source; give Batch(..., source=Batch(...)).")
@@ -109,18 +125,24 @@ class Transformer(nn.Module):
         cache = cache if cache is None else cache.advanced(places)
         source, source_places = (memory.hidden, memory.places) if memory else (None, None)
         hidden = self.embed(batch.elements, places, batch.kinds)
-        hidden = self.decoder(hidden, places, cache, source, source_places)
+        hidden = self.decoder(hidden, places, cache, source, source_places, asked)
         return Features(hidden, places, memory, cache)
 
     def encode(self, batch: Batch) -> Memory:
         """Run the encoder on a batch."""
+        return Memory(*self._encoded(batch))
+
+    def _encoded(self, batch: Batch, asked: Asked | None = None) -> tuple[Tensor, Places]:
         assert self.encoder is not None
-        places = batch.where()
-        if self.config.elements == "patches" and self.config.pool == "first":  # the class token stands first
-            places = behind_class_token(places)
+        places = self.seen(batch)
         embed = self.embed if self.source_embed is None else self.source_embed
         hidden = embed(batch.elements, places, batch.kinds)
-        return Memory(self.encoder(hidden, places), places)
+        return self.encoder(hidden, places, asked=asked), places
+
+    def seen(self, batch: Batch) -> Places:
+        """The places of what the stack reads: a batch's elements, behind the class token of a model of patches."""
+        class_token = self.config.elements == "patches" and self.config.pool == "first"
+        return behind_class_token(batch.where()) if class_token and self.encoder is not None else batch.where()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)  # `to`, `to_empty`, `half`, ... may allocate a shared matrix twice

@@ -97,7 +97,7 @@ class _Training:
             progress.message(f"beginning with the trunk of {config.start}")
         self.parameters = self.optimizer.parameters
         self.forward = torch.compile(self.model) if config.compile else self.model
-        self.flops = training_flops(task.recipe.model, task.length)
+        self.flops = training_flops(task.recipe.model, task.length, task.recipe.asked)
         self.history = History(run, self.state.step, config.tensorboard)
         self.scores = self.history.scores()
         self.saved = self.state.step

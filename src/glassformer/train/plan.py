@@ -109,13 +109,13 @@ def make_plan(recipe: Recipe) -> Plan:
     machine = choose_machine(train.device, train.precision)
     seconds = step_seconds(recipe, text, machine.device, machine.precision)
     listed = matrices(config)
-    n, flops = sum(m.numbers for m in listed), training_flops(config, length)
+    n, flops = sum(m.numbers for m in listed), training_flops(config, length, recipe.asked)
     memory = training_bytes(config, max(1, text.rows // train.micro_batches), length, train.optimizer)
     kept = (train.keep_last + 1) * (memory["weights"] + memory["optimizer"]) + memory["weights"]
     return Plan(
         listed,
         n,
-        forward_flops(config, length),
+        forward_flops(config, length, recipe.asked),
         flops,
         memory,
         kept,

@@ -81,6 +81,11 @@ class Recipe:
         """The resolved recipe as a YAML text."""
         return yaml.safe_dump(self.values(), sort_keys=False, allow_unicode=True)
 
+    @property
+    def asked(self) -> float:
+        """The share of a training sequence's elements at which the head answers."""
+        return self.train.mask_fraction if self.model.head == "masked_lm" else 1.0
+
     def with_vocabulary(self, vocab_size: int, source_vocab_size: int | None = None) -> "Recipe":
         """This recipe with the tokenizers' vocabularies; one that was asked for and is too small is a ConfigError."""
         changed: dict[str, int] = {}
