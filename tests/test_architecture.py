@@ -1,7 +1,9 @@
 """The code is the house that docs/architecture.md draws. Reads source text only: nothing is imported or run."""
 
 import ast
+import builtins
 import re
+import symtable
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -138,6 +140,28 @@ def test_house_rules(name):
                 assert value.value is False, where
             case ast.arguments(kwarg=extra):
                 assert extra is None or not name.startswith("glassformer.layers"), where
+
+
+def undefined(source: str) -> set[str]:
+    """Names that are read as global ones and that nothing in the module defines."""
+    top = symtable.symtable(source, "module", "exec")
+    tables, read = [top], set[str]()
+    while tables:
+        table = tables.pop()
+        tables += table.get_children()
+        read |= {s.get_name() for s in table.get_symbols() if s.is_referenced() and (s.is_global() or table is top)}
+    defined = {s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported()}
+    return read - defined - {*dir(builtins), "__file__"}
+
+
+@every_module
+def test_every_name_is_defined(name):
+    """Linters cannot say it here: the axes of shapes are names in strings, which they would report too."""
+    assert not undefined(PATHS[name].read_text())
+
+
+def test_a_name_that_is_not_defined_is_found():
+    assert undefined("import os\ndef f(x):\n    return lambda: x + y + os.sep\nclass A:\n    z = w\n") == {"y", "w"}
 
 
 WRONG = {

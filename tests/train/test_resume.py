@@ -70,6 +70,7 @@ def test_killed_and_resumed_is_uninterrupted(tmp_path, name):
 
 TASKS = {
     "tags": (tag_recipe, {"train": {"class_weights": "balanced", "batch_tokens": 64}}),
+    "other pieces": (tag_recipe, {"train": {"piece_dropout": 0.3}, "tokenizer": {"kind": "bpe", "vocab_size": 300}}),
     "classes": (class_recipe, {"train": {"micro_batches": 2, "layer_decay": 0.5, "best": "macro_f1"}}),
     "several classes": (class_recipe, {"model": {"multi_label": True}, "train": {"label_smoothing": 0.1}}),
     "hidden tokens": (masked_recipe, {"train": {"micro_batches": 2}}),

@@ -39,6 +39,7 @@ CONFIGS = {
     "tokens": {"train": {"batch_tokens": 40, "micro_batches": 2, "schedule": "inverse_sqrt"}},
     "two vocabularies": {"tokenizer": {"shared": False}, "data": {"prefix": "turn: "}, "model": {"max_length": 20}},
     "best by exact match": {"train": {"best": "exact_match", "optimizer": "muon"}},
+    "other pieces": {"train": {"piece_dropout": 0.3}, "tokenizer": {"kind": "bpe", "vocab_size": 300}},
     "averaged": {"train": {"average": 2, "keep_last": 2}},
     "not validated": {"data": {"validation_fraction": 0.0}, "train": {"average": 2, "keep_last": 2}},
 }

@@ -10,7 +10,7 @@ ids. Does not know: tokenizers, models.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -107,7 +107,7 @@ class Example:
     """int64 [T]: the segment of each element."""
 
 
-def packed(examples: Sequence[Example], rows: Sequence[Row]) -> Batch:
+def packed(examples: Sequence[Example] | Mapping[int, Example], rows: Sequence[Row]) -> Batch:
     """The batch of these rows: document k is the k-th example in reading order, with positions of its own from 0."""
     chosen = [examples[i] for row in rows for i in row]
     width = max(sum(len(examples[i].ids) for i in row) for row in rows)

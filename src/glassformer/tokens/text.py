@@ -116,6 +116,11 @@ class Tokenizer:
                 lookup.utf8(text)
                 return np.array(library.encode_whole(self._library, text), dtype=np.int32)
 
+    def merges(self) -> tuple[list[tuple[str, str]], dict[str, int]]:
+        """Of kind bpe: the pairs that are merged, best first, and the id of each spelling."""
+        model = self._definition["model"]
+        return [tuple(pair) for pair in model["merges"]], model["vocab"]
+
     def decode(self, ids: Sequence[int] | np.ndarray, skip_specials: bool = True) -> str:
         """The text of ids; bytes that are not UTF-8 become U+FFFD; words are joined by a space (not reversible).
 

@@ -64,7 +64,7 @@ class ClassificationTask(ExampleTask[Labelled]):
         if len(names := self.classes.names) < 2 and not self.recipe.model.multi_label:
             only = ", ".join(names)
             raise DataError(f"every training text is of the class {only!r}; give texts of at least two classes")
-        _ = self._weights  # refused before anything is written
+        _ = self._weights, self._batches  # refused before anything is written
         self.tokenizer.save(self._run / "tokenizer.json")
 
     def split(self, name: str) -> list[Labelled]:

@@ -68,6 +68,9 @@ class TrainConfig(Record):
     )
     mask_fraction: float = Field(0.15, gt=0, lt=1, description="masked_lm: the share of tokens that are asked for.")
     whole_words: bool = Field(False, description="masked_lm: all pieces of a word are asked for, or none.")
+    piece_dropout: float = Field(
+        0.0, ge=0, lt=1, description="bpe: the share of merges left out by chance, so that words are cut in new ways."
+    )
     device: str = Field("auto", description="auto, cpu, cuda, cuda:1, mps.")
     precision: Precision = Field("auto", description="auto: the faster, by measurement.")
     compile: bool = Field(False, description="Compile the model with torch.compile (needs a C++ compiler on a CPU).")

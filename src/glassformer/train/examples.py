@@ -19,6 +19,7 @@ from glassformer.data.packing import Example, PackedOrder, lengths_of, packed
 from glassformer.data.pairbatches import part_of
 from glassformer.errors import ConfigError, DataError, suggest
 from glassformer.models.transformer import Transformer
+from glassformer.tokens.piecedropout import PieceDropout
 from glassformer.tokens.text import Tokenizer
 from glassformer.train.config import TrainConfig
 from glassformer.train.recipe import Recipe
@@ -63,10 +64,14 @@ class ExampleBatches:
     """The training examples and each step's batch: at most `batch_tokens` elements, padding included.
 
     Without it they are as many as `batch_size` examples have on average, so that padding takes the place of some.
+    With `cut` an example has other pieces at each step, as long as they are at most `longest`; how many fit into a
+    batch is still counted by those that it has.
     """
 
-    def __init__(self, examples: Sequence[Example], train: TrainConfig):
-        self.examples, self._parts = examples, train.micro_batches
+    def __init__(
+        self, examples: Sequence[Example], train: TrainConfig, cut: PieceDropout | None = None, longest: int = 0
+    ):
+        self.examples, self._parts, self._cut, self._longest = examples, train.micro_batches, cut, longest
         lengths = lengths_of(examples)
         tokens = train.batch_tokens or max(1, round(train.batch_size * float(lengths.mean())))
         self.order = PackedOrder(lengths, tokens, train.seed)
@@ -75,9 +80,19 @@ class ExampleBatches:
     def batches(self, step: int) -> list[Batch]:
         """The parts of a step's batch; of fewer rows than micro-batches there are fewer parts."""
         rows = self.order.rows(step)
+        examples = self.examples if self._cut is None else {i: self._recut(i, step) for row in rows for i in row}
         numbers = np.arange(len(rows))
         parts = (part_of(numbers, (part, self._parts)) for part in range(self._parts))
-        return [packed(self.examples, [rows[i] for i in part]) for part in parts if len(part)]
+        return [packed(examples, [rows[i] for i in part]) for part in parts if len(part)]
+
+    def _recut(self, number: int, step: int) -> Example:
+        assert self._cut is not None
+        example = self.examples[number]
+        new = self._cut(example.ids, step, number)
+        if len(new.ids) > self._longest:
+            return example
+        at = None if example.at is None else new.ends(example.at)
+        return Example(new.ids, example.targets, at, None if example.kinds is None else new.spread(example.kinds))
 
     def described(self, steps: int, noun: str) -> str:
         """How many examples there are and how often they are seen."""
@@ -175,7 +190,9 @@ class ExampleTask(Generic[One]):
 
     @cached_property
     def _batches(self) -> ExampleBatches:
-        return ExampleBatches(self._examples(), self.recipe.train)
+        train = self.recipe.train
+        cut = PieceDropout(self.tokenizer, train.piece_dropout, train.seed) if train.piece_dropout else None
+        return ExampleBatches(self._examples(), train, cut, train.length or self.recipe.model.max_length)
 
     @cached_property
     def _weights(self) -> Float[Tensor, "C"] | None:

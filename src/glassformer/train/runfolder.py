@@ -23,7 +23,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.models.weights import config_json, save_weights
 from glassformer.train.checkpoint import Checkpoints
 from glassformer.train.classification import ClassificationTask
-from glassformer.train.config import DECODED, Metric
+from glassformer.train.config import DECODED, Metric, TrainConfig
 from glassformer.train.device import find_device
 from glassformer.train.language import LanguageTask
 from glassformer.train.masked import MaskedLanguageTask
@@ -82,13 +82,21 @@ def temporary_task(recipe: Recipe) -> Iterator[AnyTask]:
         yield task
 
 
+ONLY: dict[str, tuple[tuple[type[AnyTask], ...], str]] = {
+    "class_weights": ((TaggingTask, ClassificationTask), "weigh classes"),
+    "mask_fraction": ((MaskedLanguageTask,), "is of masks"),
+    "whole_words": ((MaskedLanguageTask,), "is of masks"),
+    "piece_dropout": ((TaggingTask, ClassificationTask, TransductionTask), "is of single examples or pairs"),
+}
+"""Fields of `train` that only some tasks have."""
+
+
 def task_of(recipe: Recipe) -> type[AnyTask]:
     """What kind of training a model and its data ask for; ConfigError if they do not go together."""
     kind = _kind_of(recipe)
-    if recipe.train.class_weights != "none" and recipe.model.head not in ("tag", "classify"):
-        raise ConfigError(
-            f"train.class_weights weigh classes, and model.head={recipe.model.head!r} has none; leave it out."
-        )
+    for field, (kinds, why) in ONLY.items():
+        if kind not in kinds and getattr(recipe.train, field) != TrainConfig.model_fields[field].default:
+            raise ConfigError(f"train.{field} {why}, and model.head={recipe.model.head!r} has none; leave it out.")
     if recipe.train.best not in (known := BEST[kind]):
         raise ConfigError(
             f"train.best={recipe.train.best!r} is no score of what model.head={recipe.model.head!r} with architecture="

@@ -67,7 +67,7 @@ class TaggingTask(ExampleTask[Tagged]):
             )
         if self.recipe.train.best == "f1" and not mark_spans(names):
             raise ConfigError("train.best='f1' is of tags that mark spans, like B-PER; use accuracy, macro_f1 or loss.")
-        _ = self._weights  # refused before anything is written
+        _ = self._weights, self._batches  # refused before anything is written
         self.tokenizer.save(self._run / "tokenizer.json")
 
     def _examples(self) -> list[Example]:

@@ -8,11 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from glassformer.batch import Batch
 from glassformer.data.config import DataConfig
-from glassformer.data.pairbatches import PairOrder, pair_batch, part_of
+from glassformer.data.pairbatches import PairOrder, batch_of, pair_batch, part_of
 from glassformer.data.pairs import training_texts
 from glassformer.data.pairstore import PairSplit, PairStore
 from glassformer.errors import ConfigError, DataError
@@ -21,6 +22,7 @@ from glassformer.generate.transduce import transduce
 from glassformer.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Transformer
 from glassformer.tokens.pair import PairTokenizer
+from glassformer.tokens.piecedropout import PieceDropout
 from glassformer.tokens.text import Tokenizer
 from glassformer.tokens.train import train_tokenizer
 from glassformer.train.evaluate import score_outputs, score_pairs
@@ -52,6 +54,7 @@ class TransductionTask:
     def store(self) -> None:
         """See `Task`. DataError: no pair that fits into the model, or none of those to validate on."""
         save_tokenizers(self.tokenizer, self._run)
+        _ = self._cuts  # refused before anything is written
         self._stored = open_store(self.tokenizer, self.recipe.data, self._run / "tokens")
         _ = self._order
         if self.validated and self._left_out() == len(self.split("validation")):
@@ -133,8 +136,30 @@ class TransductionTask:
     def batches(self, step: int) -> list[Batch]:
         """See `Task`; a batch of fewer pairs than micro-batches has fewer parts."""
         split, rows, parts = self.split("train"), self._order.rows(step), self.recipe.train.micro_batches
-        pieces = (part_of(rows, (part, parts)) for part in range(parts))
-        return [pair_batch(split, piece, self.tokenizer.bos) for piece in pieces if len(piece)]
+        pieces = [piece for part in range(parts) if len(piece := part_of(rows, (part, parts)))]
+        if self._cuts is None:
+            return [pair_batch(split, piece, self.tokenizer.bos) for piece in pieces]
+        recut = [[self._recut(step, int(i)) for i in piece] for piece in pieces]
+        return [batch_of([s for s, _ in pairs], [t for _, t in pairs], self.tokenizer.bos) for pairs in recut]
+
+    @cached_property
+    def _cuts(self) -> tuple[PieceDropout, PieceDropout] | None:
+        train, tokenizer = self.recipe.train, self.tokenizer
+        if not train.piece_dropout:
+            return None
+        target = PieceDropout(tokenizer.target, train.piece_dropout, train.seed)
+        source = target if tokenizer.shared else PieceDropout(tokenizer.source, train.piece_dropout, train.seed)
+        return source, target
+
+    def _recut(self, step: int, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Both sides of a pair in other pieces, if they are still short enough."""
+        assert self._cuts is not None
+        split, longest = self.split("train"), self.recipe.train.length or self.recipe.model.max_length
+        sides = split.source.row(number), split.target.row(number)
+        source, target = (
+            cut(ids, step, 2 * number + i).ids for i, (cut, ids) in enumerate(zip(self._cuts, sides, strict=True))
+        )
+        return (source, target) if max(len(source), len(target)) <= longest else sides
 
     def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
         """See `Task`."""
