@@ -20,11 +20,26 @@ class DataConfig(Record):
         description="a file, glob, folder or several of them, also inside a zip archive (texts.zip/folder/*); '-' is "
         "standard input, 'builtin:python' the demo text",
     )
-    format: Literal["auto", "text", "jsonl", "csv", "tsv", "conllu", "conll", "slash", "label_first"] = Field(
+    format: Literal[
+        "auto",
+        "text",
+        "jsonl",
+        "csv",
+        "tsv",
+        "conllu",
+        "conll",
+        "slash",
+        "label_first",
+        "images",
+        "idx",
+        "numpy",
+        "audio",
+    ] = Field(
         default="auto",
         description="text: a file is a document (of pairs, a line is one side); jsonl: a line is one; csv and tsv: a "
         "row is a pair or a labelled text; conllu: Universal Dependencies; conll: columns, a word a line; slash: "
-        "word/tag, a sentence a line; label_first: the first word of a line is its class; auto: by the file's name",
+        "word/tag, a sentence a line; label_first: the first word of a line is its class; images, audio: files in a folder for each class, or named so "
+        "that the name tells it; idx, numpy: arrays of pictures; auto: by the file's name",
     )
     text_field: str = Field(
         default="text",
@@ -51,6 +66,34 @@ class DataConfig(Record):
         default=None,
         min_length=1,
         description="where the name of a class or tag ends, unless nothing is left: ':' makes DESC of DESC:manner",
+    )
+    file_field: str = Field(
+        default="file_name", description="of pictures and recordings listed in a table: the column of their files"
+    )
+    label_pattern: str | None = Field(
+        default=None, description="how a file's name tells its class: {label}_{speaker}_{index}.wav"
+    )
+    label_path: str | None = Field(default=None, description="the file of labels that belongs to path: idx, numpy")
+    validation_label_path: str | None = Field(default=None, description="the same for validation_path")
+    test_label_path: str | None = Field(default=None, description="the same for test_path")
+    class_names: tuple[str, ...] = Field(default=(), description="names of classes that the files number 0, 1, 2, ...")
+    split_by: dict[str, dict[str, list[str]]] | None = Field(
+        default=None,
+        description="which files belong to a split, by what label_pattern found: {test: {speaker: [theo]}}; others train",
+    )
+    bad_files: Literal["stop", "skip"] = Field(
+        default="stop", description="a picture or recording that cannot be read: stop, or go on without it and count it"
+    )
+    parts: tuple[dict[str, str], ...] = Field(
+        default=(),
+        description="of mixed sequences: what a row's parts are, [{image: 'photos.zip/{file}'}, {text: '{question}'}]; "
+        "empty: the list in input_field",
+    )
+    validation_parts: tuple[dict[str, str], ...] = Field(default=(), description="the same for validation_path")
+    test_parts: tuple[dict[str, str], ...] = Field(default=(), description="the same for test_path")
+    input_field: str = Field(default="input", description="of mixed sequences: the field with the list of parts")
+    target: str | None = Field(
+        default=None, description="of mixed sequences: what is to be written, '{answer}'; None: the field `target`"
     )
     overlap: int | None = Field(
         default=None,
