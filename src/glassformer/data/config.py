@@ -38,8 +38,8 @@ class DataConfig(Record):
         default="auto",
         description="text: a file is a document (of pairs, a line is one side); jsonl: a line is one; csv and tsv: a "
         "row is a pair or a labelled text; conllu: Universal Dependencies; conll: columns, a word a line; slash: "
-        "word/tag, a sentence a line; label_first: the first word of a line is its class; images, audio: files in a folder for each class, or named so "
-        "that the name tells it; idx, numpy: arrays of pictures; auto: by the file's name",
+        "word/tag, a sentence a line; label_first: the first word of a line is its class; images, audio: files in a "
+        "folder for each class, or whose names tell it; idx, numpy: arrays of pictures; auto: by the file's name",
     )
     text_field: str = Field(
         default="text",
@@ -79,7 +79,7 @@ class DataConfig(Record):
     class_names: tuple[str, ...] = Field(default=(), description="names of classes that the files number 0, 1, 2, ...")
     split_by: dict[str, dict[str, list[str]]] | None = Field(
         default=None,
-        description="which files belong to a split, by what label_pattern found: {test: {speaker: [theo]}}; others train",
+        description="files of a split, by what label_pattern found: {test: {speaker: [theo]}}; the others: train",
     )
     bad_files: Literal["stop", "skip"] = Field(
         default="stop", description="a picture or recording that cannot be read: stop, or go on without it and count it"
