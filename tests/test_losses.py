@@ -166,3 +166,19 @@ def test_a_loss_too_large_for_a_perplexity_gives_a_finite_one():
 
 def test_a_score_of_nothing_is_not_a_number():
     assert math.isnan(LanguageModelScore().result()["loss"])
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_shares_of_classes_are_the_mean_over_classes(smoothing):
+    """The loss of a mixture is the mixture of the losses, and a share of 1 is a class."""
+    logits, one, two = torch.randn(5, 4, dtype=torch.float64), torch.randint(4, (5,)), torch.randint(4, (5,))
+    share, hot = torch.rand(5, 1, dtype=torch.float64), torch.eye(4, dtype=torch.float64)
+    mixed = cross_entropy(logits, share * hot[one] + (1 - share) * hot[two], smoothing)
+    expected = sum(
+        float(share[i]) * cross_entropy(logits[i : i + 1], one[i : i + 1], smoothing).total
+        + float(1 - share[i]) * cross_entropy(logits[i : i + 1], two[i : i + 1], smoothing).total
+        for i in range(5)
+    )
+    torch.testing.assert_close(mixed.total, expected)
+    assert mixed.count == 5
+    torch.testing.assert_close(cross_entropy(logits, hot[one], smoothing).total, cross_entropy(logits, one, smoothing).total)

@@ -23,16 +23,21 @@ class LossSum:
 
 def cross_entropy(
     logits: Float[Tensor, "*rows V"],
-    targets: Int[Tensor, "*rows"],
+    targets: Int[Tensor, "*rows"] | Float[Tensor, "*rows V"],
     smoothing: float = 0.0,
     weights: Float[Tensor, "V"] | None = None,
 ) -> LossSum:
     """Cross-entropy -Σ_i Σ_j y_ij log f_ij over the targets that are not IGNORE (Note E), summed, in float32 or better.
 
+    Targets are classes, or (of mixed pictures) shares of every class.
     `smoothing` ε in [0, 1) spreads that much of each target evenly over the vocabulary (Szegedy et al. 2016).
     `weights` multiply the terms of each class; the count stays that of the targets.
     """
-    flat, wanted = at_least_float32(logits).flatten(0, -2), targets.flatten()
+    flat = at_least_float32(logits).flatten(0, -2)
+    if targets.is_floating_point():
+        shares = targets.flatten(0, -2).to(flat.dtype)
+        return LossSum(F.cross_entropy(flat, shares, weights, reduction="sum", label_smoothing=smoothing), len(flat))
+    wanted = targets.flatten()
     total = F.cross_entropy(flat, wanted, weights, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing)
     return LossSum(total, int((wanted != IGNORE).sum()))
 

@@ -17,13 +17,12 @@ from glassformer.data.packing import Example
 from glassformer.errors import DataError, counted
 from glassformer.generate.classify import Text, classify
 from glassformer.losses import LossSum, binary_cross_entropy, cross_entropy
-from glassformer.metrics.classes import ClassScore, MultiLabelScore
-from glassformer.metrics.worst import Worst
 from glassformer.models.transformer import Transformer
 from glassformer.tokens.sequence import SequenceTokenizer
 from glassformer.tokens.text import Tokenizer
 from glassformer.tokens.train import train_tokenizer
-from glassformer.train.examples import LARGEST_TABLE, Classes, ExampleTask, by_split, class_names, split_of
+from glassformer.train.classscores import scores_of
+from glassformer.train.examples import Classes, ExampleTask, by_split, split_of
 from glassformer.train.recipe import Recipe
 from glassformer.train.task import Card, Sample
 
@@ -142,43 +141,9 @@ class ClassificationTask(ExampleTask[Labelled]):
 def class_scores(
     model: Transformer, sequences: SequenceTokenizer, texts: Sequence[Labelled], precision: torch.dtype = torch.float32
 ) -> dict[str, Any]:
-    """Scores of a model's classes: `loss`, `accuracy`, `micro_f1`, `macro_f1`, `ece`, a table by class, the worst.
-
-    A class that the model does not know is wrong, and counted by name in `unseen_classes`.
-    """
-    names, multi = class_names(model), model.config.multi_label
-    classes, worst, unseen = Classes(names), Worst(), Counter[str]()
-    single, several = ClassScore(names), MultiLabelScore(names)
-    nats = known = 0.0
-    for text, row in zip(texts, classify(model, sequences, _texts(texts), precision), strict=True):
-        gold = classes.numbers(text.labels)
-        unseen.update(label for label, number in zip(text.labels, gold.tolist(), strict=True) if number < 0)
-        p = row.astype(np.float64)[None]
-        if multi:
-            truth = np.zeros((1, len(names)), bool)
-            truth[0, gold[gold >= 0]] = True
-            several.add(truth, p, unseen=(gold < 0).sum(keepdims=True))
-            loss = float(-np.log(np.maximum(np.where(truth, p, 1 - p), 1e-30)).sum())
-            nats, known = nats + loss, known + len(names)
-            predicted = ", ".join(name for name, chance in zip(names, row, strict=True) if chance >= 0.5)
-        else:
-            single.add(gold[:1], p)
-            loss = float(-np.log(max(p[0, gold[0]], 1e-30))) if gold[0] >= 0 else 0.0
-            nats, known = nats + loss, known + int(gold[0] >= 0)
-            predicted = names[int(row.argmax())]
-        about = {"predicted": predicted, "probability": float(row.max())}
-        worst.add(loss, {"text": _shown(text), "class": ", ".join(text.labels), **about})
-    score = several if multi else single
-    confusion = {} if multi or len(names) > LARGEST_TABLE else {"names": list(names), "counts": single.confusion()}
-    return {
-        "loss": nats / max(1, known),
-        **score.result(),
-        "table": score.table(),
-        **({"confusion": confusion} if confusion else {}),
-        "reliability": score.reliability(),
-        "worst": worst.rows(),
-        **({"unseen_classes": dict(unseen)} if unseen else {}),
-    }
+    """Scores of a model's classes of texts; see `scores_of`."""
+    rows = zip(texts, classify(model, sequences, _texts(texts), precision), strict=True)
+    return scores_of(model, ((row, text.labels, _shown(text)) for text, row in rows))
 
 
 def _texts(texts: Sequence[Labelled]) -> list[Text]:
