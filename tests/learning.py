@@ -3,7 +3,7 @@
 import torch
 
 import tiny
-from glassformer.batch import Batch, Places
+from glassformer.batch import Batch, Part, Places
 from glassformer.models import ModelConfig, Transformer
 
 
@@ -18,7 +18,12 @@ def learn(config: ModelConfig) -> dict[str, torch.Tensor]:
         ids = torch.randint(0, config.vocab_size, (3, length))
         kinds = ids % config.n_kinds if config.n_kinds else None
         source = Batch(ids.flip(1), Places.padded([length, 2, 1]), kinds=kinds)
-        batch = Batch(ids, kinds=kinds, source=source if config.architecture == "encoder_decoder" else None)
+        parts = tuple(
+            Part(name, torch.tensor([1, 8]) + 2 * i, torch.randn(2, width), torch.tensor([0, 1]))
+            for i, (name, width) in enumerate(config.parts.items())
+        )
+        source = source if config.architecture == "encoder_decoder" else None
+        batch = Batch(ids, kinds=kinds, source=source, parts=parts)
     logits = model(batch).logits
     (logits * torch.randn_like(logits)).sum().backward()
     gradients = {name: parameter.grad for name, parameter in model.named_parameters()}

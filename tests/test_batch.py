@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tiny
-from glassformer.batch import IGNORE, Batch, Places
+from glassformer.batch import IGNORE, Batch, Part, Places
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.sampled_from(["left", "right"]))
@@ -117,10 +117,26 @@ def test_the_head_answers_at_the_asked_elements_alone(architecture, head):
 
 def test_a_batch_moves_as_a_whole():
     ids = torch.zeros(2, 3, dtype=torch.long)
-    batch = Batch(ids, Places.padded([3, 1]), ids, ids, Batch(ids, Places.packed(ids)), ids[0]).to("meta")
+    part = Part("image", ids[0], torch.zeros(3, 4), ids[0])
+    batch = Batch(ids, Places.padded([3, 1]), ids, ids, Batch(ids, Places.packed(ids)), ids[0], (part,)).to("meta")
     tensors = [
         batch.elements, batch.targets, batch.kinds, batch.places.position, batch.places.valid,
         batch.source.elements, batch.source.places.document, batch.at,
+        batch.parts[0].at, batch.parts[0].values, batch.parts[0].index,
     ]  # fmt: skip
     assert all(tensor.is_meta for tensor in tensors)
     assert Batch(ids).to("meta").where().position.is_meta
+
+
+@given(st.permutations(range(5)), st.integers(0, 5), st.sets(st.integers(0, 9), max_size=10))
+def test_a_part_stays_with_its_slots(order, kept, at):
+    """What stood at (row, slot) stands at (row, the slot's new place), and what lost its slot is gone."""
+    slots, where = torch.tensor(order[:kept], dtype=torch.long), torch.tensor(sorted(at), dtype=torch.long)
+    part = Part("image", where, where[:, None].double(), where)
+    table = torch.full((2, 5), -1.0, dtype=torch.float64)
+    table.view(-1)[where] = part.values[:, 0]
+    taken = part.taken(slots, 5)
+    again = torch.full((2, kept), -1.0, dtype=torch.float64)
+    again.view(-1)[taken.at] = taken.values[:, 0]
+    assert torch.equal(again, table[:, slots])
+    assert torch.equal(taken.index.double(), taken.values[:, 0])

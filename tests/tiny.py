@@ -11,7 +11,8 @@ from glassformer.layers.cache import Cache, FixedCache
 from glassformer.layers.position import PositionKind
 from glassformer.models import ModelConfig, Transformer
 
-POSITIONS: tuple[PositionKind, ...] = get_args(PositionKind)
+POSITIONS: tuple[PositionKind, ...] = tuple(kind for kind in get_args(PositionKind) if kind != "sinusoidal_2d")
+"""Those of tokens; a grid is of patches."""
 VOCABULARY = 13
 
 # float64 has 16 digits; logits here are below 100 and sums have at most a few hundred terms.

@@ -118,12 +118,38 @@ def _kind(*tensors: Tensor | None) -> torch.dtype:
 
 
 @dataclass(frozen=True)
+class Part:
+    """Vectors that stand at some elements in place of a token: the patches of all pictures, or clips, of a batch."""
+
+    name: str
+    """What they are patches of, as `ModelConfig.parts` names it: image, audio."""
+    at: Int[Tensor, "N"]
+    """Where each stands: indices into B x T, each once."""
+    values: Float[Tensor, "N P"]
+    index: Int[Tensor, "N"]
+    """Which patch of its picture or clip each is, from 0."""
+
+    def taken(self, slots: Int[Tensor, "S"], length: int) -> "Part":
+        """What is left of it if of each row of `length` elements only the `slots` are left, in that order."""
+        place = torch.full((length,), -1, device=self.at.device)
+        place[slots] = torch.arange(len(slots), device=self.at.device)
+        new = place[self.at % length]
+        at = self.at.div(length, rounding_mode="floor") * len(slots) + new
+        return Part(self.name, at[new >= 0], self.values[new >= 0], self.index[new >= 0])
+
+    def to(self, device: torch.device | str) -> "Part":
+        """The same part on another device."""
+        return Part(self.name, self.at.to(device), self.values.to(device), self.index.to(device))
+
+
+@dataclass(frozen=True)
 class Batch:
     """One batch: `elements` are token ids, or flattened patches of width P; `targets` are ids or IGNORE.
 
     `places` None means 0, 1, 2, ... all real. `source` is the encoder's side of an encoder-decoder. `kinds` are the
     segment (token type) numbers of BERT. With `at`, the head answers at these elements alone (indices into B x T), and
-    `targets` are theirs. Of a sequence, targets are a class, or 0 and 1 for each of C classes.
+    `targets` are theirs. Of a sequence, targets are a class, or 0 and 1 for each of C classes. Where one of `parts`
+    stands, the id is a placeholder: any id of the vocabulary, which nobody reads.
     """
 
     elements: Int[Tensor, "B T"] | Float[Tensor, "B T P"]
@@ -132,6 +158,7 @@ class Batch:
     kinds: Int[Tensor, "B T"] | None = None
     source: "Batch | None" = None
     at: Int[Tensor, "N"] | None = None
+    parts: tuple[Part, ...] = ()
 
     @classmethod
     def padded(cls, rows: Sequence[Sequence[int] | np.ndarray], fill: int = 0) -> "Batch":
@@ -170,4 +197,5 @@ class Batch:
             kinds=move(self.kinds),
             source=move(self.source),
             at=move(self.at),
+            parts=tuple(part.to(device) for part in self.parts),
         )

@@ -45,7 +45,11 @@ OTHER = {
     "multi_label": True,
     "patch_width": 6,
     "source_vocab_size": 13,
+    "grid": (3, 2),
+    "parts": {"image": 5, "audio": 4},
+    "part_patches": {"image": 2},
 }
+PATCHES = {"elements": "patches", "architecture": "encoder", "head": "none", "patch_width": 6, "max_length": 6}
 NEEDS = {  # what a value needs beside itself to make a difference
     "n_classes": {"head": "classify"},
     "classes": {"head": "classify"},
@@ -57,7 +61,10 @@ NEEDS = {  # what a value needs beside itself to make a difference
     ("head", "classify"): {"n_classes": 3},
     ("elements", "patches"): {"architecture": "encoder", "head": "classify", "n_classes": 3, "patch_width": 6},
     "source_vocab_size": {"architecture": "encoder_decoder"},
-    "patch_width": {"elements": "patches", "architecture": "encoder", "head": "none", "max_length": 6},
+    "patch_width": PATCHES,
+    "grid": PATCHES | {"position": "sinusoidal_2d"},
+    ("position", "sinusoidal_2d"): PATCHES | {"grid": (2, 3)},
+    "part_patches": {"parts": {"image": 5, "audio": 4}},
     "max_distance": {"position": "relative"},
     "n_buckets": {"position": "buckets"},
     "rotary_base": {"position": "rotary", "d_head": 4},  # the first pair turns by 1 whatever the base
@@ -83,7 +90,7 @@ CHOICES = [
 
 @pytest.mark.parametrize(("name", "value"), CHOICES, ids=[f"{name}={value}" for name, value in CHOICES])
 def test_every_choice_builds_runs_and_learns(name, value):
-    needs = NEEDS.get((name, value), NEEDS.get(name, {}))
+    needs = NEEDS.get((name, value) if isinstance(value, str) else name, NEEDS.get(name, {}))
     gradients = learn(tiny.config(**{name: value} | needs))
     for parameter, gradient in gradients.items():
         # a key's bias adds the same to all scores of a row; softmax does not see it
@@ -93,15 +100,17 @@ def test_every_choice_builds_runs_and_learns(name, value):
 
 # Those that change shapes, only what is drawn, or only what logits are taken for, are covered elsewhere.
 SHAPES = ("vocab_size", "max_length", "elements", "patch_width", "head", "n_classes", "classes", "init", "multi_label")
+ELSEWHERE = ("grid", "parts", "part_patches")  # tests/layers/test_position.py, tests/layers/test_parts.py
 
 
-@pytest.mark.parametrize("name", [name for name in ModelConfig.model_fields if name not in SHAPES])
+@pytest.mark.parametrize("name", [name for name in ModelConfig.model_fields if name not in (*SHAPES, *ELSEWHERE)])
 def test_no_choice_is_silently_ignored(name):
     """Each field changes the numbers (same seed, same input)."""
     field = ModelConfig.model_fields[name]
-    needs = next((NEEDS[k] for k in (name, *((name, v) for v in literals(field.annotation))) if k in NEEDS), {})
+    choices = [choice for choice in literals(field.annotation) if choice != "sinusoidal_2d"]  # of patches alone
+    needs = next((NEEDS[k] for k in (name, *((name, v) for v in choices)) if k in NEEDS), {})
     seen = []
-    for value in literals(field.annotation) or [field.default, OTHER[name]]:
+    for value in choices or [field.default, OTHER[name]]:
         if name == "epsilon":  # 0 and 1e-5 differ by less than this test's rounding; 0.1 does not
             value = 0.1 if value == 0 else value
         torch.manual_seed(0)
@@ -136,6 +145,21 @@ def test_no_choice_is_silently_ignored(name):
             {"elements": "patches", "architecture": "encoder", "head": "none", "n_kinds": 2},
             r"n_kinds=2 needs elements='tokens'",
         ),
+        ({"grid": (4, 8)}, r"grid needs elements='patches'"),
+        (PATCHES | {"grid": (2, 2)}, r"grid=2x2 has 4 patches and max_length is 6; make them equal"),
+        (PATCHES | {"position": "sinusoidal_2d"}, r"needs elements='patches', their grid, and an even d_model"),
+        ({"position": "sinusoidal_2d"}, r"needs elements='patches'"),
+        (PATCHES | {"position": "sinusoidal_2d", "grid": (2, 3), "d_model": 9, "n_heads": 3}, r"an even d_model"),
+        ({"parts": {"image": 0}}, r"model\.parts.*greater than 0"),
+        ({"parts": {"text": 5}}, r"'text' cannot name a part; take a short name in small letters"),
+        ({"parts": {"train": 5}}, r"'train' cannot name a part"),
+        ({"parts": {"an image": 5}}, r"'an image' cannot name a part"),
+        (PATCHES | {"parts": {"image": 5}}, r"parts=.* stand among tokens and need elements='tokens'"),
+        ({"part_patches": {"image": 4}}, r"part_patches has 'image', and parts has not; parts is empty"),
+        (
+            {"parts": {"image": 5}, "part_patches": {"imgae": 4}},
+            r"part_patches has 'imgae', and parts has not; did you mean 'image'\?",
+        ),
         ({"position": "buckets", "n_buckets": 2}, r"n_buckets=2 is too few"),
         ({"position": "buckets", "n_buckets": 64, "max_distance": 32}, r"max_distance=32 must exceed n_buckets/2=32"),
     ],
@@ -156,3 +180,11 @@ def test_every_field_is_documented():
     for name, field in ModelConfig.model_fields.items():
         assert field.description, name
         assert field.description.endswith("."), name
+
+
+def test_equal_configurations_have_one_hash():
+    parts = {"image": 5, "audio": 4}
+    one, other = tiny.config(parts=parts), tiny.config(parts=dict(reversed(parts.items())))
+    assert one == other
+    assert hash(one) == hash(other)
+    assert len({one, other, tiny.config(parts={"image": 5}), tiny.config()}) == 3

@@ -68,13 +68,13 @@ TABLE: dict[InitKind, list[tuple[str, Rule]]] = {
     # Raffel et al. 2020: fan-in for maps (queries carry the missing 1/√d_k), 1 for the embedding.
     "t5": [
         (r"q_proj\.weight$", lambda p, g, s: p.normal_(0.0, (p.shape[1] * s.d_head) ** -0.5, generator=g)),
-        (r"(element|kind)\.weight$", normal(1.0)),
+        (r"(element|kind)\.weight$|\.kind$", normal(1.0)),
         (r".", normal_fan_in()),
     ],
     # Zero what is added to the stream, so that a new model starts as the identity; fan-in for the rest.
     "modern": [
         (r"(out_proj|down_proj)\.weight$", constant(0.0)),
-        (r"(element|kind|position)\.weight$", normal(0.02)),
+        (r"(element|kind|position)\.weight$|\.kind$", normal(0.02)),
         (r"^head\.(unembed\.)?weight$", constant(0.0)),
         (r".", normal_fan_in()),
     ],

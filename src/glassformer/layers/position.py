@@ -1,6 +1,6 @@
 """Where an element stands, told to the model in one of three places.
 
-    added to the embedding   none, learned table, sinusoidal (paired, or as Note C prints it)
+    added to the embedding   none, learned table, sinusoidal (paired, or as Note C prints it; of row and column)
     added to the scores      relative table B = f(i - j) (Note C), T5's buckets, ALiBi
     turned into q and k      rotary
 
@@ -17,7 +17,9 @@ from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Places
 from glassformer.errors import ConfigError
 
-PositionKind = Literal["none", "learned", "sinusoidal", "sinusoidal_printed", "relative", "buckets", "alibi", "rotary"]
+PositionKind = Literal[
+    "none", "learned", "sinusoidal", "sinusoidal_printed", "sinusoidal_2d", "relative", "buckets", "alibi", "rotary"
+]
 
 
 def sinusoidal(
@@ -77,6 +79,59 @@ class SinusoidalPosition(nn.Module):
     def forward(self, places: Places) -> Float[Tensor, "B T D"]:
         """One vector for each place, in float64: the embedding brings it to its own precision."""
         return sinusoidal(places.position + self.first, self.d_model, printed=self.printed, dtype=torch.float64)
+
+
+class GridPosition(nn.Module):
+    """`sinusoidal` vectors of patches in a grid, read row by row: the row in one half, the column in the other.
+
+    The first patch has position `first`; a class token before it has 0 in every dimension. There is no last row.
+    Source: Note D (a picture as a sequence); Dosovitskiy et al. 2021, appendix D.4.
+    """
+
+    def __init__(self, d_model: int, columns: int, *, first: int):
+        super().__init__()
+        self.d_model, self.columns, self.first = d_model, columns, first
+
+    def forward(self, places: Places) -> Float[Tensor, "B T D"]:
+        """One vector for each place, in float64: the embedding brings it to its own precision."""
+        patch = places.position - self.first
+        row, column = patch.div(self.columns, rounding_mode="floor"), patch % self.columns
+        halves = [sinusoidal(of, self.d_model // 2, dtype=torch.float64) for of in (row, column)]
+        return torch.cat(halves, -1).masked_fill((patch < 0)[..., None], 0.0)
+
+
+def interpolated(table: Float[Tensor, "T D"], old: tuple[int, int], new: tuple[int, int]) -> Float[Tensor, "S D"]:
+    """Vectors of a grid (rows, columns) for another grid over the same picture; rows in front of it stay as they are.
+
+    By cubic convolution along each axis, computed in float64: what is linear in row and column stays so, up to the
+    edges, and the same grid stays exactly as it is. ConfigError: a table smaller than its grid.
+    """
+    ahead = len(table) - old[0] * old[1]
+    if ahead < 0:
+        raise ConfigError(f"A table of {len(table)} positions is no grid of {old[0]} x {old[1]}; give its own grid.")
+    grid = table[ahead:].view(*old, -1).double()
+    by_row, by_column = (_resampling(n, m).to(table.device) for n, m in zip(old, new, strict=True))
+    found = torch.einsum("ur,vc,rcd->uvd", by_row, by_column, grid).flatten(0, 1)
+    return torch.cat([table[:ahead], found.to(table.dtype)])
+
+
+def _resampling(old: int, new: int) -> Float[Tensor, "S T"]:
+    """The weights of `old` points in each of `new` ones between the same ends (Keys 1981, a = -1/2).
+
+    Beyond an end the outermost two points go on in a straight line.
+    """
+    at = (torch.arange(new, dtype=torch.float64) + 0.5) * old / new - 0.5
+    around = torch.arange(-2, old + 2)
+    x = (at[:, None] - around).abs()
+    near, far = 1.5 * x**3 - 2.5 * x**2 + 1, -0.5 * x**3 + 2.5 * x**2 - 4 * x + 2
+    weights = torch.where(x <= 1, near, torch.where(x < 2, far, 0.0))
+    line = torch.zeros(old + 4, old, dtype=torch.float64)
+    line[around + 2, around.clamp(0, old - 1)] = 1.0
+    if old > 1:
+        for beyond in (1, 2):  # c_{-1} = c_0 + (c_0 - c_1), and so on
+            line[2 - beyond, :2] = torch.tensor([1.0 + beyond, -beyond])
+            line[old + 1 + beyond, -2:] = torch.tensor([-beyond, 1.0 + beyond])
+    return weights @ line
 
 
 def relative_bucket(
@@ -176,12 +231,17 @@ def rotate(x: Float[Tensor, "B H T K"], turn: Rotation) -> Float[Tensor, "B H T 
 
 
 def build_position(
-    kind: PositionKind, max_length: int, d_model: int, first: int
-) -> LearnedPosition | SinusoidalPosition | None:
-    """The position vectors to add to the embedding; None for kinds that act elsewhere."""
+    kind: PositionKind, max_length: int, d_model: int, first: int, columns: int = 1, ahead: int = 0
+) -> LearnedPosition | SinusoidalPosition | GridPosition | None:
+    """The position vectors to add to the embedding; None for kinds that act elsewhere.
+
+    `ahead`: positions in front of the `max_length` elements (a class token's); `columns`: of a grid of patches.
+    """
     match kind:
         case "learned":
-            return LearnedPosition(max_length, d_model)
+            return LearnedPosition(max_length + ahead, d_model)
+        case "sinusoidal_2d":
+            return GridPosition(d_model, columns, first=ahead)
         case "sinusoidal" | "sinusoidal_printed":
             return SinusoidalPosition(d_model, printed=kind == "sinusoidal_printed", first=first)
         case _:

@@ -3,10 +3,13 @@
 Knows: the choices. Does not know: what they build (see `transformer.py`).
 """
 
+import re
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
+from torch import nn
 
+from glassformer.errors import suggest
 from glassformer.layers.attention import ScaleKind
 from glassformer.layers.feedforward import Activation
 from glassformer.layers.heads import HeadKind, Pool
@@ -33,6 +36,15 @@ class ModelConfig(Record):
         None, gt=0, description="An encoder-decoder's source has a vocabulary and embedding of its own; None: shared."
     )
     patch_width: int = Field(768, gt=0, description="Numbers in one flattened patch (16 x 16 x 3 = 768).")
+    grid: tuple[Count, Count] | None = Field(
+        None, description="Rows and columns of a picture's patches, max_length in all; None: nothing needs it."
+    )
+    parts: dict[str, Count] = Field(
+        {}, description="Patches among the tokens, {image: 768, audio: 256}: numbers in one, by their type."
+    )
+    part_patches: dict[str, Count] = Field(
+        {}, description="How many patches a picture has, by type of part: each then has a position of its own."
+    )
     max_length: Count = Field(256, description="Longest sequence, in elements.")
     d_model: Count = Field(128, description="Width of the residual stream.")
     n_layers: Count = Field(4, description="Blocks in the stack (of each stack, in an encoder-decoder).")
@@ -78,6 +90,10 @@ class ModelConfig(Record):
     attention_dropout: Fraction = Field(0.0, description="Dropout on attention patterns.")
     init: InitKind = Field("gpt2", description="Which initialization table.")
 
+    def __hash__(self) -> int:
+        """Equal where configurations are equal; dictionaries have no hash of their own."""
+        return hash(tuple(frozenset(v.items()) if isinstance(v, dict) else v for _, v in self))
+
     @property
     def head_width(self) -> int:
         """d_head, made explicit."""
@@ -109,6 +125,40 @@ class ModelConfig(Record):
         return self
 
     @model_validator(mode="after")
+    def _parts_fit(self) -> Self:
+        for name in self.parts:
+            # a part is a module of its name, so that it cannot be called as what every module has
+            if not re.fullmatch("[a-z][a-z0-9_]*", name) or hasattr(nn.ModuleDict, name) or name == "text":
+                raise ValueError(f"{name!r} cannot name a part; take a short name in small letters, such as image")
+        for name in self.part_patches:
+            if name not in self.parts:
+                known = suggest(name, self.parts) if self.parts else "parts is empty"
+                raise ValueError(f"part_patches has {name!r}, and parts has not; {known}")
+        if self.parts and self.elements != "tokens":
+            raise ValueError(f"parts={self.parts} stand among tokens and need elements='tokens'")
+        return self
+
+    @model_validator(mode="after")
+    def _patches_fit(self) -> Self:
+        if self.elements == "patches" and self.architecture != "encoder":
+            raise ValueError("elements='patches' needs architecture='encoder'")
+        if self.elements == "patches" and self.head in ("lm", "masked_lm"):
+            raise ValueError(f"head={self.head!r} needs elements='tokens'")
+        if self.elements == "patches" and self.n_kinds:
+            raise ValueError(f"n_kinds={self.n_kinds} needs elements='tokens'")
+        if self.grid is not None and self.elements != "patches":
+            raise ValueError("grid needs elements='patches'")
+        if self.grid is not None and self.grid[0] * self.grid[1] != self.max_length:
+            rows, columns = self.grid
+            raise ValueError(
+                f"grid={rows}x{columns} has {rows * columns} patches and max_length is {self.max_length}; make them "
+                "equal"
+            )
+        if self.position == "sinusoidal_2d" and (self.grid is None or self.d_model % 2):
+            raise ValueError("position='sinusoidal_2d' needs elements='patches', their grid, and an even d_model")
+        return self
+
+    @model_validator(mode="after")
     def _fits_together(self) -> Self:
         """Choices that exclude each other are refused here, before anything is built."""
         if self.d_head is None and self.d_model % self.n_heads:
@@ -119,12 +169,6 @@ class ModelConfig(Record):
             raise ValueError(f"n_kv_heads={self.kv_heads} does not divide n_heads={self.n_heads}")
         if self.position == "rotary" and self.head_width % 2:
             raise ValueError(f"rotary positions need an even head width, not {self.head_width}")
-        if self.elements == "patches" and self.architecture != "encoder":
-            raise ValueError("elements='patches' needs architecture='encoder'")
-        if self.elements == "patches" and self.head in ("lm", "masked_lm"):
-            raise ValueError(f"head={self.head!r} needs elements='tokens'")
-        if self.elements == "patches" and self.n_kinds:
-            raise ValueError(f"n_kinds={self.n_kinds} needs elements='tokens'")
         if self.source_vocab_size and self.architecture != "encoder_decoder":
             raise ValueError(f"source_vocab_size={self.source_vocab_size} needs architecture='encoder_decoder'")
         if self.position == "buckets" and self.n_buckets < 4:

@@ -23,7 +23,7 @@ from glassformer.layers.asked import Asked
 from glassformer.layers.attention import Attention, score_scale
 from glassformer.layers.block import PostNormBlock, PreNormBlock
 from glassformer.layers.cache import Cache
-from glassformer.layers.embed import Embedding, PatchEmbedding, TokenEmbedding
+from glassformer.layers.embed import Embedding, PartEmbeddings, PatchEmbedding, TokenEmbedding
 from glassformer.layers.feedforward import FeedForward
 from glassformer.layers.heads import ClassifyHead, LanguageModelHead, MaskedLanguageModelHead, NoHead, TagHead
 from glassformer.layers.init import Sizes, initialize
@@ -79,8 +79,10 @@ class Transformer(nn.Module):
             raise ConfigError(f"model.head={config.head!r} needs model.n_classes, or data from which it is taken.")
         self.config = config
         with torch.device(device):
-            self.embed = build_embedding(config, config.vocab_size)
-            self.source_embed = build_embedding(config, own) if (own := config.source_vocab_size) else None
+            parts = PartEmbeddings(config.parts, config.part_patches, config.d_model)
+            self.embed = build_embedding(config, config.vocab_size, parts)
+            own = config.source_vocab_size
+            self.source_embed = build_embedding(config, own, parts) if own else None
             self.encoder = build_stack(config, "encoder") if config.architecture != "decoder" else None
             self.decoder = build_stack(config, "decoder") if config.architecture != "encoder" else None
             self.head = build_head(config, self.embed)
@@ -124,7 +126,7 @@ class Transformer(nn.Module):
         places = batch.places or following(cache, batch.elements.shape[1], batch.elements.device)
         cache = cache if cache is None else cache.advanced(places)
         source, source_places = (memory.hidden, memory.places) if memory else (None, None)
-        hidden = self.embed(batch.elements, places, batch.kinds)
+        hidden = self.embed(batch.elements, places, batch.kinds, batch.parts)
         hidden = self.decoder(hidden, places, cache, source, source_places, asked)
         return Features(hidden, places, memory, cache)
 
@@ -136,7 +138,7 @@ class Transformer(nn.Module):
         assert self.encoder is not None
         places = self.seen(batch)
         embed = self.embed if self.source_embed is None else self.source_embed
-        hidden = embed(batch.elements, places, batch.kinds)
+        hidden = embed(batch.elements, places, batch.kinds, batch.parts)
         return self.encoder(hidden, places, asked=asked), places
 
     def seen(self, batch: Batch) -> Places:
@@ -198,8 +200,8 @@ def attention_mask(config: ModelConfig, side: str) -> Mask:
     return mask if config.window is None else mask & Window(config.window)
 
 
-def build_embedding(config: ModelConfig, vocab_size: int) -> Embedding:
-    """The embedding of tokens or patches with their positions."""
+def build_embedding(config: ModelConfig, vocab_size: int, parts: PartEmbeddings) -> Embedding:
+    """The embedding of tokens or patches with their positions; `parts` are the same on both sides of a model."""
     d = config.d_model
     class_token = config.elements == "patches" and config.pool == "first"
     element = (
@@ -209,11 +211,19 @@ def build_embedding(config: ModelConfig, vocab_size: int) -> Embedding:
     )
     return Embedding(
         element,
-        build_position(config.position, config.max_length + class_token, d, config.first_position),
+        build_position(
+            config.position,
+            config.max_length,
+            d,
+            config.first_position,
+            columns=1 if config.grid is None else config.grid[1],
+            ahead=int(class_token),
+        ),
         n_kinds=config.n_kinds,
         d_model=d,
         norm=_norm(config) if config.embedding_norm else None,
         dropout=config.dropout,
+        parts=parts,
     )
 
 
