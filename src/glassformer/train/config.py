@@ -71,6 +71,7 @@ class TrainConfig(Record):
     piece_dropout: float = Field(
         0.0, ge=0, lt=1, description="bpe: the share of merges left out by chance, so that words are cut in new ways."
     )
+    workers: int = Field(0, ge=0, le=64, description="Processes that make batches ahead of time; 0: none.")
     device: str = Field("auto", description="auto, cpu, cuda, cuda:1, mps.")
     precision: Precision = Field("auto", description="auto: the faster, by measurement.")
     compile: bool = Field(False, description="Compile the model with torch.compile (needs a C++ compiler on a CPU).")

@@ -6,6 +6,7 @@ one that was not. Knows: all parts of training. Does not know: the command line.
 
 import math
 import time
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from glassformer.files import locked, sweep, write_text
 from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_trunk
+from glassformer.train.ahead import batches_ahead
 from glassformer.train.checkpoint import Checkpoints, State
 from glassformer.train.device import choose_machine
 from glassformer.train.history import History
@@ -110,7 +112,10 @@ class _Training:
         """Step after step to the end, or until a signal asks to stop."""
         self.announce()
         config = self.config
-        with interruptions() as signals:
+        with (
+            interruptions() as signals,
+            closing(batches_ahead(self.task, self.state.step, config.steps, config.workers)) as self.batches,
+        ):
             while self.state.step < config.steps and not signals:
                 self.advance()
                 step = self.state.step
@@ -157,7 +162,7 @@ class _Training:
             final_fraction=config.final_fraction,
             decay_fraction=config.decay_fraction,
         )
-        batches = self.task.batches(step)
+        batches = next(self.batches)
         try:
             result = training_step(
                 self.forward,
