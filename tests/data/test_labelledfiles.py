@@ -154,7 +154,7 @@ def test_names_tell_classes_groups_and_splits(tmp_path):
         (
             "splits",
             {"group_field": "who", "label_pattern": "{label}"},
-            r"data.group_field is 'who', which no table has",
+            r"data.group_field is 'who', which is no field of",
         ),
         ("table.csv", {}, r"table.csv, line 3 has no class"),
         ("table.csv", {"label_field": "x"}, r"has no column 'x'"),

@@ -134,7 +134,7 @@ def _folder_rows(files: list[Source], config: DataConfig) -> Iterator[tuple[Sour
     by_name = "label" in known
     if config.group_field is not None and config.group_field not in known:
         raise ConfigError(
-            f"data.group_field is {config.group_field!r}, which no table has and data.label_pattern has not; add it there"
+            f"data.group_field is {config.group_field!r}, which is no field of data.label_pattern; add it there"
         )
     names = {_folder(source, 1) or "" for source in files}
     if not by_name and len(names) > 1 and names <= SPLITS.keys():
