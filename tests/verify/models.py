@@ -1,11 +1,12 @@
 """Small models of every preset with moved weights, a batch for each; and the rows of the notes, computed once."""
 
+from dataclasses import replace
 from functools import cache
 
 import torch
 
 from glassformer import verify
-from glassformer.batch import IGNORE, Batch, Places
+from glassformer.batch import IGNORE, Batch, Part, Places
 from glassformer.models import Transformer, presets
 
 SMALL = {"d_model": 32, "n_layers": 2, "n_heads": 4, "max_length": 16}
@@ -18,6 +19,11 @@ CONFIGS = {
     "bert, tags": presets.bert(head="tag", n_classes=5, **WORDS),
     "t5": presets.t5(**WORDS | {"d_ff": 48, "d_head": 6}),
     "vit": presets.vit(**SMALL, patch_width=12, n_classes=5),
+    "vit, rows and columns": presets.vit(
+        **SMALL | {"max_length": 9}, patch_width=12, n_classes=5, grid=(3, 3), position="sinusoidal_2d"
+    ),
+    "parts": presets.gpt2(**WORDS, parts={"image": 12, "audio": 5}, part_patches={"image": 4}),
+    "parts in the source": presets.note("E", source_vocab_size=17, parts={"image": 12}, **WORDS),
     "modern": presets.modern(**WORDS),
     **{f"note {name}": presets.note(name, **WORDS) for name in "ABCDE"},
     "alibi, window, multi-query": presets.gpt2(position="alibi", window=4, n_kv_heads=1, **WORDS),
@@ -46,11 +52,17 @@ def batch_for(config, *, padded=True):
     draw = lambda *shape: torch.randint(0, 17, shape, generator=generator)
     if config.elements == "patches":
         return Batch(torch.randn(2, 9, 12, generator=generator), targets=torch.tensor([1, 4]))
-    source = Batch(draw(2, 7), Places.padded([5, 7], "left")) if config.architecture == "encoder_decoder" else None
+    parts = tuple(
+        Part(name, torch.tensor([1, 2, 8 + i]), torch.randn(3, width, generator=generator), torch.tensor([0, 1, 3]))
+        for i, (name, width) in enumerate(config.parts.items())
+    )
+    crossed = config.architecture == "encoder_decoder"
+    source = Batch(draw(2, 7), Places.padded([5, 7], "left"), parts=parts) if crossed else None
     targets = draw(2, 9) % (config.n_classes or 17)
     targets[1, 6:] = IGNORE
     kinds = draw(2, 9) % config.n_kinds if config.n_kinds else None
-    return Batch(draw(2, 9), Places.padded([9, 6]) if padded else None, targets, kinds, source)
+    parts = () if crossed else tuple(replace(part, at=part.at + 2 * i) for i, part in enumerate(parts))
+    return Batch(draw(2, 9), Places.padded([9, 6]) if padded else None, targets, kinds, source, parts=parts)
 
 
 @cache

@@ -3,6 +3,7 @@
 Knows: configurations. Does not know: machines.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from glassformer.models.config import ModelConfig
@@ -24,11 +25,13 @@ def matrices(config: ModelConfig) -> list[Matrix]:
     return [Matrix(name, tuple(p.shape), p.numel()) for name, p in model.named_parameters()]
 
 
-def forward_flops(config: ModelConfig, length: int, asked: float = 1.0) -> float:
+def forward_flops(
+    config: ModelConfig, length: int, asked: float = 1.0, parts: Mapping[str, float] | None = None
+) -> float:
     """Floating-point operations of one forward pass for each element of a sequence of `length`.
 
     `asked` is the share of elements at which the head answers (one in `length` where it pools): for the others the last
-    block computes keys and values only.
+    block computes keys and values only. `parts` are the shares of the elements that are patches of each type of part.
 
     Two for each weight of a matrix that the element is multiplied by, and 4 · keys · H d_head for the scores and the
     weighted sum of each attention, with the keys that a query may attend to on average: w - w (w - 1) / 2T in the past
@@ -46,6 +49,7 @@ def forward_flops(config: ModelConfig, length: int, asked: float = 1.0) -> float
     pools = config.head in ("classify", "pool")
     asked = 1 / length if pools else asked
     head = asked * head_flops(config) + (2 * config.patch_width * d if config.elements == "patches" else 0)
+    head += sum(share * 2 * config.parts[name] * d for name, share in (parts or {}).items())
     if config.architecture == "encoder_decoder":
         return config.n_layers * (encoder + decoder + attention + full) + head
     block = encoder if config.architecture == "encoder" else decoder

@@ -105,7 +105,7 @@ def vit(size: str = "B/16", **changes: Any) -> ModelConfig:
     """Vision Transformer on 224 x 224 pictures: 196 patches and a class token; B/16 has 86,567,656 parameters."""
     n_layers, d_model, n_heads, side = _sizes("vit", VIT, size)
     return _config(
-        changes,
+        changes if "max_length" in changes else {"grid": (224 // side, 224 // side), **changes},
         architecture="encoder",
         elements="patches",
         patch_width=side * side * 3,

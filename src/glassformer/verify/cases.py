@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from glassformer.batch import Batch, Places
+from glassformer.batch import Batch, Part, Places
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.verify.reference import Array
-from glassformer.verify.reference_model import ReferenceModel, Sample
+from glassformer.verify.reference_model import Patches, ReferenceModel, Sample
 
 Brick = TypeVar("Brick", bound=nn.Module)
 IDS = [3, 1, 4, 1, 5, 9, 2, 6]
@@ -82,7 +82,14 @@ def sample_of(batch: Batch, index: int) -> Sample:
         listed(places.document),
         listed(places.valid),
         None if batch.kinds is None else batch.kinds[index].cpu().numpy(),
+        tuple(_patches_of(part, index, batch.elements.shape[1]) for part in batch.parts),
     )
+
+
+def _patches_of(part: Part, index: int, length: int) -> Patches:
+    """What of a part stands in row `index`."""
+    here = part.at // length == index
+    return Patches(part.name, (part.at[here] % length).tolist(), array(part.values[here]), part.index[here].tolist())
 
 
 def reference_logits(model: ReferenceModel, batch: Batch) -> list[Array]:

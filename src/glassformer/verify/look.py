@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from glassformer.batch import Batch, Places
+from glassformer.batch import Batch, Part, Places
 from glassformer.layers.block import Block, PreNormBlock
 from glassformer.layers.stack import Stack
 from glassformer.layers.tap import Tape, recording
@@ -108,6 +108,7 @@ def _plain(batch: Batch) -> Batch:
         new(batch.targets),
         new(batch.kinds),
         None if batch.source is None else _plain(batch.source),
+        parts=tuple(Part(p.name, p.at.clone(), p.values.double(), p.index.clone()) for p in batch.parts),
     )
 
 

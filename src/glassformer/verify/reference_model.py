@@ -18,6 +18,16 @@ from glassformer.verify.reference import Array
 
 
 @dataclass(frozen=True)
+class Patches:
+    """Patches that stand in place of tokens: their type, slots, N x P numbers, and which of its picture each is."""
+
+    name: str
+    at: list[int]
+    values: Array
+    index: list[int]
+
+
+@dataclass(frozen=True)
 class Sample:
     """One sequence: T ids or T x P patches, and for each element its position, document, reality and segment."""
 
@@ -26,6 +36,7 @@ class Sample:
     document: list[int] | None = None
     valid: list[bool] | None = None
     kinds: Array | None = None
+    parts: tuple[Patches, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,6 +93,11 @@ class ReferenceModel:
                 return where.sinusoid(counted, self.config["d_model"])
             case "sinusoidal_printed":
                 return where.sinusoid_printed(counted, self.config["d_model"])
+            case "sinusoidal_2d":
+                ahead = int("embed.element.class_token" in self.weights)
+                return where.sinusoid_grid(
+                    [i - ahead for i in position], self.config["grid"][1], self.config["d_model"]
+                )
             case _:
                 return None
 
@@ -89,10 +105,19 @@ class ReferenceModel:
         """Rows of E (times √d in the 2017 model), or patches times W_emb behind the class token."""
         if self.config["elements"] == "tokens":
             rows = self.weights[f"{table}.element.weight"][sample.elements]
-            return rows * math.sqrt(self.config["d_model"]) if self.config["embedding_scale"] else rows
+            rows = rows * math.sqrt(self.config["d_model"]) if self.config["embedding_scale"] else rows
+            for part in sample.parts:
+                rows[part.at] = self.part(f"{table}.parts.{part.name}", part)
+            return rows
         x = self.linear("embed.element.proj", sample.elements)
         token = self.weights.get("embed.element.class_token")
         return x if token is None else np.concatenate([token.reshape(1, -1), x])
+
+    def part(self, name: str, part: Patches) -> Array:
+        """Patches times W, plus their type's vector, plus that of their place in the picture if there is a table."""
+        x = part.values @ self.weights[f"{name}.proj.weight"].T + self.weights[f"{name}.kind"]
+        table = self.weights.get(f"{name}.position.weight")
+        return x if table is None else x + table[part.index]
 
     def embed(self, sample: Sample, positions: Array | None, table: str = "embed") -> Array:
         """Elements + positions + segments, normalized if the model does so."""

@@ -32,6 +32,15 @@ def sinusoid_printed(positions: Sequence[int], d: int) -> Array:
     return table
 
 
+def sinusoid_grid(patches: Sequence[int], columns: int, d: int) -> Array:
+    """Of the patch in row r and column c: r's sinusoid of d/2 numbers, then c's; 0 for a token before them (Note D)."""
+    table = np.zeros((len(patches), d))
+    for at, n in enumerate(patches):
+        if n >= 0:
+            table[at] = np.concatenate([sinusoid([n // columns], d // 2)[0], sinusoid([n % columns], d // 2)[0]])
+    return table
+
+
 def spread(table: Array) -> float:
     """How far p_i · p_j is from a function of i - j alone: the largest range along a diagonal of P Pᵀ."""
     products = table @ table.T

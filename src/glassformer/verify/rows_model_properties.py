@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.batch import Batch, Places
+from glassformer.batch import Batch, Part, Places
 from glassformer.layers.cache import Cache, FixedCache
 from glassformer.models.transformer import Transformer
 from glassformer.verify import reference as ref
@@ -77,7 +77,12 @@ def _piece(batch: Batch, begin: int, end: int) -> Batch:
     places = Places(
         p.position[:, begin:end], cut(p.document), cut(p.valid), None if p.start is None else p.start + begin
     )
-    return Batch(batch.elements[:, begin:end], places, None, cut(batch.kinds), batch.source)
+    parts = _parts(batch, torch.arange(begin, end))
+    return Batch(batch.elements[:, begin:end], places, None, cut(batch.kinds), batch.source, parts=parts)
+
+
+def _parts(batch: Batch, slots: Tensor) -> tuple[Part, ...]:
+    return tuple(part.taken(slots, batch.elements.shape[1]) for part in batch.parts)
 
 
 def permutation(seen: Look) -> Iterator[Row]:
@@ -99,7 +104,7 @@ def _permuted(batch: Batch, order: Tensor) -> Batch:
     if source is not None:
         backwards = torch.arange(source.elements.shape[1] - 1, -1, -1)
         source = _permuted(source, backwards)
-    return Batch(batch.elements[:, order], places, None, move(batch.kinds), source)
+    return Batch(batch.elements[:, order], places, None, move(batch.kinds), source, parts=_parts(batch, order))
 
 
 def gradient(seen: Look) -> Iterator[Row]:
