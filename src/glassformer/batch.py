@@ -148,13 +148,13 @@ class Batch:
 
     `places` None means 0, 1, 2, ... all real. `source` is the encoder's side of an encoder-decoder. `kinds` are the
     segment (token type) numbers of BERT. With `at`, the head answers at these elements alone (indices into B x T), and
-    `targets` are theirs. Of a sequence, targets are a class, or 0 and 1 for each of C classes. Where one of `parts`
-    stands, the id is a placeholder: any id of the vocabulary, which nobody reads.
+    `targets` are theirs. Of a sequence, targets are a class, or 0 and 1 (or shares) for each of C classes. Where one of
+    `parts` stands, the id is a placeholder: any id of the vocabulary, which nobody reads.
     """
 
     elements: Int[Tensor, "B T"] | Float[Tensor, "B T P"]
     places: Places | None = None
-    targets: Int[Tensor, "B T"] | Int[Tensor, "N"] | Int[Tensor, "N C"] | None = None
+    targets: Int[Tensor, "B T"] | Int[Tensor, "N"] | Int[Tensor, "N C"] | Float[Tensor, "N C"] | None = None
     kinds: Int[Tensor, "B T"] | None = None
     source: "Batch | None" = None
     at: Int[Tensor, "N"] | None = None
@@ -172,7 +172,9 @@ class Batch:
     @property
     def n_targets(self) -> int:
         """How many positions bear loss: what a loss sum is divided by."""
-        return 0 if self.targets is None else int((self.targets != IGNORE).sum())
+        if self.targets is None:
+            return 0
+        return len(self.targets) if self.targets.is_floating_point() else int((self.targets != IGNORE).sum())
 
     @property
     def n_elements(self) -> int:

@@ -1,16 +1,18 @@
-"""Classification: the probability of every class for a text or a pair of texts, however long.
+"""Classification: the probability of every class for a text or a pair of texts, however long, or for patches.
 
-Knows: sequences, models with a classify head. Does not know: what classes mean, files.
+Knows: sequences, patches, models with a classify head. Does not know: what classes mean, files.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
 
+from glassformer.axes import Float, Tensor
+from glassformer.batch import Batch
 from glassformer.data.packing import Example
 from glassformer.generate.answers import answers
-from glassformer.models.transformer import Transformer
+from glassformer.models.transformer import Transformer, evaluating
 from glassformer.tokens.sequence import SequenceTokenizer
 
 Text = str | tuple[str, str]
@@ -36,3 +38,17 @@ def classify(
     of = torch.tensor(owner)
     total = torch.zeros(len(texts), each.shape[1]).index_add(0, of, each)
     return (total / of.bincount(minlength=len(texts))[:, None]).numpy()
+
+
+def classify_patches(
+    model: Transformer, batches: Iterable[Float[Tensor, "N T P"]], precision: torch.dtype = torch.float32
+) -> np.ndarray:
+    """Probabilities float32 [N, C] of pictures or recordings given as patches, a batch at a time."""
+    found = [np.zeros((0, model.config.class_count), np.float32)]
+    device = next(model.parameters()).device
+    with evaluating(model):
+        for patches in batches:
+            with torch.autocast(device.type, precision, enabled=precision != torch.float32):
+                logits = model(Batch(patches.to(device))).logits.float().cpu()
+            found.append((logits.sigmoid() if model.config.multi_label else logits.softmax(-1)).numpy())
+    return np.concatenate(found)
