@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -13,11 +14,13 @@ from glassformer.errors import ConfigError
 from glassformer.layers.position import (
     AlibiBias,
     BucketBias,
+    GridPosition,
     LearnedPosition,
     RelativeBias,
     SinusoidalPosition,
     alibi_slopes,
     binary_code,
+    interpolated,
     naive_index,
     relative_bucket,
     rotate,
@@ -141,3 +144,60 @@ def test_rotary_turns_counter_clockwise_by_its_angle():
     angle = torch.arange(2, 7)[:, None] * 100.0 ** (-torch.arange(0, 6, 2, dtype=torch.float64) / 6)
     expected = torch.complex(x[..., :3], x[..., 3:]) * torch.polar(torch.ones_like(angle), angle)
     assert_close(got, torch.cat([expected.real, expected.imag], -1), **EXACT)
+
+
+@given(st.integers(1, 5), st.integers(1, 5), st.sampled_from([2, 6, 8]), st.integers(0, 1))
+def test_rows_and_columns_have_a_half_each(rows, columns, d, ahead):
+    """Against NumPy in float64; a class token ahead has none."""
+
+    def wave(i, j, width):
+        angle = i / 10000 ** (2 * (j // 2) / width)
+        return math.sin(angle) if j % 2 == 0 else math.cos(angle)
+
+    got = GridPosition(d, columns, first=ahead)(Places.arange(ahead + rows * columns))[0].numpy()
+    half = d // 2
+    for n in range(rows * columns):
+        expected = [wave(n // columns, j, half) for j in range(half)] + [
+            wave(n % columns, j, half) for j in range(half)
+        ]
+        np.testing.assert_allclose(got[ahead + n], expected, rtol=0, atol=1e-12)
+    assert (got[:ahead] == 0).all()
+
+
+grids = st.tuples(st.integers(1, 6), st.integers(1, 6))
+
+
+@given(grids, st.integers(0, 2))
+def test_the_same_grid_stays_exactly_as_it_is(grid, ahead):
+    table = torch.randn(ahead + grid[0] * grid[1], 3)
+    assert torch.equal(interpolated(table, grid, grid), table)
+
+
+@given(grids, grids, st.integers(0, 1))
+def test_what_is_linear_over_the_picture_stays_so(old, new, ahead):
+    """a + b·row + c·column at the middle of each patch, in units of the picture, up to its edges."""
+    a, b, c = torch.randn(3, 4, dtype=torch.float64)
+
+    def plane(grid):
+        rows, columns = ((torch.arange(n, dtype=torch.float64) + 0.5) / n for n in grid)
+        b_here, c_here = (b if old[0] > 1 else 0 * b), (c if old[1] > 1 else 0 * c)  # one patch has no slope
+        return (a + b_here * rows[:, None, None] + c_here * columns[:, None]).flatten(0, 1)
+
+    token = torch.randn(ahead, 4, dtype=torch.float64)
+    got = interpolated(torch.cat([token, plane(old)]), old, new)
+    assert_close(got, torch.cat([token, plane(new)]), **EXACT)
+
+
+def test_between_its_patches_a_grid_is_what_torch_makes_of_it():
+    """Torch's cubic convolution with antialiasing has the same kernel where a grid grows; its edges are others."""
+    table = torch.randn(8 * 9, 2)
+    image = table.view(1, 8, 9, 2).permute(0, 3, 1, 2)
+    theirs = torch.nn.functional.interpolate(image, size=(16, 27), mode="bicubic", antialias=True)
+    mine = interpolated(table, (8, 9), (16, 27)).view(16, 27, 2).permute(2, 0, 1)[None]
+    inside = (slice(None), slice(None), slice(4, -4), slice(6, -6))
+    assert_close(mine[inside], theirs[inside], rtol=0, atol=1e-5)  # theirs is in float32
+
+
+def test_a_table_that_is_no_such_grid_is_refused():
+    with pytest.raises(ConfigError, match="A table of 5 positions is no grid of 2 x 3"):
+        interpolated(torch.zeros(5, 2), (2, 3), (3, 3))

@@ -1,0 +1,180 @@
+"""Pictures, sounds and text in one sequence: whole models obey with parts the laws that they obey without."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+import tiny
+from glassformer.batch import IGNORE, Batch, Part, Places
+from glassformer.errors import ConfigError
+from glassformer.layers.cache import Cache
+from glassformer.losses import cross_entropy
+from glassformer.models import Transformer
+from glassformer.models.resolution import at_grid
+from tiny import EXACT
+
+pytestmark = pytest.mark.usefixtures("no_grad")
+
+WIDTHS = {"image": 5, "audio": 3}
+MIXED = {"parts": WIDTHS, "part_patches": {"image": 4}}
+FORMS = {
+    "a decoder that writes": {},
+    "a decoder with rotary positions": {"position": "rotary"},
+    "an encoder with classes": {"architecture": "encoder", "head": "classify", "n_classes": 3, "pool": "mean"},
+    "a decoder with classes": {"head": "classify", "n_classes": 3, "pool": "last"},
+}
+rows_of_parts = st.lists(
+    st.lists(st.sampled_from(["text", "image", "audio"]), min_size=1, max_size=3), min_size=1, max_size=3
+)
+
+
+def row(kinds: list[str], seed: int) -> Batch:
+    """One sequence: two tokens for a text, three patches for a picture, two for a sound."""
+    slots, parts = [], []
+    for i, kind in enumerate(kinds):
+        begin, n = len(slots), 3 if kind == "image" else 2
+        slots += [kind] * n
+        if kind != "text":
+            values = torch.randn(n, WIDTHS[kind], generator=torch.Generator().manual_seed(10 * seed + i)).double()
+            parts.append(Part(kind, torch.arange(begin, begin + n), values, torch.arange(n)))
+    return Batch(tiny.tokens(1, len(slots), seed=seed), parts=tuple(parts))
+
+
+def together(rows: list[Batch], side: str = "right") -> Batch:
+    """The rows as one batch, padded."""
+    places = Places.padded([one.elements.shape[1] for one in rows], side)
+    ids = torch.full((len(rows), places.length), 5)
+    parts = []
+    for i, one in enumerate(rows):
+        slots = places.valid[i].nonzero().squeeze(1)
+        ids[i, slots] = one.elements[0]
+        parts += [replace(part, at=i * places.length + slots[part.at]) for part in one.parts]
+    return Batch(ids, places, parts=tuple(parts))
+
+
+@given(st.sampled_from(sorted(FORMS)), rows_of_parts, st.sampled_from(["left", "right"]))
+def test_a_batch_is_its_rows_and_padding_changes_nothing(form, kinds, side):
+    model = tiny.model(**MIXED, **FORMS[form])
+    rows = [row(parts, seed) for seed, parts in enumerate(kinds)]
+    batch = together(rows, side)
+    logits = model(batch).logits
+    for i, one in enumerate(rows):
+        mine = logits[i][batch.places.valid[i]] if logits.dim() == 3 else logits[i]
+        assert_close(mine, model(one).logits[0], **EXACT)
+
+
+@settings(max_examples=6)  # six forward passes for each row
+@given(rows_of_parts)
+def test_a_source_may_hold_parts_and_so_may_the_target(kinds):
+    model = tiny.model(architecture="encoder_decoder", source_vocab_size=tiny.VOCABULARY, **MIXED)
+    sources = [row(parts, seed) for seed, parts in enumerate(kinds)]
+    targets = [row(["image", "text"], seed + 50) for seed in range(len(kinds))]
+    logits = model(replace(together(targets), source=together(sources))).logits
+    for i, (source, target) in enumerate(zip(sources, targets, strict=True)):
+        alone = model(replace(target, source=source)).logits[0]
+        assert_close(logits[i], alone, **EXACT)
+        without = model(replace(target, parts=(), source=source)).logits[0]
+        assert not torch.allclose(alone, without)
+        if source.parts:
+            assert not torch.allclose(alone, model(replace(target, source=replace(source, parts=()))).logits[0])
+
+
+def test_a_picture_in_front_of_a_text_is_seen_by_all_of_it_and_sees_nothing_behind_it():
+    model, batch = tiny.model(**MIXED), row(["text", "image", "text"], 0)
+    logits = model(batch).logits[0]
+    (image,) = batch.parts
+    darker = image.values.clone()
+    darker[1] += 1.0  # the second patch stands at slot 3
+    changed = model(replace(batch, parts=(replace(image, values=darker),))).logits[0]
+    assert torch.equal(changed[:3], logits[:3])
+    assert all(not torch.allclose(changed[t], logits[t]) for t in range(3, 7))
+
+
+def test_a_picture_goes_into_the_cache_and_text_follows_it():
+    model, batch = tiny.model(**MIXED), row(["image", "text", "audio", "text"], 0)
+    whole, length = model(batch).logits, batch.elements.shape[1]
+    for cuts in ([3], [1, 4, 6], list(range(1, length))):
+        cache, pieces = Cache(), []
+        for begin, end in zip([0, *cuts], [*cuts, length], strict=True):
+            parts = tuple(part.taken(torch.arange(begin, end), length) for part in batch.parts)
+            features = model.features(Batch(batch.elements[:, begin:end], parts=parts), cache=cache)
+            cache = features.cache
+            pieces.append(model.head(features.hidden, features.places))
+        assert_close(torch.cat(pieces, 1), whole, **EXACT)
+
+
+def test_asking_behind_the_picture_alone_gives_the_loss_of_targets_there():
+    model = tiny.model(**MIXED)
+    batch = together([row(["image", "text"], 0), row(["text", "audio", "text"], 1)])
+    at = torch.tensor([3, 4, 10, 11])
+    targets = torch.full(batch.elements.shape, IGNORE)
+    targets.view(-1)[at] = torch.tensor([1, 2, 3, 4])
+    asked = cross_entropy(model(replace(batch, at=at)).logits, targets.view(-1)[at])
+    every = cross_entropy(model(batch).logits, targets)
+    assert asked.count == every.count == 4
+    assert_close(asked.total, every.total, **EXACT)
+
+
+PATCHES = {
+    "architecture": "encoder", "elements": "patches", "patch_width": 3, "grid": (3, 4), "max_length": 12,
+    "head": "classify", "n_classes": 4,
+}  # fmt: skip
+
+
+@settings(max_examples=6)  # eighteen forward passes for each
+@given(st.permutations(range(12)), st.sampled_from(["first", "mean"]))
+def test_shuffled_patches_are_the_same_picture_only_without_positions(order, pool):
+    picture, at = torch.randn(2, 12, 3, dtype=torch.float64), torch.tensor(order)
+    for position in ("none", "sinusoidal_2d", "learned"):
+        model = tiny.model(position=position, pool=pool, **PATCHES)
+        same = torch.allclose(model(Batch(picture[:, at])).logits, model(Batch(picture)).logits, rtol=1e-9, atol=1e-9)
+        assert same == (position == "none" or order == sorted(order))
+        if position == "none":
+            stream, moved = (model.features(Batch(p)).hidden for p in (picture, picture[:, at]))
+            ahead = int(pool == "first")
+            assert_close(moved[:, ahead:], stream[:, ahead:][:, at], **EXACT)
+        places = Places(at[None])
+        assert_close(model(Batch(picture[:, at], places)).logits, model(Batch(picture)).logits, **EXACT)
+
+
+@pytest.mark.parametrize("pool", ["first", "mean"])
+@pytest.mark.parametrize("position", ["learned", "sinusoidal_2d", "none"])
+def test_a_model_for_another_resolution(position, pool):
+    model = tiny.model(position=position, pool=pool, **PATCHES)
+    same = at_grid(model, (3, 4))
+    picture = torch.randn(2, 12, 3, dtype=torch.float64)
+    assert same is not model
+    assert torch.equal(same(Batch(picture)).logits, model(Batch(picture)).logits)
+    larger = at_grid(model, (5, 8))
+    assert (larger.config.grid, larger.config.max_length, larger.training) == ((5, 8), 40, False)
+    logits = larger(Batch(torch.randn(2, 40, 3, dtype=torch.float64))).logits
+    assert logits.shape == (2, 4)
+    assert logits.isfinite().all()
+    for (name, one), (other, two) in zip(larger.named_parameters(), model.named_parameters(), strict=True):
+        assert name == other
+        if name != "embed.position.weight":
+            assert torch.equal(one, two)
+        else:
+            assert torch.equal(one[: len(one) - 40], two[: len(two) - 12])
+            assert one.shape == (40 + (pool == "first"), 8)
+    if position == "sinusoidal_2d":  # patch (0, 3) stands where it stood, whatever comes behind its row
+        old, new = (m.embed.position(m.seen(Batch(torch.zeros(1, n, 3)))) for m, n in ((model, 12), (larger, 40)))
+        assert torch.equal(new[:, :4], old[:, :4])
+
+
+def test_a_model_whose_patches_have_no_columns_stays_at_its_resolution():
+    with pytest.raises(ConfigError, match=r"'alibi' have no columns; use a model with one of learned"):
+        at_grid(tiny.model(position="alibi", **PATCHES), (2, 6))
+    with pytest.raises(ConfigError, match=r"has no model\.grid"):
+        at_grid(tiny.model(), (2, 2))
+
+
+def test_an_interpolated_model_can_be_trained():
+    with torch.inference_mode(False), torch.enable_grad():
+        larger = at_grid(Transformer(tiny.config(**PATCHES, pool="mean")), (4, 4)).train()
+        larger(Batch(torch.randn(2, 16, 3))).logits.square().sum().backward()
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for n, p in larger.named_parameters() if "position" in n)
