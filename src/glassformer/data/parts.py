@@ -1,0 +1,195 @@
+"""Rows of text, pictures and sounds, with what is to be said of them: lists of parts, or any table through templates.
+
+    {"input": [{"image": "1.png"}, {"text": "What is it?"}], "target": "a dog"}       a row that lists its parts
+    ["What is it?", "a dog", 1]      parts: [{image: "images.zip/{3}.png"}, {text: "{1}"}], target: "{2}"
+
+The files that a row lists are looked for beside it, those of a template from data.root. Knows: rows, names of files.
+Does not know: what is in a picture or a recording, tokens.
+"""
+
+import difflib
+import os
+import posixpath
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glassformer.data.archives import members
+from glassformer.data.config import DataConfig
+from glassformer.data.contents import source_at
+from glassformer.data.drawn import in_splits, paths
+from glassformer.data.labelledfiles import named_class
+from glassformer.data.lines import checked_text, found
+from glassformer.data.records import FIELD, field_of, filled, records, written
+from glassformer.data.sources import Source, resolve
+from glassformer.data.split import NAMES, SplitName
+from glassformer.errors import ConfigError, DataError, suggest
+
+KINDS = ("text", "image", "audio")
+"""What a part can be; all but text name a file."""
+
+Parts = tuple[tuple[str, str], ...]
+"""Kind and value of each part in its order: a text, or the name of a file, or a template of one."""
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A row of parts, what is to be written of them or its classes, and where it stands, as a user would name it."""
+
+    where: str
+    split: SplitName
+    parts: Parts
+    """Kind and value of each in order: a text, or the absolute path of a file, which may go on in a zip archive."""
+    target: str | None
+    labels: tuple[str, ...]
+
+
+def mixed(config: DataConfig) -> Iterator[Mixed]:
+    """Every row of every split. ConfigError: templates that cannot be.
+
+    DataError: a row without parts, without a target and a class, of a type that there is not, with a field or a file
+    missing (a file is not looked for if `bad_files` is skip: whoever reads it counts it); no rows.
+    """
+    templates, files = {split: _templates(config, split) for split in NAMES}, _Files(config)
+    for split, (row, where, source) in in_splits(config, lambda split: _rows(config, split, templates[split])):
+        if chosen := templates[split if _own(config, split) else "train"]:
+            parts = tuple((kind, filled(template, row, where, "parts")) for kind, template in chosen)
+            folder = config.root or "."
+        else:
+            parts, folder = _listed(row, config, where), posixpath.dirname(source.path)
+        if not parts:
+            raise DataError(f"{where} has no parts; give at least one, or remove the row")
+        placed = tuple((kind, v if kind == "text" else files.path(kind, v, folder, where)) for kind, v in parts)
+        target, labels = _target(row, config, where), _labels(row, config, where)
+        if target is None and not labels:
+            raise DataError(
+                f"{where} has neither a target nor a class; set data.target to a template such as '{{answer}}', or "
+                "data.label_field"
+            )
+        yield Mixed(where, split, placed, target, labels)
+
+
+def _own(config: DataConfig, split: SplitName) -> bool:
+    """Whether a split has files of its own."""
+    return split == "train" or paths(config)[split] is not None
+
+
+def _templates(config: DataConfig, split: SplitName) -> Parts:
+    setting = "parts" if split == "train" else f"{split}_parts"
+    given: Sequence[dict[str, str]] = getattr(config, setting)
+    if given and not _own(config, split):
+        raise ConfigError(f"data.{setting} is set but data.{split}_path is not; set both.")
+    try:
+        return tuple(_part(item, f"data.{setting}, part {n}") for n, item in enumerate(given or config.parts, 1))
+    except DataError as problem:
+        raise ConfigError(str(problem)) from None
+
+
+def _part(item: Any, where: str) -> tuple[str, str]:
+    """The kind and value of {"image": ...} or {"type": "image", "image": ...}; a string is a text."""
+    if isinstance(item, str):
+        item = {"text": item}
+    if not isinstance(item, dict) or not item:
+        raise DataError(f"{where} is no part but {item!r:.40}; write {{'text': ...}} or {{'image': ...}}")
+    kinds = [item["type"]] if "type" in item else [kind for kind in KINDS if kind in item] or [next(iter(item))]
+    if len(kinds) > 1:
+        raise DataError(f"{where} is both {kinds[0]} and {kinds[1]}; make it two parts")
+    kind = str(kinds[0])
+    if kind not in KINDS:
+        raise DataError(f"{where} is of type {kind!r:.40}, which is none; {suggest(kind, KINDS)}")
+    return kind, checked_text(found(item, kind, where, "input_field"), kind, where, "give a text, or a file's name")
+
+
+def _rows(config: DataConfig, split: SplitName, templates: Parts) -> Iterator[tuple[Any, str, Source]]:
+    """The rows of a split's own files, where they stand and in what."""
+    named, some = paths(config)[split], False
+    wanted = {field: "parts" for _, template in templates for field in FIELD.findall(template)}
+    wanted |= {} if templates else {config.input_field: "input_field"}
+    wanted |= {field: "target" for field in FIELD.findall(config.target or "")}
+    wanted |= {config.label_field: "label_field"} if _labels_named(config) else {}
+    for source in resolve(named, config.root):
+        for row, where in records(source, config, wanted):
+            some = True
+            yield row, where, source
+    if not some:
+        raise DataError(f"there are no rows in {named}; give rows of parts with a target or a class")
+
+
+def _listed(row: Any, config: DataConfig, where: str) -> Parts:
+    """The parts that a row lists itself; a text alone is one part."""
+    listed = field_of(row, config.input_field, where, "input_field")
+    items = listed if isinstance(listed, list) else [listed]
+    return tuple(_part(item, f"{where}, part {number}") for number, item in enumerate(items, 1))
+
+
+class _Files:
+    """Where the files are that rows name; a folder or archive is listed once, since it may have many of them."""
+
+    def __init__(self, config: DataConfig):
+        self._look = config.bad_files == "stop"
+        self._names: dict[str, set[str]] = {}
+
+    def path(self, kind: str, name: str, folder: str, where: str) -> str:
+        """The absolute path of a file that is named from `folder`; DataError: no name, or nothing there."""
+        if not name.strip() or "\0" in name:
+            raise DataError(f"{where} names no {kind} file, but {name!r}; fill it or remove the row")
+        joined = Path(folder).expanduser().joinpath(Path(name).expanduser()).absolute()
+        path = posixpath.normpath(str(joined))
+        if self._look and (own := posixpath.basename(path)) not in (beside := self._beside(path)):
+            close = difflib.get_close_matches(own, beside, n=2)
+            remedy = suggest(own, close) if close else "check data.parts, data.root and the row"
+            raise DataError(f"{where} names the {kind} file {path}, which is not there; {remedy}")
+        return path
+
+    def _beside(self, path: str) -> set[str]:
+        """The names of the files in a file's folder."""
+        folder = posixpath.dirname(path)
+        if folder not in self._names:
+            archive = source_at(path).archive
+            if archive is None:
+                self._names[folder] = _files_in(folder)
+            else:
+                for member in members(archive):
+                    inside, name = posixpath.split(f"{archive}/{member}")
+                    self._names.setdefault(inside, set()).add(name)
+                self._names.setdefault(folder, set())
+        return self._names[folder]
+
+
+def _files_in(folder: str) -> set[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return {entry.name for entry in entries if entry.is_file()}
+    except OSError:
+        return set()
+
+
+def _target(row: Any, config: DataConfig, where: str) -> str | None:
+    """What is to be written, by its template or in the target field; None: there is none."""
+    if config.target is not None:
+        target = filled(config.target, row, where, "target")
+    elif isinstance(row, dict) and config.target_field in row:
+        target = written(row[config.target_field], config.target_field, where)
+    else:
+        return None
+    if not target.strip():
+        raise DataError(f"{where} has an empty target; fill it or remove the row")
+    return target
+
+
+def _labels_named(config: DataConfig) -> bool:
+    """Whether the settings say where classes stand; otherwise only a field of the usual name holds some."""
+    return config.label_field != DataConfig.model_fields["label_field"].default
+
+
+def _labels(row: Any, config: DataConfig, where: str) -> tuple[str, ...]:
+    """The classes of a row, each once; none where there is no such field and none was asked for."""
+    if not _labels_named(config) and not (isinstance(row, dict) and config.label_field in row):
+        return ()
+    value, separator = field_of(row, config.label_field, where, "label_field"), config.label_separator
+    cells = [written(one, config.label_field, where) for one in (value if isinstance(value, list) else [value])]
+    labels = [label.strip() for cell in cells for label in ([cell] if separator is None else cell.split(separator))]
+    if not all(labels):
+        raise DataError(f"{where} has an empty class; fill it or remove the row")
+    return tuple(dict.fromkeys(named_class(label, config, where) for label in labels))

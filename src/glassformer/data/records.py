@@ -1,0 +1,110 @@
+"""From a source to its rows, whatever they are written in: JSON lines, a JSON array, CSV, TSV; and to their fields.
+
+    {"answer": "red"}    an object, fields by name, dotted if nested    ["what?", "red", 7]    a list, fields by number
+
+A table's rows are lists, or where its fields are named by its first row, objects. Knows: JSON, tables. Does not know:
+what the fields are for.
+"""
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from glassformer.data.config import DataConfig
+from glassformer.data.lines import checked_text, decoded, found, lines, objects, opened
+from glassformer.data.sources import Source
+from glassformer.data.tables import LONGEST_CELL, column_place, is_number
+from glassformer.errors import DataError, counted, suggest
+
+FIELD = re.compile(r"\{([^{}]+)\}")
+"""A field in a template."""
+
+
+def records(source: Source, config: DataConfig, wanted: Mapping[str, str]) -> Iterator[tuple[Any, str]]:
+    """Every row as a JSON value, and where it stands.
+
+    `wanted`: the fields that will be asked for, each with the field of the settings that names it; a table has a header
+    if one of them is not a number. DataError: another format, no JSON, a column that is not there, a row too short.
+    """
+    match source.format(config):
+        case "jsonl":
+            return objects(source, config)
+        case "csv" | "tsv" as kind:
+            return _table(source, config, wanted, "\t" if kind == "tsv" else ",")
+        case "text" if source.suffix == ".json" and config.format == "auto":
+            return _array(source, config)
+        case kind:
+            raise DataError(
+                f"{source.path} is read as {kind}, which has no fields; give .jsonl, .json, .csv or .tsv, or set "
+                "data.format"
+            )
+
+
+def field_of(row: Any, field: str, where: str, setting: str) -> Any:
+    """The value of a field; DataError: it is not there, `setting` names it."""
+    if isinstance(row, list):
+        return row[column_place(field, len(row), where, setting)]
+    return found(row, field, where, setting)
+
+
+def written(value: Any, field: str, where: str) -> str:
+    """A field's value as it is written in a text; DataError: a list, an object or nothing."""
+    if isinstance(value, bool):
+        return str(value).lower()  # as JSON writes it
+    text = str(value) if isinstance(value, int | float) else value
+    return checked_text(text, field, where, "give a text or a number")
+
+
+def filled(template: str, row: Any, where: str, setting: str) -> str:
+    """A template with the row's values in place of each {field}; other braces are what they are."""
+    return FIELD.sub(lambda match: written(field_of(row, match[1], where, setting), match[1], where), template)
+
+
+def _array(source: Source, config: DataConfig) -> Iterator[tuple[Any, str]]:
+    with opened(source) as file:
+        text = decoded(file.read(), config.encoding, source.path)
+    try:
+        rows = json.loads(text)
+    except (ValueError, RecursionError) as problem:
+        raise DataError(f"{source.path} is not JSON ({problem}); set data.format=jsonl if each line is") from None
+    if not isinstance(rows, list):
+        raise DataError(f"{source.path} is not a JSON array but {text.strip()!r:.40}; give an array of rows")
+    yield from ((row, f"{source.path}, row {number}") for number, row in enumerate(rows, 1))
+
+
+def _table(
+    source: Source, config: DataConfig, wanted: Mapping[str, str], delimiter: str
+) -> Iterator[tuple[list[str] | dict[str, str], str]]:
+    """Lists of cells; with a header, objects by its names and by number."""
+    csv.field_size_limit(LONGEST_CELL)
+    # in TSV a quote is a character like any other; in CSV one that is never closed would swallow the rest
+    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
+    texts = (f"{line}\n" for line, _ in lines(source, config))
+    table = csv.reader(texts, delimiter=delimiter, quoting=quoting, strict=True)
+    names = {field: setting for field, setting in wanted.items() if not is_number(field)}
+    header: list[str] | None = None
+    try:
+        for row in filter(None, table):  # an empty line is no row
+            where = f"{source.path}, line {table.line_num}"
+            if not names:
+                yield row, where
+            elif header is None:
+                header = _checked(row, names, source)
+            elif len(row) < len(header):
+                raise DataError(f"{where} has {counted(len(row), 'column')}, and {len(header)} are needed; mend it")
+            else:
+                by_number = {str(number): cell for number, cell in enumerate(row, 1)}
+                by_name = dict(zip(reversed(header), reversed(row[: len(header)]), strict=True))  # the first of two
+                yield by_number | by_name, where
+    except csv.Error as problem:
+        raise DataError(f"{source.path}, line {table.line_num} is no {delimiter!r} table ({problem})") from None
+
+
+def _checked(header: list[str], names: Mapping[str, str], source: Source) -> list[str]:
+    for field, setting in names.items():
+        if field not in header:
+            known = suggest(field, (" ".join(cell.split())[:40] for cell in header))
+            raise DataError(f"{source.path} has no column {field!r} in its first row; {known} (set data.{setting})")
+    return header
