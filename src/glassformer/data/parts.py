@@ -12,7 +12,6 @@ import os
 import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from glassformer.data.archives import members
@@ -134,8 +133,7 @@ class _Files:
         """The absolute path of a file that is named from `folder`; DataError: no name, or nothing there."""
         if not name.strip() or "\0" in name:
             raise DataError(f"{where} names no {kind} file, but {name!r}; fill it or remove the row")
-        joined = Path(folder).expanduser().joinpath(Path(name).expanduser()).absolute()
-        path = posixpath.normpath(str(joined))
+        path = os.path.abspath(os.path.join(os.path.expanduser(folder), os.path.expanduser(name)))
         if self._look and (own := posixpath.basename(path)) not in (beside := self._beside(path)):
             close = difflib.get_close_matches(own, beside, n=2)
             remedy = suggest(own, close) if close else "check data.parts, data.root and the row"
