@@ -348,7 +348,7 @@ def test_a_crop_is_every_window_equally_often():
 
 
 def test_half_are_mirrored():
-    n, before = 4000, np.arange(6, dtype=np.uint8).reshape(1, 1, 6, 1)
+    n, before = 50_000, np.arange(6, dtype=np.uint8).reshape(1, 1, 6, 1)
     after = augmentation(flip=True)(np.repeat(before, n, axis=0), np.arange(n), 0)
     mirrored = (after[:, 0, 0, 0] == 5).sum()
     assert mirrored + (after[:, 0, 0, 0] == 0).sum() == n
@@ -357,7 +357,7 @@ def test_half_are_mirrored():
 
 @pytest.mark.parametrize("share", [0.1, 0.6])
 def test_erased_as_often_and_as_much_as_asked(share):
-    n, side = 2000, 32
+    n, side = 8000, 32
     after = augmentation(erase=share)(np.full((n, side, side, 1), 77, np.uint8), np.arange(n), 0)[..., 0]
     touched = after != 77
     erased = touched.any(axis=(1, 2))
@@ -398,6 +398,19 @@ def test_the_area_of_a_window_is_the_one_asked_for(low, more, step):
     assert (wide * tall < high + 0.02).all()
     ratio, slack = wide / tall, 1 + 2 / (128 * np.minimum(wide, tall))
     assert ((ratio > 3 / 4 / slack) & (ratio < 4 / 3 * slack)).all()
+
+
+def test_a_policy_moves_what_the_window_shows(monkeypatch):
+    monkeypatch.setattr("glassformer.data.augment.WEIGHTS", tuple(float(name == "translate_x") for name in OPERATIONS))
+    samples, fields = np.arange(64), {"scale": [0.3, 0.3]}
+    before = np.broadcast_to((np.arange(64) * 4).astype(np.uint8)[:, None], (64, 64, 64, 1))
+    window = augmentation(**fields)(before, samples, 3)[:, 32, :, 0].astype(float)
+    both = augmentation(**fields, policy=1, magnitude=1.0)(before, samples, 3)[:, 32, :, 0].astype(float)
+    shift = 0.3 * 64 * (2 * Chances(0, 3, samples).uniform("strength", 1)[0] - 1)
+    slope = (window[:, 48] - window[:, 16]) / 32
+    assert (slope < 3).all()  # of 4 before: the window is stretched
+    # both were rounded, and so were the two of the slope: 1/32 of a shift of at most 20
+    assert np.abs(both[:, 32] - window[:, 32] - slope * shift).max() < 2
 
 
 def test_operations_are_drawn_by_their_weights_and_strengths_evenly(monkeypatch):
