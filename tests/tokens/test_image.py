@@ -134,6 +134,12 @@ def test_normalized_and_back(kind):
     np.testing.assert_array_equal(made.pixels_of(patches), pixels)
 
 
+def test_what_is_normalized_is_not_changed():
+    pixels = torch.full((1, 8, 8, 3), 9.0)  # pixels after augmentation may be float32 already
+    reader().normalized(pixels)
+    assert (pixels == 9).all()
+
+
 def test_resolved_normalizes_the_training_pictures():
     stack = noise(50, 8, 8, 3) // 3
     made = reader(mean=None, std=None).resolved(stack)
