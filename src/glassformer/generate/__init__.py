@@ -3,6 +3,7 @@
 Knows: models and tokenizers. Does not know: training, files, servers.
 """
 
+from glassformer.generate.answer import answer as answer
 from glassformer.generate.beam import Hypothesis as Hypothesis
 from glassformer.generate.beam import beam_search as beam_search
 from glassformer.generate.config import GenerateConfig as GenerateConfig

@@ -9,6 +9,7 @@ Knows: models, caches, token ids. Does not know: how a token is chosen, text.
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import torch
 
 from glassformer.axes import Float, Int, Tensor
@@ -18,6 +19,10 @@ from glassformer.generate.config import GenerateConfig
 from glassformer.layers.cache import Cache
 from glassformer.losses import at_least_float32
 from glassformer.models.transformer import Features, Memory, Transformer
+from glassformer.tokens.parts import PartsExample, laid
+
+Prompts = Sequence[Sequence[int]] | Sequence[PartsExample]
+"""What each row goes on from: ids, or ids with patches among them, which are read whole or not at all."""
 
 
 def check_language_model(model: Transformer) -> None:
@@ -37,10 +42,40 @@ def check_ids(ids: Sequence[int], model: Transformer, what: str) -> None:
         raise ConfigError(f"{what} holds token id {wrong[0]}; this model's ids run from 0 to {size - 1}.")
 
 
-def check_prompts(prompts: Sequence[Sequence[int]], model: Transformer, config: GenerateConfig) -> None:
+def examples_of(prompts: Prompts) -> list[PartsExample]:
+    """The prompts without their answers if they have patches among them, else none."""
+    return [replace(prompt, answer=None, classes=None) for prompt in prompts if isinstance(prompt, PartsExample)]
+
+
+def tokens_of(prompt: Sequence[int] | PartsExample) -> list[int]:
+    """The ids of a prompt but those in whose place a patch stands."""
+    if not isinstance(prompt, PartsExample):
+        return list(prompt)
+    stands = np.ones(len(prompt.ids), bool)
+    for patches in prompt.patches:
+        stands[patches.begin : patches.begin + len(patches.values)] = False
+    return prompt.ids[stands].tolist()
+
+
+def rooms(prompts: Prompts, model: Transformer, config: GenerateConfig) -> list[int]:
+    """How many tokens each row may get: behind patches no more than fit into the context, since they are never cut."""
+    context, most = model.config.max_length, config.max_new_tokens
+    return [min(most, context - len(p.ids) + 1) if isinstance(p, PartsExample) else most for p in prompts]
+
+
+def check_prompts(prompts: Prompts, model: Transformer, config: GenerateConfig) -> None:
     """Raise ConfigError for an empty prompt, a foreign id, or one longer than the context that may not be cut."""
     context = model.config.max_length
     for prompt in prompts:
+        if isinstance(prompt, PartsExample):
+            check_ids(tokens_of(prompt), model, "The prompt")
+            if len(prompt.ids) > context:
+                patches = sum(len(own.values) for own in prompt.patches)
+                raise ConfigError(
+                    f"The prompt has {len(prompt.ids)} elements ({patches} of them patches) and the context {context}; "
+                    "shorten its text, or train with a larger model.max_length."
+                )
+            continue
         if not prompt:
             raise ConfigError("The prompt is empty; give at least one token, for instance a newline.")
         check_ids(prompt, model, "The prompt")
@@ -89,11 +124,15 @@ def slots(features: Features) -> int:
     return features.cache.places.length
 
 
-def prefill(model: Transformer, rows: Sequence[Sequence[int]], memory: Memory | None, cache: Cache) -> Features:
+def prefill(model: Transformer, rows: Prompts, memory: Memory | None, cache: Cache) -> Features:
     """Run the rows through the model into an empty cache; rows of one length need no padding and no mask table."""
-    lengths, device = [len(row) for row in rows], next(model.parameters()).device
+    device = next(model.parameters()).device
+    if examples := examples_of(rows):
+        return model.features(laid(examples, "left").to(device), memory, cache)
+    rows = [tokens_of(row) for row in rows]
+    lengths = [len(row) for row in rows]
     width = max(lengths)
-    tokens = torch.tensor([[0] * (width - len(row)) + list(row) for row in rows], device=device)
+    tokens = torch.tensor([[0] * (width - len(row)) + row for row in rows], device=device)
     even = min(lengths) == width
     places = Places.arange(width, device=device) if even else Places.padded(lengths, "left", device)
     return model.features(Batch(tokens, places), memory, cache)

@@ -17,21 +17,25 @@ import torch
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
 from glassformer.generate.advance import (
+    Prompts,
     advance,
     check_language_model,
     check_numbers,
     check_prompts,
     check_source,
     encoded,
+    examples_of,
     half,
     next_logits,
     prefill,
     selected,
+    tokens_of,
 )
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.logits import likeliest
 from glassformer.layers.cache import Cache
 from glassformer.models.transformer import Features, Transformer, evaluating
+from glassformer.tokens.parts import PartsExample
 
 ROUNDING = 1e-12
 """A sentence goes on while the best it can reach is no more than this part below what it has: floats are rounded."""
@@ -54,7 +58,7 @@ def normalized(total: float, length: float, penalty: float) -> float:
 
 def beam_search(
     model: Transformer,
-    prompts: Sequence[Sequence[int]],
+    prompts: Prompts,
     config: GenerateConfig,
     ends: Sequence[int] = (),
     source: Batch | None = None,
@@ -77,9 +81,10 @@ def beam_search(
     if not prompts:
         return []
     context = model.config.max_length
-    rows = [prompt if len(prompt) <= context else prompt[-half(context) :] for prompt in prompts]
+    rows = examples_of(prompts) or [_last(tokens_of(prompt), context) for prompt in prompts]
     longest = limits or [config.max_new_tokens] * len(rows)
-    room = [min(config.max_new_tokens, most, context - len(row) + 1) for most, row in zip(longest, rows, strict=True)]
+    sizes = [len(row.ids if isinstance(row, PartsExample) else row) for row in rows]
+    room = [min(config.max_new_tokens, most, context - size + 1) for most, size in zip(longest, sizes, strict=True)]
     beams = Beams(config, ends, room)
     with evaluating(model):
         features = prefill(model, rows, encoded(source, model), Cache())
@@ -94,6 +99,10 @@ def beam_search(
                 return beams.best()
             features = _reordered(features, parents, same_sources=np.array_equal(before, beams.sentence))
             features = advance(model, features, torch.from_numpy(beams.ids[:, -1]).to(logits.device))
+
+
+def _last(ids: list[int], context: int) -> list[int]:
+    return ids if len(ids) <= context else ids[-half(context) :]
 
 
 def _reordered(features: Features, parents: np.ndarray, same_sources: bool) -> Features:

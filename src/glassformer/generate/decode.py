@@ -1,9 +1,9 @@
 """The one decoding loop: x_{t+1} ~ softmax(f(x_1 .. x_t)), append, repeat (Note D); it yields a step at a time.
 
 Rows of any lengths are decoded together, padded on the left, and each comes out as it would alone: masks read places,
-random numbers depend on (seed, step). When a row fills the context, it goes on from the last half of it. With an
-encoder-decoder the rows are targets, of which the prompts are the beginnings (<bos>), and the source is encoded once.
-Knows: models, token ids. Does not know: text.
+random numbers depend on (seed, step). When a row fills the context, it goes on from the last half of it, but one with
+patches among its tokens ends there. With an encoder-decoder the rows are targets, of which the prompts are the
+beginnings (<bos>), and the source is encoded once. Knows: models, token ids. Does not know: text.
 """
 
 from collections.abc import Collection, Generator, Sequence
@@ -14,22 +14,26 @@ import torch
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
 from glassformer.generate.advance import (
+    Prompts,
     advance,
     check_language_model,
     check_numbers,
     check_prompts,
     check_source,
     encoded,
+    examples_of,
     half,
     next_logits,
     prefill,
+    rooms,
     selected,
     slots,
+    tokens_of,
 )
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.logits import next_tokens
 from glassformer.layers.cache import FixedCache
-from glassformer.models.transformer import Features, Memory, Transformer, evaluating
+from glassformer.models.transformer import Transformer, evaluating
 
 
 @dataclass(frozen=True)
@@ -43,17 +47,19 @@ class Step:
 
 def decode(
     model: Transformer,
-    prompts: Sequence[Sequence[int]],
+    prompts: Prompts,
     config: GenerateConfig,
     ends: Sequence[int] = (),
     source: Batch | None = None,
 ) -> Generator[Step, Collection[int] | None, None]:
     """Yield one `Step` after another until every row produced a token of `ends` or `max_new_tokens`.
 
+    A row with patches also ends where prompt and answer fill the context.
+
     The caller may `send` the numbers of rows that need no more (a stop string was found). Errors: a model without a
     language model head, an encoder-decoder without a `source` for each prompt or another model with one, an empty
-    prompt, an id outside the vocabulary, a prompt longer than the context unless `config.overflow` is "window",
-    `config.beams` (see `beam_search`), logits that are not numbers.
+    prompt, an id outside the vocabulary, a prompt longer than the context unless `config.overflow` is "window" and it
+    has no patches, `config.beams` (see `beam_search`), logits that are not numbers.
     """
     check_language_model(model)
     check_source(source, len(prompts), model)
@@ -62,13 +68,16 @@ def decode(
         raise ConfigError(f"Decoding goes token by token and beams={config.beams}; use beam_search, or beams=0.")
     if not prompts:
         return
-    rows, context = [list(prompt) for prompt in prompts], model.config.max_length
+    rows, context = [tokens_of(prompt) for prompt in prompts], model.config.max_length
     begins = [0 if len(row) <= context else len(row) - half(context) for row in rows]
-    active = list(range(len(rows)))
+    active, room, whole = list(range(len(rows))), rooms(prompts, model, config), examples_of(prompts)
+    # What cannot be cut needs a slot for every token that is still to come, however long the others are.
+    capacity = max(len(one.ids) for one in whole) + max(room) if whole else context
     # The modes are entered for each computation, not around the loop: a generator would leak them to its caller.
     with evaluating(model):
-        features = _begin(model, [rows[i][begins[i] :] for i in active], encoded(source, model))
-    for step in range(config.max_new_tokens):
+        first = whole or [rows[i][begins[i] :] for i in active]
+        features = prefill(model, first, encoded(source, model), FixedCache(capacity=capacity))
+    for step in range(max(room)):
         with evaluating(model):
             logits = next_logits(model, features)
             ids = next_tokens(logits, [rows[i] for i in active], config, step)
@@ -78,8 +87,9 @@ def decode(
         for i, token in zip(active, chosen, strict=True):
             rows[i].append(token)
         done = (yield Step(tuple(active), tuple(chosen), tuple(log_probs.tolist()))) or ()
-        going = [at for at, i in enumerate(active) if chosen[at] not in ends and i not in done]
-        if not going or step + 1 == config.max_new_tokens:
+        ended = {i for i in active if step + 1 == room[i]}.union(done)
+        going = [at for at, i in enumerate(active) if chosen[at] not in ends and i not in ended]
+        if not going:
             return
         active = [active[at] for at in going]
         full = [i for i in active if len(rows[i]) - begins[i] > context]
@@ -90,12 +100,8 @@ def decode(
                 index = torch.tensor(going, device=ids.device)
                 features, ids = selected(features, index), ids[index]
             # The cache has a slot for every element of the longest row, even after that row has ended.
-            if full or slots(features) == context:
-                features = _begin(model, [rows[i][begins[i] :] for i in active], features.memory)
+            if full or slots(features) == capacity:
+                again = [rows[i][begins[i] :] for i in active]
+                features = prefill(model, again, features.memory, FixedCache(capacity=capacity))
             else:
                 features = advance(model, features, ids)
-
-
-def _begin(model: Transformer, rows: list[list[int]], memory: Memory | None) -> Features:
-    capacity = max(model.config.max_length, *map(len, rows))
-    return prefill(model, rows, memory, FixedCache(capacity=capacity))

@@ -7,6 +7,8 @@ from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from glassformer.batch import Batch
+from glassformer.generate.advance import Prompts, rooms
 from glassformer.generate.beam import Hypothesis, beam_search
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.decode import Step, decode
@@ -51,14 +53,26 @@ def stream(
     Errors: those of `decode` and `beam_search`, and text that the tokenizer refuses.
     """
     gathered = [Generated() for _ in prompts] if results is None else results
-    end = tokenizer.specials.get("eos")
-    begins = [_ids(tokenizer, prompt, end) for prompt in prompts]
-    decoders = [_after(tokenizer, ids) for ids in begins]
+    begins = [_ids(tokenizer, prompt, tokenizer.specials.get("eos")) for prompt in prompts]
+    yield from deltas(model, tokenizer, begins, config, gathered, begins)
+
+
+def deltas(
+    model: Transformer,
+    tokenizer: Tokenizer,
+    prompts: Prompts,
+    config: GenerateConfig,
+    gathered: Sequence[Generated],
+    before: Sequence[Sequence[int]],
+    source: Batch | None = None,
+) -> Iterator[Delta]:
+    """The same for prompts of any kind; each row's text follows the ids `before` it, which are not shown."""
+    end, decoders = tokenizer.specials.get("eos"), [_after(tokenizer, ids) for ids in before]
     stops = [StopStrings(config.stop) for _ in prompts]
     ends = () if end is None else (end,)
-    limits, steps = [config.max_new_tokens] * len(prompts), decode(model, begins, config, ends)
+    limits, steps = rooms(prompts, model, config), decode(model, prompts, config, ends, source)
     if config.beams:  # nothing is known of the best before the whole search is done
-        best = [found[0] for found in beam_search(model, begins, config, ends)]
+        best = [found[0] for found in beam_search(model, prompts, config, ends, source)]
         limits, steps = [len(one.ids) for one in best], _replayed(best)
     finished: set[int] = set()
     step = next(steps, None)

@@ -58,7 +58,7 @@ def transduce(
     ]
     found: list[list[list[Hypothesis]]] = [[] for _ in texts]
     answers: list[list[Hypothesis]] = [[] for _ in pieces]
-    for batch in _by_length([ids for _, ids in pieces], batch_size):
+    for batch in by_length([len(ids) for _, ids in pieces], batch_size):
         results = _hypotheses(model, tokenizer, [pieces[i][1] for i in batch], config)
         for i, result in zip(batch, results, strict=True):
             answers[i] = result
@@ -88,7 +88,7 @@ def score_pairs(
                 "shorten it, or leave it out."
             )
     log_probs: list[list[float]] = [[] for _ in pairs]
-    for batch in _by_length([source for source, _ in sides], batch_size):
+    for batch in by_length([len(source) for source, _ in sides], batch_size):
         source = Batch.padded([sides[i][0] for i in batch])
         for i, row in zip(batch, forced(model, [sides[i][1] for i in batch], source, tokenizer.bos), strict=True):
             log_probs[i] = row
@@ -130,9 +130,9 @@ def _pieces(
         yield from _pieces(tokenizer, glue.join(half), context, config, number)
 
 
-def _by_length(rows: Sequence[Sequence[int]], batch_size: int) -> Iterator[list[int]]:
+def by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
     """The numbers of all rows in batches of similar lengths."""
-    order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
     return (order[begin : begin + batch_size] for begin in range(0, len(order), batch_size))
 
 

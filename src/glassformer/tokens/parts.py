@@ -89,6 +89,13 @@ class PartsTokenizer:
             ids = placeholder(self.text)
         return PartsExample(ids, tuple(patches), None if answer is None else self.answer(answer), classes)
 
+    @property
+    def begin(self) -> int:
+        """What the decoder of an encoder-decoder begins an answer with; ConfigError: there is no such symbol."""
+        if not len(begin := framing(self.target, "bos")):
+            raise ConfigError("The tokenizer has no bos symbol, which begins an answer; train one of kind bpe or word.")
+        return int(begin[0])
+
     def answer(self, text: str) -> np.ndarray:
         """The ids of a text that is to be written, and of its end, int32 [A]."""
         if not len(self._end):
