@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import ImageFont
+from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from glassformer.data import glyphs as module
 from glassformer.data.glyphs import CLASSES, SIZE, STROKES, describe_glyphs, glyphs
@@ -82,6 +82,17 @@ def test_labels_tell_what_is_seen(some):
     assert right > 0.2  # 0.26; by chance: 0.017
 
 
+def test_classes_are_the_signs_they_are_named_after(some):
+    """The average picture of a class is most like what the font itself draws for its name."""
+    ink, labels = _ink(some[0]), np.array(some[1])
+    named = [sign for sign in CLASSES if sign not in STROKES]
+    means = np.stack([ink[labels == sign].mean(axis=0) for sign in named])
+    drawn = np.stack([_plain(sign) for sign in named])
+    means, drawn = (each - each.mean(axis=0) for each in (means, _ink(drawn[..., None])))  # what is not in all of them
+    found = (means @ drawn.T / np.linalg.norm(drawn, axis=1)).argmax(axis=1)
+    assert np.mean(found == np.arange(len(named))) > 0.5  # 0.68; by chance: 0.025
+
+
 def test_pictures_vary_but_stay_visible(some):
     grey = some[0][..., 0] / 255
     border = np.median(np.concatenate([grey[:, :2].reshape(2400, -1), grey[:, -2:].reshape(2400, -1)], axis=1), axis=1)
@@ -114,6 +125,13 @@ def test_none_at_all():
 
 def test_description():
     assert describe_glyphs().startswith("builtin:glyphs is distorted pictures of 32 x 32 grey pixels of 60 digits")
+
+
+def _plain(sign):
+    """A sign as the font has it, in the middle of a picture, not very sharp."""
+    picture = Image.new("L", (SIZE, SIZE))
+    ImageDraw.Draw(picture).text((SIZE / 2, SIZE / 2 + 1), sign, 255, ImageFont.load_default(size=25), "mm")
+    return np.asarray(picture.filter(ImageFilter.GaussianBlur(2)))
 
 
 def _ink(pictures):
