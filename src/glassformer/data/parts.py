@@ -21,7 +21,8 @@ from glassformer.data.drawn import in_splits, paths
 from glassformer.data.labelledfiles import named_class
 from glassformer.data.lines import checked_text, found
 from glassformer.data.records import FIELD, field_of, filled, records, written
-from glassformer.data.sources import Source, resolve
+from glassformer.data.shaperows import shape_rows
+from glassformer.data.sources import SHAPES, Source, resolve
 from glassformer.data.split import NAMES, SplitName
 from glassformer.errors import ConfigError, DataError, suggest
 
@@ -42,6 +43,8 @@ class Mixed:
     """Kind and value of each in order: a text, or the absolute path of a file, which may go on in a zip archive."""
     target: str | None
     labels: tuple[str, ...]
+    group: str | None = None
+    """What `data.group_field` says of it, such as the kind of question, by which scores are listed too."""
 
 
 def mixed(config: DataConfig) -> Iterator[Mixed]:
@@ -50,6 +53,11 @@ def mixed(config: DataConfig) -> Iterator[Mixed]:
     DataError: a row without parts, without a target and a class, of a type that there is not, with a field or a file
     missing (a file is not looked for if `bad_files` is skip: whoever reads it counts it); no rows.
     """
+    if config.path == SHAPES:
+        for row in shape_rows():
+            parts = (("image", row.picture), ("text", row.prompt))
+            yield Mixed(f"{row.picture}, {row.prompt}", row.split, parts, row.answer, (), row.kind)
+        return
     templates, files = {split: _templates(config, split) for split in NAMES}, _Files(config)
     for split, (row, where, source) in in_splits(config, lambda split: _rows(config, split, templates[split])):
         if chosen := templates[split if _own(config, split) else "train"]:
@@ -66,7 +74,8 @@ def mixed(config: DataConfig) -> Iterator[Mixed]:
                 f"{where} has neither a target nor a class; set data.target to a template such as '{{answer}}', or "
                 "data.label_field"
             )
-        yield Mixed(where, split, placed, target, labels)
+        group = None if config.group_field is None else _group(row, config.group_field, where)
+        yield Mixed(where, split, placed, target, labels, group)
 
 
 def _own(config: DataConfig, split: SplitName) -> bool:
@@ -107,12 +116,17 @@ def _rows(config: DataConfig, split: SplitName, templates: Parts) -> Iterator[tu
     wanted |= {} if templates else {config.input_field: "input_field"}
     wanted |= {field: "target" for field in FIELD.findall(config.target or "")}
     wanted |= {config.label_field: "label_field"} if _labels_named(config) else {}
+    wanted |= {config.group_field: "group_field"} if config.group_field else {}
     for source in resolve(named, config.root):
         for row, where in records(source, config, wanted):
             some = True
             yield row, where, source
     if not some:
         raise DataError(f"there are no rows in {named}; give rows of parts with a target or a class")
+
+
+def _group(row: Any, field: str, where: str) -> str:
+    return written(field_of(row, field, where, "group_field"), field, where)
 
 
 def _listed(row: Any, config: DataConfig, where: str) -> Parts:

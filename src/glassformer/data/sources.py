@@ -20,7 +20,11 @@ from glassformer.errors import ConfigError, DataError, suggest
 
 STDIN = "-"
 PYTHON, DATES, CODE, LANGUAGES = "builtin:python", "builtin:dates", "builtin:python-code", "builtin:languages"
-BUILTINS = {PYTHON: "running text", DATES: "pairs", CODE: "tagged words", LANGUAGES: "labelled texts"}
+SHAPES = "builtin:shapes"
+BUILTINS = {
+    **{PYTHON: "running text", DATES: "pairs", CODE: "tagged words", LANGUAGES: "labelled texts"},
+    SHAPES: "rows of pictures and text",
+}
 """What needs no file, and what it is."""
 FORMATS = {
     **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),

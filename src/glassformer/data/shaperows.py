@@ -1,0 +1,69 @@
+"""`builtin:shapes`: pictures of coloured shapes as rows of parts, a caption and some questions for each.
+
+    builtin:shapes/train/12    "describe"                        a large pink circle left of a small green circle
+    builtin:shapes/train/12    "how many stars are there?"       0
+
+Knows: scenes and what is said of them. Does not know: how rows of other data are read, models.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from glassformer.data.shapes import Scene, draw, scenes
+from glassformer.data.shapetalk import caption, questions
+from glassformer.data.sources import SHAPES
+from glassformer.data.split import NAMES, SplitName
+
+COUNTS: dict[SplitName, int] = {"train": 8000, "validation": 200, "test": 400}
+"""Pictures of each split."""
+DESCRIBE = "describe"
+"""The prompt to which a caption is the answer."""
+_KINDS = (("is there", "existence"), ("how many", "number"), ("is the", "size"))
+_BESIDE = re.compile(r" (left of|right of|above|below) ")
+
+
+@dataclass(frozen=True)
+class ShapeRow:
+    """A prompt on the picture of this name, its answer, and what kind of question it is."""
+
+    split: SplitName
+    picture: str
+    prompt: str
+    answer: str
+    kind: str
+
+
+def shape_rows() -> Iterator[ShapeRow]:
+    """Every row of every split: of each picture its caption first, then up to seven questions."""
+    for split in NAMES:
+        for number, scene in enumerate(_scenes(split)):
+            name = f"{SHAPES}/{split}/{number}"
+            yield ShapeRow(split, name, DESCRIBE, caption(scene), "caption")
+            key = [NAMES.index(split), number]
+            for question, answer in questions(scene, np.random.Generator(np.random.Philox(key=key))):
+                yield ShapeRow(split, name, question, answer, kind_of(question))
+
+
+def shape_pixels(picture: str) -> np.ndarray:
+    """The pixels of a picture by its name, uint8 [48, 48, 3]."""
+    split, number = picture.removeprefix(f"{SHAPES}/").split("/")
+    return draw(_scenes(NAMES[NAMES.index(split)])[int(number)])  # pyright: ignore[reportArgumentType]
+
+
+def kind_of(question: str) -> str:
+    """What a question asks for: caption, existence, number, size, place, colour or shape."""
+    if question == DESCRIBE:
+        return "caption"
+    for begin, kind in _KINDS:
+        if question.startswith(begin):
+            return kind
+    return "place" if _BESIDE.search(question) else question.split()[1]
+
+
+@cache
+def _scenes(split: SplitName) -> list[Scene]:
+    return scenes(split, COUNTS[split])
