@@ -62,6 +62,7 @@ def test_the_public_names_are_these():
         *("evaluate", "folder", "generate", "generated", "model", "options", "recipe", "score", "stream"),
         *("tokenizer", "tokens", "pair", "pairs", "translate", "transduced", "score_pairs", "cross_attention"),
         *("tag", "tagged", "classify", "classified", "classes", "words", "sequences", "embed", "contexts", "reader"),
+        *("perceived", "senses", "noun"),
     }
     assert list(inspect.signature(module.load).parameters) == ["folder", "device"]
     assert list(inspect.signature(module.train).parameters) == ["recipe", "changes", "run", "resume"]

@@ -1,6 +1,6 @@
-"""`glassformer classify`: lines in, the class of each out, in order; an empty line stays empty.
+"""`glassformer classify`: lines or files in, the class of each out, in order; an empty line stays empty.
 
-    name                             by default
+    name                             by default; of files, a TAB and the file behind it
     probability <TAB> name           with --scores
     name <TAB> name ...              with --top-k: the likeliest first, with --scores each behind its probability
     name,name                        of a model with any number of classes: those that reach --threshold
@@ -9,6 +9,7 @@ Knows: `Run`, lines. Does not know: how a text is classified.
 """
 
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 
 from glassformer.cli.lines import Lines, chunks, one_line
 from glassformer.cli.terminal import print_json
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import ConfigError, DataError, counted
 from glassformer.generate.classify import Text
 from glassformer.run import Run, load
 
@@ -30,18 +31,27 @@ class Wanted:
     top: int | None = None
     threshold: float | None = None
     as_json: bool = False
+    skip_bad: bool = False
 
 
-def classify(folder: Path, wanted: Wanted, batch_size: int, device: str) -> None:
-    """Classify the lines of standard input; for a model of pairs, two texts with a TAB between them."""
+def classify(folder: Path, files: Sequence[str], wanted: Wanted, batch_size: int, device: str) -> None:
+    """Classify files, or the lines of standard input; for a model of pairs, two texts with a TAB between them."""
     if wanted.top and wanted.threshold is not None and not wanted.as_json:
         raise ConfigError("--top-k lists classes whatever their probability; leave it out or leave out --threshold.")
     run = load(folder, device)
-    run.classified([])  # a model that does not classify is refused before a line is waited for
     several = run.model.config.multi_label
     if wanted.threshold is not None and not several:
         raise ConfigError("--threshold is for model.multi_label, and this model gives one class; leave it out.")
     names = [one_line(name) for name in run.classes]
+    if run.senses is not None:
+        named = [files[i : i + batch_size] for i in range(0, len(files), batch_size)]
+        _classify_files(run, named or chunks(batch_size), names, wanted)
+        return
+    if files:
+        raise ConfigError(f"{folder} reads text, and {files[0]} is given as a file; give lines: < {files[0]}")
+    if wanted.skip_bad:
+        raise ConfigError("--skip-bad is for files of pictures or sound, and this model reads lines; leave it out.")
+    run.classified([])  # a model that does not classify is refused before a line is waited for
     number, progress = 0, Lines()
     for chunk in chunks(batch_size):
         texts = [_text(run, line, i) for i, line in enumerate(chunk, number + 1)]
@@ -49,13 +59,45 @@ def classify(folder: Path, wanted: Wanted, batch_size: int, device: str) -> None
         for line, text in zip(chunk, texts, strict=True):
             row = np.zeros(0) if text is None else next(found).astype(np.float64)
             if wanted.as_json:
-                print_json(_values(line if text is None else text, row, names, several, wanted))
+                print_json(_values(_shown(line if text is None else text), row, names, several, wanted))
             else:
                 print("" if text is None else _columns(row, names, several, wanted))
         number += len(chunk)
         sys.stdout.flush()
         progress.tell(number)
     progress.tell(number, last=True)
+
+
+def _classify_files(run: Run, groups: Iterable[Sequence[str]], names: list[str], wanted: Wanted) -> None:
+    several, bad = run.model.config.multi_label, 0
+    for group in groups:
+        files = [name for name in group if name.strip()]
+        rows, problems = _perceived(run, files, wanted.skip_bad)
+        for problem in problems:
+            print(problem, file=sys.stderr)
+        bad += len(problems)
+        for file, row in rows:
+            values = row.astype(np.float64)
+            if wanted.as_json:
+                print_json(_values({"file": file}, values, names, several, wanted))
+            else:
+                print(f"{_columns(values, names, several, wanted)}\t{one_line(file)}")
+        sys.stdout.flush()
+    if bad:
+        print(f"left out: {counted(bad, 'file')} that cannot be read", file=sys.stderr)
+
+
+def _perceived(run: Run, files: Sequence[str], skip: bool) -> tuple[list[tuple[str, np.ndarray]], list[str]]:
+    """Each file that can be read with its probabilities, and what is wrong with the others."""
+    if not skip:
+        return list(zip(files, run.perceived(files), strict=True)), []
+    found, problems = [], []
+    for file in files:
+        try:
+            found.append((file, run.perceived([file])[0]))
+        except DataError as problem:
+            problems.append(f"{problem}")
+    return found, problems
 
 
 def _text(run: Run, line: str, number: int) -> Text | None:
@@ -83,9 +125,12 @@ def _columns(row: np.ndarray, names: list[str], several: bool, wanted: Wanted) -
     return "\t".join(f"{row[i]:.4f}\t{names[i]}" if wanted.scores else names[i] for i in best)
 
 
-def _values(text: Text, row: np.ndarray, names: list[str], several: bool, wanted: Wanted) -> dict[str, Any]:
-    values: dict[str, Any] = {"text": text} if isinstance(text, str) else {"text": text[0], "pair": text[1]}
-    best = _likeliest(row, 1)
+def _shown(text: Text) -> dict[str, Any]:
+    return {"text": text} if isinstance(text, str) else {"text": text[0], "pair": text[1]}
+
+
+def _values(what: dict[str, Any], row: np.ndarray, names: list[str], several: bool, wanted: Wanted) -> dict[str, Any]:
+    values, best = dict(what), _likeliest(row, 1)
     if several:
         values["labels"] = [names[i] for i in _labels(row, wanted)]
     else:

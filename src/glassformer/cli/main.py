@@ -207,6 +207,9 @@ def tag(
 @app.command()
 def classify(
     run: RunFolder,
+    files: Annotated[
+        list[str] | None, typer.Argument(help="Pictures or recordings, also in archives: a.zip/b.png.", metavar="FILE")
+    ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Put each class's probability in front of it.")] = False,
     top_k: Annotated[
         int | None, typer.Option("--top-k", help="The K likeliest classes, or all, as columns.", min=1)
@@ -215,15 +218,21 @@ def classify(
         float | None,
         typer.Option("--threshold", help="Of any number of classes: those at least so probable; 0.5.", min=0, max=1),
     ] = None,
-    batch_size: Annotated[int, typer.Option("--batch-size", help="Lines classified together.", min=1)] = 256,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Go on where a file cannot be read, and count those.")
+    ] = False,
+    batch_size: Annotated[int, typer.Option("--batch-size", help="Lines or files classified together.", min=1)] = 256,
     device: Device = "cpu",
     json_output: Json = False,
 ) -> None:
-    """Print the class of each line of standard input, in order; of a model of pairs, a line is two texts and a TAB."""
+    """Print the class of each line of standard input, or of each file, in order.
+
+    Of a model of pairs, a line is two texts and a TAB; of one of pictures or recordings, the name of a file.
+    """
     from glassformer.cli.classify import Wanted
     from glassformer.cli.classify import classify as call
 
-    call(run, Wanted(scores, top_k, threshold, json_output), batch_size, device)
+    call(run, files or [], Wanted(scores, top_k, threshold, json_output, skip_bad), batch_size, device)
 
 
 @app.command()

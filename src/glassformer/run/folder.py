@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import CheckpointError, ConfigError
+from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_model
 from glassformer.run.run import Run
+from glassformer.tokens.audio import AudioReader
+from glassformer.tokens.image import ImageReader
 from glassformer.tokens.text import Tokenizer
 from glassformer.train.device import find_device
 from glassformer.train.loop import train as train_run
@@ -26,15 +29,15 @@ def load(folder: str | Path, device: str = "cpu") -> Run:
     if not folder.is_dir():
         raise CheckpointError(f"{folder} is not a folder; give the folder of a run, for example runs/demo-lm.")
     model = load_model(folder, find_device(device))
+    if model.config.elements == "patches":
+        return _perceiving(folder, model)
     tokenizer = Tokenizer.load(folder / "tokenizer.json")
     if tokenizer.vocab_size > model.config.vocab_size:
         raise CheckpointError(
             f"The tokenizer of {folder} has {tokenizer.vocab_size} tokens and its model {model.config.vocab_size}; "
             "they are of different runs."
         )
-    file = folder / "recipe.yaml"
-    recipe = Recipe.parse(read_yaml(file)) if file.is_file() else None
-    pair = None
+    recipe, pair = _recipe(folder), None
     if model.config.architecture == "encoder_decoder":
         pair = load_tokenizers(folder, recipe.data.prefix if recipe else "")
         if pair.source.vocab_size > (own := model.config.source_vocab_size or model.config.vocab_size):
@@ -45,6 +48,24 @@ def load(folder: str | Path, device: str = "cpu") -> Run:
         _check_tokenizer(folder, pair.source, "source")
     _check_tokenizer(folder, tokenizer, "fingerprint")
     return Run(folder, model, tokenizer, recipe, pair)
+
+
+def _recipe(folder: Path) -> Recipe | None:
+    file = folder / "recipe.yaml"
+    return Recipe.parse(read_yaml(file)) if file.is_file() else None
+
+
+def _perceiving(folder: Path, model: Transformer) -> Run:
+    """A run whose model reads patches; CheckpointError if what makes them makes others than it was trained with."""
+    heard = (folder / "audio.json").is_file() and not (folder / "image.json").is_file()
+    senses = AudioReader.load(folder) if heard else ImageReader.load(folder)
+    own, made = (model.config.max_length, model.config.patch_width), (senses.n_patches, senses.patch_width)
+    if own != made:
+        raise CheckpointError(
+            f"{folder / ('audio.json' if heard else 'image.json')} makes {made[0]} patches of {made[1]} numbers and "
+            f"its model reads {own[0]} of {own[1]}; they are of different runs."
+        )
+    return Run(folder, model, None, _recipe(folder), senses=senses)
 
 
 def _check_tokenizer(folder: Path, tokenizer: Tokenizer, key: str) -> None:

@@ -13,6 +13,8 @@ from glassformer.data.sources import capture_stdin
 from glassformer.data.store import Split, TokenStore
 from glassformer.errors import ConfigError
 from glassformer.models.transformer import Transformer
+from glassformer.tokens.audio import AudioReader
+from glassformer.tokens.image import ImageReader
 from glassformer.tokens.pair import PairTokenizer
 from glassformer.tokens.sequence import SequenceTokenizer
 from glassformer.tokens.text import Tokenizer
@@ -28,14 +30,34 @@ FORM = {"format", "text_field", "word_field", "tag_field", "encoding"}
 class Opened:
     """A model with its tokenizer, and the recipe it was trained with if the folder has one.
 
-    `pair` has the tokenizers of both sides of an encoder-decoder; `tokenizer` is then that of what it writes.
+    `pair` has the tokenizers of both sides of an encoder-decoder; `text` is then that of what it writes. Of a model of
+    patches, `senses` makes them of pictures or of recordings, and there is no `text`.
     """
 
     folder: Path
     model: Transformer
-    tokenizer: Tokenizer
+    text: Tokenizer | None
     recipe: Recipe | None = None
     pair: PairTokenizer | None = None
+    senses: ImageReader | AudioReader | None = None
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer; ConfigError for a model that reads no text."""
+        if self.text is None:
+            raise ConfigError(f"{self.folder} reads {self.noun}s, not text; use `glassformer classify RUN FILE ...`.")
+        return self.text
+
+    @property
+    def noun(self) -> str:
+        """What the model is given, in a word: text, picture, recording."""
+        match self.senses:
+            case ImageReader():
+                return "picture"
+            case AudioReader():
+                return "recording"
+            case None:
+                return "text"
 
     @cached_property
     def words(self) -> WordTokenizer:

@@ -12,6 +12,7 @@ Knows: run folders and everything below. Does not know: the command line, server
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -27,13 +28,14 @@ from glassformer.generate import (
     stream,
     transduce,
 )
-from glassformer.generate.classify import Text, classify
+from glassformer.generate.classify import Text, classify, classify_patches
 from glassformer.generate.embed import Texts, embed, trained_reader
 from glassformer.generate.tag import Tags, tag
 from glassformer.generate.text import Delta
 from glassformer.inspect.alignment import CrossAttention, cross_attention
 from glassformer.inspect.contextual import Contexts, contexts
 from glassformer.run.scored import Scored
+from glassformer.run.sensed import Sensed, patches_of
 from glassformer.tokens.reading import TextReader
 
 
@@ -92,13 +94,15 @@ class Run(Scored):
         self._has_head("tag", "glassformer tag")
         return tag(self.model, self.words, sentences, top)
 
-    def classify(self, text: Text | Sequence[Text], threshold: float = 0.5) -> Any:
+    def classify(self, what: Text | Sensed | Sequence[Text] | Sequence[Sensed], threshold: float = 0.5) -> Any:
         """The class of a text, of a pair (a tuple of two texts), or of each of a list of these.
 
-        A model with `multi_label` gives a list: every class whose probability reaches `threshold`.
+        Of a model of pictures or recordings: the class of a file, of pixels uint8 [H, W, C], of (samples, rate). One
+        with `multi_label` gives a list: every class whose probability reaches `threshold`.
         """
-        single = isinstance(text, str | tuple)
-        rows = self.classified(cast(list[Text], [text] if single else list(text)))
+        single = isinstance(what, str | tuple | Path | np.ndarray)
+        several = cast(list[Any], [what] if single else list(what))
+        rows = self.classified(several) if self.senses is None else self.perceived(several)
         if self.model.config.multi_label:
             found: list[Any] = [
                 [name for name, p in zip(self.classes, row, strict=True) if p >= threshold] for row in rows
@@ -111,6 +115,18 @@ class Run(Scored):
         """The probability of every class for each text or pair, float32 [N, C]; long ones are read by windows."""
         self._has_head("classify", "glassformer classify")
         return classify(self.model, self.sequences, texts)
+
+    def perceived(self, things: Sequence[Sensed], batch_size: int = 64) -> np.ndarray:
+        """The probability of every class for each picture or recording, float32 [N, C]; see `classify`.
+
+        DataError: a file that cannot be read, named.
+        """
+        self._has_head("classify", "glassformer classify")
+        reader = self.senses
+        if reader is None:
+            raise ConfigError(f"{self.folder} reads text, not files of pictures or sound; give it lines of text.")
+        groups = (things[i : i + batch_size] for i in range(0, len(things), batch_size))
+        return classify_patches(self.model, (patches_of(reader, group) for group in groups))
 
     def embed(self, text: Texts, pool: str = "mean", normalize: bool = True, layer: int | None = None) -> np.ndarray:
         """The vector of a text, float32 [D], or of each of a list of texts, [N, D]; see `generate.embed`."""

@@ -20,9 +20,17 @@ from glassformer.run.opened import Opened
 from glassformer.train.classification import ClassificationTask
 from glassformer.train.evaluate import evaluate
 from glassformer.train.masked import masked_batches, masking_of
-from glassformer.train.recipe import SAMPLING
+from glassformer.train.perception import PerceptionTask
+from glassformer.train.recipe import SAMPLING, Recipe
 from glassformer.train.tagging import TaggingTask
 from glassformer.train.transduction import transduction_scores
+
+
+def _other_form(own: DataConfig, path: str) -> DataConfig:
+    """Settings for other data that are written like the run's own."""
+    none = {"validation_path": None, "test_path": None, "validation_fraction": 0.0, "test_fraction": 0.0}
+    labels = {"label_path": None, "validation_label_path": None, "test_label_path": None, "split_by": None}
+    return DataConfig.parse(own.model_dump() | none | labels | {"path": path, "root": None, "store": None})
 
 
 class Scored(Opened):
@@ -76,18 +84,25 @@ class Scored(Opened):
     def _evaluate_examples(self, split: str, data: str | None, scratch: Path) -> dict[str, Any]:
         """Scores of tags, classes or masked tokens; other data are read in the form of the run's own."""
         recipe, config = self._own_recipe(), self.model.config
+        if config.elements == "patches":
+            return self._evaluate_perception(recipe, split, data, scratch)
         if config.head == "masked_lm":
             part = self.tokens(split) if data is None else self._other(data, scratch)
             masking = masking_of(self.tokenizer, recipe.train)
             return evaluate(self.model, masked_batches(part, masking, config.max_length)).result()
         self._has_head("classify" if config.head == "classify" else "tag", "glassformer evaluate")
         if data is not None:
-            none = {"validation_path": None, "test_path": None, "validation_fraction": 0.0, "test_fraction": 0.0}
-            named = {**none, "path": data, "root": None, "store": None}
-            other = capture_stdin(DataConfig.parse(recipe.data.model_dump() | named), scratch)
-            recipe, split = replace(recipe, data=other), "train"
+            recipe, split = replace(recipe, data=capture_stdin(_other_form(recipe.data, data), scratch)), "train"
         kind = TaggingTask if config.head == "tag" else ClassificationTask
         return kind(recipe, self.folder, begun=True).split_scores(self.model, split)
+
+    def _evaluate_perception(self, recipe: Recipe, split: str, data: str | None, scratch: Path) -> dict[str, Any]:
+        """Scores of the classes of pictures or recordings, which are decoded into a folder that is removed again."""
+        if data is not None:
+            recipe, split = replace(recipe, data=_other_form(recipe.data, data)), "train"
+        task = PerceptionTask(recipe, self.folder, begun=True)
+        task.senses.open(scratch / "arrays", [split])
+        return task.split_scores(self.model, split)
 
     def _evaluate_pairs(
         self, split: str, data: str | None, targets: str | None, config: GenerateConfig, batch_size: int

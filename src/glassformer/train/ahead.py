@@ -1,7 +1,8 @@
 """Batches made ahead of time by worker processes; the same batches, in the same order, for any number of them.
 
-A step's batches are a function of the step alone, so a worker needs nothing but its number. Knows: tasks. Does not
-know: models, steps of an optimizer.
+A step's batches are a function of the step alone, so a worker needs nothing but its number.
+
+Knows: tasks. Does not know: models, steps of an optimizer.
 """
 
 import sys

@@ -8,20 +8,33 @@ Knows: sections and their records. Does not know: what they do.
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
+from glassformer.data.augment import AugmentConfig
 from glassformer.data.config import DataConfig
+from glassformer.data.specaugment import SoundAugmentConfig
 from glassformer.errors import ConfigError, suggest
 from glassformer.generate.config import GenerateConfig
 from glassformer.models.config import ModelConfig
 from glassformer.models.presets import preset
+from glassformer.record import Record
+from glassformer.tokens.audio import AudioConfig
 from glassformer.tokens.config import TokenizerConfig
+from glassformer.tokens.image import ImageConfig
 from glassformer.train.config import Precision, TrainConfig
 
 SAMPLING = frozenset({"temperature", "top_k", "top_p", "min_p", "repetition_penalty"})
 """Fields of `generate` that only sampling has."""
+
+
+Section = TypeVar("Section", bound=Record)
+
+
+def _optional(values: dict[str, Any], name: str, kind: type[Section]) -> Section | None:
+    """A section that only some recipes have."""
+    return kind.parse(values[name]) if name in values else None
 
 
 @dataclass(frozen=True)
@@ -33,6 +46,10 @@ class Recipe:
     tokenizer: TokenizerConfig
     train: TrainConfig
     generate: GenerateConfig
+    image: ImageConfig | None = None
+    audio: AudioConfig | None = None
+    augment: AugmentConfig | None = None
+    sound_augment: SoundAugmentConfig | None = None
 
     @classmethod
     def parse(cls, values: dict[str, Any]) -> "Recipe":
@@ -65,7 +82,16 @@ class Recipe:
             TokenizerConfig.parse(values.get("tokenizer", {})),
             TrainConfig.parse(values.get("train", {})),
             GenerateConfig.parse(generate),
+            _optional(values, "image", ImageConfig),
+            _optional(values, "audio", AudioConfig),
+            _optional(values, "augment", AugmentConfig),
+            _optional(values, "sound_augment", SoundAugmentConfig),
         )
+        for change, of in (("augment", "image"), ("sound_augment", "audio")):
+            if getattr(recipe, change) is not None and getattr(recipe, of) is None:
+                raise ConfigError(
+                    f"The section {change} changes what the section {of} reads, which is not there; add it."
+                )
         if (recipe.train.length or 0) > recipe.model.max_length:
             raise ConfigError(
                 f"train.length={recipe.train.length} exceeds model.max_length={recipe.model.max_length}; "
@@ -74,8 +100,9 @@ class Recipe:
         return recipe
 
     def values(self) -> dict[str, Any]:
-        """Plain values, every field explicit."""
-        return {field.name: getattr(self, field.name).model_dump(mode="json") for field in fields(self)}
+        """Plain values, every field of every section that is there explicit."""
+        sections = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: content.model_dump(mode="json") for name, content in sections.items() if content is not None}
 
     def yaml(self) -> str:
         """The resolved recipe as a YAML text."""
@@ -85,6 +112,10 @@ class Recipe:
     def asked(self) -> float:
         """The share of a training sequence's elements at which the head answers."""
         return self.train.mask_fraction if self.model.head == "masked_lm" else 1.0
+
+    def with_model(self, changes: dict[str, Any]) -> "Recipe":
+        """This recipe with fields of its model that follow from its data."""
+        return replace(self, model=ModelConfig.parse({**self.model.model_dump(), **changes}))
 
     def with_vocabulary(self, vocab_size: int, source_vocab_size: int | None = None) -> "Recipe":
         """This recipe with the tokenizers' vocabularies; one that was asked for and is too small is a ConfigError."""

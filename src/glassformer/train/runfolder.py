@@ -27,19 +27,21 @@ from glassformer.train.config import DECODED, Metric, TrainConfig
 from glassformer.train.device import find_device
 from glassformer.train.language import LanguageTask
 from glassformer.train.masked import MaskedLanguageTask
+from glassformer.train.perception import PerceptionTask
 from glassformer.train.recipe import Recipe, read_yaml
 from glassformer.train.start import with_start
 from glassformer.train.tagging import TaggingTask
 from glassformer.train.task import Task
 from glassformer.train.transduction import TransductionTask
 
-AnyTask = LanguageTask | TransductionTask | TaggingTask | ClassificationTask
+AnyTask = LanguageTask | TransductionTask | TaggingTask | ClassificationTask | PerceptionTask
 BEST: dict[type[AnyTask], tuple[Metric, ...]] = {
     LanguageTask: ("loss", "accuracy"),
     MaskedLanguageTask: ("loss", "accuracy"),
     TransductionTask: ("loss", "accuracy", *DECODED),
     TaggingTask: ("loss", "accuracy", "macro_f1", "f1"),
     ClassificationTask: ("loss", "accuracy", "macro_f1"),
+    PerceptionTask: ("loss", "accuracy", "macro_f1"),
 }
 """The scores by which the best model of each task may be chosen."""
 LOGS = ("metrics.jsonl", "report.html")
@@ -83,7 +85,7 @@ def temporary_task(recipe: Recipe) -> Iterator[AnyTask]:
 
 
 ONLY: dict[str, tuple[tuple[type[AnyTask], ...], str]] = {
-    "class_weights": ((TaggingTask, ClassificationTask), "weigh classes"),
+    "class_weights": ((TaggingTask, ClassificationTask, PerceptionTask), "weigh classes"),
     "mask_fraction": ((MaskedLanguageTask,), "is of masks"),
     "whole_words": ((MaskedLanguageTask,), "is of masks"),
     "piece_dropout": ((TaggingTask, ClassificationTask, TransductionTask), "is of single examples or pairs"),
@@ -123,6 +125,8 @@ def _kind_of(recipe: Recipe) -> type[AnyTask]:
             return MaskedLanguageTask
         case "encoder" | "decoder", "tag":
             return TaggingTask
+        case "encoder", "classify" if model.elements == "patches":
+            return PerceptionTask
         case "encoder" | "decoder", "classify":
             if model.architecture == "decoder" and model.pool == "first":
                 raise ConfigError(
@@ -164,7 +168,8 @@ def check_writable(run: Path) -> None:
 def check_same(recipe: Recipe, saved: Recipe, run: Path) -> None:
     """Raise ConfigError if model, data, tokenizer, optimizer or seed differ from the run's own; others may change."""
     new, old = recipe.values(), saved.values()
-    fixed = {"model": old["model"], "tokenizer": old["tokenizer"], "data": old["data"], "train": ("optimizer", "seed")}
+    whole = ("model", "tokenizer", "data", "image", "audio")
+    fixed = {name: old[name] for name in whole if name in old} | {"train": ("optimizer", "seed")}
     for section, keys in fixed.items():
         for key in keys:
             if new[section][key] != (value := old[section][key]):
@@ -184,7 +189,8 @@ def absolute(data: DataConfig) -> DataConfig:
         return path if path is None or path.startswith("builtin:") else str(base / Path(path).expanduser())
 
     splits = ("path", "validation_path", "test_path")
-    fields = (*splits, *(f"{split.removesuffix('path')}target_path" for split in splits))
+    beside = [f"{split.removesuffix('path')}{what}_path" for split in splits for what in ("target", "label")]
+    fields = (*splits, *beside)
     changed = {field: placed(getattr(data, field)) for field in fields}
     store = None if data.store is None else str(base / Path(data.store).expanduser())
     return data.model_copy(update={**changed, "store": store, "root": None})

@@ -11,11 +11,13 @@ import torch
 
 from glassformer.axes import Tensor
 from glassformer.batch import IGNORE, Batch, Places
+from glassformer.errors import ConfigError
 from glassformer.layers.heads import pool
 from glassformer.layers.mask import Mask, allowed
 from glassformer.layers.stack import SOURCE_MASK
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import attention_mask
+from glassformer.train.perception import PerceptionTask
 from glassformer.train.recipe import Recipe
 from glassformer.train.runfolder import temporary_task
 from glassformer.train.transduction import TransductionTask
@@ -90,6 +92,8 @@ def _drawn(seen: list[bool]) -> str:
 def rows_as_fed(recipe: Recipe, rows: int, step: int) -> Iterator[FedRow]:
     """The first `rows` rows of a step's batch; the text is tokenized in a temporary folder that is removed again."""
     with temporary_task(recipe) as task:
+        if isinstance(task, PerceptionTask):
+            raise ConfigError(f"A {task.senses.noun} is numbers, and is drawn rather than written; add --html FILE.")
         paired = isinstance(task, TransductionTask)
         pieces = (task.tokenizer.target if paired else task.tokenizer).piece
         source_pieces = task.tokenizer.source.piece if paired else pieces

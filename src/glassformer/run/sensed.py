@@ -1,0 +1,48 @@
+"""Pictures and recordings as a user gives them, files or arrays, as patches for a model.
+
+Knows: files of pictures and sound, readers. Does not know: models.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from glassformer.axes import Float, Tensor
+from glassformer.data.contents import content, source_at
+from glassformer.data.pictures import decode
+from glassformer.data.recordings import sound
+from glassformer.data.sources import Source
+from glassformer.errors import DataError
+from glassformer.tokens.audio import AudioReader
+from glassformer.tokens.image import ImageReader
+
+Sensed = str | Path | np.ndarray | tuple[np.ndarray, int]
+"""A file (also a member of a zip archive); pixels uint8 [H, W, C]; or samples float [T] and their number a second."""
+
+
+def patches_of(reader: ImageReader | AudioReader, things: Sequence[Sensed]) -> Float[Tensor, "N T P"]:
+    """The patches of pictures or recordings; DataError: a file that cannot be read, or something of another kind."""
+    if isinstance(reader, ImageReader):
+        pixels = np.stack([reader.fit(*_pixels(thing)) for thing in things])
+        return reader.patches(reader.normalized(pixels))
+    clips = np.stack([reader.clip(*_samples(thing)) for thing in things])
+    return reader.patches(reader.spectrogram(clips))
+
+
+def _pixels(thing: Sensed) -> tuple[np.ndarray, str]:
+    if isinstance(thing, tuple):
+        raise DataError("this model reads pictures, and samples of sound were given; give a file or pixels")
+    if isinstance(thing, np.ndarray):
+        return thing, "the picture"
+    return decode(content(_source(thing)), str(thing)), str(thing)
+
+
+def _samples(thing: Sensed) -> tuple[np.ndarray, int]:
+    if isinstance(thing, np.ndarray):
+        raise DataError("this model hears recordings, and an array alone has no rate; give a file or (samples, rate)")
+    return thing if isinstance(thing, tuple) else sound(_source(thing))
+
+
+def _source(thing: str | Path) -> Source:
+    return source_at(str(Path(thing).expanduser().absolute()))
