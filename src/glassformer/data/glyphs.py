@@ -48,6 +48,8 @@ STROKES = {
 """Points xy of each stroke on a grid from 0 to 8, y downward; ~ goes through them in a curve."""
 CLASSES = (*"0123456789ABCDEFGHJKLMNPQRSTUVWXYZadefnt", *STROKES)
 """The signs, which are the classes."""
+COUNTS: dict[SplitName, int] = {"train": 12_000, "validation": 1000, "test": 3000}
+"""Pictures of each split of `builtin:glyphs`."""
 
 _CLEAN = 96  # pixels along a side of a clean sign, which is sampled down to SIZE
 _FINE = 3  # times larger they are drawn, to be smooth

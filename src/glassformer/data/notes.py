@@ -26,6 +26,8 @@ RATE = 8000
 PITCHES = ("C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B")
 LOWEST, HIGHEST = 48, 83
 """Keys of the notes as MIDI counts them: C3 (131 Hz) and B5 (988 Hz)."""
+COUNTS: dict[SplitName, int] = {"train": 3000, "validation": 300, "test": 1000}
+"""Clips of each split of `builtin:notes`."""
 
 _HELD_OUT = {"validation": 10, "test": 20}  # percent of the notes
 _SALT = "33753"  # with which every instrument and pitch class is in every split, and none is trained at few pitches
@@ -44,13 +46,29 @@ def notes(split: SplitName, count: int, seed: int = 0) -> tuple[np.ndarray, list
     """
     if count < 0:
         raise ConfigError(f"The number of notes is {count}, but it must be 0 or more; give another number.")
-    clips, chosen = np.empty((count, RATE), np.float32), list[tuple[str, int]]()
+    clips = np.empty((count, RATE), np.float32)
     for number in range(count):
-        key = [seed % (1 << 64), NAMES.index(split)]
-        random = np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, number]))
-        chosen.append(keys_of(split)[random.integers(len(keys_of(split)))])
-        clips[number] = _clip(random, *chosen[-1])
-    return clips, [instrument for instrument, _ in chosen], [PITCHES[key % 12] for _, key in chosen]
+        clips[number] = note(split, number, seed)
+    names = [named(split, number, seed) for number in range(count)]
+    return clips, [instrument for instrument, _ in names], [pitch for _, pitch in names]
+
+
+def note(split: SplitName, number: int, seed: int = 0) -> np.ndarray:
+    """Clip `number` of a split, counted from 0, float32 [T] in [-1, 1]."""
+    return _clip(*_drawn(split, number, seed)).astype(np.float32)
+
+
+def named(split: SplitName, number: int, seed: int = 0) -> tuple[str, str]:
+    """The instrument and the pitch (C to B) of a clip, known without playing it."""
+    _, instrument, key = _drawn(split, number, seed)
+    return instrument, PITCHES[key % 12]
+
+
+def _drawn(split: SplitName, number: int, seed: int) -> tuple[np.random.Generator, str, int]:
+    """What a clip is: chance for the rest of it, instrument and MIDI key."""
+    key = [seed % (1 << 64), NAMES.index(split)]
+    random = np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, number]))
+    return random, *keys_of(split)[random.integers(len(keys_of(split)))]
 
 
 def describe_notes() -> str:

@@ -1,4 +1,4 @@
-"""Pictures of every split with their classes: files in folders, tables and archives, or arrays (IDX, NumPy).
+"""Pictures of every split with their classes: files in folders, tables and archives, arrays (IDX, NumPy), drawn signs.
 
 Knows: picture formats, arrays of pictures. Does not know: the size that a model wants, patches.
 """
@@ -6,6 +6,7 @@ Knows: picture formats, arrays of pictures. Does not know: the size that a model
 import io
 import posixpath
 import warnings
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
@@ -18,8 +19,8 @@ from glassformer.data.contents import content
 from glassformer.data.drawn import in_splits, paths
 from glassformer.data.idx import npz_names, read_idx, read_npy, read_npz
 from glassformer.data.labelledfiles import labelled_files, named_class
-from glassformer.data.sources import Source, resolve
-from glassformer.data.split import SplitName
+from glassformer.data.sources import GLYPHS, Source, resolve
+from glassformer.data.split import NAMES, SplitName
 from glassformer.errors import ConfigError, DataError, counted
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
@@ -63,6 +64,8 @@ def pictures(config: DataConfig) -> list[Picture]:
 
     DataError: there are none, one has no class, an array is none of pictures or has other than one class for each.
     """
+    if config.path == GLYPHS:
+        return list(_drawn_signs())
     if _kind(config) == "images":
         return [
             Picture(file.where, file.labels, file.group, file.split, file.source)
@@ -73,6 +76,15 @@ def pictures(config: DataConfig) -> list[Picture]:
         Picture(where, (label,), None, split, pixels)
         for split, (where, label, pixels) in in_splits(config, lambda split: iter(zip(*arrays[split], strict=True)))
     ]
+
+
+def _drawn_signs() -> Iterator[Picture]:
+    from glassformer.data.glyphs import COUNTS, glyphs
+
+    for split in NAMES:
+        stack, signs = glyphs(split, COUNTS[split])
+        for number, (sign, pixels) in enumerate(zip(signs, stack, strict=True)):
+            yield Picture(f"{GLYPHS}/{split}/{number}", (sign,), None, split, pixels)
 
 
 def decode(raw: bytes, where: str) -> np.ndarray:

@@ -1,18 +1,21 @@
 """Recordings with classes: which there are in folders, tables and zip archives, and what each sounds like when asked.
 
-Knows: that a recording is a WAV file. Does not know: how its class was told, how models hear.
+Knows: that a recording is a WAV file, or a note of the demo. Does not know: how its class was told, how models hear.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from glassformer.data import notes
 from glassformer.data.config import DataConfig
 from glassformer.data.contents import content
 from glassformer.data.labelledfiles import labelled_files
-from glassformer.data.sources import Source
-from glassformer.data.split import SplitName
+from glassformer.data.sources import NOTES, Source
+from glassformer.data.split import NAMES, SplitName
 from glassformer.data.wav import read_wav
+from glassformer.errors import ConfigError, suggest
 
 SUFFIXES = (".wav", ".wave")
 
@@ -38,11 +41,27 @@ class Recording:
 
 def recordings(config: DataConfig) -> list[Recording]:
     """Every recording of every split, in a fixed order; errors as of `labelled_files`. None of them is opened yet."""
+    if config.path == NOTES:
+        return list(_notes(config.label_field))
     files = labelled_files(config, SUFFIXES, "recording")
     return [Recording(file.source, file.labels, file.group, file.split) for file in files]
 
 
+def _notes(field: str) -> Iterator[Recording]:
+    """The synthesized notes: their class is the instrument, or the pitch if `field` says so."""
+    fields = {"label": 0, "instrument": 0, "pitch": 1}
+    if field not in fields:
+        raise ConfigError(f"data.label_field is {field!r}, which {NOTES} lack; {suggest(field, fields)}")
+    for split in NAMES:
+        for number in range(notes.COUNTS[split]):
+            label = notes.named(split, number)[fields[field]]
+            yield Recording(Source(f"{NOTES}/{split}/{number}"), (label,), None, split)
+
+
 def sound(source: Source) -> tuple[np.ndarray, int]:
     """What a file holds, float32 [T] in [-1, 1], the mean of its channels, and its samples a second; as `read_wav`."""
+    if source.path.startswith(f"{NOTES}/"):
+        split, number = source.path.split("/")[1:]
+        return notes.note(NAMES[NAMES.index(split)], int(number)), notes.RATE  # pyright: ignore[reportArgumentType]
     samples, rate = read_wav(content(source), source.path)
     return samples.mean(axis=1, dtype=np.float32), rate

@@ -20,10 +20,10 @@ from glassformer.errors import ConfigError, DataError, suggest
 
 STDIN = "-"
 PYTHON, DATES, CODE, LANGUAGES = "builtin:python", "builtin:dates", "builtin:python-code", "builtin:languages"
-SHAPES = "builtin:shapes"
+SHAPES, GLYPHS, NOTES = "builtin:shapes", "builtin:glyphs", "builtin:notes"
 BUILTINS = {
     **{PYTHON: "running text", DATES: "pairs", CODE: "tagged words", LANGUAGES: "labelled texts"},
-    SHAPES: "rows of pictures and text",
+    **{SHAPES: "rows of pictures and text", GLYPHS: "pictures", NOTES: "recordings"},
 }
 """What needs no file, and what it is."""
 FORMATS = {
