@@ -1,6 +1,6 @@
-"""Classification: the probability of every class for a text or a pair of texts, however long, or for patches.
+"""Classification: the probability of every class for a text or a pair of texts, however long, or for batches.
 
-Knows: sequences, patches, models with a classify head. Does not know: what classes mean, files.
+Knows: sequences, batches, models with a classify head. Does not know: what classes mean, files.
 """
 
 from collections.abc import Iterable, Sequence
@@ -44,11 +44,18 @@ def classify_patches(
     model: Transformer, batches: Iterable[Float[Tensor, "N T P"]], precision: torch.dtype = torch.float32
 ) -> np.ndarray:
     """Probabilities float32 [N, C] of pictures or recordings given as patches, a batch at a time."""
+    return classify_batches(model, map(Batch, batches), precision)
+
+
+def classify_batches(
+    model: Transformer, batches: Iterable[Batch], precision: torch.dtype = torch.float32
+) -> np.ndarray:
+    """Probabilities float32 [N, C] of the sequences of batches, which may have parts."""
     found = [np.zeros((0, model.config.class_count), np.float32)]
     device = next(model.parameters()).device
     with evaluating(model):
-        for patches in batches:
+        for batch in batches:
             with torch.autocast(device.type, precision, enabled=precision != torch.float32):
-                logits = model(Batch(patches.to(device))).logits.float().cpu()
+                logits = model(batch.to(device)).logits.float().cpu()
             found.append((logits.sigmoid() if model.config.multi_label else logits.softmax(-1)).numpy())
     return np.concatenate(found)

@@ -60,12 +60,17 @@ def score_outputs(
 
     Without sacreBLEU there is only exact match, and a ConfigError if `best` is one of its scores.
     """
-    scores: dict[str, Any] = {"exact_match": exact_match(outputs, references)}
     try:
-        scores |= translation_scores(outputs, references)
+        scores = translation_scores(outputs, references)
     except ConfigError:
         if best in ("bleu", "chrf"):
             raise
+        scores = {}
+    return matches(outputs, references, groups) | scores
+
+
+def matches(outputs: Sequence[str], references: Sequence[str], groups: Sequence[str | None] = ()) -> dict[str, Any]:
+    """`exact_match`; `table` has a row for each group, if there are any."""
     members: dict[str, list[int]] = defaultdict(list)
     for i, group in enumerate(groups):
         if group is not None:
@@ -78,4 +83,4 @@ def score_outputs(
         }
         for group, chosen in sorted(members.items())
     ]
-    return scores | ({"table": rows} if rows else {})
+    return {"exact_match": exact_match(outputs, references)} | ({"table": rows} if rows else {})

@@ -19,9 +19,12 @@ from glassformer.data.config import DataConfig
 from glassformer.data.sources import DATES, capture_stdin
 from glassformer.errors import ConfigError
 from glassformer.files import LOCK, digest, write_json, write_text, writing
+from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import config_json, save_weights
+from glassformer.train.answering import AnswerTask
 from glassformer.train.checkpoint import Checkpoints
+from glassformer.train.choosing import ChoiceTask
 from glassformer.train.classification import ClassificationTask
 from glassformer.train.config import DECODED, Metric, TrainConfig
 from glassformer.train.device import find_device
@@ -34,7 +37,7 @@ from glassformer.train.tagging import TaggingTask
 from glassformer.train.task import Task
 from glassformer.train.transduction import TransductionTask
 
-AnyTask = LanguageTask | TransductionTask | TaggingTask | ClassificationTask | PerceptionTask
+AnyTask = LanguageTask | TransductionTask | TaggingTask | ClassificationTask | PerceptionTask | AnswerTask | ChoiceTask
 BEST: dict[type[AnyTask], tuple[Metric, ...]] = {
     LanguageTask: ("loss", "accuracy"),
     MaskedLanguageTask: ("loss", "accuracy"),
@@ -42,6 +45,8 @@ BEST: dict[type[AnyTask], tuple[Metric, ...]] = {
     TaggingTask: ("loss", "accuracy", "macro_f1", "f1"),
     ClassificationTask: ("loss", "accuracy", "macro_f1"),
     PerceptionTask: ("loss", "accuracy", "macro_f1"),
+    AnswerTask: ("loss", "accuracy", "exact_match"),
+    ChoiceTask: ("loss", "accuracy", "macro_f1"),
 }
 """The scores by which the best model of each task may be chosen."""
 LOGS = ("metrics.jsonl", "report.html")
@@ -85,7 +90,7 @@ def temporary_task(recipe: Recipe) -> Iterator[AnyTask]:
 
 
 ONLY: dict[str, tuple[tuple[type[AnyTask], ...], str]] = {
-    "class_weights": ((TaggingTask, ClassificationTask, PerceptionTask), "weigh classes"),
+    "class_weights": ((TaggingTask, ClassificationTask, PerceptionTask, ChoiceTask), "weigh classes"),
     "mask_fraction": ((MaskedLanguageTask,), "is of masks"),
     "whole_words": ((MaskedLanguageTask,), "is of masks"),
     "piece_dropout": ((TaggingTask, ClassificationTask, TransductionTask), "is of single examples or pairs"),
@@ -110,7 +115,13 @@ def task_of(recipe: Recipe) -> type[AnyTask]:
 def _kind_of(recipe: Recipe) -> type[AnyTask]:
     model, data = recipe.model, recipe.data
     paired = data.target_path is not None or data.path == DATES
+    mixed = model.elements == "tokens" and (recipe.image is not None or recipe.audio is not None)
     match model.architecture, model.head:
+        case "decoder" | "encoder_decoder", "lm" if mixed:
+            return AnswerTask
+        case "encoder" | "decoder", "classify" if mixed:
+            _check_pool(model)
+            return ChoiceTask
         case "decoder", "lm":
             if paired:
                 raise ConfigError(
@@ -128,15 +139,17 @@ def _kind_of(recipe: Recipe) -> type[AnyTask]:
         case "encoder", "classify" if model.elements == "patches":
             return PerceptionTask
         case "encoder" | "decoder", "classify":
-            if model.architecture == "decoder" and model.pool == "first":
-                raise ConfigError(
-                    "model.pool='first' of a decoder is an element that has seen no other; use last or mean."
-                )
+            _check_pool(model)
             return ClassificationTask
     raise ConfigError(
         f"model.architecture={model.architecture!r} with model.head={model.head!r} is nothing to train; use head lm "
         "with a decoder or encoder_decoder, masked_lm with an encoder, tag or classify with an encoder or decoder."
     )
+
+
+def _check_pool(model: ModelConfig) -> None:
+    if model.architecture == "decoder" and model.pool == "first":
+        raise ConfigError("model.pool='first' of a decoder is an element that has seen no other; use last or mean.")
 
 
 def check_unused(run: Path) -> None:
@@ -191,7 +204,12 @@ def absolute(data: DataConfig) -> DataConfig:
     splits = ("path", "validation_path", "test_path")
     beside = [f"{split.removesuffix('path')}{what}_path" for split in splits for what in ("target", "label")]
     fields = (*splits, *beside)
-    changed = {field: placed(getattr(data, field)) for field in fields}
+    changed: dict[str, Any] = {field: placed(getattr(data, field)) for field in fields}
+    for field in ("parts", *(f"{split}_parts" for split in ("validation", "test"))):
+        changed[field] = tuple(
+            {kind: value if kind in ("text", "type") else str(placed(value)) for kind, value in part.items()}
+            for part in getattr(data, field)
+        )
     store = None if data.store is None else str(base / Path(data.store).expanduser())
     return data.model_copy(update={**changed, "store": store, "root": None})
 

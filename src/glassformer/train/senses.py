@@ -142,8 +142,9 @@ class Seen(Senses):
 
     noun, field, array, kind = "picture", "image", "pixels", "uint8"
 
-    def __init__(self, recipe: Recipe, run: Path, begun: bool):
-        super().__init__(recipe, pictures(recipe.data))
+    def __init__(self, recipe: Recipe, run: Path, begun: bool, items: Sequence[Picture] | None = None):
+        """`items`: other pictures than those that are the recipe's data."""
+        super().__init__(recipe, pictures(recipe.data) if items is None else items)
         self._augment = recipe.augment or AugmentConfig()
         assert recipe.image is not None
         if begun:
@@ -196,8 +197,9 @@ class Heard(Senses):
 
     noun, field, array, kind = "recording", "audio", "clips", "float32"
 
-    def __init__(self, recipe: Recipe, run: Path, begun: bool):
-        super().__init__(recipe, recordings(recipe.data))
+    def __init__(self, recipe: Recipe, run: Path, begun: bool, items: Sequence[Recording] | None = None):
+        """`items`: other recordings than those that are the recipe's data."""
+        super().__init__(recipe, recordings(recipe.data) if items is None else items)
         assert recipe.audio is not None
         self.reader = AudioReader.load(run) if begun else AudioReader(recipe.audio)
         self.shape = (self.reader.config.n_samples,)
