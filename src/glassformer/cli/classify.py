@@ -8,6 +8,7 @@
 Knows: `Run`, lines. Does not know: how a text is classified.
 """
 
+import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import numpy as np
 
 from glassformer.cli.lines import Lines, chunks, one_line
 from glassformer.cli.terminal import print_json
+from glassformer.data.parts import parts_of
 from glassformer.errors import ConfigError, DataError, counted
 from glassformer.generate.classify import Text
 from glassformer.run import Run, load
@@ -46,6 +48,11 @@ def classify(folder: Path, files: Sequence[str], wanted: Wanted, batch_size: int
     if run.senses is not None:
         named = [files[i : i + batch_size] for i in range(0, len(files), batch_size)]
         _classify_files(run, named or chunks(batch_size), names, wanted)
+        return
+    if run.readers:
+        if files:
+            raise ConfigError(f'{folder} reads rows of parts; give lines such as [{{"image": "{files[0]}"}}, "text"].')
+        _classify_rows(run, batch_size, names, wanted)
         return
     if files:
         raise ConfigError(f"{folder} reads text, and {files[0]} is given as a file; give lines: < {files[0]}")
@@ -85,6 +92,32 @@ def _classify_files(run: Run, groups: Iterable[Sequence[str]], names: list[str],
         sys.stdout.flush()
     if bad:
         print(f"left out: {counted(bad, 'file')} that cannot be read", file=sys.stderr)
+
+
+def _classify_rows(run: Run, batch_size: int, names: list[str], wanted: Wanted) -> None:
+    several, number = run.model.config.multi_label, 0
+    for chunk in chunks(batch_size):
+        rows = [_parts(line, i) for i, line in enumerate(chunk, number + 1)]
+        found = iter(run.chosen([row for row in rows if row]))
+        for row in rows:
+            values = next(found).astype(np.float64) if row else np.zeros(0)
+            if wanted.as_json:
+                print_json(_values({"parts": row}, values, names, several, wanted))
+            else:
+                print(_columns(values, names, several, wanted) if row else "")
+        number += len(chunk)
+        sys.stdout.flush()
+
+
+def _parts(line: str, number: int) -> list[dict[str, str]]:
+    """The parts that a line lists; [] of an empty one."""
+    if not line.strip():
+        return []
+    try:
+        listed = json.loads(line)
+    except (ValueError, RecursionError) as problem:
+        raise DataError(f"Line {number} is not JSON ({problem}); write a list of parts.") from None
+    return [{kind: value} for kind, value in parts_of(listed, f"Line {number}")]
 
 
 def _perceived(run: Run, files: Sequence[str], skip: bool) -> tuple[list[tuple[str, np.ndarray]], list[str]]:

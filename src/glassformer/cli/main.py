@@ -36,7 +36,7 @@ Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, mps.")]
 
 @app.command()
 def demo(
-    name: Annotated[str, typer.Argument(help="Which demo: lm, translate, tag, classify.")] = "lm",
+    name: Annotated[str, typer.Argument(help="Which demo: lm, translate, tag, classify, vision, audio.")] = "lm",
     run: Annotated[Path | None, typer.Option("--run", help="Run folder; default runs/demo-NAME.")] = None,
     steps: Annotated[int | None, typer.Option("--steps", help="Fewer or more steps.", min=1)] = None,
     json_output: Json = False,
@@ -93,6 +93,8 @@ def evaluate(
 def generate(
     run: RunFolder,
     prompt: Annotated[list[str] | None, typer.Option("--prompt", help="What to go on from; may be repeated.")] = None,
+    image: Annotated[str | None, typer.Option("--image", help="A picture that the prompts are about.")] = None,
+    audio: Annotated[str | None, typer.Option("--audio", help="A recording that the prompts are about.")] = None,
     max_new_tokens: Annotated[int | None, typer.Option("--max-new-tokens", help="At most this many.", min=1)] = None,
     temperature: Annotated[float | None, typer.Option("--temperature", help="0: always the likeliest token.")] = None,
     top_k: Annotated[int | None, typer.Option("--top-k", help="Only the K likeliest tokens.")] = None,
@@ -113,7 +115,10 @@ def generate(
     device: Device = "cpu",
     json_output: Json = False,
 ) -> None:
-    """Write on from a prompt; without --prompt, from standard input if it is piped, else from a new line."""
+    """Write on from a prompt; without --prompt, from standard input if it is piped, else from a new line.
+
+    With --image or --audio, write what a model of sequences of parts answers to them and the prompt.
+    """
     from glassformer.cli.use import generate as call
 
     options = {
@@ -128,7 +133,8 @@ def generate(
         "overflow": "window" if window else None,
     }
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    call(run, prompt, given, stream, score, device, json_output)
+    files = {kind: file for kind, file in (("image", image), ("audio", audio)) if file is not None}
+    call(run, prompt, files, given, stream, score, device, json_output)
 
 
 @app.command()
@@ -227,7 +233,8 @@ def classify(
 ) -> None:
     """Print the class of each line of standard input, or of each file, in order.
 
-    Of a model of pairs, a line is two texts and a TAB; of one of pictures or recordings, the name of a file.
+    Of a model of pairs, a line is two texts and a TAB; of one of pictures or recordings, the name of a file; of one of
+    sequences of parts, a JSON list of them, [{"image": "a.png"}, {"text": "What is it?"}].
     """
     from glassformer.cli.classify import Wanted
     from glassformer.cli.classify import classify as call

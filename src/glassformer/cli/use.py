@@ -71,19 +71,28 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
 def generate(
     run: Path,
     prompts: list[str] | None,
+    files: dict[str, str],
     options: dict[str, Any],
     streamed: bool,
     scored: bool,
     device: str,
     as_json: bool,
 ) -> None:
-    """`glassformer generate`: prompt and new text on stdout; several prompts are one batch."""
+    """`glassformer generate`: prompt and new text on stdout; several prompts are one batch.
+
+    Of a model of sequences of parts, the answer alone.
+    """
     if scored and (options or streamed):
         name = next(iter(options), "stream").replace("overflow", "window").replace("_", "-")
         raise ConfigError(f"--score reads the prompt and writes nothing, so --{name} has no use; leave it out.")
     if streamed and prompts is not None and len(prompts) > 1:
         raise ConfigError(f"--stream shows one text as it grows, not {len(prompts)}; give one --prompt.")
     opened = load(run, device)
+    if opened.readers or files:
+        if scored or streamed:
+            raise ConfigError("What is answered to parts is given as a whole; leave out --score and --stream.")
+        asked = prompts if prompts is not None else [_piped().strip()]
+        return _answers(opened, asked, files, options, as_json)
     given = prompts if prompts is not None else [_piped() or "\n"]
     if scored:
         for prompt in given:
@@ -92,6 +101,18 @@ def generate(
         _stream(opened, given[0], options, as_json)
     else:
         _whole(opened, given, options, as_json)
+    return None
+
+
+def _answers(run: Run, prompts: list[str], files: dict[str, str], options: dict[str, Any], as_json: bool) -> None:
+    """A line, or with --json an object, for each prompt."""
+    found = run.answered([run.ordered(prompt, files) for prompt in prompts], run.options(**options))
+    for prompt, result in zip(prompts, found, strict=True):
+        if as_json:
+            tokens = len(result.ids)
+            print_json({"prompt": prompt, **files, "text": result.text, "finish": result.finish, "tokens": tokens})
+        else:
+            print(one_line(result.text))
 
 
 def _piped() -> str:

@@ -131,7 +131,11 @@ def _group(row: Any, field: str, where: str) -> str:
 
 def _listed(row: Any, config: DataConfig, where: str) -> Parts:
     """The parts that a row lists itself; a text alone is one part."""
-    listed = field_of(row, config.input_field, where, "input_field")
+    return parts_of(field_of(row, config.input_field, where, "input_field"), where)
+
+
+def parts_of(listed: Any, where: str) -> Parts:
+    """The parts of a list of {"image": FILE} and {"text": ...}, or of a text alone; DataError: it is no such list."""
     items = listed if isinstance(listed, list) else [listed]
     return tuple(_part(item, f"{where}, part {number}") for number, item in enumerate(items, 1))
 

@@ -38,6 +38,8 @@ def load(folder: str | Path, device: str = "cpu") -> Run:
             "they are of different runs."
         )
     recipe, pair = _recipe(folder), None
+    if model.config.parts:
+        return Run(folder, model, tokenizer, recipe, readers=_readers(folder, model))
     if model.config.architecture == "encoder_decoder":
         pair = load_tokenizers(folder, recipe.data.prefix if recipe else "")
         if pair.source.vocab_size > (own := model.config.source_vocab_size or model.config.vocab_size):
@@ -53,6 +55,23 @@ def load(folder: str | Path, device: str = "cpu") -> Run:
 def _recipe(folder: Path) -> Recipe | None:
     file = folder / "recipe.yaml"
     return Recipe.parse(read_yaml(file)) if file.is_file() else None
+
+
+def _readers(folder: Path, model: Transformer) -> dict[str, ImageReader | AudioReader]:
+    """What makes patches of each type of part; CheckpointError: others than the model was trained with."""
+    readers: dict[str, ImageReader | AudioReader] = {}
+    for kind, width in model.config.parts.items():
+        reader = readers[kind] = ImageReader.load(folder) if kind == "image" else AudioReader.load(folder)
+        own, made = (
+            (model.config.part_patches.get(kind, reader.n_patches), width),
+            (reader.n_patches, reader.patch_width),
+        )
+        if own != made:
+            raise CheckpointError(
+                f"{folder / f'{kind}.json'} makes {made[0]} patches of {made[1]} numbers and its model reads {own[0]} "
+                f"of {own[1]}; they are of different runs."
+            )
+    return readers
 
 
 def _perceiving(folder: Path, model: Transformer) -> Run:

@@ -3,7 +3,7 @@
 Knows: run folders, stores. Does not know: what is done with a model.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.tokens.audio import AudioReader
 from glassformer.tokens.image import ImageReader
 from glassformer.tokens.pair import PairTokenizer
+from glassformer.tokens.parts import PartsTokenizer
 from glassformer.tokens.sequence import SequenceTokenizer
 from glassformer.tokens.text import Tokenizer
 from glassformer.tokens.words import WordTokenizer
@@ -31,7 +32,8 @@ class Opened:
     """A model with its tokenizer, and the recipe it was trained with if the folder has one.
 
     `pair` has the tokenizers of both sides of an encoder-decoder; `text` is then that of what it writes. Of a model of
-    patches, `senses` makes them of pictures or of recordings, and there is no `text`.
+    patches, `senses` makes them of pictures or of recordings, and there is no `text`; where patches stand among tokens,
+    `readers` make them, by the type of part.
     """
 
     folder: Path
@@ -40,6 +42,7 @@ class Opened:
     recipe: Recipe | None = None
     pair: PairTokenizer | None = None
     senses: ImageReader | AudioReader | None = None
+    readers: dict[str, ImageReader | AudioReader] = field(default_factory=dict)
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -58,6 +61,15 @@ class Opened:
                 return "recording"
             case None:
                 return "text"
+
+    @cached_property
+    def parts(self) -> PartsTokenizer:
+        """The tokenizer for sequences of parts; ConfigError for a model that reads none."""
+        if not self.readers:
+            raise ConfigError(
+                f"{self.folder} reads {self.noun}s alone, not parts of several kinds; leave out the others."
+            )
+        return PartsTokenizer(self.tokenizer)
 
     @cached_property
     def words(self) -> WordTokenizer:

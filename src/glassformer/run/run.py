@@ -5,11 +5,13 @@
     run.translate(["A dog runs."], beams=5)         an encoder-decoder
     run.tag("A dog runs .")                         a model with a tag head
     run.classify("What a film!")                    a model with a classify head
+    run.generate("What is it?", image="dog.png")    one of sequences of parts
+    run.answer([{"image": "dog.png"}, "What is it?"])
 
 Knows: run folders and everything below. Does not know: the command line, servers.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,21 +24,24 @@ from glassformer.generate import (
     GenerateConfig,
     Generated,
     Transduction,
+    answer,
     generate,
     score,
     score_pairs,
     stream,
     transduce,
 )
-from glassformer.generate.classify import Text, classify, classify_patches
+from glassformer.generate.classify import Text, classify, classify_batches, classify_patches
 from glassformer.generate.embed import Texts, embed, trained_reader
 from glassformer.generate.tag import Tags, tag
 from glassformer.generate.text import Delta
 from glassformer.inspect.alignment import CrossAttention, cross_attention
 from glassformer.inspect.contextual import Contexts, contexts
 from glassformer.run.scored import Scored
-from glassformer.run.sensed import Sensed, patches_of
+from glassformer.run.sensed import Given, Sensed, example_of, patches_of
+from glassformer.tokens.parts import laid
 from glassformer.tokens.reading import TextReader
+from glassformer.train.mixture import order_of
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,12 @@ class TokenScore:
 
     piece: str
     log_prob: float | None
+
+
+def _rows(parts: Any) -> tuple[bool, list[Sequence[Given]]]:
+    """Whether one list of parts was given and not a list of such lists; all of them."""
+    single = isinstance(parts, str) or (bool(parts) and isinstance(parts[0], str | Mapping))
+    return single, [[parts] if isinstance(parts, str) else parts] if single else list(parts)
 
 
 @dataclass
@@ -97,12 +108,17 @@ class Run(Scored):
     def classify(self, what: Text | Sensed | Sequence[Text] | Sequence[Sensed], threshold: float = 0.5) -> Any:
         """The class of a text, of a pair (a tuple of two texts), or of each of a list of these.
 
-        Of a model of pictures or recordings: the class of a file, of pixels uint8 [H, W, C], of (samples, rate). One
-        with `multi_label` gives a list: every class whose probability reaches `threshold`.
+        Of a model of pictures or recordings: the class of a file, of pixels uint8 [H, W, C], of (samples, rate); of one
+        of sequences of parts, that of a list of parts, as in `answer`. One with `multi_label` gives a list: every class
+        whose probability reaches `threshold`.
         """
-        single = isinstance(what, str | tuple | Path | np.ndarray)
-        several = cast(list[Any], [what] if single else list(what))
-        rows = self.classified(several) if self.senses is None else self.perceived(several)
+        if self.readers:
+            single, lists = _rows(what)
+            rows = self.chosen(lists)
+        else:
+            single = isinstance(what, str | tuple | Path | np.ndarray)
+            several = cast(list[Any], [what] if single else list(cast(Any, what)))
+            rows = self.classified(several) if self.senses is None else self.perceived(several)
         if self.model.config.multi_label:
             found: list[Any] = [
                 [name for name, p in zip(self.classes, row, strict=True) if p >= threshold] for row in rows
@@ -128,6 +144,13 @@ class Run(Scored):
         groups = (things[i : i + batch_size] for i in range(0, len(things), batch_size))
         return classify_patches(self.model, (patches_of(reader, group) for group in groups))
 
+    def chosen(self, rows: Sequence[Sequence[Given]], batch_size: int = 64) -> np.ndarray:
+        """The probability of every class for each list of parts, float32 [N, C]; see `answer`."""
+        self._has_head("classify", "glassformer classify")
+        groups = (rows[i : i + batch_size] for i in range(0, len(rows), batch_size))
+        examples = ([example_of(self.parts, self.readers, row) for row in group] for group in groups)
+        return classify_batches(self.model, map(laid, examples))
+
     def embed(self, text: Texts, pool: str = "mean", normalize: bool = True, layer: int | None = None) -> np.ndarray:
         """The vector of a text, float32 [D], or of each of a list of texts, [N, D]; see `generate.embed`."""
         vectors = embed(self.model, self.reader, [text] if isinstance(text, str) else text, pool, layer, normalize)
@@ -146,14 +169,23 @@ class Run(Scored):
         """Raise ConfigError for a model that does not go on from a prompt."""
         if self.model.config.head != "lm" or self.model.config.architecture == "encoder":
             self._has_head("lm", "writing")
+        if self.readers:
+            raise ConfigError(f"{self.folder} answers to sequences of parts as a whole; use generate or answer.")
         if self.pair is not None:
             raise ConfigError(
                 f"{self.folder} is an encoder-decoder, which writes a target for a source; use `glassformer translate`."
             )
 
-    def generate(self, prompt: str | Sequence[str], **changes: Any) -> Any:
-        """The new text for a prompt (str to str), or for each of a list of prompts (list to list)."""
+    def generate(self, prompt: str | Sequence[str] = "", **changes: Any) -> Any:
+        """The new text for a prompt (str to str), or for each of a list of prompts (list to list).
+
+        A model of sequences of parts also takes `image` and `audio`, files or arrays, for all prompts.
+        """
         prompts = [prompt] if isinstance(prompt, str) else list(prompt)
+        things = {kind: changes.pop(kind) for kind in ("image", "audio") if changes.get(kind) is not None}
+        if self.readers or things:
+            found = self.answer([self.ordered(one, things) for one in prompts], **changes)
+            return found[0] if isinstance(prompt, str) else found
         texts = [result.text for result in self.generated(prompts, self.options(**changes))]
         return texts[0] if isinstance(prompt, str) else texts
 
@@ -161,6 +193,27 @@ class Run(Scored):
         """Texts with token ids, log-probabilities and why each ended."""
         self._goes_on()
         return generate(self.model, self.tokenizer, prompts, config)
+
+    def ordered(self, prompt: str, things: Mapping[str, Sensed]) -> list[Given]:
+        """The parts of a row with these files and a prompt, in the order of the rows that the model was trained on."""
+        kinds = dict.fromkeys((*(order_of(self.recipe.data) if self.recipe else ()), "image", "audio", "text"))
+        given: dict[str, Sensed] = {**things, **({"text": prompt} if prompt else {})}
+        return [{kind: given[kind]} for kind in kinds if kind in given]
+
+    def answer(self, parts: Sequence[Given] | Sequence[Sequence[Given]], **changes: Any) -> Any:
+        """What is written of a list of parts, or of each of a list of such lists.
+
+        A part is a text, or {"image": FILE or pixels}, {"audio": FILE or (samples, rate)}, {"text": TEXT}.
+        """
+        single, rows = _rows(parts)
+        texts = [found.text for found in self.answered(rows, self.options(**changes))]
+        return texts[0] if single else texts
+
+    def answered(self, rows: Sequence[Sequence[Given]], config: GenerateConfig) -> list[Generated]:
+        """The same with token ids, log-probabilities and why each ended."""
+        self._has_head("lm", "answering")
+        examples = [example_of(self.parts, self.readers, row) for row in rows]
+        return answer(self.model, self.parts, examples, config)
 
     def stream(self, prompt: str, **changes: Any) -> Iterator[Delta]:
         """The new text for a prompt as it grows."""

@@ -17,6 +17,8 @@ from glassformer.generate import (
     GenerateConfig,
 )
 from glassformer.run.opened import Opened
+from glassformer.train.answering import AnswerTask
+from glassformer.train.choosing import ChoiceTask
 from glassformer.train.classification import ClassificationTask
 from glassformer.train.evaluate import evaluate
 from glassformer.train.masked import masked_batches, masking_of
@@ -30,6 +32,7 @@ def _other_form(own: DataConfig, path: str) -> DataConfig:
     """Settings for other data that are written like the run's own."""
     none = {"validation_path": None, "test_path": None, "validation_fraction": 0.0, "test_fraction": 0.0}
     labels = {"label_path": None, "validation_label_path": None, "test_label_path": None, "split_by": None}
+    labels |= {"validation_parts": (), "test_parts": ()}
     return DataConfig.parse(own.model_dump() | none | labels | {"path": path, "root": None, "store": None})
 
 
@@ -70,6 +73,10 @@ class Scored(Opened):
             return self._evaluate_pairs(split, data, targets, config, batch_size or 32)
         if targets is not None:
             raise ConfigError("Only an encoder-decoder has targets beside its data; leave out --targets.")
+        if self.readers:
+            with tempfile.TemporaryDirectory(prefix="glassformer-") as scratch:
+                scores = self._evaluate_mixture(split, data, Path(scratch), changes)
+            return {"run": str(self.folder), "split": split if data is None else "all", "data": data, **scores}
         if self.model.config.head != "lm":
             with tempfile.TemporaryDirectory(prefix="glassformer-") as scratch:
                 scores = self._evaluate_examples(split, data, Path(scratch))
@@ -102,6 +109,18 @@ class Scored(Opened):
             recipe, split = replace(recipe, data=_other_form(recipe.data, data)), "train"
         task = PerceptionTask(recipe, self.folder, begun=True)
         task.senses.open(scratch / "arrays", [split])
+        return task.split_scores(self.model, split)
+
+    def _evaluate_mixture(self, split: str, data: str | None, scratch: Path, changes: dict[str, Any]) -> dict[str, Any]:
+        """Scores of what is written of rows of parts, or of their classes."""
+        recipe = self._own_recipe()
+        if data is not None:
+            recipe, split = replace(recipe, data=capture_stdin(_other_form(recipe.data, data), scratch)), "train"
+        kind = AnswerTask if self.model.config.head == "lm" else ChoiceTask
+        task = kind(recipe, self.folder, begun=True)
+        task.open(scratch / "arrays", split)
+        if isinstance(task, AnswerTask):
+            return task.split_scores(self.model, split, how=self.options(**changes))
         return task.split_scores(self.model, split)
 
     def _evaluate_pairs(

@@ -1,9 +1,9 @@
-"""Pictures and recordings as a user gives them, files or arrays, as patches for a model.
+"""Pictures and recordings as a user gives them, files or arrays, as patches for a model; and rows of parts with them.
 
 Knows: files of pictures and sound, readers. Does not know: models.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +13,15 @@ from glassformer.data.contents import content, source_at
 from glassformer.data.pictures import decode
 from glassformer.data.recordings import sound
 from glassformer.data.sources import Source
-from glassformer.errors import DataError
+from glassformer.errors import DataError, suggest
 from glassformer.tokens.audio import AudioReader
 from glassformer.tokens.image import ImageReader
+from glassformer.tokens.parts import TEXT, PartsExample, PartsTokenizer
 
 Sensed = str | Path | np.ndarray | tuple[np.ndarray, int]
 """A file (also a member of a zip archive); pixels uint8 [H, W, C]; or samples float [T] and their number a second."""
+Given = str | Mapping[str, Sensed]
+"""A part: a text, or {"text": TEXT}, {"image": FILE or pixels}, {"audio": FILE or (samples, rate)}."""
 
 
 def patches_of(reader: ImageReader | AudioReader, things: Sequence[Sensed]) -> Float[Tensor, "N T P"]:
@@ -28,6 +31,20 @@ def patches_of(reader: ImageReader | AudioReader, things: Sequence[Sensed]) -> F
         return reader.patches(reader.normalized(pixels))
     clips = np.stack([reader.clip(*_samples(thing)) for thing in things])
     return reader.patches(reader.spectrogram(clips))
+
+
+def example_of(
+    tokenizer: PartsTokenizer, readers: Mapping[str, ImageReader | AudioReader], parts: Sequence[Given]
+) -> PartsExample:
+    """The sequence of parts; DataError: a part of a kind that the model does not read, or one that cannot be read."""
+    found: list[tuple[str, str | np.ndarray]] = []
+    for part in parts:
+        (kind, thing), *others = [(TEXT, part)] if isinstance(part, str) else part.items()
+        if others or kind not in (TEXT, *readers):
+            known = suggest(kind, (TEXT, *readers)) if not others else f"{others[0][0]} is another; give each by itself"
+            raise DataError(f"a part was given as {kind}; {known}")
+        found.append((kind, str(thing) if kind == TEXT else patches_of(readers[kind], [thing])[0].numpy()))
+    return tokenizer.example(found)
 
 
 def _pixels(thing: Sensed) -> tuple[np.ndarray, str]:

@@ -76,6 +76,8 @@ class Recipe:
         generate = values.get("generate", {})
         if config.architecture == "encoder_decoder" and not generate.keys() & {"beams", *SAMPLING}:
             generate = {**generate, "beams": 5}  # what a source becomes is searched for, unless sampling is asked
+        elif values.keys() & {"image", "audio"} and not generate.keys() & {"beams", *SAMPLING}:
+            generate = {**generate, "temperature": 0.0}  # what is asked about a picture has one likeliest answer
         recipe = cls(
             config,
             DataConfig.parse(values.get("data", {})),

@@ -17,10 +17,11 @@ from glassformer.layers.mask import Mask, allowed
 from glassformer.layers.stack import SOURCE_MASK
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import attention_mask
+from glassformer.tokens.pair import PairTokenizer
+from glassformer.tokens.parts import PartsTokenizer
 from glassformer.train.perception import PerceptionTask
 from glassformer.train.recipe import Recipe
 from glassformer.train.runfolder import temporary_task
-from glassformer.train.transduction import TransductionTask
 
 
 @dataclass(frozen=True)
@@ -94,9 +95,10 @@ def rows_as_fed(recipe: Recipe, rows: int, step: int) -> Iterator[FedRow]:
     with temporary_task(recipe) as task:
         if isinstance(task, PerceptionTask):
             raise ConfigError(f"A {task.senses.noun} is numbers, and is drawn rather than written; add --html FILE.")
-        paired = isinstance(task, TransductionTask)
-        pieces = (task.tokenizer.target if paired else task.tokenizer).piece
-        source_pieces = task.tokenizer.source.piece if paired else pieces
+        both = task.tokenizer
+        target = both.target if isinstance(both, PairTokenizer | PartsTokenizer) else both
+        pieces = target.piece
+        source_pieces = both.source.piece if isinstance(both, PairTokenizer) else pieces
         for batch in task.batches(step):
             for row in range(min(rows, len(batch.elements))):
                 yield _row(task.recipe.model, batch, row, pieces, source_pieces)
@@ -144,7 +146,7 @@ def _row(config: ModelConfig, batch: Batch, row: int, piece: Piece, source_piece
         source = _source_row(config, batch.source, row, source_piece)
         cross = _seen(SOURCE_MASK, places, batch.source.where(), row)
     return FedRow(
-        [piece(i) for i in ids],
+        _pieces(batch, row, piece),
         ids,
         _own(places.position, row),
         [0] * len(ids) if places.document is None else _own(places.document, row),
@@ -161,7 +163,18 @@ def _row(config: ModelConfig, batch: Batch, row: int, piece: Piece, source_piece
 def _source_row(config: ModelConfig, batch: Batch, row: int, piece: Piece) -> FedRow:
     places, ids = batch.where(), _own(batch.elements, row)
     seen = _seen(attention_mask(config, "encoder"), places, places, row)
-    return FedRow([piece(i) for i in ids], ids, _own(places.position, row), [0] * len(ids), [], [], seen)
+    return FedRow(_pieces(batch, row, piece), ids, _own(places.position, row), [0] * len(ids), [], [], seen)
+
+
+def _pieces(batch: Batch, row: int, piece: Piece) -> list[str]:
+    """What stands at each element: a piece, or a patch by its number."""
+    length = batch.elements.shape[1]
+    found = [piece(i) for i in batch.elements[row].tolist()]
+    for part in batch.parts:
+        for at, number in zip(part.at.tolist(), part.index.tolist(), strict=True):
+            if at // length == row:
+                found[at % length] = f"{part.name} {number}"
+    return found
 
 
 def _own(rows: Tensor, row: int) -> list[int]:
