@@ -44,11 +44,11 @@ def cross_entropy(
 
 def binary_cross_entropy(
     logits: Float[Tensor, "N C"],
-    targets: Int[Tensor, "N C"],
+    targets: Int[Tensor, "N C"] | Float[Tensor, "N C"],
     smoothing: float = 0.0,
     weights: Float[Tensor, "C"] | None = None,
 ) -> LossSum:
-    """-Σ_i Σ_c y log σ(u) + (1 - y) log(1 - σ(u)) over the targets 0 and 1 that are not IGNORE: classes by themselves.
+    """-Σ_i Σ_c y log σ(u) + (1 - y) log(1 - σ(u)) over the targets 0 to 1 that are not IGNORE: classes by themselves.
 
     `smoothing` ε moves targets to ε/2 and 1 - ε/2; `weights` multiply the terms of each class.
     """

@@ -196,7 +196,7 @@ def test_files_in_folders_and_archives(tmp_path):
     found = read(tmp_path, "x.zip")
     assert [(picture.labels, picture.split) for picture in found] == [(("cat",), "train")] + 3 * [(("dog",), "train")]
     assert [picture.pixels().tolist() for picture in found[:3]] == [[[[c]] * 3] * 2 for c in (1, 2, 3)]
-    with pytest.raises(DataError, match=r"x.zip/dog/4.png is not a picture.*data.bad_files=skip"):
+    with pytest.raises(DataError, match=r"x.zip/dog/4.png is not a picture; give PNG"):
         found[3].pixels()
 
 

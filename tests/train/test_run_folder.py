@@ -37,7 +37,7 @@ def test_the_card_says_what_from_what_and_how_good(tmp_path):
         assert part in card
     assert str(tmp_path / "text.txt") not in card, "a card tells nothing about the folders of its maker"
     go(recipe(tmp_path, data={"validation_fraction": 0.0}), tmp_path / "y")
-    assert "no validation text" in (tmp_path / "y" / "README.md").read_text()
+    assert "no validation split" in (tmp_path / "y" / "README.md").read_text()
 
 
 def test_without_validation_the_model_is_the_last(tmp_path):

@@ -46,6 +46,7 @@ class ArrayStore:
 
     def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
         self.folder = folder
+        self._shape: list[int] = manifest["request"]["shape"]
         self._splits: dict[str, dict[str, Any]] = manifest["splits"]
 
     @classmethod
@@ -82,7 +83,7 @@ class ArrayStore:
         of = self._splits[name]
         n = of["kept"]
         kept = np.array([i for i in range(of["items"]) if str(i) not in of["skipped"]], np.int64)
-        array = np.load(self.folder / f"{name}.npy", mmap_mode="r") if n else np.zeros((0,))
+        array = np.load(self.folder / f"{name}.npy", mmap_mode="r") if n else np.zeros((0, *self._shape))
         return Rows(array, kept, tuple(of["skipped"].values()))
 
 

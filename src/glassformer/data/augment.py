@@ -101,11 +101,15 @@ class AugmentConfig(Record):
             raise ValueError(f"scale={list(self.scale)} is not two shares of the area, the smaller first, up to 1")
         if self.scale and self.crop:
             raise ValueError(f"crop={self.crop} and scale={list(self.scale)} both choose a window; set one of them")
-        if "magnitude" in self.model_fields_set and not self.policy:
+        if not self.policy and self.magnitude != self._default("magnitude"):
             raise ValueError("magnitude is that of the policy's operations; set policy to how many of them")
-        if "mix_probability" in self.model_fields_set and not self.mixes:
+        if not self.mixes and self.mix_probability != self._default("mix_probability"):
             raise ValueError("mix_probability is that of mixup and cutmix; set one of them above 0")
         return self
+
+    @classmethod
+    def _default(cls, name: str) -> float:
+        return cls.model_fields[name].default
 
 
 class Augmentation:
@@ -171,12 +175,14 @@ class Augmentation:
     def mixed(
         self,
         pixels: Shaped[np.ndarray, "N H W C"],
-        targets: Int64[np.ndarray, "N"],
+        targets: Int64[np.ndarray, "N"] | Int64[np.ndarray, "N classes"],
         n_classes: int,
         samples: Int64[np.ndarray, "N"],
         step: int,
     ) -> tuple[Shaped[np.ndarray, "N H W C"], Float32[np.ndarray, "N classes"]]:
         """Pictures (uint8 or float32) mixed with others of the batch, and the share of each class in each.
+
+        Targets are one class for each, or 0 and 1 for every class.
 
         How, and by which share, is a function of (seed, step, sample). The partner is the next one of the batch in an
         order that is drawn for each step: always another if there is one, and everyone is the partner of one.
@@ -190,7 +196,7 @@ class Augmentation:
         keep = np.where(cut[:, None, None], ~gone, own[:, None, None]).astype(np.float32)
         values = pixels.astype(np.float32)
         values += (1 - keep)[..., None] * (values[partner] - values)
-        classes = np.eye(n_classes, dtype=np.float32)[targets]
+        classes = np.eye(n_classes, dtype=np.float32)[targets] if targets.ndim == 1 else targets.astype(np.float32)
         share = np.where(cut, keep.mean(axis=(1, 2)), own).astype(np.float32)[:, None]
         values = np.rint(values) if pixels.dtype == np.uint8 else values
         return values.astype(pixels.dtype), share * classes + (1 - share) * classes[partner]

@@ -51,12 +51,11 @@ class Picture:
 
     def pixels(self) -> np.ndarray:
         """uint8 [H, W, C] with C 1 or 3, the caller's own; DataError: see `decode`."""
-        if isinstance(self.held, np.ndarray):
-            return np.array(self.held, order="C")
-        try:
-            return decode(content(self.held), self.where)
-        except DataError as problem:
-            raise DataError(f"{problem}, or set data.bad_files=skip to go on without such files") from None
+        return (
+            np.array(self.held, order="C")
+            if isinstance(self.held, np.ndarray)
+            else decode(content(self.held), self.where)
+        )
 
 
 def pictures(config: DataConfig) -> list[Picture]:

@@ -58,20 +58,24 @@ class PerceptionTask:
                 if name == "train":
                     self.classes.check(labels, where)
                 if len(labels) != 1 and not multi:
-                    several = counted(len(labels), "class")
-                    raise DataError(f"{where} has {several}, not one; mend it or set model.multi_label=true")
-        if len(self._counts) < 2 and not multi:
+                    raise DataError(
+                        f"{where} has {len(labels)} classes, not one; mend it or set model.multi_label=true"
+                    )
+        self._check_counts()
+        self._weights_of(self._counts)  # refused before anything is written
+        self.senses.store(self._run)
+        self._counts = Counter(chain.from_iterable(self._train.labels))
+        self._check_counts()
+
+    def _check_counts(self) -> None:
+        """Raise DataError if there is nothing to tell apart."""
+        if len(self._counts) < 2 and not self.recipe.model.multi_label:
             only = ", ".join(self._counts)
             raise DataError(f"every training {self.senses.noun} is of the class {only!r}; give at least two classes")
-        _ = self._weights  # refused before anything is written
-        self.senses.store(self._run)
 
     @cached_property
     def _train(self) -> Kept:
-        kept = self.senses.split("train")
-        if not len(kept):
-            raise DataError(f"no training {self.senses.noun} could be read; see data.bad_files")
-        return kept
+        return self.senses.split("train")
 
     @cached_property
     def _targets(self) -> Int[np.ndarray, "N"] | Int[np.ndarray, "N C"]:
@@ -87,8 +91,12 @@ class PerceptionTask:
 
     @cached_property
     def _weights(self) -> Float[Tensor, "C"] | None:
-        counts = np.array([self._counts[name] for name in self.classes.names])
-        return self.classes.weights(counts, self.recipe.train.class_weights)
+        return self._weights_of(self._counts)
+
+    def _weights_of(self, counts: Counter[str]) -> Float[Tensor, "C"] | None:
+        return self.classes.weights(
+            np.array([counts[name] for name in self.classes.names]), self.recipe.train.class_weights
+        )
 
     @property
     def rows(self) -> int:
@@ -197,5 +205,5 @@ class PerceptionTask:
     def card(self) -> Card:
         """See `Task`."""
         use = f"glassformer classify {self._run} FILE ...\nglassformer evaluate {self._run}"
-        read = "; ".join(self.senses.described())
-        return Card(f"{self.senses.field}-classification", read, f"{self.rows} {self.senses.noun}s", use)
+        noun, read = self.senses.noun, "; ".join(self.senses.described())
+        return Card(f"{self.senses.field}-classification", read, f"{self.rows} {noun}s", use, f"{noun.capitalize()}s")

@@ -240,7 +240,7 @@ def card(model: Transformer, task: Task, run: Path, step: int, scores: dict[str,
     weights = "random weights" if train.start is None else f"the trunk of `{Path(train.start).name}`"
     plain = {key: value for key, value in scores.items() if isinstance(value, int | float | str)}
     rows = [f"| {key.replace('_', ' ')} | {_shown(value)} |" for key, value in plain.items()]
-    results = "\n".join(["| score | value |", "| --- | --- |", *rows] if rows else ["There was no validation text."])
+    results = "\n".join(["| score | value |", "| --- | --- |", *rows] if rows else ["There was no validation split."])
     return f"""---
 library_name: glassformer
 pipeline_tag: {of.pipeline_tag}
@@ -253,7 +253,7 @@ tags: [glassformer, transformer, {config.architecture}]
 {config.d_model} wide, {config.n_heads} heads, context {config.max_length}), trained from {weights}.
 
 - **Data**: {", ".join(f"`{Path(path).name}`" for path in paths)}
-- **Tokenizer**: {of.tokenizer}
+- **{of.reads}**: {of.tokenizer}
 - **Training**: step {step:,} of {train.steps:,}, {of.step} a step, {train.optimizer}, seed {train.seed}; every field is
   in `recipe.yaml`
 - **Made with**: glassformer {__version__}
@@ -270,7 +270,7 @@ tags: [glassformer, transformer, {config.architecture}]
 
 ## Limits
 
-The model repeats the patterns of its training text, its errors and prejudices included; what it writes is not checked.
+The model repeats the patterns of its training data, their errors and prejudices included; what it says is not checked.
 """
 
 

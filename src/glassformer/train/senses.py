@@ -8,7 +8,8 @@ Knows: pictures and recordings, their readers, the array store. Does not know: m
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from glassformer.data.augment import Augmentation, AugmentConfig
 from glassformer.data.pictures import Picture, pictures
 from glassformer.data.recordings import Recording, recordings
 from glassformer.data.specaugment import SoundAugmentation, SoundAugmentConfig
-from glassformer.errors import ConfigError, counted
+from glassformer.errors import ConfigError, DataError, counted
 from glassformer.tokens.audio import AudioConfig, AudioReader
 from glassformer.tokens.image import ImageConfig, ImageReader
 from glassformer.train.examples import by_split, split_of
@@ -84,12 +85,14 @@ class Senses(ABC):
         DataError: something that cannot be read, unless data.bad_files is skip.
         """
         self.open(run / self.array, list(self.splits))
+        if not len(self.split("train")):
+            raise DataError(f"no training {self.noun} could be read, the first: {self.split('train').skipped[0]}")
         self._learn(run)
 
     def open(self, folder: Path, splits: Sequence[str]) -> None:
         """Decode some of the splits into a folder, or find them there unchanged; errors as of `store`."""
         data = self._data
-        items = {name: [partial(self._decoded, item) for item in split_of(self.splits, name)] for name in splits}
+        items = {name: [partial(self._array, item) for item in split_of(self.splits, name)] for name in splits}
         wheres = [item.where for name in splits for item in self.splits[name]]
         request = {
             "stamp": stamp_of([data.path, data.validation_path, data.test_path]),
@@ -98,6 +101,10 @@ class Senses(ABC):
             "skip": data.bad_files == "skip",
         }
         self._stored = ArrayStore.open_or_build(folder, request, items, self.shape, self.kind, data.bad_files == "skip")
+
+    def _array(self, item: Any) -> np.ndarray:
+        with _hinting(self._data.bad_files):
+            return self._decoded(item)
 
     def split(self, name: str) -> Kept:
         """What could be read of a split."""
@@ -150,8 +157,7 @@ class Seen(Senses):
         if begun:
             self.reader = ImageReader.load(run)
         else:
-            first = split_of(self.splits, "train")[0]
-            self.reader = ImageReader(recipe.image.seen(first.pixels()))
+            self.reader = ImageReader(_shaped(recipe.image, split_of(self.splits, "train"), recipe.data.bad_files))
         self.shape = self.reader.shape
         self._augmentation = Augmentation(self._augment, recipe.train.seed)
 
@@ -246,6 +252,28 @@ class Heard(Senses):
     def _learn(self, run: Path) -> None:
         self.reader = self.reader.resolved(self.split("train").array)
         self.reader.save(run)
+
+
+def _shaped(config: ImageConfig, train: Sequence[Picture], bad_files: str) -> ImageConfig:
+    """The configuration with the size and channels of the first picture, or of the first that can be read."""
+    if config.size is not None and config.channels is not None:
+        return config
+    for picture in train[:-1] if bad_files == "skip" else ():
+        with suppress(DataError):
+            return config.seen(picture.pixels())
+    with _hinting(bad_files):
+        return config.seen(train[-1 if bad_files == "skip" else 0].pixels())
+
+
+@contextmanager
+def _hinting(bad_files: str) -> Iterator[None]:
+    """Say with a DataError that a file can be left out."""
+    try:
+        yield
+    except DataError as problem:
+        if bad_files == "skip":
+            raise
+        raise DataError(f"{problem}, or set data.bad_files=skip to go on without such files") from None
 
 
 def senses_of(recipe: Recipe, run: Path, begun: bool) -> Senses:

@@ -40,6 +40,8 @@ class Card:
     tokenizer: str
     step: str
     use: str
+    reads: str = "Tokenizer"
+    """What `tokenizer` tells of."""
 
 
 @dataclass(frozen=True)
