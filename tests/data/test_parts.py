@@ -256,3 +256,30 @@ def test_a_template_is_filled_once_and_nothing_else_changes(literal, value):
     plain = literal.replace("{", "").replace("}", "")
     assert filled(plain + "{x}" + plain, {"x": value + "{x}"}, "here", "parts") == plain + value + "{x}" + plain
     assert filled(plain, {}, "here", "parts") == plain
+
+
+def test_a_target_may_be_a_picture_by_a_template_or_beside_its_row(folder):
+    rows = [["a dog", 1], ["a cat", 0]]
+    got = read(
+        folder, "rows.csv", table(rows), parts=[{"text": "{1}"}], target_image="images.zip/train/{2}.png"
+    )  # fmt: skip
+    assert [(one.parts, one.target, one.image) for one in got] == [
+        ((("text", name),), None, f"{folder}/images.zip/train/{number}.png") for name, number in rows
+    ]
+    row = json.dumps({"input": "a dog", "target": {"image": "a.png"}})
+    (one,) = read(folder, "photos/rows.jsonl", row)
+    assert (one.target, one.image) == (None, f"{folder}/photos/a.png")
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ({"image": "b.png"}, "not there; did you mean 'a.png'"),
+        ({"audio": "a.wav"}, "of type audio"),
+        ({}, "is no part"),
+    ],
+)
+def test_a_target_that_cannot_be_drawn(folder, target, said):
+    row = json.dumps({"input": "a dog", "target": target})
+    with pytest.raises(DataError, match=said):
+        read(folder, "photos/rows.jsonl", row)

@@ -8,6 +8,7 @@ import pytest
 from glassformer.data import shaperows
 from glassformer.data.config import DataConfig
 from glassformer.data.parts import mixed
+from glassformer.data.pictures import pictures
 from glassformer.data.shaperows import kind_of, shape_pixels, shape_rows
 from glassformer.data.shapes import draw, scenes
 from glassformer.data.shapetalk import caption, parse_caption
@@ -68,3 +69,20 @@ def test_rows_of_files_have_the_group_that_is_named(tmp_path):
     config = {"path": str(file), "validation_fraction": 0.0}
     assert [row.group for row in mixed(DataConfig.parse(config | {"group_field": "about.kind"}))] == ["cause"]
     assert [row.group for row in mixed(DataConfig.parse(config))] == [None]
+
+
+def test_small_pictures_are_to_be_drawn_or_told(monkeypatch):
+    monkeypatch.setattr(shaperows, "DRAWN_COUNTS", {"train": 9, "validation": 2, "test": 3})
+    shaperows._lone.cache_clear()
+    rows = list(mixed(DataConfig.parse({"path": "builtin:shapes-drawn"})))
+    shown = pictures(DataConfig.parse({"path": "builtin:shapes-drawn"}))
+    shaperows._lone.cache_clear()
+    assert Counter(row.split for row in rows) == {"train": 9, "validation": 2, "test": 3}
+    for row, picture in zip(rows, shown, strict=True):
+        split, number = row.split, int(row.where.rsplit("/")[-1])
+        scene = scenes(split, 9, cells=1)[number]
+        assert row.parts == (("text", caption(scene)),)
+        assert (row.target, row.labels, row.image) == (None, (), row.where)
+        assert (picture.split, picture.labels) == (split, scene.things[0].kind)
+        assert np.array_equal(picture.pixels(), draw(scene, 16))
+        assert np.array_equal(shape_pixels(row.image), draw(scene, 16))

@@ -95,6 +95,9 @@ class DataConfig(Record):
     target: str | None = Field(
         default=None, description="of mixed sequences: what is to be written, '{answer}'; None: the field `target`"
     )
+    target_image: str | None = Field(
+        default=None, description="of mixed sequences: the picture that is to be drawn, 'photos.zip/{file}'"
+    )
     overlap: int | None = Field(
         default=None,
         ge=0,

@@ -21,8 +21,8 @@ from glassformer.data.drawn import in_splits, paths
 from glassformer.data.labelledfiles import named_class
 from glassformer.data.lines import checked_text, found
 from glassformer.data.records import FIELD, field_of, filled, records, written
-from glassformer.data.shaperows import shape_rows
-from glassformer.data.sources import SHAPES, Source, resolve
+from glassformer.data.shaperows import drawn_rows, shape_rows
+from glassformer.data.sources import DRAWN, SHAPES, Source, resolve
 from glassformer.data.split import NAMES, SplitName
 from glassformer.errors import ConfigError, DataError, suggest
 
@@ -45,6 +45,8 @@ class Mixed:
     labels: tuple[str, ...]
     group: str | None = None
     """What `data.group_field` says of it, such as the kind of question, by which scores are listed too."""
+    image: str | None = None
+    """The picture that is to be drawn, an absolute path as those of parts."""
 
 
 def mixed(config: DataConfig) -> Iterator[Mixed]:
@@ -58,24 +60,32 @@ def mixed(config: DataConfig) -> Iterator[Mixed]:
             parts = (("image", row.picture), ("text", row.prompt))
             yield Mixed(f"{row.picture}, {row.prompt}", row.split, parts, row.answer, (), row.kind)
         return
+    if config.path == DRAWN:
+        for split, picture, kind in drawn_rows():
+            yield Mixed(picture, split, (("text", f"a {' '.join(kind)}"),), None, (), image=picture)
+        return
     templates, files = {split: _templates(config, split) for split in NAMES}, _Files(config)
     for split, (row, where, source) in in_splits(config, lambda split: _rows(config, split, templates[split])):
+        beside = posixpath.dirname(source.path)
         if chosen := templates[split if _own(config, split) else "train"]:
             parts = tuple((kind, filled(template, row, where, "parts")) for kind, template in chosen)
             folder = config.root or "."
         else:
-            parts, folder = _listed(row, config, where), posixpath.dirname(source.path)
+            parts, folder = _listed(row, config, where), beside
         if not parts:
             raise DataError(f"{where} has no parts; give at least one, or remove the row")
         placed = tuple((kind, v if kind == "text" else files.path(kind, v, folder, where)) for kind, v in parts)
         target, labels = _target(row, config, where), _labels(row, config, where)
-        if target is None and not labels:
+        image = _target_image(row, config, where)
+        if image is not None:
+            image = files.path("image", image, (config.root or ".") if config.target_image else beside, where)
+        if target is None and image is None and not labels:
             raise DataError(
                 f"{where} has neither a target nor a class; set data.target to a template such as '{{answer}}', or "
                 "data.label_field"
             )
         group = None if config.group_field is None else _group(row, config.group_field, where)
-        yield Mixed(where, split, placed, target, labels, group)
+        yield Mixed(where, split, placed, target, labels, group, image)
 
 
 def _own(config: DataConfig, split: SplitName) -> bool:
@@ -115,6 +125,7 @@ def _rows(config: DataConfig, split: SplitName, templates: Parts) -> Iterator[tu
     wanted = {field: "parts" for _, template in templates for field in FIELD.findall(template)}
     wanted |= {} if templates else {config.input_field: "input_field"}
     wanted |= {field: "target" for field in FIELD.findall(config.target or "")}
+    wanted |= {field: "target_image" for field in FIELD.findall(config.target_image or "")}
     wanted |= {config.label_field: "label_field"} if _labels_named(config) else {}
     wanted |= {config.group_field: "group_field"} if config.group_field else {}
     for source in resolve(named, config.root):
@@ -185,13 +196,25 @@ def _target(row: Any, config: DataConfig, where: str) -> str | None:
     """What is to be written, by its template or in the target field; None: there is none."""
     if config.target is not None:
         target = filled(config.target, row, where, "target")
-    elif isinstance(row, dict) and config.target_field in row:
+    elif isinstance(row, dict) and config.target_field in row and not isinstance(row[config.target_field], dict):
         target = written(row[config.target_field], config.target_field, where)
     else:
         return None
     if not target.strip():
         raise DataError(f"{where} has an empty target; fill it or remove the row")
     return target
+
+
+def _target_image(row: Any, config: DataConfig, where: str) -> str | None:
+    """The name of the picture that is to be drawn, by its template or in {"target": {"image": FILE}}; None: none."""
+    if config.target_image is not None:
+        return filled(config.target_image, row, where, "target_image")
+    if not isinstance(row, dict) or not isinstance(row.get(config.target_field), dict):
+        return None
+    kind, name = _part(row[config.target_field], f"{where}, {config.target_field}")
+    if kind != "image":
+        raise DataError(f"{where} has a target of type {kind}, which cannot be made; give a text or {{'image': FILE}}")
+    return name
 
 
 def _labels_named(config: DataConfig) -> bool:

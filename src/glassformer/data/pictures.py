@@ -19,7 +19,7 @@ from glassformer.data.contents import content
 from glassformer.data.drawn import in_splits, paths
 from glassformer.data.idx import npz_names, read_idx, read_npy, read_npz
 from glassformer.data.labelledfiles import labelled_files, named_class
-from glassformer.data.sources import GLYPHS, Source, resolve
+from glassformer.data.sources import DRAWN, GLYPHS, Source, resolve
 from glassformer.data.split import NAMES, SplitName
 from glassformer.errors import ConfigError, DataError, counted
 
@@ -65,6 +65,8 @@ def pictures(config: DataConfig) -> list[Picture]:
     """
     if config.path == GLYPHS:
         return list(_drawn_signs())
+    if config.path == DRAWN:
+        return list(_drawn_shapes())
     if _kind(config) == "images":
         return [
             Picture(file.where, file.labels, file.group, file.split, file.source)
@@ -84,6 +86,14 @@ def _drawn_signs() -> Iterator[Picture]:
         stack, signs = glyphs(split, COUNTS[split])
         for number, (sign, pixels) in enumerate(zip(signs, stack, strict=True)):
             yield Picture(f"{GLYPHS}/{split}/{number}", (sign,), None, split, pixels)
+
+
+def _drawn_shapes() -> Iterator[Picture]:
+    """Small pictures of one thing, whose classes are its size, its colour and its shape."""
+    from glassformer.data.shaperows import drawn_rows, shape_pixels
+
+    for split, name, kind in drawn_rows():
+        yield Picture(name, kind, None, split, shape_pixels(name))
 
 
 def decode(raw: bytes, where: str) -> np.ndarray:

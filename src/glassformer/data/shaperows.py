@@ -3,6 +3,10 @@
     builtin:shapes/train/12    "describe"                        a large pink circle left of a small green circle
     builtin:shapes/train/12    "how many stars are there?"       0
 
+`builtin:shapes-drawn`: small pictures of one thing, each with the words that it is to be drawn from.
+
+    builtin:shapes-drawn/train/12    "a large pink circle"
+
 Knows: scenes and what is said of them. Does not know: how rows of other data are read, models.
 """
 
@@ -13,13 +17,16 @@ from functools import cache
 
 import numpy as np
 
-from glassformer.data.shapes import Scene, draw, scenes
+from glassformer.data.shapes import Kind, Scene, draw, scenes
 from glassformer.data.shapetalk import caption, questions
-from glassformer.data.sources import SHAPES
+from glassformer.data.sources import DRAWN, SHAPES
 from glassformer.data.split import NAMES, SplitName
 
 COUNTS: dict[SplitName, int] = {"train": 8000, "validation": 200, "test": 400}
 """Pictures of each split."""
+DRAWN_SIZE = 16
+"""The side of a picture that is to be drawn."""
+DRAWN_COUNTS: dict[SplitName, int] = {"train": 6000, "validation": 200, "test": 400}
 DESCRIBE = "describe"
 """The prompt to which a caption is the answer."""
 _KINDS = (("is there", "existence"), ("how many", "number"), ("is the", "size"))
@@ -48,10 +55,18 @@ def shape_rows() -> Iterator[ShapeRow]:
                 yield ShapeRow(split, name, question, answer, kind_of(question))
 
 
+def drawn_rows() -> Iterator[tuple[SplitName, str, Kind]]:
+    """Of each small picture its split, its name, and the size, colour and shape of the only thing in it."""
+    for split in NAMES:
+        for number, scene in enumerate(_lone(split)):
+            yield split, f"{DRAWN}/{split}/{number}", scene.things[0].kind
+
+
 def shape_pixels(picture: str) -> np.ndarray:
-    """The pixels of a picture by its name, uint8 [48, 48, 3]."""
-    split, number = picture.removeprefix(f"{SHAPES}/").split("/")
-    return draw(_scenes(NAMES[NAMES.index(split)])[int(number)])  # pyright: ignore[reportArgumentType]
+    """The pixels of a picture by its name, uint8 [48, 48, 3] or [16, 16, 3]."""
+    of, split, number = picture.split("/")
+    named = NAMES[NAMES.index(split)]  # pyright: ignore[reportArgumentType]
+    return draw(_lone(named)[int(number)], DRAWN_SIZE) if of == DRAWN else draw(_scenes(named)[int(number)])
 
 
 def kind_of(question: str) -> str:
@@ -67,3 +82,8 @@ def kind_of(question: str) -> str:
 @cache
 def _scenes(split: SplitName) -> list[Scene]:
     return scenes(split, COUNTS[split])
+
+
+@cache
+def _lone(split: SplitName) -> list[Scene]:
+    return scenes(split, DRAWN_COUNTS[split], cells=1)

@@ -21,9 +21,11 @@ from glassformer.errors import ConfigError, DataError, suggest
 STDIN = "-"
 PYTHON, DATES, CODE, LANGUAGES = "builtin:python", "builtin:dates", "builtin:python-code", "builtin:languages"
 SHAPES, GLYPHS, NOTES = "builtin:shapes", "builtin:glyphs", "builtin:notes"
+DRAWN = "builtin:shapes-drawn"
 BUILTINS = {
     **{PYTHON: "running text", DATES: "pairs", CODE: "tagged words", LANGUAGES: "labelled texts"},
     **{SHAPES: "rows of pictures and text", GLYPHS: "pictures", NOTES: "recordings"},
+    **{DRAWN: "pictures with what is to be drawn"},
 }
 """What needs no file, and what it is."""
 FORMATS = {

@@ -12,7 +12,7 @@ from glassformer.data.contents import source_at
 from glassformer.data.pictures import Picture
 from glassformer.data.recordings import Recording
 from glassformer.data.shaperows import shape_pixels
-from glassformer.data.sources import SHAPES
+from glassformer.data.sources import DRAWN, SHAPES
 from glassformer.data.split import SplitName
 from glassformer.train.recipe import Recipe
 from glassformer.train.senses import Heard, Kept, Seen, Senses
@@ -27,7 +27,7 @@ class PartFiles:
     def __init__(self, kind: str, recipe: Recipe, run: Path, begun: bool, splits: Mapping[str, SplitName]):
         """`begun`: the run knows how files of this kind are read; otherwise the first of training tells."""
         self.senses: Senses = (
-            Seen(recipe, run, begun, [_picture(path, split) for path, split in splits.items()])
+            Seen(recipe, run, begun, [picture(path, split) for path, split in splits.items()])
             if kind == "image"
             else Heard(recipe, run, begun, [Recording(source_at(p), (), None, split) for p, split in splits.items()])
         )
@@ -83,7 +83,8 @@ class _Drawn(Picture):
         return shape_pixels(self.where)
 
 
-def _picture(path: str, split: SplitName) -> Picture:
-    if path.startswith(f"{SHAPES}/"):
+def picture(path: str, split: SplitName) -> Picture:
+    """The picture of this path, a file or a drawn one, read when asked for."""
+    if path.startswith((f"{SHAPES}/", f"{DRAWN}/")):
         return _Drawn(path, (), None, split, np.zeros(0))
     return Picture(path, (), None, split, source_at(path))

@@ -203,7 +203,7 @@ def absolute(data: DataConfig) -> DataConfig:
 
     splits = ("path", "validation_path", "test_path")
     beside = [f"{split.removesuffix('path')}{what}_path" for split in splits for what in ("target", "label")]
-    fields = (*splits, *beside)
+    fields = (*splits, *beside, "target_image")
     changed: dict[str, Any] = {field: placed(getattr(data, field)) for field in fields}
     for field in ("parts", *(f"{split}_parts" for split in ("validation", "test"))):
         changed[field] = tuple(
