@@ -5,11 +5,12 @@ import random
 from collections import Counter
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.train.guesses import majority, most_frequent_tag, naive_bayes
+from glassformer.train.guesses import majority, most_frequent_tag, naive_bayes, nearest_neighbour
 
 
 def test_the_most_frequent_tag_of_each_word_and_of_unknown_ones():
@@ -140,3 +141,18 @@ def test_naive_bayes_is_that_of_scikit_learn(features):
     model = bayes.MultinomialNB().fit(count.fit_transform([text for text, _ in train]), [label for _, label in train])
     theirs = model.predict(count.transform([text for text, _ in test]))
     assert naive_bayes(train, test, features) == (theirs == [label for _, label in test]).mean()
+
+
+@given(st.integers(1, 40), st.integers(0, 300), st.integers(0, 5))
+def test_the_nearest_neighbour_is_the_one_found_by_looking_at_all(n, m, seed):
+    random = np.random.default_rng(seed)
+    train, test = random.standard_normal((n, 3)), random.standard_normal((m, 3))
+    labels, gold = (random.choice(["a", "b", "c"], size).tolist() for size in (n, m))
+    nearest = [int(((train - row) ** 2).sum(1).argmin()) for row in test]
+    right = [labels[i] == own for i, own in zip(nearest, gold, strict=True)]
+    found = nearest_neighbour(train, labels, test, gold)
+    assert math.isnan(found) if not m else found == pytest.approx(sum(right) / m)
+
+
+def test_the_nearest_neighbour_of_equal_ones_is_the_first():
+    assert nearest_neighbour(np.ones((3, 2)), ["a", "b", "b"], np.zeros((2, 2)), ["a", "b"]) == 0.5

@@ -67,10 +67,10 @@ def show(run: Run, result: Result, as_json: bool) -> None:
         "naive Bayes on letters (1 to 3)": naive_bayes(train, test, "letters"),
         "this model": scores["accuracy"],
     }
-    confused = _confused(scores["confusion"])
+    pairs = confused(scores["confusion"])
     examples = dict(zip(EXAMPLES, run.classify(list(EXAMPLES)), strict=True))
     if as_json:
-        rows = [{"gold": gold, "predicted": found, "n": n} for n, gold, found in confused]
+        rows = [{"gold": gold, "predicted": found, "n": n} for n, gold, found in pairs]
         values = {"accuracy": guesses, "macro_f1": scores["macro_f1"], "ece": scores["ece"]}
         return print_json({"run": str(folder), "steps": result.steps, **values, "confused": rows, "examples": examples})
     print(f"\ntrained {counted(result.steps, 'step')} in {clock(result.seconds)}")
@@ -78,7 +78,7 @@ def show(run: Run, result: Result, as_json: bool) -> None:
     for label, value in guesses.items():
         print(f"  {label:32} {value:7.2%}")
     print("\nmost often confused:")
-    for n, gold, found in confused[:5]:
+    for n, gold, found in pairs[:5]:
         print(f"  {n:3} times {gold} taken for {found}")
     print("\nsentences (it has seen names, dates and amounts only):")
     for text, label in examples.items():
@@ -91,7 +91,7 @@ def show(run: Run, result: Result, as_json: bool) -> None:
     return None
 
 
-def _confused(confusion: dict[str, Any]) -> list[tuple[int, str, str]]:
+def confused(confusion: dict[str, Any]) -> list[tuple[int, str, str]]:
     """How often a class was taken for another, the most frequent first."""
     names = confusion["names"]
     pairs = [
