@@ -51,6 +51,8 @@ def _pixels(thing: Sensed) -> tuple[np.ndarray, str]:
     if isinstance(thing, tuple):
         raise DataError("this model reads pictures, and samples of sound were given; give a file or pixels")
     if isinstance(thing, np.ndarray):
+        if thing.dtype != np.uint8 or thing.ndim != 3 or thing.shape[2] not in (1, 3) or not thing.size:
+            raise DataError(f"pixels are uint8 [H, W, 1 or 3], not {thing.dtype} {list(thing.shape)}; change the array")
         return thing, "the picture"
     return decode(content(_source(thing)), str(thing)), str(thing)
 
@@ -58,7 +60,13 @@ def _pixels(thing: Sensed) -> tuple[np.ndarray, str]:
 def _samples(thing: Sensed) -> tuple[np.ndarray, int]:
     if isinstance(thing, np.ndarray):
         raise DataError("this model hears recordings, and an array alone has no rate; give a file or (samples, rate)")
-    return thing if isinstance(thing, tuple) else sound(_source(thing))
+    if not isinstance(thing, tuple):
+        return sound(_source(thing))
+    samples, rate = thing
+    if samples.ndim != 1 or samples.dtype.kind != "f" or rate < 1:
+        found = f"{samples.dtype} {list(samples.shape)} with the rate {rate}"
+        raise DataError(f"samples are float [T] from -1 to 1 with a rate above 0, not {found}; change them")
+    return samples, rate
 
 
 def _source(thing: str | Path) -> Source:

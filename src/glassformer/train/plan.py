@@ -22,6 +22,7 @@ from glassformer.train.answering import AnswerTask
 from glassformer.train.device import choose_machine
 from glassformer.train.memory import keep_freed_memory
 from glassformer.train.optimizer import Optimizer
+from glassformer.train.perception import PerceptionTask
 from glassformer.train.progress import clock
 from glassformer.train.recipe import Recipe
 from glassformer.train.runfolder import AnyTask, task_of, temporary_task
@@ -30,6 +31,8 @@ from glassformer.train.step import training_step
 from glassformer.train.transduction import TransductionTask, make_tokenizers
 
 MOST_CHARACTERS, MOST_PAIRS = 20_000_000, 20_000
+ELEMENTS = {"token": "tokens", "patch": "patches", "element": "elements"}
+"""What a sequence is made of, one and several."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,11 @@ class Plan:
     memory: dict[str, int]
     disk: int
     tokens_per_step: int
+    """Elements in a step, whatever they are."""
+    step: str
+    """The same in words."""
+    element: str
+    """What one is called."""
     seconds_per_step: float
     seconds: float
     share_of_peak: float
@@ -70,12 +78,13 @@ class Plan:
                 f"{'parameters':48} {'':>16} {self.parameters:>14,}",
                 "",
                 f"machine    {self.machine}",
-                f"operations {self.forward_flops / 1e6:,.2f} MFLOP a token forward, "
+                f"operations {self.forward_flops / 1e6:,.2f} MFLOP a {self.element} forward, "
                 f"{self.training_flops / 1e6:,.2f} in training",
                 f"memory     about {_size(total)}: {parts}",
                 f"disk       about {_size(self.disk)} for checkpoints and the model",
-                f"time       {self.seconds_per_step * 1e3:,.0f} ms a step of {self.tokens_per_step:,} tokens "
-                f"({self.tokens_per_step / self.seconds_per_step:,.0f} tokens/s, {self.share_of_peak:.0%} of peak)",
+                f"time       {self.seconds_per_step * 1e3:,.0f} ms a step of {self.step} "
+                f"({self.tokens_per_step / self.seconds_per_step:,.0f} {ELEMENTS[self.element]}/s, "
+                f"{self.share_of_peak:.0%} of peak)",
                 f"           {clock(self.seconds)} for all steps{epochs}, without evaluations",
             ]
         )
@@ -91,6 +100,21 @@ class Text:
     tokens: int | None
     task: AnyTask | None = None
     """If its real batches are what is measured."""
+
+    @property
+    def element(self) -> str:
+        """What an element of a sequence is called."""
+        if self.recipe.model.elements == "patches":
+            return "patch"
+        return "element" if self.recipe.model.parts else "token"
+
+    @property
+    def step(self) -> str:
+        """How much is in a step, in words."""
+        elements = f"{self.rows * self.length:,} {ELEMENTS[self.element]}"
+        return (
+            f"{self.rows:,} {self.task.senses.noun}s, {elements}" if isinstance(self.task, PerceptionTask) else elements
+        )
 
     @property
     def rows(self) -> int:
@@ -121,6 +145,8 @@ def make_plan(recipe: Recipe) -> Plan:
         memory,
         kept,
         per_step,
+        text.step,
+        text.element,
         seconds,
         seconds * train.steps,
         flops * per_step / seconds / machine.peak,
