@@ -65,7 +65,7 @@ def drawn_rows() -> Iterator[tuple[SplitName, str, Kind]]:
 def shape_pixels(picture: str) -> np.ndarray:
     """The pixels of a picture by its name, uint8 [48, 48, 3] or [16, 16, 3]."""
     of, split, number = picture.split("/")
-    named = NAMES[NAMES.index(split)]  # pyright: ignore[reportArgumentType]
+    named = NAMES[NAMES.index(split)]
     return draw(_lone(named)[int(number)], DRAWN_SIZE) if of == DRAWN else draw(_scenes(named)[int(number)])
 
 

@@ -9,6 +9,7 @@ from glassformer.generate.beam import beam_search as beam_search
 from glassformer.generate.config import GenerateConfig as GenerateConfig
 from glassformer.generate.decode import Step as Step
 from glassformer.generate.decode import decode as decode
+from glassformer.generate.draw import draw as draw
 from glassformer.generate.score import forced as forced
 from glassformer.generate.score import score as score
 from glassformer.generate.text import Generated as Generated

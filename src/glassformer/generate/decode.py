@@ -31,7 +31,7 @@ from glassformer.generate.advance import (
     tokens_of,
 )
 from glassformer.generate.config import GenerateConfig
-from glassformer.generate.logits import next_tokens
+from glassformer.generate.logits import limited, next_tokens
 from glassformer.layers.cache import FixedCache
 from glassformer.models.transformer import Transformer, evaluating
 
@@ -51,10 +51,11 @@ def decode(
     config: GenerateConfig,
     ends: Sequence[int] = (),
     source: Batch | None = None,
+    only: range | None = None,
 ) -> Generator[Step, Collection[int] | None, None]:
     """Yield one `Step` after another until every row produced a token of `ends` or `max_new_tokens`.
 
-    A row with patches also ends where prompt and answer fill the context.
+    A row with patches also ends where prompt and answer fill the context. Tokens outside `only` are never chosen.
 
     The caller may `send` the numbers of rows that need no more (a stop string was found). Errors: a model without a
     language model head, an encoder-decoder without a `source` for each prompt or another model with one, an empty
@@ -80,7 +81,8 @@ def decode(
     for step in range(max(room)):
         with evaluating(model):
             logits = next_logits(model, features)
-            ids = next_tokens(logits, [rows[i] for i in active], config, step)
+            allowed = logits if only is None else limited(logits, only)
+            ids = next_tokens(allowed, [rows[i] for i in active], config, step)
             log_probs = logits.log_softmax(-1).gather(-1, ids[:, None])[:, 0]
         check_numbers(log_probs)
         chosen = ids.tolist()

@@ -17,6 +17,13 @@ from glassformer.axes import Float, Int, Tensor
 from glassformer.generate.config import GenerateConfig
 
 
+def limited(logits: Float[Tensor, "B V"], ids: range) -> Float[Tensor, "B V"]:
+    """Rule out every token but these, which follow each other."""
+    kept = torch.full_like(logits, -torch.inf)
+    kept[:, ids.start : ids.stop] = logits[:, ids.start : ids.stop]
+    return kept
+
+
 def repetition_penalty(
     logits: Float[Tensor, "B V"], seen: Sequence[Sequence[int]], penalty: float
 ) -> Float[Tensor, "B V"]:

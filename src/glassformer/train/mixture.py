@@ -53,7 +53,7 @@ class MixtureTask:
         text = Tokenizer.load(run / "tokenizer.json") if begun else train_tokenizer(recipe.tokenizer, _texts(train))
         self.tokenizer = PartsTokenizer(text)
         self._examples: dict[str, list[PartsExample]] = {}
-        self.recipe = self._filled(recipe.with_vocabulary(text.vocab_size))
+        self.recipe = self._filled(recipe.with_vocabulary(self._vocab_size))
 
     @staticmethod
     def training_texts(recipe: Recipe) -> Iterator[str]:
@@ -69,6 +69,10 @@ class MixtureTask:
                     if kind != TEXT:
                         found[kind].setdefault(path, split)
         return {kind: PartFiles(kind, self.recipe, self._run, self._begun, of) for kind, of in found.items() if of}
+
+    @property
+    def _vocab_size(self) -> int:
+        return self.tokenizer.text.vocab_size
 
     def _filled(self, recipe: Recipe) -> Recipe:
         """The recipe with what follows of its model from the data: classes, patches, the length of a sequence."""

@@ -23,6 +23,7 @@ from glassformer.record import Record
 from glassformer.tokens.audio import AudioConfig
 from glassformer.tokens.config import TokenizerConfig
 from glassformer.tokens.image import ImageConfig
+from glassformer.tokens.palette import PaletteConfig
 from glassformer.train.config import Precision, TrainConfig
 
 SAMPLING = frozenset({"temperature", "top_k", "top_p", "min_p", "repetition_penalty"})
@@ -50,6 +51,7 @@ class Recipe:
     audio: AudioConfig | None = None
     augment: AugmentConfig | None = None
     sound_augment: SoundAugmentConfig | None = None
+    palette: PaletteConfig | None = None
 
     @classmethod
     def parse(cls, values: dict[str, Any]) -> "Recipe":
@@ -88,6 +90,7 @@ class Recipe:
             _optional(values, "audio", AudioConfig),
             _optional(values, "augment", AugmentConfig),
             _optional(values, "sound_augment", SoundAugmentConfig),
+            _optional(values, "palette", PaletteConfig),
         )
         for change, of in (("augment", "image"), ("sound_augment", "audio")):
             if getattr(recipe, change) is not None and getattr(recipe, of) is None:

@@ -27,6 +27,7 @@ from glassformer.train.checkpoint import Checkpoints
 from glassformer.train.choosing import ChoiceTask
 from glassformer.train.classification import ClassificationTask
 from glassformer.train.config import DECODED, Metric, TrainConfig
+from glassformer.train.depiction import DepictionTask
 from glassformer.train.device import find_device
 from glassformer.train.language import LanguageTask
 from glassformer.train.masked import MaskedLanguageTask
@@ -37,7 +38,16 @@ from glassformer.train.tagging import TaggingTask
 from glassformer.train.task import Task
 from glassformer.train.transduction import TransductionTask
 
-AnyTask = LanguageTask | TransductionTask | TaggingTask | ClassificationTask | PerceptionTask | AnswerTask | ChoiceTask
+AnyTask = (
+    LanguageTask
+    | TransductionTask
+    | TaggingTask
+    | ClassificationTask
+    | PerceptionTask
+    | AnswerTask
+    | ChoiceTask
+    | DepictionTask
+)
 BEST: dict[type[AnyTask], tuple[Metric, ...]] = {
     LanguageTask: ("loss", "accuracy"),
     MaskedLanguageTask: ("loss", "accuracy"),
@@ -47,6 +57,7 @@ BEST: dict[type[AnyTask], tuple[Metric, ...]] = {
     PerceptionTask: ("loss", "accuracy", "macro_f1"),
     AnswerTask: ("loss", "accuracy", "exact_match"),
     ChoiceTask: ("loss", "accuracy", "macro_f1"),
+    DepictionTask: ("loss", "accuracy"),
 }
 """The scores by which the best model of each task may be chosen."""
 LOGS = ("metrics.jsonl", "report.html")
@@ -100,7 +111,7 @@ ONLY: dict[str, tuple[tuple[type[AnyTask], ...], str]] = {
 
 def task_of(recipe: Recipe) -> type[AnyTask]:
     """What kind of training a model and its data ask for; ConfigError if they do not go together."""
-    kind = _kind_of(recipe)
+    kind = _kind_of(recipe) if recipe.palette is None else _depicting(recipe)
     for field, (kinds, why) in ONLY.items():
         if kind not in kinds and getattr(recipe.train, field) != TrainConfig.model_fields[field].default:
             raise ConfigError(f"train.{field} {why}, and model.head={recipe.model.head!r} has none; leave it out.")
@@ -147,6 +158,18 @@ def _kind_of(recipe: Recipe) -> type[AnyTask]:
     )
 
 
+def _depicting(recipe: Recipe) -> type[DepictionTask]:
+    """Pictures are drawn by a decoder; ConfigError: by something else, or not of a text alone."""
+    model = recipe.model
+    others = recipe.image is not None or recipe.audio is not None
+    if others or (model.architecture, model.head, model.elements) != ("decoder", "lm", "tokens"):
+        raise ConfigError(
+            "The section palette is for pictures that a decoder with head lm draws of a text; leave out the section "
+            "palette, or image, audio and other heads."
+        )
+    return DepictionTask
+
+
 def _check_pool(model: ModelConfig) -> None:
     if model.architecture == "decoder" and model.pool == "first":
         raise ConfigError("model.pool='first' of a decoder is an element that has seen no other; use last or mean.")
@@ -181,7 +204,7 @@ def check_writable(run: Path) -> None:
 def check_same(recipe: Recipe, saved: Recipe, run: Path) -> None:
     """Raise ConfigError if model, data, tokenizer, optimizer or seed differ from the run's own; others may change."""
     new, old = recipe.values(), saved.values()
-    whole = ("model", "tokenizer", "data", "image", "audio")
+    whole = ("model", "tokenizer", "data", "image", "audio", "palette")
     fixed = {name: old[name] for name in whole if name in old} | {"train": ("optimizer", "seed")}
     for section, keys in fixed.items():
         for key in keys:

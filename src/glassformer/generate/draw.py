@@ -1,0 +1,63 @@
+"""Words in, pictures out, pixel by pixel, by the ordinary decoding loop.
+
+    <bos> a large red circle <eos> <eos> <eos>   pixel pixel pixel ...     of the palette's colours, in reading order
+    |------------ as long as may be ----------|
+
+What is to be drawn is filled up to one length, so that each pixel always stands at the same position: a model with
+learned positions knows row and column. Colours follow the text's vocabulary. Knows: models, tokenizers, palettes. Does
+not know: files, tasks.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from glassformer.errors import ConfigError
+from glassformer.generate.config import GenerateConfig
+from glassformer.generate.decode import decode
+from glassformer.models.transformer import Transformer
+from glassformer.tokens.palette import Palette
+from glassformer.tokens.parts import TEXT, PartsExample, PartsTokenizer
+
+
+def draw(
+    model: Transformer,
+    tokenizer: PartsTokenizer,
+    palette: Palette,
+    prompts: Sequence[str],
+    config: GenerateConfig,
+    batch_size: int = 64,
+) -> np.ndarray:
+    """The colours of a picture for each prompt, int64 [N, h * w]; `palette.pixels` makes pixels of them.
+
+    ConfigError: a prompt longer than those that the model was trained with; otherwise the errors of `decode`.
+    """
+    first, n = tokenizer.text.vocab_size, palette.config.n_pixels
+    width = model.config.max_length - n + 1
+    config = config.model_copy(update={"max_new_tokens": n, "stop": ()})
+    briefs = [brief(tokenizer, [(TEXT, prompt)], width) for prompt in prompts]
+    if longest := max((len(one.ids) for one in briefs if len(one.ids) > width), default=0):
+        raise ConfigError(
+            f"The prompt has {longest} tokens and this model reads at most {width} before a picture; shorten it, or "
+            "train with a larger model.max_length."
+        )
+    found = np.empty((len(prompts), n), np.int64)
+    for begin in range(0, len(briefs), batch_size):
+        colours = range(first, first + len(palette.colours))
+        steps = decode(model, briefs[begin : begin + batch_size], config, only=colours)
+        for at, step in enumerate(steps):
+            found[[begin + row for row in step.rows], at] = np.array(step.ids) - first
+    return found
+
+
+def brief(tokenizer: PartsTokenizer, parts: Sequence[tuple[str, str | np.ndarray]], width: int) -> PartsExample:
+    """What is to be drawn, at least `width` elements: its end is repeated. ConfigError: the tokenizer has no end."""
+    if not len(tokenizer.eos):
+        raise ConfigError(
+            "The tokenizer has no eos symbol, behind which a picture begins; train one of kind bpe, word, character or "
+            "byte."
+        )
+    example = tokenizer.example(parts)
+    missing = max(0, width - len(example.ids))
+    return replace(example, ids=np.concatenate([example.ids, np.repeat(tokenizer.eos, missing)]))
