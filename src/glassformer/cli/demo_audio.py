@@ -32,8 +32,16 @@ RECIPE: dict[str, dict[str, Any]] = {
         "n_heads": 3,
         "d_model": 96,
     },
-    "audio": {"rate": 8000, "seconds": 1.0, "n_mels": 64, "patch": [4, 16], "window_ms": 32},
-    "sound_augment": {"shift_ms": 50, "gain_db": 6, "speed": 0.3, "noise": 0.05},
+    "audio": {"rate": 8000, "seconds": 1.0, "n_mels": 48, "patch": [4, 0], "window_ms": 32},
+    "sound_augment": {
+        **{
+            "shift_ms": 50,
+            "gain_db": 6,
+            "noise": 0.05,
+            "speed": 0.3,
+        },  # up to a third higher or lower: pitch tells nothing
+        **{"time_masks": 1, "time_width": 10, "mel_masks": 1, "mel_width": 8},
+    },
     "data": {"path": "builtin:notes"},
     "train": {
         "steps": 600,
@@ -53,8 +61,8 @@ RECIPE: dict[str, dict[str, Any]] = {
         "best": "accuracy",
     },
 }
-QUIET, LOUD = -2.0, 3.0
-"""Standard deviations from a band's mean that are drawn as nothing and as the most."""
+QUIET = 30
+"""The percent of a spectrogram that are drawn as nothing."""
 
 
 def show(run: Run, result: Result, as_json: bool) -> None:
@@ -95,8 +103,9 @@ def _drawing(held: HeldOut) -> Draw:
     def draw(i: int, looked: np.ndarray) -> tuple[np.ndarray, np.ndarray, bytes]:
         clip = np.array(held.kept.array[i])
         bands = reader.spectrogram(clip[None])[0].numpy()
-        shades = (bands - QUIET) / (LOUD - QUIET)
-        loud = clip / max(float(np.abs(clip).max()), 1e-6)
-        return shades.T[::-1], looked.T[::-1], write_wav(0.9 * loud, reader.config.rate)
+        floor, loudest = np.percentile(bands, QUIET), float(np.abs(clip).max())
+        shades = (bands - floor) / max(float(bands.max() - floor), 1e-6)
+        heard = write_wav(0.9 * clip / max(loudest, 1e-6), reader.config.rate)
+        return shades.T[::-1], looked.T[::-1], heard
 
     return draw

@@ -35,8 +35,8 @@ RECIPE: dict[str, dict[str, Any]] = {
     "augment": {"crop": 2},
     "data": {"path": "builtin:glyphs"},
     "train": {
-        "steps": 1800,
-        "batch_size": 96,
+        "steps": 1900,
+        "batch_size": 64,
         "optimizer": "muon",
         "matrix_learning_rate": 0.02,
         "learning_rate": 0.005,
@@ -46,9 +46,9 @@ RECIPE: dict[str, dict[str, Any]] = {
         "weight_decay": 0.0,
         "clip": 0.0,
         "label_smoothing": 0.1,
-        "evaluate_every": 600,
-        "save_every": 600,
-        "sample_every": 900,
+        "evaluate_every": 475,
+        "save_every": 475,
+        "sample_every": 950,
         "best": "accuracy",
     },
 }

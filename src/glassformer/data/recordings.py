@@ -62,6 +62,6 @@ def sound(source: Source) -> tuple[np.ndarray, int]:
     """What a file holds, float32 [T] in [-1, 1], the mean of its channels, and its samples a second; as `read_wav`."""
     if source.path.startswith(f"{NOTES}/"):
         split, number = source.path.split("/")[1:]
-        return notes.note(NAMES[NAMES.index(split)], int(number)), notes.RATE  # pyright: ignore[reportArgumentType]
+        return notes.note(NAMES[NAMES.index(split)], int(number)), notes.RATE
     samples, rate = read_wav(content(source), source.path)
     return samples.mean(axis=1, dtype=np.float32), rate

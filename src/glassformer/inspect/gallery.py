@@ -18,7 +18,7 @@ from glassformer.inspect.picture import STYLE
 
 HEAT = (255, 122, 0)
 """The colour over what was looked at, seen on grey and on blue."""
-HEATED = 0.8
+HEATED = 0.6
 """How much of it covers the place that was looked at most."""
 GALLERY_STYLE = """
 .shown { display: grid; gap: 1.2rem .9rem; grid-template-columns: repeat(auto-fill, minmax(var(--wide), 1fr)); }
