@@ -7,6 +7,7 @@
     run.classify("What a film!")                    a model with a classify head
     run.generate("What is it?", image="dog.png")    one of sequences of parts
     run.answer([{"image": "dog.png"}, "What is it?"])
+    run.draw("a red star")                          one that draws
 
 Knows: run folders and everything below. Does not know: the command line, servers.
 """
@@ -25,6 +26,7 @@ from glassformer.generate import (
     Generated,
     Transduction,
     answer,
+    draw,
     generate,
     score,
     score_pairs,
@@ -39,7 +41,8 @@ from glassformer.inspect.alignment import CrossAttention, cross_attention
 from glassformer.inspect.contextual import Contexts, contexts
 from glassformer.run.scored import Scored
 from glassformer.run.sensed import Given, Sensed, example_of, patches_of
-from glassformer.tokens.parts import laid
+from glassformer.tokens.palette import Palette
+from glassformer.tokens.parts import PartsTokenizer, laid
 from glassformer.tokens.reading import TextReader
 from glassformer.train.mixture import order_of
 
@@ -105,7 +108,11 @@ class Run(Scored):
         self._has_head("tag", "glassformer tag")
         return tag(self.model, self.words, sentences, top)
 
-    def classify(self, what: Text | Sensed | Sequence[Text] | Sequence[Sensed], threshold: float = 0.5) -> Any:
+    def classify(
+        self,
+        what: Text | Sensed | Sequence[Text] | Sequence[Sensed] | Sequence[Given] | Sequence[Sequence[Given]],
+        threshold: float = 0.5,
+    ) -> Any:
         """The class of a text, of a pair (a tuple of two texts), or of each of a list of these.
 
         Of a model of pictures or recordings: the class of a file, of pixels uint8 [H, W, C], of (samples, rate); of one
@@ -169,6 +176,8 @@ class Run(Scored):
         """Raise ConfigError for a model that does not go on from a prompt."""
         if self.model.config.head != "lm" or self.model.config.architecture == "encoder":
             self._has_head("lm", "writing")
+        if self.palette is not None:
+            raise ConfigError(f"{self.folder} draws pictures; use `glassformer generate --to-image`, draw in Python.")
         if self.readers:
             raise ConfigError(f"{self.folder} answers to sequences of parts as a whole; use generate or answer.")
         if self.pair is not None:
@@ -214,6 +223,21 @@ class Run(Scored):
         self._has_head("lm", "answering")
         examples = [example_of(self.parts, self.readers, row) for row in rows]
         return answer(self.model, self.parts, examples, config)
+
+    def draw(self, prompt: str | Sequence[str], **changes: Any) -> np.ndarray:
+        """The picture for a prompt, uint8 [H, W, 3], or for each of a list of prompts, [N, H, W, 3]."""
+        ids, palette = self.drawn([prompt] if isinstance(prompt, str) else prompt, **changes)
+        pixels = palette.pixels(ids)
+        return pixels[0] if isinstance(prompt, str) else pixels
+
+    def drawn(self, prompts: Sequence[str], **changes: Any) -> tuple[np.ndarray, Palette]:
+        """The same as colours in reading order, int64 [N, H * W], and the palette that they are numbers of."""
+        if self.palette is None:
+            raise ConfigError(f"{self.folder} draws no pictures; train a model by a recipe with a section palette.")
+        if name := min({"max_new_tokens", "stop", "overflow"} & changes.keys(), default=""):
+            raise ConfigError(f"generate.{name} is for text, and a picture always has the same size; leave it out.")
+        ids = draw(self.model, PartsTokenizer(self.tokenizer), self.palette, prompts, self.options(**changes))
+        return ids, self.palette
 
     def stream(self, prompt: str, **changes: Any) -> Iterator[Delta]:
         """The new text for a prompt as it grows."""
