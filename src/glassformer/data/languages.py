@@ -37,7 +37,7 @@ LANGUAGES = (
 )
 # fmt: on
 """The codes of the languages: those of which CLDR has most names, and of close ones (Czech, Slovak) both."""
-COUNTS: dict[SplitName, int] = {"train": 600, "validation": 50, "test": 100}
+COUNTS: dict[SplitName, int] = {"train": 2000, "validation": 50, "test": 100}
 """Strings of each language and split, at most; the kinds of strings take turns."""
 
 _HELD_OUT = {"validation": 9, "test": 14}  # percent of the keys
