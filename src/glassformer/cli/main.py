@@ -36,7 +36,7 @@ Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, mps.")]
 
 @app.command()
 def demo(
-    name: Annotated[str, typer.Argument(help="Which demo: lm, translate, tag, classify, vision, audio.")] = "lm",
+    name: Annotated[str, typer.Argument(help="Which demo: lm, translate, tag, classify, vision, vqa, audio.")] = "lm",
     run: Annotated[Path | None, typer.Option("--run", help="Run folder; default runs/demo-NAME.")] = None,
     steps: Annotated[int | None, typer.Option("--steps", help="Fewer or more steps.", min=1)] = None,
     json_output: Json = False,
@@ -112,6 +112,9 @@ def generate(
     ] = False,
     stream: Annotated[bool, typer.Option("--stream", help="Print text as it comes (as on a terminal).")] = False,
     score: Annotated[bool, typer.Option("--score", help="Score the prompt's tokens instead.")] = False,
+    to_image: Annotated[
+        Path | None, typer.Option("--to-image", help="Draw what the prompt says into this .png file.")
+    ] = None,
     device: Device = "cpu",
     json_output: Json = False,
 ) -> None:
@@ -119,6 +122,7 @@ def generate(
 
     With --image or --audio, write what a model of sequences of parts answers to them and the prompt.
     """
+    from glassformer.cli.paint import paint
     from glassformer.cli.use import generate as call
 
     options = {
@@ -134,6 +138,10 @@ def generate(
     }
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     files = {kind: file for kind, file in (("image", image), ("audio", audio)) if file is not None}
+    if to_image is not None:
+        unused = {**files, **{name: True for name, used in (("stream", stream), ("score", score)) if used}}
+        paint(run, prompt or [], to_image, unused, given, device, json_output)
+        return
     call(run, prompt, files, given, stream, score, device, json_output)
 
 
@@ -299,12 +307,16 @@ def data_show(
     rows: Annotated[int, typer.Option("--rows", help="How many rows.", min=1)] = 2,
     step: Annotated[int, typer.Option("--step", help="Of which training step.", min=0)] = 0,
     width: Annotated[int, typer.Option("--width", help="How many elements of each row.", min=1)] = 24,
+    html: Annotated[Path | None, typer.Option("--html", help="Draw them on this page instead.")] = None,
     json_output: Json = False,
 ) -> None:
-    """Show rows exactly as they are fed: ids, positions, mask, shifted targets, which tokens bear loss."""
+    """Show rows exactly as they are fed: ids, positions, mask, shifted targets, which tokens bear loss.
+
+    Of pictures and recordings: their patches, in the order in which they enter, after all that changes them.
+    """
     from glassformer.cli.show import data_show as call
 
-    call(recipe, overrides or [], rows, step, width, json_output)
+    call(recipe, overrides or [], rows, step, width, html, json_output)
 
 
 @app.command()

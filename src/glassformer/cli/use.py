@@ -13,7 +13,7 @@ from glassformer.cli.terminal import on_terminal, print_json, read_stdin
 from glassformer.errors import ConfigError, counted
 from glassformer.run import Run, load
 
-NUMBERS = ("loss", "perplexity", "bits_per_byte", "accuracy", "exact_match", "bleu", "chrf")
+NUMBERS = ("loss", "perplexity", "bits_per_byte", "bits_per_pixel", "accuracy", "exact_match", "bleu", "chrf")
 NUMBERS += ("precision", "recall", "f1", "micro_f1", "macro_f1", "ece")
 MOST_ROWS, MOST_NAMED = 30, 10
 """Classes in a table, and unseen ones that are named; --json has them all."""

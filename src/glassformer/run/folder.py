@@ -13,6 +13,7 @@ from glassformer.models.weights import load_model
 from glassformer.run.run import Run
 from glassformer.tokens.audio import AudioReader
 from glassformer.tokens.image import ImageReader
+from glassformer.tokens.palette import FILE, Palette
 from glassformer.tokens.text import Tokenizer
 from glassformer.train.device import find_device
 from glassformer.train.loop import train as train_run
@@ -38,6 +39,8 @@ def load(folder: str | Path, device: str = "cpu") -> Run:
             "they are of different runs."
         )
     recipe, pair = _recipe(folder), None
+    if (recipe is not None and recipe.palette is not None) or (folder / FILE).is_file():
+        return Run(folder, model, tokenizer, recipe, palette=_palette(folder, model, tokenizer))
     if model.config.parts:
         return Run(folder, model, tokenizer, recipe, readers=_readers(folder, model))
     if model.config.architecture == "encoder_decoder":
@@ -72,6 +75,18 @@ def _readers(folder: Path, model: Transformer) -> dict[str, ImageReader | AudioR
                 f"of {own[1]}; they are of different runs."
             )
     return readers
+
+
+def _palette(folder: Path, model: Transformer, tokenizer: Tokenizer) -> Palette:
+    """The colours of the pictures that a model draws; CheckpointError: others than it was trained with."""
+    palette = Palette.load(folder)
+    tokens, n = tokenizer.vocab_size + len(palette.colours), palette.config.n_pixels
+    if tokens > model.config.vocab_size or n > model.config.max_length:
+        raise CheckpointError(
+            f"{folder / FILE} and the tokenizer make {tokens} tokens and pictures of {n} pixels, and the model has "
+            f"{model.config.vocab_size} and reads {model.config.max_length}; they are of different runs."
+        )
+    return palette
 
 
 def _perceiving(folder: Path, model: Transformer) -> Run:

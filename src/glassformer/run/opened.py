@@ -16,6 +16,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.tokens.audio import AudioReader
 from glassformer.tokens.image import ImageReader
 from glassformer.tokens.pair import PairTokenizer
+from glassformer.tokens.palette import Palette
 from glassformer.tokens.parts import PartsTokenizer
 from glassformer.tokens.sequence import SequenceTokenizer
 from glassformer.tokens.text import Tokenizer
@@ -33,7 +34,7 @@ class Opened:
 
     `pair` has the tokenizers of both sides of an encoder-decoder; `text` is then that of what it writes. Of a model of
     patches, `senses` makes them of pictures or of recordings, and there is no `text`; where patches stand among tokens,
-    `readers` make them, by the type of part.
+    `readers` make them, by the type of part. A model that draws has the `palette` of its pictures.
     """
 
     folder: Path
@@ -43,6 +44,7 @@ class Opened:
     pair: PairTokenizer | None = None
     senses: ImageReader | AudioReader | None = None
     readers: dict[str, ImageReader | AudioReader] = field(default_factory=dict)
+    palette: Palette | None = None
 
     @property
     def tokenizer(self) -> Tokenizer:

@@ -20,6 +20,7 @@ from glassformer.run.opened import Opened
 from glassformer.train.answering import AnswerTask
 from glassformer.train.choosing import ChoiceTask
 from glassformer.train.classification import ClassificationTask
+from glassformer.train.depiction import DepictionTask
 from glassformer.train.evaluate import evaluate
 from glassformer.train.masked import masked_batches, masking_of
 from glassformer.train.perception import PerceptionTask
@@ -73,7 +74,7 @@ class Scored(Opened):
             return self._evaluate_pairs(split, data, targets, config, batch_size or 32)
         if targets is not None:
             raise ConfigError("Only an encoder-decoder has targets beside its data; leave out --targets.")
-        if self.readers:
+        if self.readers or self.palette is not None:
             with tempfile.TemporaryDirectory(prefix="glassformer-") as scratch:
                 scores = self._evaluate_mixture(split, data, Path(scratch), changes)
             return {"run": str(self.folder), "split": split if data is None else "all", "data": data, **scores}
@@ -112,12 +113,12 @@ class Scored(Opened):
         return task.split_scores(self.model, split)
 
     def _evaluate_mixture(self, split: str, data: str | None, scratch: Path, changes: dict[str, Any]) -> dict[str, Any]:
-        """Scores of what is written of rows of parts, or of their classes."""
+        """Scores of what is written of rows of parts, of their classes, or of the pictures that are to be drawn."""
         recipe = self._own_recipe()
         if data is not None:
             recipe, split = replace(recipe, data=capture_stdin(_other_form(recipe.data, data), scratch)), "train"
         kind = AnswerTask if self.model.config.head == "lm" else ChoiceTask
-        task = kind(recipe, self.folder, begun=True)
+        task = (kind if self.palette is None else DepictionTask)(recipe, self.folder, begun=True)
         task.open(scratch / "arrays", split)
         if isinstance(task, AnswerTask):
             return task.split_scores(self.model, split, how=self.options(**changes))
