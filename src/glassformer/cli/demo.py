@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.cli import demo_audio, demo_classify, demo_lm, demo_tag, demo_translate, demo_vision
+from glassformer.cli import demo_audio, demo_classify, demo_lm, demo_tag, demo_translate, demo_vision, demo_vqa
 from glassformer.cli.train import finish
 from glassformer.errors import ConfigError, suggest
 from glassformer.run import Run, load
@@ -35,6 +35,7 @@ DEMOS = {
     "tag": Demo(demo_tag.ABOUT, demo_tag.RECIPE, demo_tag.show),
     "classify": Demo(demo_classify.ABOUT, demo_classify.RECIPE, demo_classify.show),
     "vision": Demo(demo_vision.ABOUT, demo_vision.RECIPE, demo_vision.show),
+    "vqa": Demo(demo_vqa.ABOUT, demo_vqa.RECIPE, demo_vqa.show),
     "audio": Demo(demo_audio.ABOUT, demo_audio.RECIPE, demo_audio.show),
 }
 
