@@ -140,7 +140,7 @@ def test_everything_is_fed_once_an_epoch_with_its_class(tmp_path, kind):
     assert set(found.values()) == {1}
     expected = {
         (row.numpy().tobytes(), task.classes.names.index(labels[0]))
-        for row, labels in zip(task.senses.plain(task._train, np.arange(24)), task.senses.labels("train"), strict=True)
+        for row, labels in zip(task.senses.plain(task.training, np.arange(24)), task.senses.labels("train"), strict=True)
     }
     assert set(found) == expected
     assert len(expected) == 24
@@ -160,7 +160,7 @@ def test_what_is_fed_is_the_picture_itself(tmp_path):
     (batch,) = task.batches(0)
     assert batch.elements.shape == (4, 4, 18)
     for row, number in zip(batch.elements, task.numbers(0).tolist(), strict=True):
-        name = Path(task._train.where[number]).stem
+        name = Path(task.training.where[number]).stem
         for t in range(4):
             top, left = 2 * (t // 2), 3 * (t % 2)
             patch = (pixels[name][top : top + 2, left : left + 3] / 255 - mean) / std
@@ -244,9 +244,9 @@ def test_or_is_left_out_and_counted(tmp_path):
     data = {"path": damaged(tmp_path, 8), "validation_fraction": 0.0, "bad_files": "skip"}
     made = picture_recipe(tmp_path, data=data, train={"batch_size": 7, "class_weights": "balanced"})
     task = prepared(made, tmp_path / "x")
-    assert len(task._train) == 7
+    assert len(task.training) == 7
     assert len(epoch(task, 7)) == 7
-    targets = torch.tensor([task.classes.names.index(labels[0]) for labels in task._train.labels])
+    targets = torch.tensor([task.classes.names.index(labels[0]) for labels in task.training.labels])
     assert sorted(targets.tolist()) == [0] * 3 + [1] * 4
     loss = task.loss(torch.zeros(7, 2), targets)
     assert float(loss.total) / loss.count == pytest.approx(math.log(2), rel=1e-6)
@@ -278,7 +278,7 @@ def test_the_first_picture_may_be_the_bad_one(tmp_path):
     data = {"path": path, "bad_files": "skip", "validation_fraction": 0.0}
     task = prepared(picture_recipe(tmp_path, data=data), tmp_path / "x")
     assert task.senses.shape == (8, 8, 1)
-    assert len(task._train) == 23
+    assert len(task.training) == 23
 
 
 def test_bad_validation_files_are_counted_in_the_scores(tmp_path):
@@ -301,7 +301,7 @@ def test_colour_among_grey_is_refused_unless_asked(tmp_path):
         made = picture_recipe(tmp_path, data=data, image={"channels": channels, "patch": 4})
         task = prepared(made, tmp_path / f"{channels}")
         assert task.senses.shape == (8, 8, channels)
-        assert len(task._train) == 25
+        assert len(task.training) == 25
 
 
 def test_classes_that_training_never_saw_are_named_and_wrong(tmp_path):

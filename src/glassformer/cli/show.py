@@ -75,11 +75,18 @@ def _print_report(values: dict[str, Any], as_json: bool) -> None:
             print(f"{name.replace('_', ' '):16} {f'{value:.4f}' if isinstance(value, float) else value}")
 
 
-def data_show(where: str, overrides: list[str], rows: int, step: int, width: int, as_json: bool) -> None:
-    """`glassformer data show`: every column of a row is one element as the model is fed it."""
-    from glassformer.train.show import rows_as_fed
+def data_show(
+    where: str, overrides: list[str], rows: int, step: int, width: int, html: Path | None, as_json: bool
+) -> None:
+    """`glassformer data show`: every line of a row is one element as the model is fed it; pictures are drawn."""
+    from glassformer.files import write_text
+    from glassformer.train.fed import as_fed, fed_page
 
-    for number, row in enumerate(rows_as_fed(_recipe_of(where, overrides), rows, step)):
+    recipe = _recipe_of(where, overrides)
+    if html is not None:
+        write_text(html, fed_page(recipe, rows, step, f"What the model of {Path(where).stem} is fed"))
+        return
+    for number, row in enumerate(as_fed(recipe, rows, step)):
         if as_json:
             print_json(row.as_json())
         else:

@@ -64,7 +64,7 @@ class PerceptionTask:
         self._check_counts()
         self._weights_of(self._counts)  # refused before anything is written
         self.senses.store(self._run)
-        self._counts = Counter(chain.from_iterable(self._train.labels))
+        self._counts = Counter(chain.from_iterable(self.training.labels))
         self._check_counts()
 
     def _check_counts(self) -> None:
@@ -74,12 +74,13 @@ class PerceptionTask:
             raise DataError(f"every training {self.senses.noun} is of the class {only!r}; give at least two classes")
 
     @cached_property
-    def _train(self) -> Kept:
+    def training(self) -> Kept:
+        """The training rows that could be read."""
         return self.senses.split("train")
 
     @cached_property
     def _targets(self) -> Int[np.ndarray, "N"] | Int[np.ndarray, "N C"]:
-        return self._targets_of(self._train.labels)
+        return self._targets_of(self.training.labels)
 
     def _targets_of(self, labels: list[tuple[str, ...]]) -> np.ndarray:
         if not self.recipe.model.multi_label:
@@ -112,7 +113,7 @@ class PerceptionTask:
     @property
     def elements(self) -> int:
         """See `Task`."""
-        return len(self._train) * self.length
+        return len(self.training) * self.length
 
     @property
     def validated(self) -> bool:
@@ -123,13 +124,13 @@ class PerceptionTask:
     def fingerprint(self) -> str:
         """See `Task`."""
         seen = hashlib.sha256(self._targets.tobytes())
-        array = self._train.array
+        array = self.training.array
         seen.update(np.ascontiguousarray(array[:: max(1, array.size // WHOLE)]).tobytes())
         return seen.hexdigest()[:16]
 
     def opening(self) -> list[str]:
         """See `Task`: also what could not be read."""
-        steps, n = self.recipe.train.steps, len(self._train)
+        steps, n = self.recipe.train.steps, len(self.training)
         common = ", ".join(f"{name} {n:,}" for name, n in self._counts.most_common(8))
         noun = self.senses.noun
         skipped = [(name, self.senses.split(name).skipped) for name in self.senses.splits]
@@ -149,13 +150,14 @@ class PerceptionTask:
         """See `Task`: every one once an epoch; changed in ways that are functions of (seed, step, number)."""
         train = self.recipe.train
         numbers = self.numbers(step)
-        patches, targets = self.senses.fed(self._train, numbers, self._targets[numbers], step, len(self.classes.names))
+        classes = len(self.classes.names)
+        patches, targets = self.senses.fed(self.training, numbers, self._targets[numbers], step, classes)
         parts = (part_of(np.arange(len(numbers)), (i, train.micro_batches)) for i in range(train.micro_batches))
         return [Batch(patches[part], targets=targets[part]) for part in parts if len(part)]
 
     def numbers(self, step: int) -> Int[np.ndarray, "N"]:
         """Which training rows are in the batch of a step."""
-        n, seed = len(self._train), self.recipe.train.seed
+        n, seed = len(self.training), self.recipe.train.seed
         index = sample_indices(step, self.rows)
         chosen = np.empty_like(index)
         for epoch in np.unique(index // n).tolist():
@@ -167,7 +169,10 @@ class PerceptionTask:
         """See `Task`."""
         weights = None if self._weights is None else self._weights.to(logits.device)
         loss = binary_cross_entropy if self.recipe.model.multi_label else cross_entropy
-        return loss(logits, targets, self.recipe.train.label_smoothing, weights)
+        found = loss(logits, targets, self.recipe.train.label_smoothing, weights)
+        if self.recipe.model.multi_label and targets.is_floating_point():  # shares count as one target, not one a class
+            return LossSum(found.total / targets.shape[1], len(targets))
+        return found
 
     def scores(self, model: Transformer, precision: torch.dtype) -> dict[str, Any] | None:
         """See `Task`."""

@@ -222,9 +222,13 @@ class Heard(Senses):
         self, kept: Kept, numbers: Int[np.ndarray, "N"], targets: np.ndarray, step: int, n_classes: int
     ) -> tuple[Float[Tensor, "N T P"], Tensor]:
         """See `Senses`."""
-        clips = self._augmentation.clips(kept.array[numbers], numbers, step)
+        clips = self.sounds(kept, numbers, step)
         spectrograms = self._augmentation.spectrograms(self.reader.spectrogram(clips), numbers, step)
         return self.reader.patches(spectrograms), torch.from_numpy(targets)
+
+    def sounds(self, kept: Kept, numbers: Int[np.ndarray, "N"], step: int) -> np.ndarray:
+        """What is heard of training rows at a step, float32 [N, T]."""
+        return self._augmentation.clips(kept.array[numbers], numbers, step)
 
     def plain(self, kept: Kept, numbers: Int[np.ndarray, "N"]) -> Float[Tensor, "N T P"]:
         """See `Senses`."""

@@ -11,7 +11,6 @@ import torch
 
 from glassformer.axes import Tensor
 from glassformer.batch import IGNORE, Batch, Places
-from glassformer.errors import ConfigError
 from glassformer.layers.heads import pool
 from glassformer.layers.mask import Mask, allowed
 from glassformer.layers.stack import SOURCE_MASK
@@ -19,9 +18,16 @@ from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import attention_mask
 from glassformer.tokens.pair import PairTokenizer
 from glassformer.tokens.parts import PartsTokenizer
+from glassformer.train.classification import ClassificationTask
+from glassformer.train.language import LanguageTask
+from glassformer.train.mixture import MixtureTask
 from glassformer.train.perception import PerceptionTask
 from glassformer.train.recipe import Recipe
 from glassformer.train.runfolder import temporary_task
+from glassformer.train.tagging import TaggingTask
+from glassformer.train.transduction import TransductionTask
+
+TextTask = LanguageTask | TransductionTask | TaggingTask | ClassificationTask | MixtureTask
 
 
 @dataclass(frozen=True)
@@ -93,16 +99,20 @@ def _drawn(seen: list[bool]) -> str:
 def rows_as_fed(recipe: Recipe, rows: int, step: int) -> Iterator[FedRow]:
     """The first `rows` rows of a step's batch; the text is tokenized in a temporary folder that is removed again."""
     with temporary_task(recipe) as task:
-        if isinstance(task, PerceptionTask):
-            raise ConfigError(f"A {task.senses.noun} is numbers, and is drawn rather than written; add --html FILE.")
-        both = task.tokenizer
-        target = both.target if isinstance(both, PairTokenizer | PartsTokenizer) else both
-        pieces = target.piece
-        source_pieces = both.source.piece if isinstance(both, PairTokenizer) else pieces
-        for batch in task.batches(step):
-            for row in range(min(rows, len(batch.elements))):
-                yield _row(task.recipe.model, batch, row, pieces, source_pieces)
-            rows -= len(batch.elements)
+        assert not isinstance(task, PerceptionTask), "a picture is no row of tokens; see fed"
+        yield from rows_of(task, rows, step)
+
+
+def rows_of(task: TextTask, rows: int, step: int) -> Iterator[FedRow]:
+    """The first `rows` rows of a step's batch of a task."""
+    both = task.tokenizer
+    target = both.target if isinstance(both, PairTokenizer | PartsTokenizer) else both
+    pieces = target.piece
+    source_pieces = both.source.piece if isinstance(both, PairTokenizer) else pieces
+    for batch in task.batches(step):
+        for row in range(min(rows, len(batch.elements))):
+            yield _row(task.recipe.model, batch, row, pieces, source_pieces)
+        rows -= min(rows, len(batch.elements))
 
 
 Piece = Callable[[int], str]
