@@ -31,7 +31,7 @@ RECIPE: dict[str, dict[str, Any]] = {
         "n_heads": 4,
         "d_model": 128,
     },
-    "image": {"patch": 8},
+    "image": {"patch": 8, "channels": 1},
     "augment": {"crop": 2},
     "data": {"path": "builtin:glyphs"},
     "train": {

@@ -5,6 +5,7 @@ Knows: runs, senses, scores. Does not know: what is seen or heard, where it is s
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -48,12 +49,12 @@ class HeldOut:
         judged = zip(probabilities, kept.labels, kept.where, strict=True)
         return cls(run, senses, kept, probabilities, scores_of(run.model, judged))
 
-    @property
+    @cached_property
     def gold(self) -> list[str]:
         """The right class of each row."""
         return [labels[0] for labels in self.kept.labels]
 
-    @property
+    @cached_property
     def found(self) -> list[str]:
         """The likeliest class of each row."""
         return [self.run.classes[i] for i in self.probabilities.argmax(1).tolist()]
@@ -108,17 +109,16 @@ class HeldOut:
     def groups(self, noun: str, draw: "Draw") -> list[Group]:
         """The parts of the page: what was found, what was not, and the classes most often confused."""
         right, wrong = self.right(SHOWN), self.wrong(SHOWN)
-        mixed = [i for _, gold, found in self.confused[:PAIRS] for i in self.taken(gold, found, EXAMPLES)]
-        named = ", ".join(
-            f"{gold} taken for {found} ({counted(n, 'time')})" for n, gold, found in self.confused[:PAIRS]
-        )
+        pairs = self.confused[:PAIRS]
+        mixed = [i for _, gold, found in pairs for i in self.taken(gold, found, EXAMPLES)]
+        named = ", ".join(f"{gold} taken for {found} ({counted(n, 'time')})" for n, gold, found in pairs)
         return [
             Group("Found", f"The first {noun} of each class that was found right.", self.shown(right, draw)),
             Group("Not found", f"Those of which it was surest and wrong, of {self.missed:,}.", self.shown(wrong, draw)),
             Group("Most often confused", f"{named}.", self.shown(mixed, draw)),
         ]
 
-    @property
+    @cached_property
     def confused(self) -> Pairs:
         """Classes taken for others, the most frequent first."""
         return confused(self.scores["confusion"])
