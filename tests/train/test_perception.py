@@ -1,7 +1,10 @@
 """Pictures and recordings are learned; what is fed is a function of the step; what is wrong with them is said."""
 
+import base64
+import io
 import json
 import math
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import glassformer as gf
 from glassformer.batch import Batch
@@ -140,7 +144,9 @@ def test_everything_is_fed_once_an_epoch_with_its_class(tmp_path, kind):
     assert set(found.values()) == {1}
     expected = {
         (row.numpy().tobytes(), task.classes.names.index(labels[0]))
-        for row, labels in zip(task.senses.plain(task.training, np.arange(24)), task.senses.labels("train"), strict=True)
+        for row, labels in zip(
+            task.senses.plain(task.training, np.arange(24)), task.senses.labels("train"), strict=True
+        )
     }
     assert set(found) == expected
     assert len(expected) == 24
@@ -434,6 +440,20 @@ def test_the_card_says_how_pictures_are_read(trained):
     assert "Tokenizer" not in card
     assert "glassformer classify" in card
     assert "training text" not in card
+
+
+def test_the_page_shows_what_was_hardest(trained, tmp_path):
+    """As pictures that are those of the files; of sounds, as spectrograms."""
+    page = (trained / "report.html").read_text()
+    hardest = page[page.index("Largest losses") :]
+    shown = re.findall(r'<figure title="([^"]*)"><img src="data:image/png;base64,([^"]*)"', hardest)
+    assert len(shown) == 6
+    for where, content in shown:
+        pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(content))))
+        np.testing.assert_array_equal(pixels, np.asarray(Image.open(where)))
+    assert len(re.findall(r"is <b>(?:left|right)</b><br>loss \d\.\d{4}", hardest)) == 6
+    go(sound_recipe(tmp_path), tmp_path / "s")
+    assert (tmp_path / "s" / "report.html").read_text().count('<img src="data:image/png;base64,') == 6
 
 
 MODELS = {

@@ -53,5 +53,7 @@ figcaption { color: var(--soft); font-size: .8125rem; }
 .cut { width: min(100%, 13rem); } .cells { display: grid; gap: 2px; aspect-ratio: var(--aspect);
   grid-template: repeat(var(--rows), 1fr) / repeat(var(--columns), 1fr); }
 .cells b { background-size: calc(100% * var(--columns)) calc(100% * var(--rows)); }
-.cells b:hover { outline: 2px solid var(--mark); } .cut small { color: var(--soft); font-size: .75rem; }
+.cells b:hover { outline: 2px solid var(--mark); }
+.cut small { display: block; color: var(--soft); font-size: .75rem; line-height: 1.35;
+  margin-top: .3rem; }
 """

@@ -32,7 +32,7 @@ from glassformer.train.report import report
 from glassformer.train.runfolder import check_unused, export, is_exported, prepare
 from glassformer.train.schedule import rate
 from glassformer.train.step import training_step
-from glassformer.train.task import Task
+from glassformer.train.task import Depicts, Task
 
 SHOWN = {"accuracy": ".2%", "f1": ".2%", "exact_match": ".2%", "bleu": ".2f", "chrf": ".2f"}
 """Scores that are shown behind the loss."""
@@ -281,7 +281,9 @@ class _Training:
         self._report()
 
     def _report(self) -> None:
-        write_text(self.run / "report.html", report(self.history.lines, self.task.recipe.yaml(), self.run.name))
+        thumbnail = self.task.thumbnail if isinstance(self.task, Depicts) else None
+        page = report(self.history.lines, self.task.recipe.yaml(), self.run.name, thumbnail)
+        write_text(self.run / "report.html", page)
 
     def _first_state(self, resume: bool, data: str) -> State:
         """Where the newest whole checkpoint stands, or the beginning."""

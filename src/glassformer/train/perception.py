@@ -203,6 +203,15 @@ class PerceptionTask:
         lines = "\n".join(f"{row['predicted']} ({row['probability']:.0%}), is {row['class']}" for row in rows)
         return Sample(lines, {"samples": rows})
 
+    def thumbnail(self, where: str) -> str | None:
+        """See `Depicts`."""
+        i = self._held.get(where)
+        return None if i is None else self.senses.thumbnail(self.senses.split("validation"), i)
+
+    @cached_property
+    def _held(self) -> dict[str, int]:
+        return {where: i for i, where in enumerate(self.senses.split("validation").where)} if self.validated else {}
+
     def excerpt(self, batch: Batch) -> str:
         """See `Task`."""
         return f"{self.senses.noun}s of mean {float(batch.elements.float().mean()):.3g}"

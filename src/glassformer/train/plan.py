@@ -31,7 +31,7 @@ from glassformer.train.step import training_step
 from glassformer.train.transduction import TransductionTask, make_tokenizers
 
 MOST_CHARACTERS, MOST_PAIRS = 20_000_000, 20_000
-ELEMENTS = {"token": "tokens", "patch": "patches", "element": "elements"}
+ELEMENTS = {"token": ("a token", "tokens"), "patch": ("a patch", "patches"), "element": ("an element", "elements")}
 """What a sequence is made of, one and several."""
 
 
@@ -78,12 +78,12 @@ class Plan:
                 f"{'parameters':48} {'':>16} {self.parameters:>14,}",
                 "",
                 f"machine    {self.machine}",
-                f"operations {self.forward_flops / 1e6:,.2f} MFLOP a {self.element} forward, "
+                f"operations {self.forward_flops / 1e6:,.2f} MFLOP {ELEMENTS[self.element][0]} forward, "
                 f"{self.training_flops / 1e6:,.2f} in training",
                 f"memory     about {_size(total)}: {parts}",
                 f"disk       about {_size(self.disk)} for checkpoints and the model",
                 f"time       {self.seconds_per_step * 1e3:,.0f} ms a step of {self.step} "
-                f"({self.tokens_per_step / self.seconds_per_step:,.0f} {ELEMENTS[self.element]}/s, "
+                f"({self.tokens_per_step / self.seconds_per_step:,.0f} {ELEMENTS[self.element][1]}/s, "
                 f"{self.share_of_peak:.0%} of peak)",
                 f"           {clock(self.seconds)} for all steps{epochs}, without evaluations",
             ]
@@ -111,7 +111,7 @@ class Text:
     @property
     def step(self) -> str:
         """How much is in a step, in words."""
-        elements = f"{self.rows * self.length:,} {ELEMENTS[self.element]}"
+        elements = f"{self.rows * self.length:,} {ELEMENTS[self.element][1]}"
         return (
             f"{self.rows:,} {self.task.senses.noun}s, {elements}" if isinstance(self.task, PerceptionTask) else elements
         )

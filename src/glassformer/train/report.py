@@ -5,7 +5,7 @@ Knows: the lines of metrics.jsonl. Does not know: training.
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from glassformer.train.report_classes import STYLE as STYLE_OF_CLASSES
@@ -47,8 +47,13 @@ overflow-wrap:anywhere;font:13.5px/1.45 ui-monospace,monospace}details summary{c
 Point = tuple[float, float]
 
 
-def report(metrics: Sequence[dict[str, Any]], recipe: str, title: str) -> str:
-    """The page for the lines of `metrics.jsonl` so far and the resolved recipe."""
+def report(
+    metrics: Sequence[dict[str, Any]], recipe: str, title: str, thumbnail: Callable[[str], str | None] | None = None
+) -> str:
+    """The page for the lines of `metrics.jsonl` so far and the resolved recipe.
+
+    `thumbnail`: what an example looks like, as the address of a small picture, where examples are no texts.
+    """
     train, validation = points(metrics, "train_loss"), points(metrics, "validation_loss")
     speed, rates = points(metrics, "tokens_per_second"), points(metrics, "learning_rate")
     samples = [m for m in metrics if "sample" in m]
@@ -61,7 +66,7 @@ def report(metrics: Sequence[dict[str, Any]], recipe: str, title: str) -> str:
         _groups(metrics),
         confusion(metrics),
         reliability(metrics),
-        worst(metrics),
+        worst(metrics, thumbnail),
         _figure("Tokens per second", smooth(speed), []),
         _figure("Learning rate", smooth(rates), []),
         _pairs(metrics),

@@ -3,10 +3,11 @@
 Knows: the lines of metrics.jsonl. Does not know: how they were measured.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import PurePath
 from typing import Any
 
-from glassformer.train.report_tables import safe, table, table_of
+from glassformer.train.report_tables import cell, safe, table, table_of
 
 STYLE = """
 .confusion{width:auto;font-size:.85rem}.confusion th{font-size:.85rem}
@@ -18,11 +19,17 @@ STYLE = """
 .cell,.bar{fill:var(--a)}.bar{fill-opacity:.35}.even{stroke:var(--soft);stroke-dasharray:5 4}
 .rim{fill:none;stroke:var(--line)}.worst td{min-width:6rem;white-space:pre-wrap;overflow-wrap:anywhere}
 .worst td:first-child{width:45%;min-width:14rem}@media(max-width:600px){.tally{display:none}}
+.hardest{display:grid;gap:.8rem;grid-template-columns:repeat(auto-fill,minmax(8.5rem,1fr))}
+.hardest figure{margin:0;padding:.7rem}.hardest figcaption{margin:.5rem 0 0;font-size:.8rem;overflow-wrap:anywhere}
+.hardest img{width:100%;height:6rem;object-fit:contain;image-rendering:pixelated;display:block}
+.hardest b{color:var(--ink)}
 """
 FULL = 20
 """The most classes whose confusion is a table of numbers."""
 DEEPEST = 45
 """Per cent of colour in a cell that holds a whole row: its number must stay readable."""
+PICTURES = 20
+"""The most examples that are shown as pictures."""
 CELLS = 4000
 """The most cells of a picture of confusion, the most frequent ones: a page must open quickly."""
 LETTERS, NAME = 400, 24
@@ -65,8 +72,11 @@ def reliability(metrics: Sequence[Line]) -> str:
     )
 
 
-def worst(metrics: Sequence[Line]) -> str:
-    """The examples of the largest loss at the last validation that kept them; "" if none did."""
+def worst(metrics: Sequence[Line], thumbnail: Callable[[str], str | None] | None = None) -> str:
+    """The examples of the largest loss at the last validation that kept them; "" if none did.
+
+    They are a table, or pictures where there is a `thumbnail` of them.
+    """
     line = _newest(metrics, "validation_worst")
     if line is None:
         return ""
@@ -74,7 +84,22 @@ def worst(metrics: Sequence[Line]) -> str:
         {name: _cut(value, LETTERS) if isinstance(value, str) else value for name, value in row.items()}
         for row in line["validation_worst"]
     ]
-    return f"<h2>Largest losses at step {line['step']:,}</h2>{table_of(rows, 'worst')}"
+    shown = table_of(rows, "worst") if thumbnail is None else _pictures(line["validation_worst"][:PICTURES], thumbnail)
+    return f"<h2>Largest losses at step {line['step']:,}</h2>{shown}"
+
+
+def _pictures(rows: Sequence[Line], thumbnail: Callable[[str], str | None]) -> str:
+    """Every example as a picture with what was found in it and what is right."""
+    figures = []
+    for row in rows:
+        address, name = thumbnail(row["text"]), safe(PurePath(row["text"]).name)
+        found = f"<b>{safe(row['predicted'])}</b> {row['probability']:.0%}"
+        image = "" if address is None else f'<img src="{address}" alt="{name}">'
+        figures.append(
+            f'<figure title="{safe(row["text"])}">{image}<figcaption>{found}<br>is <b>{safe(row["class"])}</b>'
+            f"<br>loss {cell('loss', row['loss'])}<br><small>{name}</small></figcaption></figure>"
+        )
+    return f'<div class="hardest">{"".join(figures)}</div>'
 
 
 def _newest(metrics: Sequence[Line], name: str) -> Line | None:

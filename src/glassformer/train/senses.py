@@ -25,10 +25,14 @@ from glassformer.data.pictures import Picture, pictures
 from glassformer.data.recordings import Recording, recordings
 from glassformer.data.specaugment import SoundAugmentation, SoundAugmentConfig
 from glassformer.errors import ConfigError, DataError, counted
+from glassformer.inspect import images
 from glassformer.tokens.audio import AudioConfig, AudioReader
 from glassformer.tokens.image import ImageConfig, ImageReader
 from glassformer.train.examples import by_split, split_of
 from glassformer.train.recipe import Recipe
+
+SMALL = 96
+"""Pixels of the longer side of a thumbnail."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,11 @@ class Senses(ABC):
         ...
 
     @abstractmethod
+    def thumbnail(self, kept: Kept, number: int) -> str:
+        """A row as the address of a small PNG file."""
+        ...
+
+    @abstractmethod
     def described(self) -> list[str]:
         """How they are read, in sentences."""
         ...
@@ -181,6 +190,10 @@ class Seen(Senses):
         """See `Senses`."""
         return self.reader.patches(self.reader.normalized(kept.array[numbers]))
 
+    def thumbnail(self, kept: Kept, number: int) -> str:
+        """See `Senses`."""
+        return images.picture(images.thumbnail(np.array(kept.array[number]), SMALL))
+
     def described(self) -> list[str]:
         """See `Senses`."""
         (height, width, channels), (rows, columns) = self.reader.shape, self.reader.grid
@@ -233,6 +246,10 @@ class Heard(Senses):
     def plain(self, kept: Kept, numbers: Int[np.ndarray, "N"]) -> Float[Tensor, "N T P"]:
         """See `Senses`."""
         return self.reader.patches(self.reader.spectrogram(kept.array[numbers]))
+
+    def thumbnail(self, kept: Kept, number: int) -> str:
+        """See `Senses`: its spectrogram."""
+        return images.shaded(images.heard(self.reader.spectrogram(kept.array[number][None])[0].numpy()), dark=False)
 
     def described(self) -> list[str]:
         """See `Senses`."""

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -50,6 +50,15 @@ class Sample:
 
     text: str
     values: dict[str, Any]
+
+
+@runtime_checkable
+class Depicts(Protocol):
+    """A task whose examples can be shown as pictures."""
+
+    def thumbnail(self, where: str) -> str | None:
+        """The validation example of that name as the address of a small PNG file; None: there is none."""
+        ...
 
 
 class Task(Protocol):
