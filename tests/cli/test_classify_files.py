@@ -156,6 +156,20 @@ def test_a_plan_is_of_patches(cli, tmp_path):
     assert "a step of 4 recordings, 16 patches (" in cli("plan", tmp_path / "s.yaml").out
 
 
+def test_what_is_fed_is_printed_and_drawn(cli, pictures, sounds, tmp_path):
+    for run, noun in (
+        (pictures / "run", "2 x 1 patches of 32 numbers"),
+        (sounds / "run", "2 x 2 patches of 40 numbers"),
+    ):
+        said = cli("data", "show", run, "--rows", 2)
+        assert (said.code, said.out.count("row "), said.out.count(noun)) == (0, 2, 2)
+        assert len(cli("data", "show", run, "--json", "--rows", 3).lines) == 3
+        page = tmp_path / "page.html"
+        said = cli("data", "show", run, "--html", page, "--step", 3)
+        assert (said.code, said.out) == (0, "")
+        assert "batch of step 3" in page.read_text()
+
+
 def test_a_damaged_run_is_one_sentence(refused, pictures):
     file = pictures / "run" / "image.json"
     whole = file.read_bytes()

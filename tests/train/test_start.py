@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from glassformer.errors import CheckpointError, ConfigError
+from glassformer.errors import CheckpointError, ConfigError, DataError
 from glassformer.models import ModelConfig, Transformer
+from glassformer.models.resolution import at_grid
 from glassformer.models.weights import load_model, load_tensors, load_trunk, read_config, save_weights
 from glassformer.tokens.text import Tokenizer
 from glassformer.train import loop
@@ -15,6 +16,7 @@ from glassformer.train.plan import make_plan
 from glassformer.train.recipe import Recipe, read_yaml
 from glassformer.train.show import rows_as_fed
 from small_runs import go, hashes, losses, pair_recipe, recipe
+from small_senses import picture_folder, picture_recipe, sound_recipe
 from small_tasks import class_recipe, masked_recipe, tag_recipe
 
 
@@ -214,3 +216,60 @@ def test_plan_and_data_show_know_the_start(tmp_path, pretrained):
     go(recipe(tmp_path, model={"d_model": 12}), tmp_path / "lm")
     text = recipe(tmp_path, train={"start": str(tmp_path / "lm")})
     assert make_plan(text).parameters == load_model(tmp_path / "lm").n_parameters
+
+
+@pytest.fixture(scope="module")
+def seeing(tmp_path_factory) -> Path:
+    """A run of pictures of 8 x 8 with learned positions."""
+    folder = tmp_path_factory.mktemp("seeing")
+    go(picture_recipe(folder, model={"d_model": 24}, image={"patch": 2}), folder / "x")
+    return folder / "x"
+
+
+def test_pictures_are_read_as_the_start_reads_them(tmp_path, seeing):
+    data = {"path": picture_folder(tmp_path, seed=3)}
+    made = picture_recipe(tmp_path, data=data, image={"patch": 4}, train={"start": str(seeing)})
+    model = first_model(made, tmp_path / "x")
+    theirs, mine = trunk_of(load_tensors(seeing / "model.safetensors")), dict(model.named_parameters())
+    assert all(torch.equal(mine[name], tensor) for name, tensor in theirs.items())
+    assert (tmp_path / "x" / "image.json").read_bytes() == (seeing / "image.json").read_bytes(), "mean and std too"
+    assert (model.config.d_model, model.config.max_length, model.config.patch_width) == (24, 16, 4)
+
+
+def test_pictures_may_be_larger_than_those_of_the_start(tmp_path, seeing):
+    """Learned positions are interpolated over the grid, as by `at_grid`."""
+    made = picture_recipe(tmp_path, image={"size": [8, 16]}, train={"start": str(seeing)})
+    model = first_model(made, tmp_path / "x")
+    assert model.config.grid == (4, 8)
+    other = dict(at_grid(load_model(seeing), (4, 8)).named_parameters())
+    for name, parameter in model.named_parameters():
+        assert name.startswith("head.") or torch.equal(parameter, other[name]), name
+
+
+def test_positions_that_count_along_rows_reach_no_other_size(tmp_path):
+    go(picture_recipe(tmp_path, model={"position": "rotary"}), tmp_path / "r")
+    rotary = picture_recipe(tmp_path, image={"size": 16}, train={"start": str(tmp_path / "r")})
+    with pytest.raises(
+        CheckpointError, match=r"of 2 x 2 patches and this model of 4 x 4, which positions of kind 'rot"
+    ):
+        go(rotary, tmp_path / "x")
+
+
+def test_a_run_of_pictures_with_a_start_is_resumed_to_the_bit(tmp_path, seeing):
+    train = {"start": str(seeing), "save_every": 4, "evaluate_every": 4}
+    go(picture_recipe(tmp_path, train=train), tmp_path / "whole")
+    go(picture_recipe(tmp_path, train=train | {"steps": 4, "schedule": "constant"}), tmp_path / "short")
+    made = picture_recipe(tmp_path, train=train | {"schedule": "constant"})
+    go(made, tmp_path / "once")
+    go(made, tmp_path / "short", resume=True)
+    assert hashes(tmp_path / "short") == hashes(tmp_path / "once")
+    assert "the trunk of `x`" in (tmp_path / "short" / "README.md").read_text()
+
+
+def test_a_start_that_reads_something_else_is_one_sentence(tmp_path, seeing, pretrained):
+    with pytest.raises(ConfigError, match="reads patches and the recipe's model tokens; make them alike"):
+        go(class_recipe(tmp_path, train={"start": str(seeing)}), tmp_path / "a")
+    with pytest.raises(ConfigError, match="reads tokens and the recipe's model patches; make them alike"):
+        go(picture_recipe(tmp_path, train={"start": str(pretrained)}), tmp_path / "b")
+    with pytest.raises(DataError, match=r"audio\.json: No such file or directory; give the folder of a model of sound"):
+        go(sound_recipe(tmp_path, train={"start": str(seeing)}), tmp_path / "c")

@@ -13,7 +13,9 @@ from torch import Tensor
 
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.files import replacing
+from glassformer.layers.position import interpolated
 from glassformer.models.config import ModelConfig
+from glassformer.models.resolution import OF_A_GRID
 from glassformer.models.transformer import Transformer
 
 
@@ -67,8 +69,13 @@ def load_weights(model: Transformer, path: Path) -> None:
 
 
 def load_trunk(model: Transformer, path: Path) -> None:
-    """Fill every parameter but the head's from another model's file; CheckpointError where a trunk does not fit."""
+    """Fill every parameter but the head's from another model's file; CheckpointError where a trunk does not fit.
+
+    Learned positions of another grid of patches, by the file's `config.json`, are interpolated over it.
+    """
     tensors, wanted = load_tensors(path), {n: p for n, p in model.named_parameters() if not n.startswith("head.")}
+    if model.config.grid is not None:
+        _regrid(tensors, path, model.config)
     for name in sorted(tensors.keys() - wanted.keys()):
         if not name.startswith("head."):
             raise CheckpointError(f"{path} holds {name}, which this model does not have; its trunk is another one.")
@@ -82,6 +89,19 @@ def load_trunk(model: Transformer, path: Path) -> None:
     with torch.no_grad():
         for name, parameter in wanted.items():
             parameter.copy_(tensors[name])
+
+
+def _regrid(tensors: dict[str, Tensor], path: Path, config: ModelConfig) -> None:
+    old, new, name = read_config(path.parent).grid, config.grid, "embed.position.weight"
+    if old is None or new is None or old == new:
+        return
+    if config.position not in OF_A_GRID:
+        raise CheckpointError(
+            f"{path} is of {old[0]} x {old[1]} patches and this model of {new[0]} x {new[1]}, which positions of kind "
+            f"{config.position!r} do not reach; use the size of its pictures."
+        )
+    if name in tensors:
+        tensors[name] = interpolated(tensors[name], old, new)
 
 
 def config_json(config: ModelConfig) -> dict[str, object]:
