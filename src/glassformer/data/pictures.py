@@ -90,10 +90,10 @@ def _drawn_signs() -> Iterator[Picture]:
 
 def _drawn_shapes() -> Iterator[Picture]:
     """Small pictures of one thing, whose classes are its size, its colour and its shape."""
-    from glassformer.data.shaperows import drawn_rows, shape_pixels
+    from glassformer.data.shaperows import told_pictures
 
-    for split, name, kind in drawn_rows():
-        yield Picture(name, kind, None, split, shape_pixels(name))
+    for split, name, kind, pixels in told_pictures():
+        yield Picture(name, kind, None, split, pixels)
 
 
 def decode(raw: bytes, where: str) -> np.ndarray:

@@ -7,6 +7,8 @@
 
     builtin:shapes-drawn/train/12    "a large pink circle"
 
+As labelled pictures, for a judge of what was drawn, they are others, and every split has some of every kind.
+
 Knows: scenes and what is said of them. Does not know: how rows of other data are read, models.
 """
 
@@ -14,10 +16,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 
 import numpy as np
 
-from glassformer.data.shapes import Kind, Scene, draw, scenes
+from glassformer.data.shapes import HELD_OUT, Kind, Scene, draw, scenes
 from glassformer.data.shapetalk import caption, questions
 from glassformer.data.sources import DRAWN, SHAPES
 from glassformer.data.split import NAMES, SplitName
@@ -60,6 +63,17 @@ def drawn_rows() -> Iterator[tuple[SplitName, str, Kind]]:
     for split in NAMES:
         for number, scene in enumerate(_lone(split)):
             yield split, f"{DRAWN}/{split}/{number}", scene.things[0].kind
+
+
+def told_pictures() -> Iterator[tuple[SplitName, str, Kind, np.ndarray]]:
+    """As many small pictures that are no targets: split, name, classes, pixels uint8 [16, 16, 3]."""
+    for seed, split in enumerate(NAMES, 1):
+        n = DRAWN_COUNTS[split]
+        held = {of: round(n * share / 100) for of, share in HELD_OUT.items()}
+        counts = {"train": n - sum(held.values()), **held}
+        every = chain.from_iterable(scenes(of, counts[of], seed, cells=1) for of in NAMES)
+        for number, scene in enumerate(every):
+            yield split, f"{DRAWN}/told-{split}/{number}", scene.things[0].kind, draw(scene, DRAWN_SIZE)
 
 
 def shape_pixels(picture: str) -> np.ndarray:

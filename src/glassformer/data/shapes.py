@@ -39,8 +39,9 @@ COLOURS = {
 """Names of colours, and about what they look like: red, green and blue from 0 to 255."""
 SHAPES = ("circle", "square", "triangle", "star", "diamond", "cross")
 GROUNDS = ("plain", "gradient", "stripes", "checks")
+HELD_OUT: dict[SplitName, int] = {"validation": 10, "test": 15}
+"""Percent of the combinations."""
 
-_HELD_OUT = {"validation": 10, "test": 15}  # percent of the combinations
 _SALT = "64156"  # with which every thing is trained alone in at least one size, and each colour and shape tested alone
 _RADIUS = {"large": 0.42, "small": 0.26}  # in cells, as the next
 _SHIFT = {"large": 0.05, "small": 0.14}
@@ -100,7 +101,7 @@ def describe_shapes() -> str:
     return (
         f"builtin:shapes is pictures of one to three of {len(SHAPES)} shapes in {len(COLOURS)} colours and "
         f"{len(SIZES)} sizes with captions and questions, drawn on the spot, "
-        f"{sum(_HELD_OUT.values())} % of their combinations held out"
+        f"{sum(HELD_OUT.values())} % of their combinations held out"
     )
 
 
@@ -112,9 +113,9 @@ def split_of(*kinds: Kind) -> SplitName:
     else:
         key = " and ".join(sorted(f"{colour} {shape}" for _, colour, shape in kinds))
     place = int.from_bytes(hashlib.blake2b((_SALT + key).encode(), digest_size=8).digest()) % 100
-    if place < _HELD_OUT["validation"]:
+    if place < HELD_OUT["validation"]:
         return "validation"
-    return "test" if place < _HELD_OUT["validation"] + _HELD_OUT["test"] else "train"
+    return "test" if place < HELD_OUT["validation"] + HELD_OUT["test"] else "train"
 
 
 def _belongs(kinds: list[Kind], split: SplitName) -> bool:

@@ -19,6 +19,7 @@ from glassformer.models.cost import Matrix, forward_flops, matrices, training_by
 from glassformer.models.transformer import Transformer
 from glassformer.tokens.train import train_tokenizer
 from glassformer.train.answering import AnswerTask
+from glassformer.train.depiction import DepictionTask
 from glassformer.train.device import choose_machine
 from glassformer.train.memory import keep_freed_memory
 from glassformer.train.optimizer import Optimizer
@@ -200,7 +201,7 @@ def _with_text(recipe: Recipe) -> tuple[Recipe, Text]:
     """The recipe with its vocabulary, and what its data are like."""
     recipe = with_start(recipe)
     kind = task_of(recipe)
-    if recipe.model.head in ("tag", "classify") or kind is AnswerTask:
+    if recipe.model.head in ("tag", "classify") or kind in (AnswerTask, DepictionTask):
         return _with_task(recipe)
     length = recipe.train.length or recipe.model.max_length
     if recipe.data.path is None:

@@ -19,6 +19,7 @@ from glassformer.models.transformer import attention_mask
 from glassformer.tokens.pair import PairTokenizer
 from glassformer.tokens.parts import PartsTokenizer
 from glassformer.train.classification import ClassificationTask
+from glassformer.train.depiction import DepictionTask
 from glassformer.train.language import LanguageTask
 from glassformer.train.mixture import MixtureTask
 from glassformer.train.perception import PerceptionTask
@@ -107,7 +108,7 @@ def rows_of(task: TextTask, rows: int, step: int) -> Iterator[FedRow]:
     """The first `rows` rows of a step's batch of a task."""
     both = task.tokenizer
     target = both.target if isinstance(both, PairTokenizer | PartsTokenizer) else both
-    pieces = target.piece
+    pieces = task.piece if isinstance(task, DepictionTask) else target.piece
     source_pieces = both.source.piece if isinstance(both, PairTokenizer) else pieces
     for batch in task.batches(step):
         for row in range(min(rows, len(batch.elements))):

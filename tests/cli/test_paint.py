@@ -1,0 +1,67 @@
+"""`glassformer generate --to-image`, `evaluate`, `data show` and `plan` of a model that draws."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from small_drawings import FLAGS, learn
+
+
+@pytest.fixture(scope="module")
+def painter(tmp_path_factory) -> Path:
+    return learn(tmp_path_factory.mktemp("flags"))
+
+
+def test_a_picture_is_drawn_into_a_file(cli, painter, tmp_path):
+    out = tmp_path / "out.png"
+    arguments = ["generate", painter, "--prompt", "a red flag", "--to-image", out, "--temperature", 0]
+    said = cli(*arguments)
+    assert (said.code, said.out, said.err) == (0, f"{out}: 4 x 6 pixels, 42 times enlarged\n", "")
+    pixels = np.asarray(Image.open(out))
+    assert pixels.shape == (168, 252, 3)
+    assert (pixels[::42, ::42] == FLAGS["a red flag"]).all()
+    assert (pixels == pixels[::42, ::42].repeat(42, 0).repeat(42, 1)).all()
+    found = cli(*arguments, "--json", "--seed", 1).json
+    assert (np.array(found["palette"])[found["ids"]] == FLAGS["a red flag"]).all()
+    assert (found["prompt"], found["image"]) == ("a red flag", str(out))
+
+
+A = ["--prompt", "a"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--to-image", "x.jpg", *A], "name a .png file"),
+        (["--to-image", "x.png"], "of one --prompt, not of 0"),
+        (["--to-image", "x.png", *A, *A], "not of 2"),
+        (["--to-image", "no/where/x.png", *A], "there is no folder no/where"),
+        (["--to-image", "x.png", *A, "--score"], "--score has no use"),
+        (["--to-image", "x.png", *A, "--image", "y.png"], "--image has no use"),
+        (["--to-image", "x.png", *A, "--max-new-tokens", 3], "max_new_tokens is for text"),
+        (["--to-image", "x.png", "--prompt", "a " * 7], "The prompt has 9 tokens and this model reads at most 7"),
+        (A, "draws pictures; use `glassformer generate --to-image`"),
+    ],
+)
+def test_what_it_cannot_draw(refused, painter, arguments, sentence):
+    assert sentence in refused("generate", painter, *arguments, code=2, keep=painter)
+
+
+def test_a_model_that_does_not_draw(refused, trained):
+    said = refused("generate", trained, *A, "--to-image", "x.png", code=2, keep=trained)
+    assert "draws no pictures; train a model by a recipe with a section palette" in said
+
+
+def test_it_is_scored_and_shown(cli, painter):
+    scores = cli("evaluate", painter, "--json").json
+    assert scores["accuracy"] == 1
+    assert scores["bits_per_pixel"] < 0.2
+    assert "bits per pixel" in cli("evaluate", painter).out
+    other = cli("evaluate", painter, "--data", painter.parent / "rows.jsonl", "--json").json
+    assert other["tokens"] == 16 * 24
+    (row, *_) = cli("data", "show", painter, "--rows", 1, "--json").lines
+    assert row["pieces"][:2] == ["<bos>", "a"] or row["pieces"][1] == "one"
+    assert [piece for piece in row["pieces"] if piece.startswith("#")]
+    assert cli("plan", painter / "recipe.yaml", "--json").json["epochs"] > 1
