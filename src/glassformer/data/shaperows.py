@@ -3,7 +3,7 @@
     builtin:shapes/train/12    "describe"                        a large pink circle left of a small green circle
     builtin:shapes/train/12    "how many stars are there?"       0
 
-`builtin:shapes-drawn`: small pictures of one thing, each with the words that it is to be drawn from.
+`builtin:shapes-drawn`: small pictures of one thing on a plain ground, each with the words that it is to be drawn from.
 
     builtin:shapes-drawn/train/12    "a large pink circle"
 
@@ -71,7 +71,7 @@ def told_pictures() -> Iterator[tuple[SplitName, str, Kind, np.ndarray]]:
         n = DRAWN_COUNTS[split]
         held = {of: round(n * share / 100) for of, share in HELD_OUT.items()}
         counts = {"train": n - sum(held.values()), **held}
-        every = chain.from_iterable(scenes(of, counts[of], seed, cells=1) for of in NAMES)
+        every = chain.from_iterable(_plain(scenes(of, counts[of], seed, cells=1)) for of in NAMES)
         for number, scene in enumerate(every):
             yield split, f"{DRAWN}/told-{split}/{number}", scene.things[0].kind, draw(scene, DRAWN_SIZE)
 
@@ -100,4 +100,9 @@ def _scenes(split: SplitName) -> list[Scene]:
 
 @cache
 def _lone(split: SplitName) -> list[Scene]:
-    return scenes(split, DRAWN_COUNTS[split], cells=1)
+    return _plain(scenes(split, DRAWN_COUNTS[split], cells=1))
+
+
+def _plain(drawn: list[Scene]) -> list[Scene]:
+    """The same things on one grey, so that few colours are enough and little is drawn by chance."""
+    return [Scene(scene.things, scene.cells) for scene in drawn]

@@ -4,8 +4,9 @@
     |------------ as long as may be ----------|
 
 What is to be drawn is filled up to one length, so that each pixel always stands at the same position: a model with
-learned positions knows row and column. Colours follow the text's vocabulary. Knows: models, tokenizers, palettes. Does
-not know: files, tasks.
+learned positions knows row and column. Colours follow the text's vocabulary.
+
+Knows: models, tokenizers, palettes. Does not know: files, tasks.
 """
 
 from collections.abc import Sequence
