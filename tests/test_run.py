@@ -63,6 +63,7 @@ def test_the_public_names_are_these():
         *("tokenizer", "tokens", "pair", "pairs", "translate", "transduced", "score_pairs", "cross_attention"),
         *("tag", "tagged", "classify", "classified", "classes", "words", "sequences", "embed", "contexts", "reader"),
         *("perceived", "senses", "noun"),
+        *("answer", "answered", "chosen", "draw", "drawn", "ordered", "palette", "parts"),
     }
     assert list(inspect.signature(module.load).parameters) == ["folder", "device"]
     assert list(inspect.signature(module.train).parameters) == ["recipe", "changes", "run", "resume"]
