@@ -243,7 +243,7 @@ def test_a_run_without_a_recipe_has_no_data_of_its_own(refused, cli, copied, tex
 
 def test_an_unknown_demo(refused, tmp_path):
     assert "There is no demo 'lmm'; did you mean 'lm'?" in refused("demo", "lmm", code=2, keep=tmp_path)
-    assert "There is no demo 'tictactoe'; known are classify, lm, tag, translate" in refused(
+    assert "There is no demo 'tictactoe'; known are audio, classify, lm, tag, translate, vision" in refused(
         "demo", "tictactoe", code=2, keep=tmp_path
     )
 
