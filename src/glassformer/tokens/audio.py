@@ -6,11 +6,9 @@ All of it follows from one record, which is saved with the model as `audio.json`
 Knows: recordings as arrays. Does not know: files of sound, classes, models.
 """
 
-import json
 import os
 from collections.abc import Iterator
 from functools import cached_property
-from pathlib import Path
 from typing import Literal, Self, final
 
 import numpy as np
@@ -18,13 +16,13 @@ import torch
 from pydantic import Field, model_validator
 
 from glassformer.axes import Float, Tensor
-from glassformer.errors import ConfigError, DataError, counted
+from glassformer.errors import ConfigError, DataError
 from glassformer.files import write_json
 from glassformer.record import Record
+from glassformer.tokens.saved import saved, saved_at
 from glassformer.tokens.spectrogram import log_mel, mel_filters, mel_patches, n_frames, resampled
 
 FILE = "audio.json"
-LARGEST_FILE = 1 << 20
 CLIPS_AT_ONCE = 64
 CONSTANT = 1e-4
 """A band whose standard deviation is below this holds nothing; it is divided by 1."""
@@ -207,30 +205,14 @@ class AudioReader:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `audio.json` (into a folder if `path` is one), replaced as one step; ConfigError: not `resolved`."""
         _ = self._normal
-        write_json(_file(path), self.config.model_dump())
+        write_json(saved_at(path, FILE), self.config.model_dump())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The reader of an `audio.json` (or of the folder that holds it); DataError if it is no such thing."""
-        file = _file(path)
-        try:
-            if file.stat().st_size > LARGEST_FILE:
-                raise DataError(f"{file} has over {counted(LARGEST_FILE, 'byte')}, too many for {FILE}; restore it")
-            values = json.loads(file.read_bytes())
-            if not isinstance(values, dict):
-                raise DataError(f"{file} is not a JSON object; restore it")
+        with saved(path, FILE, "a model of sound") as (file, values):
             config = AudioConfig.parse(values)
             missing = [name for name in AudioConfig.model_fields if values.get(name) is None and name != "high"]
             if missing:
                 raise DataError(f"{file} does not say what {missing[0]!r} is; restore it")
             return cls(config)
-        except OSError as problem:
-            raise DataError(f"cannot read {file}: {problem.strerror}; give the folder of a model of sound") from None
-        except (ValueError, RecursionError) as problem:
-            raise DataError(f"{file} is not JSON ({problem}); restore it") from None
-        except ConfigError as problem:
-            raise DataError(f"{file} is damaged: {str(problem).rstrip('.')} (restore it)") from None
-
-
-def _file(path: str | os.PathLike[str]) -> Path:
-    return Path(path) / FILE if Path(path).is_dir() else Path(path)

@@ -6,10 +6,8 @@ All of it follows from one record, which is saved with the model as `image.json`
 Knows: pictures as arrays. Does not know: picture files, classes, models.
 """
 
-import json
 import os
 from functools import cached_property
-from pathlib import Path
 from typing import Literal, Self, final
 
 import numpy as np
@@ -18,13 +16,13 @@ from PIL import Image
 from pydantic import Field, model_validator
 
 from glassformer.axes import Float, Tensor
-from glassformer.errors import ConfigError, DataError, counted
+from glassformer.errors import ConfigError, DataError
 from glassformer.files import write_json
 from glassformer.record import Record
 from glassformer.tokens.patches import patchify, unpatchify
+from glassformer.tokens.saved import saved, saved_at
 
 FILE = "image.json"
-LARGEST_FILE = 1 << 20
 LARGEST_SIDE = 4096
 PICTURES_AT_ONCE = 1024
 FILTERS = {
@@ -210,29 +208,17 @@ class ImageReader:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `image.json` (into a folder if `path` is one), replaced as one step; ConfigError: not `resolved`."""
         _ = self._normal
-        write_json(_file(path), self.config.model_dump())
+        write_json(saved_at(path, FILE), self.config.model_dump())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The reader of an `image.json` (or of the folder that holds it); DataError if it is no such thing."""
-        file = _file(path)
-        try:
-            if file.stat().st_size > LARGEST_FILE:
-                raise DataError(f"{file} has over {counted(LARGEST_FILE, 'byte')}, too many for {FILE}; restore it")
-            values = json.loads(file.read_bytes())
-            if not isinstance(values, dict):
-                raise DataError(f"{file} is not a JSON object; restore it")
+        with saved(path, FILE, "a model of pictures") as (file, values):
             reader = cls(ImageConfig.parse(values))
             missing = [name for name in ImageConfig.model_fields if name not in values]
             if missing or reader.config.mean is None:
                 raise DataError(f"{file} does not say what {(missing or ['mean'])[0]!r} is; restore it")
             return reader
-        except OSError as problem:
-            raise DataError(f"cannot read {file}: {problem.strerror}; give the folder of a model of pictures") from None
-        except (ValueError, RecursionError) as problem:
-            raise DataError(f"{file} is not JSON ({problem}); restore it") from None
-        except ConfigError as problem:
-            raise DataError(f"{file} is damaged: {str(problem).rstrip('.')} (restore it)") from None
 
 
 def mean_std(stack: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -256,7 +242,3 @@ def mean_std(stack: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
     # whole numbers until here, however many
     spread = [(n * square - total**2) ** 0.5 / (255 * n) for square, total in zip(squares, sums, strict=True)]
     return tuple(total / (255 * n) for total in sums), tuple(std or 1.0 for std in spread)
-
-
-def _file(path: str | os.PathLike[str]) -> Path:
-    return Path(path) / FILE if Path(path).is_dir() else Path(path)

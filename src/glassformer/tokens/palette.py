@@ -6,21 +6,19 @@ The palette is found by k-means among the pixels of training pictures, and saved
 Knows: pictures as arrays. Does not know: picture files, text, models.
 """
 
-import json
 import os
-from pathlib import Path
 from typing import Literal, Self, final
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from glassformer.errors import ConfigError, DataError, counted
+from glassformer.errors import DataError, counted
 from glassformer.files import write_json
 from glassformer.record import Record
 from glassformer.tokens.image import ImageConfig, ImageReader
+from glassformer.tokens.saved import saved, saved_at
 
 FILE = "palette.json"
-LARGEST_FILE = 1 << 20
 LARGEST_SIDE = 256
 SAMPLE = 1 << 16
 """Pixels in which the palette is looked for."""
@@ -103,28 +101,16 @@ class Palette:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `palette.json` (into a folder if `path` is one), replaced as one step."""
-        write_json(_file(path), {**self.config.model_dump(mode="json"), "rgb": self.colours.tolist()})
+        write_json(saved_at(path, FILE), {**self.config.model_dump(mode="json"), "rgb": self.colours.tolist()})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The palette of a `palette.json` (or of the folder that holds it); DataError if it is no such thing."""
-        file = _file(path)
-        try:
-            if file.stat().st_size > LARGEST_FILE:
-                raise DataError(f"{file} has over {counted(LARGEST_FILE, 'byte')}, too many for {FILE}; restore it")
-            values = json.loads(file.read_bytes())
-            if not isinstance(values, dict):
-                raise DataError(f"{file} is not a JSON object; restore it")
+        with saved(path, FILE, "a model that draws") as (file, values):
             colours = values.pop("rgb", None)
             if missing := [name for name in PaletteConfig.model_fields if name not in values]:
                 raise DataError(f"{file} does not say what {missing[0]!r} is; restore it")
             config = PaletteConfig.parse(values)
-        except OSError as problem:
-            raise DataError(f"cannot read {file}: {problem.strerror}; give the folder of a model that draws") from None
-        except (ValueError, RecursionError) as problem:
-            raise DataError(f"{file} is not JSON ({problem}); restore it") from None
-        except ConfigError as problem:
-            raise DataError(f"{file} is damaged: {str(problem).rstrip('.')} (restore it)") from None
         if not _are_colours(colours, config.colours):
             raise DataError(
                 f"{file} holds no list of 1 to {config.colours} different colours [red, green, blue]; restore it"
@@ -186,7 +172,3 @@ def _are_colours(values: object, most: int) -> bool:
         isinstance(c, list) and len(c) == 3 and all(type(v) is int and 0 <= v <= 255 for v in c) for c in values
     )
     return whole and len({tuple(colour) for colour in values}) == len(values)
-
-
-def _file(path: str | os.PathLike[str]) -> Path:
-    return Path(path) / FILE if Path(path).is_dir() else Path(path)
