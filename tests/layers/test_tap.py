@@ -1,9 +1,12 @@
 """Taps: what they show, what they change, and that nothing is left of them."""
 
+import itertools
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -81,7 +84,18 @@ ENCODER_DECODER_POINTS = [
 ]
 
 
-def look(model, batch, keep=("*",), edits=None):
+@dataclass(frozen=True)
+class By:
+    """An edit by any function of the tensor."""
+
+    point: str
+    change: Callable[[torch.Tensor], torch.Tensor]
+
+    def __call__(self, tensor, axes, point):
+        return self.change(tensor)
+
+
+def look(model, batch, keep=("*",), edits=()):
     with recording(Tape(model, keep, edits)) as tape:
         logits = model(batch).logits
     return logits, tape
@@ -164,22 +178,22 @@ def test_a_misspelt_point_raises_and_names_the_right_one(asked, meant):
     with pytest.raises(ConfigError, match=rf"never fired.*{meant}"):
         look(model, tiny.tokens(1, 3), (asked,))
     with pytest.raises(ConfigError, match=rf"never fired.*{meant}"):
-        look(model, tiny.tokens(1, 3), (), {asked: torch.zeros_like})
+        look(model, tiny.tokens(1, 3), (), [By(asked, torch.zeros_like)])
 
 
 def test_edits_work_where_they_are_made():
     model, ids = tiny.model(position="none"), tiny.tokens(1, 5)
     plain = model(ids).logits
-    same, tape = look(model, ids, ("*",), {"*.attention.z": lambda z: z})
+    same, tape = look(model, ids, ("*",), [By("*.attention.z", lambda z: z)])
     assert_close(same, plain, **EXACT)
     # a pattern replaced by the identity: each element sees only itself, as in a window of 1
-    only_self = {"*.pattern": lambda a: torch.eye(a.shape[-1], dtype=a.dtype).expand_as(a)}
+    only_self = [By("*.pattern", lambda a: torch.eye(a.shape[-1], dtype=a.dtype).expand_as(a))]
     edited, tape = look(model, ids, ("*.pattern",), only_self)
     assert_close(edited, tiny.model(position="none", window=1)(ids).logits, **EXACT)
     assert (tape.kept["decoder.blocks.0.attention.pattern"][0, 0] == torch.eye(5)).all()
     # one head cut off equals its rows of W_O set to 0
     cut = lambda z: z * (torch.arange(4) != 2)[:, None, None]
-    edited, _ = look(model, ids, (), {"decoder.blocks.1.attention.z": cut})
+    edited, _ = look(model, ids, (), [By("decoder.blocks.1.attention.z", cut)])
     weight = model.decoder.blocks[1].attention.out_proj.weight
     saved = weight.data.clone()
     try:
@@ -190,9 +204,42 @@ def test_edits_work_where_they_are_made():
     assert_close(model(ids).logits, plain, **EXACT)
 
 
+def test_edits_act_in_their_order_and_what_came_before_them_is_kept():
+    model, ids, point = tiny.model(), tiny.tokens(1, 4), "decoder.blocks.0.resid_post"
+    _, plain = look(model, ids, (point,))
+    ramp = torch.arange(8).double()
+    double, more = By("*.0.resid_post", lambda x: x * 2), By(point, lambda x: x + ramp)
+    logits, tape = look(model, ids, (point,), (double, more))
+    assert torch.equal(tape.before[point], plain.kept[point])
+    assert torch.equal(tape.kept[point], plain.kept[point] * 2 + ramp)
+    other, turned = look(model, ids, (point,), (more, double))
+    assert torch.equal(turned.kept[point], (plain.kept[point] + ramp) * 2)
+    assert not torch.allclose(logits, other)
+    assert not plain.before  # nothing was edited
+
+
+def test_every_step_of_a_generation_has_its_own():
+    model, ids = tiny.model(position="rotary"), tiny.tokens(1, 5)
+    _, whole = look(model, ids, ("*.0.attention.q",))
+    with recording(Tape(model, ("*.0.attention.q",))) as tape:
+        cache, queries = Cache(), []
+        for i in range(5):
+            assert tape.step == i
+            cache = model(ids[:, i : i + 1], cache).features.cache
+            queries += tape.taken().values()
+    assert tape.kept == {}
+    assert_close(torch.cat(queries, 2), whole.kept["decoder.blocks.0.attention.q"], **EXACT)
+
+
+def test_a_model_that_was_not_run_is_told_from_a_misspelt_point():
+    said = r"No point fired, '\*.q' neither: the model was not run .* or it is compiled"
+    with pytest.raises(ConfigError, match=said), recording(Tape(tiny.model(), ("*.q",))):
+        pass
+
+
 def test_an_edit_must_keep_the_shape():
     with pytest.raises(ConfigError, match=r"head.logits returned shape \(1, 3, 1\); \(1, 3, 13\) is needed"):
-        look(tiny.model(), tiny.tokens(1, 3), (), {"head.logits": lambda t: t[..., :1]})
+        look(tiny.model(), tiny.tokens(1, 3), (), [By("head.logits", lambda t: t[..., :1])])
 
 
 def test_nothing_is_left_after_an_exception():
@@ -203,7 +250,7 @@ def test_nothing_is_left_after_an_exception():
         raise RuntimeError("inside")
 
     with pytest.raises(RuntimeError, match="inside"):  # and not: a pattern never fired
-        look(model, ids, ("*.later",), {"*.1.attention.q": fails})
+        look(model, ids, ("*.later",), [By("*.1.attention.q", fails)])
     assert torch.equal(model(ids).logits, before)
     assert not watching(model.decoder.blocks[0].attention, "pattern")
     assert all(not module._forward_hooks for module in model.modules())
@@ -220,21 +267,21 @@ def test_tapes_nest():
 
 
 def test_threads_do_not_see_each_others_tapes():
+    """Three threads, 200 runs each: one edits heads, one the network, one nothing; every number is as it is alone."""
     model, ids = tiny.model(), tiny.tokens(1, 6)
-    plain = model(ids).logits
-    cut = {"*.z": torch.zeros_like}
-    edited, _ = look(model, ids, (), cut)
-    assert not torch.allclose(plain, edited)
-    wrong, barrier = [], threading.Barrier(2)
+    kinds = [None, [By("*.0.attention.z", torch.zeros_like)], [By("*.feedforward_out", torch.zeros_like)]]
+    alone = [model(ids).logits if edits is None else look(model, ids, (), edits)[0] for edits in kinds]
+    assert not any(torch.allclose(a, b) for a, b in itertools.combinations(alone, 2))
+    wrong, barrier = [], threading.Barrier(len(kinds))
 
     def run(expected, edits):
         barrier.wait()
-        for _ in range(50):
-            logits = look(model, ids, (), edits)[0] if edits else model(ids).logits
+        for _ in range(200):
+            logits = model(ids).logits if edits is None else look(model, ids, (), edits)[0]
             if not torch.allclose(logits, expected, rtol=1e-12, atol=1e-12):
                 wrong.append(edits)
 
-    threads = [threading.Thread(target=run, args=args) for args in ((plain, None), (edited, cut))]
+    threads = [threading.Thread(target=run, args=args) for args in zip(alone, kinds, strict=True)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -275,8 +322,8 @@ try:
     with recording(Tape(model, ("*.q",))):
         compiled(batch)
     raise SystemExit("a tape over a compiled model said nothing")
-except ConfigError:
-    pass
+except ConfigError as said:
+    assert "or it is compiled" in str(said), said
 """
 
 

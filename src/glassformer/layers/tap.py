@@ -6,36 +6,69 @@ returns `q` itself unless a `Tape` is active in this thread; then the tape sees 
 returns the tensor to go on with. There are no module hooks and no global state, so two threads that run one model
 never see each other's tapes, and a compiled model contains no trace of a tap.
 
-Knows: modules, names, axes. Does not know: which points exist (they are discovered by executing).
+Knows: modules, names, axes. Does not know: which points exist (they are discovered by executing), which edits.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, suggest
 
-Edit = Callable[[Tensor], Tensor]
+
+class Change(Protocol):
+    """What is done to the tensors of the points that `point` names, which may be a pattern such as `"*.z"`."""
+
+    @property
+    def point(self) -> str:
+        """The name or the pattern."""
+        ...
+
+    def __call__(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
+        """The tensor to go on with, of the same shape; the given one stays as it is."""
+        ...
+
+
+def changed(tensor: Tensor, edits: Sequence[Change], axes: tuple[str, ...], point: str) -> Tensor:
+    """The tensor after all edits of this point, one after the other; ConfigError: one that changes its shape."""
+    for edit in edits:
+        if fnmatchcase(point, edit.point):
+            new = edit(tensor, axes, point)
+            if new.shape != tensor.shape:
+                raise ConfigError(
+                    f"The edit of {point} returned shape {tuple(new.shape)}; {tuple(tensor.shape)} is needed."
+                )
+            tensor = new
+    return tensor
 
 
 class Tape:
     """What one look at a model keeps: `kept[point]` tensors, `axes[point]` their axis names, `points` in firing order.
 
-    `keep` are patterns such as `"*.attention.pattern"`; `edits` maps patterns to pure functions of the tensor.
+    `keep` are patterns such as `"*.attention.pattern"`; `edits` act in their order. Of a kept point that was edited,
+    `before[point]` is the tensor that came and `kept[point]` the one that went on. A point that fires several times,
+    as an embedding that both sides of a model share does, is edited each time and kept the last time.
     """
 
-    def __init__(self, model: nn.Module, keep: tuple[str, ...] = (), edits: dict[str, Edit] | None = None):
+    def __init__(self, model: nn.Module, keep: Sequence[str] = (), edits: Sequence[Change] = ()):
         self._paths = {id(module): path for path, module in model.named_modules()}
-        self._wanted: dict[str, int] = dict.fromkeys((*keep, *(edits or {})), 0)
-        self._asked: set[str] = set()
-        self._keep, self._edits = keep, edits or {}
+        self._keep, self._edits = tuple(keep), tuple(edits)
+        self._wanted = tuple(dict.fromkeys((*keep, *(edit.point for edit in edits))))
+        self._silent = self._wanted
+        self.asked: dict[str, None] = {}
+        """Points that are computed only if somebody wants them, in the order in which they were offered."""
         self.points: list[str] = []
         self.axes: dict[str, tuple[str, ...]] = {}
+        self.shapes: dict[str, tuple[int, ...]] = {}
         self.kept: dict[str, Tensor] = {}
+        self.before: dict[str, Tensor] = {}
+        self.step = 0
+        """How many steps of a generation were taken off this tape; see `taken`."""
 
     def path(self, module: nn.Module, name: str) -> str:
         """The full name of a point: module path and local name."""
@@ -44,7 +77,7 @@ class Tape:
 
     def wants(self, point: str) -> bool:
         """True if something is kept or edited at this point, which the model computes only if so."""
-        self._asked.add(point)
+        self.asked[point] = None
         return any(fnmatchcase(point, pattern) for pattern in self._wanted)
 
     def fire(self, module: nn.Module, name: str, tensor: Tensor, axes: str) -> Tensor:
@@ -53,28 +86,34 @@ class Tape:
         if point not in self.axes:
             self.points.append(point)
             self.axes[point] = tuple(axes.split())
-        for pattern in self._wanted:
-            if not fnmatchcase(point, pattern):
-                continue
-            self._wanted[pattern] += 1
-            if pattern in self._edits:
-                edited = self._edits[pattern](tensor)
-                if edited.shape != tensor.shape:
-                    raise ConfigError(
-                        f"The edit of {point} returned shape {tuple(edited.shape)}; {tuple(tensor.shape)} is needed."
-                    )
-                tensor = edited
+        self.shapes[point] = tuple(tensor.shape)
+        self._silent = tuple(pattern for pattern in self._silent if not fnmatchcase(point, pattern))
+        new = changed(tensor, self._edits, self.axes[point], point)
         if any(fnmatchcase(point, pattern) for pattern in self._keep):
-            self.kept[point] = tensor
-        return tensor
+            self.kept[point] = new
+            if new is not tensor:
+                self.before[point] = tensor
+        return new
+
+    def taken(self) -> dict[str, Tensor]:
+        """What was kept in this step of a generation, which is over: the tape goes on with the next, empty."""
+        kept, self.kept, self.before = self.kept, {}, {}
+        self.step += 1
+        return kept
 
     def check(self) -> None:
         """Raise ConfigError for a pattern at which nothing ever fired, naming close ones."""
-        points = {*self.points, *self._asked}
-        for pattern, fired in self._wanted.items():
-            if not fired:
-                known = {f"*.{tail}" for point in points for tail in _tails(point)} if "*" in pattern else points
-                raise ConfigError(f"The point {pattern!r} never fired in this run; {suggest(pattern, known)}")
+        if not self._silent:
+            return
+        pattern = self._silent[0]
+        if not self.points:
+            raise ConfigError(
+                f"No point fired, {pattern!r} neither: the model was not run under this tape, or it is compiled, and "
+                "a compiled model has no points; look at the model that was given to torch.compile."
+            )
+        points = {*self.points, *self.asked}
+        known = {f"*.{tail}" for point in points for tail in _tails(point)} if "*" in pattern else points
+        raise ConfigError(f"The point {pattern!r} never fired in this run; {suggest(pattern, known)}")
 
 
 def _tails(point: str) -> list[str]:
@@ -97,7 +136,7 @@ def watching(module: nn.Module, *names: str) -> bool:
     """True if the active tape keeps or edits one of these points, so that they must be computed explicitly."""
     if torch.compiler.is_compiling() or (tape := _TAPE.get()) is None:
         return False
-    return any(tape.wants(tape.path(module, name)) for name in names)
+    return any([tape.wants(tape.path(module, name)) for name in names])  # all are asked for: so the tape knows them
 
 
 def recorded() -> bool:

@@ -1,0 +1,274 @@
+"""One look at a model: the forward pass of one sequence, every point of it by name, and the same under edits.
+
+    seen = look(model, Batch(ids))
+    seen.points()                                      what there is to look at, found by executing
+    seen["decoder.blocks.3.resid_post"].sel(position=6)
+    seen.pattern(layer=3, head=5)                      [query, key], worked out when it is asked for
+    seen.edited([Zero("decoder.blocks.3.attention.z", head=5)]).logits
+
+The pass takes the fused attention unless an edit needs it written out. Queries, keys, values and the stream are kept;
+scores and patterns are worked out from queries and keys with the model's own mask and bias, head by head; whatever
+else is asked for is fetched by another pass. Knows: models, taps. Does not know: text, files, what a look explains.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import cast
+
+import torch
+
+from glassformer.axes import Float, Tensor
+from glassformer.batch import Batch, Places
+from glassformer.errors import ConfigError, suggest
+from glassformer.inspect.edit import Edit
+from glassformer.inspect.points import Element, Named, Point, kind_of, point_of
+from glassformer.layers.attend import attention_pattern, attention_scores
+from glassformer.layers.attention import Attention, View
+from glassformer.layers.mask import allowed
+from glassformer.layers.stack import SOURCE_MASK, Stack
+from glassformer.layers.tap import Change, Tape, changed, recording
+from glassformer.models.transformer import Output, Transformer, evaluating
+
+KEPT = ("q", "k", "v", "z", "resid_pre", "resid_mid", "resid_post", "out")
+"""Kinds of points that every look keeps."""
+WRITTEN = ("scores", "pattern")
+"""Kinds that are worked out when they are asked for."""
+WEIGHTS = ("batch", "head", "query", "key")
+
+
+def run(
+    model: Transformer,
+    batch: Batch,
+    keep: Sequence[str] = (),
+    edits: Sequence[Change] = (),
+    gradients: bool = False,
+) -> tuple[Output, Tape]:
+    """One forward pass without dropout under a tape; what was kept are ordinary tensors.
+
+    With `gradients`, the embedded elements are leaves, kept as `embed.elements`, and everything after them can be
+    differentiated. Errors: a pattern that never fired (ConfigError), and those of the edits.
+    """
+    changes = (*((_Leaf(),) if gradients else ()), *edits)
+    tape = Tape(model, (*keep, *((_Leaf.point,) if gradients else ())), changes)
+    batch = batch.to(next(model.parameters()).device)
+    with evaluating(model), torch.inference_mode(False), torch.set_grad_enabled(gradients), recording(tape):
+        output = model(batch)
+    return output, tape
+
+
+class _Leaf:
+    """Embedded elements as leaves: gradients are asked for there, whatever of the model is frozen."""
+
+    point = "*embed.elements"
+
+    def __call__(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
+        return tensor.detach().requires_grad_()
+
+
+class _Shown:
+    """No change at all, but every point is computed for it."""
+
+    point = "*"
+
+    def __call__(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
+        return tensor
+
+
+def look(
+    model: Transformer,
+    batch: Batch,
+    elements: Sequence[Element] = (),
+    source_elements: Sequence[Element] = (),
+    names: Sequence[str] = (),
+    edits: Sequence[Edit] = (),
+) -> "Look":
+    """Look at one sequence; without `elements`, tokens are called by their ids. Errors: those of `run`."""
+    if len(batch.elements) != 1:
+        raise ConfigError(f"A look is at one sequence, and the batch has {len(batch.elements)}; give them one by one.")
+    batch = replace(batch, at=None, targets=None)
+    output, tape = run(model, batch, [f"*.{kind}" for kind in KEPT], edits)
+    at_source = () if batch.source is None else tuple(source_elements) or numbered(batch.source)
+    return Look(model, batch, tuple(elements) or numbered(batch), at_source, tuple(names), tuple(edits), output, tape)
+
+
+def numbered(batch: Batch) -> tuple[Element, ...]:
+    """The elements of a sequence of which nothing but its numbers is known."""
+    if batch.elements.dim() == 3:
+        return tuple(Element(f"patch {i}", None, "image", row=i, column=0) for i in range(batch.elements.shape[1]))
+    return tuple(Element(str(i), i, "token") for i in batch.elements[0].tolist())
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What one forward pass was, and is asked for by name; see the module."""
+
+    model: Transformer
+    batch: Batch
+    """Of one sequence."""
+    elements: tuple[Element, ...]
+    """Of the stack that answers: the decoder of an encoder-decoder."""
+    source_elements: tuple[Element, ...]
+    """Of the encoder of an encoder-decoder, else none."""
+    names: tuple[str, ...]
+    """What the outcomes are called, by index: the vocabulary, tags or classes."""
+    edits: tuple[Edit, ...]
+    output: Output
+    tape: Tape
+
+    @property
+    def logits(self) -> Float[Tensor, "T V"] | Float[Tensor, "C"]:
+        """The scores of all outcomes at every position, or of the sequence's classes."""
+        return self.output.logits[0]
+
+    def probabilities(self, position: int = -1) -> Float[Tensor, "V"]:
+        """The softmax of the logits at a position, in float32 or better; with `multi_label`, the sigmoid of each.
+
+        ConfigError: a position that is not there, or a model that has no outcomes.
+        """
+        config, logits = self.model.config, self.logits
+        if config.head in ("pool", "none"):
+            raise ConfigError(
+                f"A model with model.head={config.head!r} gives vectors, no probabilities; ask for logits."
+            )
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        if config.head == "classify":
+            if position != -1:
+                raise ConfigError(
+                    f"position={position} was asked for, and a sequence has its class as a whole; omit it."
+                )
+            return logits.sigmoid() if config.multi_label else logits.softmax(-1)
+        return Named(logits, ("position", "vocabulary")).sel(position=position).tensor.softmax(-1)
+
+    def edited(self, edits: Sequence[Edit]) -> "Look":
+        """The same input under these edits, instead of those of this look."""
+        return look(self.model, self.batch, self.elements, self.source_elements, self.names, edits)
+
+    def points(self) -> tuple[Point, ...]:
+        """Every point that fires, in the order in which they do; an encoder-decoder's encoder comes first."""
+        return self._points
+
+    @cached_property
+    def _points(self) -> tuple[Point, ...]:
+        _, tape = run(self.model, self.batch, (), (*self.edits, _Shown()))
+        edited = lambda name: any(fires(edit, name) for edit in self.edits)  # noqa: E731
+        return tuple(point_of(name, tape.axes[name], tape.shapes[name], edited(name)) for name in tape.points)
+
+    def __getitem__(self, name: str) -> Named:
+        """The tensor of a point without its batch axis, after the edits; ConfigError: no such point."""
+        place, _, kind = name.rpartition(".")
+        if name in self.tape.asked and kind in WRITTEN:
+            return Named(self._written(place, kind)[0], WEIGHTS[1:])
+        return Named(self._tensor(name)[0], self.tape.axes[name][1:])
+
+    def before(self, name: str) -> Named:
+        """The tensor of a point as it was before the edits of this very point; others have acted already."""
+        held = self[name]
+        _, tape = run(self.model, self.batch, (name,), self.edits)
+        return Named(tape.before.get(name, tape.kept[name])[0], held.axes)
+
+    def pattern(self, layer: int, head: int, *, side: str = "", site: str = "self") -> Float[Tensor, "T S"]:
+        """What each query of a head looked at, [query, key]; every row sums to 1, or is 0 where nothing may be seen.
+
+        `side` "": the only stack, or the decoder of an encoder-decoder. ConfigError: a head that there is not.
+        """
+        return self._head(layer, head, side, site, "pattern")
+
+    def scores(self, layer: int, head: int, *, side: str = "", site: str = "self") -> Float[Tensor, "T S"]:
+        """The same before the softmax: q kᵀ · scale + bias, -inf where nothing may be seen."""
+        return self._head(layer, head, side, site, "scores")
+
+    def stack(self, side: str = "") -> Stack:
+        """The stack of a side; ConfigError: the model has none."""
+        own = {"encoder": self.model.encoder, "decoder": self.model.decoder}
+        name = side or self.answering
+        if own.get(name) is None:
+            there = [name for name, stack in own.items() if stack is not None]
+            raise ConfigError(f"side={name!r} is not in this model; it has {' and '.join(there)}.")
+        return cast(Stack, own[name])
+
+    @property
+    def answering(self) -> str:
+        """The side that the head reads: decoder where there is one."""
+        return "encoder" if self.model.decoder is None else "decoder"
+
+    def places(self, side: str = "") -> Places:
+        """Where the elements of a side stand."""
+        features = self.output.features
+        if side in ("", self.answering):
+            return features.places
+        self.stack(side)
+        assert features.memory is not None
+        return features.memory.places
+
+    def attention(self, layer: int, *, side: str = "", site: str = "self") -> tuple[str, Attention]:
+        """The path and the module of an attention; ConfigError: a layer, a side or a site that there is not."""
+        blocks, own = self.stack(side).blocks, {"self": "attention", "cross": "cross"}
+        if not 0 <= layer < len(blocks):
+            raise ConfigError(f"There is no layer {layer} in this model; its layers are 0 to {len(blocks) - 1}.")
+        if site not in own:
+            raise ConfigError(f"There is no site {site!r} of attention; {suggest(site, own)}")
+        module = getattr(blocks[layer], own[site])
+        if module is None:
+            raise ConfigError(f"The {side or self.answering} has no cross-attention; ask for site='self'.")
+        return f"{side or self.answering}.blocks.{layer}.{own[site]}", module
+
+    def _head(self, layer: int, head: int, side: str, site: str, kind: str) -> Tensor:
+        place, module = self.attention(layer, side=side, site=site)
+        if not 0 <= head < module.n_heads:
+            raise ConfigError(f"There is no head {head} in this model; its heads are 0 to {module.n_heads - 1}.")
+        edited = any(fires(edit, f"{place}.{name}") for edit in self.edits for name in WRITTEN)
+        found = self._written(place, kind, None if edited else head)  # an edit may need all heads
+        return found[0, head if edited else 0]
+
+    @torch.no_grad()
+    def _written(self, place: str, kind: str, head: int | None = None) -> Tensor:
+        """The scores or the pattern of one head or of all, [1, H, T, S], after the edits."""
+        side, _, layer, name = place.split(".")
+        _, module = self.attention(int(layer), side=side, site="cross" if name == "cross" else "self")
+        view, q, k = self._view(side, name == "cross"), self._tensor(f"{place}.q"), self._tensor(f"{place}.k")
+        bias = view.bias
+        if head is not None:
+            group = head // (q.shape[1] // k.shape[1])
+            q, k = q[:, head : head + 1], k[:, group : group + 1]
+            bias = None if bias is None else bias[:, head : head + 1]
+        scores = attention_scores(q, k, view.allow, bias, module.scale)
+        scores = changed(scores, self.edits, WEIGHTS, f"{place}.scores")
+        if kind == "scores":
+            return scores
+        return changed(attention_pattern(scores), self.edits, WEIGHTS, f"{place}.pattern")
+
+    def _view(self, side: str, cross: bool) -> View:
+        """The mask and the bias of an attention, made once for all layers."""
+        if (side, cross) not in self._views:
+            places = self.places(side)
+            self._views[side, cross] = (
+                View(allowed(SOURCE_MASK, places, self.places("encoder")))
+                if cross
+                else self.stack(side).view(places, places)
+            )
+        return self._views[side, cross]
+
+    @cached_property
+    def _views(self) -> dict[tuple[str, bool], View]:
+        return {}
+
+    def _tensor(self, name: str) -> Tensor:
+        """A point's tensor; if it was not kept, all points of its kind are fetched."""
+        if name in self.tape.kept:
+            return self.tape.kept[name]
+        if name not in self.tape.axes:
+            hint = suggest(name, {*self.tape.points, *self.tape.asked})
+            raise ConfigError(
+                f"There is no point {name!r} in this model; "
+                f"{hint if hint.startswith('did you mean') else 'points() lists those that there are.'}"
+            )
+        _, tape = run(self.model, self.batch, (f"*.{kind_of(name)}",), self.edits)
+        self.tape.kept.update(tape.kept)
+        return self.tape.kept[name]
+
+
+def fires(edit: Change, point: str) -> bool:
+    """Whether an edit acts at a point."""
+    return fnmatchcase(point, edit.point)

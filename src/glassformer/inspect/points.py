@@ -1,0 +1,155 @@
+"""What is looked at, by name: points of a model, elements of a sequence, axes of a tensor and places on them.
+
+    Named(tensor, ("head", "query", "key")).sel(head=5, query=[0, 1], key=slice(2, 4))
+
+An axis is addressed by its name only; an index is a number (counted from the end if below 0), several, or a slice, and
+it must be there. Knows: names, tokenizers' spellings. Does not know: what happens at a point.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from glassformer.axes import Bool, Tensor
+from glassformer.errors import ConfigError, suggest
+from glassformer.tokens.text import Tokenizer
+
+AXES = ("batch", "position", "head", "query", "key", "dim", "model", "hidden", "vocabulary", "class")
+"""The names of all axes that points have."""
+Index = int | Sequence[int] | slice
+"""Places on an axis."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a model: where it is, and what its tensor looks like for one input."""
+
+    name: str
+    """Module path and local name: decoder.blocks.3.attention.pattern."""
+    kind: str
+    """The local name: pattern, scores, q, k, v, z, resid_pre, resid_post, logits, ..."""
+    axes: tuple[str, ...]
+    shape: tuple[int, ...]
+    layer: int | None
+    """The number of the block; None outside of the blocks."""
+    side: str
+    """encoder or decoder; "" in the embedding and in the head."""
+    site: str
+    """self or cross inside of an attention, else ""."""
+    edited: bool
+
+
+@dataclass(frozen=True)
+class Element:
+    """One element of a sequence, as people name it."""
+
+    label: str
+    """A token's text as it stands in the text, white space kept; or `patch 2,3`, `frame 5`, `[class]`."""
+    id: int | None
+    """The token id; None for patches."""
+    kind: str
+    """token, special, image, audio, class."""
+    word: int | None = None
+    """The number of the word that it belongs to; None: to no word."""
+    row: int | None = None
+    """Of a patch in its grid; of a recording, along time."""
+    column: int | None = None
+    """Of a patch in its grid; of a recording, along frequency."""
+
+
+def point_of(name: str, axes: tuple[str, ...], shape: tuple[int, ...], edited: bool) -> Point:
+    """The point of that name; what it says is read off the name."""
+    *path, kind = name.split(".")
+    layer = int(path[2]) if path[1:2] == ["blocks"] else None
+    side = path[0] if path[0] in ("encoder", "decoder") else ""
+    site = {"attention": "self", "cross": "cross"}.get(path[-1], "") if layer is not None else ""
+    return Point(name, kind, axes, shape, layer, side, site, edited)
+
+
+def kind_of(point: str) -> str:
+    """The local name of a point: the last part of its name."""
+    return point.rpartition(".")[2]
+
+
+def chosen(index: Index, size: int, axis: str, what: str) -> list[int]:
+    """The places 0 .. size - 1 that an index names; ConfigError: one that is not there, or none at all."""
+    if isinstance(index, slice):
+        ends = [end for end in (index.start, index.stop) if end is not None]
+        far = [end for end in ends if not -size <= end <= size]
+        found = [] if far else list(range(size)[index])
+        if not found:
+            raise ConfigError(
+                f"{what}: {axis}={spelled(index)} is outside of 0 to {size - 1} or empty; give a slice inside."
+            )
+        return found
+    numbers = [index] if isinstance(index, int) else list(index)
+    for number in numbers:
+        if not -size <= number < size:
+            raise ConfigError(f"{what}: {axis}={number} is not there; {axis} runs from 0 to {size - 1}.")
+    return [number % size for number in numbers]
+
+
+def spelled(index: Index) -> int | list[int] | str:
+    """An index as JSON has it: a number, a list, or a slice as `begin:end` or `begin:end:step`."""
+    if isinstance(index, slice):
+        parts = [index.start, index.stop] + ([] if index.step is None else [index.step])
+        return ":".join("" if part is None else str(part) for part in parts)
+    return index if isinstance(index, int) else list(index)
+
+
+def region(
+    at: Mapping[str, Index], axes: tuple[str, ...], shape: Sequence[int], what: str, device: torch.device
+) -> Bool[Tensor, "..."]:
+    """True where every axis of `at` has one of its places: a table of as many axes, of size 1 where nothing is asked.
+
+    ConfigError: an axis that is none of `axes`, a place that is not there.
+    """
+    inside = torch.ones([1] * len(shape), dtype=torch.bool, device=device)
+    for axis, index in at.items():
+        dim = _axis(axis, axes, what)
+        own = torch.zeros(shape[dim], dtype=torch.bool)
+        own[chosen(index, shape[dim], axis, what)] = True
+        inside = inside & own.view([-1 if i == dim else 1 for i in range(len(shape))]).to(device)
+    return inside
+
+
+@dataclass(frozen=True, eq=False)
+class Named:
+    """A tensor and the names of its axes."""
+
+    tensor: Tensor
+    axes: tuple[str, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each axis."""
+        return tuple(self.tensor.shape)
+
+    def sel(self, **at: Index) -> "Named":
+        """The part at these places; an axis with one number is gone. An axis called `class` is written `class_`.
+
+        ConfigError: an axis that there is not, a place that is not there.
+        """
+        tensor, axes = self.tensor, self.axes
+        for name, index in at.items():
+            dim = _axis(name.removesuffix("_"), axes, "The tensor")
+            places = chosen(index, tensor.shape[dim], axes[dim], "The tensor")
+            if isinstance(index, int):
+                tensor, axes = tensor.select(dim, places[0]), axes[:dim] + axes[dim + 1 :]
+            else:
+                tensor = tensor.index_select(dim, torch.tensor(places, device=tensor.device))
+        return Named(tensor, axes)
+
+
+def _axis(name: str, axes: tuple[str, ...], what: str) -> int:
+    if name not in axes:
+        raise ConfigError(f"{what} has no axis {name!r}; {suggest(name, axes)}")
+    return axes.index(name)
+
+
+def token_label(tokenizer: Tokenizer, index: int) -> str:
+    r"""A token's text as it stands in a text, white space kept; bytes that are no text as `\xe2`; a symbol's name."""
+    if index in tokenizer.specials.values():
+        return tokenizer.piece(index)
+    return tokenizer.token_bytes(index).decode("utf-8", "backslashreplace")
