@@ -113,7 +113,10 @@ def test_models_are_given_what_they_read(refused, pictures, sounds, trained, rec
     assert "it is for `glassformer classify`" in refused(
         "generate", pictures / "run", code=2, keep=pictures, stdin=b"a"
     )
-    assert "tokenizer.json" in refused("tokenize", sounds / "run", code=1, keep=sounds, stdin=b"a")
+    for folder, read in ((pictures, "pictures"), (sounds, "recordings")):
+        said = refused("tokenize", folder / "run", code=2, keep=folder, stdin=b"a")
+        see = f"see them by `glassformer data show {folder / 'run'} --html FILE`."
+        assert said == f"{folder / 'run'} reads patches of {read}, not text; {see}"
     for command in ("translate", "tag", "embed"):
         refused(command, pictures / "run", code=2, keep=pictures, stdin=b"a b\n")
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from glassformer.run import Run
     from glassformer.verify import Row
 
+READ = {"image.json": "patches of pictures", "audio.json": "patches of recordings"}
+"""What a model reads that has this file in its folder."""
+
 
 def tokenize(where: str, overrides: list[str], text: str | None, report: bool, as_json: bool) -> None:
     """`glassformer tokenize`: the pieces of each line, or a report over the whole text."""
@@ -27,6 +30,7 @@ def tokenize(where: str, overrides: list[str], text: str | None, report: bool, a
 
     recipe = _recipe_of(where, overrides) if where.endswith((".yaml", ".yml")) else None
     if recipe is None:
+        _check_reads_text(where)
         tokenizer = Tokenizer.load(where)
     else:
         tokenizer = train_tokenizer(recipe.tokenizer, _training_texts(recipe))
@@ -46,6 +50,15 @@ def tokenize(where: str, overrides: list[str], text: str | None, report: bool, a
         else:
             print("|".join(pieces))
             print(" ".join(str(i) for i in ids))
+
+
+def _check_reads_text(where: str) -> None:
+    """Raise ConfigError for the folder of a model of patches alone, which has no tokenizer."""
+    for file, read in READ.items():
+        if (Path(where) / file).is_file() and not (Path(where) / "tokenizer.json").is_file():
+            raise ConfigError(
+                f"{where} reads {read}, not text; see them by `glassformer data show {where} --html FILE`."
+            )
 
 
 def _training_texts(recipe: Any) -> Iterator[str]:
