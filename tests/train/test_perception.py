@@ -70,6 +70,8 @@ def test_the_bright_half_is_learned(tmp_path):
     result, said = go(made, tmp_path / "x")
     assert result.scores["accuracy"] == 1.0
     assert "8 x 8 grey pictures in 2 x 1 patches of 32 numbers" in said
+    assert re.search(r"  [\d,]+ pictures/s, [\d,]+ patches/s  ", said)
+    assert "tokens/s" not in said
     run, draw = gf.load(tmp_path / "x"), np.random.default_rng(5)
     assert run.classify([half(side, draw) for side in SIDES * 10]) == list(SIDES * 10)
     file = write_picture(tmp_path / "new.png", half("right", draw, 3, size=16))
@@ -243,6 +245,21 @@ def test_a_file_that_cannot_be_read_stops_the_run_and_is_named(tmp_path):
     data = {"path": damaged(tmp_path), "validation_fraction": 0.0}
     with pytest.raises(DataError, match=r"left/004\.png is a damaged picture .*, or set data\.bad_files=skip"):
         go(picture_recipe(tmp_path, data=data), tmp_path / "x")
+
+
+def test_the_pace_is_that_of_pictures(tmp_path):
+    task = prepared(picture_recipe(tmp_path), tmp_path / "run")
+    assert task.length == 4
+    assert task.pace(10_000) == "2,500 pictures/s, 10,000 patches/s"
+    (batch,) = task.batches(0)
+    assert batch.n_elements == 4 * task.rows, "what a step counts are patches"
+
+
+def test_other_pictures_in_the_same_place_are_refused(tmp_path):
+    go(picture_recipe(tmp_path), tmp_path / "run")
+    picture_folder(tmp_path, seed=9)
+    with pytest.raises(ConfigError, match=r"^The content of data\.path is not what .*run was trained on; restore it"):
+        go(picture_recipe(tmp_path), tmp_path / "run", resume=True)
 
 
 def test_or_is_left_out_and_counted(tmp_path):

@@ -32,7 +32,7 @@ from glassformer.train.report import report
 from glassformer.train.runfolder import check_unused, export, is_exported, prepare
 from glassformer.train.schedule import rate
 from glassformer.train.step import training_step
-from glassformer.train.task import Depicts, Task
+from glassformer.train.task import Depicts, Paced, Task
 
 SHOWN = {"accuracy": ".2%", "f1": ".2%", "exact_match": ".2%", "bleu": ".2f", "chrf": ".2f"}
 """Scores that are shown behind the loss."""
@@ -200,7 +200,8 @@ class _Training:
         share = speed * self.flops / self.machine.peak
         left = (config.steps - step - 1) * self.per_step
         loss = self.scores.get("loss")
-        self.progress.show(Moment(step + 1, config.steps, result.loss, factor, speed, share, left, loss))
+        pace = self.task.pace(speed) if isinstance(self.task, Paced) else f"{speed:,.0f} tokens/s"
+        self.progress.show(Moment(step + 1, config.steps, result.loss, factor, pace, share, left, loss))
 
     def evaluate(self) -> bool:
         """Score the validation split; True if it is the best so far. Without one, False."""
@@ -294,7 +295,7 @@ class _Training:
             self.progress.message(f"passed over: {sentence}")
         if state.data != data:
             raise ConfigError(
-                f"The text of data.path is not what {self.run} was trained on; restore it or choose another --run."
+                f"The content of data.path is not what {self.run} was trained on; restore it or choose another --run."
             )
         return state
 

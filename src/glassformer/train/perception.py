@@ -48,7 +48,10 @@ class PerceptionTask:
     def training_texts(recipe: Recipe) -> Iterator[str]:
         """Pictures and recordings have no tokenizer: ConfigError."""
         section = "image" if recipe.audio is None else "audio"
-        raise ConfigError(f"model.elements='patches' has no tokenizer; how patches are made is said in {section}.")
+        raise ConfigError(
+            f"model.elements='patches' has no tokenizer; how patches are made is said in {section}, and "
+            "`glassformer data show` shows them."
+        )
 
     def store(self) -> None:
         """See `Task`. DataError: a training class that `model.classes` lacks, or only one; pictures of several."""
@@ -109,6 +112,10 @@ class PerceptionTask:
     def length(self) -> int:
         """See `Task`: the patches of each."""
         return self.recipe.model.max_length
+
+    def pace(self, elements_per_second: float) -> str:
+        """See `Paced`."""
+        return f"{elements_per_second / self.length:,.0f} {self.senses.noun}s/s, {elements_per_second:,.0f} patches/s"
 
     @property
     def elements(self) -> int:

@@ -24,7 +24,8 @@ class Moment:
     steps: int
     loss: float
     rate: float
-    tokens_per_second: float
+    pace: str
+    """How fast data go by."""
     share_of_peak: float
     seconds_left: float
     validation_loss: float | None = None
@@ -36,7 +37,7 @@ def line(moment: Moment) -> str:
         f"step {moment.step}/{moment.steps}",
         f"loss {moment.loss:.4f}",
         *([f"validation {moment.validation_loss:.4f}"] if moment.validation_loss is not None else []),
-        f"{moment.tokens_per_second:,.0f} tokens/s",
+        moment.pace,
         f"{moment.share_of_peak:.0%} of peak",
         f"{clock(moment.seconds_left)} left",
     ]

@@ -2,7 +2,8 @@
 
     language.py       running text, next tokens           transduction.py     pairs, an encoder-decoder
     masked.py         running text, masked tokens         tagging.py          words, a tag for each
-                                                          classification.py   texts, a class or several for each
+    mixture.py        rows of text, pictures, sounds      classification.py   texts, a class or several for each
+    depiction.py      texts, pictures to be drawn         perception.py       pictures, recordings, the same
 
 Knows: what the loop needs of any task. Does not know: the tasks.
 """
@@ -58,6 +59,15 @@ class Depicts(Protocol):
 
     def thumbnail(self, where: str) -> str | None:
         """The validation example of that name as the address of a small PNG file; None: there is none."""
+        ...
+
+
+@runtime_checkable
+class Paced(Protocol):
+    """A task whose elements are no tokens."""
+
+    def pace(self, elements_per_second: float) -> str:
+        """How fast the data go by in training, in their own words."""
         ...
 
 
