@@ -226,6 +226,13 @@ def test_a_palette_of_another_run_is_refused(learned, tmp_path):
         (learned / "palette.json").write_bytes(kept)
 
 
+def test_a_preset_is_as_long_as_a_text_and_a_picture(tmp_path):
+    values = recipe(tmp_path).values()
+    values["model"] = {"preset": "gpt2", "d_model": 16, "n_heads": 2, "n_layers": 1}
+    made = prepare(Recipe.parse(values), tmp_path / "run", False, lambda text: None)
+    assert made.recipe.model.max_length == 7 + 24 - 1
+
+
 def test_other_models_do_not_draw(learned):
     run = gf.load(learned)
     run.palette = None

@@ -158,6 +158,11 @@ def test_the_model_follows_from_the_data_unless_it_is_given(tmp_path):
     task = prepared(Recipe.parse(values), tmp_path / "run")
     config = task.recipe.model
     assert (config.parts, config.part_patches, config.max_length) == ({"image": 48}, {"image": 4}, 16)
+    values["model"] |= {"preset": "gpt2"}  # whose 1,024 elements are those of published weights
+    task = prepared(Recipe.parse(values), tmp_path / "preset")
+    assert (task.recipe.model.max_length, task.recipe.model.init) == (16, "gpt2")
+    values["model"]["max_length"] = 20
+    assert prepared(Recipe.parse(values), tmp_path / "given").recipe.model.max_length == 20
     short = recipe(tmp_path, model={"max_length": 8})
     with pytest.raises(
         DataError, match=r"rows.jsonl, line \d+ has 1\d elements and the model 8; raise model.max_length"

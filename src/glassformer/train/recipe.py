@@ -75,6 +75,8 @@ class Recipe:
             if name is None
             else preset(str(name), None if size is None else str(size), **model)
         )
+        if name is not None and "max_length" not in model:  # nobody asked for it: data may say what is needed
+            config = ModelConfig.model_construct(config.model_fields_set - {"max_length"}, **dict(config))
         generate = values.get("generate", {})
         if config.architecture == "encoder_decoder" and not generate.keys() & {"beams", *SAMPLING}:
             generate = {**generate, "beams": 5}  # what a source becomes is searched for, unless sampling is asked
