@@ -1,5 +1,6 @@
 """What a run folder holds in the end, and what it refuses to touch."""
 
+import inspect
 import json
 import os
 from pathlib import Path
@@ -8,7 +9,9 @@ import pytest
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.models.weights import load_model
-from glassformer.train.runfolder import absolute
+from glassformer.train.examples import ExampleTask
+from glassformer.train.mixture import MixtureTask
+from glassformer.train.runfolder import BEST, absolute
 from small_runs import go, recipe, text_file
 
 
@@ -138,3 +141,10 @@ def test_a_run_resumes_from_another_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "elsewhere")
     own = read_recipe(tmp_path / "x" / "recipe.yaml", ["train.steps=9"])
     assert go(own, tmp_path / "x", resume=True)[0].steps == 9
+
+
+def test_every_task_is_whole():
+    """Who adds a task is told at once what it lacks."""
+    assert not any(map(inspect.isabstract, BEST))
+    assert ExampleTask.__abstractmethods__ == {"_examples", "split_scores"}
+    assert MixtureTask.__abstractmethods__ == {"_said", "loss", "scores", "sample"}

@@ -5,6 +5,7 @@ Knows: examples, `Batch`, recipe. Does not know: words, texts, the loop.
 """
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -167,7 +168,7 @@ class Classes:
         return torch.tensor(weights * counts.sum() / (weights @ counts), dtype=torch.float32)
 
 
-class ExampleTask(Generic[One]):
+class ExampleTask(ABC, Generic[One]):
     """What tagging and classification have in common: their data are single examples with classes (see `Task`)."""
 
     recipe: Recipe
@@ -180,13 +181,15 @@ class ExampleTask(Generic[One]):
         """What belongs to a split; DataError if there is nothing."""
         return split_of(self._splits, name)
 
+    @abstractmethod
     def _examples(self) -> list[Example]:
         """The training split as it is fed."""
-        raise NotImplementedError
+        ...
 
+    @abstractmethod
     def split_scores(self, model: Transformer, split: str, precision: torch.dtype = torch.float32) -> dict[str, Any]:
         """Scores of a whole split by its name."""
-        raise NotImplementedError
+        ...
 
     @cached_property
     def _batches(self) -> ExampleBatches:

@@ -8,6 +8,7 @@ Knows: rows of parts, the patches of their files, tokenizer, recipe. Does not kn
 """
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -37,7 +38,7 @@ from glassformer.train.task import Card, Sample
 SHOWN, ROWS, ROUND = 5, 128, 16
 
 
-class MixtureTask:
+class MixtureTask(ABC):
     """What tasks on rows of parts have in common (see `Task`)."""
 
     noun = "rows"
@@ -130,9 +131,10 @@ class MixtureTask:
                 parts.append((kind, np.broadcast_to(np.float32(0), (reader.n_patches, reader.patch_width))))
         return self._said(row, parts)
 
+    @abstractmethod
     def _said(self, row: Mixed, parts: Sequence[tuple[str, str | np.ndarray]]) -> PartsExample:
         """The sequence of a row's parts with what is to be said of it."""
-        raise NotImplementedError
+        ...
 
     def _all(self, split: str) -> list[PartsExample]:
         if split not in self._examples:
@@ -202,6 +204,10 @@ class MixtureTask:
         """See `Task`: the mean sequence's."""
         return max(1, round(self.elements / len(self._train)))
 
+    def pace(self, elements_per_second: float) -> str:
+        """See `Paced`."""
+        return f"{elements_per_second:,.0f} elements/s"
+
     @property
     def elements(self) -> int:
         """See `Task`."""
@@ -241,17 +247,20 @@ class MixtureTask:
             ),
         ]
 
+    @abstractmethod
     def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
         """See `Task`."""
-        raise NotImplementedError
+        ...
 
+    @abstractmethod
     def scores(self, model: Transformer, precision: torch.dtype) -> dict[str, Any] | None:
         """See `Task`."""
-        raise NotImplementedError
+        ...
 
+    @abstractmethod
     def sample(self, model: Transformer) -> Sample | None:
         """See `Task`."""
-        raise NotImplementedError
+        ...
 
     def excerpt(self, batch: Batch) -> str:
         """See `Task`."""
