@@ -1,0 +1,12 @@
+// @ts-check
+// The pages, in the order of the rail. A new page is one import and one name here.
+//   export const page = {id, title, families, about, notAbout, render(el, app) -> cleanup}
+// families: those it is for, null for all. `bare`: it writes its own heading. `inspect(el, app) -> cleanup`: its part of the inspector.
+// `parts`: its chapters [{id, title}], chosen by the selection's `lesson`. `free`: it needs no model.
+import {page as learn} from "./pages/learn.js";
+
+/** @typedef {{id: string, title: string, families: string[] | null, about: string, notAbout: string, render: (el: HTMLElement, app: any) => (() => void) | void | Promise<any>,
+ *   inspect?: (el: HTMLElement, app: any) => (() => void) | void, bare?: boolean, free?: boolean, parts?: {id: string, title: string}[]}} Page */
+
+/** @type {Page[]} */
+export const pages = [learn];

@@ -1,0 +1,102 @@
+// @ts-check
+// Elements from plain calls: h("p", {class: "lead"}, "text", other).
+// Text only ever becomes a text node, so a vocabulary may contain markup.
+// Knows: the document. Does not know: models, the selection, pages.
+
+/** @typedef {Node | string | number | null | undefined | false | Child[]} Child */
+
+// The names of the two other languages of a page, asked of the browser's own parser.
+const parsed = new DOMParser().parseFromString("<svg></svg><math></math>", "text/html").body;
+const SVG = /** @type {Element} */ (parsed.querySelector("svg")).namespaceURI;
+const MATH = /** @type {Element} */ (parsed.querySelector("math")).namespaceURI;
+
+/** What is set as a property, since its attribute is only the first value. */
+const PROPERTIES = new Set(["value", "checked", "selected", "indeterminate", "disabled", "open", "hidden"]);
+
+/**
+ * An HTML element. Props: on* functions, `style` and `dataset` objects, aria-* and other attributes (false, null: left out).
+ * @param {string} tag @param {Record<string, any> | null} [props] @param {...Child} children @returns {any}
+ */
+export function h(tag, props, ...children) {
+  return filled(document.createElement(tag), props, children);
+}
+
+/** An SVG element. @param {string} tag @param {Record<string, any> | null} [props] @param {...Child} children @returns {any} */
+export function svg(tag, props, ...children) {
+  return filled(document.createElementNS(SVG, tag), props, children);
+}
+
+/** A MathML element. @param {string} tag @param {Record<string, any> | null} [props] @param {...Child} children @returns {any} */
+export function math(tag, props, ...children) {
+  return filled(document.createElementNS(MATH, tag), props, children);
+}
+
+/** Takes everything out of an element. @param {Element} el */
+export function clear(el) {
+  el.replaceChildren();
+  return el;
+}
+
+/** Puts children in place of those there. @param {Element} el @param {...Child} children */
+export function fill(el, ...children) {
+  el.replaceChildren();
+  append(el, children);
+  return el;
+}
+
+/** Listens; returns how to stop. @param {EventTarget} target @param {string} type @param {(event: any) => void} fn @param {any} [options] */
+export function on(target, type, fn, options) {
+  target.addEventListener(type, fn, options);
+  return () => target.removeEventListener(type, fn, options);
+}
+
+/** Calls `fn` whenever the element's width changes; returns how to stop. @param {Element} el @param {(width: number) => void} fn */
+export function onWidth(el, fn) {
+  let last = -1;
+  const watcher = new ResizeObserver(() => {
+    const width = Math.floor(el.clientWidth);
+    if (width !== last) fn((last = width));
+  });
+  watcher.observe(el);
+  return () => watcher.disconnect();
+}
+
+let counted = 0;
+/** A name that no other element has. @param {string} [stem] */
+export function unique(stem = "el") {
+  return `${stem}-${++counted}`;
+}
+
+/** Whether the reader asked for less motion. */
+export function still() {
+  return matchMedia("(prefers-reduced-motion: reduce)").matches;
+}
+
+/** Hands the reader a file. @param {string} name @param {Blob} blob */
+export function save(name, blob) {
+  const link = h("a", {href: URL.createObjectURL(blob), download: name});
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+function filled(el, props, children) {
+  for (const [name, value] of Object.entries(props ?? {})) {
+    if (value === null || value === undefined) continue;
+    if (name.startsWith("on")) el.addEventListener(name.slice(2).toLowerCase(), value);
+    else if (name === "style") for (const [key, rule] of Object.entries(value)) el.style.setProperty(key, String(rule));
+    else if (name === "dataset") Object.assign(el.dataset, value);
+    else if (name.startsWith("aria-")) el.setAttribute(name, String(value));
+    else if (PROPERTIES.has(name)) el[name] = value;
+    else if (value !== false) el.setAttribute(name, value === true ? "" : String(value));
+  }
+  append(el, children);
+  return el;
+}
+
+function append(el, children) {
+  for (const child of children) {
+    if (child === null || child === undefined || child === false) continue;
+    if (Array.isArray(child)) append(el, child);
+    else el.append(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+}

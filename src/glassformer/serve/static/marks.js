@@ -1,0 +1,9 @@
+// @ts-check
+// The one door to everything that pages are made of: pictures, their frame, controls, formulas.
+import {button, choice, select, slider, stepper, table, toggle} from "./controls.js";
+import {colour, csv, figure, legend} from "./figure.js";
+import {atlas, heatmap} from "./matrix.js";
+import {formula, prose, tex} from "./mathml.js";
+import {bars, lines, plane} from "./plots.js";
+
+export {atlas, bars, button, choice, colour, csv, figure, formula, heatmap, legend, lines, plane, prose, select, slider, stepper, table, tex, toggle};

@@ -1,0 +1,55 @@
+// @ts-check
+// The ten lessons of the notes, and their table of contents. Needs no model: every number is computed in the browser.
+// Knows: the lessons by their contract. Does not know: what they show.
+//   export const lesson = {id, note, title, lead, render(el) -> cleanup, checks: [() => [name, value, expected, tolerance]]}
+import {h} from "../dom.js";
+import {checked, opening} from "../learn/article.js";
+import {lesson as L3} from "../learn/L3.js";
+
+export const lessons = [L3];
+
+/** @param {HTMLElement} el @param {any} app */
+function render(el, app) {
+  const chosen = app.state.get().lesson, at = lessons.findIndex((lesson) => lesson.id === chosen), lesson = lessons[at];
+  if (!lesson) {
+    el.append(contents(app));
+    return;
+  }
+  const article = h("article", {class: "lesson", dataset: {lesson: lesson.id}});
+  el.append(article);
+  article.append(opening(lesson, at + 1));
+  const body = h("div", {class: "lesson-body"});
+  article.append(body);
+  const cleanup = lesson.render(body);
+  article.append(checked(lesson), neighbours(at, app));
+  return cleanup;
+}
+
+function go(app, lesson) {
+  return {href: `#page=learn&lesson=${lesson.id}`, onclick: (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+    event.preventDefault();
+    app.state.set({page: "learn", lesson: lesson.id});
+    scrollTo(0, 0);
+    document.getElementById("main")?.focus({preventScroll: true});
+  }};
+}
+
+function contents(app) {
+  return h("div", {class: "contents"},
+    h("header", {class: "contents-head"}, h("p", {class: "kicker"}, "Learn"), h("h1", null, "The Transformer, with your hands on it"),
+      h("p", {class: "lead"}, "Ten pages that follow the five lecture notes. Each takes the note’s own numbers, lets you move them, and says where a note and the mathematics part ways. "
+        + "Everything is computed here, in double precision; no model and no network are needed.")),
+    h("ol", {class: "contents-list"}, lessons.map((lesson, i) => h("li", null, h("a", go(app, lesson), h("span", {class: "contents-number", "aria-hidden": true}, String(i + 1)),
+      h("span", {class: "contents-title"}, lesson.title), h("span", {class: "contents-lead"}, lesson.short), h("span", {class: "contents-note"}, lesson.note))))));
+}
+
+function neighbours(at, app) {
+  const link = (lesson, name) => (lesson ? h("a", {...go(app, lesson), class: `neighbour ${name.toLowerCase()}`}, h("span", {class: "kicker"}, name), h("span", null, lesson.title)) : h("span"));
+  return h("nav", {class: "neighbours", "aria-label": "Lessons before and after"}, link(lessons[at - 1], "Before"), link(lessons[at + 1], "Next"));
+}
+
+export const page = {
+  id: "learn", title: "Learn", families: null, free: true, bare: true, about: "The notes, with your hands on them.", notAbout: "",
+  parts: lessons.map(({id, title}) => ({id, title})), render,
+};

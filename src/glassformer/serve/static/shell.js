@@ -1,0 +1,273 @@
+// @ts-check
+// What stands around every page: landmarks, rail, the bar with model and input, the inspector of the selection, help, theme.
+// Knows: pages by their contract (contents.js), the selection, the wire. Does not know: what is on any page.
+import {clear, fill, h, on} from "./dom.js";
+import {button, select} from "./controls.js";
+import {number, plural, token} from "./format.js";
+import {prose} from "./mathml.js";
+import {bindToAddress, makeState, same} from "./state.js";
+import {superseded} from "./wire.js";
+
+const KEYS = [["?", "this help"], ["/", "to the input"], ["[ ]", "head before, head after"], ["{ }", "layer before, layer after"], ["← → ↑ ↓", "in a matrix: the next cell"],
+  ["Shift + ← →", "in a matrix: the largest of the row"], ["Shift + ↑ ↓", "in a matrix: the largest of the column"], ["Home, End", "first, last of the row"], ["Enter", "pin the cell, open the head"]];
+
+/**
+ * Draws the explorer into `root`. `bind`: the selection stands in the address. Resolves with the app when the first page stands.
+ * @param {HTMLElement} root @param {{pages: any[], wire: any, bind?: boolean, start?: any}} options
+ */
+export async function mount(root, {pages, wire, bind = true, start = {}}) {
+  const state = makeState(start);
+  const live = h("div", {class: "sr", role: "status", "aria-live": "polite"});
+  let model = null, reason = "";
+  try {
+    model = (await wire.call("model", {})).header;
+  } catch (error) {
+    reason = /** @type {any} */ (error).message;
+  }
+  const app = {
+    model, state, call: wire.call, stream: wire.stream,
+    announce: (/** @type {string} */ text) => (live.textContent = text),
+    /** What every question about the model carries: input, edits, checkpoint. */
+    look: () => (({input, edits, checkpoint}) => ({input, edits, checkpoint}))(state.get()),
+    /** The present look's header: elements, outcome. */
+    looked: async () => (await wire.call("look", {look: app.look()})).header,
+    failed: (/** @type {Element} */ el, /** @type {any} */ error) => superseded(error) || fill(el, h("p", {class: "problem", role: "alert"}, error.message)),
+  };
+  const mine = pages.filter((page) => page.free || (model && (!page.families || page.families.includes(model.family))));
+  const home = mine[0]?.id ?? "";
+  if (bind) bindToAddress(state);
+  if (model && state.get().input === null) state.set({input: model.examples?.[0] ?? ""}, {replace: true});
+
+  const main = h("main", {id: "main", class: "main", tabindex: -1}), rail = h("nav", {class: "rail", "aria-label": "Pages"});
+  const aside = h("aside", {class: "inspector", "aria-label": "Selection"}), top = h("header", {class: "top"}), help = helpDialog();
+  const skip = h("a", {class: "skip", href: "#main", onclick: (event) => (event.preventDefault(), main.focus())}, "Skip to the page");
+  fill(root, skip, top, h("div", {class: "body"}, rail, main, aside), help, live);
+  root.classList.add("glassformer");
+  topBar(top, app, {help, reason});
+
+  let shown = "", cleanups = /** @type {(() => void)[]} */ ([]), turn = 0;
+  const current = () => mine.find((page) => page.id === state.get().page) ?? mine.find((page) => page.id === home);
+
+  function drawRail() {
+    const page = current(), open = rail.querySelector("details")?.open;
+    const link = (to, text, now, part) => h("a", {href: `#page=${to}${part ? `&lesson=${part}` : ""}`, "aria-current": now ? "page" : "false", onclick: (event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+      event.preventDefault();
+      const narrow = rail.querySelector("details");
+      if (narrow) narrow.open = narrow.dataset.wide === "true";
+      state.set({page: to, lesson: part ?? ""});
+      main.focus({preventScroll: true});
+      scrollTo(0, 0);
+    }}, text);
+    const list = h("ol", {class: "rail-list"}, mine.map((each) => h("li", null, link(each.id, each.title, each === page && !state.get().lesson, ""),
+      each.parts && each === page ? h("ol", {class: "rail-parts"}, each.parts.map((part, i) => h("li", null,
+        link(each.id, [h("span", {class: "rail-number"}, String(i + 1)), h("span", null, part.title)], state.get().lesson === part.id, part.id)))) : null)));
+    const wideEnough = matchMedia("(min-width: 900px)").matches;
+    const now = page?.parts?.find((part) => part.id === state.get().lesson);
+    fill(rail, h("details", {class: "rail-fold", open: wideEnough || open, dataset: {wide: String(wideEnough)}}, h("summary", null, now?.title ?? page?.title ?? "Pages"), list),
+      model ? null : h("p", {class: "rail-note"}, "No model is open. ", h("code", null, "glassformer inspect RUN"), " opens one, and the other pages with it."));
+  }
+
+  async function drawPage() {
+    const page = current(), mark = ++turn;
+    cleanups.forEach((fn) => fn());
+    cleanups = [];
+    clear(main);
+    document.title = pageTitle(page, state, app);
+    root.classList.toggle("without-inspector", !model || Boolean(page?.free));
+    if (!page) return void fill(main, h("h1", null, "No page"), h("p", null, reason));
+    if (!page.bare) {
+      main.append(h("div", {class: "page-head"}, h("h1", null, page.title), h("p", {class: "lead"}, prose(page.about)),
+        page.notAbout ? h("p", {class: "hides"}, h("span", {class: "hides-mark"}, "What it does not show"), " ", prose(page.notAbout)) : null));
+    }
+    const room = h("div", {class: "page-room"});
+    main.append(room);
+    const keep = (fn) => typeof fn === "function" && (mark === turn ? cleanups.push(fn) : fn());
+    try {
+      keep(await page.render(room, app));
+      if (mark === turn) drawInspector(page, keep);
+    } catch (error) {
+      if (mark === turn) app.failed(room, error);
+      if (!(/** @type {any} */ (error).name === "WireError") && !superseded(error)) throw error;
+    }
+  }
+
+  function drawInspector(page, keep) {
+    clear(aside);
+    if (!model || page.free) return;
+    const selection = h("div", {class: "inspector-part"}), own = h("div", {class: "inspector-part"});
+    fill(aside, selection, own, shareBox(app));
+    const show = () => selectionBox(selection, app);
+    show();
+    keep(state.subscribe(show));
+    if (page.inspect) keep(page.inspect(own, app));
+  }
+
+  state.subscribe((now, before) => {
+    const page = current();
+    document.title = pageTitle(page, state, app);
+    if (page && (page.id !== shown || (page.parts && now.lesson !== before.lesson))) {
+      shown = page.id;
+      drawRail();
+      drawPage();
+    }
+  });
+  on(document, "keydown", (event) => {
+    const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName ?? "") || event.target.isContentEditable;
+    if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    const s = state.get();
+    if (event.key === "?") help.showModal();
+    else if (event.key === "/" && top.querySelector("input")) top.querySelector("input").focus();
+    else if (model && "[]".includes(event.key)) state.set({head: bounded(s.head + (event.key === "]" ? 1 : -1), heads(app))}, {replace: true});
+    else if (model && "{}".includes(event.key)) state.set({layer: bounded(s.layer + (event.key === "}" ? 1 : -1), layers(app))}, {replace: true});
+    else return;
+    event.preventDefault();
+  });
+  on(matchMedia("(min-width: 900px)"), "change", drawRail);
+  shown = current()?.id ?? "";
+  drawRail();
+  await drawPage();
+  return app;
+}
+
+function bounded(/** @type {number} */ x, /** @type {number} */ count) {
+  return Math.max(0, Math.min(count - 1, x));
+}
+
+const kindOf = (app) => app.model?.attentions?.find((a) => a.side === app.state.get().side && a.site === app.state.get().site);
+const layers = (app) => kindOf(app)?.layers ?? app.model?.layers ?? 1;
+const heads = (app) => kindOf(app)?.heads ?? app.model?.heads ?? 1;
+
+function pageTitle(page, state, app) {
+  const {layer, head, lesson} = state.get(), part = page?.parts?.find((each) => each.id === lesson);
+  const where = app.model && page && !page.free ? `, layer ${layer} head ${head}` : "";
+  return [part?.title, `${page?.title ?? ""}${where}`, app.model?.name, "glassformer"].filter(Boolean).join(" · ");
+}
+
+function topBar(top, app, {help, reason}) {
+  const {model, state} = app;
+  fill(top, h("a", {class: "brand", href: "#", onclick: (event) => (event.preventDefault(), state.restore({input: state.get().input}, {replace: false}))}, mark(), "glassformer"),
+    model ? h("div", {class: "model"}, h("span", {class: "model-name"}, model.name), h("span", {class: "model-size"}, `${plural(model.parameters, "parameter")}`)) : null,
+    model ? inputForm(app) : h("span", {class: "top-space", title: reason}),
+    h("div", {class: "top-tools"}, themeButton(), button("?", () => help.showModal(), {kind: "quiet", name: "Help: the keys"})));
+}
+
+function mark() {
+  return h("span", {class: "brand-mark", "aria-hidden": true}, [1, 0, 0, 0.35, 1, 0, 0.15, 0.55, 1].map((opacity) => h("i", {style: {opacity}})));
+}
+
+function inputForm(app) {
+  const {model, state} = app, examples = model.examples ?? [], pair = model.family === "translate" || model.task === "translate";
+  const timing = h("output", {class: "timing"}), id = "input-examples";
+  const fields = (pair ? ["Source", "Target so far"] : ["Input"]).map((name, i) => h("input", {class: "input", type: "text", "aria-label": name, placeholder: name, list: i ? null : id, spellcheck: false, autocomplete: "off"}));
+  const text = (input) => (typeof input === "string" ? input : JSON.stringify(input));
+  const show = () => {
+    const {input} = state.get();
+    if (pair && Array.isArray(input)) fields.forEach((field, i) => (field.value = input[i] ?? ""));
+    else fields[0].value = text(input ?? "");
+  };
+  const read = () => {
+    if (pair) return [fields[0].value, fields[1].value];
+    const known = examples.find((example) => text(example) === fields[0].value);
+    if (known !== undefined) return known;
+    if (/^[[{]/.test(fields[0].value.trim())) {
+      try {
+        return JSON.parse(fields[0].value);
+      } catch {
+        // text that only begins like a list
+      }
+    }
+    return fields[0].value;
+  };
+  const run = async () => {
+    timing.textContent = "…";
+    try {
+      const {header} = await app.call("look", {look: app.look()}, {key: "top"});
+      timing.textContent = header.cached ? "kept" : `${number(header.ms, 3)} ms`;
+    } catch (error) {
+      if (!superseded(error)) timing.textContent = /** @type {any} */ (error).message;
+    }
+  };
+  state.subscribe((now, before) => {
+    if (same(now.input, before.input) && same(now.edits, before.edits) && now.checkpoint === before.checkpoint) return;
+    show();
+    run();
+  });
+  show();
+  run();
+  const steps = model.checkpoints ?? [];
+  return h("form", {class: "input-form", role: "search", "aria-label": "Input of the model", onsubmit: (event) => {
+    event.preventDefault();
+    state.set({input: read(), query: null, key: null, position: -1, target: null});
+  }}, fields, h("datalist", {id}, examples.map((example) => h("option", {value: pair && Array.isArray(example) ? example[0] : text(example)}))),
+  steps.length > 1 ? select({label: "step", value: String(state.get().checkpoint ?? steps[steps.length - 1]), options: steps.map((step) => ({value: String(step), label: number(step)})),
+    onchange: (step) => state.set({checkpoint: Number(step) === steps[steps.length - 1] ? null : Number(step)})}).el : null,
+  h("button", {class: "button main", type: "submit"}, "Run"), timing);
+}
+
+function selectionBox(el, app) {
+  const s = app.state.get(), labels = {layer: layers(app), head: heads(app)};
+  const dial = (name, count) => h("label", {class: "dial"}, h("span", null, name), h("input", {type: "number", class: "number-box", min: 0, max: count - 1, value: s[name],
+    onchange: (event) => app.state.set({[name]: bounded(Math.round(Number(event.target.value)), count)})}), h("span", {class: "dial-of"}, `of ${count}`));
+  fill(el, h("h2", null, "Selection"), h("div", {class: "dials"}, dial("layer", labels.layer), dial("head", labels.head)));
+  if (s.query === null && s.key === null) return;
+  const cells = h("dl", {class: "pairs"});
+  el.append(cells);
+  app.looked().then((looked) => {
+    const keys = s.site === "cross" && looked.source_elements?.length ? looked.source_elements : looked.elements;
+    for (const [name, index, list] of [["query", s.query, looked.elements], ["key", s.key, keys]]) {
+      if (index !== null && list[index]) cells.append(h("dt", null, name), h("dd", null, token(list[index]), h("span", {class: "soft"}, ` ${index}`)));
+    }
+  }).catch(() => {});
+}
+
+function shareBox(app) {
+  const said = h("span", {class: "soft", role: "status"}), code = h("pre", {class: "code", tabindex: 0, "aria-label": "This selection in Python"});
+  const copy = async (text, what) => {
+    try {
+      await navigator.clipboard.writeText(text);
+      said.textContent = `${what} copied`;
+    } catch {
+      said.textContent = "The browser does not let this page copy; select the text.";
+    }
+  };
+  const show = () => (code.textContent = app.state.toPython(app.model.path ?? app.model.name));
+  show();
+  const off = app.state.subscribe(() => (code.isConnected ? show() : off()));
+  return h("div", {class: "inspector-part"}, h("h2", null, "The same in Python"), code, h("div", {class: "row"},
+    button("Copy", () => copy(code.textContent ?? "", "Python"), {kind: "quiet", name: "Copy as Python"}), button("Copy link", () => copy(location.href, "Link"), {kind: "quiet"}), said));
+}
+
+function helpDialog() {
+  const dialog = h("dialog", {class: "help", "aria-labelledby": "help-title"}, h("h2", {id: "help-title"}, "Keys"),
+    h("dl", {class: "keys"}, KEYS.map(([key, what]) => [h("dt", null, h("kbd", null, key)), h("dd", null, what)])),
+    button("Close", () => dialog.close(), {kind: "main"}));
+  return dialog;
+}
+
+const THEMES = ["", "light", "dark"], THEME_NAMES = {"": "Auto", light: "Light", dark: "Dark"};
+
+function themeButton() {
+  let now = "";
+  try {
+    now = localStorage.getItem("glassformer-theme") ?? "";
+  } catch {
+    // a page without storage keeps no choice
+  }
+  const set = (to) => {
+    now = THEMES.includes(to) ? to : "";
+    if (now) document.documentElement.dataset.theme = now;
+    else delete document.documentElement.dataset.theme;
+    el.textContent = THEME_NAMES[now];
+    el.setAttribute("aria-label", `Theme: ${THEME_NAMES[now]}`);
+    document.dispatchEvent(new Event("themechange"));
+    try {
+      localStorage.setItem("glassformer-theme", now);
+    } catch {
+      // as above
+    }
+  };
+  const el = button("Auto", () => set(THEMES[(THEMES.indexOf(now) + 1) % THEMES.length]), {kind: "quiet"});
+  set(now);
+  return el;
+}

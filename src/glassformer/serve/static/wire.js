@@ -1,0 +1,186 @@
+// @ts-check
+// Asks and reads answers. One question, three carriers: HTTP, a file with its answers in it, a notebook's messages.
+//   POST /api     JSON -> a safetensors file: metadata "header" (JSON text) and arrays
+//   POST /stream  JSON -> one JSON object a line, the last {"done": true}
+// Knows: bytes. Does not know: what is asked, and why.
+import {canonical} from "./state.js";
+
+/** @typedef {{dtype: string, shape: number[], data: any}} Tensor  an array: its axes' lengths and its numbers, row by row */
+/** @typedef {{header: any, arrays: Record<string, Tensor>}} Reply */
+/** @typedef {{ask: (body: any, signal?: AbortSignal) => Promise<ArrayBuffer>,
+ *             lines: (body: any, signal?: AbortSignal) => AsyncIterable<any>}} Carrier */
+
+/** An answer that is an error: its sentence is for the reader. */
+export class WireError extends Error {
+  constructor(/** @type {string} */ sentence, kind = "Error", status = 0) {
+    super(sentence);
+    this.name = "WireError";
+    this.kind = kind;
+    this.status = status;
+  }
+}
+
+/** Whether an error only says that a newer question took its place. @param {any} error */
+export function superseded(error) {
+  return error?.name === "AbortError";
+}
+
+const KEPT_BYTES = 64 << 20;
+
+/**
+ * call(op, args, {signal, key, fresh}) -> {header, arrays};  stream(op, args, onItem, {signal, key}).
+ * `key` names a place on the screen: a newer call with the same key cancels the older, so the newest selection wins.
+ * An answer is kept and given again for the same question, unless `fresh`.
+ * @param {Carrier} carrier
+ */
+export function makeWire(carrier) {
+  /** @type {Map<string, AbortController>} */
+  const running = new Map();
+  /** @type {Map<string, {reply: Reply, bytes: number}>} */
+  const kept = new Map();
+  let held = 0;
+
+  function started(signal, key) {
+    const abort = new AbortController();
+    signal?.addEventListener("abort", () => abort.abort(), {once: true});
+    if (signal?.aborted) abort.abort();
+    if (key) {
+      running.get(key)?.abort();
+      running.set(key, abort);
+    }
+    return abort;
+  }
+  const ended = (key, abort) => key && running.get(key) === abort && running.delete(key);
+
+  return {
+    /** @returns {Promise<Reply>} */
+    async call(/** @type {string} */ op, args = {}, {signal, key, fresh = false} = /** @type {any} */ ({})) {
+      const body = {op, ...args}, question = canonical(body), abort = started(signal, key);
+      try {
+        const known = !fresh && kept.get(question);
+        if (known) {
+          kept.delete(question);
+          kept.set(question, known); // the latest used is the last to go
+          return known.reply;
+        }
+        const buffer = await carrier.ask(body, abort.signal);
+        if (abort.signal.aborted) throw new DOMException("A newer question took its place.", "AbortError");
+        const reply = readSafetensors(buffer);
+        kept.set(question, {reply, bytes: buffer.byteLength});
+        held += buffer.byteLength;
+        for (const [oldest, {bytes}] of kept) {
+          if (held <= KEPT_BYTES || kept.size === 1) break;
+          kept.delete(oldest);
+          held -= bytes;
+        }
+        return reply;
+      } finally {
+        ended(key, abort);
+      }
+    },
+    async stream(/** @type {string} */ op, args, /** @type {(item: any) => void} */ onItem, {signal, key} = /** @type {any} */ ({})) {
+      const abort = started(signal, key);
+      try {
+        for await (const item of carrier.lines({op, ...args}, abort.signal)) {
+          if (abort.signal.aborted) throw new DOMException("A newer question took its place.", "AbortError");
+          if (item.error) throw new WireError(item.error, item.kind);
+          if (item.done) return;
+          onItem(item);
+        }
+        throw new WireError("The answer broke off; ask again.", "WireError");
+      } finally {
+        ended(key, abort);
+      }
+    },
+  };
+}
+
+/** Questions over HTTP, to where the page came from. @returns {Carrier} */
+export function overHttp(base = ".") {
+  async function post(path, body, signal) {
+    let response;
+    try {
+      response = await fetch(`${base}/${path}`, {
+        method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(body), signal, credentials: "same-origin",
+      });
+    } catch (error) {
+      if (superseded(error)) throw error;
+      throw new WireError("Nobody answers; is `glassformer inspect` still running?", "Offline");
+    }
+    if (response.ok) return response;
+    let said = null;
+    try {
+      said = await response.json();
+    } catch {
+      // whoever answered is not the explorer; what is known is the status
+    }
+    throw new WireError(said?.error ?? `The server answered ${response.status}.`, said?.kind ?? "Http", response.status);
+  }
+  return {
+    ask: async (body, signal) => (await post("api", body, signal)).arrayBuffer(),
+    async *lines(body, signal) {
+      const response = await post("stream", body, signal);
+      if (!response.body) return;
+      const reader = response.body.getReader(), decoder = new TextDecoder();
+      let rest = "";
+      for (;;) {
+        const {done, value} = await reader.read();
+        const parts = (rest + (done ? decoder.decode() : decoder.decode(value, {stream: true}))).split("\n");
+        rest = done ? "" : /** @type {string} */ (parts.pop());
+        for (const part of parts) if (part.trim()) yield JSON.parse(part);
+        if (done) return;
+      }
+    },
+  };
+}
+
+/** Questions answered from a file: canonical question -> base64 of the answer, or a list of lines. @param {Record<string, any>} answers @returns {Carrier} */
+export function fromFile(answers) {
+  const find = (body) => {
+    const found = answers[canonical(body)];
+    if (found === undefined) throw new WireError("This page was saved without that; open the run with `glassformer inspect`.", "NotSaved");
+    return found;
+  };
+  return {
+    ask: async (body) => Uint8Array.from(atob(find(body)), (c) => c.charCodeAt(0)).buffer,
+    async *lines(body) {
+      yield* find(body);
+    },
+  };
+}
+
+const READ = {
+  U8: (buffer) => new Uint8Array(buffer),
+  I32: (buffer) => new Int32Array(buffer),
+  F32: (buffer) => new Float32Array(buffer),
+  F64: (buffer) => new Float64Array(buffer),
+  F16: (buffer) => Float32Array.from(new Uint16Array(buffer), half),
+};
+
+/** Reads a safetensors file. @param {ArrayBuffer} buffer @returns {Reply} */
+export function readSafetensors(buffer) {
+  const length = Number(new DataView(buffer).getBigUint64(0, true));
+  const described = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, length)));
+  /** @type {Record<string, Tensor>} */
+  const arrays = {};
+  for (const [name, {dtype, shape, data_offsets: [begin, end]}] of Object.entries(described)
+    .filter(([name]) => name !== "__metadata__").map(([name, value]) => /** @type {[string, any]} */ ([name, value]))) {
+    if (!READ[dtype]) throw new WireError(`The array ${name} holds ${dtype}, which this page does not read.`, "WireError");
+    arrays[name] = {dtype, shape, data: READ[dtype](buffer.slice(8 + length + begin, 8 + length + end))};
+  }
+  return {header: JSON.parse(described.__metadata__?.header ?? "{}"), arrays};
+}
+
+/** The number that 16 bits stand for. @param {number} bits */
+export function half(bits) {
+  const sign = bits & 0x8000 ? -1 : 1, power = (bits >> 10) & 31, part = bits & 1023;
+  if (power === 31) return part ? NaN : sign * Infinity;
+  return sign * (power ? 2 ** (power - 15) * (1 + part / 1024) : 2 ** -14 * (part / 1024));
+}
+
+/** The part of an array at these first indices, without copying: part(q, 3) is row 3. @param {Tensor} array @param {...number} at */
+export function part({shape, data}, ...at) {
+  const size = shape.slice(at.length).reduce((a, b) => a * b, 1);
+  const start = at.reduce((place, index, axis) => place * shape[axis] + index, 0) * size;
+  return data.subarray(start, start + size);
+}
