@@ -17,18 +17,22 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from glassformer import models as models
     from glassformer.errors import GlassformerError as GlassformerError
+    from glassformer.inspect import edits as edits
     from glassformer.run import Run as Run
     from glassformer.run import load as load
     from glassformer.run import train as train
+    from glassformer.run.looked import look as look
 
 _PUBLIC = {
     "models": "glassformer.models",
     "train": "glassformer.train",
     "load": "glassformer.run:load",
+    "look": "glassformer.run.looked:look",
+    "edits": "glassformer.inspect.edits",
     "Run": "glassformer.run:Run",
     "GlassformerError": "glassformer.errors:GlassformerError",
 }
-__all__ = ["GlassformerError", "Run", "__version__", "load", "models", "train"]
+__all__ = ["GlassformerError", "Run", "__version__", "edits", "load", "look", "models", "train"]
 
 
 class _TrainPackage(ModuleType):

@@ -89,15 +89,19 @@ def look(
         raise ConfigError(f"A look is at one sequence, and the batch has {len(batch.elements)}; give them one by one.")
     batch = replace(batch, at=None, targets=None)
     output, tape = run(model, batch, [f"*.{kind}" for kind in KEPT], edits)
-    at_source = () if batch.source is None else tuple(source_elements) or numbered(batch.source)
-    return Look(model, batch, tuple(elements) or numbered(batch), at_source, tuple(names), tuple(edits), output, tape)
+    own = tuple(elements) or numbered(batch, output.features.places.length)
+    source = () if batch.source is None else tuple(source_elements) or numbered(batch.source)
+    assert len(own) == output.features.places.length, "one element for each place"
+    return Look(model, batch, own, source, tuple(names), tuple(edits), output, tape)
 
 
-def numbered(batch: Batch) -> tuple[Element, ...]:
-    """The elements of a sequence of which nothing but its numbers is known."""
-    if batch.elements.dim() == 3:
-        return tuple(Element(f"patch {i}", None, "image", row=i, column=0) for i in range(batch.elements.shape[1]))
-    return tuple(Element(str(i), i, "token") for i in batch.elements[0].tolist())
+def numbered(batch: Batch, length: int | None = None) -> tuple[Element, ...]:
+    """The elements of a sequence of which nothing but its numbers is known; of patches, there may be one more."""
+    if batch.elements.dim() == 2:
+        return tuple(Element(str(i), i, "token") for i in batch.elements[0].tolist())
+    n = batch.elements.shape[1]
+    ahead = () if length in (None, n) else (Element("[class]", None, "class"),)
+    return (*ahead, *(Element(f"patch {i}", None, "image") for i in range(n)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,13 +164,13 @@ class Look:
         place, _, kind = name.rpartition(".")
         if name in self.tape.asked and kind in WRITTEN:
             return Named(self._written(place, kind)[0], WEIGHTS[1:])
-        return Named(self._tensor(name)[0], self.tape.axes[name][1:])
+        return Named(self._tensor(name)[0].detach(), self.tape.axes[name][1:])
 
     def before(self, name: str) -> Named:
         """The tensor of a point as it was before the edits of this very point; others have acted already."""
         held = self[name]
         _, tape = run(self.model, self.batch, (name,), self.edits)
-        return Named(tape.before.get(name, tape.kept[name])[0], held.axes)
+        return Named(tape.before.get(name, tape.kept[name])[0].detach(), held.axes)
 
     def pattern(self, layer: int, head: int, *, side: str = "", site: str = "self") -> Float[Tensor, "T S"]:
         """What each query of a head looked at, [query, key]; every row sums to 1, or is 0 where nothing may be seen.

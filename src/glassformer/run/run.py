@@ -8,6 +8,7 @@
     run.generate("What is it?", image="dog.png")    one of sequences of parts
     run.answer([{"image": "dog.png"}, "What is it?"])
     run.draw("a red star")                          one that draws
+    run.look("The cat sat").pattern(layer=0, head=1)    any model, from inside
 
 Knows: run folders and everything below. Does not know: the command line, servers.
 """
@@ -39,6 +40,9 @@ from glassformer.generate.tag import Tags, tag
 from glassformer.generate.text import Delta
 from glassformer.inspect.alignment import CrossAttention, cross_attention
 from glassformer.inspect.contextual import Contexts, contexts
+from glassformer.inspect.edit import Edit
+from glassformer.inspect.look import Look, look
+from glassformer.run.elements import fed, outcomes
 from glassformer.run.scored import Scored
 from glassformer.run.sensed import Given, Sensed, example_of, patches_of
 from glassformer.tokens.palette import Palette
@@ -166,6 +170,20 @@ class Run(Scored):
     def contexts(self, word: str, sentences: Sequence[str], first: int = 1) -> Contexts:
         """A word's vectors in several sentences, layer by layer; errors count the sentences from `first`."""
         return contexts(self.model, self.reader, word, sentences, first)
+
+    def look(self, given: Any, edits: Sequence[Edit] = ()) -> Look:
+        """One forward pass of one input, to be looked into and edited; see `inspect.look`.
+
+        Given is what the model reads: a text, a pair of texts, a list of words or of token ids; (source, target) of an
+        encoder-decoder; a file, pixels or (samples, rate); a list of parts, or (parts, answer). DataError, ConfigError:
+        an input of another kind, or longer than the model: nothing is cut.
+        """
+        sequence = fed(self, given)
+        return look(self.model, sequence.batch, sequence.elements, sequence.source, self._outcomes, edits)
+
+    @cached_property
+    def _outcomes(self) -> tuple[str, ...]:
+        return outcomes(self)
 
     @cached_property
     def reader(self) -> TextReader:
