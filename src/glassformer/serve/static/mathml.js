@@ -5,11 +5,11 @@
 import {h, math} from "./dom.js";
 
 const SIGNS = {
-  cdot: "⋅", times: "×", sum: "∑", prod: "∏", infty: "∞", le: "≤", ge: "≥", neq: "≠", approx: "≈", in: "∈", to: "→", sim: "∼", pm: "±",
+  cdot: "⋅", times: "×", sum: "∑", prod: "∏", le: "≤", ge: "≥", neq: "≠", approx: "≈", in: "∈", to: "→", sim: "∼", pm: "±",
   oplus: "⊕", top: "⊤", ldots: "…", cdots: "⋯", partial: "∂", lfloor: "⌊", rfloor: "⌋", forall: "∀", mapsto: "↦", wedge: "∧", Vert: "‖",
 };
 const LETTERS = {
-  alpha: "α", beta: "β", gamma: "γ", delta: "δ", Delta: "Δ", epsilon: "ε", theta: "θ", mu: "μ", pi: "π", sigma: "σ", tau: "τ", phi: "φ",
+  infty: "∞", alpha: "α", beta: "β", gamma: "γ", delta: "δ", Delta: "Δ", epsilon: "ε", theta: "θ", mu: "μ", pi: "π", sigma: "σ", tau: "τ", phi: "φ",
   varphi: "φ", omega: "ω", ell: "ℓ",
 };
 const NAMES = new Set(["softmax", "exp", "sin", "cos", "max", "min", "log", "concat", "ReLU", "LN", "MLP", "Attention", "LayerNorm", "Pos", "FFN"]);
@@ -77,7 +77,7 @@ function parse(source) {
     const name = token.slice(1);
     if (name === "frac") return math("mfrac", null, group(), group());
     if (name === "sqrt") return math("msqrt", null, group());
-    if (name === "text") return math("mtext", null, raw());
+    if (name === "text") return math("mtext", null, raw().replace(/^\s+|\s+$/g, "\u00a0"));
     if (name === "mathbf") return math("mi", {class: "bold"}, raw());
     if (name in OVER) return math("mover", {accent: "true"}, group(), math("mo", null, OVER[name]));
     if (name === "underbrace") {
@@ -95,6 +95,15 @@ function parse(source) {
     return math("mo", null, name);
   }
 
+  /** A minus at the beginning is a sign, not a difference. */
+  function signed(found) {
+    found.forEach((el, i) => {
+      const before = found[i - 1]?.textContent ?? "";
+      if (el.textContent === "−" && (i === 0 || "=,(".includes(before) || found[i - 1].localName === "mspace")) el.setAttribute("form", "prefix");
+    });
+    return found;
+  }
+
   function row(end) {
     const found = [];
     for (skip(); at < tokens.length && tokens[at] !== end; skip()) {
@@ -110,7 +119,7 @@ function parse(source) {
       else if (sup) found.push(math(wide ? "mover" : "msup", null, base, sup));
       else found.push(base);
     }
-    return found;
+    return signed(found);
   }
 
   return row("");

@@ -4,9 +4,15 @@
 //   export const lesson = {id, note, title, lead, render(el) -> cleanup, checks: [() => [name, value, expected, tolerance]]}
 import {h} from "../dom.js";
 import {checked, opening} from "../learn/article.js";
+import {lesson as L1} from "../learn/L1.js";
+import {lesson as L2} from "../learn/L2.js";
 import {lesson as L3} from "../learn/L3.js";
+import {lesson as L4} from "../learn/L4.js";
+import {lesson as L5} from "../learn/L5.js";
+import {lesson as L6} from "../learn/L6.js";
+import {lesson as L9} from "../learn/L9.js";
 
-export const lessons = [L3];
+export const lessons = [L1, L2, L3, L4, L5, L6, L9];
 
 /** @param {HTMLElement} el @param {any} app */
 function render(el, app) {
