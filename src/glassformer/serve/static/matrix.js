@@ -50,8 +50,8 @@ export function heatmap(options) {
     `${o.rowName} ${labelOf(o.rows[r])}, ${o.columnName} ${labelOf(o.columns[c])}, ${hidden(r, c) ? "masked" : `${o.valueName} ${o.bytes ? "about " : ""}${number(value(r, c), o.bytes ? 2 : 4)}`}`;
 
   function measure(width) {
-    const longest = Math.max(...o.rows.map((row) => labelOf(row).length), 3);
-    const left = Math.min(150, 14 + 8.5 * longest), right = o.margin ? 84 : 0;
+    const longest = Math.max(...o.rows.map((row) => labelOf(row).length), 3), named = Math.max(o.rowName.length, o.columnName.length);
+    const left = Math.min(150, Math.max(14 + 8.5 * longest, 34 + 7 * named)), right = o.margin ? 84 : 0;
     const room = Math.max(60, width - left - right - 6);
     wide = Math.min(o.most, room / S());
     if (wide > 3) wide = Math.floor(wide);
@@ -131,9 +131,11 @@ export function heatmap(options) {
   }
 
   function labels() {
-    const everyRow = Math.max(1, Math.ceil(18 / tall)), flat = Math.max(...o.columns.map((c) => labelOf(c).length)) * 8.2 + 6 <= wide;
-    const everyColumn = Math.max(1, Math.ceil((flat ? 14 : 18) / wide));
+    const everyRow = Math.max(1, Math.ceil((o.rows.some((row) => !labelOf(row)) ? 1 : 18) / tall)), flat = Math.max(...o.columns.map((c) => labelOf(c).length)) * 8.2 + 6 <= wide;
+    const everyColumn = Math.max(1, Math.ceil((o.columns.some((column) => !labelOf(column)) ? 1 : flat ? 14 : 18) / wide));
     columnLabels.classList.toggle("upright", !flat);
+    const most = Math.max(...o.columns.map((column) => labelOf(column).length));
+    columnLabels.style.setProperty("height", flat ? "1.7rem" : `${Math.min(6.2, 1 + 0.56 * most)}rem`);
     fill(rowLabels, o.rows.map((row, r) => r % everyRow === 0 && h("span", {style: {top: `${(r + 0.5) * tall}px`}, dataset: {i: r}}, token(row))));
     fill(columnLabels, o.columns.map((column, c) => c % everyColumn === 0 && h("span", {style: {left: `${(c + 0.5) * wide}px`}, dataset: {i: c}}, token(column))));
     rowLabels.style.setProperty("height", `${tall * T()}px`);

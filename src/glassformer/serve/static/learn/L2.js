@@ -24,17 +24,17 @@ function playground() {
   const picture = heatmap({rows: WORDS, columns: WORDS, values: new Float64Array(25), name: "Attention in the plane", most: 64, marginName: "row sum", margin: () => ""});
   const view = plane({name: "Queries and keys", size: 4, arrows: []}), readings = h("div", {class: "readings"});
   const frame = figure({
-    title: "Turn the queries, turn the keys", picture, legend: legend(), below: readings, name: "queries and keys in the plane",
+    title: "Turn the queries, turn the keys", picture: {...picture, el: h("div", {class: "beside"}, view.el, picture.el)}, legend: legend(), below: readings, name: "queries and keys in the plane",
     shows: "Rows ask, columns answer; each row sums to 1. The plane shows *bank* as a query and every word as a key: a key that points where the query points gets the most.",
     hides: "learned maps: five words with made-up coordinates, and two dimensions instead of 64.",
-    controls: h("div", {class: "beside"}, view.el, h("div", {class: "stack"},
+    controls: h("div", {class: "stack"}, h("div", {class: "beside tight"},
       [["qTurn", "Q turn", -180, 180, 1, "°"], ["qScale", "Q scale", 0, 3, 0.05, "×"], ["kTurn", "K turn", -180, 180, 1, "°"], ["kScale", "K scale", 0, 3, 0.05, "×"], ["both", "turn both", -180, 180, 1, "°"]]
         .map(([key, label, min, max, step, unit]) => {
           const it = slider({label, min, max, step, value: knob[key], unit, compact: true, oninput: (x) => ((knob[key] = x), draw(key === "both"))});
           sliders[key] = it;
           return it.el;
-        }),
-      h("div", {class: "row"}, button("Opposites attract", () => set({qTurn: 0, kTurn: 180})), button("Start again", () => set({qTurn: 0, kTurn: 0, both: 0, qScale: 1.5, kScale: 1.5}))))),
+        })),
+      h("div", {class: "row"}, button("Opposites attract", () => set({qTurn: 0, kTurn: 180})), button("Start again", () => set({qTurn: 0, kTurn: 0, both: 0, qScale: 1.5, kScale: 1.5})))),
   });
   function set(to) {
     Object.assign(knob, to);

@@ -19,6 +19,8 @@ const similarity = (kind) => {
   return P.map((a) => P.map((b) => dot(a, b)));
 };
 
+const LOW = 5; // no two of these positions have a smaller product
+
 /** Along each diagonal of the similarity: largest minus smallest; the widest of them. */
 export function spread(/** @type {string} */ kind) {
   const S = similarity(kind);
@@ -59,12 +61,12 @@ function map() {
 function closeness() {
   let kind = "paired", at = 50;
   const labels = PLACES.map((t) => (t % 10 ? "" : String(t))), readings = h("div", {class: "readings"});
-  const picture = heatmap({rows: labels, columns: labels, values: flat(similarity(kind)), kind: "signed", high: 35, name: "Similarity of positions", rowName: "position", columnName: "position", valueName: "dot product", cellHeight: 4, most: 4,
+  const picture = heatmap({rows: labels, columns: labels, values: flat(similarity(kind)), scale: "linear", low: LOW, high: 35, name: "Similarity of positions", rowName: "position", columnName: "position", valueName: "dot product", cellHeight: 4, most: 4,
     say: (s, t) => `positions ${s} and ${t}, dot product ${number(similarity(kind)[s][t])}`, onselect: (s) => ((at = s), draw(), slide.set(s))});
-  const line = lines({name: "Similarity to one position", series: [], xName: "position", yName: "dot product", y: [-10, 40], height: 280});
+  const line = lines({name: "Similarity to one position", series: [], xName: "position", yName: "dot product", y: [LOW, 35], height: 280});
   const pick = choice({label: "Exponent", options: [{value: "paired", label: "paired, k = ⌊j/2⌋ (A, E)"}, {value: "printed", label: "raw index (C, as printed)"}], value: kind, onchange: (to) => ((kind = to), draw(true))});
   const slide = slider({label: "position", min: 0, max: 99, step: 1, value: at, oninput: (x) => ((at = x), draw())});
-  const frame = figure({title: "How alike two positions are", controls: [pick.el, slide.el], picture, legend: legend({kind: "signed", high: 35, label: "dot product"}), name: "similarity of positions",
+  const frame = figure({title: "How alike two positions are", controls: [pick.el, slide.el], picture, legend: legend({scale: "linear", low: LOW, high: 35, label: "dot product"}), name: "similarity of positions",
     below: [line.el, readings], shows: "The dot product of every two positions. Where it depends on their distance alone, every diagonal has one colour, and the curve below keeps its shape while you move the position.",
     hides: "what attention makes of it: queries and keys see positions only through learned matrices."});
   function draw(all = false) {
@@ -85,9 +87,11 @@ const AT = [0, 25, 50, 75, 100], TOKENS = ["The", "tallest", "building", "in", "
 export const PRINTED = [[0, 1, 0, 1], [-0.13, 0.99, 0.6, -0.8], [-0.26, 0.96, -0.96, 0.28], [-0.39, 0.92, 0.94, 0.35], [-0.51, 0.86, -0.54, -0.84]];
 
 function waves() {
-  const x = Array.from({length: 101}, (_, t) => t);
-  const picture = lines({name: "Four dimensions of eight", xName: "position", yName: "value", y: [-1, 1], height: 320, series: [0, 1, 2, 3].map((j) => ({name: `j = ${j}`, x, y: x.map((t) => sinusoid(t, 8)[j]), dots: AT}))});
-  return [figure({title: "The note’s four curves", picture, name: "four curves", shows: "The first four of eight dimensions, with Note E’s five words at positions 0, 25, 50, 75 and 100.", hides: "the words’ real places 0 to 4: the note spreads them out so that the curves can be seen."}).el,
+  const x = Array.from({length: 401}, (_, i) => i / 4);
+  const series = (shown) => [0, 1, 2, 3].map((j) => ({name: `j = ${j}`, x, y: x.map((t) => sinusoid(t, 8)[j]), dots: AT.map((t) => 4 * t), faded: shown !== "all" && !shown.includes(String(j))}));
+  const picture = lines({name: "Four dimensions of eight", xName: "position", yName: "value", y: [-1, 1], height: 320, series: series("23")});
+  const pick = choice({label: "Dimensions", options: [{value: "01", label: "0 and 1"}, {value: "23", label: "2 and 3"}, {value: "all", label: "all four"}], value: "23", onchange: (to) => picture.update({series: series(to)})});
+  return [figure({title: "The note’s four curves", controls: [pick.el], picture, name: "four curves", shows: "The first four of eight dimensions, with Note E’s five words at positions 0, 25, 50, 75 and 100. Dimensions 2 and 3 are ten times slower than 0 and 1.", hides: "the words’ real places 0 to 4: the note spreads them out so that the curves can be seen."}).el,
     h("div", {class: "plain-table"}, table({caption: "The five position vectors", columns: ["token", "position", "j = 0", "j = 1", "j = 2", "j = 3"], rows: TOKENS.map((word, i) => [word, AT[i], ...sinusoid(AT[i], 8).slice(0, 4).map((v) => fixed(v))])}))];
 }
 
@@ -96,7 +100,7 @@ function render(el) {
   el.append(
     section("A clock with many hands", p("Attention does not know what stands where. So each position gets a vector of its own, which is added to the token’s. The sinusoid is a binary counter made smooth: fast hands on the left, slow ones on the right."),
       formula("p_{i,2k} = \\sin\\left(\\frac{i}{10000^{2k/d}}\\right), \\quad p_{i,2k+1} = \\cos\\left(\\frac{i}{10000^{2k/d}}\\right)", "A, E"), map()),
-    trap({title: "Frequency falls with the dimension", printed: "Note C: the pattern has “frequency increasing as the dimension index increases”.", so: `It decreases. Over the first 100 positions dimension 0 changes sign ${crossings(0)} times, dimension 8 ${crossings(8)} times, dimension 32 never.`}),
+    trap({title: "Frequency falls with the dimension", printed: "Note C: the pattern has “frequency increasing as the dimension index increases”.", so: `It decreases. Over the first 100 positions dimension 0 changes sign ${crossings(0)} times, dimension 8 does so ${crossings(8)} times, dimension 32 never.`}),
     section("Near is alike", p("The dot product of two positions is $\\sum_k \\cos(\\omega_k (s - t))$: the place cancels, the distance stays."), closeness()),
     trap({title: "The raw index breaks the promise", printed: "Note C prints the exponent $2i/d$ for the raw dimension $i$, and promises a dot product that depends on distance alone.",
       so: "That needs sine and cosine of the *same* frequency side by side: $k = \\lfloor j/2 \\rfloor$. With the raw index the products along one diagonal differ by 5.6. Switch the exponent above."}),
@@ -112,6 +116,7 @@ export const lesson = {
     ...AT.flatMap((t, i) => PRINTED[i].map((value, j) => /** @type {any} */ (() => [`$p_${i}$, $j = ${j}$`, sinusoid(t, 8)[j], value, 0.005]))),
     () => ["spread along a diagonal, paired", spread("paired"), 0, 1e-12], () => ["spread along a diagonal, as printed in C", spread("printed"), 5.6, 0.05],
     () => ["as printed: smallest squared length", Math.min(...norms()), 29.7, 0.05], () => ["as printed: largest squared length", Math.max(...norms()), 34.9, 0.05],
+    () => ["dot products of two positions: smallest above 5 (1: yes)", Number(Math.min(...["paired", "printed"].flatMap((kind) => flat(similarity(kind)))) > LOW), 1, 0],
     () => ["sign changes of dimension 0: $\\lfloor 99/\\pi \\rfloor$", crossings(0), Math.floor(99 / Math.PI), 0], () => ["sign changes of dimension 8", crossings(8), 9, 0], () => ["sign changes of dimension 32", crossings(32), 0, 0],
   ],
 };

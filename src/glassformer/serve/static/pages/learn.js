@@ -10,9 +10,12 @@ import {lesson as L3} from "../learn/L3.js";
 import {lesson as L4} from "../learn/L4.js";
 import {lesson as L5} from "../learn/L5.js";
 import {lesson as L6} from "../learn/L6.js";
+import {lesson as L7} from "../learn/L7.js";
+import {lesson as L8} from "../learn/L8.js";
 import {lesson as L9} from "../learn/L9.js";
+import {lesson as L10} from "../learn/L10.js";
 
-export const lessons = [L1, L2, L3, L4, L5, L6, L9];
+export const lessons = [L1, L2, L3, L4, L5, L6, L7, L8, L9, L10];
 
 /** @param {HTMLElement} el @param {any} app */
 function render(el, app) {
