@@ -21,8 +21,17 @@ from glassformer.losses import at_least_float32
 from glassformer.models.transformer import Features, Memory, Transformer
 from glassformer.tokens.parts import PartsExample, laid
 
+Prompt = Sequence[int] | PartsExample
+"""What a row goes on from: ids, or ids with patches among them, which are read whole or not at all."""
 Prompts = Sequence[Sequence[int]] | Sequence[PartsExample]
-"""What each row goes on from: ids, or ids with patches among them, which are read whole or not at all."""
+"""Those of a batch, all of one kind."""
+
+
+def alone(prompt: Prompt) -> Prompts:
+    """A batch of one prompt."""
+    if isinstance(prompt, PartsExample):
+        return [prompt]
+    return [prompt]
 
 
 def check_language_model(model: Transformer) -> None:
@@ -42,12 +51,19 @@ def check_ids(ids: Sequence[int], model: Transformer, what: str) -> None:
         raise ConfigError(f"{what} holds token id {wrong[0]}; this model's ids run from 0 to {size - 1}.")
 
 
+def check_given(ids: Sequence[int], model: Transformer, room: int) -> None:
+    """Raise ConfigError for a beginning with a foreign id, or one longer than what may come."""
+    check_ids(ids, model, "The given beginning")
+    if len(ids) > room:
+        raise ConfigError(f"The given beginning has {len(ids)} tokens and {room} may come; raise max_new_tokens.")
+
+
 def examples_of(prompts: Prompts) -> list[PartsExample]:
     """The prompts without their answers if they have patches among them, else none."""
     return [replace(prompt, answer=None, classes=None) for prompt in prompts if isinstance(prompt, PartsExample)]
 
 
-def tokens_of(prompt: Sequence[int] | PartsExample) -> list[int]:
+def tokens_of(prompt: Prompt) -> list[int]:
     """The ids of a prompt but those in whose place a patch stands."""
     if not isinstance(prompt, PartsExample):
         return list(prompt)
@@ -61,6 +77,21 @@ def rooms(prompts: Prompts, model: Transformer, config: GenerateConfig) -> list[
     """How many tokens each row may get: behind patches no more than fit into the context, since they are never cut."""
     context, most = model.config.max_length, config.max_new_tokens
     return [min(most, context - len(p.ids) + 1) if isinstance(p, PartsExample) else most for p in prompts]
+
+
+def grown(prompts: Prompts, ids: Sequence[int]) -> Prompts:
+    """The prompts with these ids behind each."""
+    if examples := examples_of(prompts):
+        return [replace(one, ids=np.concatenate([one.ids, np.array(ids, one.ids.dtype)])) for one in examples]
+    return [[*tokens_of(prompt), *ids] for prompt in prompts]
+
+
+def begin(length: int, more: int, context: int) -> int:
+    """The first element that is read of a prompt of `length` tokens after `more` steps of decoding, one at a time."""
+    first = 0 if length <= context else length - half(context)
+    for size in range(length + 1, length + more + 1):
+        first = size - half(context) if size - first > context else first
+    return first
 
 
 def check_prompts(prompts: Prompts, model: Transformer, config: GenerateConfig) -> None:

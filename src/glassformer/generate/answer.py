@@ -13,6 +13,7 @@ from glassformer.errors import ConfigError
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.text import Generated, deltas
 from glassformer.generate.transduce import by_length
+from glassformer.generate.watch import Watch
 from glassformer.models.transformer import Transformer
 from glassformer.tokens.parts import PartsExample, PartsTokenizer, laid
 
@@ -23,6 +24,7 @@ def answer(
     examples: Sequence[PartsExample],
     config: GenerateConfig,
     batch_size: int = 64,
+    watch: Watch | None = None,
 ) -> list[Generated]:
     """The text for each example, in their order; an answer that an example has already is not looked at.
 
@@ -38,7 +40,7 @@ def answer(
         asked = [replace(examples[i], answer=None, classes=None) for i in batch]
         prompts, source = ([[tokenizer.begin]] * len(batch), laid(asked)) if crossed else (asked, None)
         results, nothing = [found[i] for i in batch], [()] * len(batch)
-        for _ in deltas(model, tokenizer.target, prompts, config, results, nothing, source):
+        for _ in deltas(model, tokenizer.target, prompts, config, results, nothing, source, watch):
             pass
     return found
 

@@ -8,8 +8,9 @@ All sentences of a batch are searched together, and a row of the model's batch i
 and sentences end, the batch shrinks. Knows: models, token ids. Does not know: text.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -31,8 +32,10 @@ from glassformer.generate.advance import (
     selected,
     tokens_of,
 )
+from glassformer.generate.beamwatch import BeamStep, BeamWatcher, Chosen, normalized
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.logits import likeliest
+from glassformer.generate.watch import Watch
 from glassformer.layers.cache import Cache
 from glassformer.models.transformer import Features, Transformer, evaluating
 from glassformer.tokens.parts import PartsExample
@@ -51,9 +54,12 @@ class Hypothesis:
     finished: bool
 
 
-def normalized(total: float, length: float, penalty: float) -> float:
-    """A hypothesis' score Σ log p / lengthᵅ (Wu et al. 2016 in its plain form); the end token counts in the length."""
-    return total / max(length, 1) ** penalty
+@dataclass(frozen=True)
+class Search:
+    """How far a beam search is: what it weighed at its last step, and the best hypotheses that ended so far."""
+
+    steps: tuple[BeamStep, ...]
+    best: list[list[Hypothesis]]
 
 
 def beam_search(
@@ -73,30 +79,69 @@ def beam_search(
     stands after all finished ones. Of equals the earlier one in the beam stays ahead, and in it the lower token id.
     Errors: those of `decode`, and `config.beams` 0.
     """
+    beams: Beams | None = None
+    for search, _ in _searched(model, prompts, config, ends, source, limits, None):
+        beams = search
+    return [] if beams is None else beams.best()
+
+
+def beam_steps(
+    model: Transformer,
+    prompts: Prompts,
+    config: GenerateConfig,
+    ends: Sequence[int] = (),
+    source: Batch | None = None,
+    limits: Sequence[int] | None = None,
+    watch: Watch = Watch(),  # noqa: B008 (it is frozen)
+) -> Iterator[Search]:
+    """The same search, watched: yields after each step what was weighed; the last `best` is what `beam_search` gives.
+
+    Errors: those of `beam_search` and of `Watcher`.
+    """
+    for beams, steps in _searched(model, prompts, config, ends, source, limits, watch):
+        yield Search(steps, beams.best())
+
+
+def _searched(
+    model: Transformer,
+    prompts: Prompts,
+    config: GenerateConfig,
+    ends: Sequence[int],
+    source: Batch | None,
+    limits: Sequence[int] | None,
+    watch: Watch | None,
+) -> Iterator[tuple["Beams", tuple[BeamStep, ...]]]:
+    """The search step by step; the modes are entered for each computation, since a generator would leak them."""
     check_language_model(model)
     check_source(source, len(prompts), model)
     check_prompts(prompts, model, config)
     if not config.beams:
         raise ConfigError("A beam search needs beams of at least 1 hypothesis, and beams=0; raise it, or use decode.")
     if not prompts:
-        return []
+        return
     context = model.config.max_length
     rows = examples_of(prompts) or [_last(tokens_of(prompt), context) for prompt in prompts]
     longest = limits or [config.max_new_tokens] * len(rows)
     sizes = [len(row.ids if isinstance(row, PartsExample) else row) for row in rows]
     room = [min(config.max_new_tokens, most, context - size + 1) for most, size in zip(longest, sizes, strict=True)]
     beams = Beams(config, ends, room)
-    with evaluating(model):
+    left_out = [len(tokens_of(prompt)) - len(tokens_of(row)) for prompt, row in zip(prompts, rows, strict=True)]
+    watcher = None if watch is None else BeamWatcher(model, watch, config, left_out)
+    computing = partial(evaluating, model) if watcher is None else watcher.computing
+    with computing():
         features = prefill(model, rows, encoded(source, model), Cache())
-        while True:
+    while True:
+        with evaluating(model):
             logits = next_logits(model, features)
             ids = likeliest(logits, beams.widest)
             log_probs = logits.log_softmax(-1).gather(-1, ids)
-            check_numbers(log_probs)
-            before = beams.sentence
-            parents = beams.extend(log_probs.cpu().numpy(), ids.cpu().numpy())
-            if not len(parents):
-                return beams.best()
+        check_numbers(log_probs)
+        before, totals = beams.sentence, beams.totals
+        parents = beams.extend(log_probs.cpu().numpy(), ids.cpu().numpy())
+        yield beams, () if watcher is None else watcher.step(features, logits, before, totals, beams.chosen)
+        if not len(parents):
+            return
+        with computing():
             features = _reordered(features, parents, same_sources=np.array_equal(before, beams.sentence))
             features = advance(model, features, torch.from_numpy(beams.ids[:, -1]).to(logits.device))
 
@@ -129,6 +174,8 @@ class Beams:
         self.bars = np.full(n, -np.inf)
         """The score that a sentence's next hypothesis must beat, once there are `n_best`."""
         self.found: list[list[Hypothesis]] = [[] for _ in limits]
+        self.chosen = Chosen.none()
+        """What the last step went on to."""
 
     @property
     def widest(self) -> int:
@@ -152,6 +199,7 @@ class Beams:
             self._end(row, finished=bool(ended[row]))
         live = np.flatnonzero(~out)
         live = live[self._hopeful(live)]
+        self.chosen = Chosen(parents, offers, ended, live)
         self._keep(live)
         return parents[live]
 

@@ -9,7 +9,7 @@ A token that is ruled out has logit -inf. Knows: rows of logits. Does not know: 
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -110,23 +110,49 @@ def _first_maxima(values: Float[Tensor, "B N"], k: int) -> Int[Tensor, "B K"]:
     return torch.cat(chosen, -1)
 
 
+def transformed(
+    logits: Float[Tensor, "B V"], seen: Sequence[Sequence[int]], config: GenerateConfig
+) -> Iterator[tuple[str, Float[Tensor, "B V"]]]:
+    """The logits after each transform, by its field of `config`, in their order; one not asked for changes nothing.
+
+    A temperature of 0 rules out all but the likeliest token.
+    """
+    if config.repetition_penalty != 1.0:
+        logits = repetition_penalty(logits, seen, config.repetition_penalty)
+    yield "repetition_penalty", logits
+    if config.temperature == 0:
+        logits = top_k(logits, 1)
+    elif config.temperature != 1.0:
+        logits = temperature(logits, config.temperature)
+    yield "temperature", logits
+    if config.top_k is not None:
+        logits = top_k(logits, config.top_k)
+    yield "top_k", logits
+    if config.top_p is not None:
+        logits = top_p(logits, config.top_p)
+    yield "top_p", logits
+    if config.min_p is not None:
+        logits = min_p(logits, config.min_p)
+    yield "min_p", logits
+
+
+def remaining(
+    logits: Float[Tensor, "B V"], seen: Sequence[Sequence[int]], config: GenerateConfig
+) -> Float[Tensor, "B V"]:
+    """What all transforms of `config` leave: a token is drawn from the softmax of it."""
+    *_, (_, left) = transformed(logits, seen, config)
+    return left
+
+
 def next_tokens(
     logits: Float[Tensor, "B V"], seen: Sequence[Sequence[int]], config: GenerateConfig, step: int
 ) -> Int[Tensor, "B"]:
     """The chosen token of each row by all transforms of `config`; `step` counts new tokens, from 0."""
     if logits.device.type == "mps":  # it has no float64
         return next_tokens(logits.cpu(), seen, config, step).to(logits.device)
-    if config.repetition_penalty != 1.0:
-        logits = repetition_penalty(logits, seen, config.repetition_penalty)
+    stages = transformed(logits, seen, config)
     if config.temperature == 0:
-        return logits.argmax(-1)
-    if config.temperature != 1.0:
-        logits = temperature(logits, config.temperature)
-    if config.top_k is not None:
-        logits = top_k(logits, config.top_k)
-    if config.top_p is not None:
-        logits = top_p(logits, config.top_p)
-    if config.min_p is not None:
-        logits = min_p(logits, config.min_p)
-    u = torch.full((len(logits),), uniform(config.seed, step), dtype=torch.float64, device=logits.device)
-    return choose(logits, u)
+        return next(stages)[1].argmax(-1)  # what the others would leave, without ruling anything out
+    *_, (_, left) = stages
+    u = torch.full((len(left),), uniform(config.seed, step), dtype=torch.float64, device=left.device)
+    return choose(left, u)

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from glassformer.batch import Batch
+from glassformer.errors import ConfigError
 from glassformer.generate.advance import Prompts, rooms
 from glassformer.generate.beam import Hypothesis, beam_search
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.decode import Step, decode
 from glassformer.generate.stop import StopStrings
+from glassformer.generate.watch import Choice, Watch
 from glassformer.models.transformer import Transformer
 from glassformer.tokens.stream import WINDOW, StreamDecoder
 from glassformer.tokens.text import Tokenizer
@@ -31,12 +33,16 @@ class Delta:
 
 @dataclass
 class Generated:
-    """One finished text: the new text without the prompt, its token ids and log-probabilities, and why it ended."""
+    """One finished text: the new text without the prompt, its token ids and log-probabilities, and why it ended.
+
+    `choices`: what else is known of each token, if somebody watched.
+    """
 
     text: str = ""
     ids: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
     finish: Finish = "length"
+    choices: list[Choice] = field(default_factory=list)
 
 
 def stream(
@@ -45,6 +51,7 @@ def stream(
     prompts: Sequence[str],
     config: GenerateConfig,
     results: list[Generated] | None = None,
+    watch: Watch | None = None,
 ) -> Iterator[Delta]:
     """Yield the text of every prompt as it grows, never a broken UTF-8 character nor any part of a stop string.
 
@@ -54,7 +61,7 @@ def stream(
     """
     gathered = [Generated() for _ in prompts] if results is None else results
     begins = [_ids(tokenizer, prompt, tokenizer.specials.get("eos")) for prompt in prompts]
-    yield from deltas(model, tokenizer, begins, config, gathered, begins)
+    yield from deltas(model, tokenizer, begins, config, gathered, begins, watch=watch)
 
 
 def deltas(
@@ -65,18 +72,25 @@ def deltas(
     gathered: Sequence[Generated],
     before: Sequence[Sequence[int]],
     source: Batch | None = None,
+    watch: Watch | None = None,
 ) -> Iterator[Delta]:
     """The same for prompts of any kind; each row's text follows the ids `before` it, which are not shown."""
+    if config.beams and watch is not None:
+        raise ConfigError(
+            f"A beam search is watched step by step, and beams={config.beams}; use beam_steps, or beams=0."
+        )
     end, decoders = tokenizer.specials.get("eos"), [_after(tokenizer, ids) for ids in before]
     stops = [StopStrings(config.stop) for _ in prompts]
     ends = () if end is None else (end,)
-    limits, steps = rooms(prompts, model, config), decode(model, prompts, config, ends, source)
+    limits, steps = rooms(prompts, model, config), decode(model, prompts, config, ends, source, watch=watch)
     if config.beams:  # nothing is known of the best before the whole search is done
         best = [found[0] for found in beam_search(model, prompts, config, ends, source)]
         limits, steps = [len(one.ids) for one in best], _replayed(best)
     finished: set[int] = set()
     step = next(steps, None)
     while step is not None:
+        for row, choice in zip(step.rows, step.choices):  # noqa: B905 (none, if nobody watches)
+            gathered[row].choices.append(choice)
         for row, token, log_prob in zip(step.rows, step.ids, step.log_probs, strict=True):
             result = gathered[row]
             result.ids.append(token)
@@ -125,10 +139,14 @@ def _after(tokenizer: Tokenizer, ids: Sequence[int]) -> StreamDecoder:
 
 
 def generate(
-    model: Transformer, tokenizer: Tokenizer, prompts: Sequence[str], config: GenerateConfig
+    model: Transformer,
+    tokenizer: Tokenizer,
+    prompts: Sequence[str],
+    config: GenerateConfig,
+    watch: Watch | None = None,
 ) -> list[Generated]:
     """The whole text for each prompt, in order."""
     results = [Generated() for _ in prompts]
-    for _ in stream(model, tokenizer, prompts, config, results):
+    for _ in stream(model, tokenizer, prompts, config, results, watch):
         pass
     return results

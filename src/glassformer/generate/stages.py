@@ -1,0 +1,74 @@
+"""The distribution of the next token, stage by stage: as the model has it, and after each transform in turn.
+
+    model ─> repetition_penalty ─> temperature ─> top_k ─> top_p ─> min_p, from which a token is drawn
+
+Knows: one row of logits, the transforms. Does not know: models, what tokens are called.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from glassformer.axes import Float, Tensor
+from glassformer.errors import ConfigError, suggest
+from glassformer.generate.advance import check_numbers
+from glassformer.generate.config import GenerateConfig
+from glassformer.generate.logits import likeliest, transformed
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A token with its probability at each stage."""
+
+    id: int
+    probabilities: list[float]
+
+
+@dataclass(frozen=True)
+class Stages:
+    """A distribution for each stage, in float64; the first is the model's own, the last what a token is drawn from."""
+
+    names: tuple[str, ...]
+    probabilities: Float[Tensor, "_ V"]
+
+    def __getitem__(self, name: str) -> Float[Tensor, "V"]:
+        """The distribution after a stage; ConfigError: there is no such stage."""
+        if name not in self.names:
+            raise ConfigError(f"There is no stage {name!r}; {suggest(name, self.names)}")
+        return self.probabilities[self.names.index(name)]
+
+    def top(self, n: int = 20) -> list[Bar]:
+        """The n tokens that the model itself finds likeliest, in their order; of equals, the lower ids."""
+        ids = likeliest(self.probabilities[:1], n)[0]
+        return [Bar(token, row) for token, row in zip(ids.tolist(), self.probabilities[:, ids].T.tolist(), strict=True)]
+
+
+def stages(
+    logits: Float[Tensor, "V"],
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    *,
+    min_p: float | None = None,
+    repetition_penalty: float = 1.0,
+    seen: Sequence[int] = (),
+) -> Stages:
+    """What each transform makes of one row of logits, by the very functions that the decoding loop draws by.
+
+    p = softmax(u) at each stage. `seen` are the ids that a repetition penalty counts; a temperature of 0 leaves the
+    likeliest token alone. Errors: a value out of its range, logits that are not numbers.
+    """
+    config = GenerateConfig.parse(
+        {
+            "temperature": temperature,
+            "top_k": top_k,
+            "top_p": top_p,
+            "min_p": min_p,
+            "repetition_penalty": repetition_penalty,
+        }
+    )
+    check_numbers(logits)
+    row = logits.detach().cpu()[None]
+    rows = {"model": row, **dict(transformed(row, [seen], config))}
+    return Stages(tuple(rows), torch.cat([one.double().softmax(-1) for one in rows.values()]))
