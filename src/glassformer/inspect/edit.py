@@ -72,7 +72,7 @@ class Edit:
 
     def to_json(self) -> dict[str, Any]:
         """The edit as plain values; see `edit_from_json`."""
-        own = {option.name: getattr(self, option.name) for option in options(type(self)) if option.name != "source"}
+        own = {o.name: _listed(getattr(self, o.name)) for o in options(type(self)) if o.name != "source"}
         return {"edit": self._name, "point": self.point, **own, **{axis: spelled(i) for axis, i in self.at.items()}}
 
     @property
@@ -128,3 +128,8 @@ def numbers_of(name: str, option: str, value: Any) -> Numbers:
 
 def _nested(value: Any) -> Numbers:
     return tuple(_nested(one) for one in value) if isinstance(value, list) else value
+
+
+def _listed(value: Any) -> Any:
+    """Tuples as lists, as JSON has them."""
+    return [_listed(one) for one in value] if isinstance(value, tuple) else value

@@ -15,7 +15,7 @@ Knows: tensors, axes. Does not know: models, how edits are carried out (`layers.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import torch
 
@@ -278,9 +278,9 @@ def edit_from_json(value: Any, sources: Mapping[str, Source] | None = None) -> E
             f"{value!r} is no edit; give an object such as {{'edit': 'Zero', 'point': '*.z', 'head': 0}}."
         )
     given = dict(value)
-    if (name := given.pop("edit", None)) not in EDITS:
+    if not isinstance(name := given.pop("edit", None), str) or name not in EDITS:
         raise ConfigError(f"There is no edit {name!r}; {suggest(str(name), EDITS)}")
-    kind = EDITS[cast(str, name)]
+    kind = EDITS[name]
     if "point" not in given:
         raise ConfigError(f"{name} needs 'point'; give it.")
     point = given.pop("point")

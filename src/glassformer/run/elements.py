@@ -56,7 +56,7 @@ def fed(run: Opened, given: Any) -> Fed:
         return Fed(Batch(patches_of(run.senses, [given])), (*elements, *_patches(run.senses, kind)))
     if run.pair is not None:
         return _pair(run, given)
-    if ids := _ids(given):
+    if (ids := _ids(given)) is not None:
         return _alone(run, ids, _tokens(run.tokenizer, ids, palette=run.palette))
     if run.readers:
         return _parts(run, given)
@@ -134,21 +134,22 @@ def _pair(run: Opened, given: Any) -> Fed:
     """A source and what the decoder has read behind its beginning; a source alone: nothing yet."""
     assert run.pair is not None
     pair = run.pair
-    both = isinstance(given, tuple) and len(given) == 2 and not _ids(given)
+    both = isinstance(given, tuple) and len(given) == 2 and _ids(given) is None
     source, target = given if both else (given, "")
     if isinstance(source, str):
         read = pair.source_ids(source).tolist()
         sources = _tokens(pair.source, read, _word_of(pair.source, source, prefix=pair.prefix))
-    elif read := _ids(source):
+    elif (read := _ids(source)) is not None:
         sources = _tokens(pair.source, read)
     else:
         raise ConfigError("An encoder-decoder reads a source, or a tuple of a source and a target; give one.")
     if isinstance(target, str):
         written = [pair.bos, *pair.target_ids(target)[:-1].tolist()]
         targets = _tokens(run.tokenizer, written, [None, *_word_of(pair.target, target)])
-    else:
-        written = _ids(target)
+    elif (written := _ids(target)) is not None:
         targets = _tokens(run.tokenizer, written)
+    else:
+        raise ConfigError(f"A target is a text or a list of token ids, not {type(target).__name__}; give one.")
     _fits(len(read), run.model.config.max_length, "The source")
     batch = Batch(torch.tensor([read]))
     check_source(batch, 1, run.model)
@@ -180,7 +181,8 @@ def _parts(run: Opened, given: Any) -> Fed:
     if answer is not None and run.model.config.head != "lm":
         raise ConfigError(f"An answer was given, and model.head={run.model.config.head!r} writes none; leave it out.")
     written = [] if answer is None else tokenizer.answer(answer)[:-1].tolist()
-    said = _tokens(run.tokenizer, written, _word_of(run.tokenizer, answer or ""))
+    first = 0 if crossed else _after([element.word for element in elements])
+    said = _tokens(run.tokenizer, written, _word_of(run.tokenizer, answer or "", first))
     if crossed:
         _fits(len(ids), run.model.config.max_length, "The source")
         made = _alone(run, [tokenizer.begin, *written], (*_tokens(run.tokenizer, [tokenizer.begin]), *said))
@@ -207,11 +209,11 @@ def _fits(length: int, longest: int, what: str) -> None:
         )
 
 
-def _ids(given: Any) -> list[int]:
-    """Token ids, if that is what was given, else none."""
+def _ids(given: Any) -> list[int] | None:
+    """Token ids, if that is what was given."""
     numbers = given.tolist() if isinstance(given, torch.Tensor) else given
     whole = isinstance(numbers, list | tuple) and all(type(number) is int for number in numbers)
-    return list(numbers) if whole else []
+    return list(numbers) if whole else None
 
 
 def _tokens(
