@@ -48,6 +48,7 @@ OTHER = {
     "grid": (3, 2),
     "parts": {"image": 5, "audio": 4},
     "part_patches": {"image": 2},
+    "part_order": ("text",),
 }
 PATCHES = {"elements": "patches", "architecture": "encoder", "head": "none", "patch_width": 6, "max_length": 6}
 NEEDS = {  # what a value needs beside itself to make a difference
@@ -100,7 +101,7 @@ def test_every_choice_builds_runs_and_learns(name, value):
 
 # Those that change shapes, only what is drawn, or only what logits are taken for, are covered elsewhere.
 SHAPES = ("vocab_size", "max_length", "elements", "patch_width", "head", "n_classes", "classes", "init", "multi_label")
-ELSEWHERE = ("grid", "parts", "part_patches")  # tests/layers/test_position.py, tests/layers/test_parts.py
+ELSEWHERE = ("grid", "parts", "part_patches", "part_order")  # tests of layers; of data that are held against it
 
 
 @pytest.mark.parametrize("name", [name for name in ModelConfig.model_fields if name not in (*SHAPES, *ELSEWHERE)])
@@ -155,6 +156,8 @@ def test_no_choice_is_silently_ignored(name):
         ({"parts": {"train": 5}}, r"'train' cannot name a part"),
         ({"parts": {"an image": 5}}, r"'an image' cannot name a part"),
         (PATCHES | {"parts": {"image": 5}}, r"parts=.* stand among tokens and need elements='tokens'"),
+        ({"part_order": ["image"]}, r"part_order=\('image',\) must be some of text, each once"),
+        ({"parts": {"image": 5}, "part_order": ["image", "image"]}, r"must be some of text, image, each once"),
         ({"part_patches": {"image": 4}}, r"part_patches has 'image', and parts has not; parts is empty"),
         (
             {"parts": {"image": 5}, "part_patches": {"imgae": 4}},

@@ -10,12 +10,13 @@ import torch
 from torch.testing import assert_close
 
 import glassformer as gf
+from glassformer.data.parts import Mixed
 from glassformer.data.wav import write_wav
 from glassformer.errors import ConfigError, DataError
 from glassformer.tokens.image import ImageReader
 from glassformer.train.answering import AnswerTask
 from glassformer.train.choosing import ChoiceTask
-from glassformer.train.mixture import order_of
+from glassformer.train.mixture import order_of, part_order
 from glassformer.train.recipe import Recipe
 from glassformer.train.runfolder import prepare
 from small_parts import ASKED, SKIES, rows_file, sky
@@ -170,6 +171,45 @@ def test_the_model_follows_from_the_data_unless_it_is_given(tmp_path):
         prepared(short, tmp_path / "short")
     with pytest.raises(ConfigError, match=r"A patch of the part 'image' has 48 numbers and model.parts says 7"):
         go(recipe(tmp_path, model={"parts": {"image": 7}}), tmp_path / "wrong")
+
+
+def test_the_order_of_parts_is_kept_with_the_model(tmp_path):
+    go(recipe(tmp_path), tmp_path / "run")
+    run = gf.load(tmp_path / "run")
+    assert run.model.config.part_order == ("image", "text")
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    rows[3]["input"].reverse()
+    (tmp_path / "other.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(
+        DataError,
+        match=r"other.jsonl, line 4 has text before image, and the rows of the model have image before text; put",
+    ):
+        run.evaluate(data=str(tmp_path / "other.jsonl"))
+    made = recipe(tmp_path, data={"path": str(tmp_path / "other.jsonl"), "validation_fraction": 0.0})
+    assert prepared(made, tmp_path / "both").recipe.model.part_order == (), "it learns both"
+
+
+@pytest.mark.parametrize(
+    ("rows", "order"),
+    [
+        (["ti", "t"], "ti"),
+        (["tit", "it"], ""),
+        (["ti", "ia"], "tia"),
+        (["ti", "ia", "at"], ""),
+        (["t"], "t"),
+        (["a", "i"], "ia"),
+        (["itit", "ia"], "iat"),
+    ],
+)
+def test_an_order_is_one_that_every_row_keeps(rows, order):
+    kind = {"t": "text", "i": "image", "a": "audio"}
+    made = [Mixed("", "train", tuple((kind[one], "x") for one in row), None, ()) for row in rows]
+    assert part_order(made) == tuple(kind[one] for one in order)
+
+
+def test_a_part_that_no_row_has_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="The model reads parts of type 'audio' and no row has one; give rows that"):
+        prepared(recipe(tmp_path, model={"parts": {"audio": 7}}), tmp_path / "run")
 
 
 def test_a_picture_that_cannot_be_read_stops_or_is_left_out_and_counted(tmp_path):

@@ -1,8 +1,10 @@
 """A run that begins with another one's trunk has its very bits and its tokenizer; frozen, the trunk keeps them."""
 
+import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,8 +17,10 @@ from glassformer.train import loop
 from glassformer.train.plan import make_plan
 from glassformer.train.recipe import Recipe, read_yaml
 from glassformer.train.show import rows_as_fed
+from small_drawings import recipe as drawing_recipe
+from small_parts import parts_recipe, rows_file
 from small_runs import go, hashes, losses, pair_recipe, recipe
-from small_senses import picture_folder, picture_recipe, sound_recipe
+from small_senses import AUDIO, picture_folder, picture_recipe, sound_recipe, write_picture
 from small_tasks import class_recipe, masked_recipe, tag_recipe
 
 
@@ -226,10 +230,18 @@ def seeing(tmp_path_factory) -> Path:
     return folder / "x"
 
 
+@pytest.fixture(scope="module")
+def answering(tmp_path_factory) -> Path:
+    """A run of pictures with questions."""
+    folder = tmp_path_factory.mktemp("answering")
+    go(parts_recipe(folder), folder / "x")
+    return folder / "x"
+
+
 def test_pictures_are_read_as_the_start_reads_them(tmp_path, seeing):
     data = {"path": picture_folder(tmp_path, seed=3)}
-    made = picture_recipe(tmp_path, data=data, image={"patch": 4}, train={"start": str(seeing)})
-    model = first_model(made, tmp_path / "x")
+    values = picture_recipe(tmp_path, data=data, train={"start": str(seeing)}).values()
+    model = first_model(Recipe.parse(values | {"image": {}}), tmp_path / "x")
     theirs, mine = trunk_of(load_tensors(seeing / "model.safetensors")), dict(model.named_parameters())
     assert all(torch.equal(mine[name], tensor) for name, tensor in theirs.items())
     assert (tmp_path / "x" / "image.json").read_bytes() == (seeing / "image.json").read_bytes(), "mean and std too"
@@ -238,12 +250,91 @@ def test_pictures_are_read_as_the_start_reads_them(tmp_path, seeing):
 
 def test_pictures_may_be_larger_than_those_of_the_start(tmp_path, seeing):
     """Learned positions are interpolated over the grid, as by `at_grid`."""
-    made = picture_recipe(tmp_path, image={"size": [8, 16]}, train={"start": str(seeing)})
+    made = picture_recipe(tmp_path, image={"patch": 2, "size": [8, 16]}, train={"start": str(seeing)})
     model = first_model(made, tmp_path / "x")
     assert model.config.grid == (4, 8)
     other = dict(at_grid(load_model(seeing), (4, 8)).named_parameters())
     for name, parameter in model.named_parameters():
         assert name.startswith("head.") or torch.equal(parameter, other[name]), name
+
+
+@pytest.mark.parametrize(
+    ("image", "sentence"),
+    [
+        (
+            {"patch": 4},
+            r"^image\.patch is 4, and train\.start=.*x has 2, by which its weights were trained; leave",
+        ),
+        ({"patch": [2, 4]}, r"image\.patch is \(2, 4\)"),
+        ({"channels": 3}, r"image\.channels is 3"),
+        ({"resize": "pad"}, r"image\.resize is 'pad', and .* has 'crop'"),
+        ({"mean": [0.5], "std": [0.5]}, r"image\.(mean|std) is \(0\.5,\)"),
+    ],
+)
+def test_pictures_that_would_be_read_otherwise_are_refused(tmp_path, seeing, image, sentence):
+    made = picture_recipe(tmp_path, image={"patch": [2, 2], "channels": 1} | image, train={"start": str(seeing)})
+    with pytest.raises(ConfigError, match=sentence):
+        go(made, tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+def turned(path: str, folder: Path) -> str:
+    """The same rows with their parts in the other order."""
+    rows = [json.loads(line) for line in Path(path).read_text().splitlines()]
+    text = "".join(json.dumps(row | {"input": row["input"][::-1]}) + "\n" for row in rows)
+    (folder / "turned.jsonl").write_text(text)
+    return str(folder / "turned.jsonl")
+
+
+def test_parts_are_read_as_the_start_reads_them(tmp_path, answering):
+    path = rows_file(tmp_path, seed=3)
+    model = first_model(parts_recipe(tmp_path, data={"path": path}, train={"start": str(answering)}), tmp_path / "x")
+    theirs, mine = trunk_of(load_tensors(answering / "model.safetensors")), dict(model.named_parameters())
+    assert all(torch.equal(mine[name], tensor) for name, tensor in theirs.items())
+    assert any(name.startswith("embed.parts.image") for name in theirs)
+    for name in ("image.json", "tokenizer.json"):
+        assert (tmp_path / "x" / name).read_bytes() == (answering / name).read_bytes(), "mean, std and words too"
+    assert model.config.part_order == ("image", "text")
+    other = parts_recipe(tmp_path, data={"path": turned(path, tmp_path)}, train={"start": str(answering)})
+    with pytest.raises(DataError, match="line 1 has text before image, and the rows of the model have image before"):
+        go(other, tmp_path / "y")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"image": {"size": 16}}, r"image\.size is 16, and train\.start=.* has \(8, 8\), by which its weights were"),
+        ({"image": {"patch": 8}}, r"image\.patch is 8, and train\.start=.* has 4"),
+        (
+            {"audio": AUDIO},
+            r"^The recipe has a section audio and the model of train\.start=.* has none; make",
+        ),
+        ({"image": None}, r"^The recipe has no section image and the model of train\.start=.* has one; make"),
+    ],
+)
+def test_parts_that_would_be_read_otherwise_are_refused(tmp_path, answering, changes, sentence):
+    values = parts_recipe(tmp_path, train={"start": str(answering)}).values() | {"image": {"patch": 4}}
+    for section, content in changes.items():
+        if content is None:
+            del values[section]
+        else:
+            values[section] = values.get(section, {}) | content
+    with pytest.raises(ConfigError, match=sentence):
+        go(Recipe.parse(values), tmp_path / "x")
+
+
+def test_pictures_are_drawn_in_the_colours_of_the_start(tmp_path):
+    (tmp_path / "one").mkdir()
+    go(drawing_recipe(tmp_path / "one"), tmp_path / "one" / "run")
+    made = drawing_recipe(tmp_path, train={"start": str(tmp_path / "one" / "run")})
+    for picture in tmp_path.glob("*.png"):
+        write_picture(picture, np.full((4, 6, 3), 90, np.uint8))
+    go(made, tmp_path / "run")
+    assert (tmp_path / "run" / "palette.json").read_bytes() == (tmp_path / "one" / "run" / "palette.json").read_bytes()
+    values = made.values()
+    values["palette"]["colours"] = 4
+    with pytest.raises(ConfigError, match=r"palette\.colours is 4, and train\.start=.* has 5"):
+        go(Recipe.parse(values), tmp_path / "other")
 
 
 def test_positions_that_count_along_rows_reach_no_other_size(tmp_path):
@@ -257,9 +348,9 @@ def test_positions_that_count_along_rows_reach_no_other_size(tmp_path):
 
 def test_a_run_of_pictures_with_a_start_is_resumed_to_the_bit(tmp_path, seeing):
     train = {"start": str(seeing), "save_every": 4, "evaluate_every": 4}
-    go(picture_recipe(tmp_path, train=train), tmp_path / "whole")
-    go(picture_recipe(tmp_path, train=train | {"steps": 4, "schedule": "constant"}), tmp_path / "short")
-    made = picture_recipe(tmp_path, train=train | {"schedule": "constant"})
+    own = {"image": {"patch": 2}}
+    go(picture_recipe(tmp_path, train=train | {"steps": 4, "schedule": "constant"}, **own), tmp_path / "short")
+    made = picture_recipe(tmp_path, train=train | {"schedule": "constant"}, **own)
     go(made, tmp_path / "once")
     go(made, tmp_path / "short", resume=True)
     assert hashes(tmp_path / "short") == hashes(tmp_path / "once")

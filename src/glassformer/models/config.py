@@ -45,6 +45,9 @@ class ModelConfig(Record):
     part_patches: dict[str, Count] = Field(
         {}, description="How many patches a picture has, by type of part: each then has a position of its own."
     )
+    part_order: tuple[str, ...] = Field(
+        (), description="In what order a row has its types of part, text among them; empty: rows differ, or have none."
+    )
     max_length: Count = Field(256, description="Longest sequence, in elements.")
     d_model: Count = Field(128, description="Width of the residual stream.")
     n_layers: Count = Field(4, description="Blocks in the stack (of each stack, in an encoder-decoder).")
@@ -134,6 +137,9 @@ class ModelConfig(Record):
             if name not in self.parts:
                 known = suggest(name, self.parts) if self.parts else "parts is empty"
                 raise ValueError(f"part_patches has {name!r}, and parts has not; {known}")
+        for name in self.part_order:
+            if name not in (known := ("text", *self.parts)) or self.part_order.count(name) > 1:
+                raise ValueError(f"part_order={self.part_order} must be some of {', '.join(known)}, each once")
         if self.parts and self.elements != "tokens":
             raise ValueError(f"parts={self.parts} stand among tokens and need elements='tokens'")
         return self

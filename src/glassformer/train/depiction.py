@@ -43,10 +43,11 @@ class DepictionTask(MixtureTask):
     """A picture for each text."""
 
     def __init__(self, recipe: Recipe, run: Path, begun: bool):
-        """`begun`: the run has a tokenizer and a palette; otherwise the training rows give them."""
+        """`begun`: the run has a tokenizer and a palette; otherwise train.start or the training rows give them."""
         assert recipe.palette is not None
         self._config: PaletteConfig = recipe.palette
-        self._palette = Palette.load(run) if begun else None
+        made = run if begun else recipe.train.start
+        self._palette = None if made is None else Palette.load(made)
         self._width = 0
         self._pixels: dict[str, tuple[Rows, dict[str, int]]] = {}
         super().__init__(recipe, run, begun)

@@ -9,8 +9,9 @@ Knows: rows of parts, the patches of their files, tokenizer, recipe. Does not kn
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain, permutations
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,7 @@ class MixtureTask(ABC):
         self.tokenizer = PartsTokenizer(text)
         self._examples: dict[str, list[PartsExample]] = {}
         self.recipe = self._filled(recipe.with_vocabulary(self._vocab_size))
+        self._check_order()
 
     @staticmethod
     def training_texts(recipe: Recipe) -> Iterator[str]:
@@ -81,11 +83,26 @@ class MixtureTask(ABC):
         fields: dict[str, Any] = {
             "parts": {kind: reader.patch_width for kind, reader in readers.items()} | recipe.model.parts,
             "part_patches": {kind: reader.n_patches for kind, reader in readers.items()} | recipe.model.part_patches,
+            "part_order": recipe.model.part_order or part_order(split_of(self._rows, "train")),
         }
+        for kind in () if self._begun else recipe.model.parts:
+            if kind not in readers:
+                raise ConfigError(f"The model reads parts of type {kind!r} and no row has one; give rows that do.")
         if "max_length" not in recipe.model.model_fields_set:
             longest = max(self._length(self._example(row)) for rows in self._rows.values() for row in rows)
             fields["max_length"] = -(-longest // ROUND) * ROUND
         return recipe.with_model(fields)
+
+    def _check_order(self) -> None:
+        """Raise DataError for a row whose parts stand in another order than the model learns, or has learned, them."""
+        order = self.recipe.model.part_order
+        for row in chain.from_iterable(self._rows.values()):
+            kinds = [kind for kind in kinds_of(row) if kind in order]
+            if kinds != (learned := [kind for kind in order if kind in kinds]):
+                raise DataError(
+                    f"{row.where} has {' before '.join(kinds)}, and the rows of the model have "
+                    f"{' before '.join(learned)}; put its parts in that order"
+                )
 
     def store(self) -> None:
         """See `Task`. DataError: a file that cannot be read, unless data.bad_files is skip; a row beyond the model."""
@@ -292,6 +309,19 @@ def check(recipe: Recipe, rows: Sequence[Mixed]) -> None:
         raise ConfigError("augment.mixup and cutmix mix two pictures, of which no one answer is right; leave them out.")
     if not recipe.tokenizer.shared:
         raise ConfigError("Rows of parts have one vocabulary, so tokenizer.shared=false has no use; leave it out.")
+
+
+def kinds_of(row: Mixed) -> tuple[str, ...]:
+    """The kinds of a row's parts, each once, in the order in which they begin."""
+    return tuple(dict.fromkeys(kind for kind, _ in row.parts))
+
+
+def part_order(rows: Iterable[Mixed]) -> tuple[str, ...]:
+    """An order of the kinds of parts that every row keeps; (): there is none."""
+    seen = {kinds_of(row) for row in rows}
+    known = [kind for kind in (*KINDS, TEXT) if any(kind in kinds for kinds in seen)]
+    orders = (order for order in permutations(known) if all(list(k) == sorted(k, key=order.index) for k in seen))
+    return next(orders, ())
 
 
 def order_of(data: DataConfig) -> tuple[str, ...]:
