@@ -177,7 +177,7 @@ WRONG = {
         r"has neither a target nor a class; set data\.target to a temp",
     ),
     "an empty target": ('[["a", " "]]', {"parts": TEXT, "target": "{2}"}, "row 1 has an empty target"),
-    "an empty class": ('[["a", " "]]', {"parts": TEXT, "label_field": "2"}, "row 1 has an empty class"),
+    "an empty class": ('[["a", " "]]', {"parts": TEXT, "label_field": "2"}, "row 1 has no class, or an empty one"),
     "a missing file": (
         '[["1.pgn", "b"]]',
         {"parts": ({"image": "images.zip/train/{1}"},), "target": "{2}"},

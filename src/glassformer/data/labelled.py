@@ -6,11 +6,12 @@ Every sentence about a bad line names its file. Knows: these formats. Does not k
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
 
 from glassformer.data.config import DataConfig
 from glassformer.data.drawn import in_splits, paths
-from glassformer.data.lines import checked_text, found, lines, objects, text_at
+from glassformer.data.lines import found, lines, objects, text_at
+from glassformer.data.records import classes_at
 from glassformer.data.sources import LANGUAGES, Source, resolve
 from glassformer.data.split import SplitName
 from glassformer.data.tables import cells
@@ -81,7 +82,7 @@ def _table_rows(source: Source, config: DataConfig) -> Iterator[Row]:
     for row, where in cells(source, config, ("text_field", "label_field", "pair_field"), "a text and a label"):
         text, label, *pair = row
         if any(cell.strip() for cell in row):
-            yield text, pair[0] if pair else None, _classes(_split(label, config), where), where
+            yield text, pair[0] if pair else None, classes_at(label, config, where), where
 
 
 def _json_rows(source: Source, config: DataConfig) -> Iterator[Row]:
@@ -89,18 +90,7 @@ def _json_rows(source: Source, config: DataConfig) -> Iterator[Row]:
         text = text_at(record, config.text_field, where, "text_field")
         pair = None if config.pair_field is None else text_at(record, config.pair_field, where, "pair_field")
         value = found(record, config.label_field, where, "label_field")
-        if isinstance(value, list):
-            labels = [_label(label, config.label_field, where) for label in value]
-        else:
-            labels = _split(_label(value, config.label_field, where), config)
-        yield text, pair, _classes(labels, where) if labels else (), where
-
-
-def _label(value: Any, field: str, where: str) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()  # as JSON writes it
-    text = str(value) if isinstance(value, int | float) else value
-    return checked_text(text, field, where, "give a string, a number, true or false, or a list of these")
+        yield text, pair, classes_at(value, config, where), where
 
 
 def _lines(source: Source, config: DataConfig) -> Iterator[Row]:
@@ -109,19 +99,8 @@ def _lines(source: Source, config: DataConfig) -> Iterator[Row]:
         if first is not None:
             words = first[1].split()
             marked = words[0].startswith(MARK)
-            labels = [label for word in words for label in _split(word.removeprefix(MARK) if marked else word, config)]
-            yield line[first.end() :].rstrip(), None, _classes(labels, where), where
-
-
-def _split(cell: str, config: DataConfig) -> list[str]:
-    return [cell] if config.label_separator is None else cell.split(config.label_separator)
-
-
-def _classes(labels: list[str], where: str) -> tuple[str, ...]:
-    stripped = tuple(label.strip() for label in labels)
-    if not all(stripped):
-        raise DataError(f"{where} has no class, or an empty one; fill it or remove the line")
-    return stripped
+            named = (classes_at(word.removeprefix(MARK) if marked else word, config, where) for word in words)
+            yield line[first.end() :].rstrip(), None, tuple(chain.from_iterable(named)), where
 
 
 def _demo() -> Iterator[tuple[SplitName, Row]]:

@@ -17,6 +17,7 @@ from glassformer.data.contents import source_at
 from glassformer.data.drawn import in_splits, paths
 from glassformer.data.filenames import fields_of, template
 from glassformer.data.lines import checked_text, found, objects
+from glassformer.data.records import classes_at
 from glassformer.data.sources import BUILTINS, Source, resolve
 from glassformer.data.split import NAMES, SplitName
 from glassformer.data.tables import cells
@@ -31,6 +32,8 @@ SPLITS: dict[str, SplitName] = {
 TABLES = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 METADATA = "metadata"
 """The table that, in a folder of files, says what their classes are."""
+Row = tuple[Source, tuple[str, ...], str | None, str]
+"""File, classes, group, and where they stand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,7 @@ def _folder_rows(files: list[Source], config: DataConfig) -> Iterator[tuple[Sour
                 f"{source.path} lies in no folder, so its class is unknown; make a folder for each class, or set "
                 "data.label_pattern"
             )
-        yield source, [label], None, source.path
+        yield source, (label,), None, source.path
 
 
 def _folder(source: Source, up: int) -> str | None:
@@ -201,10 +204,6 @@ def _check(config: DataConfig) -> None:
             )
 
 
-Row = tuple[Source, list[str], str | None, str]
-"""File, classes, group, and where they stand."""
-
-
 def _table_rows(table: Source, config: DataConfig) -> Iterator[Row]:
     """The rows of a table, whatever `data.format` is: that of the files, perhaps."""
     written = config.format if config.format in TABLES.values() else TABLES[table.suffix]
@@ -214,11 +213,11 @@ def _table_rows(table: Source, config: DataConfig) -> Iterator[Row]:
             name = found(record, config.file_field, where, "file_field")
             value = found(record, config.label_field, where, "label_field")
             group = None if config.group_field is None else str(found(record, config.group_field, where, "group_field"))
-            yield _listed(table, name, config, where), _labels(value, config, where), group, where
+            yield _listed(table, name, config, where), classes_at(value, config, where), group, where
     else:
         for row, where in cells(table, config, ("file_field", "label_field", "group_field"), "a file and its class"):
             group = row[2] if len(row) > 2 else None
-            yield _listed(table, row[0], config, where), _labels(row[1], config, where), group, where
+            yield _listed(table, row[0], config, where), classes_at(row[1], config, where), group, where
 
 
 def _group_column(config: DataConfig) -> str | None:
@@ -233,17 +232,3 @@ def _listed(table: Source, name: Any, config: DataConfig, where: str) -> Source:
     path = posixpath.normpath(posixpath.join(posixpath.dirname(table.path), name))
     inside = table.archive is not None and path.startswith(f"{table.archive}/")
     return Source(path, table.archive) if inside else source_at(os.path.expanduser(path))
-
-
-def _labels(value: Any, config: DataConfig, where: str) -> list[str]:
-    if isinstance(value, str):
-        value = [value] if config.label_separator is None else value.split(config.label_separator)
-    labels: list[str] = []
-    for label in value if isinstance(value, list) else [value]:
-        text = str(label).lower() if isinstance(label, bool) else label
-        text = str(text) if isinstance(text, int | float) else text
-        remedy = "give a string, a number, true or false, or a list of these"
-        labels.append(checked_text(text, config.label_field, where, remedy).strip())
-    if not all(labels):
-        raise DataError(f"{where} has no class, or an empty one; fill it or remove the row")
-    return labels

@@ -20,7 +20,7 @@ from glassformer.data.contents import source_at
 from glassformer.data.drawn import in_splits, paths
 from glassformer.data.labelledfiles import named_class
 from glassformer.data.lines import checked_text, found
-from glassformer.data.records import FIELD, field_of, filled, records, written
+from glassformer.data.records import FIELD, classes_at, field_of, filled, records, written
 from glassformer.data.shaperows import drawn_rows, shape_rows
 from glassformer.data.sources import DRAWN, SHAPES, Source, resolve
 from glassformer.data.split import NAMES, SplitName
@@ -226,9 +226,5 @@ def _labels(row: Any, config: DataConfig, where: str) -> tuple[str, ...]:
     """The classes of a row, each once; none where there is no such field and none was asked for."""
     if not _labels_named(config) and not (isinstance(row, dict) and config.label_field in row):
         return ()
-    value, separator = field_of(row, config.label_field, where, "label_field"), config.label_separator
-    cells = [written(one, config.label_field, where) for one in (value if isinstance(value, list) else [value])]
-    labels = [label.strip() for cell in cells for label in ([cell] if separator is None else cell.split(separator))]
-    if not all(labels):
-        raise DataError(f"{where} has an empty class; fill it or remove the row")
+    labels = classes_at(field_of(row, config.label_field, where, "label_field"), config, where)
     return tuple(dict.fromkeys(named_class(label, config, where) for label in labels))

@@ -3,19 +3,18 @@
     {"answer": "red"}    an object, fields by name, dotted if nested    ["what?", "red", 7]    a list, fields by number
 
 A table's rows are lists, or where its fields are named by its first row, objects. Knows: JSON, tables. Does not know:
-what the fields are for.
+what fields but classes are for.
 """
 
-import csv
 import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from glassformer.data.config import DataConfig
-from glassformer.data.lines import checked_text, decoded, found, lines, objects, opened
+from glassformer.data.lines import checked_text, decoded, found, objects, opened
 from glassformer.data.sources import Source
-from glassformer.data.tables import LONGEST_CELL, column_place, is_number
+from glassformer.data.tables import column_place, is_number, table_rows
 from glassformer.errors import DataError, counted, suggest
 
 FIELD = re.compile(r"\{([^{}]+)\}")
@@ -31,8 +30,8 @@ def records(source: Source, config: DataConfig, wanted: Mapping[str, str]) -> It
     match source.format(config):
         case "jsonl":
             return objects(source, config)
-        case "csv" | "tsv" as kind:
-            return _table(source, config, wanted, "\t" if kind == "tsv" else ",")
+        case "csv" | "tsv":
+            return _table(source, config, wanted)
         case "text" if source.suffix == ".json" and config.format == "auto":
             return _array(source, config)
         case kind:
@@ -54,7 +53,21 @@ def written(value: Any, field: str, where: str) -> str:
     if isinstance(value, bool):
         return str(value).lower()  # as JSON writes it
     text = str(value) if isinstance(value, int | float) else value
-    return checked_text(text, field, where, "give a text or a number")
+    return checked_text(text, field, where, "give a string, a number, true or false")
+
+
+def classes_at(value: Any, config: DataConfig, where: str) -> tuple[str, ...]:
+    """The classes in a field's value: one text or number, several with `label_separator` between them, or a list.
+
+    DataError: another value, or an empty class.
+    """
+    cells = [written(one, config.label_field, where) for one in (value if isinstance(value, list) else [value])]
+    if config.label_separator is not None and not isinstance(value, list):
+        cells = cells[0].split(config.label_separator)
+    labels = tuple(cell.strip() for cell in cells)
+    if not all(labels):
+        raise DataError(f"{where} has no class, or an empty one; fill it or remove the row")
+    return labels
 
 
 def filled(template: str, row: Any, where: str, setting: str) -> str:
@@ -75,31 +88,22 @@ def _array(source: Source, config: DataConfig) -> Iterator[tuple[Any, str]]:
 
 
 def _table(
-    source: Source, config: DataConfig, wanted: Mapping[str, str], delimiter: str
+    source: Source, config: DataConfig, wanted: Mapping[str, str]
 ) -> Iterator[tuple[list[str] | dict[str, str], str]]:
     """Lists of cells; with a header, objects by its names and by number."""
-    csv.field_size_limit(LONGEST_CELL)
-    # in TSV a quote is a character like any other; in CSV one that is never closed would swallow the rest
-    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
-    texts = (f"{line}\n" for line, _ in lines(source, config))
-    table = csv.reader(texts, delimiter=delimiter, quoting=quoting, strict=True)
     names = {field: setting for field, setting in wanted.items() if not is_number(field)}
     header: list[str] | None = None
-    try:
-        for row in filter(None, table):  # an empty line is no row
-            where = f"{source.path}, line {table.line_num}"
-            if not names:
-                yield row, where
-            elif header is None:
-                header = _checked(row, names, source)
-            elif len(row) < len(header):
-                raise DataError(f"{where} has {counted(len(row), 'column')}, and {len(header)} are needed; mend it")
-            else:
-                by_number = {str(number): cell for number, cell in enumerate(row, 1)}
-                by_name = dict(zip(reversed(header), reversed(row[: len(header)]), strict=True))  # the first of two
-                yield by_number | by_name, where
-    except csv.Error as problem:
-        raise DataError(f"{source.path}, line {table.line_num} is no {delimiter!r} table ({problem})") from None
+    for row, where in table_rows(source, config):
+        if not names:
+            yield row, where
+        elif header is None:
+            header = _checked(row, names, source)
+        elif len(row) < len(header):
+            raise DataError(f"{where} has {counted(len(row), 'column')}, and {len(header)} are needed; mend it")
+        else:
+            by_number = {str(number): cell for number, cell in enumerate(row, 1)}
+            by_name = dict(zip(reversed(header), reversed(row[: len(header)]), strict=True))  # the first of two
+            yield by_number | by_name, where
 
 
 def _checked(header: list[str], names: Mapping[str, str], source: Source) -> list[str]:

@@ -15,6 +15,21 @@ LONGEST_CELL = (1 << 31) - 1
 """Characters in a cell of a table: as many as the csv module can be allowed everywhere."""
 
 
+def table_rows(source: Source, config: DataConfig) -> Iterator[tuple[list[str], str]]:
+    """All cells of every row, a header among them, and where it stands; DataError: an open quote."""
+    csv.field_size_limit(LONGEST_CELL)
+    delimiter = "\t" if source.format(config) == "tsv" else ","
+    # in TSV a quote is a character like any other; in CSV one that is never closed would swallow the rest
+    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
+    texts = (f"{line}\n" for line, _ in lines(source, config))
+    table = csv.reader(texts, delimiter=delimiter, quoting=quoting, strict=True)
+    try:
+        for row in filter(None, table):  # an empty line is no row
+            yield row, f"{source.path}, line {table.line_num}"
+    except csv.Error as problem:
+        raise DataError(f"{source.path}, line {table.line_num} is no {delimiter!r} table ({problem})") from None
+
+
 def cells(source: Source, config: DataConfig, settings: Sequence[str], wanted: str) -> Iterator[tuple[list[str], str]]:
     """The cells of every row in the columns that `settings` (fields of DataConfig) name, and where the row stands.
 
@@ -23,26 +38,16 @@ def cells(source: Source, config: DataConfig, settings: Sequence[str], wanted: s
     the first two settings: `wanted` is what an error calls them. A setting that is None has no cell. DataError: a
     column that is not there, a row that is too short, an open quote.
     """
-    csv.field_size_limit(LONGEST_CELL)
-    delimiter = "\t" if source.format(config) == "tsv" else ","
-    # in TSV a quote is a character like any other; in CSV one that is never closed would swallow the rest
-    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
-    texts = (f"{line}\n" for line, _ in lines(source, config))
-    table = csv.reader(texts, delimiter=delimiter, quoting=quoting, strict=True)
     columns: list[int] | None = None
-    try:
-        for row in filter(None, table):  # an empty line is no row
-            where = f"{source.path}, line {table.line_num}"
-            if columns is None:
-                columns, headed = _columns(row, config, settings, wanted, where)
-                if headed:
-                    continue
-            if len(row) <= max(columns):
-                needed = max(columns) + 1
-                raise DataError(f"{where} has {counted(len(row), 'column')}, and column {needed} is needed; mend it")
-            yield [row[column] for column in columns], where
-    except csv.Error as problem:
-        raise DataError(f"{source.path}, line {table.line_num} is no {delimiter!r} table ({problem})") from None
+    for row, where in table_rows(source, config):
+        if columns is None:
+            columns, headed = _columns(row, config, settings, wanted, where)
+            if headed:
+                continue
+        if len(row) <= max(columns):
+            needed = max(columns) + 1
+            raise DataError(f"{where} has {counted(len(row), 'column')}, and column {needed} is needed; mend it")
+        yield [row[column] for column in columns], where
 
 
 def _columns(

@@ -1,19 +1,16 @@
 """Pictures and sounds with what a model found in them, as one readable HTML page.
 
 Nothing is loaded from anywhere; it is light or dark as the reader's system is, and works without a script. Knows: HTML,
-PNG, WAV as bytes. Does not know: how the numbers came about.
+pictures as addresses, WAV as bytes. Does not know: how the numbers came about.
 """
 
-import base64
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
 import numpy as np
-from PIL import Image
 
-from glassformer.inspect import ramp
+from glassformer.inspect import images
 from glassformer.inspect.picture import STYLE
 
 HEAT = (255, 122, 0)
@@ -95,29 +92,22 @@ def _figure(shown: Shown) -> str:
     right = shown.gold == shown.found
     found = f'found <b class="{"right" if right else "wrong"}"><bdi>{escape(shown.found)}</bdi></b>'
     gold = "" if right else f"<small>is <bdi>{escape(shown.gold)}</bdi></small>"
-    sound = "" if shown.sound is None else f'<audio controls preload="none" src="{_address("audio/wav", shown.sound)}">'
+    wav = "" if shown.sound is None else images.address("audio/wav", shown.sound)
+    sound = f'<audio controls preload="none" src="{wav}"></audio>' if wav else ""
     alt = escape(f"{shown.gold}, found {shown.found}", quote=True)
     return (
         f'<figure><span class="seen">{_image(shown.picture, alt)}<img class="heat" src="{_heat(shown.looked)}" alt="">'
         f"</span><figcaption>{found} {shown.probability:.0%}{gold}</figcaption>{sound}"
-        f"{'</audio>' if sound else ''}</figure>"
+        "</figure>"
     )
 
 
 def _image(picture: np.ndarray, alt: str) -> str:
     if picture.ndim == 3:
-        image = Image.fromarray(picture[..., 0] if picture.shape[2] == 1 else picture)
-        return f'<img src="{_png(image)}" alt="{alt}">'
-    light, dark = (_shaded(picture, ramp.ramp(dark=dark)) for dark in (False, True))
+        return f'<img src="{images.picture(picture)}" alt="{alt}">'
+    light, dark = (images.shaded(picture, dark=dark) for dark in (False, True))
     source = f'<source srcset="{dark}" media="(prefers-color-scheme: dark)">'
     return f'<picture>{source}<img src="{light}" alt="{alt}"></picture>'
-
-
-def _shaded(values: np.ndarray, shades: list[ramp.Colour]) -> str:
-    last = len(shades) - 1
-    image = Image.fromarray(np.rint(np.clip(values, 0, 1) * last).astype(np.uint8))
-    image.putpalette([part for shade in shades for part in shade])
-    return _png(image)
 
 
 def _heat(looked: np.ndarray) -> str:
@@ -126,14 +116,4 @@ def _heat(looked: np.ndarray) -> str:
     heat = np.empty((*looked.shape, 4), np.uint8)
     heat[..., :3] = HEAT
     heat[..., 3] = np.rint(255 * HEATED * share)
-    return _png(Image.fromarray(heat))
-
-
-def _png(image: Image.Image) -> str:
-    file = io.BytesIO()
-    image.save(file, "png")
-    return _address("image/png", file.getvalue())
-
-
-def _address(kind: str, content: bytes) -> str:
-    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+    return images.picture(heat)

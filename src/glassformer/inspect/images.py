@@ -1,4 +1,4 @@
-"""Arrays as pictures that stand inside a page: PNG files as addresses.
+"""Arrays as pictures that stand inside a page: PNG files as addresses, as any file can be.
 
 Knows: PNG. Does not know: pages.
 """
@@ -13,7 +13,7 @@ from glassformer.inspect import ramp
 
 
 def picture(pixels: np.ndarray) -> str:
-    """The address of a picture, uint8 [H, W, C] with C 1 or 3."""
+    """The address of a picture, uint8 [H, W, C] with C 1 (grey), 3 or 4 (with opacity)."""
     return _png(Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels))
 
 
@@ -47,4 +47,9 @@ def heard(spectrogram: np.ndarray) -> np.ndarray:
 def _png(image: Image.Image) -> str:
     file = io.BytesIO()
     image.save(file, "png", optimize=True)
-    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+    return address("image/png", file.getvalue())
+
+
+def address(kind: str, content: bytes) -> str:
+    """The address of the content of a file of this media type."""
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
