@@ -1,0 +1,154 @@
+"""What reaches the place that is read, layer by layer: attention rollout and its two better-informed relatives.
+
+    R <- own R + cross [0 | R_source]        R [T, T + S] begins as [1 | 0], R_source [S, S] of the encoder as 1
+
+Each method says only how much of each key a layer gives to each query. The row of R at the answer's position (of a
+head that pools: its mean, as it pools) is the score of every element. Knows: patterns, blocks. Does not know: what the
+scores are for.
+"""
+
+from collections.abc import Callable
+
+import torch
+
+from glassformer.axes import Float, Tensor
+from glassformer.inspect.look import Look, fires
+from glassformer.inspect.target import Replaced, Target, in_portions, reading, rerun
+from glassformer.layers.attention import View
+from glassformer.layers.mask import allowed
+from glassformer.layers.stack import SOURCE_MASK
+from glassformer.layers.tap import Tape, recording
+from glassformer.models.transformer import evaluating
+
+Given = tuple[Float[Tensor, "T T"], Float[Tensor, "T S"] | None]
+"""What one layer gives to each query: of each element of its own sequence, and of the source."""
+Scores = tuple[Float[Tensor, "T"], Float[Tensor, "S"] | None]
+
+
+def rollout(look: Look, target: Target) -> Scores:
+    """R = Π (1 + A) / 2, A the mean of the heads: attention multiplied through, half of it the residual connection.
+
+    The outcome plays no part. Cross-attention is a residual branch like any other, so rows of R add up to 1.
+    Source: Abnar & Zuidema 2020.
+    """
+
+    def mean(layer: int, side: str, site: str) -> Tensor:
+        heads = look.model.config.n_heads
+        total = look.pattern(layer, 0, side=side, site=site).cpu().double()
+        for head in range(1, heads):  # one at a time: all heads of a layer need not fit into memory
+            total = total + look.pattern(layer, head, side=side, site=site).cpu().double()
+        return total / heads
+
+    def given(layer: int, side: str) -> Given:
+        own = mean(layer, side, "self")
+        own = (torch.eye(len(own), dtype=own.dtype) + own) / 2
+        return (own / 2, mean(layer, side, "cross") / 2) if _crossed(look, side) else (own, None)
+
+    return _followed(look, target, given)
+
+
+def gradient_attention(look: Look, target: Target) -> Scores:
+    """R = Π (1 + Ā) - 1, Ā the mean over heads of (∇A ⊙ A)⁺: attention that speaks for the target.
+
+    What the residual connection alone passes on is left out. Source: Chefer et al. 2021 (generic attention
+    explainability, without their normalization between two sequences).
+    """
+    points = {
+        (side, site): [f"{side}.blocks.{layer}.{name}.pattern" for layer in range(look.model.config.n_layers)]
+        for side in _sides(look)
+        for site, name in (("self", "attention"), ("cross", "cross"))
+        if site == "self" or _crossed(look, side)
+    }
+    names = [name for found in points.values() for name in found]
+    logits, kept = rerun(look, target, keep=names, gradients=True)
+    gradients = torch.autograd.grad(target.value(logits).sum(), [kept[name] for name in names])
+    relevant = {
+        name: (gradient * kept[name].detach()).clamp(min=0)[0].mean(0).cpu().double()
+        for name, gradient in zip(names, gradients, strict=True)
+    }
+
+    def given(layer: int, side: str) -> Given:
+        own = relevant[points[side, "self"][layer]]
+        cross = relevant[points[side, "cross"][layer]] if _crossed(look, side) else None
+        return torch.eye(len(own), dtype=own.dtype) + own, cross
+
+    own, source = _followed(look, target, given)
+    return own - reading(look, target).float(), source
+
+
+def value_zeroing(look: Look, target: Target) -> Scores:
+    """R = Π C, C_ij how far block l moves element i (cosine distance) if element j's value vectors are zero there.
+
+    Rows of C add up to 1, those over the source included. The whole block is run again for every j, its feed-forward
+    network too; the outcome plays no part. Source: Mohebbi et al. 2023.
+    """
+
+    def given(layer: int, side: str) -> Given:
+        own = _moved(look, layer, side, "self")
+        cross = _moved(look, layer, side, "cross") if _crossed(look, side) else None
+        total = own.sum(1, keepdim=True) + (0 if cross is None else cross.sum(1, keepdim=True))
+        own = torch.where(
+            total > 0, own / total, torch.eye(len(own), dtype=own.dtype)
+        )  # no value matters: the element stays
+        return own, None if cross is None else torch.where(total > 0, cross / total, 0.0)
+
+    return _followed(look, target, given)
+
+
+def _moved(look: Look, layer: int, side: str, site: str) -> Float[Tensor, "T S"]:
+    """1 - cos of each query's stream after a block, as it is and with the values of each key set to zero."""
+    place, _ = look.attention(layer, side=side, site=site)
+    name = place.rpartition(".")[0]
+    stack, places, crossed = look.stack(side), look.places(side), _crossed(look, side)
+    x, as_it_is = look[f"{name}.resid_pre"].tensor, look[f"{name}.resid_post"].tensor.double()
+    view = stack.view(places, places, torch.promote_types(x.dtype, torch.float32))
+    source = look["encoder.out"].tensor if crossed else None
+    source_view = View(allowed(SOURCE_MASK, places, look.places("encoder"))) if crossed else None
+    here = [point for point in (*look.tape.points, *look.tape.asked) if point.startswith(f"{name}.")]
+    edits = [edit for edit in look.edits if any(fires(edit, point) for point in here)]
+    found = []
+    for some in in_portions(len(look[f"{place}.v"].tensor[0]), len(x)):
+        rows = len(some)
+        tape = Tape(look.model, (), (*edits, Replaced(f"{place}.v", lambda v, some=some: without(v, some))))
+        many = None if source is None else source.expand(rows, -1, -1)
+        with evaluating(look.model), torch.inference_mode(False), torch.no_grad(), recording(tape):
+            moved = stack.blocks[layer](x.expand(rows, -1, -1), view, None, many, source_view)
+        found.append(1 - torch.cosine_similarity(moved.double(), as_it_is[None], dim=-1))
+    far = torch.cat(found).T.cpu()
+    # A vector off by ε in each number is off by ε²/2 in its cosine: below that, nothing moved but the last digits.
+    noise = (8 * torch.finfo(x.dtype).eps) ** 2 + 8 * torch.finfo(far.dtype).eps
+    return far.where(far > noise, 0)
+
+
+def without(v: Float[Tensor, "B G S K"], keys: Tensor) -> Float[Tensor, "B G S K"]:
+    """Values with those of key `keys[b]` set to zero in row b, in every head."""
+    changed = v.clone()
+    changed[torch.arange(len(keys)), :, keys] = 0
+    return changed
+
+
+def _followed(look: Look, target: Target, given: Callable[[int, str], Given]) -> Scores:
+    """Multiply through what every layer gives, and read the result where the answer is read."""
+    side, layers = look.answering, look.model.config.n_layers
+    read = reading(look, target)
+    beside = None
+    if _crossed(look, side):
+        beside = torch.eye(look.places("encoder").length, dtype=torch.float64)
+        for layer in range(layers):
+            beside = given(layer, "encoder")[0] @ beside
+    # Only the row that is read is carried, from the end to the beginning.
+    source = None if beside is None else torch.zeros(len(beside), dtype=torch.float64)
+    for layer in reversed(range(layers)):
+        own, cross = given(layer, side)
+        if source is not None and beside is not None and cross is not None:
+            source = source + read @ cross @ beside
+        read = read @ own
+    return read.float(), None if source is None else source.float()
+
+
+def _crossed(look: Look, side: str) -> bool:
+    return side == "decoder" and look.model.encoder is not None
+
+
+def _sides(look: Look) -> tuple[str, ...]:
+    return ("encoder", "decoder") if _crossed(look, look.answering) else (look.answering,)

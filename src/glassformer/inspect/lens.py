@@ -1,0 +1,109 @@
+"""The lens: what the model would answer if it stopped after a block.
+
+    stream after the embedding ─┐
+    stream after block 1       ─┼─> final norm ─> head ─> the k likeliest outcomes
+    ...                        ─┘
+
+The final norm and the head are those of the end ("raw"): a middle layer need not speak their language, and an unlikely
+answer there says nothing against it. After the last block it is the model's own answer. Cells are computed as they are
+asked for and in portions, so the logits of all cells never stand in memory together.
+Source: nostalgebraist 2020 (interpreting GPT: the logit lens); for classes of pictures, each layer through the head.
+
+Knows: blocks, heads, taps. Does not know: what is done with the answers.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch.nn import functional as F
+
+from glassformer.axes import Float, Int, Tensor
+from glassformer.errors import ConfigError
+from glassformer.inspect.look import Look
+from glassformer.inspect.target import placed
+from glassformer.layers.heads import ClassifyHead, NoHead
+from glassformer.models.transformer import evaluating
+
+NUMBERS = 1 << 24
+"""Logits that stand in memory at once."""
+
+
+@dataclass(frozen=True)
+class Lens:
+    """The k likeliest outcomes after each of `layers` (0: the embedding) at each of `positions`, likeliest first.
+
+    Of a head that pools there is one answer to the sequence: `positions` is empty and the second axis is 1. Where
+    outcomes do not exclude each other, each has a probability of its own. `of_target` is the probability of the
+    outcome that was asked for.
+    """
+
+    layers: tuple[int, ...]
+    positions: tuple[int, ...]
+    ids: Int[Tensor, "L T _"]
+    probabilities: Float[Tensor, "L T _"]
+    of_target: Float[Tensor, "L T"] | None = None
+
+
+def lens(
+    look: Look,
+    k: int = 5,
+    *,
+    layers: Sequence[int] | None = None,
+    positions: Sequence[int] | None = None,
+    target: int | None = None,
+) -> Lens:
+    """The answers after `layers` (0 .. L; None: all) at `positions` (None: all), of the stack that answers.
+
+    ConfigError: a layer, position or outcome that there is not, or a head that gives no probabilities.
+    """
+    layers, positions = _layers(look, layers), _positions(look, positions)
+    count = look.logits.shape[-1]
+    if target is not None and not 0 <= target < count:
+        raise ConfigError(f"There is no outcome {target} in this model; its outcomes are 0 to {count - 1}.")
+    found = []
+    for logs in log_probabilities(look, layers, positions):
+        best = logs.topk(min(k, count), dim=-1)
+        found.append((best.indices, best.values.exp(), logs[:, target].exp() if target is not None else logs[:, 0]))
+    shape = len(layers), max(1, len(positions))
+    ids, probabilities, wanted = (torch.cat(parts).unflatten(0, shape) for parts in zip(*found, strict=True))
+    return Lens(layers, positions, ids, probabilities, None if target is None else wanted)
+
+
+def log_probabilities(look: Look, layers: Sequence[int], positions: Sequence[int]) -> Iterator[Float[Tensor, "_ _"]]:
+    """ln p of every outcome, cell by cell (layer by layer, in each all positions), some cells at a time.
+
+    `positions` is empty for a head that pools.
+    """
+    model, norm, side = look.model, look.stack().norm, look.answering
+    if isinstance(model.head, NoHead) or (isinstance(model.head, ClassifyHead) and model.head.proj is None):
+        raise ConfigError(f"model.head={model.config.head!r} gives vectors, not probabilities; use one with outcomes.")
+    portion = max(1, NUMBERS // look.logits.shape[-1])
+    for layer in layers:
+        point = f"{side}.blocks.0.resid_pre" if layer == 0 else f"{side}.blocks.{layer - 1}.resid_post"
+        stream = look[point].tensor
+        for hidden in stream[list(positions)].split(portion) if positions else (stream[None],):
+            with evaluating(model), torch.inference_mode(False), torch.no_grad():
+                logits = model.head(hidden if norm is None else norm(hidden), look.places())
+            logits = logits.to(torch.promote_types(logits.dtype, torch.float32)).cpu()
+            yield F.logsigmoid(logits) if model.config.multi_label else logits.log_softmax(-1)
+
+
+def _layers(look: Look, layers: Sequence[int] | None) -> tuple[int, ...]:
+    most = look.model.config.n_layers
+    chosen = tuple(range(most + 1) if layers is None else layers)
+    for layer in chosen:
+        if not 0 <= layer <= most:
+            raise ConfigError(
+                f"There is no layer {layer} in this model; its layers are 0, the embedding, and 1 to {most}."
+            )
+    return chosen
+
+
+def _positions(look: Look, positions: Sequence[int] | None) -> tuple[int, ...]:
+    length = look.places().length
+    if isinstance(look.model.head, ClassifyHead):
+        if positions:
+            raise ConfigError("This head answers to the whole sequence, so the lens has no positions; leave them out.")
+        return ()
+    return tuple(range(length)) if positions is None else tuple(placed(position, length) for position in positions)

@@ -1,0 +1,137 @@
+"""What is asked of an answer: one outcome's logit, or how far it is above another's, and the model run again for it.
+
+    rerun(look, rows=B, changes=...)  ->  logits [B, V]      the same input B times, each row changed in its own way
+
+Every explanation that changes something and looks again comes through here. Knows: looks, taps. Does not know: what is
+changed, or why.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+
+from glassformer.axes import Float, Int, Tensor
+from glassformer.batch import Batch, Part
+from glassformer.errors import ConfigError
+from glassformer.inspect.look import Look, fires, run
+from glassformer.layers.heads import ClassifyHead, pool
+
+ELEMENTS = 1 << 13
+"""Elements in one forward pass of many rows."""
+LEARNING = 1 << 10
+"""The same where gradients are asked for, which keep what every layer computed."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """The logit of outcome `index` (minus that of `against`) at `position`; None: the answer to the whole sequence."""
+
+    index: int
+    against: int | None
+    position: int | None
+    several: bool = False
+    """Outcomes do not exclude each other: each has a probability of its own."""
+
+    @classmethod
+    def of(cls, look: Look, index: int, position: int = -1, against: int | None = None) -> Self:
+        """The target in a look; ConfigError: an outcome or a position that there is not."""
+        count = look.logits.shape[-1]
+        for outcome in (index, against):
+            if outcome is not None and not 0 <= outcome < count:
+                raise ConfigError(f"There is no outcome {outcome} in this model; its outcomes are 0 to {count - 1}.")
+        several = look.model.config.multi_label
+        if isinstance(look.model.head, ClassifyHead):
+            return cls(index, against, None, several)
+        return cls(index, against, placed(position, look.places().length), several)
+
+    def value(self, logits: Float[Tensor, "B _"]) -> Float[Tensor, "B"]:
+        """The target of each row, in logits."""
+        wanted = logits[:, self.index]
+        return wanted if self.against is None else wanted - logits[:, self.against]
+
+    def probability(self, logits: Float[Tensor, "B _"]) -> Float[Tensor, "B"]:
+        """The outcome's probability in each row; with `against`, its probability if it is one of the two."""
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        if self.against is not None or self.several:
+            return self.value(logits).sigmoid()
+        return logits.log_softmax(-1)[:, self.index].exp()
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """A change by any function of a point's tensor [B, ...], for what edits cannot say: another one in each row."""
+
+    point: str
+    by: Callable[[Tensor], Tensor]
+
+    def __call__(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
+        """The tensor to go on with."""
+        return self.by(tensor)
+
+
+def placed(position: int, length: int) -> int:
+    """A position counted from the beginning; negative ones count from the end. ConfigError: there is none such."""
+    if not -length <= position < length:
+        raise ConfigError(f"There is no position {position} in this sequence; its positions are 0 to {length - 1}.")
+    return position % length
+
+
+def reading(look: Look, target: Target) -> Float[Tensor, "T"]:
+    """How much of each element the head reads: pooling is linear, so it is read off the identity."""
+    places, head = look.places().to("cpu"), look.model.head
+    one = torch.eye(places.length, dtype=torch.float64)
+    if target.position is not None:
+        return one[target.position]
+    assert isinstance(head, ClassifyHead)
+    return pool(one[None], places, head.how)[0]
+
+
+def rerun(
+    look: Look,
+    target: Target,
+    changes: Sequence[Replaced] = (),
+    *,
+    rows: int = 1,
+    keep: Sequence[str] = (),
+    gradients: bool = False,
+) -> tuple[Float[Tensor, "B _"], dict[str, Tensor]]:
+    """Run a look's model on `rows` copies of its input, under its edits and then `changes`.
+
+    Gives the logits that the target is read from, [rows, V], and what was kept.
+    """
+    batch = repeated(look.batch, rows)
+    length, edits = look.places().length, (*look.edits, *changes)
+    at = target.position
+    if any(fires(edit, point) for edit in edits for point in look.tape.points if point.endswith("logits")):
+        at = None  # an edit of the logits finds them by their position, so all of them must be there
+    if at is not None:
+        batch = replace(batch, at=torch.arange(rows, device=batch.elements.device) * length + at)
+    output, tape = run(look.model, batch, keep, edits, gradients)
+    whole = at is None and target.position is not None
+    return output.logits[:, target.position] if whole else output.logits, tape.kept
+
+
+def in_portions(rows: int, length: int, elements: int = ELEMENTS) -> Iterator[Int[Tensor, "_"]]:
+    """The numbers 0 .. rows - 1, as many at a time as rows of `length` fit into a pass of so many elements."""
+    return iter(torch.arange(rows).split(max(1, elements // max(1, length))))
+
+
+def repeated(batch: Batch, rows: int) -> Batch:
+    """A batch of one row, `rows` times."""
+    length = batch.elements.shape[1]
+
+    def copied(part: Part) -> Part:
+        at = part.at + torch.arange(rows, device=part.at.device)[:, None] * length
+        return Part(part.name, at.flatten(), part.values.repeat(rows, 1), part.index.repeat(rows))
+
+    return replace(
+        batch,
+        elements=batch.elements.expand(rows, *batch.elements.shape[1:]),
+        kinds=None if batch.kinds is None else batch.kinds.expand(rows, -1),
+        targets=None,
+        at=None,
+        source=None if batch.source is None else repeated(batch.source, rows),
+        parts=tuple(map(copied, batch.parts)),
+    )

@@ -1,0 +1,161 @@
+"""Two looks: what is aligned with what, and differences that are B - A by hand."""
+
+import difflib
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tiny
+from glassformer.batch import Batch
+from glassformer.errors import ConfigError
+from glassformer.inspect.comparing import Pair, aligned, compare
+from glassformer.inspect.edits import Zero
+from glassformer.inspect.lens import lens
+from glassformer.inspect.look import Look, look
+from glassformer.inspect.points import Element
+
+
+def words(text: str) -> tuple[Element, ...]:
+    return tuple(Element(word, None, "token") for word in text.split())
+
+
+def looked(ids, source=None, names=(), **changes) -> Look:
+    beside = None if source is None else Batch(torch.tensor([source]))
+    return look(tiny.model(**changes), Batch(torch.tensor([ids]), source=beside), names=names)
+
+
+def test_one_word_for_another_stands_in_its_place():
+    found = aligned(words("because it was too tired ."), words("because it was too wide ."))
+    assert [(pair.a, pair.b) for pair in found] == [(i, i) for i in range(6)]
+    assert [pair.same for pair in found] == [True] * 4 + [False, True]
+
+
+def test_what_one_has_alone_is_left_out():
+    found = aligned(words("the cat sat down"), words("now the big cat sat"))
+    assert found == (Pair(0, 1, True), Pair(1, 3, True), Pair(2, 4, True))
+    assert aligned(words("a b c"), words("a x y z c"))[1:] == (Pair(2, 4, True),)
+    assert aligned((), words("a")) == ()
+
+
+@given(*[st.lists(st.sampled_from("abcd"), max_size=8)] * 2)
+def test_pairs_go_forward_in_both_and_say_what_is_the_same(a, b):
+    found = aligned(words(" ".join(a)), words(" ".join(b)))
+    assert [pair.a for pair in found] == sorted({pair.a for pair in found})
+    assert [pair.b for pair in found] == sorted({pair.b for pair in found})
+    assert all(pair.same == (a[pair.a] == b[pair.b]) for pair in found)
+    blocks = difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()
+    assert sum(pair.same for pair in found) == sum(block.size for block in blocks)
+
+
+def test_differences_of_patterns_are_between_aligned_elements():
+    a, b = looked([3, 1, 7, 5]), looked([9, 3, 1, 2, 5])  # 9 before, 2 for 7
+    found = compare(a, b)
+    assert found.pairs == (Pair(0, 1, True), Pair(1, 2, True), Pair(2, 3, False), Pair(3, 4, True))
+    difference = found.pattern(1, 2)
+    before, after = a.pattern(1, 2), b.pattern(1, 2)
+    for i, query in enumerate(found.pairs):
+        for j, key in enumerate(found.pairs):
+            assert float(difference[i, j]) == pytest.approx(float(after[query.b, key.b] - before[query.a, key.a]))
+        assert float(difference[i].sum()) == pytest.approx(-float(after[query.b, 0]))  # the rest went to 9
+
+
+def test_translators_are_compared_on_both_sides():
+    a = looked([3, 1, 7], [2, 4], architecture="encoder_decoder")
+    b = looked([3, 7], [2, 6, 4], architecture="encoder_decoder")
+    found = compare(a, b)
+    assert [(pair.a, pair.b) for pair in found.source_pairs] == [(0, 0), (1, 2)]
+    cross = found.pattern(0, 1, site="cross")
+    assert cross.shape == (2, 2)
+    wanted = b.pattern(0, 1, site="cross")[1, 2] - a.pattern(0, 1, site="cross")[2, 1]
+    assert float(cross[1, 1]) == pytest.approx(float(wanted))
+    assert found.pattern(0, 1, side="encoder").shape == (2, 2)
+    assert found.metrics(site="cross").values.shape[:2] == (2, 4)
+
+
+def test_metrics_are_differences():
+    a = looked([3, 1, 7, 5])
+    b = a.edited([Zero("decoder.blocks.0.attention.q", head=1)])  # looks evenly at all
+    found = compare(a, b).metrics()
+    assert float(found.of("entropy")[0, 0]) == 0
+    evenly = sum(math.log2(n) for n in (2, 3, 4)) / 3
+    own = -sum(float(x * x.log2()) for row in a.pattern(0, 1)[1:] for x in row if x > 0) / 3
+    assert float(found.of("entropy")[0, 1]) == pytest.approx(evenly - own, rel=1e-5)
+    assert float(found.of("entropy")[1, 0]) != 0
+
+
+def divergence(p, q) -> float:
+    return sum(x * math.log2(x / y) for x, y in zip(p.tolist(), q.tolist(), strict=True))
+
+
+def test_the_answers_changes_and_their_divergence():
+    a, b = looked([3, 1, 7, 5]), looked([3, 1, 2, 5])
+    found = compare(a, b)
+    for number, (i, j) in ((-1, (3, 3)), (1, (1, 1)), (2, (2, 2))):
+        p, q = a.probabilities(i), b.probabilities(j)
+        answer = found.answer(number, k=4)
+        assert answer.divergence == pytest.approx(divergence(p, q), abs=1e-12)
+        changes = (q - p).abs()
+        torch.testing.assert_close(answer.change.abs(), changes.topk(4).values)
+        torch.testing.assert_close(answer.change, (q - p)[answer.ids])
+        torch.testing.assert_close(answer.before, p[answer.ids])
+    assert found.answer(1).divergence == pytest.approx(0, abs=1e-12)  # the past is the same
+    assert found.answer(-1).divergence > 1e-3
+
+
+def test_how_far_the_lenses_are_apart():
+    a, b = looked([3, 1, 7, 5]), looked([9, 3, 1, 7, 5])
+    found = compare(a, b)
+    table = found.lens()
+    assert table.shape == (3, 4)
+    first, second = lens(a, 13), lens(b, 13)
+    for layer in range(3):
+        for number, pair in enumerate(found.pairs):
+            p, q = torch.zeros(13).double(), torch.zeros(13).double()
+            p[first.ids[layer, pair.a]] = first.probabilities[layer, pair.a]
+            q[second.ids[layer, pair.b]] = second.probabilities[layer, pair.b]
+            assert float(table[layer, number]) == pytest.approx(divergence(p, q), rel=1e-6, abs=1e-9)
+    torch.testing.assert_close(found.lens([2]), table[2:])
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_one_answer_to_a_sequence(several):
+    changes = {"architecture": "encoder", "head": "classify", "n_classes": 3, "multi_label": several}
+    a, b = looked([3, 1, 7, 5], **changes), looked([4, 1, 2], **changes)
+    found = compare(a, b)
+    p, q = a.probabilities(), b.probabilities()
+    wanted = divergence(p, q) + (divergence(1 - p, 1 - q) if several else 0)
+    answer = found.answer()
+    assert answer.divergence == pytest.approx(wanted, rel=1e-9)
+    assert sorted(answer.ids.tolist()) == [0, 1, 2]
+    table = found.lens()
+    assert table.shape == (3, 1)
+    assert float(table[-1, 0]) == pytest.approx(wanted, rel=1e-9)
+
+
+def test_a_look_beside_itself_is_all_zeros():
+    a = looked([3, 1, 7, 5])
+    found = compare(a, a)
+    assert all(pair.same for pair in found.pairs)
+    assert found.answer().divergence == 0
+    for zeros in (found.pattern(0, 0), found.lens(), found.metrics().of("entropy"), found.answer().change):
+        assert not zeros.any()
+
+
+def test_what_cannot_be_compared_is_refused():
+    a = looked([3, 1, 7, 5])
+    for other, call, sentence in (
+        (looked([3], n_layers=1), lambda c: c.metrics(), "not 2 layers of 4 heads and 1 layers of 4 heads"),
+        (looked([3], n_layers=1), lambda c: c.lens(), "have 2 and 1 layers"),
+        (looked([3], n_layers=1), lambda c: c.pattern(1, 0), "no layer 1"),
+        (looked([3], vocab_size=12), lambda c: c.answer(), "not choose among the same outcomes"),
+        (looked([3], head="classify", n_classes=13), lambda c: c.lens(), "not choose among the same outcomes"),
+        (looked([3, 1]), lambda c: c.answer(2), "no pair 2 of aligned elements; there are 2"),
+    ):
+        with pytest.raises(ConfigError, match=sentence):
+            call(compare(a, other))
+    names = [[f"{letter}{i}" for i in range(13)] for letter in "ab"]
+    with pytest.raises(ConfigError, match="same outcomes"):
+        compare(*(looked([3], names=own) for own in names)).answer()
