@@ -56,7 +56,7 @@ def fed(run: Opened, given: Any) -> Fed:
         return Fed(Batch(patches_of(run.senses, [given])), (*elements, *_patches(run.senses, kind)))
     if run.pair is not None:
         return _pair(run, given)
-    if (ids := _ids(given)) is not None:
+    if (ids := ids_of(given)) is not None:
         return _alone(run, ids, _tokens(run.tokenizer, ids, palette=run.palette))
     if run.readers:
         return _parts(run, given)
@@ -134,19 +134,19 @@ def _pair(run: Opened, given: Any) -> Fed:
     """A source and what the decoder has read behind its beginning; a source alone: nothing yet."""
     assert run.pair is not None
     pair = run.pair
-    both = isinstance(given, tuple) and len(given) == 2 and _ids(given) is None
+    both = isinstance(given, tuple) and len(given) == 2 and ids_of(given) is None
     source, target = given if both else (given, "")
     if isinstance(source, str):
         read = pair.source_ids(source).tolist()
         sources = _tokens(pair.source, read, _word_of(pair.source, source, prefix=pair.prefix))
-    elif (read := _ids(source)) is not None:
+    elif (read := ids_of(source)) is not None:
         sources = _tokens(pair.source, read)
     else:
         raise ConfigError("An encoder-decoder reads a source, or a tuple of a source and a target; give one.")
     if isinstance(target, str):
         written = [pair.bos, *pair.target_ids(target)[:-1].tolist()]
         targets = _tokens(run.tokenizer, written, [None, *_word_of(pair.target, target)])
-    elif (written := _ids(target)) is not None:
+    elif (written := ids_of(target)) is not None:
         targets = _tokens(run.tokenizer, written)
     else:
         raise ConfigError(f"A target is a text or a list of token ids, not {type(target).__name__}; give one.")
@@ -209,7 +209,7 @@ def _fits(length: int, longest: int, what: str) -> None:
         )
 
 
-def _ids(given: Any) -> list[int] | None:
+def ids_of(given: Any) -> list[int] | None:
     """Token ids, if that is what was given."""
     numbers = given.tolist() if isinstance(given, torch.Tensor) else given
     whole = isinstance(numbers, list | tuple) and all(type(number) is int for number in numbers)

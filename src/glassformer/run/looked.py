@@ -8,24 +8,40 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from glassformer.batch import Batch
+from glassformer.errors import ConfigError
+from glassformer.generate.advance import check_ids
 from glassformer.inspect import look as looks
 from glassformer.inspect.edit import Edit
 from glassformer.inspect.look import Look
 from glassformer.models.transformer import Transformer
+from glassformer.run.elements import ids_of
 from glassformer.run.folder import load
 from glassformer.run.run import Run
 
 
-def look(what: Run | Transformer | str | Path, given: Any, edits: Sequence[Edit] = ()) -> Look:
+def look(what: Run | nn.Module | str | Path, given: Any, edits: Sequence[Edit] = ()) -> Look:
     """One forward pass, to be looked into, of a run (see `Run.look`), of a run folder, or of a model.
 
     A model alone is given token ids or a `Batch` of one row, and its elements and outcomes are called by their numbers.
     Errors: those of `load` and of `Run.look`.
     """
-    if isinstance(what, Transformer):
-        return looks.look(
-            what, given if isinstance(given, Batch) else Batch(torch.as_tensor([*given])[None]), edits=edits
-        )
-    return (load(what) if isinstance(what, str | Path) else what).look(given, edits)
+    match what:
+        case Run():
+            return what.look(given, edits)
+        case str() | Path():
+            return load(what).look(given, edits)
+        case Transformer():
+            return looks.look(what, given if isinstance(given, Batch) else _batch(what, given), edits=edits)
+        case _:  # a compiled model, for example, which has no points
+            raise ConfigError(f"A look is at a run, at its folder or at a Transformer, not at {type(what).__name__}.")
+
+
+def _batch(model: Transformer, given: Any) -> Batch:
+    ids = ids_of(given)
+    if not ids:
+        raise ConfigError(f"A model alone reads token ids or a Batch, not {given!r:.40}; look at its run instead.")
+    check_ids(ids, model, "The input")
+    return Batch(torch.tensor([ids]))
