@@ -250,7 +250,7 @@ def test_a_look_at_a_folder_and_at_a_model_alone(tmp_path):
     for what, given, said in (
         (run.model, "the cat", "A model alone reads token ids or a Batch, not 'the cat'; look at its run"),
         (run.model, [10**6], "The input holds token id 1000000"),
-        (3, "the cat", "A look is at a run, at its folder or at a Transformer, not at int"),
+        (torch.nn.Identity(), "the cat", "A look is at a run, at its folder or at a Transformer, not at Identity"),
         (tmp_path / "nowhere", "the cat", "is not a folder"),
     ):
         with pytest.raises(gf.GlassformerError, match=said):
