@@ -47,11 +47,11 @@ export function slider({label, min, max, step = 0.01, value, unit = "", compact 
  */
 export function choice({label, options, value, quiet = false, onchange}) {
   const name = unique("choice");
-  const inputs = options.map((option) => h("input", {type: "radio", name, id: `${name}-${option.value}`, value: option.value, checked: option.value === value,
+  const inputs = options.map((option) => h("input", {type: "radio", name, value: option.value, checked: option.value === value,
     onchange: () => onchange?.(option.value)}));
   return {
     el: h("fieldset", {class: "choice"}, h("legend", {class: quiet ? "sr" : ""}, label),
-      h("div", {class: "choice-row"}, options.map((option, i) => [inputs[i], h("label", {for: inputs[i].id}, option.label)]))),
+      h("div", {class: "choice-row"}, options.map((option, i) => h("label", null, inputs[i], h("span", null, option.label))))),
     get value() {
       return inputs.find((input) => input.checked)?.value ?? "";
     },

@@ -38,7 +38,7 @@ export async function mount(root, {pages, wire, bind = true, start = {}}) {
   if (bind) bindToAddress(state);
   if (model && state.get().input === null) state.set({input: model.examples?.[0] ?? ""}, {replace: true});
 
-  const main = h("main", {id: "main", class: "main", tabindex: -1}), rail = h("nav", {class: "rail", "aria-label": "Pages"});
+  const main = h("main", {id: "main", class: "page", tabindex: -1}), rail = h("nav", {class: "rail", "aria-label": "Pages"});
   const aside = h("aside", {class: "inspector", "aria-label": "Selection"}), top = h("header", {class: "top"}), help = helpDialog();
   const skip = h("a", {class: "skip", href: "#main", onclick: (event) => (event.preventDefault(), main.focus())}, "Skip to the page");
   fill(root, skip, top, h("div", {class: "body"}, rail, main, aside), help, live);

@@ -58,6 +58,18 @@ function map() {
   return frame.el;
 }
 
+/** One dimension along the positions: choose it, and count its turns. */
+function wave() {
+  const line = lines({name: "One dimension of 64", series: [], xName: "position", yName: "value", y: [-1, 1], height: 220}), said = h("div", {class: "readings"});
+  const draw = (/** @type {number} */ j) => {
+    line.update({series: [{name: `j = ${j}`, x: PLACES, y: PLACES.map((t) => sinusoid(t, D)[j])}]});
+    fill(said, reading("sign changes in 100 positions", String(crossings(j))), reading("positions to a full turn", number(2 * Math.PI * 10000 ** ((2 * Math.floor(j / 2)) / D), 3)));
+  };
+  const knob = slider({label: "dimension", min: 0, max: 63, step: 1, value: 8, oninput: draw});
+  draw(8);
+  return h("div", {class: "stack trap-wide"}, knob.el, line.el, said);
+}
+
 function closeness() {
   let kind = "paired", at = 50;
   const labels = PLACES.map((t) => (t % 10 ? "" : String(t))), readings = h("div", {class: "readings"});
@@ -100,7 +112,7 @@ function render(el) {
   el.append(
     section("A clock with many hands", p("Attention does not know what stands where. So each position gets a vector of its own, which is added to the token’s. The sinusoid is a binary counter made smooth: fast hands on the left, slow ones on the right."),
       formula("p_{i,2k} = \\sin\\left(\\frac{i}{10000^{2k/d}}\\right), \\quad p_{i,2k+1} = \\cos\\left(\\frac{i}{10000^{2k/d}}\\right)", "A, E"), map()),
-    trap({title: "Frequency falls with the dimension", printed: "Note C: the pattern has “frequency increasing as the dimension index increases”.", so: `It decreases. Over the first 100 positions dimension 0 changes sign ${crossings(0)} times, dimension 8 does so ${crossings(8)} times, dimension 32 never.`}),
+    trap({title: "Frequency falls with the dimension", printed: "Note C: the pattern has “frequency increasing as the dimension index increases”.", so: `It decreases. Over the first 100 positions dimension 0 changes sign ${crossings(0)} times, dimension 8 does so ${crossings(8)} times, dimension 32 never.`, control: wave()}),
     section("Near is alike", p("The dot product of two positions is $\\sum_k \\cos(\\omega_k (s - t))$: the place cancels, the distance stays."), closeness()),
     trap({title: "The raw index breaks the promise", printed: "Note C prints the exponent $2i/d$ for the raw dimension $i$, and promises a dot product that depends on distance alone.",
       so: "That needs sine and cosine of the *same* frequency side by side: $k = \\lfloor j/2 \\rfloor$. With the raw index the products along one diagonal differ by 5.6. Switch the exponent above."}),

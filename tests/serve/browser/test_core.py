@@ -1,0 +1,269 @@
+"""What all pages are built of, in a real browser: numbers, colours, selection, wire, matrix."""
+
+import base64
+import json
+import struct
+
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+
+def run(page, script, *given):
+    return page.evaluate(script, *given)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.849671, "0.8497"), (58.8897, "58.89"), (-1.2034, "−1.203"), (0, "0"), (1234567, "1 234 567"), (2.05e-7, "2.05e−7"), (102, "102"), (None, "–"), (12345.678, "12 346")],
+)  # fmt: skip
+def test_numbers_are_written_with_four_digits(visit, value, text):
+    page = visit.open()
+    assert run(page, "async (x) => (await import('./format.js')).number(x)", value).replace("\u2009", " ") == text
+
+
+def test_infinities_have_names(visit):
+    page = visit.open()
+    assert run(page, "async () => (await import('./format.js')).number(-Infinity)") == "−∞"
+
+
+def test_whitespace_of_tokens_is_drawn_and_markup_stays_text(visit):
+    page = visit.open()
+    drawn = run(
+        page,
+        """async () => {
+        const {token} = await import("./format.js"), el = token({label: " <img src=x onerror=alert(1)>\\n\\t", kind: "token"});
+        return [el.tagName, el.textContent, el.children.length];
+    }""",
+    )
+    assert drawn == ["BDI", "·<img·src=x·onerror=alert(1)>⏎⇥", 0]
+
+
+SELECTIONS = [
+    {"page": "head", "input": "The chicken didn't cross", "layer": 3, "head": 5, "query": 8, "key": 1},
+    {"input": "[1, 2]", "lesson": "null", "mode": "12"},
+    {"input": ["a & b = c", "d#e+f%"], "edits": [{"edit": "Zero", "point": "*.z", "head": 5}]},
+    {"input": "emoji 🐔 and ünïcode\nnew line", "temperature": 0.25, "on": True},
+    {"input": '"quoted"', "position": 7, "target": None},
+]
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_the_address_restores_the_selection(visit, selection):
+    page = visit.open()
+    back = run(
+        page,
+        """async (selection) => {
+        const {makeState, fromHash, DEFAULTS} = await import("./state.js"), state = makeState(selection);
+        const url = new URL(state.toHash(), location.href);
+        return {...DEFAULTS, ...fromHash(url.hash)};
+    }""",
+        selection,
+    )
+    defaults = run(page, "async () => ({...(await import('./state.js')).DEFAULTS})")
+    assert back == {**defaults, **selection}
+
+
+def test_the_selection_tells_who_listens_and_only_of_changes(visit):
+    page = visit.open()
+    assert run(
+        page,
+        """async () => {
+        const {makeState} = await import("./state.js"), state = makeState(), heard = [];
+        const off = state.subscribe((now, before, replace) => heard.push([now.layer, before.layer, replace]));
+        state.set({layer: 2});
+        state.set({layer: 2, edits: []});
+        state.set({layer: 3}, {replace: true});
+        off();
+        state.set({layer: 4});
+        return heard;
+    }""",
+    ) == [[2, 0, False], [3, 2, True]]
+
+
+def test_the_selection_as_python_compiles(visit):
+    page = visit.open()
+    selection = {"input": 'say "hi"\nthere', "layer": 3, "head": 5, "query": 8, "key": 1, "side": "encoder",
+                 "edits": [{"edit": "Set", "point": "*.pattern", "head": 5, "to": 0.9, "renormalise": True}]}  # fmt: skip
+    text = run(page, "async (s) => (await import('./state.js')).makeState(s).toPython('runs/demo')", selection)
+    compile(text, "selection", "exec")
+    assert (
+        'look = gf.look(run, "say \\"hi\\"\\nthere", edits=[gf.Set("*.pattern", head=5, to=0.9, renormalise=True)])'
+        in text
+    )
+    assert text.splitlines()[-1] == "pattern[8, 1]"
+    assert 'look.pattern(layer=3, head=5, side="encoder")' in text
+
+
+def test_arrays_arrive_as_they_were_sent(visit):
+    page = visit.open()
+    rng = np.random.default_rng(0)
+    arrays = {
+        "u8": rng.integers(0, 256, (3, 5), dtype=np.uint8),
+        "f16": np.array([[1.5, -2.25, 65504, 6e-8, np.inf, 0]], dtype=np.float16),
+        "f32": rng.normal(size=(2, 2, 3)).astype(np.float32),
+        "i32": np.array([-7, 2**31 - 1], dtype=np.int32),
+    }
+    data = save(arrays, {"header": json.dumps({"note": "ü"})})
+    got = run(
+        page,
+        """async (text) => {
+        const {readSafetensors, part} = await import("./wire.js");
+        const {header, arrays} = readSafetensors(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
+        const plain = Object.fromEntries(Object.entries(arrays).map(([name, {shape, data}]) => [name, [shape, Array.from(data, (x) => Number.isFinite(x) ? x : String(x))]]));
+        return {header, plain, row: Array.from(part(arrays.f32, 1, 0))};
+    }""",
+        base64.b64encode(data).decode(),
+    )
+    assert got["header"] == {"note": "ü"}
+    for name, array in arrays.items():
+        shape, values = got["plain"][name]
+        assert shape == list(array.shape)
+        assert [float(str(x).replace("Infinity", "inf")) for x in values] == array.ravel().astype(float).tolist()
+    assert got["row"] == arrays["f32"][1, 0].astype(float).tolist()
+
+
+WIRE = """async (script) => {
+  const {makeWire, WireError, superseded} = await import("./wire.js");
+  const empty = () => {
+    const head = new TextEncoder().encode(JSON.stringify({__metadata__: {header: "{}"}})), all = new Uint8Array(8 + head.length);
+    new DataView(all.buffer).setBigUint64(0, BigInt(head.length), true);
+    all.set(head, 8);
+    return all.buffer;
+  };
+  const asked = [];
+  const wire = makeWire({
+    ask: (body, signal) => new Promise((resolve, reject) => {
+      asked.push(body);
+      if (body.slow) signal.addEventListener("abort", () => reject(new DOMException("", "AbortError")));
+      else resolve(empty());
+    }),
+    async *lines(body) { yield* body.items; },
+  });
+  if (script === "newest") {
+    const first = wire.call("head", {slow: true, layer: 0}, {key: "head"}).then(() => "answered", (e) => superseded(e) ? "superseded" : String(e));
+    const second = wire.call("head", {layer: 1}, {key: "head"}).then(() => "answered");
+    return [await first, await second];
+  }
+  if (script === "kept") {
+    await wire.call("head", {layer: 1, head: 2});
+    await wire.call("head", {head: 2, layer: 1});
+    await wire.call("head", {head: 2, layer: 1}, {fresh: true});
+    return asked.length;
+  }
+  const items = [], say = (e) => [e.name, e.message];
+  const good = await wire.stream("effects", {items: [{a: 1}, {a: 2}, {done: true}]}, (item) => items.push(item.a)).then(() => "done");
+  const broken = await wire.stream("effects", {items: [{a: 3}]}, () => {}).catch(say);
+  const failed = await wire.stream("effects", {items: [{error: "No.", kind: "ConfigError"}]}, () => {}).catch(say);
+  return [items, good, broken[0], failed];
+}"""
+
+
+def test_a_newer_question_takes_the_place_of_an_older(visit):
+    assert run(visit.open(), WIRE, "newest") == ["superseded", "answered"]
+
+
+def test_the_same_question_is_asked_once(visit):
+    assert run(visit.open(), WIRE, "kept") == 2
+
+
+def test_a_stream_ends_with_done_or_with_an_error(visit):
+    assert run(visit.open(), WIRE, "stream") == [[1, 2], "done", "WireError", ["WireError", "No."]]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_attention_is_monotone_in_lightness(visit, dark):
+    page = visit.open()
+    table = run(page, "async (dark) => Array.from((await import('./ramp.js')).ramp('attention', dark))", dark)
+    light = [
+        0.2126 * (c & 255) ** 2.2 + 0.7152 * (c >> 8 & 255) ** 2.2 + 0.0722 * (c >> 16 & 255) ** 2.2 for c in table
+    ]
+    steps = np.diff(light[::5])  # one step alone is less than what rounding to bytes can turn
+    assert len(table) == 256
+    assert (steps > 0).all() if dark else (steps < 0).all()
+
+
+def test_signed_numbers_are_neutral_at_zero_and_as_strong_on_both_sides(visit):
+    page = visit.open()
+    levels = run(
+        page,
+        "async () => { const {level} = await import('./ramp.js'); return [-2, -1, 0, 1, 2].map((x) => level(x, {kind: 'signed', high: 2})); }",
+    )
+    assert levels[0] == 0
+    assert levels[4] == 255
+    assert levels[2] in (127, 128)
+    assert levels[1] + levels[3] in (254, 255, 256)
+
+
+MATRIX = """async () => {
+  const {heatmap} = await import("./marks.js"), host = document.querySelector(".page-room");
+  const picked = (window.picked = []);
+  const it = (window.it = heatmap({rows: ["a", "b", "c"], columns: ["x", "y", "z", "w"], values: [0.5, 0.25, 0.25, 0, 0.1, 0.2, 0.3, 0.4, 1, 0, 0, 0], digits: false,
+    masked: (r, c) => r === 0 && c === 3, onselect: (row, column, how) => picked.push([row, column, how.pinned])}));
+  host.replaceChildren(it.el);
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+}"""
+PIXELS = """async (cells) => {
+  const {level, ramp} = await import("./ramp.js"), canvas = it.canvas, [w, h] = [canvas.width / 4, canvas.height / 3], table = ramp("attention", false);
+  const {data, width} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  return cells.map(([row, column]) => {
+    const at = 4 * (Math.round((row + 0.3) * h) * width + Math.round((column + 0.3) * w)), colour = table[level(it.value(row, column))];
+    return [[...data.slice(at, at + 3)], [colour & 255, colour >> 8 & 255, colour >> 16 & 255]];
+  });
+}"""
+
+
+def test_pixels_have_the_colour_of_their_number(visit):
+    page = visit.open()
+    run(page, MATRIX)
+    pairs = run(page, PIXELS, [[0, 0], [0, 1], [1, 3], [2, 0], [2, 3]])
+    assert [drawn for drawn, _ in pairs] == [expected for _, expected in pairs]
+    assert len({tuple(drawn) for drawn, _ in pairs}) == 5
+
+
+def test_a_matrix_is_walked_by_keyboard_and_says_where_it_is(visit):
+    page = visit.open()
+    run(page, MATRIX)
+    stack, live = page.locator(".matrix-stack"), page.locator(".matrix [aria-live]")
+    assert stack.get_attribute("aria-label") == "Matrix, 3 by 4"
+    stack.focus()
+    assert live.text_content() == "query a, key x, weight 0.5000"
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    assert live.text_content() == "query b, key y, weight 0.2000"
+    assert page.locator(".readout output").text_content() == "0.2000"
+    page.keyboard.press("Shift+ArrowRight")  # the row's largest
+    assert live.text_content() == "query b, key w, weight 0.4000"
+    page.keyboard.press("ArrowUp")
+    assert live.text_content() == "query a, key w, masked"
+    page.keyboard.press("Home")
+    page.keyboard.press("Shift+ArrowDown")  # the column's
+    page.keyboard.press("Enter")
+    assert run(page, "() => picked.at(-1)") == [2, 0, True]
+    page.keyboard.press("ArrowDown")  # stops at the end
+    assert live.text_content() == "query c, key x, weight 1"
+
+
+def test_a_matrix_as_table_csv_and_svg_holds_its_numbers(visit):
+    page = visit.open()
+    run(page, MATRIX)
+    got = run(
+        page,
+        "async () => { const {csv} = await import('./marks.js'); return [csv(it.table()), it.toSvg().querySelectorAll('rect').length, it.summary()]; }",
+    )
+    assert got[0].splitlines()[1] == "a,0.5,0.25,0.25,masked"
+    assert got[1] == 12
+    assert "Strongest: query c, key x, weight 1" in got[2]
+
+
+def test_csv_quotes_what_needs_it(visit):
+    page = visit.open()
+    got = run(page, """async () => (await import('./marks.js')).csv({columns: ["a,b", 'q"'], rows: [["x\\ny", 1]]})""")
+    assert got == '"a,b","q"""\r\n"x\ny",1\r\n'
+
+
+@pytest.mark.parametrize("bits", [0, 1, 0x3C00, 0xBC00, 0x7BFF, 0x0400, 0x3555, 0x8001])
+def test_halves_are_those_of_numpy(visit, bits):
+    page = visit.open()
+    expected = np.frombuffer(struct.pack("<H", bits), dtype=np.float16)[0]
+    assert run(page, "async (bits) => (await import('./wire.js')).half(bits)", bits) == float(expected)
