@@ -52,7 +52,7 @@ def run(recipe, tmp_path_factory):
 
 def test_the_public_names_are_these():
     """A change here is a change of what people's programs rely on: it belongs into the CHANGELOG."""
-    assert set(gf.__all__) == {"GlassformerError", "Run", "__version__", "load", "models", "train"}
+    assert set(gf.__all__) == {"GlassformerError", "Run", "__version__", "edits", "load", "look", "models", "train"}
     assert set(gf.__all__) <= set(dir(gf))
     from glassformer import run as module
 
@@ -63,7 +63,7 @@ def test_the_public_names_are_these():
         *("tokenizer", "tokens", "pair", "pairs", "translate", "transduced", "score_pairs", "cross_attention"),
         *("tag", "tagged", "classify", "classified", "classes", "words", "sequences", "embed", "contexts", "reader"),
         *("perceived", "senses", "noun"),
-        *("answer", "answered", "chosen", "draw", "drawn", "ordered", "palette", "parts"),
+        *("answer", "answered", "chosen", "draw", "drawn", "look", "ordered", "palette", "parts"),
     }
     assert list(inspect.signature(module.load).parameters) == ["folder", "device"]
     assert list(inspect.signature(module.train).parameters) == ["recipe", "changes", "run", "resume"]
