@@ -62,7 +62,7 @@ function render(el, app) {
     const {layer, head} = state.get(), name = metric(), {layers, heads} = kindOf(app);
     const all = Array.from({length: layers * heads}, (_, i) => ({layer: Math.floor(i / heads), head: i % heads, value: value(Math.floor(i / heads), i % heads)}));
     const there = all.filter((one) => Number.isFinite(one.value)).sort((a, b) => b.value - a.value), top = there.slice(0, RANKED);
-    ranked.update({items: top.map((one) => ({label: h("span", null, `layer ${one.layer} head ${one.head}`), value: one.value, note: named(one.layer, one.head), faded: dimmed(one.layer, one.head)})),
+    ranked.update({items: top.map((one) => ({label: h("span", null, `layer ${one.layer} head ${one.head}`), value: one.value, faded: dimmed(one.layer, one.head)})),
       name: `Heads by ${TITLES[name]}`, valueName: TITLES[name], high: name in SHARES ? 1 : undefined, selected: top.findIndex((one) => one.layer === layer && one.head === head), onselect: (i) => open(top[i].layer, top[i].head)});
     const most = Math.max(...there.map((one) => one.value), 0), shown = there.filter((one) => !dimmed(one.layer, one.head)).length;
     limit(name in SHARES ? 1 : Math.max(1, Math.ceil(most)));
