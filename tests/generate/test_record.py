@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 from dataclasses import asdict, replace
 from itertools import pairwise
 
@@ -23,12 +24,15 @@ from glassformer.generate import (
     branch,
     decode,
     followed,
+    generate,
     stages,
 )
 from glassformer.generate import logits as transforms
 from glassformer.generate import rows as rows_module
 from glassformer.layers.tap import Tape, recording
+from glassformer.tokens.config import TokenizerConfig
 from glassformer.tokens.parts import PartsExample, Patches, laid
+from glassformer.tokens.train import train_tokenizer
 
 BOTH = {"architecture": "encoder_decoder"}
 KINDS = [
@@ -232,14 +236,14 @@ def test_every_stage_is_a_distribution_and_each_keeps_less_than_the_one_before(r
         exact = (torch.tensor(row).double() - max(row)) / 0.01
         # the shifted logits are rounded to float32 once: 2^-24 of at most 2e6, but what is that low has e^-100 left
         torch.testing.assert_close(p[2], exact.softmax(0), rtol=1e-4, atol=1e-9)
-    assert shown.top(3)[0].probabilities == p[:, shown.top(3)[0].id].tolist()
+    assert shown.bars(3)[0].probabilities == p[:, shown.bars(3)[0].id].tolist()
 
 
 def test_stages_not_asked_for_change_nothing_and_a_misspelt_one_is_named():
     shown = stages(torch.tensor([1.0, 2.0, 3.0]), top_k=2)
     assert torch.equal(shown["model"], shown["temperature"])
     assert shown["top_k"][0] == 0
-    assert [bar.id for bar in shown.top()] == [2, 1, 0]
+    assert [bar.id for bar in shown.bars()] == [2, 1, 0]
     with pytest.raises(ConfigError, match=r"no stage 'topk'; did you mean 'top_k'"):
         shown["topk"]
     with pytest.raises(ConfigError, match=r"generate\.temperature: .*got -1"):
@@ -385,11 +389,23 @@ def test_a_picture_s_given_answer_is_followed():
         assert_told(choice, logits, own, None, len(prompt.ids) - 1 + step)
 
 
+def test_what_is_known_of_each_token_comes_with_the_text_and_a_search_is_refused():
+    tokenizer = train_tokenizer(TokenizerConfig.parse({"kind": "character"}), ["the song"])
+    model = tiny.model(vocab_size=tokenizer.vocab_size)
+    found = generate(model, tokenizer, ["the", "so"], how(seed=1), ALL)
+    assert [one.text for one in found] == [one.text for one in generate(model, tokenizer, ["the", "so"], how(seed=1))]
+    for one in found:
+        assert [choice.id for choice in one.choices] == one.ids
+        near([math.log(choice.before) for choice in one.choices], one.log_probs)
+    with pytest.raises(ConfigError, match="beams=2; use it"):
+        generate(model, tokenizer, ["the"], how(beams=2), ALL)
+
+
 def test_all_that_is_told_goes_over_the_wire():
     model = tiny.model(**BOTH)
     told = watched(model, PROMPTS, how(temperature=0.01, top_k=2), (), sources(model))[0][0]
     steps = beam_steps(model, PROMPTS, how(beams=2), (), sources(model), watch=ALL)
-    for one in (told, *next(iter(steps)).steps, *stages(torch.randn(5), 0.01).top(2)):
+    for one in (told, *next(iter(steps)).steps, *stages(torch.randn(5), 0.01).bars(2)):
         assert json.loads(json.dumps(asdict(one), allow_nan=False)) == asdict(one)
 
 

@@ -38,7 +38,7 @@ class Stages:
             raise ConfigError(f"There is no stage {name!r}; {suggest(name, self.names)}")
         return self.probabilities[self.names.index(name)]
 
-    def top(self, n: int = 20) -> list[Bar]:
+    def bars(self, n: int = 20) -> list[Bar]:
         """The n tokens that the model itself finds likeliest, in their order; of equals, the lower ids."""
         ids = likeliest(self.probabilities[:1], n)[0]
         return [Bar(token, row) for token, row in zip(ids.tolist(), self.probabilities[:, ids].T.tolist(), strict=True)]
