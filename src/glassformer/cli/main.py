@@ -67,9 +67,7 @@ def train(
 def evaluate(
     run: RunFolder,
     data: Annotated[str | None, typer.Option("--data", help="Another text, all of it (file, folder, glob, -).")] = None,
-    split: Annotated[
-        str, typer.Option("--split", help="Of the run's own text: train, validation, test.")
-    ] = "validation",
+    split: Annotated[str, typer.Option("--split", help="Of its own data: train, validation, test.")] = "validation",
     targets: Annotated[
         str | None, typer.Option("--targets", help="The targets of --data's sources, line by line.")
     ] = None,
@@ -344,6 +342,20 @@ def verify(
     call(run, text, html, json_output)
 
 
+@app.command()
+def inspect(
+    run: RunFolder,
+    port: Annotated[int | None, typer.Option("--port", help="Default: the first free one from 8420.", min=0)] = None,
+    host: Annotated[str, typer.Option("--host", help="The address at which it listens.")] = "127.0.0.1",
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+    device: Device = "cpu",
+) -> None:
+    """See and touch a model from inside, in the browser: its attention, its stream, its choices; Ctrl-C ends it."""
+    from glassformer.cli.inspect import inspect as call
+
+    call(run, port, host, not no_browser, device)
+
+
 def version(value: bool) -> bool:
     """Print the version and stop."""
     if value:
@@ -372,10 +384,9 @@ def main() -> None:
         app([argument for argument in arguments if argument != "--debug"], prog_name="glassformer")
     except GlassformerError as error:
         fail(str(error), error.exit_code, debug)
-    except MemoryError:
-        fail("Out of memory; use a smaller train.batch_size or more train.micro_batches.", 1, debug)
     except Exception as error:  # noqa: BLE001 - the last place where anything can be said
-        if "out of memory" in str(error).lower() or "can't allocate memory" in str(error):
+        said = str(error).lower()
+        if isinstance(error, MemoryError) or "out of memory" in said or "can't allocate memory" in said:
             fail("Out of memory; use a smaller train.batch_size or more train.micro_batches.", 1, debug)
         what = " ".join(f"{type(error).__name__}: {error}".split())
         fail(f"Something went wrong that should not ({what}); please report it with what --debug shows.", 1, debug)

@@ -1,0 +1,33 @@
+"""`glassformer inspect`: the explorer of a run, in the browser, until Ctrl-C.
+
+Knows: runs, the server. Does not know: what is drawn.
+"""
+
+import sys
+import threading
+import webbrowser
+from pathlib import Path
+
+from glassformer.errors import counted
+from glassformer.run import load
+from glassformer.serve.explorer import Explorer
+from glassformer.serve.guard import LOCAL
+from glassformer.serve.server import Server
+
+
+def inspect(folder: Path, port: int | None, host: str, browser: bool, device: str) -> None:
+    """Open a run, print where it can be seen, and answer until somebody ends it."""
+    run = load(folder, device)
+    with Server(Explorer(run), host, port) as server:
+        sys.stderr.write(f"{folder}: {counted(run.model.n_parameters, 'parameter')}; Ctrl-C ends the explorer\n")
+        if host not in LOCAL:
+            sys.stderr.write(
+                f"others in the network reach {host} too; whoever has the address can look at this model\n"
+            )
+        print(server.address, flush=True)
+        if browser:  # a browser of the terminal would not come back before it is closed
+            threading.Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()
+        try:
+            server.serve_forever(poll_interval=0.2)
+        except KeyboardInterrupt:
+            sys.stderr.write("the explorer has ended\n")

@@ -1,0 +1,1 @@
+"""A run, answered about over HTTP and drawn in the browser."""

@@ -1,0 +1,178 @@
+"""The page in one piece: its modules linked into one, and a view with its answers saved as a file that opens from disk.
+
+    static/*.js ── in the order of their imports ──> [source, number of a module, source, ...] for each
+                                                      └─ joined in the browser with the blob address of each number
+
+A saved page asks nobody: `globalThis.glassformerSaved` is {state, answers}, answers by the questions as the page asked
+them. Only static imports of "./x.js" and "../x.js" can be linked, and a policy in the page forbids the network.
+
+Knows: JavaScript's import lines. Does not know: what the modules do, models.
+"""
+
+import base64
+import html
+import json
+import posixpath
+import re
+from collections.abc import Callable, Container, Iterable, Mapping
+from contextlib import suppress
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from glassformer.errors import ConfigError, GlassformerError
+from glassformer.serve.ask import Ask
+from glassformer.serve.files import STATIC
+from glassformer.serve.wire import Reply, finite
+
+IMPORT = re.compile(r"""^[ \t]*(?:import|export)\b(?:[^"'`;]*?\bfrom)?\s*(["'])(?P<name>[^"'\n]+)\1""", re.MULTILINE)
+"""An import or a re-export at the beginning of a line, over several lines if need be."""
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' blob:; img-src data: blob:"
+LOADER = """const urls = [];
+for (const parts of %s) {
+  const source = parts.map((part) => (typeof part === "number" ? JSON.stringify(urls[part]) : part)).join("");
+  urls.push(URL.createObjectURL(new Blob([source], {type: "text/javascript"})));
+}
+const page = await import(urls.at(-1));
+"""
+MOST_ANSWERS = 500
+SAVED = "saved.js"
+ENTRY = """import {pages} from "./contents.js";
+import {mount} from "./shell.js";
+import {fromFile, makeWire} from "./wire.js";
+const {state, answers} = globalThis.glassformerSaved;
+mount(document.body, {pages, wire: makeWire(fromFile(answers)), bind: false, start: state});
+"""
+"""What `main.js` is to a saved page: the same shell, whose questions are answered from the page."""
+
+
+def linked(entry: str, static: Path = STATIC) -> str:
+    """One ES module that has `entry` and all that it imports in it, and exports its default.
+
+    ConfigError: a file that is missing, an import that is no relative path, files that import each other in a circle.
+    """
+    return f"{_loader(entry, static)}export default page.default;\n"
+
+
+def _loader(entry: str, static: Path) -> str:
+    modules = ordered(entry, static)
+    numbers = {name: i for i, name in enumerate(modules)}
+    pieces = [cut(name, source, numbers) for name, source in modules.items()]
+    return LOADER % inside_html(pieces)
+
+
+def ordered(entry: str, static: Path = STATIC) -> dict[str, str]:
+    """The sources of `entry` and of all that it imports, each after those that it imports; errors as of `linked`."""
+    sources: dict[str, str] = {}
+    graph: dict[str, list[str]] = {}
+    waiting = [entry]
+    while waiting:
+        name = waiting.pop()
+        if name in sources:
+            continue
+        sources[name] = ENTRY if name == SAVED else _source(static / name)
+        graph[name] = [resolved(name, found["name"]) for found in IMPORT.finditer(sources[name])]
+        waiting += graph[name]
+    try:
+        return {name: sources[name] for name in TopologicalSorter(graph).static_order()}
+    except CycleError as error:
+        raise ConfigError(
+            f"{' imports '.join(reversed(error.args[1]))}; modules in a circle cannot be linked."
+        ) from None
+
+
+def _source(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError:
+        raise ConfigError(f"{file} cannot be read, and the page needs it; restore it.") from None
+
+
+def resolved(importer: str, specifier: str) -> str:
+    """The path below `static` of what a module imports; ConfigError: it is not relative, or outside."""
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(importer), specifier))
+    if not specifier.startswith(("./", "../")) or path.startswith("..") or not path.endswith(".js"):
+        raise ConfigError(
+            f'{importer} imports "{specifier}"; only "./x.js" and "../x.js" inside of static can be linked.'
+        )
+    return path
+
+
+def cut(name: str, source: str, numbers: Mapping[str, int]) -> list[str | int]:
+    """A module's source with the number of a module in place of each quoted import."""
+    pieces: list[str | int] = []
+    end = 0
+    for found in IMPORT.finditer(source):
+        begin, stop = found.span("name")
+        pieces += [source[end : begin - 1], numbers[resolved(name, found["name"])]]  # the quotes go too
+        end = stop + 1
+    return [*pieces, source[end:]]
+
+
+def inside_html(value: Any) -> str:
+    """A value as JSON that can stand in a script of a page: nothing in it ends the script."""
+    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
+
+
+class DocumentAsk(Ask):
+    """What is saved."""
+
+    state: dict[str, Any] = Field(description="what is selected")
+    questions: list[str] = Field(
+        [], max_length=MOST_ANSWERS, description="the requests whose answers the page needs, as JSON texts"
+    )
+    title: str = Field("glassformer", max_length=200, description="the name of the page")
+
+
+def document(
+    ask: DocumentAsk,
+    handle: Callable[[Any], Reply],
+    stream: Callable[[Any], Iterable[dict[str, Any]]],
+    streams: Container[str],
+) -> Reply:
+    """A view as one HTML file, the bytes `html`: the page, what is selected, and the answers to its questions.
+
+    Questions are answered by `handle`, or by `stream` if their op is one of `streams`. One without an answer (an
+    error) is left out, and the page says so when it asks. ConfigError: a question that is no JSON.
+    """
+    answers: dict[str, Any] = {}
+    for question in ask.questions:
+        try:
+            request = json.loads(question)
+        except (ValueError, RecursionError):
+            raise ConfigError(
+                "request.questions must be requests as JSON texts; send them as they were asked."
+            ) from None
+        op = request.get("op") if isinstance(request, dict) else None
+        if not isinstance(op, str) or op == "document":
+            continue
+        with suppress(GlassformerError):
+            if op in streams:
+                answers[question] = [*stream(request), {"done": True}]
+            else:
+                answers[question] = base64.b64encode(handle(request).to_bytes()).decode()
+    page = saved(finite(ask.state), answers, ask.title).encode("utf-8", "replace")
+    return Reply({"title": ask.title, "answers": len(answers)}, {"html": np.frombuffer(page, np.uint8)})
+
+
+def saved(state: Mapping[str, Any], answers: Mapping[str, Any], title: str, static: Path = STATIC) -> str:
+    """The page with everything in it; errors as of `linked`."""
+    page = _source(static / "index.html")
+    page = re.sub(r"<title>.*?</title>", lambda _: f"<title>{html.escape(title)}</title>", page, flags=re.DOTALL)
+    page = re.sub(r'<link\b[^>]*\brel="icon"[^>]*>\s*', "", page)
+    page = re.sub(r'<link\b[^>]*\brel="stylesheet"[^>]*\bhref="([^"]+)"[^>]*>', lambda m: _style(m[1], static), page)
+    held = inside_html({"state": state, "answers": answers})
+    script = (
+        f'<script>globalThis.glassformerSaved={held}</script>\n<script type="module">{_loader(SAVED, static)}</script>'
+    )
+    page = re.sub(r'<script\b[^>]*\btype="module"[^>]*>\s*</script>', lambda _: script, page)
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+    return re.sub(r"<head\b[^>]*>", lambda m: f"{m[0]}\n{policy}", page, count=1)
+
+
+def _style(name: str, static: Path) -> str:
+    source = _source(static / posixpath.normpath(name)).replace("</", "<\\/")
+    return f"<style>{source}</style>"

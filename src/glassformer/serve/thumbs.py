@@ -1,0 +1,135 @@
+"""Every head of a stack at a glance: patterns shrunk to thumbnails, and their metrics, without ever holding them all.
+
+    q, k of a layer ── some queries ──> scores ── softmax ──> weights of all heads, a few megabytes
+                                                               ├─ largest weight of each cell ──> thumbnails [H, R, C]
+                                                               └─ entropy, and one product for all other metrics
+
+A cell of a thumbnail shows the largest of its weights: a single bright one is not averaged away. In a decoder the keys
+behind the last query of a portion are not computed. Knows: looks, metrics. Does not know: requests, colours.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import torch
+from torch.nn import functional as F
+
+from glassformer.axes import Float, Tensor
+from glassformer.inspect.headmetrics import METRICS, key_tables
+from glassformer.inspect.look import Look, fires
+from glassformer.inspect.points import Element
+from glassformer.layers.attend import attention_pattern, attention_scores
+from glassformer.layers.attention import View
+from glassformer.layers.mask import Allowed, allowed
+from glassformer.layers.stack import SOURCE_MASK
+
+NUMBERS = 1 << 20
+"""Weights that stand in memory at once: they should stay in the processor's cache."""
+
+
+@dataclass(frozen=True)
+class Thumbs:
+    """Thumbnails and metrics of every head; `cell` is how many queries and keys a pixel stands for."""
+
+    pixels: Float[Tensor, "L H R C"]
+    metrics: Float[Tensor, "L H _"]
+    names: tuple[str, ...]
+    cell: tuple[int, int]
+
+
+@torch.no_grad()
+def thumbs(look: Look, side: str, site: str, size: int, check: Callable[[], None]) -> Thumbs:
+    """The heads of one stack, in thumbnails of at most `size` x `size`; `check` is called between layers."""
+    queries = look.source_elements if side == "encoder" and look.source_elements else look.elements
+    keys = look.source_elements if site == "cross" else queries
+    cell = ceil(len(queries) / size), ceil(len(keys) / size)
+    counting = _Counting(queries, keys, site == "self", look.logits.device)
+    pixels, metrics = [], []
+    for layer in range(look.model.config.n_layers):
+        check()
+        shrunk, sums, spread = [], 0, 0
+        for begin, weights in portions(look, layer, side, site, cell[0]):
+            shrunk.append(_shrunk(weights, cell, len(keys)))
+            sums = sums + weights.flatten(1) @ counting.of(begin, weights.shape)
+            rows = slice(1 if begin == 0 and len(queries) > 1 else 0, None)
+            spread = spread + entropy(weights)[:, rows].sum(1)
+        pixels.append(torch.cat(shrunk, 1))
+        metrics.append(torch.cat([spread[:, None] / counting.n, sums], 1))
+    return Thumbs(torch.stack(pixels), torch.stack(metrics), tuple(METRICS), cell)
+
+
+def portions(look: Look, layer: int, side: str, site: str, rows: int) -> Iterator[tuple[int, Float[Tensor, "H Q S"]]]:
+    """The weights of a layer for some queries after others, a multiple of `rows` each: the first query, all heads.
+
+    The keys behind the last are left out where no query of the portion may see them.
+    """
+    place, module = look.attention(layer, side=side, site=site)
+    if any(fires(edit, f"{place}.{name}") for edit in look.edits for name in ("scores", "pattern")):
+        yield 0, look[f"{place}.pattern"].tensor.float()  # an edit may need all of it
+        return
+    q, k = look[f"{place}.q"].tensor[None].float(), look[f"{place}.k"].tensor[None].float()
+    view, length = view_of(look, side, site), k.shape[2]
+    portion = max(1, NUMBERS // (q.shape[1] * length * rows)) * rows
+    for begin in range(0, q.shape[2], portion):
+        end = min(begin + portion, q.shape[2])
+        seen = end if view.allow.causal else length
+        own = view.allow.dense
+        if view.allow.causal:
+            own = torch.ones(end - begin, seen, dtype=torch.bool, device=q.device).tril(begin)[None, None]
+        elif own is not None and own.shape[2] > 1:
+            own = own[:, :, begin:end]
+        bias = None if view.bias is None else view.bias[:, :, begin:end, :seen]
+        scores = attention_scores(q[:, :, begin:end], k[:, :, :seen], Allowed(dense=own), bias, module.scale)
+        yield begin, attention_pattern(scores)[0]
+
+
+def entropy(weights: Float[Tensor, "*rows S"]) -> Float[Tensor, "*rows"]:
+    """-Σ w log₂ w of each row, in bits; 0 log 0 = 0."""
+    return -(weights * weights.clamp_min(1e-30).log2()).sum(-1)
+
+
+def view_of(look: Look, side: str, site: str) -> View:
+    """The mask and the bias of an attention."""
+    places = look.places(side)
+    if site == "cross":
+        return View(allowed(SOURCE_MASK, places, look.places("encoder")))
+    return look.stack(side).view(places, places)
+
+
+def _shrunk(weights: Float[Tensor, "H Q S"], cell: tuple[int, int], keys: int) -> Float[Tensor, "H R C"]:
+    """The largest weight of each cell."""
+    down, across = -weights.shape[1] % cell[0], ceil(keys / cell[1]) * cell[1] - weights.shape[2]
+    if down or across:
+        weights = F.pad(weights, (0, across, 0, down))
+    weights = weights if cell[0] == 1 else weights.unflatten(1, (-1, cell[0])).amax(2)
+    return weights if cell[1] == 1 else weights.unflatten(2, (-1, cell[1])).amax(3)
+
+
+class _Counting:
+    """What each weight counts in each metric but the first, so that metrics are sums over queries and keys."""
+
+    def __init__(self, queries: Sequence[Element], keys: Sequence[Element], within: bool, device: torch.device):
+        self.tables = {name: table.to(device) for name, table in key_tables(queries, keys, within=within).items()}
+        counted = torch.ones(len(queries), dtype=torch.bool, device=device)
+        counted[0] = len(queries) == 1  # the first may see itself alone
+        self.rows = {
+            name: counted & table.any(1) if name in ("induction", "repeated") else counted
+            for name, table in self.tables.items()
+        }
+        self.n = max(1, len(queries) - 1)
+        self._made: dict[tuple[int, ...], Tensor] = {}
+
+    def of(self, begin: int, shape: torch.Size) -> Float[Tensor, "_ M"]:
+        """For the weights [H, Q, S] of a portion: a column for each metric, NaN for one that is not defined here."""
+        if (key := (begin, *shape)) not in self._made:
+            part = slice(begin, begin + shape[1]), slice(0, shape[2])
+            columns = [self._column(name, part) for name in list(METRICS)[1:]]
+            self._made[key] = torch.stack([column.expand(shape[1:]).flatten() for column in columns], 1)
+        return self._made[key]
+
+    def _column(self, name: str, part: tuple[slice, slice]) -> Tensor:
+        rows = self.rows.get(name)
+        if rows is None or not bool(rows.any()):
+            return torch.full((1, 1), torch.nan)
+        return self.tables[name][part] * (rows[part[0], None] / rows.sum())

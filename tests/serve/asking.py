@@ -1,0 +1,43 @@
+"""What tests of the explorer ask, and how they look themselves."""
+
+from typing import Any
+
+import numpy as np
+
+from glassformer.inspect.look import Look
+from glassformer.serve.examples import sensed
+from glassformer.serve.explorer import Explorer
+from glassformer.serve.inputs import given
+from glassformer.serve.wire import Reply
+
+CLOSE = {"rtol": 2e-5, "atol": 2e-6}
+"""float32 with sums of at most a few dozen terms, in another order."""
+
+
+def model_of(explorer: Explorer) -> dict[str, Any]:
+    return explorer.handle({"op": "model"}).header
+
+
+def first(explorer: Explorer) -> Any:
+    """The first example."""
+    return model_of(explorer)["examples"][0]
+
+
+def own_look(explorer: Explorer, value: Any) -> Look:
+    """The same look, without the explorer."""
+    return explorer.run.look(given(value, sensed(explorer.run)))
+
+
+def ask(explorer: Explorer, op: str, **arguments: Any) -> Reply:
+    """An answer as it arrives: through its bytes."""
+    return Reply.from_bytes(explorer.handle({"op": op, **arguments}).to_bytes())
+
+
+def everywhere(explorer: Explorer) -> list[dict[str, str]]:
+    """Side and site of every attention."""
+    return [{"side": one["side"], "site": one["site"]} for one in model_of(explorer)["attentions"]]
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    e = np.exp(scores - scores.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)

@@ -1,0 +1,70 @@
+"""`glassformer inspect`: prints where it is, answers, and ends at Ctrl-C."""
+
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+from glassformer.serve.server import Server
+
+
+def started(*arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "glassformer", "inspect", *map(str, arguments)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "BROWSER": "false"}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def test_it_answers_until_ctrl_c(run_folder):
+    process = started(run_folder("lm"), "--no-browser", "--port", 0)
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        assert address.startswith("http://127.0.0.1:")
+        assert "/?token=" in address
+        request = urllib.request.Request(address.partition("?")[0] + "api", b"{}", {"Content-Type": "application/json"})
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=20)
+        assert refused.value.code == 403
+        refused.value.close()
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0
+    assert "Ctrl-C ends the explorer" in said
+    assert said.endswith("the explorer has ended\n")
+    assert "Traceback" not in said
+
+
+def test_the_browser_is_opened_at_the_address(run_folder, monkeypatch, capsys):
+    import threading
+    import webbrowser
+
+    from glassformer.cli.inspect import inspect
+
+    opened, seen = threading.Event(), []
+    monkeypatch.setattr(webbrowser, "open", lambda address: (seen.append(address), opened.set()))
+
+    def forever(server, poll_interval):
+        opened.wait(20)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Server, "serve_forever", forever)
+    inspect(run_folder("lm"), 0, "127.0.0.1", browser=True, device="cpu")
+    said = capsys.readouterr()
+    assert said.out.strip() == seen[0]
+    opened.set()
+    inspect(run_folder("lm"), 0, "127.0.0.1", browser=False, device="cpu")
+    assert len(seen) == 1
+
+
+def test_what_is_no_run_is_said_so(tmp_path):
+    process = started(tmp_path / "no", "--no-browser")
+    out, said = process.communicate(timeout=60)
+    assert (process.returncode, out) == (1, "")
+    assert said.startswith("glassformer: ")
+    assert "is not a folder; give the folder of a run" in said

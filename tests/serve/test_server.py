@@ -1,0 +1,486 @@
+"""The explorer over HTTP: who is let in, what is given out, and that nothing that is sent makes it fail."""
+
+import gzip
+import http.client
+import json
+import socket
+import threading
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glassformer.errors import ConfigError
+from glassformer.serve import server as server_module
+from glassformer.serve.files import Files
+from glassformer.serve.server import LARGEST_BODY, Server
+from glassformer.serve.wire import Reply
+
+
+@contextmanager
+def served(explorer, **options):
+    with Server(explorer, **{"port": 0, **options}) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def static(tmp_path, monkeypatch):
+    """A page of our own: what is tested is how files are given out, not what they are."""
+    folder = tmp_path / "static"
+    (folder / "pages").mkdir(parents=True)
+    (folder / "index.html").write_text("<!doctype html><title>page</title>" + "<p>word</p>" * 200)
+    (folder / "pages" / "a.js").write_text("export const a = 1;\n")
+    (folder / "secret.txt").write_text("no")
+    (tmp_path / "outside.js").write_text("no")
+    monkeypatch.setattr(server_module, "Files", lambda: Files(folder))
+    return folder
+
+
+@pytest.fixture
+def server(explorer_of, static):
+    with served(explorer_of("lm")) as running:
+        yield running
+
+
+class Client:
+    """A browser as far as needed; `headers` of None are left out."""
+
+    def __init__(self, server):
+        self.server = server
+        self.port = server.server_address[1]
+        self.cookie = f"{server.guard.cookie}={server.guard.token}"
+
+    def __call__(self, method, path, body=None, **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        own = {"Host": f"127.0.0.1:{self.port}", "Cookie": self.cookie, "Content-Type": "application/json"}
+        own |= {name.replace("_", "-"): value for name, value in headers.items()}
+        try:
+            connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+            data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+            if data is not None:
+                own.setdefault("Content-Length", str(len(data)))
+            for name, value in own.items():
+                if value is not None:
+                    connection.putheader(name, value)
+            connection.endheaders(data)
+            answer = connection.getresponse()
+            return answer, answer.read()
+        finally:
+            connection.close()
+
+    def api(self, **request):
+        return self("POST", "/api", request)
+
+
+@pytest.fixture
+def client(server):
+    return Client(server)
+
+
+def refusal(answer, body, status):
+    assert answer.status == status, body
+    found = json.loads(body)
+    assert set(found) == {"error", "kind"}
+    assert found["error"].count("\n") == 0
+    return found["error"]
+
+
+def secure(answer):
+    policy = answer.headers["Content-Security-Policy"]
+    assert "default-src 'self'" in policy
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["Referrer-Policy"] == "no-referrer"
+    assert "Python" not in answer.headers["Server"]
+
+
+def test_the_printed_address_gives_the_cookie_and_the_cookie_opens(server, client):
+    assert server.address == f"http://127.0.0.1:{client.port}/?token={server.guard.token}"
+    answer, _ = client("GET", server.address.partition(str(client.port))[2], Cookie=None)
+    assert (answer.status, answer.headers["Location"]) == (303, "/")
+    cookie = answer.headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    answer, body = client("POST", "/api", {"op": "model"}, Cookie=cookie.partition(";")[0])
+    assert answer.status == 200
+    assert Reply.from_bytes(body).header["family"] == "lm"
+    assert answer.headers["Content-Type"] == "application/octet-stream"
+    assert answer.headers["Cache-Control"] == "no-store"
+    secure(answer)
+
+
+def test_without_the_token_nothing_is_told(client):
+    for cookie in (None, "", "a=b", f"{client.cookie}x", client.cookie.replace("=", "x="), '"', client.cookie[:-1]):
+        for path in ("/api", "/stream"):
+            answer, body = client("POST", path, {"op": "model"}, Cookie=cookie)
+            assert "token is missing" in refusal(answer, body, 403)
+            secure(answer)
+    answer, body = client("GET", "/?token=wrong")
+    assert "not the one" in refusal(answer, body, 403)
+    assert "Set-Cookie" not in answer.headers
+
+
+def test_a_foreign_host_is_refused_whatever_it_asks(client):
+    """A name that was made to point here (DNS rebinding) is not ours, nor is another port."""
+    for host in (
+        "evil.example",
+        f"evil.example:{client.port}",
+        "127.0.0.1:1",
+        "127.0.0.1",
+        "",
+        None,
+        f"127.0.0.1.evil:{client.port}",
+        "[::",
+    ):
+        for method, path in (("GET", "/"), ("GET", "/pages/a.js"), ("POST", "/api")):
+            answer, body = client(method, path, {"op": "model"} if method == "POST" else None, Host=host)
+            if method == "GET" or answer.status != 403:
+                assert answer.status == 403, (host, method)
+            assert "not the explorer's own" in refusal(answer, body, 403)
+    for host in (f"localhost:{client.port}", f"LOCALHOST:{client.port}", f"[::1]:{client.port}"):
+        assert client("GET", "/", Host=host)[0].status == 200
+
+
+def test_another_sites_page_is_refused(client):
+    for headers in (
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": f"https://127.0.0.1:{client.port}"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+    ):
+        answer, body = client("POST", "/api", {"op": "model"}, **headers)
+        assert "another site" in refusal(answer, body, 403)
+    own = {"Origin": f"http://127.0.0.1:{client.port}", "Sec_Fetch_Site": "same-origin"}
+    assert client("POST", "/api", {"op": "model"}, **own)[0].status == 200
+    answer, body = client("POST", "/api", {"op": "model"}, Content_Type="text/plain")
+    assert "application/json" in refusal(answer, body, 415)  # so no form of another page can ask without asking first
+
+
+def test_files_are_given_out_by_a_table(client):
+    for path in ("/", "/index.html", "/pages/a.js"):
+        answer, body = client("GET", path)
+        assert answer.status == 200
+        assert body
+        secure(answer)
+    assert client("GET", "/pages/a.js")[0].headers["Content-Type"] == "text/javascript; charset=utf-8"
+    for path in (
+        "/../outside.js",
+        "/pages/../../outside.js",
+        "/%2e%2e/outside.js",
+        "//etc/passwd",
+        "/etc/passwd",
+        "/secret.txt",
+        "/pages",
+        "/pages/",
+        "/.",
+        "/index.html/",
+        "/server.py",
+        "/%00",
+    ):
+        answer, body = client("GET", path)
+        refusal(answer, body, 404)
+        secure(answer)
+
+
+def test_an_unchanged_file_is_not_sent_again(client, static):
+    answer, body = client("GET", "/pages/a.js")
+    tag = answer.headers["ETag"]
+    again, nothing = client("GET", "/pages/a.js", If_None_Match=tag)
+    assert (again.status, nothing) == (304, b"")
+    (static / "pages" / "a.js").write_text("export const a = 2;\n")
+    changed, body = client("GET", "/pages/a.js", If_None_Match=tag)
+    assert (changed.status, body) == (200, b"export const a = 2;\n")
+    head, nothing = client("HEAD", "/pages/a.js")
+    assert (head.status, nothing, head.headers["Content-Length"]) == (200, b"", str(len(body)))
+
+
+def test_text_and_pixels_are_compressed_for_those_who_can_read_it(client):
+    plain, body = client("GET", "/")
+    packed, small = client("GET", "/", Accept_Encoding="gzip, br")
+    assert "Content-Encoding" not in plain.headers
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert len(small) < len(body)
+    assert gzip.decompress(small) == body
+    request = {"op": "thumbs", "look": {"input": "the cat sat on the mat and the dog ran"}}
+    _, body = client("POST", "/api", request)
+    packed, small = client("POST", "/api", request, Accept_Encoding="gzip")
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert gzip.decompress(small) == body
+
+
+def test_wrong_requests_are_one_sentence_with_a_status(client):
+    wrong = [
+        (b"", 400, "not JSON"),
+        (b"{", 400, "not JSON"),
+        (b'{"op": NaN}', 400, "not JSON"),
+        (b"[" * 100_000, 400, ""),
+        (b"\xff", 400, "not JSON"),
+        (b"[]", 400, "A request is a JSON object"),
+        (b"{}", 400, "A request is a JSON object"),
+        (b'{"op": "heads"}', 404, "did you mean 'head'"),
+        (b'{"op": "generate"}', 404, "at /stream"),
+        (b'{"op": "look"}', 400, "request.look is missing"),
+        (b'{"op": "look", "look": 3}', 400, "request.look"),
+        (b'{"op": "look", "look": {}}', 400, "look.input is missing"),
+        (b'{"op": "look", "look": {"input": null}}', 400, "The input is empty"),
+        (b'{"op": "look", "look": {"input": {"image": "/etc/passwd"}}}', 400, "is no file"),
+        (b'{"op": "look", "look": {"input": {"image": "example:0"}}}', 400, "it has none"),
+        (b'{"op": "look", "look": {"input": "\\ud800"}}', 400, ""),
+        (b'{"op": "head", "look": {"input": "a"}, "layer": 0, "head": 99}', 400, "its heads are 0 to 3"),
+    ]
+    for body, status, sentence in wrong:
+        assert sentence in refusal(*client("POST", "/api", body), status)
+    assert "are sent to" in refusal(*client("POST", "/", {"op": "model"}), 404)
+    for method in ("PUT", "DELETE", "OPTIONS", "TRACE"):
+        assert client(method, "/api")[0].status == 501
+
+
+def test_a_body_has_a_length_and_a_limit(client):
+    assert "Content-Length" in refusal(*client("POST", "/api", None), 411)
+    assert "larger than" in refusal(*client("POST", "/api", None, Content_Length=str(LARGEST_BODY + 1)), 413)
+    assert "larger than" in refusal(*client("POST", "/api", None, Content_Length="9" * 5000), 413)
+    refusal(*client("POST", "/api", None, Content_Length="-5"), 411)
+    refusal(*client("POST", "/api", None, Content_Length="5", Transfer_Encoding="chunked"), 411)
+
+
+def test_a_stream_is_a_line_for_each_item_and_ends_with_done(client):
+    request = {"op": "generate", "look": {"input": "the cat"}, "new_tokens": 3, "temperature": 0}
+    answer, body = client("POST", "/stream", request)
+    assert answer.headers["Content-Type"] == "application/x-ndjson"
+    secure(answer)
+    lines = [json.loads(line) for line in body.splitlines()]
+    assert [line.get("step") for line in lines] == [0, 1, 2, None]
+    assert lines[-1] == {"done": True}
+    wrong = {**request, "temperature": -1}
+    assert "request.temperature" in refusal(*client("POST", "/stream", wrong), 400)
+    assert "at /api" in refusal(*client("POST", "/stream", {"op": "model"}), 404)
+
+
+def test_an_error_in_the_middle_of_a_stream_is_its_last_line(client, server, monkeypatch):
+    def broken(request, gone):
+        yield {"step": 0}
+        raise ConfigError("No more of this; stop.")
+
+    monkeypatch.setattr(server.explorer, "stream", broken)
+    _, body = client("POST", "/stream", {"op": "generate"})
+    lines = [json.loads(line) for line in body.splitlines()]
+    assert lines == [{"step": 0}, {"error": "No more of this; stop.", "kind": "ConfigError"}]
+
+
+def test_whoever_hangs_up_ends_the_stream(client, server, monkeypatch):
+    ended = threading.Event()
+
+    def endless(request, gone):
+        try:
+            step = 0
+            while not gone():
+                yield {"step": step, "filler": "x" * 4096}
+                step += 1
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(server.explorer, "stream", endless)
+    with socket.create_connection(("127.0.0.1", client.port)) as connection:
+        body = b'{"op": "generate"}'
+        head = (
+            f"POST /stream HTTP/1.1\r\nHost: 127.0.0.1:{client.port}\r\nCookie: {client.cookie}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        connection.sendall(head.encode() + body)
+        assert connection.recv(100).startswith(b"HTTP/1.1 200")
+    assert ended.wait(20)
+    assert client("GET", "/")[0].status == 200
+
+
+def test_several_requests_on_one_connection(client):
+    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)
+    headers = {"Cookie": client.cookie, "Content-Type": "application/json"}
+    for body, status in ((b'{"op": "model"}', 200), (b"{", 400), (b'{"op": "curves"}', 200), (b'{"op": "x"}', 404)):
+        connection.request("POST", "/api", body, headers)
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.status == status
+    connection.close()
+
+
+def test_what_is_no_http_is_refused(client):
+    for raw in (
+        b"\r\n\r\n",
+        b"nonsense\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"\x16\x03\x01\x00\xa5\x01",
+        b"GET " + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n",
+    ):
+        with socket.create_connection(("127.0.0.1", client.port), timeout=20) as connection:
+            connection.sendall(raw)
+            connection.shutdown(socket.SHUT_WR)
+            said = b"".join(iter(lambda connection=connection: _received(connection), b""))
+        assert b"500" not in said.split(b"\r\n")[0]
+        assert b"Traceback" not in said
+    assert client("GET", "/")[0].status == 200
+
+
+def _received(connection) -> bytes:
+    try:
+        return connection.recv(4096)
+    except ConnectionError:
+        return b""
+
+
+def test_a_taken_port_is_passed_over_unless_it_was_asked_for(explorer_of, monkeypatch):
+    with served(explorer_of("lm")) as one:
+        taken = one.server_address[1]
+        with pytest.raises(ConfigError, match=rf"port {taken} .*choose another --port"):
+            Server(explorer_of("lm"), port=taken)
+        monkeypatch.setattr(server_module, "PORT", taken)
+        with Server(explorer_of("lm")) as other:
+            assert other.server_address[1] > taken
+    with pytest.raises(ConfigError, match=r"cannot listen at 203\.0\.113\.1"):
+        Server(explorer_of("lm"), host="203.0.113.1", port=0)
+
+
+def test_two_explorers_do_not_take_each_others_cookies(explorer_of, static):
+    with served(explorer_of("lm")) as one, served(explorer_of("lm")) as other:
+        assert one.guard.cookie != other.guard.cookie
+        answer, _ = Client(other)("POST", "/api", {"op": "model"}, Cookie=Client(one).cookie)
+        assert answer.status == 403
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+INPUTS = JSON | st.sampled_from(
+    [
+        "the cat",
+        "",
+        ["a", "b"],
+        [1, 2, 3],
+        [10**9],
+        {"image": "example:0"},
+        {"image": "data:image/png;base64,AAAA"},
+        [["a"], "b"],
+        {"audio": "data:,"},
+        ["a", {"text": "b"}, "c"],
+    ]
+)
+NUMBERS = st.integers(-3, 9) | JSON
+EDITS = st.fixed_dictionaries(
+    {
+        "edit": st.sampled_from(
+            ["Zero", "Mean", "Set", "Scale", "Patch", "Freeze", "Mask", "Temperature", "Permute", "Resample", "Add"]
+        )
+        | JSON,
+        "point": st.sampled_from(
+            ["*.z", "decoder.blocks.0.attention.pattern", "*.scores", "*.resid_post", "head.logits", "*"]
+        )
+        | JSON,
+    },
+    optional={
+        "head": NUMBERS,
+        "query": NUMBERS,
+        "key": NUMBERS,
+        "position": NUMBERS | st.just("0:2"),
+        "to": NUMBERS,
+        "by": NUMBERS,
+        "tau": NUMBERS,
+        "order": JSON,
+        "source": JSON | st.just({"input": "a"}),
+        "vector": NUMBERS,
+        "seed": NUMBERS,
+    },
+)
+LOOKS = (
+    st.fixed_dictionaries({"input": INPUTS}, optional={"edits": st.lists(EDITS, max_size=2) | JSON, "checkpoint": JSON})
+    | JSON
+)
+ARGUMENTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "look": LOOKS,
+        "a": LOOKS,
+        "b": LOOKS,
+        "source": LOOKS,
+        "side": st.sampled_from(["", "encoder", "decoder"]) | JSON,
+        "site": st.sampled_from(["self", "cross"]) | JSON,
+        **{
+            name: NUMBERS
+            for name in (
+                "layer",
+                "head",
+                "query",
+                "target",
+                "position",
+                "against",
+                "size",
+                "k",
+                "part",
+                "steps",
+                "temperature",
+                "top_k",
+                "top_p",
+                "new_tokens",
+                "beams",
+                "seed",
+            )
+        },
+        "layers": JSON | st.lists(st.integers(-2, 3), max_size=2),
+        "positions": JSON | st.lists(st.integers(-9, 9), max_size=2),
+        "point": st.sampled_from(["decoder.blocks.0.attention.z", "head.logits", "*"]) | JSON,
+        "method": st.sampled_from(["rollout", "occlusion", "value_zeroing", "gradient_x_input", "gradient_attention"])
+        | JSON,
+        "kind": st.sampled_from(["patch", "zero", "mean"]),
+        "by": st.sampled_from(["layer_position", "layer_head"]),
+        "given": JSON | st.lists(st.integers(-1, 20), max_size=3),
+        "state": JSON,
+        "questions": JSON,
+    },
+)
+
+
+@pytest.mark.parametrize("family", ["lm", "translate", "image", "classify"])
+@settings(max_examples=60)
+@given(data=st.data())
+def test_nothing_that_is_asked_is_an_error_of_ours(explorer_of, family, data):
+    """Any request has an answer or a sentence: no other exception may leave the explorer, which would be status 500."""
+    from glassformer.errors import GlassformerError
+    from glassformer.serve.explorer import OPS, STREAMS
+
+    explorer = explorer_of(family)
+    op = data.draw(st.sampled_from([*OPS, *STREAMS, "document"]))
+    fields = {**OPS, **STREAMS}[op][0].model_fields if op != "document" else {}
+    arguments = data.draw(ARGUMENTS)
+    if fields and data.draw(st.integers(0, 9)):  # mostly arguments that the op has, and all that it needs
+        needed = [name for name, field in fields.items() if field.is_required()]
+        arguments = {name: value for name, value in arguments.items() if name in fields}
+        arguments |= {name: data.draw(_of(name, explorer)) for name in needed}
+    request, said = {"op": op, **arguments}, "answered"
+    try:
+        if op in STREAMS:
+            for _, _ in zip(range(5), explorer.stream(request), strict=False):
+                pass
+        else:
+            Reply.from_bytes(explorer.handle(request).to_bytes())
+    except GlassformerError as refused:
+        said = str(refused).strip()
+    assert said
+    assert "\n" not in said
+
+
+def _of(name, explorer):
+    from serve.asking import first
+
+    look = st.fixed_dictionaries({"input": st.just(first(explorer))}, optional={"edits": st.lists(EDITS, max_size=2)})
+    points = st.sampled_from(["decoder.blocks.0.attention.z", "encoder.blocks.0.resid_mid", "head.logits", "*"])
+    return {"look": look, "a": look, "b": look, "point": points}.get(name, NUMBERS)
