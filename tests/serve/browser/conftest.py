@@ -24,7 +24,7 @@ FLAGS = ["--no-sandbox", "--force-color-profile=srgb", "--font-render-hinting=no
 
 
 class Static(SimpleHTTPRequestHandler):
-    """The folder alone, under the policy of the explorer's server; whoever asks about a model hears that there is none."""
+    """The folder alone, under the policy of the explorer's server; who asks about a model hears that there is none."""
 
     protocol_version = "HTTP/1.1"
 

@@ -1,5 +1,7 @@
 """What all pages are built of, in a real browser: numbers, colours, selection, wire, matrix."""
 
+# ruff: noqa: E501 - lines of JavaScript are not Python's
+
 import base64
 import json
 import struct

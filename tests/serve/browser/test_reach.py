@@ -1,6 +1,9 @@
 """Who can use the pages: keyboard, screen reader, small screens, dark and forced colours, less motion."""
 
+# ruff: noqa: E501 - lines of JavaScript are not Python's
+
 import pytest
+
 from serve.browser.test_learn import LESSONS, every_lesson
 
 NAMELESS = """() => [...document.querySelectorAll("button, input, select, a, summary, [role=application], [role=slider], [role=region]")].filter((el) => el.checkVisibility()).filter((el) =>
