@@ -16,7 +16,7 @@ from glassformer.errors import ConfigError
 from glassformer.losses import cross_entropy
 from glassformer.models import Transformer
 from glassformer.tokens.config import TokenizerConfig
-from glassformer.tokens.parts import PartsExample, PartsTokenizer, Patches, crossed, laid
+from glassformer.tokens.parts import PartsExample, PartsTokenizer, Patches, bundled, crossed, laid
 from glassformer.tokens.sequence import SequenceTokenizer
 from glassformer.tokens.text import Tokenizer
 from glassformer.tokens.train import train_tokenizer
@@ -152,6 +152,24 @@ def test_a_decoders_loss_is_that_of_each_answer_alone(tokenizer):
     assert_close(together.total, cross_entropy(every, targets).total, **tiny.EXACT)
     left = laid(examples, "left")
     assert_close(cross_entropy(model(left).logits, left.targets).total, together.total, **tiny.EXACT)
+
+
+@given(st.lists(st.lists(st.tuples(st.sampled_from(TEXTS), st.sampled_from(TEXTS)), min_size=1, max_size=4), min_size=1,
+                max_size=3), st.sampled_from(["rotary", "learned", "alibi", "relative"]))  # fmt: skip
+def test_examples_with_a_common_beginning_answer_as_if_each_stood_alone(tokenizer, asked, position):
+    model = model_of(tokenizer, position=position)
+    bundles = [
+        [tokenizer.example([("text", "a"), ("image", values("image", 3, i)), ("text", q)], a) for q, a in own]
+        for i, own in enumerate(asked)
+    ]
+    alone = [example for bundle in bundles for example in bundle]
+    together, separate = bundled(bundles), laid(alone)
+    assert torch.equal(together.targets, separate.targets)
+    assert_close(model(together).logits, model(separate).logits, **tiny.EXACT)
+    shared = sum((len(bundle) - 1) * bundle[0].beginning for bundle in bundles)
+    assert together.n_elements == sum(example.length for example in alone) - shared
+    (part,) = together.parts
+    assert len(part.at) == 3 * len(bundles)  # its picture stands in a row once
 
 
 def test_an_encoder_decoder_reads_the_parts_and_writes_the_answer(tokenizer):

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -107,7 +108,12 @@ def fed(task, steps):
 def test_batches_are_functions_of_the_step_and_an_epoch_has_every_row_once(form, tmp_path):
     task = prepared(recipe(tmp_path, model=FORMS[form], augment={"crop": 1, "colour": 0.3}), tmp_path / "run")
     steps = task._order.batches
-    assert sum(len(batch.elements) for batch in fed(task, range(steps))) == 30
+    batches = fed(task, range(steps))
+    pictures = {row.parts[0] for row in task.rows("train", range(30))}
+    assert len(pictures) < 30
+    assert sum(len(batch.elements) for batch in batches) == (len(pictures) if form == "decoder" else 30)
+    assert Counter(chain.from_iterable(chain.from_iterable(task._bundles[i] for i in task._order.rows(step).tolist())
+                                       for step in range(steps))) == Counter(range(30))  # fmt: skip
     for step in reversed(range(2 * steps)):
         for one, again in zip(task.batches(step), fed(task, [step]), strict=True):
             assert_close(one.elements, again.elements)
@@ -147,9 +153,9 @@ def test_loss_is_on_the_answers_alone(tmp_path):
     answers = {word: task.tokenizer.answer(word).tolist() for answers in ASKED.values() for word in answers}
     targets = batch.targets.tolist()
     assert [targets[i : i + 2] for i in range(0, len(targets), 2)] == [
-        answers[task.rows("train", [i])[0].target] for i in task._order.rows(0).tolist()
+        answers[task.rows("train", [i])[0].target] for bundle in task._order.rows(0) for i in task._bundles[bundle]
     ]
-    assert len(batch.at) == len(targets) == 12
+    assert len(batch.at) == len(targets) == 2 * sum(len(task._bundles[bundle]) for bundle in task._order.rows(0))
 
 
 def test_the_model_follows_from_the_data_unless_it_is_given(tmp_path):

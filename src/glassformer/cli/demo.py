@@ -5,7 +5,7 @@ Knows: which demos there are. Does not know: what they show.
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,8 @@ class Demo:
     about: str
     recipe: dict[str, dict[str, Any]]
     show: Show
+    beside: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    """Recipes of models that are shown with it, by what their run folders' names end with."""
 
 
 DEMOS = {
@@ -35,7 +37,7 @@ DEMOS = {
     "tag": Demo(demo_tag.ABOUT, demo_tag.RECIPE, demo_tag.show),
     "classify": Demo(demo_classify.ABOUT, demo_classify.RECIPE, demo_classify.show),
     "vision": Demo(demo_vision.ABOUT, demo_vision.RECIPE, demo_vision.show),
-    "vqa": Demo(demo_vqa.ABOUT, demo_vqa.RECIPE, demo_vqa.show),
+    "vqa": Demo(demo_vqa.ABOUT, demo_vqa.RECIPE, demo_vqa.show, {demo_vqa.DRAWING: demo_vqa.DRAWN}),
     "audio": Demo(demo_audio.ABOUT, demo_audio.RECIPE, demo_audio.show),
 }
 
@@ -45,10 +47,17 @@ def demo(name: str, run: Path | None, steps: int | None, as_json: bool) -> None:
     if name not in DEMOS:
         raise ConfigError(f"There is no demo {name!r}; {suggest(name, DEMOS)}")
     chosen, folder = DEMOS[name], run or Path("runs") / f"demo-{name}"
-    train = {**chosen.recipe["train"], **({"steps": steps} if steps else {})}
     sys.stderr.write(f"{chosen.about}\n")
-    recipe = Recipe.parse({**chosen.recipe, "train": train})
-    result = train_recipe(recipe, folder, resume=(folder / "recipe.yaml").is_file())
+    for ending, recipe in chosen.beside.items():
+        result = _trained(recipe, folder.with_name(folder.name + ending), steps)
+        if result.interrupted is not None:
+            return finish(result, as_json)
+    result = _trained(chosen.recipe, folder, steps)
     if result.interrupted is not None:
         return finish(result, as_json)
     return chosen.show(load(folder), result, as_json)
+
+
+def _trained(recipe: dict[str, dict[str, Any]], folder: Path, steps: int | None) -> Result:
+    train = {**recipe["train"], **({"steps": steps} if steps else {})}
+    return train_recipe(Recipe.parse({**recipe, "train": train}), folder, (folder / "recipe.yaml").is_file())

@@ -1,4 +1,4 @@
-"""`glassformer demo vqa`: what is in the picture? One decoder answers questions and writes captions.
+"""`glassformer demo vqa`: what is in the picture? One decoder answers questions and writes captions, another draws.
 
 Knows: its recipe and what there is to see. Does not know: steps.
 """
@@ -6,18 +6,24 @@ Knows: its recipe and what there is to see. Does not know: steps.
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from glassformer.cli.terminal import print_json
-from glassformer.data.shaperows import DESCRIBE, ShapeRow, shape_pixels, shape_rows
+from glassformer.data.shaperows import DESCRIBE, ShapeRow, drawn_rows, shape_pixels, shape_rows
 from glassformer.errors import counted
 from glassformer.files import write_text
 from glassformer.inspect.answered import Answered, answered_html
-from glassformer.run import Run
+from glassformer.run import Run, load
 from glassformer.train.loop import Result
 from glassformer.train.progress import clock
 
-ABOUT = "A decoder that looks at drawn shapes, answers questions about them and describes them in a sentence."
+ABOUT = (
+    "A decoder that looks at drawn shapes, answers questions about them and describes them in a sentence; before it, "
+    "one that draws a shape pixel by pixel from words."
+)
 RECIPE: dict[str, dict[str, Any]] = {
     "model": {
         "preset": "modern",
@@ -47,19 +53,42 @@ RECIPE: dict[str, dict[str, Any]] = {
         "best": "loss",
     },
 }
+DRAWING = "-drawing"
+DRAWN: dict[str, dict[str, Any]] = {
+    "model": {"preset": "modern", "size": "tiny", "n_layers": 2, "position": "learned"},
+    "data": {"path": "builtin:shapes-drawn"},
+    "palette": {"size": 16, "colours": 32},
+    "tokenizer": {"kind": "word"},
+    "train": {
+        "steps": 700,
+        "batch_size": 16,
+        "optimizer": "muon",
+        "learning_rate": 0.003,
+        "schedule": "linear",
+        "final_fraction": 0.0,
+        "warmup_steps": 20,
+        "weight_decay": 0.0,
+        "evaluate_every": 350,
+        "evaluate_batches": 2,
+        "save_every": 350,
+        "sample_every": 700,
+    },
+}
+"""The model that draws, trained in a run folder of its own."""
 CARDS = 24
-"""Pictures on the page."""
+"""Pictures on the page, and pictures drawn."""
 
 
 def show(run: Run, result: Result, as_json: bool) -> None:
     """Its answers about pictures it never saw beside the best guess without looking, and a page with both."""
     folder, rows = run.folder, list(shape_rows())
+    drawing = folder.with_name(folder.name + DRAWING)
     test = [row for row in rows if row.split == "test"]
     found: list[str] = run.answer([[{"image": shape_pixels(row.picture)}, row.prompt] for row in test])
     scores = _scores(test, found, _blind(rows, test))
     title, about = f"What {folder.name} says of pictures it never saw", f"{counted(len(test), 'answer')} in all."
     page = folder / "answers.html"
-    write_text(page, answered_html(title, about, scores, _cards(test, found)))
+    write_text(page, answered_html(title, about, scores, _cards(test, found), _drawn(drawing)))
     if as_json:
         values = {name: {"accuracy": own, "blind": blind} for name, own, blind in scores}
         return print_json({"run": str(folder), "steps": result.steps, "scores": values})
@@ -70,12 +99,23 @@ def show(run: Run, result: Result, as_json: bool) -> None:
     print("\none of them:")
     for answer in _cards(test, found)[0][1]:
         print(f"  {answer.question or 'describe':48} {answer.found}")
-    print(f"\npictures, questions, answers: {page} (open it in a browser)")
+    print(f"\npictures, questions, answers, and pictures drawn from words: {page} (open it in a browser)")
     print(f"curves and samples: {folder / 'report.html'}")
     print("try next:")
     print(f'  glassformer generate {folder} --image YOUR_PICTURE.png --prompt "what colour is the star?"')
+    print(f'  glassformer generate {drawing} --prompt "a large purple star" --to-image star.png')
     print(f"  glassformer evaluate {folder} --split test")
     return None
+
+
+def _drawn(drawing: Path) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """Combinations that were never drawn in training: the words, the picture drawn from them, and a real one."""
+    real = {f"a {' '.join(kind)}": name for split, name, kind in drawn_rows() if split == "test"}
+    prompts = [words for words, _ in zip(real, range(CARDS), strict=False)]
+    return [
+        (words, pixels, shape_pixels(real[words]))
+        for words, pixels in zip(prompts, load(drawing).draw(prompts), strict=True)
+    ]
 
 
 def _blind(rows: Sequence[ShapeRow], test: Sequence[ShapeRow]) -> list[str]:

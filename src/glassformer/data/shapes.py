@@ -43,8 +43,8 @@ HELD_OUT: dict[SplitName, int] = {"validation": 10, "test": 15}
 """Percent of the combinations."""
 
 _SALT = "64156"  # with which every thing is trained alone in at least one size, and each colour and shape tested alone
-_RADIUS = {"large": 0.42, "small": 0.26}  # in cells, as the next
-_SHIFT = {"large": 0.05, "small": 0.14}
+_RADIUS = {"large": 0.42, "small": 0.28}  # in cells, as the next
+_SHIFT = {"large": 0.05, "small": 0.12}
 _REPEATED = 0.25  # how often a thing has the colour, and how often the shape, of the one before it
 
 Kind = tuple[str, str, str]
@@ -133,7 +133,7 @@ def _scene(split: SplitName, number: int, seed: int, cells: int) -> Scene:
         kinds = _kinds(random, n)
     places = sorted(random.permutation(cells * cells)[:n].tolist())
     things = (_placed(random, kind, *divmod(place, cells)) for kind, place in zip(kinds, places, strict=True))
-    level = random.uniform(*((12, 70) if random.random() < 0.4 else (180, 250)))  # away from the colours
+    level = random.uniform(185, 250)  # lighter than every colour is in one of its parts
     first = level + random.uniform(-6, 6, 3)
     second = first + random.choice([-1, 1]) * random.uniform(10, 26)
     ground = str(random.choice(GROUNDS)) if cells > 1 else "plain"

@@ -14,13 +14,17 @@ from glassformer.inspect.images import picture
 from glassformer.inspect.picture import STYLE
 
 ANSWERED_STYLE = """
-.cards { display: grid; gap: 1.2rem; margin-top: 1rem; grid-template-columns: repeat(auto-fill, minmax(17rem, 1fr)); }
+.cards { display: grid; gap: 1.2rem; margin-top: 1rem; }
+.cards { grid-template-columns: repeat(auto-fill, minmax(var(--least, 17rem), 1fr)); }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: .9rem; min-width: 0; }
 .card img { width: 100%; image-rendering: pixelated; border-radius: .35rem; display: block; }
 .card dl { display: grid; grid-template-columns: 1fr max-content; gap: .15rem .8rem; margin: .7rem 0 0; }
 .card dt { color: var(--soft); font-size: .9rem; } .card dd { margin: 0; text-align: right; font-weight: 550; }
 .card dt.said { grid-column: 1 / -1; color: var(--ink); font-weight: 550; font-size: 1rem; }
 .wrong { color: var(--mark); } .right { font-weight: 400; color: var(--soft); }
+.drawn figure { display: flex; flex-wrap: wrap; align-items: end; gap: .5rem; margin: 0; }
+.drawn img { width: 8rem; image-rendering: pixelated; border-radius: .35rem; } .drawn img.real { width: 3.5rem; }
+.drawn figcaption { flex-basis: 100%; font-size: .9rem; } .cards.drawn { --least: 12rem; }
 td.value { text-align: right; padding: 0 .6rem; } .scores th { text-align: left; max-width: none; }
 .scores td { height: 2rem; } .scores thead th { text-align: right; } .scores thead th:first-child { text-align: left; }
 """
@@ -40,9 +44,11 @@ def answered_html(
     about: str,
     scores: Sequence[tuple[str, float, float]],
     cards: Sequence[tuple[np.ndarray, Sequence[Answered]]],
+    drawn: Sequence[tuple[str, np.ndarray, np.ndarray]] = (),
 ) -> str:
     """A self-contained HTML document: shares of right answers (what was asked for, the model's, a guess without
-    looking), then pictures uint8 [H, W, C] with all that was asked about each.
+    looking), then pictures uint8 [H, W, C] with all that was asked about each, then what was drawn: the words, the
+    picture drawn from them, and a real one.
     """
     value = lambda share: f'<td class="value">{share:.1%}</td>'  # noqa: E731
     rows = "".join(
@@ -55,8 +61,20 @@ def answered_html(
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{STYLE}{ANSWERED_STYLE}</style></head><body><main><h1>{escape(title)}</h1><p>{escape(about)}</p>"
         f'<div class="wide"><table class="scores"><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
-        f'<div class="cards">{shown}</div></main></body></html>\n'
+        f'<div class="cards">{shown}</div>{_drawn(drawn)}</main></body></html>\n'
     )
+
+
+def _drawn(drawn: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> str:
+    if not drawn:
+        return ""
+    shown = "".join(
+        f'<figure><img alt="drawn: {escape(words)}" src="{picture(made)}"><img alt="a real one" class="real" '
+        f'src="{picture(real)}"><figcaption>{escape(words)}</figcaption></figure>'
+        for words, made, real in drawn
+    )
+    about = "What another model drew from words that it never saw together; beside each, smaller, a real picture."
+    return f'<h2>Drawn from words</h2><p>{about}</p><div class="cards drawn">{shown}</div>'
 
 
 def _card(pixels: np.ndarray, answers: Sequence[Answered]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from glassformer.axes import Bool, Float, Tensor
-from glassformer.batch import Places
+from glassformer.batch import COMMON, Places
 
 
 @dataclass(frozen=True)
@@ -83,12 +83,13 @@ class Window(Mask):
 
 @dataclass(frozen=True)
 class SameDocument(Mask):
-    """Query and key belong to one document of a packed row."""
+    """Query and key belong to one document of a packed row, or the key to the common beginning of all of them."""
 
     def table(self, query: Places, key: Places) -> Bool[Tensor, "B T S"]:
-        """document(query) == document(key); a side without numbers is document 0."""
+        """document(key) is document(query) or COMMON; a side without numbers is document 0."""
         side = lambda p: torch.zeros_like(p.position) if p.document is None else p.document  # noqa: E731
-        return side(key)[:, None, :] == side(query)[:, :, None]
+        of = side(key)[:, None, :]
+        return (of == side(query)[:, :, None]) | (of == COMMON)
 
     def needed(self, query: Places, key: Places) -> Mask | None:
         """Not needed when neither side numbers documents."""

@@ -4,6 +4,8 @@
     a decoder reads      <bos>  [patch 0 .. patch 63]  what  is  this  <eos>    a    dog
     and is to write                                                      a     dog  <eos>
     an encoder-decoder   reads what is given as its source, and <bos> a dog, of which it is to make a dog <eos>
+    examples that begin alike, in one row, each going on from what they have in common and seeing nothing of the others:
+                         <bos>  [patch 0 .. patch 63] | what is this <eos> a dog | how many are there <eos> one
 
 A text alone is the sequence that `SequenceTokenizer` makes of it. Knows: tokenizers, patches as numbers. Does not know:
 pixels, sound, files, models.
@@ -16,7 +18,7 @@ from typing import Literal, Self
 import numpy as np
 import torch
 
-from glassformer.batch import IGNORE, Batch, Part, Places
+from glassformer.batch import COMMON, IGNORE, Batch, Part, Places
 from glassformer.errors import ConfigError
 from glassformer.tokens.text import Tokenizer
 from glassformer.tokens.words import framing, placeholder
@@ -51,6 +53,11 @@ class PartsExample:
     def length(self) -> int:
         """How many elements a decoder reads of it, the answer but its end included."""
         return len(self.ids) + (0 if self.answer is None else len(self.answer) - 1)
+
+    @property
+    def beginning(self) -> int:
+        """How many elements it has up to the end of its last patches: what others may have in common with it."""
+        return self.patches[-1].begin + len(self.patches[-1].values) if self.patches else 0
 
     def with_values(self, values: Sequence[np.ndarray]) -> Self:
         """The same example with other numbers in its patches, one array [N, P] for each of `patches`."""
@@ -133,6 +140,48 @@ def laid(examples: Sequence[PartsExample], side: Literal["right", "left"] = "rig
         at=None if at is None else torch.from_numpy(at),
         parts=_parts(examples, begins),
     )
+
+
+def bundled(bundles: Sequence[Sequence[PartsExample]]) -> Batch:
+    """The batch of bundles of examples with answers, one bundle in each row, whose examples have one `beginning`.
+
+    It is read once, and every answer is the same as if its example stood alone: it sees its own document and COMMON.
+    """
+    rows, documents, positions, at, answers = [], [], [], [], []
+    for bundle in bundles:
+        n = bundle[0].beginning
+        row, document, position, length = [bundle[0].ids[:n]], [np.full(n, COMMON)], [np.arange(n)], n
+        for number, example in enumerate(bundle):
+            assert example.answer is not None
+            own = np.concatenate([example.ids[n:], example.answer[:-1]])
+            first = length + len(example.ids) - n - 1  # where the answer's first token is asked for
+            row.append(own)
+            document.append(np.full(len(own), number))
+            position.append(np.arange(n, n + len(own)))
+            answers.append(example.answer)
+            at.append((len(rows), first + np.arange(len(example.answer))))
+            length += len(own)
+        rows.append(np.concatenate(row))
+        documents.append(np.concatenate(document))
+        positions.append(np.concatenate(position))
+    width = max(map(len, rows))
+    filled = lambda of, fill: torch.from_numpy(_filled(of, width, fill))  # noqa: E731
+    document = filled(documents, -1)
+    places = Places(filled(positions, 0), document, document != -1)
+    return Batch(
+        filled(rows, 0),
+        places,
+        torch.from_numpy(np.concatenate(answers).astype(np.int64)),
+        at=torch.from_numpy(np.concatenate([row * width + asked for row, asked in at])),
+        parts=_parts([bundle[0] for bundle in bundles], np.arange(len(rows)) * width),
+    )
+
+
+def _filled(rows: Sequence[np.ndarray], width: int, fill: int) -> np.ndarray:
+    table = np.full((len(rows), width), fill, np.int64)
+    for slots, row in zip(table, rows, strict=True):
+        slots[: len(row)] = row
+    return table
 
 
 def crossed(examples: Sequence[PartsExample], bos: int) -> Batch:

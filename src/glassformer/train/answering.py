@@ -29,6 +29,10 @@ class AnswerTask(MixtureTask):
             raise DataError(f"{row.where} has no target to be written; set data.target, or model.head=classify")
         return self.tokenizer.example(parts, answer=row.target)
 
+    @property
+    def _bundling(self) -> bool:
+        return not self._crossed
+
     def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
         """See `Task`."""
         return cross_entropy(logits, targets, self.recipe.train.label_smoothing)

@@ -11,7 +11,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain, permutations
+from itertools import chain, islice, permutations
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from glassformer.data.split import NAMES, SplitName
 from glassformer.errors import ConfigError, DataError, counted
 from glassformer.losses import LossSum
 from glassformer.models.transformer import Transformer
-from glassformer.tokens.parts import TEXT, PartsExample, PartsTokenizer, crossed, laid
+from glassformer.tokens.parts import TEXT, PartsExample, PartsTokenizer, bundled, crossed, laid
 from glassformer.tokens.text import Tokenizer
 from glassformer.tokens.train import train_tokenizer
 from glassformer.train.examples import by_split, split_of
@@ -36,7 +36,7 @@ from glassformer.train.partfiles import KINDS, PartFiles
 from glassformer.train.recipe import Recipe
 from glassformer.train.task import Card, Sample
 
-SHOWN, ROWS, ROUND = 5, 128, 16
+SHOWN, ROWS, ROUND, BUNDLE = 5, 128, 16, 16
 
 
 class MixtureTask(ABC):
@@ -204,17 +204,48 @@ class MixtureTask(ABC):
         return self.readable("train")
 
     @cached_property
+    def _bundles(self) -> list[list[int]]:
+        """Training rows that begin with the same files, which are read once for all of them; else rows one by one.
+
+        A batch is whole bundles, of `batch_size` rows on average.
+        """
+        if not self._bundling:
+            return [[number] for number in self._train]
+        bundles: dict[tuple[Any, ...], list[int]] = {}
+        for number, row in zip(self._train, self.rows("train", self._train), strict=True):
+            files = [i for i, (kind, _) in enumerate(row.parts) if kind != TEXT]
+            key = row.parts[: files[-1] + 1] if files else (number,)
+            bundles.setdefault(tuple(key), []).append(number)
+        return [own[i : i + BUNDLE] for own in bundles.values() for i in range(0, len(own), BUNDLE)]
+
+    @property
+    def _bundling(self) -> bool:
+        """Whether rows may stand behind one beginning, and none is changed by it."""
+        return False
+
+    @cached_property
     def _order(self) -> AlikeOrder:
-        train = self.recipe.train
-        lengths = np.array([self._length(self._all("train")[i]) for i in self._train])
-        return AlikeOrder(lengths, train.batch_size, train.batch_tokens, train.seed)
+        train, bundles = self.recipe.train, self._bundles
+        examples = self._all("train")
+        lengths = np.array([self._bundle_length([examples[i] for i in own]) for own in bundles])
+        size = max(1, round(train.batch_size * len(bundles) / len(self._train)))
+        return AlikeOrder(lengths, size, train.batch_tokens, train.seed)
+
+    def _bundle_length(self, bundle: Sequence[PartsExample]) -> int:
+        return sum(map(self._length, bundle)) - (len(bundle) - 1) * bundle[0].beginning
 
     def batches(self, step: int) -> list[Batch]:
-        """See `Task`; a batch of fewer rows than micro-batches has fewer parts."""
-        numbers = [self._train[i] for i in self._order.rows(step).tolist()]
-        examples, parts = self.sequences("train", numbers, step), self.recipe.train.micro_batches
-        pieces = (part_of(np.arange(len(examples)), (i, parts)) for i in range(parts))
-        return [self.batch([examples[i] for i in piece]) for piece in pieces if len(piece)]
+        """See `Task`; a batch of fewer bundles than micro-batches has fewer parts."""
+        bundles = [self._bundles[i] for i in self._order.rows(step).tolist()]
+        examples = iter(self.sequences("train", list(chain.from_iterable(bundles)), step))
+        filled, parts = [list(islice(examples, len(own))) for own in bundles], self.recipe.train.micro_batches
+        pieces = (part_of(np.arange(len(filled)), (i, parts)) for i in range(parts))
+        return [self._bundled([filled[i] for i in piece]) for piece in pieces if len(piece)]
+
+    def _bundled(self, bundles: Sequence[Sequence[PartsExample]]) -> Batch:
+        if max(map(len, bundles)) > 1:
+            return bundled(bundles)
+        return self.batch([example for bundle in bundles for example in bundle])
 
     @property
     def length(self) -> int:
@@ -228,7 +259,8 @@ class MixtureTask(ABC):
     @property
     def elements(self) -> int:
         """See `Task`."""
-        return sum(self._all("train")[i].length for i in self._train)
+        examples = self._all("train")
+        return sum(self._bundle_length([examples[i] for i in own]) for own in self._bundles)
 
     @property
     def validated(self) -> bool:
