@@ -228,7 +228,7 @@ def test_a_picture_that_cannot_be_read_stops_or_is_left_out_and_counted(tmp_path
     assert len(task.readable("train")) == 38
     assert any("left out: 1 picture that cannot be read" in sentence for sentence in task.opening())
     steps = range(task._order.batches)
-    assert sum(len(batch.elements) for batch in fed(task, steps)) == 38
+    assert sum(batch.n_targets for batch in fed(task, steps)) == 2 * 38  # a word and its end
 
 
 @pytest.mark.parametrize(
