@@ -108,7 +108,7 @@ export function plane(options) {
     const held = document.activeElement?.closest?.("[data-arrow]"), heldName = held && el.contains(held) ? held.getAttribute("data-arrow") : null;
     fill(el,
       svg("line", {class: "axis", x1: 14, x2: W - 14, y1: mid, y2: mid}), svg("line", {class: "axis", x1: mid, x2: mid, y1: 14, y2: W - 14}),
-      o.xName ? [svg("text", {class: "axis-name", x: 14, y: mid - 8}, o.xName[0]), svg("text", {class: "axis-name", x: W - 14, y: mid - 8, "text-anchor": "end"}, o.xName[1])] : null,
+      o.xName ? [svg("text", {class: "axis-name", x: 14, y: mid + 20}, o.xName[0]), svg("text", {class: "axis-name", x: W - 14, y: mid + 20, "text-anchor": "end"}, o.xName[1])] : null,
       o.yName ? [svg("text", {class: "axis-name", x: mid + 8, y: 24}, o.yName[1]), svg("text", {class: "axis-name", x: mid + 8, y: W - 14}, o.yName[0])] : null,
       o.under?.(at) ?? null, o.arrows.map(arrow));
     if (heldName !== null) /** @type {any} */ (el.querySelector(`[data-arrow="${heldName}"]`))?.focus();

@@ -8,7 +8,7 @@ import {dot, softmax, total} from "./numbers.js";
 
 // Two dimensions made up for the eye: to the right finance, upward geography. "bank" lies between.
 const SENTENCES = {
-  money: [["I", 0.1, 0.1], ["deposited", 2.4, 0.3], ["money", 2.8, 0.2], ["at", 0.1, 0.2], ["the", 0.1, 0.1], ["bank", 1.5, 1.5]],
+  money: [["I", 0.1, 0.1], ["deposited", 2.4, 0.8], ["money", 2.8, 0.2], ["at", 0.1, 0.2], ["the", 0.1, 0.1], ["bank", 1.5, 1.5]],
   picnic: [["We", 0.1, 0.2], ["had", 0.2, 0.1], ["a", 0.1, 0.1], ["picnic", 0.2, 2.7], ["by", 0.1, 0.4], ["the", 0.1, 0.1], ["bank", 1.5, 1.5]],
 };
 const xy = (words) => words.map(([, x, y]) => [x, y]);
@@ -74,7 +74,7 @@ export const lesson = {
   render,
   checks: [
     () => ["equal weights, finance: 7/6", mixed(V, V.map(() => 1 / 6))[0], 7 / 6, 1e-12],
-    () => ["equal weights, geography: 2.4/6", mixed(V, V.map(() => 1 / 6))[1], 0.4, 1e-12],
+    () => ["equal weights, geography: 2.9/6", mixed(V, V.map(() => 1 / 6))[1], 2.9 / 6, 1e-12],
     () => ["chosen weights sum to 1", total(chosen(V)), 1, 1e-12],
     () => ["odds of *money* to *the* by dot products: $e^{4.5 - 0.3}$", chosen(V)[2] / chosen(V)[4], Math.exp(4.2), 1e-9],
     () => ["*bank* with money leans to finance (1: yes)", Number(mixed(V, chosen(V))[0] > mixed(V, chosen(V))[1]), 1, 0],
