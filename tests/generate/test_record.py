@@ -397,7 +397,7 @@ def test_what_is_known_of_each_token_comes_with_the_text_and_a_search_is_refused
     for one in found:
         assert [choice.id for choice in one.choices] == one.ids
         near([math.log(choice.before) for choice in one.choices], one.log_probs)
-    with pytest.raises(ConfigError, match="beams=2; use it"):
+    with pytest.raises(ConfigError, match="beams=2; use beam_steps"):
         generate(model, tokenizer, ["the"], how(beams=2), ALL)
 
 
