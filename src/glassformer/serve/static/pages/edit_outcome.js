@@ -1,0 +1,72 @@
+// @ts-check
+// What the model answers, before the edits and under them: every position at a glance, and one in numbers.
+// Knows: the ops look and compare. Does not know: which edits there are.
+import {fill, h} from "../dom.js";
+import {labelOf, number, percent, token} from "../format.js";
+import {bars, button, figure} from "../marks.js";
+import {follow, HEAD, kindOf} from "./attended.js";
+
+const MOST = 8, CHIPS = 400;
+
+/** The position that is answered for: the selected one; of tags, else the query's. @param {any} s @param {any} looked */
+export function positionOf(s, looked) {
+  const rows = looked.outcome.rows;
+  if (looked.outcome.kind === "class") return -1;
+  const chosen = s.position >= 0 ? s.position : looked.outcome.kind === "tags" && s.query !== null ? s.query : s.position;
+  return chosen < 0 ? Math.max(0, rows.length + chosen) : Math.min(rows.length - 1, chosen);
+}
+
+/** @param {any} app @param {{onchanged?: (compared: any) => void, wide?: boolean}} [how] */
+export function outcome(app, {onchanged, wide = false} = {}) {
+  const {state} = app, said = h("div"), strip = h("div", {class: "outcome-strip"}), note = h("p", {class: "outcome-note", role: "status"});
+  const picture = bars({items: [], name: "Outcome", valueName: "probability"});
+  const frame = figure({
+    title: "What comes of it", name: "outcome before after", picture, controls: strip, below: [note, said], wide,
+    shows: "Without edits: the likeliest answers. With edits: how much each answer’s probability changed, and before it the probability *before* → *after*; the answers that changed most come first.",
+    hides: "whether the change is the head’s own work or the shock of an input that the layers behind it never met; 0 is such an input, the mean is a gentler one.",
+  });
+  const answer = (row) => row.top[0];
+
+  function drawStrip(before, after) {
+    const {kind, rows} = after.outcome;
+    strip.hidden = kind === "class" || kind === "vectors" || rows.length > CHIPS;
+    if (strip.hidden) return 0;
+    const at = positionOf(state.get(), after);
+    let changed = 0;
+    fill(strip, h("ol", {class: "outcome-chips", "aria-label": kind === "tags" ? "Tags, position by position" : "What comes next, position by position"}, rows.map((row, i) => {
+      const was = answer(before.outcome.rows[i]), is = answer(row), other = was.id !== is.id;
+      changed += Number(other);
+      return h("li", null, h("button", {type: "button", class: `outcome-chip${other ? " changed" : ""}`, "aria-pressed": i === at, onclick: () => state.set({position: i}, {replace: true}),
+        "aria-label": `${labelOf(after.elements[i])}: ${other ? `${was.label} before, ${is.label} now` : is.label}, ${percent(is.p)}`},
+      h("span", {class: "outcome-token"}, token(after.elements[i])), h("span", {class: "outcome-answer"}, other ? [h("s", null, token({label: was.label, kind: kind === "tags" ? "word" : "token"})), " "] : null, token({label: is.label, kind: kind === "tags" ? "word" : "token"}))));
+    })));
+    return changed;
+  }
+
+  const off = follow(app, [...HEAD, "position", "query"], said, async (fresh) => {
+    const s = state.get(), look = app.look(), clean = {...look, edits: []}, edited = s.edits.length > 0;
+    const [after, before] = await Promise.all([app.looked(), app.call("look", {look: clean}).then(({header}) => header)]);
+    if (!fresh()) return;
+    if (after.outcome.kind === "vectors") return void fill(note, "This model makes vectors: it chooses no answer.");
+    const at = positionOf(s, after), kind = after.outcome.kind, changed = drawStrip(before, after);
+    const where = kind === "class" ? "" : h("span", null, kind === "tags" ? "at " : "after ", token(after.elements[at]), h("span", {class: "soft"}, ` ${at}`));
+    const name = (label) => token({label, kind: kind === "tokens" ? "token" : "word"});
+    if (!edited) {
+      const {top} = after.outcome.rows[kind === "class" ? 0 : at];
+      picture.update({items: top.map((one) => ({label: name(one.label), value: one.p})), high: 1, format: percent, valueName: "probability", name: "The likeliest answers"});
+      fill(note, h("span", null, "The model as it is", where ? ", " : "", where, ". Change something, and this shows the difference."));
+      onchanged?.(null);
+    } else {
+      const {side, site} = kindOf(app), {header, arrays} = await app.call("compare", {a: clean, b: look, side, site, layer: s.layer, head: s.head, k: MOST, number: at}, {key: "outcome"});
+      if (!fresh()) return;
+      const changes = header.changes ?? [], signed = (x) => `${x > 0 ? "+" : ""}${percent(x)}`;
+      picture.update({items: changes.map((one) => ({label: name(one.label), value: one.b - one.a, note: `${percent(one.a)} → ${percent(one.b)}`})), format: signed, valueName: "change",
+        high: Math.max(0.05, ...changes.map((one) => Math.abs(one.b - one.a))), name: "Change of each answer’s probability"});
+      fill(note, h("span", null, `${s.edits.length === 1 ? "Under the edit" : `Under ${s.edits.length} edits`}`, where ? ", " : "", where, ": ", h("strong", null, `KL ${number(header.kl, 3)}`), " from before to after. ",
+        kind === "class" ? "" : `${changed} of ${after.outcome.rows.length} positions have another first answer.`), " ", button("Back to the model as it is", () => state.set({edits: [], shelf: undefined}), {kind: "quiet"}));
+      onchanged?.({header, arrays});
+    }
+    frame.refresh();
+  });
+  return {el: frame.el, off};
+}

@@ -1,0 +1,179 @@
+// @ts-check
+// One head: its pattern as matrix, lines or text; the selected row and what each key gets, in digits; handles that change it; its inside, step by step.
+// Knows: the ops head, raw, row, thumbs. Does not know: how pictures draw.
+import {fill, h} from "../dom.js";
+import {fixed, number, percent, token} from "../format.js";
+import {bars, choice, figure, legend, slider, toggle} from "../marks.js";
+import {part} from "../wire.js";
+import {askHead, follow, HEAD, headName, kindName, kindOf, kindTabs, placeOf, sequences} from "./attended.js";
+import {outcome} from "./edit_outcome.js";
+import {touch} from "./edit_touch.js";
+import {edges, matrixOf, matrixOptions, merged, tinted, units} from "./head_patterns.js";
+import {steps} from "./head_steps.js";
+
+const EXACT = 1 << 18, TOP = 10, CROWDED = 40; // numbers of a layer that are asked for exactly; bars; rows from which there is a zoom
+
+/** The pattern of the selected head, exact where it is small. @param {any} app */
+async function patternOf(app) {
+  const ask = askHead(app), kind = kindOf(app), looked = await app.looked(), {queries, keys} = sequences(looked, kind);
+  const {header, arrays} = await app.call("head", ask, {key: "head"});
+  const exact = kind.heads * queries.length * keys.length <= EXACT;
+  const values = exact ? part((await app.call("raw", {look: ask.look, point: `${placeOf(app, ask.layer)}.pattern`}, {key: "head raw"})).arrays.values, ask.head)
+    : Float32Array.from(arrays.pattern.data, (/** @type {number} */ byte) => (byte / 255) ** 2);
+  const table = arrays.masked?.data, masked = header.mask === "causal" ? (i, j) => j > i : table ? (i, j) => table[i * keys.length + j] === 1 : null;
+  return {queries, keys, values, exact, masked, mass: arrays.mass.data, entropy: arrays.entropy.data, max: header.max};
+}
+
+/** @param {HTMLElement} el @param {any} app */
+function render(el, app) {
+  const {state} = app, said = h("div"), heading = h("div", {class: "head-name"}), tabs = kindTabs(app);
+  const room = h("div"), offs = /** @type {(() => void)[]} */ ([]);
+  let found = /** @type {any} */ (null), shown = /** @type {any} */ (null), views = /** @type {Record<string, any>} */ ({}), frame = /** @type {any} */ (null);
+  const view = () => state.get().view ?? "matrix", scale = () => state.get().scale ?? "sqrt", share = () => state.get().share ?? 0.8, words = () => Boolean(state.get().words);
+  const high = () => (state.get().domain === "own" ? found.max : 1), how = () => ({scale: scale(), low: 0, high: high() || 1});
+  const keep = (name, value, none) => state.set({[name]: value === none ? undefined : value}, {replace: true});
+  const rowOf = (list, i) => (i === null || i === undefined ? -1 : list.findIndex((unit) => unit.from.includes(i)));
+  const pick = (row, column) => state.set({query: shown.queries[row].from[0], ...(column === null ? {} : {key: shown.keys[column].from[0]})}, {replace: true});
+
+  const mode = choice({label: "As", value: view(), options: [["matrix", "matrix"], ["lines", "lines"], ["text", "text"]].map(([value, label]) => ({value, label})), onchange: (to) => keep("view", to, "matrix")});
+  const scales = choice({label: "Scale of colour", value: scale(), options: [["sqrt", "√"], ["linear", "linear"], ["log", "log"]].map(([value, label]) => ({value, label})), onchange: (to) => keep("scale", to, "sqrt")});
+  const domain = choice({label: "Full colour at", value: state.get().domain ?? "one", options: [{value: "one", label: "1"}, {value: "own", label: "this head’s largest"}], onchange: (to) => keep("domain", to, "one")});
+  const asWords = toggle({label: "Words", checked: words(), onchange: (on) => keep("words", on, false)});
+  const cover = slider({label: "Weight covered", name: "share of weight covered", min: 0.05, max: 1, step: 0.05, value: share(), oninput: (x) => keep("share", x, 0.8)});
+  const zoom = choice({label: "Zoom", value: "1", options: ["1", "2", "4"].map((value) => ({value, label: `${value}×`})), onchange: (to) => {
+    scroller.firstElementChild?.setAttribute("style", "");
+    scroller.style.setProperty("--zoom", to);
+    scroller.classList.toggle("zoomed", to !== "1");
+  }});
+  const scroller = h("div", {class: "head-scroll"}), stage = h("div", {class: "head-stage"}), notes = h("div", {class: "head-notes"}), legendRoom = h("div");
+  const picture = {
+    el: stage,
+    table: () => views[view()]?.table() ?? {columns: [], rows: []},
+    toSvg: () => views[view()]?.toSvg?.() ?? views[view()]?.el,
+    summary: () => views[view()]?.summary() ?? "",
+  };
+  const rowBars = bars({items: [], name: "The selected row", high: 1}), massBars = bars({items: [], name: "What each key gets"});
+
+  function compose() {
+    const {queries, keys, values, exact, masked} = found, rows = units(queries, words()), columns = units(keys, words());
+    const several = rows.length < queries.length || columns.length < keys.length, {layer, head} = state.get();
+    const open = (r, c) => rows[r].from.some((i) => columns[c].from.some((j) => !masked(i, j)));
+    shown = {queries: rows, keys: columns, values: several ? merged(values, keys.length, rows, columns) : values, exact, masked: masked && ((r, c) => !open(r, c)), name: `Attention, layer ${layer} head ${head}`};
+    asWords.el.hidden = !several && units(queries, true).length === queries.length && units(keys, true).length === keys.length;
+  }
+
+  function draw() {
+    if (!found) return;
+    compose();
+    const {query, key, layer, head} = state.get(), row = rowOf(shown.queries, query), column = rowOf(shown.keys, key), now = view();
+    const selected = row < 0 ? null : {row, column: Math.max(0, column)};
+    const rounded = !shown.exact && (scale() !== "sqrt" || high() !== 1);
+    const inMatrix = {...matrixOptions(shown), ...(rounded ? {bytes: null, values: Float32Array.from(shown.values, (x) => Number(x.toPrecision(2)))} : {}), ...how(), selected,
+      margin: (r) => `${fixed(entropyOf(r), 1)} bits`, marginName: "entropy", places: 2};
+    if (now === "matrix") {
+      if (views.matrix) views.matrix.update(inMatrix);
+      else views.matrix = matrixOf({shown, ...inMatrix, onselect: (r, c) => pick(r, c)});
+      fill(scroller, h("div", {class: "head-zoom"}, views.matrix.el));
+    } else if (now === "lines") {
+      const given = {shown, share: share(), selected: row < 0 ? null : row, onselect: pick};
+      if (views.lines) views.lines.update(given);
+      else views.lines = edges(given);
+    } else {
+      const given = {shown, separate: found.queries !== found.keys, selected: row < 0 ? null : row, how: how(), onselect: pick};
+      if (views.text) views.text.update(given);
+      else views.text = tinted(given);
+    }
+    if (stage.dataset.now !== now || !stage.firstChild) {
+      stage.dataset.now = now;
+      fill(stage, now === "matrix" ? scroller : views[now].el);
+      frame?.refresh();
+    }
+    cover.el.hidden = now !== "lines";
+    zoom.el.hidden = now !== "matrix" || shown.keys.length < CROWDED;
+    scales.el.hidden = domain.el.hidden = now === "lines";
+    const own = state.get().domain === "own";
+    fill(legendRoom, now === "lines" ? null : legend({scale: scale(), high: high() || 1, masked: Boolean(found.masked), label: "weight"}));
+    fill(notes, now === "lines" ? h("p", {class: "reading"}, views.lines.said()) : null,
+      own && now !== "lines" ? h("p", {class: "flag"}, `Colours are this head’s own: full colour is ${number(found.max, 3)}, not 1. Do not compare them with another head’s.`) : null,
+      !found.exact && now === "matrix" ? h("p", {class: "soft"}, "Colours and “≈” digits are rounded to one part in 255 of a root; the row below is exact.") : null,
+      words() ? h("p", {class: "soft"}, "Words: the sum over a word’s keys, the mean over its queries.") : null,
+      now === "text" && row < 0 ? h("p", {class: "soft"}, `Tinted by the row of ${shown.queries[0].label.trim() || "the first element"}; choose a token to see its row.`) : null);
+    drawMass(layer, head);
+    frame?.refresh();
+  }
+
+  const entropyOf = (r) => shown.queries[r].from.reduce((sum, i) => sum + found.entropy[i], 0) / shown.queries[r].from.length;
+
+  function drawMass() {
+    const order = [...found.keys.keys()].sort((a, b) => found.mass[b] - found.mass[a]), top = order.slice(0, TOP);
+    const rest = order.slice(TOP).reduce((sum, j) => sum + found.mass[j], 0);
+    massBars.update({items: top.map((j) => ({label: token(found.keys[j]), value: found.mass[j], role: "k"})), valueName: "weight from all queries", format: (x) => fixed(x, 3),
+      selected: top.indexOf(state.get().key), onselect: (i) => state.set({key: top[i]}, {replace: true})});
+    fill(massNote, order.length > TOP ? `${number(order.length - TOP)} other keys get ${number(rest, 3)} of ${number(found.queries.length)} together.` : `The bars sum to ${number(found.queries.length)}, one for each query.`);
+  }
+
+  const rowNote = h("p", {class: "soft bars-note"}), massNote = h("p", {class: "soft bars-note"});
+
+  async function drawRow(fresh) {
+    const {query} = state.get();
+    if (query === null) {
+      rowBars.update({items: []});
+      fill(rowNote, "Pick a cell or a token: its query’s row stands here in exact digits.");
+      rowFrame.refresh();
+      return;
+    }
+    const looked = await app.looked(), {queries, keys} = sequences(looked, kindOf(app));
+    if (query >= queries.length) return void state.set({query: null, key: null}, {replace: true});
+    const {header, arrays} = await app.call("row", {...askHead(app), query}, {key: "row"});
+    if (!fresh()) return;
+    const {weights, scores} = {weights: arrays.weights.data, scores: arrays.scores.data}, hidden = new Set(header.masked);
+    const order = [...keys.keys()].filter((j) => !hidden.has(j)).sort((a, b) => weights[b] - weights[a]), top = order.slice(0, TOP), rest = order.slice(TOP).reduce((sum, j) => sum + weights[j], 0);
+    rowBars.update({items: top.map((j) => ({label: token(keys[j]), value: weights[j], note: `score ${number(scores[j], 4)}`, role: "k"})), high: Math.max(...top.map((j) => weights[j])) > 0.5 ? 1 : undefined,
+      valueName: "weight", selected: top.indexOf(state.get().key), onselect: (i) => state.set({key: top[i]}, {replace: true}), format: (x) => number(x, 4), name: "The selected row"});
+    fill(rowNote, "The query is ", token(queries[query]), ". ", order.length > TOP ? `${number(order.length - TOP)} other keys have ${percent(rest, 3)} together. ` : "", hidden.size ? `${number(hidden.size)} keys are masked.` : "");
+    rowFrame.refresh();
+  }
+
+  frame = figure({
+    title: "Who looks where", name: "pattern", wide: true, picture, controls: [tabs?.el, mode.el, scales.el, domain.el, asWords.el, cover.el, zoom.el], legend: legendRoom, below: notes,
+    shows: "Each row is a query and its weights over the keys, which sum to 1. Arrow keys move, Shift and an arrow go to the largest; `[` `]` change the head, `{` `}` the layer.",
+    hides: "what the keys’ *values* say: a large weight on a value near 0 carries nothing. And a weight is what was read here, not what the answer rests on; the handles below tell more.",
+  });
+  const rowFrame = figure({title: "The selected row", name: "row", picture: rowBars, below: rowNote,
+    shows: "The largest weights of one query, exactly as the model has them, and the scores that they come from.", hides: "the keys beyond the first ten, whose weight is added up."});
+  const massFrame = figure({title: "What each key gets", name: "column mass", picture: massBars, below: massNote,
+    shows: "The weight of each key summed over all queries: 1 is an even share.", hides: "from whom it comes; a first token that gets most of everything is often a place to look at when there is nothing to see."});
+  const handles = touch(app), result = outcome(app), inside = steps(app);
+  fill(room, h("section", {class: "head-part"}, frame.el), h("section", {class: "section"}, h("h2", null, "Touch it"),
+    h("p", {class: "prose"}, "Every handle is an edit of the running model: it acts inside the head, before the output projection, and the other pages show the edited run until you let go."),
+    h("div", {class: "touching"}, handles.el, result.el)),
+  h("section", {class: "section"}, h("h2", null, "In digits"), h("div", {class: "beside digits"}, rowFrame.el, massFrame.el)),
+  h("section", {class: "section"}, h("h2", null, "Inside, step by step"), inside.el));
+  el.append(heading, said, room);
+
+  offs.push(follow(app, HEAD, said, async (fresh) => {
+    const got = await patternOf(app);
+    if (!fresh()) return;
+    found = got;
+    const kind = kindOf(app);
+    tabs?.set(`${kind.side}/${kind.site}`);
+    draw();
+    massFrame.refresh();
+  }), follow(app, [...HEAD, "query", "key"], said, drawRow), follow(app, HEAD, said, async (fresh) => {
+    const {side, site} = kindOf(app), {layer, head} = state.get(), {header, arrays} = await app.call("thumbs", {look: app.look(), side, site, size: 64}, {key: "name"});
+    if (fresh()) fill(heading, h("p", {class: "head-title"}, h("strong", null, `Layer ${layer} head ${head}`), kindOf(app).site === "self" && app.model.attentions.length < 2 ? "" : ` of ${kindName(kindOf(app))}`, h("span", {class: "soft"}, headName(header.metrics.map((one) => one.name), part(arrays.metrics, layer, head)))));
+  }), state.subscribe((now, before) => ["query", "key", "view", "scale", "domain", "words", "share"].some((name) => now[name] !== before[name]) && draw()));
+  offs.push(handles.off, result.off, inside.off);
+  return () => {
+    offs.forEach((off) => off());
+    for (const one of Object.values(views)) one.destroy();
+  };
+}
+
+export const page = {
+  id: "head", title: "One head", families: null,
+  about: "One head in full: who looks where, in which digits, how that was computed, and what changes when you change it.",
+  notAbout: "why it was learned, and whether the model needs it: silence it below, and the answer tells.",
+  render,
+};
+
