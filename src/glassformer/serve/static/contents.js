@@ -4,12 +4,15 @@
 // families: those it is for, null for all. `bare`: it writes its own heading. `inspect(el, app) -> cleanup`: its part of the inspector.
 // `parts`: its chapters [{id, title}], chosen by the selection's `lesson`. `free`: it needs no model.
 import {page as attention} from "./pages/attention.js";
+import {page as flow} from "./pages/flow.js";
+import {page as edit} from "./pages/edit.js";
 import {page as head} from "./pages/head.js";
 import {page as learn} from "./pages/learn.js";
 import {page as next} from "./pages/next.js";
+import {page as tokens} from "./pages/tokens.js";
 
 /** @typedef {{id: string, title: string, families: string[] | null, about: string, notAbout: string, render: (el: HTMLElement, app: any) => (() => void) | void | Promise<any>,
  *   inspect?: (el: HTMLElement, app: any) => (() => void) | void, bare?: boolean, free?: boolean, parts?: {id: string, title: string}[]}} Page */
 
 /** @type {Page[]} */
-export const pages = [learn, attention, head, next];
+export const pages = [learn, tokens, attention, head, edit, flow, next];

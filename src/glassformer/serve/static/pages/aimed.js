@@ -80,7 +80,7 @@ export function outcomeName(looked, app, id) {
  */
 export function strip(options) {
   let o = {kind: /** @type {"attention" | "signed"} */ ("signed"), ...options};
-  const el = h("div", {class: "strip", role: o.onselect ? "listbox" : "list", "aria-label": o.name});
+  const el = h("div", {class: "element-line", role: o.onselect ? "listbox" : "list", "aria-label": o.name});
   function draw() {
     const held = el.contains(document.activeElement), table = ramp(o.kind, isDark()), values = o.values ?? null;
     const high = o.high ?? Math.max(1e-12, ...Array.from(values ?? [], Math.abs)), parts = [];
@@ -89,17 +89,17 @@ export function strip(options) {
       if (patch) {
         const first = i;
         while (i + 1 < o.elements.length && o.elements[i + 1].kind === one.kind) i++;
-        parts.push(h("span", {class: "strip-patches", role: o.onselect ? "presentation" : "listitem"}, `${i - first + 1} patches of ${one.kind === "image" ? "a picture" : "a sound"}`));
+        parts.push(h("span", {class: "line-patches", role: o.onselect ? "presentation" : "listitem"}, `${i - first + 1} patches of ${one.kind === "image" ? "a picture" : "a sound"}`));
         continue;
       }
       const step = values ? level(values[i], {kind: o.kind, scale: "linear", high}) : null, now = i === o.selected;
       const tint = step === null || !Number.isFinite(values?.[i]) ? {} : {background: css(table, step), color: ink(table, step)};
       const title = values ? `${shown(one.label)}: ${number(values[i])}` : `element ${i}`;
-      parts.push(h("span", {class: `strip-token${now ? " now" : ""}`, style: tint, title, dataset: {i}, role: o.onselect ? "option" : "listitem",
+      parts.push(h("span", {class: `line-element${now ? " now" : ""}`, style: tint, title, dataset: {i}, role: o.onselect ? "option" : "listitem",
         ...(o.onselect ? {"aria-selected": now, tabindex: now || (o.selected === null && i === 0) ? 0 : -1} : {}), "aria-label": values ? title : null}, token(one)));
     }
     fill(el, parts);
-    if (o.onselect && !el.querySelector("[tabindex='0']")) /** @type {any} */ (el.querySelector(".strip-token"))?.setAttribute("tabindex", "0");
+    if (o.onselect && !el.querySelector("[tabindex='0']")) /** @type {any} */ (el.querySelector(".line-element"))?.setAttribute("tabindex", "0");
     if (held) /** @type {any} */ (el.querySelector("[tabindex='0']"))?.focus();
   }
   on(el, "click", (event) => {

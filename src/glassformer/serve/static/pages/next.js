@@ -12,7 +12,7 @@ import {beamPicture} from "./next_beams.js";
 import {grown, pathOf, rootNode, stagesPicture, treePicture} from "./next_stages.js";
 
 const ROWS = 20, ALTERNATIVES = 20, WRITE = 12;
-const STAGES = ["model", "temperature", "top-k", "top-p"];
+const STAGES = ["model", "÷ τ", "top-k", "top-p"];
 
 /** @param {HTMLElement} el @param {any} app */
 function render(el, app) {

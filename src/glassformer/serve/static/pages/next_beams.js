@@ -45,7 +45,7 @@ export function beamPicture(app, {begin, failed}) {
         from ? svg("path", {d: `M${x(s) - 26} ${y(from.row) + 4} C${x(s) - 12} ${y(from.row) + 4} ${x(s) - 16} ${y(row) + 4} ${x(s) - 4} ${y(row) + 4}`, fill: "none"}) : null,
         svg("text", {x: x(s), y: y(row)}, `${one.finished ? "■ " : ""}${clipped(shown(one.label))}`), svg("text", {class: "beam-score", x: x(s), y: y(row) + 15}, `${fixed(one.score)}  ${percent(one.p, 2)}`));
     })));
-    fill(texts, best.map((one) => h("li", null, h("bdi", {class: "beam-text"}, one.labels.join("")), h("span", {class: "soft"}, ` ${fixed(one.score, 3)}${one.finished ? "" : ", unfinished"}`))));
+    fill(texts, best.map((one) => h("li", null, h("bdi", {class: "beam-text"}, shown(one.labels.join(""))), h("span", {class: "soft"}, ` ${fixed(one.score, 3)}${one.finished ? "" : ", unfinished"}`))));
     scroller.hidden = !steps.length;
     frame.refresh();
   }
