@@ -55,21 +55,21 @@ export function split(all) {
 
 const WHAT = {attention: "self-attention", cross: "cross-attention"};
 
-/** Where an edit acts: "layer 2 head 3", "layer 1, resid_post". @param {Edit} edit */
-export function whereOf({point, head}) {
+/** Where an edit acts: "layer 2 head 3", "layer 1 resid_post". `alone`: the model has one stack only. @param {Edit} edit */
+export function whereOf({point, head}, alone = false) {
   const at = /^(\w+)\.blocks\.(\d+)\.(?:(attention|cross)\.)?(\w+)$/.exec(point);
   if (!at) return point;
   const [, stack, layer, site, kind] = at;
   const which = head === undefined ? (site ? `all heads of ${WHAT[site]}` : kind) : `head ${head}${site === "cross" ? " (cross)" : ""}`;
-  return `${stack === "encoder" ? "encoder " : ""}layer ${layer} ${which}`;
+  return `${alone ? "" : `${stack} `}layer ${layer} ${which}`;
 }
 
 /**
  * What an edit does. `query` and `key` name elements by their index. @param {Edit} edit
- * @param {{query?: (i: number) => string, key?: (i: number) => string}} [names]
+ * @param {{query?: (i: number) => string, key?: (i: number) => string, alone?: boolean}} [names]
  */
-export function inWords(edit, {query = String, key = String} = {}) {
-  const where = whereOf(edit), edge = edit.query === undefined ? "" : `${query(edit.query)} → ${key(edit.key)}`;
+export function inWords(edit, {query = String, key = String, alone = false} = {}) {
+  const where = whereOf(edit, alone), edge = edit.query === undefined ? "" : `${query(edit.query)} → ${key(edit.key)}`;
   const words = {
     Zero: () => `${where} says nothing: its output is 0, which no model met in training`,
     Mean: () => `${where} says the same everywhere: the mean over all positions`,

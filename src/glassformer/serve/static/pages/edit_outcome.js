@@ -3,8 +3,9 @@
 // Knows: the ops look and compare. Does not know: which edits there are.
 import {fill, h} from "../dom.js";
 import {labelOf, number, percent, token} from "../format.js";
-import {bars, button, figure} from "../marks.js";
+import {button, figure} from "../marks.js";
 import {follow, HEAD, kindOf} from "./attended.js";
+import {pairs} from "./edit_pairs.js";
 
 const MOST = 8, CHIPS = 400;
 
@@ -19,10 +20,10 @@ export function positionOf(s, looked) {
 /** @param {any} app @param {{onchanged?: (compared: any) => void, wide?: boolean}} [how] */
 export function outcome(app, {onchanged, wide = false} = {}) {
   const {state} = app, said = h("div"), strip = h("div", {class: "outcome-strip"}), note = h("p", {class: "outcome-note", role: "status"});
-  const picture = bars({items: [], name: "Outcome", valueName: "probability"});
+  const picture = pairs({items: [], name: "Outcome"});
   const frame = figure({
     title: "What comes of it", name: "outcome before after", picture, controls: strip, below: [note, said], wide,
-    shows: "Without edits: the likeliest answers. With edits: how much each answer’s probability changed, and before it the probability *before* → *after*; the answers that changed most come first.",
+    shows: "The model’s answers and their probabilities in percent. Under edits: before as an outline, after as a filled bar, and the difference; the answers that changed most come first.",
     hides: "whether the change is the head’s own work or the shock of an input that the layers behind it never met; 0 is such an input, the mean is a gentler one.",
   });
   const answer = (row) => row.top[0];
@@ -53,15 +54,13 @@ export function outcome(app, {onchanged, wide = false} = {}) {
     const name = (label) => token({label, kind: kind === "tokens" ? "token" : "word"});
     if (!edited) {
       const {top} = after.outcome.rows[kind === "class" ? 0 : at];
-      picture.update({items: top.map((one) => ({label: name(one.label), value: one.p})), high: 1, format: percent, valueName: "probability", name: "The likeliest answers"});
+      picture.update({items: top.map((one) => ({label: name(one.label), text: one.label, before: null, after: one.p})), name: "The likeliest answers"});
       fill(note, h("span", null, "The model as it is", where ? ", " : "", where, ". Change something, and this shows the difference."));
       onchanged?.(null);
     } else {
       const {side, site} = kindOf(app), {header, arrays} = await app.call("compare", {a: clean, b: look, side, site, layer: s.layer, head: s.head, k: MOST, number: at}, {key: "outcome"});
       if (!fresh()) return;
-      const changes = header.changes ?? [], signed = (x) => `${x > 0 ? "+" : ""}${percent(x)}`;
-      picture.update({items: changes.map((one) => ({label: name(one.label), value: one.b - one.a, note: `${percent(one.a)} → ${percent(one.b)}`})), format: signed, valueName: "change",
-        high: Math.max(0.05, ...changes.map((one) => Math.abs(one.b - one.a))), name: "Change of each answer’s probability"});
+      picture.update({items: (header.changes ?? []).map((one) => ({label: name(one.label), text: one.label, before: one.a, after: one.b})), name: "Answers before and after"});
       fill(note, h("span", null, `${s.edits.length === 1 ? "Under the edit" : `Under ${s.edits.length} edits`}`, where ? ", " : "", where, ": ", h("strong", null, `KL ${number(header.kl, 3)}`), " from before to after. ",
         kind === "class" ? "" : `${changed} of ${after.outcome.rows.length} positions have another first answer.`), " ", button("Back to the model as it is", () => state.set({edits: [], shelf: undefined}), {kind: "quiet"}));
       onchanged?.({header, arrays});

@@ -59,7 +59,7 @@ export function touch(app) {
     if (name !== edge) {
       edge = name;
       control.cut = toggle({label: "Cut it", onchange: (on) => set(cutIt, on)});
-      control.to = slider({label: "Weight", name: "weight of the edge", min: 0, max: 1, step: 0.01, value: seen, oninput: (to) => set({...setIt, to}, true, true)});
+      control.to = slider({label: "Weight", name: "weight of the edge", min: 0, max: 1, step: 0.01, value: Number(seen.toFixed(3)), oninput: (to) => set({...setIt, to}, true, true)});
       control.go = button("Let go", () => set(setIt, false), {kind: "quiet", name: "Let the weight go"});
       control.why = h("p", {class: "soft"});
       fill(ofEdge, h("h4", null, token(queries[query]), " → ", token(keys[key])), control.to.el, h("div", {class: "touch-row"}, control.cut.el, control.go), control.why);
@@ -71,7 +71,7 @@ export function touch(app) {
     control.why.textContent = masked ? "Masked: this query may not see this key at all." : gone ? "Cut before the softmax: the weight is 0, and the rest of the row has grown."
       : alone ? "This query sees nothing else, so its only weight stays 1." : "The rest of the row makes room, so that it still sums to 1.";
     control.cut.set(Boolean(gone));
-    if (!control.to.el.contains(document.activeElement) || !own) control.to.set(own ? own.to : seen);
+    if (!control.to.el.contains(document.activeElement) || !own) control.to.set(own ? own.to : Number(seen.toFixed(3)));
   }
 
   return {el, off: follow(app, [...HEAD, "query", "key"], said, drawEdge)};

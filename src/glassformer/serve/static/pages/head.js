@@ -136,7 +136,7 @@ function render(el, app) {
 
   frame = figure({
     title: "Who looks where", name: "pattern", wide: true, picture, controls: [tabs?.el, mode.el, scales.el, domain.el, asWords.el, cover.el, zoom.el], legend: legendRoom, below: notes,
-    shows: "Each row is a query and its weights over the keys, which sum to 1. Arrow keys move, Shift and an arrow go to the largest; `[` `]` change the head, `{` `}` the layer.",
+    shows: "Every query’s weights over the keys, which sum to 1: as rows of a matrix, as lines from query to key, or as the tint of the text. In the matrix arrow keys move and Shift with an arrow goes to the largest; `[` `]` change the head, `{` `}` the layer.",
     hides: "what the keys’ *values* say: a large weight on a value near 0 carries nothing. And a weight is what was read here, not what the answer rests on; the handles below tell more.",
   });
   const rowFrame = figure({title: "The selected row", name: "row", picture: rowBars, below: rowNote,

@@ -3,7 +3,7 @@
 // Knows: the op step, the formula. Does not know: how the model computes it.
 import {fill, h} from "../dom.js";
 import {labelOf, number, token} from "../format.js";
-import {bars, choice, figure, prose, stepper} from "../marks.js";
+import {bars, choice, figure, legend, prose, stepper} from "../marks.js";
 import {isDark, level, onTheme, ramp} from "../ramp.js";
 import {part} from "../wire.js";
 import {acts} from "./edit_list.js";
@@ -83,7 +83,7 @@ export function steps(app) {
     summary: () => (got ? `Query ${labelOf(got.queries[got.header.query])}: step ${at + 1} of 10, ${STEPS()[at][0]}.` : ""),
   };
   const frame = figure({
-    title: "One query, ten steps", name: "one query ten steps", wide: true, picture, controls: [walk.el, by.el], below: checked,
+    title: "One query, ten steps", name: "one query ten steps", wide: true, picture, controls: [walk.el, by.el], legend: legend({kind: "signed", label: "of a strip’s largest number"}), below: checked,
     shows: "The numbers that the model itself used for this query. What follows from $q$, $k$ and $v$ is computed here again in double precision, and the largest difference is printed.",
     hides: "the matrices $W_Q$, $W_K$, $W_V$ and $W_O$: their results are the model’s, and are not computed again here.",
   });
