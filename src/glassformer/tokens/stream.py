@@ -6,7 +6,7 @@ Knows: that a character's bytes may be spread over several tokens. Does not know
 import codecs
 from typing import final
 
-from glassformer.tokens.text import Tokenizer
+from glassformer.tokens.text import Tokenizer, gap
 
 WINDOW = 16
 
@@ -23,7 +23,7 @@ class StreamDecoder:
         self._tokenizer = tokenizer
         self._skip = skip_specials
         self._utf8 = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._begun = False
+        self._before = ""
         self._window: list[int] = []
         self._given = ""
 
@@ -36,8 +36,8 @@ class StreamDecoder:
             return ""
         if tokenizer.kind == "word":
             word = tokenizer.decode([index], skip_specials=False)
-            begun, self._begun = self._begun, True
-            return f" {word}" if begun else word
+            before, self._before = self._before, word
+            return gap(before, word) + word
         return self._push_library(index)
 
     def flush(self) -> str:
@@ -45,7 +45,7 @@ class StreamDecoder:
         if self._tokenizer.bytewise:
             return self._utf8.decode(b"", final=True)
         rest = self._tokenizer.decode(self._window, self._skip)[len(self._given) :] if self._window else ""
-        self._window, self._given, self._begun = [], "", False
+        self._window, self._given, self._before = [], "", ""
         return rest
 
     def _push_library(self, index: int) -> str:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 LARGEST_FILE = 128 << 20
 """A tokenizer.json beyond this many bytes is refused; the largest published ones have about 35 MB."""
+CLOSING, OPENING = frozenset(",.;:!?…%)]}»”’"), frozenset("([{«“‘")
+"""Marks that stand close to the word before them, and to the word behind them."""
 
 
 @final
@@ -122,7 +124,7 @@ class Tokenizer:
         return [tuple(pair) for pair in model["merges"]], model["vocab"]
 
     def decode(self, ids: Sequence[int] | np.ndarray, skip_specials: bool = True) -> str:
-        """The text of ids; bytes that are not UTF-8 become U+FFFD; words are joined by a space (not reversible).
+        """The text of ids; bytes that are not UTF-8 become U+FFFD; words are joined as `spaced` (not reversible).
 
         `skip_specials` leaves out every special symbol but <unk>, which is shown. DataError: an id out of range.
         """
@@ -130,7 +132,7 @@ class Tokenizer:
         if self.bytewise:
             return b"".join(self.shown_bytes(i, skip_specials) for i in numbers).decode("utf-8", errors="replace")
         if self.kind == "word":
-            return " ".join(self._known(i) for i in numbers if not (skip_specials and self.skipped(i)))
+            return spaced([self._known(i) for i in numbers if not (skip_specials and self.skipped(i))])
         kept = [i for i in numbers if not (skip_specials and self.skipped(i))]
         for index in kept:
             self._known(index)
@@ -206,6 +208,16 @@ class Tokenizer:
             model = self._definition["model"]
             symbols[ROLES["unk"]] = symbols.pop(model["unk_token"], model["vocab"][model["unk_token"]])
         return symbols
+
+
+def spaced(words: Sequence[str]) -> str:
+    """Words as people write them: a space between, but not before `CLOSING` and behind `OPENING` marks."""
+    return "".join(gap(before, word) + word for before, word in zip(["", *words], words, strict=False))
+
+
+def gap(before: str, word: str) -> str:
+    """What stands between two words, nothing at the beginning of a text (`before` is "")."""
+    return "" if not before or before[-1] in OPENING or word[:1] in CLOSING else " "
 
 
 def _roles(symbols: dict[str, int]) -> dict[str, int]:
