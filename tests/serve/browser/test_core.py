@@ -90,7 +90,7 @@ def test_the_selection_as_python_compiles(visit):
     text = run(page, "async (s) => (await import('./state.js')).makeState(s).toPython('runs/demo')", selection)
     compile(text, "selection", "exec")
     assert (
-        'look = gf.look(run, "say \\"hi\\"\\nthere", edits=[gf.Set("*.pattern", head=5, to=0.9, renormalise=True)])'
+        'look = gf.look(run, "say \\"hi\\"\\nthere", edits=[gf.edits.Set("*.pattern", head=5, to=0.9, renormalise=True)])'
         in text
     )
     assert text.splitlines()[-1] == "pattern[8, 1]"

@@ -2,10 +2,11 @@
 // What stands around every page: landmarks, rail, the bar with model and input, the inspector of the selection, help, theme.
 // Knows: pages by their contract (contents.js), the selection, the wire. Does not know: what is on any page.
 import {clear, fill, h, on} from "./dom.js";
-import {button, select} from "./controls.js";
-import {number, plural, token} from "./format.js";
+import {button} from "./controls.js";
+import {plural, token} from "./format.js";
+import {inputForm} from "./input.js";
 import {prose} from "./mathml.js";
-import {bindToAddress, makeState, same} from "./state.js";
+import {bindToAddress, makeState} from "./state.js";
 import {superseded} from "./wire.js";
 
 const KEYS = [["?", "this help"], ["/", "to the input"], ["[ ]", "head before, head after"], ["{ }", "layer before, layer after"], ["← → ↑ ↓", "in a matrix: the next cell"],
@@ -36,7 +37,9 @@ export async function mount(root, {pages, wire, bind = true, start = {}}) {
   const mine = pages.filter((page) => page.free || (model && (!page.families || page.families.includes(model.family))));
   const home = mine[0]?.id ?? "";
   if (bind) bindToAddress(state);
-  if (model && state.get().input === null) state.set({input: model.examples?.[0] ?? ""}, {replace: true});
+  const begin = () => model && state.get().input === null && state.set({input: model.examples?.[0] ?? ""}, {replace: true});
+  begin();
+  state.subscribe(begin); // a link that names no input
 
   const main = h("main", {id: "main", class: "page", tabindex: -1}), rail = h("nav", {class: "rail", "aria-label": "Pages"});
   const aside = h("aside", {class: "inspector", "aria-label": "Selection"}), top = h("header", {class: "top"}), help = helpDialog();
@@ -117,7 +120,7 @@ export async function mount(root, {pages, wire, bind = true, start = {}}) {
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
     const s = state.get();
     if (event.key === "?") help.showModal();
-    else if (event.key === "/" && top.querySelector("input")) top.querySelector("input").focus();
+    else if (event.key === "/" && top.querySelector("textarea, select")) top.querySelector("textarea, select").focus();
     else if (model && "[]".includes(event.key)) state.set({head: bounded(s.head + (event.key === "]" ? 1 : -1), heads(app))}, {replace: true});
     else if (model && "{}".includes(event.key)) state.set({layer: bounded(s.layer + (event.key === "}" ? 1 : -1), layers(app))}, {replace: true});
     else return;
@@ -156,60 +159,15 @@ function mark() {
   return h("span", {class: "brand-mark", "aria-hidden": true}, [1, 0, 0, 0.35, 1, 0, 0.15, 0.55, 1].map((opacity) => h("i", {style: {opacity}})));
 }
 
-function inputForm(app) {
-  const {model, state} = app, examples = model.examples ?? [], pair = model.family === "translate" || model.task === "translate";
-  const timing = h("output", {class: "timing"}), id = "input-examples";
-  const fields = (pair ? ["Source", "Target so far"] : ["Input"]).map((name, i) => h("input", {class: "input", type: "text", "aria-label": name, placeholder: name, list: i ? null : id, spellcheck: false, autocomplete: "off"}));
-  const text = (input) => (typeof input === "string" ? input : JSON.stringify(input));
-  const show = () => {
-    const {input} = state.get();
-    if (pair && Array.isArray(input)) fields.forEach((field, i) => (field.value = input[i] ?? ""));
-    else fields[0].value = text(input ?? "");
-  };
-  const read = () => {
-    if (pair) return [fields[0].value, fields[1].value];
-    const known = examples.find((example) => text(example) === fields[0].value);
-    if (known !== undefined) return known;
-    if (/^[[{]/.test(fields[0].value.trim())) {
-      try {
-        return JSON.parse(fields[0].value);
-      } catch {
-        // text that only begins like a list
-      }
-    }
-    return fields[0].value;
-  };
-  const run = async () => {
-    timing.textContent = "…";
-    try {
-      const {header} = await app.call("look", {look: app.look()}, {key: "top"});
-      timing.textContent = header.cached ? "kept" : `${number(header.ms, 3)} ms`;
-    } catch (error) {
-      if (!superseded(error)) timing.textContent = /** @type {any} */ (error).message;
-    }
-  };
-  state.subscribe((now, before) => {
-    if (same(now.input, before.input) && same(now.edits, before.edits) && now.checkpoint === before.checkpoint) return;
-    show();
-    run();
-  });
-  show();
-  run();
-  const steps = model.checkpoints ?? [];
-  return h("form", {class: "input-form", role: "search", "aria-label": "Input of the model", onsubmit: (event) => {
-    event.preventDefault();
-    state.set({input: read(), query: null, key: null, position: -1, target: null});
-  }}, fields, h("datalist", {id}, examples.map((example) => h("option", {value: pair && Array.isArray(example) ? example[0] : text(example)}))),
-  steps.length > 1 ? select({label: "step", value: String(state.get().checkpoint ?? steps[steps.length - 1]), options: steps.map((step) => ({value: String(step), label: number(step)})),
-    onchange: (step) => state.set({checkpoint: Number(step) === steps[steps.length - 1] ? null : Number(step)})}).el : null,
-  h("button", {class: "button main", type: "submit"}, "Run"), timing);
-}
-
 function selectionBox(el, app) {
   const s = app.state.get(), labels = {layer: layers(app), head: heads(app)};
   const dial = (name, count) => h("label", {class: "dial"}, h("span", null, name), h("input", {type: "number", class: "number-box", min: 0, max: count - 1, value: s[name],
-    onchange: (event) => app.state.set({[name]: bounded(Math.round(Number(event.target.value)), count)})}), h("span", {class: "dial-of"}, `of ${count}`));
+    onchange: (event) => app.state.set({[name]: bounded(Math.round(Number(event.target.value)), count)})}), h("span", {class: "dial-of"}, count > 1 ? `0 to ${count - 1}` : "the only one"));
   fill(el, h("h2", null, "Selection"), h("div", {class: "dials"}, dial("layer", labels.layer), dial("head", labels.head)));
+  if (s.edits.length) {
+    el.append(h("p", {class: "edited"}, h("a", {href: "#page=edit", onclick: (event) => (event.preventDefault(), app.state.set({page: "edit"}))}, plural(s.edits.length, "edit")),
+      s.edits.length === 1 ? " acts in this run. " : " act in this run. ", button("Take away", () => app.state.set({edits: []}), {kind: "quiet", name: "Take all edits away"})));
+  }
   if (s.query === null && s.key === null) return;
   const cells = h("dl", {class: "pairs"});
   el.append(cells);

@@ -86,7 +86,7 @@ export function fromHash(hash) {
   return found;
 }
 
-/** Five lines of Python that lead to what is selected. @param {Selection} s @param {string} run */
+/** Lines of Python that lead to what is selected. @param {Selection} s @param {string} run */
 export function toPython(s, run) {
   const edits = s.edits.length ? `, edits=[${s.edits.map(editPython).join(", ")}]` : "";
   const place = [`layer=${s.layer}`, `head=${s.head}`];
@@ -95,24 +95,48 @@ export function toPython(s, run) {
   const cell = s.query === null ? "" : s.key === null ? `[${s.query}]` : `[${s.query}, ${s.key}]`;
   return [
     "import glassformer as gf",
-    `run = gf.load(${python(run)})`,
-    `look = gf.look(run, ${python(s.input ?? "")}${edits})`,
+    `run = gf.load(${python(run)})${s.checkpoint === null ? "" : `  # the explorer shows step ${s.checkpoint} of its checkpoints`}`,
+    `look = gf.look(run, ${inputPython(s.input ?? "")}${edits})`,
     `pattern = look.pattern(${place.join(", ")})`,
     `pattern${cell}`,
   ].join("\n");
 }
 
+/** An input as `gf.look` takes it: pairs are tuples, pictures and recordings are files. @param {any} input @returns {string} */
+function inputPython(input) {
+  if (Array.isArray(input)) {
+    if (input.every((part) => typeof part === "number")) return python(input);
+    const parts = input.map(partPython).join(", ");
+    return input.length === 2 && typeof input[1] === "string" && (typeof input[0] === "string" || Array.isArray(input[0])) ? `(${parts})` : `[${parts}]`;
+  }
+  return input?.image || input?.audio ? python(fileName(input)) : partPython(input);
+}
+
+function partPython(part) {
+  if (typeof part === "string") return python(part);
+  if (Array.isArray(part)) return `[${part.map(partPython).join(", ")}]`;
+  if (part?.text !== undefined) return python(part.text);
+  return part?.image ? `{"image": ${python(fileName(part))}}` : `{"audio": ${python(fileName(part))}}`;
+}
+
+function fileName({image, audio}) {
+  const where = image ?? audio, stem = where.startsWith("example:") ? where.replace(":", "-") : image ? "picture" : "recording";
+  return `${stem}.${image ? "png" : "wav"}`;
+}
+
 /** Keeps selection and address equal; returns how to stop. @param {ReturnType<typeof makeState>} state */
 export function bindToAddress(state) {
-  let push = false, timer = 0;
-  state.restore(fromHash(location.hash));
+  let push = false, timer = 0, seen = location.hash;
+  state.restore(fromHash(seen));
   const write = () => {
     timer = 0;
+    if (location.hash !== seen) return back(); // a link was followed meanwhile: it goes before
     const hash = state.toHash();
     if (hash !== (location.hash === "#" ? "" : location.hash)) {
       const url = hash || location.pathname + location.search;
       if (push) history.pushState(null, "", url);
       else history.replaceState(null, "", url);
+      seen = location.hash;
     }
     push = false;
   };
@@ -121,6 +145,8 @@ export function bindToAddress(state) {
     if (!timer) timer = setTimeout(write, 120); // browsers refuse hundreds of addresses a second
   });
   const back = () => {
+    seen = location.hash;
+    push = false;
     if (location.hash !== state.toHash()) state.restore(fromHash(location.hash));
   };
   addEventListener("popstate", back);
@@ -148,8 +174,9 @@ function escaped(text) {
 }
 
 function editPython({edit, point, ...rest}) {
-  const options = Object.entries(rest).map(([name, value]) => `${name}=${name === "source" ? value : python(value)}`);
-  return `gf.${edit}(${[python(point), ...options].join(", ")})`;
+  const source = (look) => (typeof look === "string" ? look : `gf.look(run, ${inputPython(look.input)}${look.edits?.length ? `, edits=[${look.edits.map(editPython).join(", ")}]` : ""})`);
+  const options = Object.entries(rest).map(([name, value]) => `${name}=${name === "source" ? source(value) : python(value)}`);
+  return `gf.edits.${edit}(${[python(point), ...options].join(", ")})`;
 }
 
 /** A plain value as Python writes it; JSON's slices "2:5" stay text. @param {any} value @returns {string} */

@@ -1,0 +1,138 @@
+// @ts-check
+// What a model is given, as fields: a text, a pair, a picture, a recording, or parts in their order; examples; run, with its timing.
+// Knows: the shapes of inputs (see inputs.py), the selection. Does not know: what a model does with them.
+import {fill, h} from "./dom.js";
+import {select} from "./controls.js";
+import {number, plural} from "./format.js";
+import {same} from "./state.js";
+import {superseded} from "./wire.js";
+
+/** What of the selection belongs to one input, as it is without any. */
+const ELSEWHERE = {query: null, key: null, position: -1, target: null, against: null, step: 0};
+const KINDS = {image: "image/png,image/jpeg,image/gif,image/webp,image/bmp", audio: "audio/wav,.wav"};
+const LARGEST = 700_000;
+
+/** An input in a few words. @param {any} input @returns {string} */
+export function inputText(input) {
+  if (typeof input === "string") return input;
+  if (Array.isArray(input)) return input.every((part) => typeof part === "number") ? `[${input.join(", ")}]` : input.map(inputText).filter(Boolean).join(" / ");
+  if (input?.text !== undefined) return input.text;
+  const [kind, where] = Object.entries(input ?? {})[0] ?? ["", ""];
+  return kind ? placeName(kind, where) : "";
+}
+
+/** "image 3" of an example, "your image" of a file. @param {string} kind @param {string} where */
+function placeName(kind, where) {
+  const name = kind === "audio" ? "recording" : kind;
+  return where.startsWith("example:") ? `${name} ${Number(where.slice(8)) + 1}` : `your ${name}`;
+}
+
+/** The form of the bar. @param {any} app */
+export function inputForm(app) {
+  const {model, state} = app, examples = model.examples ?? [], timing = h("output", {class: "timing"}), fields = h("div", {class: "fields"});
+  const pair = model.family === "translate", alone = (input) => Boolean(input && typeof input === "object" && !Array.isArray(input));
+  let read = () => state.get().input, drawn = "";
+
+  function field(input, name) {
+    if (typeof input === "string" || (Array.isArray(input) && input.every((part) => typeof part === "number"))) return textField(inputText(input), name, app, fields);
+    if (input?.text !== undefined) {
+      const one = textField(input.text, name, app, fields);
+      return {el: one.el, read: () => ({...input, text: one.read()})};
+    }
+    if (Array.isArray(input)) {
+      const parts = input.map((part, i) => field(part, pair ? ["Source", "Target so far"][i] : `${name} part ${i + 1}`));
+      return {el: parts.map((part) => part.el), read: () => parts.map((part) => part.read())};
+    }
+    const [kind, where] = Object.entries(input ?? {})[0] ?? ["", ""];
+    return kind in KINDS ? sensedField(kind, where, name, examples, run) : textField("", name, app, fields);
+  }
+  function show() {
+    const {input} = state.get();
+    if (!drawn || !same(read(), input)) {
+      const made = field(input ?? "", "Input");
+      drawn = "yes";
+      read = made.read;
+      fill(fields, made.el);
+    }
+    steps?.set(String(state.get().checkpoint ?? last));
+    chosen?.set("-1"); // it is a menu: what is chosen stands in the fields
+  }
+  async function ask(fresh = false) {
+    timing.textContent = "…";
+    timing.classList.remove("bad");
+    try {
+      const {header} = await app.call("look", {look: app.look()}, {key: "top", fresh});
+      timing.textContent = `${plural(header.elements.length, "element")}, ${header.cached ? "kept" : `${number(header.ms, 3)} ms`}`;
+    } catch (error) {
+      if (superseded(error)) return;
+      timing.textContent = "no answer";
+      timing.title = /** @type {any} */ (error).message;
+      timing.classList.add("bad");
+    }
+  }
+  function run() {
+    const input = read();
+    if (same(input, state.get().input)) ask(true);
+    else state.set({input, ...ELSEWHERE});
+  }
+
+  const known = model.checkpoints ?? [], last = known[known.length - 1];
+  const steps = known.length > 1 ? select({label: "step", value: String(state.get().checkpoint ?? last), options: known.map((step) => ({value: String(step), label: number(step)})),
+    onchange: (step) => state.set({checkpoint: Number(step) === last ? null : Number(step)})}) : null;
+  const chosen = examples.length > 1 && !alone(examples[0]) ? select({label: "", value: "-1", options: [{value: "-1", label: "Examples"}, ...examples.map((example, i) => ({value: String(i), label: short(inputText(example))}))],
+    onchange: (i) => Number(i) >= 0 && state.set({input: examples[Number(i)], ...ELSEWHERE})}) : null;
+  chosen?.el.classList.add("examples");
+  chosen?.el.querySelector("select")?.setAttribute("aria-label", "Examples");
+  state.subscribe((now, before) => {
+    if (same(now.input, before.input) && same(now.edits, before.edits) && now.checkpoint === before.checkpoint) return;
+    show();
+    ask();
+  });
+  const el = h("form", {class: "input-form", role: "search", "aria-label": "Input of the model", onsubmit: (event) => (event.preventDefault(), run())},
+    fields, chosen?.el, steps?.el, h("button", {class: "button main", type: "submit"}, "Run"), timing);
+  show();
+  ask();
+  return el;
+}
+
+/** A text: one line until it is written in. Enter runs, Shift and Enter is a new line. */
+function textField(value, name, app, fields) {
+  const area = h("textarea", {class: "input", rows: 1, "aria-label": name, placeholder: name, spellcheck: false, autocomplete: "off", value, onkeydown: (event) => {
+    if (event.key === "Escape") area.blur();
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    area.form.requestSubmit();
+    area.blur();
+  }, onblur: () => (area.scrollTop = 0)});
+  return {el: h("span", {class: "input-room"}, area), read() {
+    const ids = app.model.family !== "translate" && /^\s*\[[\d,\s]+\]\s*$/.test(area.value);
+    return ids ? (area.value.match(/\d+/g) ?? []).map(Number) : area.value;
+  }};
+}
+
+/** A picture or a recording: one of the run's own, or a file of the reader's. */
+function sensedField(kind, where, name, examples, run) {
+  const found = new Set(), walk = (input) => {
+    if (Array.isArray(input)) input.forEach(walk);
+    else if (input?.[kind]) found.add(input[kind]);
+  };
+  examples.forEach(walk);
+  let now = where;
+  const own = [...found], said = h("span", {class: "soft", role: "status"}), options = (own.includes(now) ? own : [now, ...own]).map((one) => ({value: one, label: placeName(kind, one)}));
+  const pick = select({label: "", value: now, options, onchange: (one) => ((now = one), run())});
+  pick.el.querySelector("select")?.setAttribute("aria-label", `${name}, ${kind}`);
+  const file = h("input", {type: "file", class: "sr", accept: KINDS[kind], "aria-label": `${name}: open a file`, onchange: async () => {
+    const one = file.files?.[0];
+    if (!one) return;
+    if (one.size > LARGEST) return void (said.textContent = `That file has ${number(Math.round(one.size / 1000))} kB; at most ${number(LARGEST / 1000)} kB fit into an address.`);
+    const bytes = new Uint8Array(await one.arrayBuffer());
+    now = `data:${one.type || (kind === "audio" ? "audio/wav" : "image/png")};base64,${btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""))}`;
+    run();
+  }});
+  return {el: [pick.el, h("label", {class: "button file"}, "File…", file), said], read: () => ({[kind]: now})};
+}
+
+function short(text, most = 48) {
+  const flat = text.replace(/\s+/g, " ").trim();
+  return flat.length > most ? `${flat.slice(0, most - 1)}…` : flat;
+}
