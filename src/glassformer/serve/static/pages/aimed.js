@@ -62,9 +62,15 @@ export function aimControls(app) {
   };
 }
 
-/** A label that can stand in a list: whitespace drawn. @param {string} label */
-export function shown(label) {
-  return token(label).textContent ?? label;
+/** A token's text that can stand in a list: whitespace drawn; that of a patch as it is. @param {string | {label: string, kind?: string}} one @returns {string} */
+export function shown(one) {
+  return token(one).textContent ?? "";
+}
+
+/** The next larger number of two digits, for the end of a scale. @param {number} x */
+export function round(x) {
+  const unit = 10 ** (Math.floor(Math.log10(x)) - 1);
+  return Number((Math.ceil(x / unit - 1e-9) * unit).toPrecision(3));
 }
 
 /** What an outcome is called. @param {any} looked @param {any} app @param {number} id */
@@ -94,7 +100,7 @@ export function strip(options) {
       }
       const step = values ? level(values[i], {kind: o.kind, scale: "linear", high}) : null, now = i === o.selected;
       const tint = step === null || !Number.isFinite(values?.[i]) ? {} : {background: css(table, step), color: ink(table, step)};
-      const title = values ? `${shown(one.label)}: ${number(values[i])}` : `element ${i}`;
+      const title = values ? `${shown(one)}: ${number(values[i])}` : `element ${i}`;
       parts.push(h("span", {class: `line-element${now ? " now" : ""}`, style: tint, title, dataset: {i}, role: o.onselect ? "option" : "listitem",
         ...(o.onselect ? {"aria-selected": now, tabindex: now || (o.selected === null && i === 0) ? 0 : -1} : {}), "aria-label": values ? title : null}, token(one)));
     }

@@ -6,7 +6,7 @@ import {number, percent, token} from "../format.js";
 import {bars, button, choice, figure, heatmap, legend, toggle} from "../marks.js";
 import {reading} from "../learn/article.js";
 import {part, superseded} from "../wire.js";
-import {AIM, aimControls, aimOf, outcomeName, shown, strip} from "./aimed.js";
+import {AIM, aimControls, aimOf, outcomeName, round, shown, strip} from "./aimed.js";
 import {follow, headName, kindName, kindOf, kindTabs, LOOK} from "./attended.js";
 import {stepsOf, waterfall} from "./flow_ledger.js";
 import {wordGrid} from "./flow_lens.js";
@@ -125,7 +125,7 @@ function effectsPart(app) {
     shows: "How the outcome’s logit changes when one head says the same at every position, its mean over them: minus (blue) means that the head spoke for the outcome. Beside it, what the head’s attention looks like.",
     hides: "heads that stand in for each other: one of a pair may seem to do nothing. And what heads do for other outcomes and inputs."});
   function draw() {
-    const kind = kindOf(app), high = Math.max(1e-9, ...Array.from(cells, (x) => (Number.isFinite(x) ? Math.abs(x) : 0)));
+    const kind = kindOf(app), high = round(Math.max(1e-9, ...Array.from(cells, (x) => (Number.isFinite(x) ? Math.abs(x) : 0))));
     grid.update({rows: Array.from({length: kind.layers}, (_, i) => String(i)), columns: Array.from({length: kind.heads}, (_, i) => String(i)), values: cells, high,
       masked: (r, c) => !Number.isFinite(cells[r * kind.heads + c]), say: (r, c) => `layer ${r} head ${c}, ${Number.isFinite(cells[r * kind.heads + c]) ? `change ${number(cells[r * kind.heads + c], 3)}` : "not measured"}`});
     fill(key, high > 1e-9 ? legend({kind: "signed", high, label: "change of the logit"}) : null);

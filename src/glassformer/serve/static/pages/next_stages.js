@@ -28,7 +28,7 @@ export function stagesPicture(options) {
         return h("li", {class: now ? "now" : ""}, o.onselect ? h("button", {type: "button", class: "stage-row", "aria-label": `Go on with ${said}`, "aria-pressed": now, onclick: () => o.onselect?.(id)}, parts)
           : h("div", {class: "stage-row"}, parts));
       })),
-      h("div", {class: "stage-row stages-rest"}, h("span", {class: "bar-label soft"}, "all others"), o.rest.map((value) => h("span", {class: "stage soft"}, h("span"), h("span", {class: "stage-value"}, percent(value, 3))))));
+      o.rest.length ? h("div", {class: "stage-row stages-rest"}, h("span", {class: "bar-label soft"}, "all others"), o.rest.map((value) => h("span", {class: "stage soft"}, h("span"), h("span", {class: "stage-value"}, percent(value, 3))))) : null);
     if (held >= 0) el.querySelectorAll("button")[Math.min(held, o.rows.length - 1)]?.focus();
   }
   draw();
