@@ -142,7 +142,9 @@ def test_names_tell_classes_groups_and_splits(tmp_path):
     [
         (None, {}, r"data.path is not set; give a folder"),
         ("nowhere", {}, r"there is no file or folder .*nowhere"),
-        ("empty", {}, r"no file matches"),
+        ("empty", {}, r"there are no pictures in empty \(looked for .jpg, .png\); check data.path"),
+        ("empty.zip", {}, r"there are no pictures in empty.zip \(looked for .jpg, .png\); check data.path"),
+        ("out.zip", {}, r"out.zip has the member '../x/a/1.png', whose name leads out of it; pack it anew"),
         ("texts", {}, r"there are no pictures in texts \(looked for .jpg, .png\)"),
         ("splits", {}, r"test, train, which are splits, not classes"),
         ("flat.zip", {}, r"flat.zip/1.png lies in no folder"),
@@ -168,6 +170,8 @@ def test_one_sentence_for_what_cannot_be_read(tmp_path, path, fields, sentence):
     (tmp_path / "empty").mkdir()
     write(tmp_path, {"texts/a/1.txt": b"", "splits/train/1.png": b"", "splits/test/2.png": b""})
     pack(tmp_path / "flat.zip", {"1.png": b""})
+    pack(tmp_path / "empty.zip", {})
+    pack(tmp_path / "out.zip", {"a/1.png": b"", "../x/a/1.png": b""})
     (tmp_path / "table.csv").write_text("file_name,label\n1.png,cat\n2.png, \n")
     (tmp_path / "nameless.csv").write_text("file_name,label\n ,cat\n")
     (tmp_path / "rows.jsonl").write_text('{"file_name": "1.png", "label": null}\n')

@@ -29,12 +29,16 @@ UNREADABLE = (*BROKEN, struct.error, ValueError, OverflowError, NotImplementedEr
 
 
 def members(archive: str) -> list[str]:
-    """The names of an archive's files, sorted; DataError: it is no zip archive."""
+    """The names of an archive's files, sorted; DataError: it is no zip archive, or a name leads out of it."""
     try:
         with zipfile.ZipFile(archive) as file:
-            return sorted({name for name in file.namelist() if name and not name.endswith("/")})
+            names = sorted({name for name in file.namelist() if name and not name.endswith("/")})
     except UNREADABLE as problem:
         raise DataError(f"{archive} is not a whole zip archive ({problem}); copy it again") from problem
+    for name in names:
+        if ".." in name.split("/"):
+            raise DataError(f"{archive} has the member {name!r}, whose name leads out of it; pack it anew")
+    return names
 
 
 @contextmanager

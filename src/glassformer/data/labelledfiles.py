@@ -93,7 +93,8 @@ def _files(
 ) -> Iterator[LabelledFile]:
     if not named:
         raise ConfigError(f"data.path is not set; give a folder or zip archive of {noun}s, or a table that lists them")
-    sources = resolve([_whole(name, config.root) for name in ([named] if isinstance(named, str) else named)])
+    wanted = [_whole(name, config.root) for name in ([named] if isinstance(named, str) else named)]
+    sources = resolve(there) if (there := [pattern for pattern in wanted if pattern]) else []
     files = [source for source in sources if posixpath.splitext(source.path)[1].lower() in suffixes]
     tables = [source for source in sources if source.suffix in TABLES]
     described = [table for table in tables if posixpath.basename(table.path).split(".")[0] == METADATA]
@@ -116,23 +117,28 @@ def _files(
         raise DataError(f"there are no {noun}s in {named} (looked for {looked}); check data.path and data.root")
 
 
-def _whole(name: str, root: str | None) -> str:
-    """What is named, absolute; of a folder or an archive, all that is in it."""
+def _whole(name: str, root: str | None) -> str | None:
+    """What is named, absolute; of a folder or an archive, all that is in it, None if that is nothing."""
     if name in BUILTINS or name.startswith("builtin:"):
         return name
     path = Path(root or ".").expanduser().joinpath(Path(name).expanduser()).absolute()
     if "\0" in name:
         return str(path)
     if path.is_dir():
-        return f"{glob.escape(str(path))}/**/*"
+        within = f"{glob.escape(str(path))}/**/*"
+        return within if any(map(os.path.isfile, glob.iglob(within, recursive=True))) else None
     inside = source_at(str(path / "*"))
-    folder = inside.member[:-1]
-    if inside.archive is None or not any(name.startswith(folder) for name in members(inside.archive)):
+    if inside.archive is None:
+        return str(path)
+    folder, names = inside.member[:-1], members(inside.archive)
+    if not names:
+        return None
+    if not any(name.startswith(folder) for name in names):
         return str(path)
     return f"{inside.archive}/{glob.escape(folder)}**"
 
 
-def _folder_rows(files: list[Source], config: DataConfig) -> Iterator[tuple[Source, list[str], None, str]]:
+def _folder_rows(files: list[Source], config: DataConfig) -> Iterator[Row]:
     known = template(config.label_pattern)[1] if config.label_pattern is not None else ()
     by_name = "label" in known
     if config.group_field is not None and config.group_field not in known:

@@ -88,15 +88,16 @@ class Senses(ABC):
 
         DataError: something that cannot be read, unless data.bad_files is skip.
         """
-        self.open(run / self.array, list(self.splits))
+        with _hinting(self._data.bad_files):
+            self.open(run / self.array, list(self.splits))
         if not len(self.split("train")):
             raise DataError(f"no training {self.noun} could be read, the first: {self.split('train').skipped[0]}")
         self._learn(run)
 
     def open(self, folder: Path, splits: Sequence[str]) -> None:
-        """Decode some of the splits into a folder, or find them there unchanged; errors as of `store`."""
+        """Decode some of the splits into a folder, or find them there unchanged; DataError: as of `store`."""
         data = self._data
-        items = {name: [partial(self._array, item) for item in split_of(self.splits, name)] for name in splits}
+        items = {name: [partial(self._decoded, item) for item in split_of(self.splits, name)] for name in splits}
         wheres = [item.where for name in splits for item in self.splits[name]]
         request = {
             "stamp": stamp_of([data.path, data.validation_path, data.test_path]),
@@ -105,10 +106,6 @@ class Senses(ABC):
             "skip": data.bad_files == "skip",
         }
         self._stored = ArrayStore.open_or_build(folder, request, items, self.shape, self.kind, data.bad_files == "skip")
-
-    def _array(self, item: Any) -> np.ndarray:
-        with _hinting(self._data.bad_files):
-            return self._decoded(item)
 
     def split(self, name: str) -> Kept:
         """What could be read of a split."""
@@ -288,7 +285,7 @@ def _shaped(config: ImageConfig, train: Sequence[Picture], bad_files: str) -> Im
 
 @contextmanager
 def _hinting(bad_files: str) -> Iterator[None]:
-    """Say with a DataError that a file can be left out."""
+    """Say with a DataError that a file can be left out; where no recipe is at hand, nobody could follow that."""
     try:
         yield
     except DataError as problem:
