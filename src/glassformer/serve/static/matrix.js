@@ -254,7 +254,7 @@ export function heatmap(options) {
 
 /**
  * Many small matrices, layers by heads: arrows move, Enter opens.
- * @param {{rows: number, columns: number, size: number, bytes: Uint8Array, name: string, rowName?: string, columnName?: string, selected?: {row: number, column: number},
+ * @param {{rows: number, columns: number, size: number, bytes: Uint8Array, name: string, rowName?: string, columnName?: string, rowNames?: string[], selected?: {row: number, column: number},
  *   dimmed?: (row: number, column: number) => boolean, say?: (row: number, column: number) => string, note?: (row: number, column: number) => string,
  *   onselect?: (row: number, column: number) => void, onopen?: (row: number, column: number) => void}} options  bytes: √-steps, [rows, columns, size, size]
  */
@@ -286,7 +286,8 @@ export function atlas(options) {
         context.drawImage(thumb, c * step, r * step, side, side);
       }
     }
-    fill(rowLabels, Array.from({length: o.rows}, (_, r) => h("span", {style: {top: `${r * step + side / 2}px`}}, String(r))));
+    fill(rowLabels, Array.from({length: o.rows}, (_, r) => h("span", {style: {top: `${r * step + side / 2}px`}}, o.rowNames?.[r] ?? String(r))));
+    el.style.setProperty("--row-names", `${Math.max(2, 1.2 + 0.55 * Math.max(0, ...(o.rowNames ?? []).map((name) => name.length)))}rem`);
     fill(columnLabels, Array.from({length: o.columns}, (_, c) => h("span", {style: {left: `${c * step + side / 2}px`}}, String(c))));
     stack.setAttribute("aria-label", `${o.name}, ${o.rows} ${o.rowName}s by ${o.columns} ${o.columnName}s`);
     point();
@@ -294,7 +295,7 @@ export function atlas(options) {
 
   function point() {
     for (const [name, px] of Object.entries({"--x": at.column * (side + gap), "--y": at.row * (side + gap), "--w": side, "--h": side})) cross.style.setProperty(name, `${px}px`);
-    fill(readout, h("span", {class: "readout-cell"}, `${o.rowName} ${at.row}, ${o.columnName} ${at.column}`), h("output", null, o.note?.(at.row, at.column) ?? ""));
+    fill(readout, h("span", {class: "readout-cell"}, `${o.rowName} ${o.rowNames?.[at.row] ?? at.row}, ${o.columnName} ${at.column}`), h("output", null, o.note?.(at.row, at.column) ?? ""));
   }
 
   function select(row, column) {
@@ -322,7 +323,7 @@ export function atlas(options) {
     event.preventDefault();
   });
   const offs = [onWidth(el, (width) => {
-    side = Math.max(16, Math.min(96, Math.floor((width - 40) / o.columns) - gap));
+    side = Math.max(16, Math.min(96, Math.floor((width - 40 - 8 * Math.max(0, ...(o.rowNames ?? []).map((name) => name.length))) / o.columns) - gap));
     draw();
   }), onTheme(() => draw())];
   return {
@@ -336,7 +337,7 @@ export function atlas(options) {
     summary: () => `${o.name}: ${o.rows} ${o.rowName}s of ${o.columns} ${o.columnName}s.`,
     table: () => ({columns: [o.rowName, o.columnName, "note"], rows: Array.from({length: o.rows * o.columns}, (_, i) => {
       const row = Math.floor(i / o.columns), column = i % o.columns;
-      return [row, column, o.note?.(row, column) ?? ""];
+      return [o.rowNames?.[row] ?? row, column, o.note?.(row, column) ?? ""];
     })}),
   };
 }

@@ -63,7 +63,8 @@ export function lines(options) {
     const px = (x) => L + ((W - L - R) * (x - x0)) / (x1 - x0 || 1), py = (y) => H - low - ((H - low - top) * (y - y0)) / (y1 - y0);
     el.setAttribute("viewBox", `0 0 ${W} ${H}`);
     const ends = o.series.map((s, i) => ({i, y: py(s.y[s.y.length - 1])})).sort((a, b) => a.y - b.y);
-    ends.forEach((end, i) => i && (end.y = Math.max(end.y, ends[i - 1].y + 17))); // names do not lie on each other
+    ends.forEach((end, i) => i && (end.y = Math.max(end.y, ends[i - 1].y + 17))); // names do not lie on each other, nor on the axis
+    for (let i = ends.length - 1, most = H - low - 8; i >= 0; i--, most = ends[i + 1].y - 17) ends[i].y = Math.min(ends[i].y, most);
     fill(el,
       svg("clipPath", {id: clip}, svg("rect", {x: L, y: 0, width: W - L - R, height: H})),
       ticks(y0, y1, 4).map((y) => [svg("line", {class: "grid", x1: L, x2: W - R, y1: py(y), y2: py(y)}), svg("text", {class: "tick", x: L - 8, y: py(y), "text-anchor": "end", "dominant-baseline": "central"}, tick(y))]),

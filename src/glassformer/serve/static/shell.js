@@ -19,6 +19,7 @@ const KEYS = [["?", "this help"], ["/", "to the input"], ["[ ]", "head before, h
 export async function mount(root, {pages, wire, bind = true, start = {}}) {
   const state = makeState(start);
   const live = h("div", {class: "sr", role: "status", "aria-live": "polite"});
+  const visited = /** @type {Set<string>} */ (new Set());
   let model = null, reason = "";
   try {
     model = (await wire.call("model", {})).header;
@@ -26,7 +27,7 @@ export async function mount(root, {pages, wire, bind = true, start = {}}) {
     reason = /** @type {any} */ (error).message;
   }
   const app = {
-    model, state, call: wire.call, stream: wire.stream,
+    model, state, call: wire.call, stream: wire.stream, asked: wire.asked ?? (() => []), pages: /** @type {any[]} */ ([]), visited: () => [...visited],
     announce: (/** @type {string} */ text) => (live.textContent = text),
     /** What every question about the model carries: input, edits, checkpoint. */
     look: () => (({input, edits, checkpoint}) => ({input, edits, checkpoint}))(state.get()),
@@ -36,6 +37,7 @@ export async function mount(root, {pages, wire, bind = true, start = {}}) {
   };
   const mine = pages.filter((page) => page.free || (model && (!page.families || page.families.includes(model.family))));
   const home = mine[0]?.id ?? "";
+  app.pages = mine;
   if (bind) bindToAddress(state);
   const begin = () => model && state.get().input === null && state.set({input: model.examples?.[0] ?? ""}, {replace: true});
   begin();
@@ -77,8 +79,10 @@ export async function mount(root, {pages, wire, bind = true, start = {}}) {
     cleanups = [];
     clear(main);
     document.title = pageTitle(page, state, app);
-    root.classList.toggle("without-inspector", !model || Boolean(page?.free));
+    root.classList.toggle("without-inspector", !model || Boolean(page?.free || page?.alone));
     if (!page) return void fill(main, h("h1", null, "No page"), h("p", null, reason));
+    visited.delete(page.id);
+    visited.add(page.id); // the latest last
     if (!page.bare) {
       main.append(h("div", {class: "page-head"}, h("h1", null, page.title), h("p", {class: "lead"}, prose(page.about)),
         page.notAbout ? h("p", {class: "hides"}, h("span", {class: "hides-mark"}, "What it does not show"), " ", prose(page.notAbout)) : null));
@@ -97,7 +101,7 @@ export async function mount(root, {pages, wire, bind = true, start = {}}) {
 
   function drawInspector(page, keep) {
     clear(aside);
-    if (!model || page.free) return;
+    if (!model || page.free || page.alone) return;
     const selection = h("div", {class: "inspector-part"}), own = h("div", {class: "inspector-part"});
     fill(aside, selection, own, shareBox(app));
     const show = () => selectionBox(selection, app);

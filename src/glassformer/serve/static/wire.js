@@ -30,7 +30,7 @@ const KEPT_BYTES = 64 << 20;
 /**
  * call(op, args, {signal, key, fresh}) -> {header, arrays};  stream(op, args, onItem, {signal, key}).
  * `key` names a place on the screen: a newer call with the same key cancels the older, so the newest selection wins.
- * An answer is kept and given again for the same question, unless `fresh`.
+ * An answer is kept and given again for the same question, unless `fresh`; `keep: false` leaves no trace of it.
  * @param {Carrier} carrier
  */
 export function makeWire(carrier) {
@@ -38,7 +38,13 @@ export function makeWire(carrier) {
   const running = new Map();
   /** @type {Map<string, {reply: Reply, bytes: number}>} */
   const kept = new Map();
+  /** @type {Map<string, {question: string, body: any, bytes: number}>} what was answered, for a file that answers it again */
+  const asked = new Map();
   let held = 0;
+  const answered = (question, body, bytes) => {
+    asked.delete(question);
+    asked.set(question, {question, body, bytes});
+  };
 
   function started(signal, key) {
     const abort = new AbortController();
@@ -54,18 +60,22 @@ export function makeWire(carrier) {
 
   return {
     /** @returns {Promise<Reply>} */
-    async call(/** @type {string} */ op, args = {}, {signal, key, fresh = false} = /** @type {any} */ ({})) {
+    async call(/** @type {string} */ op, args = {}, {signal, key, fresh = false, keep = true} = /** @type {any} */ ({})) {
       const body = {op, ...args}, question = canonical(body), abort = started(signal, key);
       try {
         const known = !fresh && kept.get(question);
         if (known) {
           kept.delete(question);
           kept.set(question, known); // the latest used is the last to go
+          answered(question, body, known.bytes);
           return known.reply;
         }
         const buffer = await carrier.ask(body, abort.signal);
         if (abort.signal.aborted) throw new DOMException("A newer question took its place.", "AbortError");
         const reply = readSafetensors(buffer);
+        if (!keep) return reply;
+        answered(question, body, buffer.byteLength);
+        held -= kept.get(question)?.bytes ?? 0;
         kept.set(question, {reply, bytes: buffer.byteLength});
         held += buffer.byteLength;
         for (const [oldest, {bytes}] of kept) {
@@ -79,12 +89,14 @@ export function makeWire(carrier) {
       }
     },
     async stream(/** @type {string} */ op, args, /** @type {(item: any) => void} */ onItem, {signal, key} = /** @type {any} */ ({})) {
-      const abort = started(signal, key);
+      const body = {op, ...args}, abort = started(signal, key);
+      let bytes = 0;
       try {
-        for await (const item of carrier.lines({op, ...args}, abort.signal)) {
+        for await (const item of carrier.lines(body, abort.signal)) {
           if (abort.signal.aborted) throw new DOMException("A newer question took its place.", "AbortError");
           if (item.error) throw new WireError(item.error, item.kind);
-          if (item.done) return;
+          if (item.done) return void answered(canonical(body), body, bytes);
+          bytes += JSON.stringify(item).length;
           onItem(item);
         }
         throw new WireError("The answer broke off; ask again.", "WireError");
@@ -92,6 +104,8 @@ export function makeWire(carrier) {
         ended(key, abort);
       }
     },
+    /** What was asked and answered, the latest last. */
+    asked: () => [...asked.values()],
   };
 }
 
@@ -169,6 +183,17 @@ export function readSafetensors(buffer) {
     arrays[name] = {dtype, shape, data: READ[dtype](buffer.slice(8 + length + begin, 8 + length + end))};
   }
   return {header: JSON.parse(described.__metadata__?.header ?? "{}"), arrays};
+}
+
+/** A safetensors file of 32-bit arrays. @param {Record<string, Tensor>} arrays @param {Record<string, string>} [about] @returns {Blob} */
+export function toSafetensors(arrays, about = {}) {
+  /** @type {Record<string, any>} */
+  const described = {__metadata__: about}, names = Object.keys(arrays);
+  let end = 0;
+  for (const name of names) described[name] = {dtype: arrays[name].dtype === "F16" ? "F32" : arrays[name].dtype, shape: arrays[name].shape, data_offsets: [end, (end += arrays[name].data.byteLength)]};
+  const header = new TextEncoder().encode(JSON.stringify(described)), padding = (8 - (header.length % 8)) % 8, length = new DataView(new ArrayBuffer(8));
+  length.setBigUint64(0, BigInt(header.length + padding), true);
+  return new Blob([length, header, " ".repeat(padding), ...names.map((name) => arrays[name].data)]);
 }
 
 /** The number that 16 bits stand for. @param {number} bits */
