@@ -4,6 +4,8 @@ Pixels are square roots in bytes; every digit comes from `row` and `step`, which
 Does not know: explanations, HTTP.
 """
 
+from typing import cast
+
 import numpy as np
 import torch
 from pydantic import Field
@@ -13,7 +15,7 @@ from glassformer.errors import ConfigError
 from glassformer.inspect.headmetrics import METRICS
 from glassformer.inspect.look import Look
 from glassformer.inspect.points import chosen
-from glassformer.layers.block import PreNormBlock
+from glassformer.layers.block import Block, PreNormBlock
 from glassformer.layers.norm import LayerNorm
 from glassformer.serve.ask import Attentive, OneHead, Whole
 from glassformer.serve.looks import Desk
@@ -117,15 +119,15 @@ def step(desk: Desk, ask: RowAsk) -> Reply:
 
 def _asking(seen: Look, place: str, ask: RowAsk, query: int) -> tuple[Float[Tensor, "D"], Float[Tensor, "D"], str]:
     """The stream that the query is made of, the same after the norm before it, and that norm's name ("" if none)."""
-    name, block = place.rpartition(".")[0], seen.stack(ask.side).blocks[ask.layer]
-    x = seen[f"{name}.resid_pre"].tensor[query]
+    name, block = place.rpartition(".")[0], cast(Block, seen.stack(ask.side).blocks[ask.layer])
+    x, norm = seen[f"{name}.resid_pre"].tensor[query], block.attention_norm
     pre = isinstance(block, PreNormBlock)
     if ask.site == "cross":  # behind the block's own attention, where no point stands
+        assert block.cross_norm is not None
         x = x + seen[f"{name}.attention_out"].tensor[query]
-        x = x if pre else block.attention_norm(x)
+        x, norm = x if pre else norm(x), block.cross_norm
     if not pre:
         return x, x, ""
-    norm = block.cross_norm if ask.site == "cross" else block.attention_norm
     return x, norm(x), "LayerNorm" if isinstance(norm, LayerNorm) else "RMSNorm"
 
 

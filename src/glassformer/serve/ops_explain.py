@@ -39,7 +39,7 @@ class AttributeAsk(Aimed):
 def attribute(desk: Desk, ask: AttributeAsk) -> Reply:
     """How much each element speaks for an outcome; with `faithfulness`, whether taking them away bears it out."""
     seen = desk.look(ask.seen)
-    options = {} if ask.baseline is None else {"baseline": ask.baseline}
+    options: dict[str, Any] = {} if ask.baseline is None else {"baseline": ask.baseline}
     found = attributed(seen, ask.method, ask.target, position=ask.position, against=ask.against, **options)
     arrays = {"scores": floats(found.scores)}
     if found.source_scores is not None:

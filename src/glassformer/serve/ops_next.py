@@ -58,7 +58,7 @@ def next_token(desk: Desk, ask: NextAsk) -> Reply:
     if logits.dim() == 2:
         logits = logits[placed(ask.position, len(logits))]
     found = stages(logits.float(), **ask.options())
-    bars = found.top(min(BARS, logits.shape[-1]))
+    bars = found.bars(min(BARS, logits.shape[-1]))
     ids = torch.tensor([bar.id for bar in bars])
     rows = {name: found[stage] for name, stage in STAGES.items()}
     rows["after"] = found[found.names[-1]]

@@ -8,6 +8,7 @@ A cell of a thumbnail shows the largest of its weights: a single bright one is n
 behind the last query of a portion are not computed. Knows: looks, metrics. Does not know: requests, colours.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -19,13 +20,15 @@ from glassformer.axes import Float, Tensor
 from glassformer.inspect.headmetrics import METRICS, key_tables
 from glassformer.inspect.look import Look, fires
 from glassformer.inspect.points import Element
-from glassformer.layers.attend import attention_pattern, attention_scores
+from glassformer.layers.attend import attention_scores
 from glassformer.layers.attention import View
 from glassformer.layers.mask import Allowed, allowed
 from glassformer.layers.stack import SOURCE_MASK
 
-NUMBERS = 1 << 20
+NUMBERS = 1 << 19
 """Weights that stand in memory at once: they should stay in the processor's cache."""
+CLOSED = -1e30
+"""The score of a key that may not be seen."""
 
 
 @dataclass(frozen=True)
@@ -48,25 +51,30 @@ def thumbs(look: Look, side: str, site: str, size: int, check: Callable[[], None
     pixels, metrics = [], []
     for layer in range(look.model.config.n_layers):
         check()
-        shrunk, sums, spread = [], 0, 0
-        for begin, weights in portions(look, layer, side, site, cell[0]):
+        shrunk, sums, spread = [], [], []
+        for begin, weights, bits in portions(look, layer, side, site, cell[0]):
             shrunk.append(_shrunk(weights, cell, len(keys)))
-            sums = sums + weights.flatten(1) @ counting.of(begin, weights.shape)
-            rows = slice(1 if begin == 0 and len(queries) > 1 else 0, None)
-            spread = spread + entropy(weights)[:, rows].sum(1)
+            sums.append(weights.flatten(1) @ counting.of(begin, weights.shape))
+            spread.append(bits[:, 1 if begin == 0 and len(queries) > 1 else 0 :].sum(1))
         pixels.append(torch.cat(shrunk, 1))
-        metrics.append(torch.cat([spread[:, None] / counting.n, sums], 1))
+        entropies = torch.stack(spread).sum(0)[:, None] / counting.n
+        metrics.append(torch.cat([entropies, torch.stack(sums).sum(0)], 1))
     return Thumbs(torch.stack(pixels), torch.stack(metrics), tuple(METRICS), cell)
 
 
-def portions(look: Look, layer: int, side: str, site: str, rows: int) -> Iterator[tuple[int, Float[Tensor, "H Q S"]]]:
-    """The weights of a layer for some queries after others, a multiple of `rows` each: the first query, all heads.
+Portion = tuple[int, Float[Tensor, "H Q S"], Float[Tensor, "H Q"]]
+"""The number of the first query; the weights of all heads; the entropy of their rows in bits."""
+
+
+def portions(look: Look, layer: int, side: str, site: str, rows: int) -> Iterator[Portion]:
+    """The weights of a layer for some queries after others, a multiple of `rows` each.
 
     The keys behind the last are left out where no query of the portion may see them.
     """
     place, module = look.attention(layer, side=side, site=site)
     if any(fires(edit, f"{place}.{name}") for edit in look.edits for name in ("scores", "pattern")):
-        yield 0, look[f"{place}.pattern"].tensor.float()  # an edit may need all of it
+        weights = look[f"{place}.pattern"].tensor.float()  # an edit may need all of it
+        yield 0, weights, entropy(weights)
         return
     q, k = look[f"{place}.q"].tensor[None].float(), look[f"{place}.k"].tensor[None].float()
     view, length = view_of(look, side, site), k.shape[2]
@@ -74,14 +82,31 @@ def portions(look: Look, layer: int, side: str, site: str, rows: int) -> Iterato
     for begin in range(0, q.shape[2], portion):
         end = min(begin + portion, q.shape[2])
         seen = end if view.allow.causal else length
-        own = view.allow.dense
-        if view.allow.causal:
-            own = torch.ones(end - begin, seen, dtype=torch.bool, device=q.device).tril(begin)[None, None]
-        elif own is not None and own.shape[2] > 1:
-            own = own[:, :, begin:end]
         bias = None if view.bias is None else view.bias[:, :, begin:end, :seen]
-        scores = attention_scores(q[:, :, begin:end], k[:, :, :seen], Allowed(dense=own), bias, module.scale)
-        yield begin, attention_pattern(scores)[0]
+        scores = attention_scores(q[:, :, begin:end], k[:, :, :seen], Allowed(), bias, module.scale)[0]
+        yield begin, *_weights(scores, view.allow, begin, end)
+
+
+def _weights(
+    scores: Float[Tensor, "H Q S"], allow: Allowed, begin: int, end: int
+) -> tuple[Float[Tensor, "H Q S"], Float[Tensor, "H Q"]]:
+    """Weights and entropies of scores without a mask, which are written over: memory is what takes time here.
+
+    Closed scores are a large number below 0, so that 0 · s is a number; then Σ w ln w = Σ w s - ln Σ exp s, and of the
+    largest, ln w = s - ln Σ exp s. A row without any key is 0, as `attention_pattern` has it.
+    """
+    if allow.causal:  # only the last keys are new to some of the queries
+        future = torch.ones(end - begin, end - begin, dtype=torch.bool, device=scores.device).triu(1)
+        scores[:, :, begin:].masked_fill_(future, CLOSED)
+    elif allow.dense is not None:
+        table = allow.dense[0, 0]
+        scores.masked_fill_(~(table[begin:end] if len(table) > 1 else table), CLOSED)
+    weights, highest = scores.softmax(-1), scores.amax(-1)
+    if allow.dense is not None:
+        weights.masked_fill_((highest == CLOSED)[..., None], 0)
+    largest = weights.amax(-1)
+    nats = highest - (weights * scores).sum(-1) - largest.log()
+    return weights, torch.where(largest > 0, nats / math.log(2), 0.0)
 
 
 def entropy(weights: Float[Tensor, "*rows S"]) -> Float[Tensor, "*rows"]:
