@@ -20,9 +20,9 @@ export function kindOf(app) {
   return app.model.attentions.find((kind) => kind.side === side && kind.site === site) ?? app.model.attentions[0];
 }
 
-/** "self", "cross", "encoder". @param {Kind} kind */
-export function kindName(kind) {
-  return kind.site === "cross" ? "cross: decoder to encoder" : kind.side === "encoder" ? "encoder" : "self";
+/** In full: "self-attention of the decoder". @param {Kind} kind */
+export function kindName({site, stack}) {
+  return site === "cross" ? "cross-attention, decoder to encoder" : `self-attention of the ${stack}`;
 }
 
 /** Side and site, layer and head, as requests name them. @param {any} app */
@@ -48,7 +48,7 @@ export function sequences(looked, kind) {
 export function kindTabs(app) {
   const kinds = app.model.attentions, key = ({side, site}) => `${side}/${site}`;
   if (kinds.length < 2) return null;
-  return choice({label: "Attention", value: key(kindOf(app)), options: kinds.map((kind) => ({value: key(kind), label: kindName(kind)})), onchange: (to) => {
+  return choice({label: "Attention", value: key(kindOf(app)), options: kinds.map((kind) => ({value: key(kind), label: kind.site === "cross" ? "cross" : kind.side || "self"})), onchange: (to) => {
     const [side, site] = to.split("/");
     app.state.set({side, site, query: null, key: null});
   }});

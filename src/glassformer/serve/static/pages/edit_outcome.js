@@ -27,12 +27,14 @@ export function outcome(app, {onchanged, wide = false} = {}) {
     hides: "whether the change is the head’s own work or the shock of an input that the layers behind it never met; 0 is such an input, the mean is a gentler one.",
   });
   const answer = (row) => row.top[0];
+  let seen = -1;
 
   function drawStrip(before, after) {
     const {kind, rows} = after.outcome;
     strip.hidden = kind === "class" || kind === "vectors" || rows.length > CHIPS;
     if (strip.hidden) return 0;
     const at = positionOf(state.get(), after);
+    const scrolled = strip.firstElementChild?.scrollTop ?? -1;
     let changed = 0;
     fill(strip, h("ol", {class: "outcome-chips", "aria-label": kind === "tags" ? "Tags, position by position" : "What comes next, position by position"}, rows.map((row, i) => {
       const was = answer(before.outcome.rows[i]), is = answer(row), other = was.id !== is.id;
@@ -41,6 +43,10 @@ export function outcome(app, {onchanged, wide = false} = {}) {
         "aria-label": `${labelOf(after.elements[i])}: ${other ? `${was.label} before, ${is.label} now` : is.label}, ${percent(is.p)}`},
       h("span", {class: "outcome-token"}, token(after.elements[i])), h("span", {class: "outcome-answer"}, other ? [h("s", null, token({label: was.label, kind: kind === "tags" ? "word" : "token"})), " "] : null, token({label: is.label, kind: kind === "tags" ? "word" : "token"}))));
     })));
+    const list = /** @type {any} */ (strip.firstElementChild), chip = list.children[at];
+    list.scrollTop = scrolled;
+    if (chip && at !== seen) list.scrollTop = chip.offsetTop - list.offsetTop - 60;
+    seen = at;
     return changed;
   }
 

@@ -161,7 +161,7 @@ function render(el, app) {
     massFrame.refresh();
   }), follow(app, [...HEAD, "query", "key"], said, drawRow), follow(app, HEAD, said, async (fresh) => {
     const {side, site} = kindOf(app), {layer, head} = state.get(), {header, arrays} = await app.call("thumbs", {look: app.look(), side, site, size: 64}, {key: "name"});
-    if (fresh()) fill(heading, h("p", {class: "head-title"}, h("strong", null, `Layer ${layer} head ${head}`), kindOf(app).site === "self" && app.model.attentions.length < 2 ? "" : ` of ${kindName(kindOf(app))}`, h("span", {class: "soft"}, headName(header.metrics.map((one) => one.name), part(arrays.metrics, layer, head)))));
+    if (fresh()) fill(heading, h("p", {class: "head-title"}, h("strong", null, `Layer ${layer} head ${head}`), app.model.attentions.length < 2 ? null : h("span", null, kindName(kindOf(app))), h("span", {class: "soft"}, headName(header.metrics.map((one) => one.name), part(arrays.metrics, layer, head)))));
   }), state.subscribe((now, before) => ["query", "key", "view", "scale", "domain", "words", "share"].some((name) => now[name] !== before[name]) && draw()));
   offs.push(handles.off, result.off, inside.off);
   return () => {

@@ -6,7 +6,7 @@ import {number, plural, token, tokenText} from "../format.js";
 import {button, choice, figure, toggle} from "../marks.js";
 import {follow, LOOK} from "./attended.js";
 import {units} from "./head_patterns.js";
-import {patches} from "./tokens_patches.js";
+import {parts, patches} from "./tokens_patches.js";
 
 const TEXTUAL = ["lm", "masked", "tag", "classify"];
 const MOST = 4096;
@@ -57,13 +57,13 @@ function render(el, app) {
 
   function chips(which, list) {
     const rows = looked.outcome.kind === "tags" && !which ? looked.outcome.rows : null, {query, key} = state.get();
-    return h("ol", {class: "token-chips"}, units(list, words()).map((unit) => {
+    return h("ol", {class: "token-chips"}, units(joined(list), true).map((unit) => {
       const first = list[unit.from[0]], ids = unit.from.map((i) => list[i].id), tags = rows ? [...new Set([unit.from[0]].map((i) => rows[i]?.top[0].label))] : [];
       const isQuery = !which && query !== null && unit.from.includes(query), isKey = key !== null && unit.from.includes(key) && (which === "source") === (state.get().site === "cross");
       return h("li", null, h("button", {type: "button", class: `token-chip ${first.kind}${isQuery ? " is-query" : ""}${isKey ? " is-key" : ""}`, dataset: {id: ids.length === 1 ? String(ids[0] ?? "") : "", i: unit.from[0]},
         "aria-pressed": isQuery || isKey, "aria-label": `${unit.label}, position ${unit.from.join(" to ")}, ${first.kind}${ids[0] === null ? "" : `, id ${ids.join(" and ")}`}${isQuery ? ", the query" : ""}${isKey ? ", the key" : ""}`,
         onclick: () => pick(which, unit.from[0]), onpointerenter: (event) => light(event.currentTarget.dataset.id), onpointerleave: () => light(null), onfocus: (event) => light(event.currentTarget.dataset.id), onblur: () => light(null)},
-      h("span", {class: "token-text"}, token(unit)), h("span", {class: "token-id"}, ids[0] === null ? "" : ids.join(" ")), tags.length ? h("span", {class: "token-tag"}, tags.join(" ")) : null,
+      h("span", {class: "token-text"}, token(unit)), h("span", {class: "token-id"}, ids[0] === null ? (ids.length > 1 ? String(ids.length) : "") : ids.join(" ")), tags.length ? h("span", {class: "token-tag"}, tags.join(" ")) : null,
       isQuery ? h("b", {class: "token-role q", "aria-hidden": true}, "Q") : null, isKey ? h("b", {class: "token-role k", "aria-hidden": true}, "K") : null));
     }));
   }
@@ -83,7 +83,7 @@ function render(el, app) {
       const grids = which === "source" || !several ? patches(app, list, {selected: state.get().query, onselect: (i) => pick(which, i)}) : null;
       if (grids) offPatches.push(grids.off);
       return h("div", {class: "token-strip"}, several ? h("h4", null, name) : null, grids?.el,
-        list.length > MOST ? h("p", {class: "soft"}, `${number(list.length)} elements are too many to draw; the table has them all.`) : text.length ? chips(which, grids ? keptPlace(list) : list) : null);
+        list.length > MOST ? h("p", {class: "soft"}, `${number(list.length)} elements are too many to draw; the table has them all.`) : text.length ? chips(which, list) : null);
     }));
     if (held >= 0) /** @type {any} */ (strips.querySelectorAll("button")[held])?.focus();
     asWords.el.hidden = !sequences().some(([, list]) => units(list, true).length < list.length);
@@ -92,8 +92,11 @@ function render(el, app) {
     frame.refresh();
   }
 
-  // Patches stand in their grid above; in the strip they are one chip, so that the order is seen.
-  const keptPlace = (list) => list.map((one) => (one.kind === "image" || one.kind === "audio" ? {...one, word: `grid ${one.kind}`, label: one.row === 0 && one.column === 0 ? `[${one.kind}]` : "", kind: "special"} : one));
+  // A picture's patches stand in their grid; among the tokens they are one chip, so that the order is seen.
+  function joined(list) {
+    const part = new Map(parts(list).flatMap(({from}, n) => from.map((i, k) => [i, {word: `part ${n}`, label: k ? "" : `[${list[i].kind}]`, kind: "special"}])));
+    return list.map((one, i) => ({...one, ...(part.get(i) ?? {word: words() ? one.word : null})}));
+  }
 
   function drawFacts() {
     const list = looked.elements, ids = list.map((one) => one.id).filter((id) => id !== null), wordsThere = new Set(list.map((one) => one.word).filter((word) => word !== null)).size;
