@@ -13,6 +13,7 @@ COMMANDS = [
     ["evaluate"],
     ["generate"],
     ["tokenize"],
+    ["inspect"],
     ["data"],
     ["data", "show"],
     ["plan"],
