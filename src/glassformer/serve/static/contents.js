@@ -11,6 +11,7 @@ import {page as compare} from "./pages/compare.js";
 import {page as edit} from "./pages/edit.js";
 import {page as head} from "./pages/head.js";
 import {page as exporting} from "./pages/export.js";
+import {page as image} from "./pages/image.js";
 import {page as learn} from "./pages/learn.js";
 import {page as next} from "./pages/next.js";
 import {page as tokens} from "./pages/tokens.js";
@@ -20,4 +21,4 @@ import {page as train} from "./pages/train.js";
  *   inspect?: (el: HTMLElement, app: any) => (() => void) | void, bare?: boolean, free?: boolean, alone?: boolean, parts?: {id: string, title: string}[]}} Page */
 
 /** @type {Page[]} */
-export const pages = [card, learn, tokens, attention, head, edit, flow, next, explain, compare, train, exporting];
+export const pages = [card, learn, tokens, attention, head, edit, flow, next, explain, image, compare, train, exporting];

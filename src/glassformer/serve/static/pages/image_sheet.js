@@ -1,7 +1,7 @@
 // @ts-check
 // A picture or a spectrogram with its grid of patches, colours over it, and one patch to point at. Drawn on canvas.
 // Knows: pixels, patches, numbers. Does not know: models, the selection.
-import {h, on, onWidth} from "../dom.js";
+import {h, on, onWidth, svg} from "../dom.js";
 import {number} from "../format.js";
 import {css, isDark, level, onTheme, ramp} from "../ramp.js";
 
@@ -69,7 +69,7 @@ export function sheet(options) {
       context.globalAlpha = 1;
     }
     if (o.grid && cw >= 5 && ct >= 5) {
-      context.strokeStyle = style.getPropertyValue("--paper");
+      context.strokeStyle = style.backgroundColor;
       context.lineWidth = 1;
       context.beginPath();
       for (let x = 1; x < across(); x++) context.rect(Math.round(x * cw), 0, 0, t);
@@ -78,7 +78,7 @@ export function sheet(options) {
     }
     if (o.selected !== null && o.selected !== undefined && o.selected >= 0) {
       const [x, y] = place(o.selected);
-      context.strokeStyle = style.getPropertyValue("--paper");
+      context.strokeStyle = style.backgroundColor;
       context.lineWidth = 6;
       context.strokeRect(x * cw, y * ct, cw, ct);
       context.strokeStyle = style.color;
@@ -123,6 +123,13 @@ export function sheet(options) {
       return `${o.name}: strongest ${order.slice(0, 3).map(say).join("; ")}.`;
     },
   };
+}
+
+/** Sheets beside each other, as one picture for a file. @param {{canvas: HTMLCanvasElement}[]} sheets @param {number} [columns] */
+export function sheetsSvg(sheets, columns = 3) {
+  const side = Math.max(1, ...sheets.map((one) => one.canvas.width)), tall = Math.max(1, ...sheets.map((one) => one.canvas.height)), gap = 16;
+  return svg("svg", {viewBox: `0 0 ${Math.min(columns, sheets.length) * (side + gap)} ${Math.ceil(sheets.length / columns) * (tall + gap)}`},
+    sheets.map(({canvas}, i) => svg("image", {href: canvas.toDataURL(), x: (i % columns) * (side + gap), y: Math.floor(i / columns) * (tall + gap), width: canvas.width, height: canvas.height})));
 }
 
 /** The elements of each picture or recording of a sequence, in their order. @param {any[]} elements @returns {number[][]} */
