@@ -19,12 +19,13 @@ const TITLES = {entropy: "entropy (bits)", distance: "mean distance", ...SHARES}
 function render(el, app) {
   const {state, model} = app, said = h("div"), room = h("div"), wrote = (input) => (typeof input === "string" ? input : JSON.stringify(input));
   const plain = typeof model.examples[0] === "string";
-  if (!state.get().b) {
-    const untouched = plain && same(state.get().input, model.examples[0]) && !state.get().edits.length;
-    const other = state.get().edits.length ? {input: state.get().input, edits: []} : untouched ? {input: PAIR[1]} : {input: model.examples.find((one) => !same(one, state.get().input)) ?? state.get().input};
-    state.set({b: other, ...(untouched ? {input: PAIR[0], query: null, key: null, position: -1, target: null} : {})}, {replace: true});
-  }
-  const other = () => ({edits: state.get().edits, checkpoint: state.get().checkpoint, ...state.get().b});
+  if (!state.get().b && plain && same(app.look().input, model.examples[0]) && !state.get().edits.length) state.set({input: PAIR[0], b: {input: PAIR[1]}, query: null, key: null, position: -1, target: null}, {replace: true});
+  /** What B is while nobody has said: A without its edits, the other sentence of the pair, another example. */
+  const unsaid = () => {
+    const {input, edits} = app.look();
+    return edits.length ? {input, edits: []} : {input: input === PAIR[0] ? PAIR[1] : model.examples.find((one) => !same(one, input)) ?? input};
+  };
+  const asB = () => state.get().b ?? unsaid(), other = () => ({edits: state.get().edits, checkpoint: state.get().checkpoint, ...asB()});
   const field = h("input", {class: "compare-b", type: "text", "aria-label": "Input of B", value: wrote(other().input), spellcheck: false, autocomplete: "off"});
   const read = () => {
     try {
@@ -33,22 +34,22 @@ function render(el, app) {
       return field.value;
     }
   };
-  const put = (change) => state.set({b: {...state.get().b, ...change}, pair: undefined});
+  const put = (change) => state.set({b: {...asB(), ...change}, pair: undefined});
   const steps = model.checkpoints ?? [], own = h("bdi", {class: "compare-a"});
   const examples = select({label: "examples", value: "", options: [{value: "", label: "choose"}, ...model.examples.map((one, i) => ({value: String(i), label: wrote(one).slice(0, 48)}))], onchange: (i) => i && put({input: model.examples[Number(i)]})});
-  const edits = select({label: "edits of B", value: "edits" in state.get().b ? "none" : "same", options: [{value: "same", label: "as A"}, {value: "none", label: "none"}], onchange: (to) => {
-    const {edits: _, ...rest} = state.get().b;
+  const edits = select({label: "edits of B", value: "edits" in asB() ? "none" : "same", options: [{value: "same", label: "as A"}, {value: "none", label: "none"}], onchange: (to) => {
+    const {edits: _, ...rest} = asB();
     state.set({b: to === "none" ? {...rest, edits: []} : rest});
   }});
-  const moment = steps.length > 1 ? select({label: "step of B", value: String(state.get().b.checkpoint ?? ""), options: [{value: "", label: "as A"}, ...steps.map((step) => ({value: String(step), label: number(step)}))], onchange: (to) => {
-    const {checkpoint: _, ...rest} = state.get().b;
+  const moment = steps.length > 1 ? select({label: "step of B", value: String(asB().checkpoint ?? ""), options: [{value: "", label: "as A"}, ...steps.map((step) => ({value: String(step), label: number(step)}))], onchange: (to) => {
+    const {checkpoint: _, ...rest} = asB();
     state.set({b: to ? {...rest, checkpoint: Number(to)} : rest});
   }}) : null;
   const form = h("form", {class: "compare-form", onsubmit: (event) => (event.preventDefault(), put({input: read()}))},
     h("div", {class: "compare-row"}, h("span", {class: "compare-name"}, "A"), own),
     h("div", {class: "compare-row"}, h("span", {class: "compare-name"}, "B"), field, h("button", {type: "submit", class: "button main"}, "Compare")),
     h("div", {class: "row aim"}, examples.el, edits.el, moment?.el, plain ? button("Note B’s pair: tired, wide", () => state.set({input: PAIR[0], edits: [], b: {input: PAIR[1]}, pair: undefined}), {kind: "quiet"}) : null,
-      button("Swap", () => state.set({input: other().input, edits: other().edits, checkpoint: other().checkpoint, b: {input: state.get().input, edits: state.get().edits, checkpoint: state.get().checkpoint}, pair: undefined}), {kind: "quiet"})));
+      button("Swap", () => state.set({input: other().input, edits: other().edits, checkpoint: other().checkpoint, b: app.look(), pair: undefined}), {kind: "quiet"})));
   el.append(form, said, room);
 
   let found = /** @type {any} */ (null), a = /** @type {any} */ (null), b = /** @type {any} */ (null);

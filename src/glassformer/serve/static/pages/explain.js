@@ -49,7 +49,7 @@ function render(el, app) {
   const graph = lines({series: [], name: "Taking elements away and putting them in", xName: "share of the elements", yName: "probability of the outcome", x: [0, 1], y: [0, 1]});
   const measure = button("Measure", () => curve(), {kind: "main"}), judged = h("div", {class: "readings"}), note = h("div");
   const which = choice({label: "Curves", value: "deletion", options: [{value: "deletion", label: "take away"}, {value: "insertion", label: "put in"}], onchange: () => drawCurves()});
-  const second = figure({title: "Does it hold?", name: "faithfulness", picture: {...graph, el: h("div", {class: "curve-room"}, graph.el)}, controls: [which.el, measure], below: [judged, note],
+  const second = figure({title: "Does it hold?", name: "faithfulness", picture: {...graph, el: h("div", {class: "curve-room"}, graph.el), toSvg: () => /** @type {any} */ (graph.el)}, controls: [which.el, measure], below: [judged, note],
     shows: "Elements are taken away (or put into an empty input) in the order of their scores, highest first, and the probability of the outcome is measured. Faint: the same in random orders. A faithful order falls early, and rises early.",
     hides: "that an input with holes is none the model has learned from: some of the fall is surprise, which is why random orders stand beside it."});
   fill(room, first.el, second.el);
