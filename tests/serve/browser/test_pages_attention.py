@@ -9,7 +9,7 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from glassformer.inspect.edits import Set, Zero
+from glassformer.inspect.edits import Mean, Set, Zero
 from glassformer.serve.server import Server
 from serve.asking import first, own_look
 from serve.browser.conftest import Visit
@@ -361,6 +361,30 @@ def test_a_list_of_edits_is_split_and_put_together_again(visit):
           put([a, b], {...b, tau: 5}).map((e) => e.tau ?? 0), without([a, b], {...b, tau: 9}).length, found([a, b], c)];
     }""")
     assert got == [True, 1, [0, 5], 1, None]
+
+
+def test_the_same_edit_everywhere_is_each_edit_alone(opened, explorer_of):
+    page = opened("tag", "page=edit&position=2")
+    page.get_by_role("button", name="Run all").click()
+    look = look_of(explorer_of("tag"))
+    layers, length = look.model.config.n_layers, len(look.elements)
+    page.locator(".reading", has_text=f"{layers * length} of {layers * length} places tried").wait_for()
+    page.get_by_role("button", name="What changes the answer: view as table").click()
+    shown = figure(page, "What changes the answer").locator(".figure-table tbody tr").evaluate_all(CELLS)
+    answer = int(look.logits[2].argmax())
+    for layer in range(layers):
+        for position in range(length):
+            edited = look.edited([Mean(f"encoder.blocks.{layer}.resid_post", position=position)])
+            change = float(edited.logits[2, answer] - look.logits[2, answer])
+            assert number(shown[layer][position]) == pytest.approx(change, rel=2e-3, abs=2e-5)
+
+
+def test_what_the_model_refuses_is_not_added(opened):
+    page = opened("tag", "page=edit")
+    page.get_by_role("textbox", name="Another input").fill("a")
+    page.get_by_role("button", name="Patch what this head says from the other input").click()
+    page.wait_for_selector(".problem")
+    assert page.locator(".edit-list > li").count() == 0
 
 
 def test_tokens_are_those_of_the_look(opened, explorer_of):

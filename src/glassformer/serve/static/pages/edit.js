@@ -1,12 +1,13 @@
 // @ts-check
 // The edits of the running model, in order, on and off; new ones from the selection; the answer before, after, and the difference.
 // Knows: edits as plain values, the ops points and compare. Does not know: how an edit is carried out.
-import {fill, h} from "../dom.js";
+import {clear, fill, h} from "../dom.js";
 import {labelOf, number, tokenText} from "../format.js";
 import {button, figure, heatmap, legend, select, toggle} from "../marks.js";
 import {follow, kindOf, kindTabs, placeOf, sequences} from "./attended.js";
 import {freeze, inWords, ordered, patch, placed, put, split} from "./edit_list.js";
 import {outcome} from "./edit_outcome.js";
+import {sweep} from "./edit_sweep.js";
 import {touch} from "./edit_touch.js";
 
 const LARGEST = 256;
@@ -42,10 +43,10 @@ function render(el, app) {
     if (held) /** @type {any} */ (list.querySelector(`[data-act="${held}"]`))?.focus();
   }
 
-  const change = signedPattern(app), handles = touch(app), result = outcome(app, {onchanged: change.show, wide: true}), more = others(app), tabs = kindTabs(app);
+  const change = signedPattern(app), handles = touch(app), result = outcome(app, {onchanged: change.show, wide: true}), more = others(app), everywhere = sweep(app), tabs = kindTabs(app);
   el.append(h("section", {class: "edit-part"}, h("h2", null, "In order"), empty, list, said),
     h("section", {class: "section"}, h("h2", null, "From the selection"), tabs ? h("div", {class: "edit-tabs"}, tabs.el) : null, h("div", {class: "touching"}, h("div", null, handles.el, more.el), result.el)),
-    h("section", {class: "section"}, change.el));
+    h("section", {class: "section"}, change.el), h("section", {class: "section"}, h("h2", null, "The same edit everywhere"), everywhere.el));
   drawList();
   const offs = [state.subscribe((now, before) => (now.edits !== before.edits || now.shelf !== before.shelf) && drawList()), follow(app, ["input", "checkpoint", "side", "site"], said, async (fresh) => {
     const header = (await app.call("look", {look: {...app.look(), edits: []}})).header; // names are those of the input, whatever the edits do
@@ -55,21 +56,30 @@ function render(el, app) {
     const kind = kindOf(app);
     tabs?.set(`${kind.side}/${kind.site}`);
     drawList();
-  }), handles.off, result.off, more.off, change.off];
+  }), handles.off, result.off, more.off, change.off, everywhere.off];
   return () => offs.forEach((off) => off());
 }
 
 /** Edits of whole points, and values taken from another input. */
 function others(app) {
-  const {state} = app, said = h("div"), where = h("div"), add = (edit) => state.set({edits: put(state.get().edits, edit)});
+  const {state} = app, said = h("div"), where = h("div"), tried = async (edit) => { // what the model refuses is said and not added
+    const edits = put(state.get().edits, edit);
+    try {
+      await app.call("look", {look: {...app.look(), edits}}, {key: "tried"});
+      clear(said);
+      state.set({edits});
+    } catch (error) {
+      app.failed(said, error);
+    }
+  };
   let point = /** @type {any} */ (null);
   const how = select({label: "becomes", value: "Mean", options: Object.entries(KINDS).map(([value, label]) => ({value, label}))});
-  const text = h("input", {class: "input", type: "text", "aria-label": "Another input", placeholder: "another input of as many tokens", spellcheck: false, autocomplete: "off"});
+  const text = h("input", {class: "edit-source", type: "text", "aria-label": "Another input", placeholder: "another input of as many tokens", spellcheck: false, autocomplete: "off"});
   const source = () => ({input: text.value.trim() ? text.value : state.get().input, edits: [], checkpoint: state.get().checkpoint});
-  const el = h("div", {class: "touch"}, h("div", {class: "touch-part"}, h("h4", null, "A whole point of this layer"), where, h("div", {class: "touch-row"}, how.el, button("Add", () => point?.value && add({edit: how.value, point: point.value})))),
+  const el = h("div", {class: "touch"}, h("div", {class: "touch-part"}, h("h4", null, "A whole point of this layer"), where, h("div", {class: "touch-row"}, how.el, button("Add", () => point?.value && tried({edit: how.value, point: point.value})))),
     h("div", {class: "touch-part"}, h("h4", null, "This head from elsewhere"), text, h("div", {class: "touch-row edit-from"},
-      button("Patch what it says", () => (text.value.trim() ? add(patch(placeOf(app), state.get().head, source())) : text.focus()), {name: "Patch what this head says from the other input"}),
-      button("Freeze where it looks", () => add(freeze(placeOf(app), state.get().head, source())), {name: "Freeze where this head looks"})),
+      button("Patch what it says", () => (text.value.trim() ? tried(patch(placeOf(app), state.get().head, source())) : text.focus()), {name: "Patch what this head says from the other input"}),
+      button("Freeze where it looks", () => tried(freeze(placeOf(app), state.get().head, source())), {name: "Freeze where this head looks"})),
     h("p", {class: "soft"}, "Patch takes what the head says in the other input; freeze keeps where it looks there, or in the present input, whatever comes.")), said);
   const off = follow(app, ["input", "checkpoint", "layer", "side", "site"], said, async (fresh) => {
     const {header} = await app.call("points", {look: {...app.look(), edits: []}}, {key: "points"});

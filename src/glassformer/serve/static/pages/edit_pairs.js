@@ -6,7 +6,7 @@ import {fixed} from "../format.js";
 
 /** @typedef {{label: Node, text: string, before: number | null, after: number}} Pair  before null: there is only one */
 
-const points = (x) => (Math.abs(x) < 5e-5 && x ? "< 0.01" : fixed(100 * x, 2)), signed = (x) => (Math.abs(x) < 5e-5 ? "±0.00" : `${x > 0 ? "+" : ""}${fixed(100 * x, 2)}`);
+const points = (x) => (Math.abs(x) < 5e-5 && x ? "<0.01" : fixed(100 * x, 2)), signed = (x) => (Math.abs(x) < 5e-5 ? "±0.00" : `${x > 0 ? "+" : ""}${fixed(100 * x, 2)}`);
 
 /** @param {{items: Pair[], name: string}} options */
 export function pairs(options) {

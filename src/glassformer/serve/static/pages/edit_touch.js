@@ -14,8 +14,8 @@ const LEAST = 1e-6;
  * @returns {{el: HTMLElement, off: () => void}}
  */
 export function touch(app) {
-  const {state} = app, said = h("div"), ofHead = h("div", {class: "touch-part"}), ofEdge = h("div", {class: "touch-part"});
-  const el = h("div", {class: "touch", role: "group", "aria-label": "Change the model here"}, ofHead, ofEdge, said);
+  const {state} = app, said = h("div") /* the outcome beside says what is wrong */, ofHead = h("div", {class: "touch-part"}), ofEdge = h("div", {class: "touch-part"});
+  const el = h("div", {class: "touch", role: "group", "aria-label": "Change the model here"}, ofHead, ofEdge);
   const set = (edit, on, replace = false) => {
     const {edits} = state.get();
     state.set({edits: on ? put(edits, edit) : without(edits, edit)}, {replace});

@@ -41,7 +41,6 @@ function render(el, app) {
   const asWords = toggle({label: "Words", checked: words(), onchange: (on) => keep("words", on, false)});
   const cover = slider({label: "Weight covered", name: "share of weight covered", min: 0.05, max: 1, step: 0.05, value: share(), oninput: (x) => keep("share", x, 0.8)});
   const zoom = choice({label: "Zoom", value: "1", options: ["1", "2", "4"].map((value) => ({value, label: `${value}×`})), onchange: (to) => {
-    scroller.firstElementChild?.setAttribute("style", "");
     scroller.style.setProperty("--zoom", to);
     scroller.classList.toggle("zoomed", to !== "1");
   }});
@@ -94,7 +93,7 @@ function render(el, app) {
     const own = state.get().domain === "own";
     fill(legendRoom, now === "lines" ? null : legend({scale: scale(), high: high() || 1, masked: Boolean(found.masked), label: "weight"}));
     fill(notes, now === "lines" ? h("p", {class: "reading"}, views.lines.said()) : null,
-      own && now !== "lines" ? h("p", {class: "flag"}, `Colours are this head’s own: full colour is ${number(found.max, 3)}, not 1. Do not compare them with another head’s.`) : null,
+      own && found.max < 0.995 && now !== "lines" ? h("p", {class: "flag"}, `Colours are this head’s own: full colour is ${number(found.max, 3)}, not 1. Do not compare them with another head’s.`) : null,
       !found.exact && now === "matrix" ? h("p", {class: "soft"}, "Colours and “≈” digits are rounded to one part in 255 of a root; the row below is exact.") : null,
       words() ? h("p", {class: "soft"}, "Words: the sum over a word’s keys, the mean over its queries.") : null,
       now === "text" && row < 0 ? h("p", {class: "soft"}, `Tinted by the row of ${shown.queries[0].label.trim() || "the first element"}; choose a token to see its row.`) : null);
