@@ -17,6 +17,7 @@ import pytest
 
 import glassformer
 from glassformer.serve.guard import HEADERS
+from glassformer.serve.server import Server
 
 STATIC = Path(glassformer.__file__).parent / "serve" / "static"
 CHROMIUM = os.environ.get("GLASSFORMER_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -78,15 +79,38 @@ class Visit:
         page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
         page.on("console", self._heard)
         page.on("request", self._asked)
+        self._waiting: set[Any] = set()
+        for ended in ("requestfinished", "requestfailed"):
+            page.on(ended, self._ended)
 
     def _heard(self, message: Any) -> None:
         without_model = "400 (Bad Request)" in message.text and message.location.get("url", "").endswith("/api")
         if message.type in ("error", "warning") and not without_model:
             self.problems.append(f"{message.type}: {message.text}")
 
+    def _ended(self, request: Any) -> None:
+        self._waiting.discard(request)
+
     def _asked(self, request: Any) -> None:
+        self._waiting.add(request)
         if not request.url.startswith((self.site, "blob:", "data:")):
             self.problems.append(f"asked {request.url}")
+
+    def settled(self) -> Any:
+        """The page, once it has asked nothing for a while."""
+        quiet = 0
+        for _ in range(300):
+            self.page.wait_for_timeout(50)
+            quiet = 0 if self._waiting else quiet + 1
+            if quiet == 5:
+                return self.page
+        raise AssertionError(f"still waiting for {[request.url for request in self._waiting]}")
+
+    def turn_to(self, name: str) -> Any:
+        """A page of the explorer, once it stands."""
+        self.page.goto(f"{self.site}#page={name}")
+        self.page.wait_for_selector("h1")
+        return self.settled()
 
     def open(self, lesson: str = "") -> Any:
         """A lesson, or their table of contents."""
@@ -110,6 +134,36 @@ def visit(browser, static_site) -> Iterator[Visit]:
     """A fresh page of the site; the test fails if anything on it failed."""
     with _visited(browser, static_site) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def explored(explorer_of) -> Iterator[Any]:
+    """The server of a tiny run of a family, as `glassformer inspect` starts it."""
+    with contextlib.ExitStack() as open_ones:
+
+        @functools.cache
+        def served(family: str) -> Server:
+            server = open_ones.enter_context(Server(explorer_of(family), port=0))
+            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+            open_ones.callback(server.shutdown)
+            return server
+
+        yield served
+
+
+@pytest.fixture
+def visiting_model(browser, explored):
+    """Opens the explorer of a family's tiny run on a fresh page, as a context."""
+
+    @contextlib.contextmanager
+    def visiting_of(family: str, **options: Any) -> Iterator[Visit]:
+        address = explored(family).address
+        with _visited(browser, address.partition("?")[0], **options) as visit:
+            visit.page.goto(address)
+            visit.page.wait_for_selector("h1")
+            yield visit
+
+    return visiting_of
 
 
 @pytest.fixture

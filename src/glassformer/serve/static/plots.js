@@ -1,6 +1,6 @@
 // @ts-check
 // Bars, lines, and a plane with arrows that can be moved. Knows: numbers and labels. Does not know: what they mean.
-import {fill, h, on, svg, unique} from "./dom.js";
+import {fill, h, on, onWidth, svg, unique} from "./dom.js";
 import {fixed, labelOf, number, tick, token} from "./format.js";
 
 /**
@@ -55,7 +55,8 @@ export function bars(options) {
  */
 export function lines(options) {
   let o = {height: 300, ...options};
-  const W = 720, L = 54, R = 104, top = 34, low = 44, clip = unique("clip");
+  let W = 720;
+  const L = 54, R = 104, top = 34, low = 44, clip = unique("clip");
   const el = svg("svg", {class: "lines", role: "img", "aria-label": o.name});
   function draw() {
     const xs = o.series.flatMap((s) => [s.x[0], s.x[s.x.length - 1]]), ys = o.y ?? [Math.min(...o.series.flatMap((s) => Array.from(s.y))), Math.max(...o.series.flatMap((s) => Array.from(s.y)))];
@@ -68,7 +69,7 @@ export function lines(options) {
     fill(el,
       svg("clipPath", {id: clip}, svg("rect", {x: L, y: 0, width: W - L - R, height: H})),
       ticks(y0, y1, 4).map((y) => [svg("line", {class: "grid", x1: L, x2: W - R, y1: py(y), y2: py(y)}), svg("text", {class: "tick", x: L - 8, y: py(y), "text-anchor": "end", "dominant-baseline": "central"}, tick(y))]),
-      (o.xTicks ?? ticks(x0, x1, 6)).map((x) => svg("text", {class: "tick", x: px(x), y: H - low + 20, "text-anchor": "middle"}, tick(x))),
+      (o.xTicks ?? ticks(x0, x1, W < 500 ? 3 : 6)).map((x) => svg("text", {class: "tick", x: px(x), y: H - low + 20, "text-anchor": "middle"}, tick(x))),
       svg("line", {class: "axis", x1: L, x2: W - R, y1: H - low, y2: H - low}),
       svg("text", {class: "axis-name", x: (L + W - R) / 2, y: H - 6, "text-anchor": "middle"}, o.xName), svg("text", {class: "axis-name", x: 4, y: 14}, o.yName),
       o.at === null || o.at === undefined ? null : svg("line", {class: "at", x1: px(o.at), x2: px(o.at), y1: top, y2: H - low}),
@@ -83,6 +84,12 @@ export function lines(options) {
     o.onselect(xs[0] + Math.max(0, Math.min(1, share)) * (xs[xs.length - 1] - xs[0]));
   });
   draw();
+  onWidth(el, (width) => { // text keeps its size on a small screen
+    const fits = width ? Math.max(320, Math.min(720, width)) : 720;
+    if (fits === W) return;
+    W = fits;
+    draw();
+  });
   return {
     el,
     update(/** @type {Partial<typeof options>} */ patch) {

@@ -17,7 +17,6 @@ const KEYS = [["?", "this help"], ["/", "to the input"], ["[ ]", "head before, h
  * @param {HTMLElement} root @param {{pages: any[], wire: any, bind?: boolean, start?: any}} options
  */
 export async function mount(root, {pages, wire, bind = true, start = {}}) {
-  const state = makeState(start);
   const live = h("div", {class: "sr", role: "status", "aria-live": "polite"});
   const visited = /** @type {Set<string>} */ (new Set());
   let model = null, reason = "";
@@ -26,6 +25,7 @@ export async function mount(root, {pages, wire, bind = true, start = {}}) {
   } catch (error) {
     reason = /** @type {any} */ (error).message;
   }
+  const state = makeState(start, model ? {input: model.examples?.[0] ?? ""} : {});
   const app = {
     model, state, call: wire.call, stream: wire.stream, asked: wire.asked ?? (() => []), pages: /** @type {any[]} */ ([]), visited: () => [...visited],
     announce: (/** @type {string} */ text) => (live.textContent = text),
@@ -39,9 +39,6 @@ export async function mount(root, {pages, wire, bind = true, start = {}}) {
   const home = mine[0]?.id ?? "";
   app.pages = mine;
   if (bind) bindToAddress(state);
-  const begin = () => model && state.get().input === null && state.set({input: model.examples?.[0] ?? ""}, {replace: true});
-  begin();
-  state.subscribe(begin); // a link that names no input
 
   const main = h("main", {id: "main", class: "page", tabindex: -1}), rail = h("nav", {class: "rail", "aria-label": "Pages"});
   const aside = h("aside", {class: "inspector", "aria-label": "Selection"}), top = h("header", {class: "top"}), help = helpDialog();

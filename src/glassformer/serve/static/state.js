@@ -15,10 +15,11 @@ export const DEFAULTS = Object.freeze({
 /**
  * A selection: get(), set(patch, {replace}), subscribe(fn(now, before)) -> off, toHash(), toJSON(), toPython(run).
  * `replace` (a hover, a slider): the step is not one for the browser's Back.
- * @param {Selection} [start]
+ * `home`: what is selected where an address does not say, such as the first example.
+ * @param {Selection} [start] @param {Selection} [home]
  */
-export function makeState(start = {}) {
-  let now = {...DEFAULTS, ...start};
+export function makeState(start = {}, home = {}) {
+  let now = {...DEFAULTS, ...home, ...start};
   /** @type {Set<(now: Selection, before: Selection, replace: boolean) => void>} */
   const listeners = new Set();
   const state = {
@@ -31,12 +32,12 @@ export function makeState(start = {}) {
       }
       if (same(next, before)) return;
       now = next;
-      for (const fn of [...listeners]) fn(now, before, replace);
+      for (const fn of [...listeners]) if (listeners.has(fn)) fn(now, before, replace); // one may stop another: a page that is left
     },
     /** Puts a whole selection in place of the present one. */
     restore(/** @type {Selection} */ values, {replace = true} = {}) {
       const gone = Object.fromEntries(Object.keys(now).filter((name) => !(name in DEFAULTS)).map((name) => [name, undefined]));
-      state.set({...gone, ...DEFAULTS, ...values}, {replace});
+      state.set({...gone, ...DEFAULTS, ...home, ...values}, {replace});
     },
     subscribe(/** @type {(now: Selection, before: Selection, replace: boolean) => void} */ fn) {
       listeners.add(fn);
@@ -145,6 +146,7 @@ export function bindToAddress(state) {
     if (!timer) timer = setTimeout(write, 120); // browsers refuse hundreds of addresses a second
   });
   const back = () => {
+    if (location.hash === seen) return; // one step is told twice
     seen = location.hash;
     push = false;
     if (location.hash !== state.toHash()) state.restore(fromHash(location.hash));

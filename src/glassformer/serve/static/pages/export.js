@@ -9,12 +9,11 @@ import {toSafetensors} from "../wire.js";
 import {follow, LOOK} from "./attended.js";
 
 const MOST = 400;
-const LEFT_OUT = new Set(["document", "points", "raw"]);
 
 /** The questions whose answers a saved page needs: those about this input, and those about the model. @param {any[]} asked @param {any} look @param {boolean} all */
 export function needed(asked, look, all) {
   const about = (body) => [body.look, body.a, body.b].filter(Boolean), mine = (body) => !about(body).length || about(body).some((one) => same(one.input, look.input));
-  const found = asked.filter(({body}) => !LEFT_OUT.has(body.op) && (all || mine(body)));
+  const found = asked.filter(({body}) => all || mine(body));
   return [...found.filter(({body}) => !about(body).length), ...found.filter(({body}) => about(body).length).slice(-MOST)];
 }
 
