@@ -1,7 +1,5 @@
 """Next token, flow, explain, compare and pictures in a real browser: what stands there is what the looks have."""
 
-# ruff: noqa: E501 - lines of JavaScript are not Python's
-
 import numpy as np
 import pytest
 import torch
