@@ -1,0 +1,56 @@
+"""The pictures of docs/explorer.md: pages of the explorer in a browser without a window, as small PNG files.
+
+    glassformer inspect runs/demo-lm --no-browser        prints an address
+    python tools/explorer_shots.py ADDRESS docs/explorer  [NAME=HASH ...]
+
+Needs playwright, and a chromium (`GLASSFORMER_CHROMIUM`, else the one on the path). Pillow, if there, makes them smaller.
+"""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+SHOTS = {"attention": "page=attention&layer=1", "head": "page=head&layer=1", "model": "page=model"}
+SIZE = {"width": 1280, "height": 1000}
+MOST = 150_000
+"""Bytes of a picture."""
+
+
+def main(address: str, folder: Path, shots: dict[str, str]) -> None:
+    """Write one picture for each of `shots`, by their names; SystemExit: one is too large."""
+    from playwright.sync_api import sync_playwright
+
+    chromium = os.environ.get("GLASSFORMER_CHROMIUM") or shutil.which("chromium")
+    with sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport=SIZE, color_scheme="light")
+        page.goto(address)
+        for name, selected in shots.items():
+            page.goto("about:blank")
+            page.goto(f"{address.partition('?')[0]}#{selected}")
+            page.wait_for_selector("h1")
+            page.wait_for_load_state("networkidle")
+            page.wait_for_timeout(1500)
+            file = folder / f"{name}.png"
+            page.screenshot(path=file)
+            smaller(file)
+            if file.stat().st_size > MOST:
+                sys.exit(f"{file} has {file.stat().st_size:,} bytes, more than {MOST:,}; choose a simpler view.")
+        browser.close()
+
+
+def smaller(file: Path) -> None:
+    """The same picture in a table of 128 colours."""
+    try:
+        from PIL import Image
+    except ImportError:
+        return
+    with Image.open(file) as picture:
+        few = picture.convert("RGB").quantize(128, dither=Image.Dither.NONE)
+    few.save(file, optimize=True)
+
+
+if __name__ == "__main__":
+    chosen = dict(one.split("=", 1) for one in sys.argv[3:])
+    main(sys.argv[1], Path(sys.argv[2]), chosen or SHOTS)
