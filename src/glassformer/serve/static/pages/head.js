@@ -127,7 +127,7 @@ function render(el, app) {
     if (!fresh()) return;
     const {weights, scores} = {weights: arrays.weights.data, scores: arrays.scores.data}, hidden = new Set(header.masked);
     const order = [...keys.keys()].filter((j) => !hidden.has(j)).sort((a, b) => weights[b] - weights[a]), top = order.slice(0, TOP), rest = order.slice(TOP).reduce((sum, j) => sum + weights[j], 0);
-    rowBars.update({items: top.map((j) => ({label: token(keys[j]), value: weights[j], note: `score ${number(scores[j], 4)}`, role: "k"})), high: Math.max(...top.map((j) => weights[j])) > 0.5 ? 1 : undefined,
+    rowBars.update({items: top.map((j) => ({label: token(keys[j]), value: weights[j], note: `score ${number(scores[j], 3)}`, role: "k"})), high: Math.max(...top.map((j) => weights[j])) > 0.5 ? 1 : undefined,
       valueName: "weight", selected: top.indexOf(state.get().key), onselect: (i) => state.set({key: top[i]}, {replace: true}), format: (x) => number(x, 4), name: "The selected row"});
     fill(rowNote, "The query is ", token(queries[query]), ". ", order.length > TOP ? `${number(order.length - TOP)} other keys have ${percent(rest, 3)} together. ` : "", hidden.size ? `${number(hidden.size)} keys are masked.` : "");
     rowFrame.refresh();

@@ -1,7 +1,7 @@
 // @ts-check
 // Inside one head, for one query: from the stream to what the head adds to it, in the model's own numbers, checked again in double precision.
 // Knows: the op step, the formula. Does not know: how the model computes it.
-import {fill, h} from "../dom.js";
+import {fill, h, svg} from "../dom.js";
 import {labelOf, number, token} from "../format.js";
 import {bars, choice, figure, legend, prose, stepper} from "../marks.js";
 import {isDark, level, onTheme, ramp} from "../ramp.js";
@@ -80,6 +80,11 @@ export function steps(app) {
     el: h("div", null, body, words),
     table: () => (got ? {columns: ["key", "q·k", "scaled", ...(got.arrays.bias ? ["bias"] : []), "score", "exp(score − max)", "weight"],
       rows: got.keys.map((one, j) => [labelOf(one), got.mine.dots[j], got.mine.scaled[j], ...(got.arrays.bias ? [got.arrays.bias.data[j]] : []), number(got.mine.scores[j]), got.mine.powers[j], got.arrays.weights.data[j]])} : {columns: [], rows: []}),
+    toSvg() {
+      const {columns, rows} = picture.table(), font = {"font-size": 13, "font-family": "sans-serif", fill: getComputedStyle(body).color}, shown = rows.slice(0, 40);
+      const line = (cells, y, more = {}) => cells.map((cell, i) => svg("text", {...font, ...more, x: i ? 150 + 95 * i : 140, y, "text-anchor": "end"}, typeof cell === "number" ? number(cell) : cell));
+      return svg("svg", {viewBox: `0 0 ${170 + 95 * (columns.length - 1)} ${50 + 22 * shown.length}`}, line(columns, 24, {"font-weight": 600}), shown.map((row, r) => line(row, 50 + 22 * r)));
+    },
     summary: () => (got ? `Query ${labelOf(got.queries[got.header.query])}: step ${at + 1} of 10, ${STEPS()[at][0]}.` : ""),
   };
   const frame = figure({

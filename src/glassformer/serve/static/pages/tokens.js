@@ -102,7 +102,7 @@ function render(el, app) {
     const list = looked.elements, ids = list.map((one) => one.id).filter((id) => id !== null), wordsThere = new Set(list.map((one) => one.word).filter((word) => word !== null)).size;
     const letters = list.filter((one) => one.kind === "token").reduce((sum, one) => sum + one.label.length, 0), plain = list.filter((one) => one.kind === "token").length;
     const fact = (name, value) => h("p", {class: "reading"}, h("span", null, name), h("output", {class: "value"}, value));
-    fill(facts, fact("elements", `${number(list.length)} of at most ${number(app.model.max_length)}`), wordsThere ? fact("words", number(wordsThere)) : null, ids.length ? fact("different tokens", number(new Set(ids).size)) : null,
+    fill(facts, fact("elements", `${number(list.filter((one) => one.kind !== "class").length)} of at most ${number(app.model.max_length)}`), wordsThere ? fact("words", number(wordsThere)) : null, ids.length ? fact("different tokens", number(new Set(ids).size)) : null,
       fact("special", number(list.filter((one) => one.kind === "special" || one.kind === "class").length)), plain ? fact("characters per token", number(letters / plain, 3)) : null);
   }
 
