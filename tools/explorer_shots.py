@@ -3,7 +3,7 @@
     glassformer inspect runs/demo-lm --no-browser        prints an address
     python tools/explorer_shots.py ADDRESS docs/explorer  [NAME=HASH ...]
 
-Needs playwright, and a chromium (`GLASSFORMER_CHROMIUM`, else the one on the path). Pillow, if there, makes them smaller.
+Needs playwright and a chromium (`GLASSFORMER_CHROMIUM`, else that on the path); Pillow, if there, makes them smaller.
 """
 
 import os
