@@ -2,7 +2,7 @@
 // What speaks for an answer: a score for every element of the input by one of six methods, and whether taking elements away bears it out.
 // Knows: the op attribute. Does not know: how scores are computed.
 import {fill, h} from "../dom.js";
-import {fixed, number} from "../format.js";
+import {fixed, number, tick} from "../format.js";
 import {bars, button, choice, figure, legend, lines, select} from "../marks.js";
 import {reading} from "../learn/article.js";
 import {superseded} from "../wire.js";
@@ -91,9 +91,9 @@ function render(el, app) {
     const parts = partsOf(looked.elements), readable = looked.elements.some((one) => one.kind === "token" || one.kind === "special");
     sheets.forEach((one) => one.destroy());
     const most = Math.max(0, ...parts.flat().map((at) => Math.abs(values[at]))), faint = most > 0 && most < high / 4, reach = faint ? round(most) : high;
-    sheets = parts.map((part, i) => sheet({shown: pictures[i], values: part.map((at) => values[at]), colours: kind, scale: "linear", high: reach, opacity: 0.7, name: `Scores of picture ${i + 1}`, valueName: "score"}));
+    sheets = parts.map((part, i) => sheet({shown: pictures[i], values: part.map((at) => values[at]), colours: kind, scale: "linear", high: reach, opacity: 0.7, label: (patch) => shown(looked.elements[part[patch]]), name: `Scores of picture ${i + 1}`, valueName: "score"}));
     const raws = parts.map((_, i) => sheet({shown: pictures[i], name: "The picture alone", grid: false}));
-    fill(drawn, sheets.map((one, i) => [raws[i].el, one.el]), faint ? h("p", {class: "soft explain-scale"}, `The picture has a scale of its own, up to ${number(reach)}: its scores are small beside those of the words.`) : null);
+    fill(drawn, sheets.map((one, i) => [raws[i].el, one.el]), faint ? h("p", {class: "soft explain-scale"}, `The picture has a scale of its own, up to ${tick(reach)}: its scores are small beside those of the other elements.`) : null);
     sheets.push(...raws);
     text.el.hidden = own.hidden = !readable;
     own.hidden ||= !translates();

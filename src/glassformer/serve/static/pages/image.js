@@ -2,7 +2,7 @@
 // Where attention falls on a picture or a spectrogram: a patch or a word asks, the patches answer; layer by layer; pictures and words apart.
 // Knows: the ops picture, row, raw. Does not know: scores of explanations.
 import {fill, h} from "../dom.js";
-import {fixed, number} from "../format.js";
+import {fixed, number, tick} from "../format.js";
 import {choice, figure, heatmap, legend, slider, toggle} from "../marks.js";
 import {reading} from "../learn/article.js";
 import {part} from "../wire.js";
@@ -66,7 +66,7 @@ function render(el, app) {
     stop();
     const held = drawn.contains(document.activeElement);
     sheets = now.parts.flatMap((at, i) => {
-      const base = {shown: now.pictures[i], scale: "linear"}, name = now.parts.length > 1 ? `Picture ${i + 1}` : "The picture", selects = now.patchesAsk ? (patch) => ask(at[patch]) : null;
+      const base = {shown: now.pictures[i], scale: "linear", label: (patch) => shown(now.keys[at[patch]])}, name = now.parts.length > 1 ? `Picture ${i + 1}` : "The picture", selects = now.patchesAsk ? (patch) => ask(at[patch]) : null;
       return [{at, heat: false, sheet: sheet({...base, name: `${name}: choose a patch`, onselect: selects})}, {at, heat: true, sheet: sheet({...base, name: `${name} with its weights`, values: [], onselect: selects})},
         {at, heat: true, sheet: sheet({...base, name: `${name}: weights alone`, bare: true, values: [], onselect: selects})}];
     });
@@ -86,7 +86,7 @@ function render(el, app) {
     const reach = round(Math.max(high, ...keys.map((_, i) => (patches.includes(i) ? 0 : weights[i]))));
     words.el.hidden = !others && keys === queries;
     words.update({elements: queries, values: keys === queries ? weights : null, high: reach, selected: query});
-    fill(key, legend({scale: "linear", high}), others && reach > high ? h("p", {class: "soft"}, `The words’ colours go up to ${number(reach)}.`) : null);
+    fill(key, legend({scale: "linear", high}), others && reach > high ? h("p", {class: "soft"}, `The colours of the other elements go up to ${tick(reach)}.`) : null);
     fill(layersKey, h("p", {class: "soft"}, "Each layer has a scale of its own, from 0 to its largest weight."));
     const {layer: l, head: k} = state.get(), hidden = masked.filter((i) => patches.includes(i)).length;
     fill(readings, h("p", null, h("bdi", null, `“${shown(queries[query])}”`), h("span", {class: "soft"}, ` asks, layer ${l}${mean() ? ", mean of all heads" : ` head ${k}`}`)), Object.entries(GROUPS).map(([kind, name]) => {

@@ -5,14 +5,17 @@ import {h, on, onWidth, svg} from "../dom.js";
 import {number} from "../format.js";
 import {css, isDark, level, onTheme, ramp} from "../ramp.js";
 
+/** A spectrogram is no higher than this, px. */
+const TALL = 220;
+
 /** @typedef {{pixels: {shape: number[], data: Uint8Array}, grid: [number, number], turned: boolean, kind: string}} Shown  an answer of the op picture */
 
 /**
  * A picture. `values`, one for each patch row by row, colour it; `opacity` is of those colours.
  * Arrow keys move, Enter pins.
  * @param {{shown: Shown, values?: ArrayLike<number> | null, colours?: "attention" | "signed", scale?: string, high?: number, opacity?: number, selected?: number | null,
- *   bare?: boolean, grid?: boolean, smooth?: boolean, most?: number, name: string, valueName?: string, onselect?: ((patch: number) => void) | null}} options
- *   bare: the values alone, without the picture; smooth: colours run into each other
+ *   bare?: boolean, grid?: boolean, smooth?: boolean, most?: number, name: string, valueName?: string, label?: (patch: number) => string, onselect?: ((patch: number) => void) | null}} options
+ *   bare: the values alone, without the picture; smooth: colours run into each other; label: what a patch is called
  */
 export function sheet(options) {
   let o = {colours: /** @type {"attention" | "signed"} */ ("attention"), scale: "sqrt", high: 1, opacity: 0.75, grid: true, most: 380, valueName: "weight", ...options}, wide = 0;
@@ -30,6 +33,7 @@ export function sheet(options) {
     return Math.max(0, Math.min(rows - 1, row)) * columns + Math.max(0, Math.min(columns - 1, column));
   };
   const named = (patch) => {
+    if (o.label) return o.label(patch);
     const columns = o.shown.grid[1], row = Math.floor(patch / columns), column = patch % columns;
     return o.shown.kind === "spectrogram" ? `frame ${row}${columns > 1 ? `, band ${column}` : ""}` : `patch ${row},${column}`;
   };
@@ -37,7 +41,7 @@ export function sheet(options) {
 
   function draw() {
     if (!wide) return;
-    const [H, W, C] = o.shown.pixels.shape, fine = Math.min(2, devicePixelRatio || 1), w = wide, t = Math.max(40, Math.min(Math.round((wide * H) / W), o.most)), context = canvas.getContext("2d");
+    const [H, W, C] = o.shown.pixels.shape, fine = Math.min(2, devicePixelRatio || 1), w = wide, t = Math.max(40, Math.min(Math.round((wide * H) / W), o.shown.turned ? TALL : o.most)), context = canvas.getContext("2d");
     canvas.width = Math.round(w * fine);
     canvas.height = Math.round(t * fine);
     canvas.style.setProperty("width", `${w}px`);
