@@ -257,7 +257,7 @@ def test_the_pace_is_that_of_pictures(tmp_path):
 
 def test_other_pictures_in_the_same_place_are_refused(tmp_path):
     go(picture_recipe(tmp_path), tmp_path / "run")
-    picture_folder(tmp_path, seed=9)
+    picture_folder(tmp_path, n=30)  # six more
     with pytest.raises(ConfigError, match=r"^The content of data\.path is not what .*run was trained on; restore it"):
         go(picture_recipe(tmp_path), tmp_path / "run", resume=True)
 
