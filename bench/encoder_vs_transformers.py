@@ -20,13 +20,9 @@ prediction      the test split, each with its model after the training above. Ou
 import argparse
 import json
 import math
-import os
-import platform
-import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,21 +31,18 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
+from side_by_side import ROOT, OurTraining, PeerTraining, Told, conditions, every_loss_fell, in_turn, rounded, say
 from tokenizers import Tokenizer as PeerTokenizer
 from tokenizers.models import WordLevel
 
 from glassformer.data.packing import Example
 from glassformer.generate.classify import classify
 from glassformer.generate.tag import tag
-from glassformer.models.transformer import Transformer
 from glassformer.train.classification import ClassificationTask
 from glassformer.train.memory import keep_freed_memory
-from glassformer.train.optimizer import Optimizer
 from glassformer.train.recipe import read_recipe
-from glassformer.train.step import training_step
 from glassformer.train.tagging import TaggingTask
 
-ROOT = Path(__file__).resolve().parent.parent
 SPLIT = "test"
 AS_BERT = [
     *("model.preset=bert", "model.size=base", "model.d_model=128", "model.dropout=0.1"),
@@ -58,12 +51,14 @@ AS_BERT = [
 """What makes a recipe's model and optimizer those of the peer."""
 MEGABATCH = 50
 """Batches that `group_by_length` sorts together; only whole ones are a fair sample of lengths."""
+RATIOS = {
+    "ratio": ("ours", "peer"),
+    "ratio_bert": ("ours_bert", "peer"),
+    "ratio_grouped": ("ours", "peer_grouped"),
+    "ratio_bert_grouped": ("ours_bert", "peer_grouped"),
+}
 
 Task = TaggingTask | ClassificationTask
-
-
-def say(text: str) -> None:
-    sys.stderr.write(text + "\n")
 
 
 @dataclass(frozen=True)
@@ -91,39 +86,16 @@ SUBJECTS = {
 }
 
 
-class Ours:
-    """A recipe's model, trained step by step."""
+class Ours(OurTraining):
+    """A recipe's model, which also predicts."""
+
+    task: Task
 
     def __init__(self, task: Task):
-        self.task, self.step = task, 0
-        self.config = task.recipe.train
-        self.model = Transformer(task.recipe.model, self.config.seed)
-        self.optimizer = Optimizer(self.model, self.config)
+        super().__init__(task, documents)
 
-    def train(self, steps: int) -> tuple[int, float, float]:
-        """Examples, seconds and the mean loss of whole steps."""
-        examples, losses, begin = 0, [], time.perf_counter()
-        for _ in range(steps):
-            batches = self.task.batches(self.step)
-            result = training_step(
-                self.model,
-                self.optimizer.parameters,
-                self.optimizer,
-                batches,
-                seed=self.config.seed,
-                step=self.step,
-                factor=1.0,
-                precision=torch.float32,
-                clip=self.config.clip,
-                loss=self.task.loss,
-            )
-            self.step += 1
-            losses.append(result.loss)
-            examples += sum(documents(batch) for batch in batches)
-        return examples, time.perf_counter() - begin, statistics.mean(losses)
-
-    def predict(self) -> tuple[int, float, float]:
-        """Examples, seconds and accuracy of the test split."""
+    def predict(self) -> Told:
+        """The test split; its accuracy is noted."""
         begin = time.perf_counter()
         if isinstance(self.task, TaggingTask):
             sentences = self.task.split(SPLIT)
@@ -139,15 +111,14 @@ class Ours:
         return len(texts), took, float((answers == wanted).mean())
 
 
-class Peer:
+class Peer(PeerTraining):
     """transformers' BERT of the same dimensions, fed with the same ids, under its Trainer."""
 
     def __init__(self, task: Task, subject: Subject, rows: int, grouped: bool, folder: Path):
         model = task.recipe.model
-        self.rows, self.grouped, self.folder, self.round = rows, grouped, folder, 0
         pad = task.tokenizer.specials.get("pad", 0)
         torch.manual_seed(0)
-        self.model = getattr(transformers, subject.model)(
+        peer = getattr(transformers, subject.model)(
             transformers.BertConfig(
                 vocab_size=model.vocab_size,
                 hidden_size=model.d_model,
@@ -162,59 +133,25 @@ class Peer:
             )
         )
         filler = PeerTokenizer(WordLevel({"<pad>": pad}, unk_token="<pad>"))
-        self.collator = getattr(transformers, subject.collator)(
+        collator = getattr(transformers, subject.collator)(
             transformers.PreTrainedTokenizerFast(tokenizer_object=filler, pad_token="<pad>")
         )
-        self.train_rows = [row_of(example) for example in examples_of(task, "train")]
+        super().__init__(
+            peer,
+            rows,
+            [row_of(example) for example in examples_of(task, "train")],
+            collator,
+            folder,
+            learning_rate=1e-3,
+            train_sampling_strategy="group_by_length" if grouped else "random",
+        )
         self.test_rows = [row_of(example) for example in examples_of(task, SPLIT)]
         self.examples = len(task.split(SPLIT))
         if grouped:
             self.test_rows.sort(key=lambda row: len(row["input_ids"]))
 
-    def trainer(self, steps: int, *callbacks: transformers.TrainerCallback) -> transformers.Trainer:
-        """A Trainer as a user makes it, without logs and checkpoints."""
-        arguments = transformers.TrainingArguments(
-            output_dir=str(self.folder / "peer"),
-            per_device_train_batch_size=self.rows,
-            per_device_eval_batch_size=self.rows,
-            max_steps=steps,
-            learning_rate=1e-3,
-            train_sampling_strategy="group_by_length" if self.grouped else "random",
-            seed=self.round,
-            use_cpu=True,
-            dataloader_num_workers=0,
-            dataloader_pin_memory=False,
-            report_to=[],
-            save_strategy="no",
-            logging_strategy="no",
-            disable_tqdm=True,
-        )
-        return transformers.Trainer(
-            model=self.model,
-            args=arguments,
-            train_dataset=self.train_rows,
-            data_collator=self.collator,
-            callbacks=[*callbacks],
-        )
-
-    def train(self, steps: int) -> tuple[int, float, float]:
-        """Examples, seconds and the mean loss of whole steps."""
-        times: list[float] = []
-
-        class Clock(transformers.TrainerCallback):
-            def on_step_begin(self, args: object, state: object, control: object, **more: object) -> None:
-                times.append(time.perf_counter())
-
-            def on_step_end(self, args: object, state: object, control: object, **more: object) -> None:
-                times.append(time.perf_counter())
-
-        self.round += 1  # another draw of batches
-        with redirect_stdout(sys.stderr):  # the trainer prints its own summary
-            result = self.trainer(steps, Clock()).train()
-        return steps * self.rows, times[-1] - times[0], result.training_loss
-
-    def predict(self) -> tuple[int, float, float]:
-        """Examples, seconds and accuracy of the test split."""
+    def predict(self) -> Told:
+        """The test split; its accuracy is noted."""
         trainer = self.trainer(1)
         with redirect_stdout(sys.stderr):
             begin = time.perf_counter()
@@ -283,42 +220,19 @@ def compare(subject: Subject, data: Path, folder: Path, batch: int, steps: int, 
     for side in sides.values():
         side.train(3)
     losses: dict[str, list[float]] = {name: [] for name in sides}
-    training = in_turn({name: lambda side=side: side.train(steps) for name, side in sides.items()}, rounds, losses)
+    steppers = {name: lambda side=side: side.train(steps) for name, side in sides.items()}
+    training = in_turn(steppers, rounds, losses, RATIOS)
     scores: dict[str, list[float]] = {name: [] for name in sides}
-    prediction = in_turn({name: side.predict for name, side in sides.items()}, rounds, scores)
-    fallen = all(own[-1] < own[0] for own in losses.values()) if rounds > 1 else None
+    prediction = in_turn({name: side.predict for name, side in sides.items()}, rounds, scores, RATIOS)
     return {
         "training": training,
         "prediction": prediction,
-        "train_loss_by_round": {name: [round(loss, 3) for loss in own] for name, own in losses.items()},
-        "every_loss_fell": fallen,
+        "train_loss_by_round": rounded(losses),
+        "every_loss_fell": every_loss_fell(losses),
         "test_accuracy": {name: round(own[-1], 4) for name, own in scores.items()},
         "parameters": {name: sum(p.numel() for p in side.model.parameters()) for name, side in sides.items()},
         "examples_a_batch": {"ours": round(n / order.batches, 1), "peer": rows},
         "steps_a_round": steps,
-    }
-
-
-def in_turn(
-    sides: dict[str, Callable[[], tuple[int, float, float]]], rounds: int, noted: dict[str, list[float]]
-) -> dict[str, float]:
-    """Medians of examples per second, with ratios; what else each side tells is added to `noted`."""
-    speeds: dict[str, list[float]] = {name: [] for name in sides}
-    for number in range(rounds):
-        for name, side in sides.items():
-            examples, seconds, note = side()
-            speeds[name].append(examples / seconds)
-            noted[name].append(note)
-        shown = ", ".join(f"{name} {own[-1]:,.0f} ({noted[name][-1]:.3f})" for name, own in speeds.items())
-        say(f"round {number + 1}: {shown}")
-    medians = {name: round(statistics.median(own), 1) for name, own in speeds.items()}
-    of = lambda ours, peer: round(medians[ours] / medians[peer], 3)  # noqa: E731
-    return {
-        **medians,
-        "ratio": of("ours", "peer"),
-        "ratio_bert": of("ours_bert", "peer"),
-        "ratio_grouped": of("ours", "peer_grouped"),
-        "ratio_bert_grouped": of("ours_bert", "peer_grouped"),
     }
 
 
@@ -340,12 +254,7 @@ def main() -> None:
         torch.set_num_threads(given.threads)
     keep_freed_memory()
     transformers.logging.set_verbosity_error()
-    result: dict[str, object] = {
-        "machine": {"cpu": platform.machine(), "load_before": os.getloadavg()[0], "date": time.strftime("%Y-%m-%d")},
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "threads": torch.get_num_threads(),
-    }
+    result = conditions()
     with tempfile.TemporaryDirectory() as name:
         for job in wanted:
             say(job)

@@ -1,0 +1,152 @@
+"""What the benches beside transformers' Trainer share: training steps of both sides, turns, medians.
+
+Each side is timed for whole steps: making the batch, forward, backward, optimizer; and each tells (examples, seconds,
+one more number that is worth noting: a loss, an accuracy).
+"""
+
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from torch import nn
+
+from glassformer.batch import Batch
+from glassformer.models.transformer import Transformer
+from glassformer.train.optimizer import Optimizer
+from glassformer.train.step import training_step
+from glassformer.train.task import Task
+
+ROOT = Path(__file__).resolve().parent.parent
+
+Told = tuple[int, float, float]
+
+
+def say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+
+
+class OurTraining:
+    """The model of a task's recipe, trained step by step at its peak rates; `examples` counts those of a batch."""
+
+    def __init__(self, task: Task, examples: Callable[[Batch], int]):
+        self.task, self.examples, self.step = task, examples, 0
+        self.config = task.recipe.train
+        self.model = Transformer(task.recipe.model, self.config.seed)
+        self.optimizer = Optimizer(self.model, self.config)
+
+    def train(self, steps: int) -> Told:
+        """The mean loss is noted."""
+        examples, losses, begin = 0, [], time.perf_counter()
+        for _ in range(steps):
+            batches = self.task.batches(self.step)
+            result = training_step(
+                self.model,
+                self.optimizer.parameters,
+                self.optimizer,
+                batches,
+                seed=self.config.seed,
+                step=self.step,
+                factor=1.0,
+                precision=torch.float32,
+                clip=self.config.clip,
+                loss=self.task.loss,
+            )
+            self.step += 1
+            losses.append(result.loss)
+            examples += sum(self.examples(batch) for batch in batches)
+        return examples, time.perf_counter() - begin, statistics.mean(losses)
+
+
+class PeerTraining:
+    """A model of transformers under its Trainer as a user makes it, without logs and checkpoints."""
+
+    def __init__(self, model: nn.Module, rows: int, train_rows: Any, collator: Any, folder: Path, **arguments: Any):
+        self.model, self.rows, self.train_rows, self.collator = model, rows, train_rows, collator
+        self.folder, self.arguments, self.round = folder, arguments, 0
+
+    def trainer(self, steps: int, *callbacks: transformers.TrainerCallback) -> transformers.Trainer:
+        defaults: dict[str, Any] = {
+            "output_dir": str(self.folder / "peer"),
+            "per_device_train_batch_size": self.rows,
+            "per_device_eval_batch_size": self.rows,
+            "max_steps": steps,
+            "seed": self.round,
+            "use_cpu": True,
+            "dataloader_num_workers": 0,
+            "dataloader_pin_memory": False,
+            "report_to": [],
+            "save_strategy": "no",
+            "logging_strategy": "no",
+            "disable_tqdm": True,
+        }
+        arguments = transformers.TrainingArguments(**defaults | self.arguments)
+        return transformers.Trainer(
+            model=self.model,
+            args=arguments,
+            train_dataset=self.train_rows,
+            data_collator=self.collator,
+            callbacks=[*callbacks],
+        )
+
+    def train(self, steps: int) -> Told:
+        """The mean loss is noted; making the Trainer and the first batch is not timed."""
+        times: list[float] = []
+
+        class Clock(transformers.TrainerCallback):
+            def on_step_begin(self, args: object, state: object, control: object, **more: object) -> None:
+                times.append(time.perf_counter())
+
+            def on_step_end(self, args: object, state: object, control: object, **more: object) -> None:
+                times.append(time.perf_counter())
+
+        self.round += 1  # another draw of batches
+        with redirect_stdout(sys.stderr):  # the trainer prints its own summary
+            result = self.trainer(steps, Clock()).train()
+        return steps * self.rows, times[-1] - times[0], result.training_loss
+
+
+def in_turn(
+    sides: dict[str, Callable[[], Told]],
+    rounds: int,
+    noted: dict[str, list[float]],
+    ratios: dict[str, tuple[str, str]],
+) -> dict[str, float]:
+    """Medians of examples per second, with ratios of two sides each; what else each side tells goes into `noted`."""
+    speeds: dict[str, list[float]] = {name: [] for name in sides}
+    for number in range(rounds):
+        for name, side in sides.items():
+            examples, seconds, note = side()
+            speeds[name].append(examples / seconds)
+            noted[name].append(note)
+        shown = ", ".join(f"{name} {own[-1]:,.0f} ({noted[name][-1]:.3f})" for name, own in speeds.items())
+        say(f"round {number + 1}: {shown}")
+    medians = {name: round(statistics.median(own), 1) for name, own in speeds.items()}
+    found = {name: round(medians[ours] / medians[peer], 3) for name, (ours, peer) in ratios.items()}
+    return {**medians, **found}
+
+
+def rounded(noted: dict[str, list[float]], digits: int = 3) -> dict[str, list[float]]:
+    return {name: [round(value, digits) for value in own] for name, own in noted.items()}
+
+
+def every_loss_fell(losses: dict[str, list[float]]) -> bool | None:
+    """From the first round to the last; None: one round tells nothing."""
+    return all(own[-1] < own[0] for own in losses.values()) if all(len(own) > 1 for own in losses.values()) else None
+
+
+def conditions() -> dict[str, object]:
+    """What a figure depends on beside the code."""
+    return {
+        "machine": {"cpu": platform.machine(), "load_before": os.getloadavg()[0], "date": time.strftime("%Y-%m-%d")},
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "threads": torch.get_num_threads(),
+    }

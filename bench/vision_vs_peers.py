@@ -1,0 +1,223 @@
+"""glassformer beside transformers' Vision Transformer and its Trainer in one run: classes of pictures, on the CPU.
+
+    pip install transformers accelerate
+    python bench/vision_vs_peers.py --fashion-mnist FASHION --cifar10 CIFAR
+
+The folders are those of recipes/fashion-mnist.yaml and recipes/cifar10.yaml. All sides have the same width, layers,
+heads, patches and batch size, float32, and the same pictures, decoded beforehand into arrays of uint8; no torchvision.
+The process keeps freed memory, as ours does and the peer by itself would not.
+Prints one JSON object of pictures per second, medians of rounds A B C A B C ...; progress goes to stderr.
+
+ours            the recipe: modern architecture, Muon, pictures changed at every step (moved, flipped, erased)
+ours_vit        ViT's architecture (exactly as many parameters as the peer), AdamW as the peer, pictures as they are
+peer            ViTForImageClassification under Trainer, which is given normalized batches by a collator
+
+training        whole steps: making the batch, forward, backward, clipping, optimizer
+prediction      test pictures, each with its model after the training above: from uint8 to probabilities (peer: logits)
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from contextlib import redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+from side_by_side import ROOT, OurTraining, PeerTraining, Told, conditions, every_loss_fell, in_turn, rounded, say
+from torch.utils.data import Dataset
+
+from glassformer.generate.classify import classify_patches
+from glassformer.models.presets import vit
+from glassformer.train.config import TrainConfig
+from glassformer.train.memory import keep_freed_memory
+from glassformer.train.perception import ROWS, PerceptionTask
+from glassformer.train.recipe import Recipe, read_recipe
+from glassformer.train.senses import Kept, Seen
+
+RECIPES = {"fashion_mnist": "fashion-mnist.yaml", "cifar10": "cifar10.yaml"}
+RATIOS = {"ratio": ("ours", "peer"), "ratio_vit": ("ours_vit", "peer")}
+
+
+def as_vit(recipe: Recipe) -> Recipe:
+    """The same with the peer's architecture, optimizer and loss, and pictures as they are."""
+    own = recipe.model
+    model = vit("tiny", d_model=own.d_model, n_layers=own.n_layers, n_heads=own.n_heads, d_ff=own.d_ff, n_classes=None)
+    other = {"optimizer": "adamw", "learning_rate": 1e-3, "clip": 1.0, "label_smoothing": 0.0}
+    train = TrainConfig.parse(recipe.train.model_dump() | other)
+    return replace(recipe, model=model, train=train, augment=None)
+
+
+class Ours(OurTraining):
+    """A recipe's model, which also predicts."""
+
+    def __init__(self, task: PerceptionTask, test: Kept):
+        super().__init__(task, lambda batch: len(batch.elements))
+        self.senses, self.test = task.senses, test
+        self.wanted = np.array([task.classes.numbers(labels)[0] for labels in test.labels])
+
+    def predict(self) -> Told:
+        """The accuracy is noted."""
+        begin, numbers = time.perf_counter(), np.arange(len(self.test))
+        patches = (self.senses.plain(self.test, numbers[at : at + ROWS]) for at in range(0, len(numbers), ROWS))
+        answers = classify_patches(self.model, patches).argmax(1)
+        took = time.perf_counter() - begin
+        return len(numbers), took, float((answers == self.wanted).mean())
+
+
+class Peer(PeerTraining):
+    """transformers' Vision Transformer of the same dimensions, fed with the same pictures, under its Trainer."""
+
+    def __init__(self, task: PerceptionTask, test: Kept, folder: Path):
+        assert isinstance(task.senses, Seen)
+        model, train, reader = task.recipe.model, task.recipe.train, task.senses.reader
+        height, width, channels = reader.shape
+        torch.manual_seed(0)
+        peer = transformers.ViTForImageClassification(
+            transformers.ViTConfig(
+                image_size=(height, width),
+                patch_size=reader.config.patch_size,
+                num_channels=channels,
+                hidden_size=model.d_model,
+                num_hidden_layers=model.n_layers,
+                num_attention_heads=model.n_heads,
+                intermediate_size=model.ff_width,
+                hidden_act=model.activation,
+                layer_norm_eps=model.epsilon,
+                hidden_dropout_prob=model.dropout,
+                attention_probs_dropout_prob=model.attention_dropout,
+                num_labels=model.class_count,
+            )
+        )
+        self.mean, self.std = (
+            torch.tensor(number).view(-1, 1, 1) for number in (reader.config.mean, reader.config.std)
+        )
+        super().__init__(
+            peer,
+            task.rows,
+            Pictures(task, task.training),
+            self.collate,
+            folder,
+            per_device_eval_batch_size=ROWS,
+            remove_unused_columns=False,
+            learning_rate=train.learning_rate,
+            lr_scheduler_type="constant",
+            weight_decay=train.weight_decay,
+            adam_beta1=train.beta1,
+            adam_beta2=train.beta2,
+            max_grad_norm=train.clip,
+        )
+        self.test = Pictures(task, test)
+
+    def collate(self, rows: list[tuple[np.ndarray, int]]) -> dict[str, torch.Tensor]:
+        """A batch of pictures, normalized as ours are."""
+        pixels = torch.from_numpy(np.stack([pixels for pixels, _ in rows])).float()
+        return {
+            "pixel_values": pixels.mul_(1 / (255 * self.std)).sub_(self.mean / self.std),
+            "labels": torch.tensor([label for _, label in rows]),
+        }
+
+    def predict(self) -> Told:
+        """The accuracy is noted."""
+        trainer = self.trainer(1)
+        with redirect_stdout(sys.stderr):
+            begin = time.perf_counter()
+            found = trainer.predict(self.test)
+            took = time.perf_counter() - begin
+        assert isinstance(found.predictions, np.ndarray)
+        return len(self.test), took, float((found.predictions.argmax(1) == found.label_ids).mean())
+
+
+class Pictures(Dataset[tuple[np.ndarray, int]]):
+    """Pictures, uint8 [C, H, W], and their classes, in memory."""
+
+    def __init__(self, task: PerceptionTask, kept: Kept):
+        self.pixels = np.ascontiguousarray(kept.array.transpose(0, 3, 1, 2))
+        self.labels = [int(task.classes.numbers(labels)[0]) for labels in kept.labels]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, i: int) -> tuple[np.ndarray, int]:
+        return self.pixels[i], self.labels[i]
+
+
+def compare(recipe: Recipe, folder: Path, steps: int, rounds: int, asked: int) -> dict[str, object]:
+    """Pictures per second of all sides, in turn."""
+    folder.mkdir()
+    modern = PerceptionTask(recipe, folder, begun=False)
+    modern.store()
+    plain = PerceptionTask(as_vit(recipe), folder, begun=True)  # it finds what is decoded
+    plain.store()
+    test = some(plain.senses.split("test"), asked)
+    sides: dict[str, Ours | Peer] = {
+        "peer": Peer(plain, test, folder),
+        "ours": Ours(modern, test),
+        "ours_vit": Ours(plain, test),
+    }
+    parameters = {name: sum(p.numel() for p in side.model.parameters()) for name, side in sides.items()}
+    assert parameters["ours_vit"] == parameters["peer"], parameters
+    (described,) = plain.senses.described()
+    say(f"{len(plain.training):,} {described}, {plain.rows} a batch, {steps} steps a round, {len(test):,} to predict")
+    say(", ".join(f"{name} has {count:,} parameters" for name, count in parameters.items()))
+    for side in sides.values():
+        side.train(3)
+    losses: dict[str, list[float]] = {name: [] for name in sides}
+    steppers = {name: lambda side=side: side.train(steps) for name, side in sides.items()}
+    training = in_turn(steppers, rounds, losses, RATIOS)
+    scores: dict[str, list[float]] = {name: [] for name in sides}
+    prediction = in_turn({name: side.predict for name, side in sides.items()}, rounds, scores, RATIOS)
+    return {
+        "training": training,
+        "prediction": prediction,
+        "train_loss_by_round": rounded(losses),
+        "every_loss_fell": every_loss_fell(losses),
+        "test_accuracy": {name: round(own[-1], 4) for name, own in scores.items()},
+        "parameters": parameters,
+        "patches": plain.length,
+        "pictures_a_batch": plain.rows,
+        "steps_a_round": steps,
+        "pictures_predicted": len(test),
+    }
+
+
+def some(kept: Kept, most: int) -> Kept:
+    """At most so many rows, from everywhere, in memory."""
+    chosen = np.linspace(0, len(kept) - 1, min(most, len(kept))).astype(int)
+    labels, where = ([of[i] for i in chosen] for of in (kept.labels, kept.where))
+    return Kept(np.array(kept.array[chosen]), labels, where, ())
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--fashion-mnist", type=Path, help="the folder of Fashion-MNIST")
+    arguments.add_argument("--cifar10", type=Path, help="the folder of the part of CIFAR-10")
+    arguments.add_argument("--batch", type=int, default=100, help="pictures in a batch")
+    arguments.add_argument("--steps", type=int, default=12, help="steps of each side in a round")
+    arguments.add_argument("--predict", type=int, default=2000, help="test pictures to predict in a round")
+    arguments.add_argument("--rounds", type=int, default=5)
+    arguments.add_argument("--threads", type=int, help="threads of torch")
+    given = arguments.parse_args()
+    folders = {name: folder for name in RECIPES if (folder := getattr(given, name)) is not None}
+    if not folders:
+        arguments.error("give --fashion-mnist FOLDER and --cifar10 FOLDER, or one of them")
+    if given.threads:
+        torch.set_num_threads(given.threads)
+    keep_freed_memory()
+    transformers.logging.set_verbosity_error()
+    result = conditions()
+    with tempfile.TemporaryDirectory() as name:
+        for job, data in folders.items():
+            say(job)
+            changes = [f"data.root={data}", f"train.batch_size={given.batch}"]
+            recipe = read_recipe(ROOT / "recipes" / RECIPES[job], changes)
+            result[job] = compare(recipe, Path(name) / job, given.steps, given.rounds, given.predict)
+    print(json.dumps(result, indent=2))
+
+
+if __name__ == "__main__":
+    main()
