@@ -17,7 +17,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.tokens.image import ImageReader
 from glassformer.train.answering import AnswerTask
 from glassformer.train.choosing import ChoiceTask
-from glassformer.train.mixture import order_of, part_order
+from glassformer.train.mixture import part_order
 from glassformer.train.recipe import Recipe
 from glassformer.train.runfolder import prepare
 from small_parts import ASKED, SKIES, rows_file, sky
@@ -286,7 +286,7 @@ def test_templates_are_placed_so_that_a_run_can_be_used_from_any_folder(tmp_path
     monkeypatch.chdir(tmp_path / "elsewhere")
     run = gf.load(tmp_path / "run")
     assert run.evaluate("validation")["exact_match"] >= 0
-    assert order_of(run.recipe.data) == ("text", "image")
+    assert run.model.config.part_order == ("text", "image")
     assert run.ordered("q", {"image": "i"}) == [{"text": "q"}, {"image": "i"}]
     with pytest.raises(DataError, match="a part was given as audio; known are image, text"):
         run.answer([{"audio": "a.wav"}])

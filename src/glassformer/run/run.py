@@ -48,7 +48,6 @@ from glassformer.run.sensed import Given, Sensed, example_of, patches_of
 from glassformer.tokens.palette import Palette
 from glassformer.tokens.parts import PartsTokenizer, laid
 from glassformer.tokens.reading import TextReader
-from glassformer.train.mixture import order_of
 
 
 @dataclass(frozen=True)
@@ -223,7 +222,7 @@ class Run(Scored):
 
     def ordered(self, prompt: str, things: Mapping[str, Sensed]) -> list[Given]:
         """The parts of a row with these files and a prompt, in the order of the rows that the model was trained on."""
-        kinds = dict.fromkeys((*(order_of(self.recipe.data) if self.recipe else ()), "image", "audio", "text"))
+        kinds = dict.fromkeys((*self.model.config.part_order, "image", "audio", "text"))
         given: dict[str, Sensed] = {**things, **({"text": prompt} if prompt else {})}
         return [{kind: given[kind]} for kind in kinds if kind in given]
 

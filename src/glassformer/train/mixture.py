@@ -20,10 +20,8 @@ import torch
 
 from glassformer.batch import Batch
 from glassformer.data.alike import AlikeOrder
-from glassformer.data.config import DataConfig
 from glassformer.data.pairbatches import part_of
 from glassformer.data.parts import Mixed, mixed
-from glassformer.data.sources import SHAPES
 from glassformer.data.split import NAMES, SplitName
 from glassformer.errors import ConfigError, DataError, counted
 from glassformer.losses import LossSum
@@ -354,18 +352,6 @@ def part_order(rows: Iterable[Mixed]) -> tuple[str, ...]:
     known = [kind for kind in (*KINDS, TEXT) if any(kind in kinds for kinds in seen)]
     orders = (order for order in permutations(known) if all(list(k) == sorted(k, key=order.index) for k in seen))
     return next(orders, ())
-
-
-def order_of(data: DataConfig) -> tuple[str, ...]:
-    """The kinds of parts in the order in which they stand in the rows that `data` describe; (): they do not tell."""
-    if data.path == SHAPES:
-        return "image", TEXT
-    if data.parts:
-        return tuple(item["type"] if "type" in item else next(iter(item)) for item in data.parts)
-    try:
-        return tuple(kind for kind, _ in next(mixed(data)).parts)
-    except DataError:
-        return ()
 
 
 def _texts(rows: Iterator[Mixed] | Sequence[Mixed]) -> Iterator[str]:
