@@ -19,6 +19,7 @@ from glassformer.tokens.config import TokenizerConfig
 from glassformer.tokens.image import ImageConfig, ImageReader
 from glassformer.tokens.pair import PairTokenizer
 from glassformer.tokens.palette import Palette, PaletteConfig
+from glassformer.tokens.text import Tokenizer
 from glassformer.tokens.train import train_tokenizer
 from small_senses import AUDIO, tone, write_picture
 
@@ -88,6 +89,58 @@ def test_bytes_are_readable(tmp_path):
 def test_what_the_model_does_not_read_is_one_sentence(tmp_path, given, said):
     with pytest.raises(ConfigError, match=said):
         run_of(tmp_path).look(given)
+
+
+CROSSED = {"architecture": "encoder_decoder"}
+TAGGING = {"architecture": "encoder", "head": "tag", "classes": ("A", "B"), "tied": False}
+CLASSIFYING = {"architecture": "encoder", "head": "classify", "n_classes": 3, "pool": "mean", "tied": False}
+MIXED = {"parts": {"image": 48}, "part_patches": {"image": 4}, "position": "learned"}
+LONG = "cat " * 40
+BOOK = "cat " * 25_000
+
+
+@pytest.mark.parametrize(
+    ("changes", "given"),
+    [
+        ({}, lambda text: text),
+        ({}, lambda text: [1] * len(text)),
+        (TAGGING, lambda text: text),
+        (TAGGING, lambda text: text.replace(" ", "")),
+        (CLASSIFYING, lambda text: text),
+        (CLASSIFYING, lambda text: ("a dog", text)),
+        (CROSSED, lambda text: text),
+        (CROSSED, lambda text: ("a dog", text)),
+        (MIXED, lambda text: [{"image": sky()}, text]),
+        (MIXED, lambda text: ([{"image": sky()}], text)),
+        (MIXED | CROSSED, lambda text: [text, {"image": sky()}]),
+        (MIXED | CROSSED, lambda text: ([{"image": sky()}], text)),
+        ("drawing", lambda text: text),
+    ],
+)
+def test_what_is_too_long_is_refused_before_anything_is_named(tmp_path, monkeypatch, changes, given):
+    """Nor is what is hopeless cut into tokens: a book that was pasted must not keep others waiting."""
+    text = tokenizer()
+    more = {"pair": PairTokenizer(text, text)} if changes == CROSSED else {}
+    if changes == "drawing":
+        palette = Palette(PaletteConfig(size=2, colours=4), np.arange(12, dtype=np.uint8).reshape(4, 3))
+        model = copy.deepcopy(tiny.model(vocab_size=text.vocab_size + 4, max_length=12)).float()
+        run = gf.Run(tmp_path, model, text, palette=palette)
+    else:
+        more |= {"readers": {"image": pictures()}} if "parts" in changes else {}
+        run = run_of(tmp_path, text, more, **changes)
+
+    def never(*arguments, **options):
+        raise AssertionError("too long is too long")
+
+    for name in ("named", "words_of", "named_patches"):
+        monkeypatch.setattr(f"glassformer.run.elements.{name}", never)
+    with pytest.raises(ConfigError, match=r"has \d+ elements and the model reads \d+ at once; shorten it by \d+, or"):
+        run.look(given(LONG))
+    encode = Tokenizer.encode
+    monkeypatch.setattr(Tokenizer, "encode", lambda own, text: encode(own, text) if len(text) < 99 else never())
+    said = r"^The [a-z ]+ has (at least )?\d{4,6} elements and the model reads \d+ at once; shorten it by"
+    with pytest.raises(ConfigError, match=said):
+        run.look(given(BOOK))
 
 
 def test_words_and_their_tags(tmp_path):

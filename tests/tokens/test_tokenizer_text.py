@@ -161,6 +161,18 @@ def test_chunks_change_no_token(text, size):
         assert [i for part in parts for i in TOKENIZERS[kind].encode(part).tolist()] == whole
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@given(text=any_text | st.sampled_from([TEXT[:300], "the " * 50, "é" * 9]))
+@settings(max_examples=100, deadline=None)
+def test_no_text_has_fewer_tokens_than_are_told_beforehand(kind, text):
+    tokenizer = TOKENIZERS[kind]
+    least = tokenizer.at_least(text)
+    assert least <= len(tokenizer.encode(text))
+    if kind in ("byte", "character") and text.isascii():
+        assert least == (len(text) if kind == "byte" else -(-len(text) // 4)), "of a character, the longest has 4 bytes"
+    assert (least > 0) == (kind != "word" and text != "")
+
+
 def test_a_long_text_is_cut_and_still_the_same():
     text = TEXT * 150
     assert len(list(chunks(text))) > 2

@@ -292,3 +292,9 @@ def test_templates_are_placed_so_that_a_run_can_be_used_from_any_folder(tmp_path
         run.answer([{"audio": "a.wav"}])
     with pytest.raises(ConfigError, match="answers to sequences of parts as a whole"):
         run.score("a text")
+    for parts in ([{"image": "i.png"}, "q"], [[{"text": "q"}], [{"image": "i.png"}, {"text": "q"}]]):
+        with pytest.raises(DataError, match=r"^What was given has image before text, and the rows of the model have"):
+            run.answer(parts)
+    for parts in ([{}], [{"text": "q", "image": "i.png"}], ["q", {}]):
+        with pytest.raises(DataError, match="a part is a text, or one"):
+            run.answer(parts)

@@ -42,11 +42,12 @@ from glassformer.inspect.alignment import CrossAttention, cross_attention
 from glassformer.inspect.contextual import Contexts, contexts
 from glassformer.inspect.edit import Edit
 from glassformer.inspect.look import Look, look
-from glassformer.run.elements import fed, outcomes
+from glassformer.run.elements import fed
+from glassformer.run.naming import outcomes
 from glassformer.run.scored import Scored
-from glassformer.run.sensed import Given, Sensed, example_of, patches_of
+from glassformer.run.sensed import Given, Sensed, example_of, part_of, patches_of
 from glassformer.tokens.palette import Palette
-from glassformer.tokens.parts import PartsTokenizer, laid
+from glassformer.tokens.parts import PartsExample, PartsTokenizer, check_order, laid
 from glassformer.tokens.reading import TextReader
 
 
@@ -158,8 +159,12 @@ class Run(Scored):
         """The probability of every class for each list of parts, float32 [N, C]; see `answer`."""
         self._has_head("classify", "glassformer classify")
         groups = (rows[i : i + batch_size] for i in range(0, len(rows), batch_size))
-        examples = ([example_of(self.parts, self.readers, row) for row in group] for group in groups)
-        return classify_batches(self.model, map(laid, examples))
+        return classify_batches(self.model, (laid([self._example(row) for row in group]) for group in groups))
+
+    def _example(self, row: Sequence[Given]) -> PartsExample:
+        """A list of parts as a sequence; DataError: in an order that the model has not learned."""
+        check_order([kind for kind, _ in map(part_of, row)], self.model.config.part_order, "What was given")
+        return example_of(self.parts, self.readers, row)
 
     def embed(self, text: Texts, pool: str = "mean", normalize: bool = True, layer: int | None = None) -> np.ndarray:
         """The vector of a text, float32 [D], or of each of a list of texts, [N, D]; see `generate.embed`."""
@@ -229,7 +234,8 @@ class Run(Scored):
     def answer(self, parts: Sequence[Given] | Sequence[Sequence[Given]], **changes: Any) -> Any:
         """What is written of a list of parts, or of each of a list of such lists.
 
-        A part is a text, or {"image": FILE or pixels}, {"audio": FILE or (samples, rate)}, {"text": TEXT}.
+        A part is a text, or {"image": FILE or pixels}, {"audio": FILE or (samples, rate)}, {"text": TEXT}. DataError: a
+        part that cannot be read, or another order of parts than the model has learned.
         """
         single, rows = _rows(parts)
         texts = [found.text for found in self.answered(rows, self.options(**changes))]
@@ -238,8 +244,7 @@ class Run(Scored):
     def answered(self, rows: Sequence[Sequence[Given]], config: GenerateConfig) -> list[Generated]:
         """The same with token ids, log-probabilities and why each ended."""
         self._has_head("lm", "answering")
-        examples = [example_of(self.parts, self.readers, row) for row in rows]
-        return answer(self.model, self.parts, examples, config)
+        return answer(self.model, self.parts, [self._example(row) for row in rows], config)
 
     def draw(self, prompt: str | Sequence[str], **changes: Any) -> np.ndarray:
         """The picture for a prompt, uint8 [H, W, 3], or for each of a list of prompts, [N, H, W, 3]."""

@@ -5,6 +5,7 @@ Knows: files of pictures and sound, readers. Does not know: models.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -38,13 +39,23 @@ def example_of(
 ) -> PartsExample:
     """The sequence of parts; DataError: a part of a kind that the model does not read, or one that cannot be read."""
     found: list[tuple[str, str | np.ndarray]] = []
-    for part in parts:
-        (kind, thing), *others = [(TEXT, part)] if isinstance(part, str) else part.items()
-        if others or kind not in (TEXT, *readers):
-            known = suggest(kind, (TEXT, *readers)) if not others else f"{others[0][0]} is another; give each by itself"
-            raise DataError(f"a part was given as {kind}; {known}")
-        found.append((kind, str(thing) if kind == TEXT else patches_of(readers[kind], [thing])[0].numpy()))
+    for kind, thing in map(part_of, parts):
+        if kind not in (TEXT, *readers):
+            raise DataError(f"a part was given as {kind}; {suggest(kind, (TEXT, *readers))}")
+        found.append((kind, thing if kind == TEXT else patches_of(readers[kind], [thing])[0].numpy()))
     return tokenizer.example(found)
+
+
+def part_of(given: Any) -> tuple[str, Any]:
+    """A part's kind, and its text or what it is read from; DataError: it is no part."""
+    if isinstance(given, str):
+        return TEXT, given
+    if not isinstance(given, Mapping) or len(given) != 1:
+        raise DataError(f"a part is a text, or one {{KIND: VALUE}} by itself, not {given!r:.60}; give each alone")
+    ((kind, thing),) = given.items()
+    if kind == TEXT and not isinstance(thing, str):
+        raise DataError(f"a part of kind {TEXT} is a text, not {thing!r:.60}; change it")
+    return kind, thing
 
 
 def _pixels(thing: Sensed) -> tuple[np.ndarray, str]:

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from glassformer.batch import COMMON, IGNORE, Batch, Part, Places
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, DataError
 from glassformer.tokens.text import Tokenizer
 from glassformer.tokens.words import framing, placeholder
 
@@ -111,6 +111,16 @@ class PartsTokenizer:
                 "character or byte."
             )
         return np.concatenate([self.target.encode(text), self._end])
+
+
+def check_order(kinds: Sequence[str], order: Sequence[str], what: str) -> None:
+    """Raise DataError where parts stand in another order than that which a model learned; (): it learned several."""
+    own = [kind for kind in dict.fromkeys(kinds) if kind in order]
+    if own != (learned := [kind for kind in order if kind in own]):
+        raise DataError(
+            f"{what} has {' before '.join(own)}, and the rows of the model have {' before '.join(learned)}; put its "
+            "parts in that order"
+        )
 
 
 def laid(examples: Sequence[PartsExample], side: Literal["right", "left"] = "right") -> Batch:

@@ -104,6 +104,18 @@ class Tokenizer:
         prefixed = '"add_prefix_space": true' in json.dumps(self._definition.get("pre_tokenizer"))
         return self.bytewise and plain and not prefixed
 
+    def at_least(self, text: str) -> int:
+        """As many tokens as this text has at the least, without encoding it: characters / bytes of the longest token.
+
+        0 where tokens do not spell the text.
+        """
+        return -(-len(text) // self._longest) if self.reversible else 0
+
+    @cached_property
+    def _longest(self) -> int:
+        """Bytes of the longest token, and so characters at most."""
+        return max(len(self.token_bytes(index)) for index in self._spelling) or 1
+
     def encode(self, text: str) -> np.ndarray:
         """The ids of a text as int32 [n]; DataError at an unpaired surrogate or if the tokenizer fails."""
         match self.kind:

@@ -26,7 +26,7 @@ from glassformer.data.split import NAMES, SplitName
 from glassformer.errors import ConfigError, DataError, counted
 from glassformer.losses import LossSum
 from glassformer.models.transformer import Transformer
-from glassformer.tokens.parts import TEXT, PartsExample, PartsTokenizer, bundled, crossed, laid
+from glassformer.tokens.parts import TEXT, PartsExample, PartsTokenizer, bundled, check_order, crossed, laid
 from glassformer.tokens.text import Tokenizer
 from glassformer.tokens.train import train_tokenizer
 from glassformer.train.examples import by_split, split_of
@@ -93,14 +93,8 @@ class MixtureTask(ABC):
 
     def _check_order(self) -> None:
         """Raise DataError for a row whose parts stand in another order than the model learns, or has learned, them."""
-        order = self.recipe.model.part_order
         for row in chain.from_iterable(self._rows.values()):
-            kinds = [kind for kind in kinds_of(row) if kind in order]
-            if kinds != (learned := [kind for kind in order if kind in kinds]):
-                raise DataError(
-                    f"{row.where} has {' before '.join(kinds)}, and the rows of the model have "
-                    f"{' before '.join(learned)}; put its parts in that order"
-                )
+            check_order(kinds_of(row), self.recipe.model.part_order, row.where)
 
     def store(self) -> None:
         """See `Task`. DataError: a file that cannot be read, unless data.bad_files is skip; a row beyond the model."""
