@@ -53,10 +53,10 @@ def _words(look: CrossAttention) -> Image.Image:
     """The large picture: target words down, source words across."""
     rows, columns = look.target.words, look.source.words
     if not rows or not columns:
-        return _text("There are no words to compare.", 28, SOFT)
+        return line_image("There are no words to compare.", 28, SOFT)
     cell = max(4, min(CELL, LARGEST // max(len(rows), len(columns))))
     size = max(9, min(28, int(cell * 0.42)))
-    down, across = ([_text(_cut(word), size, INK) for word in words] for words in (rows, columns))
+    down, across = ([line_image(_cut(word), size, INK) for word in words] for words in (rows, columns))
     if upright := max(name.width for name in across) > cell - 8:
         across = [name.rotate(90, expand=True) for name in across]
     left, top = max(name.width for name in down) + 16, max(name.height for name in across) + 16
@@ -79,7 +79,7 @@ def _draw_cells(image: Image.Image, look: CrossAttention, corner: tuple[int, int
         draw.rounded_rectangle(box, cell // 9, fill=shades[step], outline=ring, width=max(1, cell // 16))
         if cell >= 40:
             text, middle = number(float(weights[t, s])), (x + cell / 2, y + cell / 2)
-            draw.text(middle, text, ramp.ink(shades[step]), font=_font("", int(cell * 0.3)), anchor="mm")
+            draw.text(middle, text, ramp.ink(shades[step]), font=font_for("", int(cell * 0.3)), anchor="mm")
 
 
 def _heads(look: CrossAttention) -> Image.Image:
@@ -96,13 +96,13 @@ def _heads(look: CrossAttention) -> Image.Image:
         image.paste(pattern.resize((SMALL, high), way), (x, y))
         frame = MARK if layer == look.best_layer else (225, 229, 232)
         ImageDraw.Draw(image).rectangle((x, y, x + SMALL - 1, y + high - 1), outline=frame, width=2)
-        image.paste(_text(f"layer {layer} · head {head}", 22, SOFT), (x, y + high + 6))
+        image.paste(line_image(f"layer {layer} · head {head}", 22, SOFT), (x, y + high + 6))
     return image
 
 
-def _text(text: str, size: int, colour: ramp.Colour) -> Image.Image:
+def line_image(text: str, size: int, colour: ramp.Colour) -> Image.Image:
     """A line of text, cut tightly at its sides and as high as its font is."""
-    font = _font(text, size)
+    font = font_for(text, size)
     box, (up, down) = font.getbbox(text, anchor="ls"), font.getmetrics()
     image = Image.new("RGB", (max(1, int(box[2] - box[0]) + 1), up + down), PAPER)
     ImageDraw.Draw(image).text((-box[0], up), text, colour, font=font, anchor="ls")
@@ -118,7 +118,7 @@ def _cut(word: str) -> str:
     return word if len(word) <= LONGEST else f"{word[: LONGEST - 1]}…"
 
 
-def _font(text: str, size: int) -> ImageFont.FreeTypeFont:
+def font_for(text: str, size: int) -> ImageFont.FreeTypeFont:
     """The font that has most of the letters, the first of equal ones."""
     return max(_fonts(size), key=lambda font: sum(_has(font, letter) for letter in set(text)))
 

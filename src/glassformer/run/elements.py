@@ -136,6 +136,8 @@ def _pair(run: Opened, given: Any) -> Fed:
         written = [pair.bos, *pair.target_ids(target)[:-1].tolist()]
     elif (written := ids_of(target)) is None:
         raise ConfigError(f"A target is a text or a list of token ids, not {type(target).__name__}; give one.")
+    if not read:
+        raise ConfigError("The source has no token; give at least one word.")
     _fits(len(read), longest, "The source")
     beside = Batch(torch.tensor([read]))
     check_source(beside, 1, run.model)
@@ -151,9 +153,12 @@ def _parts(run: Opened, given: Any) -> Fed:
     answer = None
     if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], str):
         given, answer = given
-    if isinstance(given, np.ndarray | Path | tuple):  # a picture or a recording alone
-        kind = "audio" if isinstance(given, tuple) else "image" if isinstance(given, np.ndarray) else min(run.readers)
-        given = {kind: given}
+    if isinstance(given, np.ndarray):  # a picture or a recording alone
+        given = {"image": given}
+    elif isinstance(given, tuple) and given and isinstance(given[0], np.ndarray):
+        given = {"audio": given}
+    elif isinstance(given, Path):
+        given = {min(run.readers): given}
     parts = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
     tokenizer, crossed = run.parts, run.model.config.architecture == "encoder_decoder"
     longest, what = run.model.config.max_length, "The source" if crossed else "The sequence of parts"

@@ -73,7 +73,7 @@ def _samples(thing: Sensed) -> tuple[np.ndarray, int]:
         raise DataError("this model hears recordings, and an array alone has no rate; give a file or (samples, rate)")
     if not isinstance(thing, tuple):
         return sound(_source(thing))
-    samples, rate = thing
+    samples, rate = np.asarray(thing[0]), thing[1]
     if samples.ndim != 1 or samples.dtype.kind != "f" or rate < 1:
         found = f"{samples.dtype} {list(samples.shape)} with the rate {rate}"
         raise DataError(f"samples are float [T] from -1 to 1 with a rate above 0, not {found}; change them")

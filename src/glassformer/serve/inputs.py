@@ -2,7 +2,7 @@
 
     "the cat sat"                                       a text
     ["a dog runs", "ein Hund läuft"]                    a source and its target; or a pair of texts
-    [12, 7, 3]                                          token ids
+    [12, 7, 3]      [[12, 7, 3], "ein Hund"]            token ids; also of a source, of a target, or of both
     {"image": PICTURE}     {"audio": SOUND}             one of them alone
     [{"image": PICTURE}, "what is it?"]                 parts in their order
     [[{"image": PICTURE}, "what is it?"], "a dog"]      parts, and the answer that is being written
@@ -31,8 +31,13 @@ Sensed = np.ndarray | tuple[np.ndarray, int]
 """Pixels uint8 [H, W, C], or samples and their rate."""
 
 
-def given(value: Any, examples: Mapping[str, Sequence[Sensed]]) -> Any:
-    """What an input is for `Run.look`; `examples` by their kinds. ConfigError: no input, DataError: no such file."""
+def given(value: Any, examples: Mapping[str, Sequence[Sensed]], alone: str = "") -> Any:
+    """What an input is for `Run.look`; `examples` by their kinds, `alone` the kind of a model that reads nothing else.
+
+    ConfigError: no input, or one that such a model does not read; DataError: no such file.
+    """
+    if alone and not (isinstance(value, dict) and value.keys() == {alone}):
+        raise ConfigError(f'This model reads one {alone}, and {brief(value)} is none; give {{"{alone}": ADDRESS}}.')
     match value:
         case str():
             return value
@@ -41,19 +46,31 @@ def given(value: Any, examples: Mapping[str, Sequence[Sensed]]) -> Any:
             return part if isinstance(part, str) else next(iter(part.values()))
         case [] | None:
             raise ConfigError("The input is empty; give at least a word, or a picture.")
-        case [str(), str()]:
-            return value[0], value[1]
+        case [first, second] if _side(first) and _side(second):
+            return first, second
         case [list() as parts, str() as answer] if len(parts) <= MOST_PARTS:
             return _parts(parts, examples), answer
-        case list() if all(type(i) is int for i in value):
-            if not all(0 <= i < 1 << 31 for i in value):
-                raise ConfigError(f"A token id is a number from 0, and the input holds {min(value)} to {max(value)}.")
+        case list() if _ids(value) is not None:
             return value
         case list() if len(value) <= MOST_PARTS:
             return _parts(value, examples)
         case list():
             raise ConfigError(f"The input has {len(value)} parts, more than {MOST_PARTS}; give fewer.")
     raise ConfigError(f"{brief(value)} is no input; give a text, a list of texts and parts, or of token ids.")
+
+
+def _side(value: Any) -> bool:
+    """Whether this is one side of a pair: a text, or token ids."""
+    return isinstance(value, str) or (isinstance(value, list) and bool(value) and _ids(value) is not None)
+
+
+def _ids(value: list[Any]) -> list[int] | None:
+    """Token ids, if there is nothing else among them; ConfigError: a number that is none."""
+    if not all(type(i) is int for i in value):
+        return None
+    if not all(0 <= i < 1 << 31 for i in value):
+        raise ConfigError(f"A token id is a number from 0, and the input holds {min(value)} to {max(value)}.")
+    return value
 
 
 def _parts(values: list[Any], examples: Mapping[str, Sequence[Sensed]]) -> list[str | dict[str, Sensed]]:

@@ -23,7 +23,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_weights
 from glassformer.run import Run
 from glassformer.serve.ask import LookAsk, brief
-from glassformer.serve.examples import sensed
+from glassformer.serve.examples import family, sensed
 from glassformer.serve.inputs import Sensed, given
 from glassformer.serve.wire import text
 from glassformer.train.checkpoint import Checkpoints
@@ -60,11 +60,12 @@ class Looks:
         edits = [self._edit(edit, nested) for edit in ask.edits]
         if self._examples is None:
             self._examples = sensed(self.run)
+        alone = family(self.run) if self.run.senses is not None else ""
         plain = ask.model_copy(update={"edits": []})
         # An input is read and cut into tokens once: the looks that only differ in edits follow from it.
         base = self._kept.get(content_of(plain)) if edits else None
         made = (
-            self.of(ask.checkpoint).look(given(ask.input, self._examples), edits)
+            self.of(ask.checkpoint).look(given(ask.input, self._examples, alone), edits)
             if base is None
             else base.edited(edits)
         )

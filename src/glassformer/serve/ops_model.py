@@ -65,6 +65,7 @@ def model(desk: Desk, ask: ModelAsk) -> Reply:
             "max_length": config.max_length,
             "classes": list(run.classes) if config.head in ("tag", "classify") else [],
             "attentions": attentions(config.architecture, config.n_layers, config.n_heads),
+            "specials": {} if run.text is None else run.text.specials,
             "checkpoints": Checkpoints(run.folder).steps(),
             "examples": examples(run),
         }
