@@ -298,6 +298,24 @@ def test_a_look_at_a_folder_and_at_a_model_alone(tmp_path):
     assert labels(alone) == [str(i) for i in ids]
     assert not torch.allclose(alone.logits, look.logits)
     assert torch.equal(gf.look(run.model, Batch(torch.tensor([ids]))).logits, look.logits)
+    stirred = copy.deepcopy(run.model)
+    for parameter in stirred.parameters():
+        parameter.add_(0.1)
+    with pytest.raises(ConfigError, match=rf"There is no checkpoint of step 40 in {tmp_path}; it has none"):
+        gf.load(tmp_path, checkpoint=40)
+    for step, model in ((10, stirred), (20, run.model)):
+        (tmp_path / f"checkpoints/step-{step:08}").mkdir(parents=True)
+        save_weights(model, tmp_path / f"checkpoints/step-{step:08}/model.safetensors")
+    earlier = gf.Run(tmp_path, stirred, run.tokenizer).look("the cat")
+    for what in (run, tmp_path, str(tmp_path)):
+        assert torch.equal(gf.look(what, "the cat", checkpoint=10).logits, earlier.logits)
+        assert torch.equal(gf.look(what, "the cat", checkpoint=20).logits, look.logits)
+        with pytest.raises(ConfigError, match=rf"There is no checkpoint of step 15 in {tmp_path}; it has 10, 20\."):
+            gf.look(what, "the cat", checkpoint=15)
+    assert torch.equal(gf.load(tmp_path, checkpoint=10).look("the cat").logits, earlier.logits)
+    assert torch.equal(run.look("the cat").logits, look.logits)
+    with pytest.raises(ConfigError, match="checkpoint=10 was given, and a model alone has none"):
+        gf.look(run.model, ids, checkpoint=10)
     with pytest.raises(gf.GlassformerError, match="never fired"):
         gf.look(run, "the cat", [gf.edits.Zero("*.attention.zz")])
     for what, given, said in (

@@ -21,12 +21,16 @@ from glassformer.train.recipe import Recipe, read_yaml
 from glassformer.train.transduction import load_tokenizers
 
 
-def load(folder: str | Path, device: str = "cpu") -> Run:
-    """Open a run folder for use.
+def load(folder: str | Path, device: str = "cpu", checkpoint: int | None = None) -> Run:
+    """Open a run folder for use; with `checkpoint`, as it was at that step of training.
 
-    Errors: CheckpointError if there is no whole model in it, ConfigError for a device that is not there.
+    CheckpointError: there is no whole model in it; ConfigError: a device or a checkpoint that is not there.
     """
-    folder = Path(folder)
+    run = _opened(Path(folder), device)
+    return run if checkpoint is None else run.at(checkpoint)
+
+
+def _opened(folder: Path, device: str) -> Run:
     if not folder.is_dir():
         raise CheckpointError(f"{folder} is not a folder; give the folder of a run, for example runs/demo-lm.")
     model = load_model(folder, find_device(device))

@@ -22,17 +22,24 @@ from glassformer.run.folder import load
 from glassformer.run.run import Run
 
 
-def look(what: Run | nn.Module | str | Path, given: Any, edits: Sequence[Edit] = ()) -> Look:
+def look(
+    what: Run | nn.Module | str | Path, given: Any, edits: Sequence[Edit] = (), checkpoint: int | None = None
+) -> Look:
     """One forward pass, to be looked into, of a run (see `Run.look`), of a run folder, or of a model.
 
-    A model alone is given token ids or a `Batch` of one row, and its elements and outcomes are called by their numbers.
-    Errors: those of `load` and of `Run.look`.
+    With `checkpoint`, of the run as it was at that step; who looks there often opens it once, by `load`. A model alone
+    is given token ids or a `Batch` of one row, and its elements and outcomes are called by their numbers. Errors: those
+    of `load` and of `Run.look`.
     """
     match what:
         case Run():
-            return what.look(given, edits)
+            return (what if checkpoint is None else what.at(checkpoint)).look(given, edits)
         case str() | Path():
-            return load(what).look(given, edits)
+            return load(what, checkpoint=checkpoint).look(given, edits)
+        case Transformer() if checkpoint is not None:
+            raise ConfigError(
+                f"checkpoint={checkpoint} was given, and a model alone has none; look at its run instead."
+            )
         case Transformer():
             return looks.look(what, given if isinstance(given, Batch) else _batch(what, given), edits=edits)
         case _:  # a compiled model, for example, which has no points

@@ -3,9 +3,10 @@
 Knows: run folders, stores. Does not know: what is done with a model.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 from glassformer.data.config import DataConfig
 from glassformer.data.pairstore import PairSplit, PairStore
@@ -13,6 +14,7 @@ from glassformer.data.sources import capture_stdin
 from glassformer.data.store import Split, TokenStore
 from glassformer.errors import ConfigError
 from glassformer.models.transformer import Transformer
+from glassformer.models.weights import load_weights
 from glassformer.tokens.audio import AudioReader
 from glassformer.tokens.image import ImageReader
 from glassformer.tokens.pair import PairTokenizer
@@ -21,6 +23,7 @@ from glassformer.tokens.parts import PartsTokenizer
 from glassformer.tokens.sequence import SequenceTokenizer
 from glassformer.tokens.text import Tokenizer
 from glassformer.tokens.words import WordTokenizer
+from glassformer.train.checkpoint import Checkpoints
 from glassformer.train.recipe import Recipe
 from glassformer.train.transduction import open_store
 
@@ -45,6 +48,16 @@ class Opened:
     senses: ImageReader | AudioReader | None = None
     readers: dict[str, ImageReader | AudioReader] = field(default_factory=dict)
     palette: Palette | None = None
+
+    def at(self, checkpoint: int) -> Self:
+        """The same run with the weights that it had at a step of training.
+
+        ConfigError: there is no checkpoint of that step, and which there are; CheckpointError: it is damaged.
+        """
+        weights = Checkpoints(self.folder).weights(checkpoint)
+        model = Transformer(self.model.config, seed=None, device=next(self.model.parameters()).device)
+        load_weights(model, weights)
+        return replace(self, model=model.eval())
 
     @property
     def tokenizer(self) -> Tokenizer:

@@ -13,20 +13,17 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from glassformer.errors import ConfigError
 from glassformer.inspect.edits import Edit, edit_from_json
 from glassformer.inspect.look import Look
-from glassformer.models.transformer import Transformer
-from glassformer.models.weights import load_weights
 from glassformer.run import Run
 from glassformer.serve.ask import LookAsk, brief
 from glassformer.serve.examples import family, sensed
 from glassformer.serve.inputs import Sensed, given
 from glassformer.serve.wire import text
-from glassformer.train.checkpoint import Checkpoints
 
 ROOM = 1 << 30
 """Bytes of looks that are kept."""
@@ -78,14 +75,7 @@ class Looks:
         if checkpoint is None:
             return self.run
         if checkpoint not in self._runs:
-            own = Checkpoints(self.run.folder)
-            if checkpoint not in (steps := own.steps()):
-                there = f"it has {', '.join(map(str, steps))}" if steps else "it has none"
-                raise ConfigError(f"There is no checkpoint of step {checkpoint} in {self.run.folder}; {there}.")
-            device = next(self.run.model.parameters()).device
-            model = Transformer(self.run.model.config, seed=None, device=device)
-            load_weights(model, own.path(checkpoint) / "model.safetensors")
-            self._runs[checkpoint] = replace(self.run, model=model.eval())
+            self._runs[checkpoint] = self.run.at(checkpoint)
         self._runs.move_to_end(checkpoint)
         while len(self._runs) > MODELS:
             self._runs.popitem(last=False)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from torch import Tensor, no_grad
 
-from glassformer.errors import CheckpointError
+from glassformer.errors import CheckpointError, ConfigError
 from glassformer.files import check_manifest, new_folder, sweep, write_json
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_tensors, load_weights, save_tensors, save_weights
@@ -51,6 +51,13 @@ class Checkpoints:
     def path(self, step: int) -> Path:
         """The folder of a step."""
         return self.folder / f"step-{step:08d}"
+
+    def weights(self, step: int) -> Path:
+        """The weights of a step; ConfigError: there is no such step, and which there are."""
+        if step not in (steps := self.steps()):
+            there = f"it has {', '.join(map(str, steps))}" if steps else "it has none"
+            raise ConfigError(f"There is no checkpoint of step {step} in {self.folder.parent}; {there}.")
+        return self.path(step) / "model.safetensors"
 
     def save(self, model: Transformer, optimizer: dict[str, Tensor], state: State) -> None:
         """Write a checkpoint as one step, then let go of those that are neither best nor among the last."""
