@@ -52,7 +52,17 @@ def run(recipe, tmp_path_factory):
 
 def test_the_public_names_are_these():
     """A change here is a change of what people's programs rely on: it belongs into the CHANGELOG."""
-    assert set(gf.__all__) == {"GlassformerError", "Run", "__version__", "edits", "load", "look", "models", "train"}
+    assert set(gf.__all__) == {
+        "GlassformerError",
+        "Run",
+        "__version__",
+        "edits",
+        "load",
+        "look",
+        "models",
+        "train",
+        "view",
+    }
     assert set(gf.__all__) <= set(dir(gf))
     from glassformer import run as module
 

@@ -22,17 +22,19 @@ if TYPE_CHECKING:
     from glassformer.run import load as load
     from glassformer.run import train as train
     from glassformer.run.looked import look as look
+    from glassformer.serve.notebook import view as view
 
 _PUBLIC = {
     "models": "glassformer.models",
     "train": "glassformer.train",
     "load": "glassformer.run:load",
     "look": "glassformer.run.looked:look",
+    "view": "glassformer.serve.notebook:view",
     "edits": "glassformer.inspect.edits",
     "Run": "glassformer.run:Run",
     "GlassformerError": "glassformer.errors:GlassformerError",
 }
-__all__ = ["GlassformerError", "Run", "__version__", "edits", "load", "look", "models", "train"]
+__all__ = ["GlassformerError", "Run", "__version__", "edits", "load", "look", "models", "train", "view"]
 
 
 class _TrainPackage(ModuleType):

@@ -6,7 +6,7 @@
 A saved page asks nobody: `globalThis.glassformerSaved` is {state, answers}, answers by the questions as the page asked
 them. Only static imports of "./x.js" and "../x.js" can be linked, and a policy in the page forbids the network.
 
-Knows: JavaScript's import lines. Does not know: what the modules do, models.
+Knows: JavaScript's import lines, the head of a page's module. Does not know: what the modules do, models.
 """
 
 import base64
@@ -16,6 +16,7 @@ import posixpath
 import re
 from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from glassformer.errors import ConfigError, GlassformerError
+from glassformer.errors import ConfigError, GlassformerError, suggest
 from glassformer.serve.ask import Ask
 from glassformer.serve.files import STATIC
 from glassformer.serve.wire import Reply, finite
@@ -39,14 +40,42 @@ for (const parts of %s) {
 const page = await import(urls.at(-1));
 """
 MOST_ANSWERS = 500
-SAVED = "saved.js"
-ENTRY = """import {pages} from "./contents.js";
+CONTENTS, SAVED, FRAMED = "contents.js", "saved.js", "framed.js"
+PAGE = re.compile(
+    r'export const page = \{\s*id: "(?P<id>\w+)", title: "[^"]*", families: (?P<families>null|\[[^\]]*\])'
+)
+ENTRY = """%s
 import {mount} from "./shell.js";
+import {canonical} from "./state.js";
 import {fromFile, makeWire} from "./wire.js";
 const {state, answers} = globalThis.glassformerSaved;
-mount(document.body, {pages, wire: makeWire(fromFile(answers)), bind: false, start: state});
+const known = Object.entries(answers).map(([question, answer]) => [canonical(JSON.parse(question)), answer]);
+mount(document.body, {pages, wire: makeWire(fromFile(Object.fromEntries(known))), bind: false, start: state});
 """
 """What `main.js` is to a saved page: the same shell, whose questions are answered from the page."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of the explorer: its module below `static`, and the families of models that it is for (None: all)."""
+
+    module: str
+    families: tuple[str, ...] | None
+
+
+def contents(static: Path = STATIC) -> dict[str, Page]:
+    """The pages by their ids, as `contents.js` imports them; ConfigError: a module that is no page."""
+    found: dict[str, Page] = {}
+    for line in IMPORT.finditer(_source(static / CONTENTS)):
+        module = resolved(CONTENTS, line["name"])
+        said = PAGE.search(_source(static / module))
+        if said is None:
+            raise ConfigError(
+                f"{module} says no id, title and families of a page; begin `export const page` with them."
+            )
+        families = said["families"]
+        found[said["id"]] = Page(module, None if families == "null" else tuple(re.findall(r"\w+", families)))
+    return found
 
 
 def linked(entry: str, static: Path = STATIC) -> str:
@@ -57,15 +86,18 @@ def linked(entry: str, static: Path = STATIC) -> str:
     return f"{_loader(entry, static)}export default page.default;\n"
 
 
-def _loader(entry: str, static: Path) -> str:
-    modules = ordered(entry, static)
+def _loader(entry: str, static: Path, pages: Iterable[str] = ()) -> str:
+    modules = ordered(entry, static, pages)
     numbers = {name: i for i, name in enumerate(modules)}
     pieces = [cut(name, source, numbers) for name, source in modules.items()]
     return LOADER % inside_html(pieces)
 
 
-def ordered(entry: str, static: Path = STATIC) -> dict[str, str]:
-    """The sources of `entry` and of all that it imports, each after those that it imports; errors as of `linked`."""
+def ordered(entry: str, static: Path = STATIC, pages: Iterable[str] = ()) -> dict[str, str]:
+    """The sources of `entry` and of all that it imports, each after those that it imports; errors as of `linked`.
+
+    `pages`: those that the entry of a saved page has; none: all.
+    """
     sources: dict[str, str] = {}
     graph: dict[str, list[str]] = {}
     waiting = [entry]
@@ -73,7 +105,7 @@ def ordered(entry: str, static: Path = STATIC) -> dict[str, str]:
         name = waiting.pop()
         if name in sources:
             continue
-        sources[name] = ENTRY if name == SAVED else _source(static / name)
+        sources[name] = _entry(pages, static) if name == SAVED else _source(static / name)
         graph[name] = [resolved(name, found["name"]) for found in IMPORT.finditer(sources[name])]
         waiting += graph[name]
     try:
@@ -82,6 +114,19 @@ def ordered(entry: str, static: Path = STATIC) -> dict[str, str]:
         raise ConfigError(
             f"{' imports '.join(reversed(error.args[1]))}; modules in a circle cannot be linked."
         ) from None
+
+
+def _entry(pages: Iterable[str], static: Path) -> str:
+    """The module that a saved page begins with; ConfigError: a page that there is not."""
+    chosen = list(dict.fromkeys(pages))
+    if not chosen:
+        return ENTRY % f'import {{pages}} from "./{CONTENTS}";'
+    known = contents(static)
+    for name in chosen:
+        if name not in known:
+            raise ConfigError(f"There is no page {name!r}; {suggest(name, known)}")
+    lines = [f'import {{page as page{i}}} from "./{known[name].module}";' for i, name in enumerate(chosen)]
+    return ENTRY % "\n".join([*lines, f"const pages = [{', '.join(f'page{i}' for i in range(len(chosen)))}];"])
 
 
 def _source(file: Path) -> str:
@@ -125,6 +170,7 @@ class DocumentAsk(Ask):
         [], max_length=MOST_ANSWERS, description="the requests whose answers the page needs, as JSON texts"
     )
     title: str = Field("glassformer", max_length=200, description="the name of the page")
+    pages: list[str] = Field([], max_length=100, description="the pages that it has; none: all")
 
 
 def document(
@@ -154,21 +200,42 @@ def document(
                 answers[question] = [*stream(request), {"done": True}]
             else:
                 answers[question] = base64.b64encode(handle(request).to_bytes()).decode()
-    page = saved(finite(ask.state), answers, ask.title).encode("utf-8", "replace")
+    page = saved(finite(ask.state), answers, ask.title, ask.pages).encode("utf-8", "replace")
     return Reply({"title": ask.title, "answers": len(answers)}, {"html": np.frombuffer(page, np.uint8)})
 
 
-def saved(state: Mapping[str, Any], answers: Mapping[str, Any], title: str, static: Path = STATIC) -> str:
-    """The page with everything in it; errors as of `linked`."""
+def saved(
+    state: Mapping[str, Any],
+    answers: Mapping[str, Any],
+    title: str,
+    pages: Iterable[str] = (),
+    static: Path = STATIC,
+) -> str:
+    """The page with everything in it; `pages`: those that it has, none: all. Errors as of `linked`.
+
+    One page alone is meant for a cell of a notebook.
+    """
+    chosen = tuple(pages)
+    held = f"<script>globalThis.glassformerSaved={inside_html({'state': state, 'answers': answers})}</script>\n"
+    return _page(title, held, _loader(SAVED, static, chosen), static, "cell alone" if len(chosen) == 1 else "")
+
+
+def framed(static: Path = STATIC) -> str:
+    """The page as a notebook's frame has it: it asks whoever put it there. Errors as of `linked`."""
+    return _page("glassformer", "", _loader(FRAMED, static), static, "cell")
+
+
+def _page(title: str, held: str, module: str, static: Path, room: str) -> str:
+    """The page's file with style and module in it; `room`: classes for where it stands."""
     page = _source(static / "index.html")
     page = re.sub(r"<title>.*?</title>", lambda _: f"<title>{html.escape(title)}</title>", page, flags=re.DOTALL)
     page = re.sub(r'<link\b[^>]*\brel="icon"[^>]*>\s*', "", page)
     page = re.sub(r'<link\b[^>]*\brel="stylesheet"[^>]*\bhref="([^"]+)"[^>]*>', lambda m: _style(m[1], static), page)
-    held = inside_html({"state": state, "answers": answers})
-    script = (
-        f'<script>globalThis.glassformerSaved={held}</script>\n<script type="module">{_loader(SAVED, static)}</script>'
-    )
+    script = f'{held}<script type="module">{module}</script>'
     page = re.sub(r'<script\b[^>]*\btype="module"[^>]*>\s*</script>', lambda _: script, page)
+    if room:
+        page = re.sub(r"<html\b", lambda m: f'{m[0]} class="{room}"', page, count=1)
+        page = page.replace("</head>", f"{_style('cell.css', static)}\n</head>", 1)
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     return re.sub(r"<head\b[^>]*>", lambda m: f"{m[0]}\n{policy}", page, count=1)
 

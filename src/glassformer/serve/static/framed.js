@@ -1,0 +1,119 @@
+// @ts-check
+// The explorer in a frame of a notebook: questions go through a port to the kernel, and the selection goes both ways.
+//   to the kernel     {id, ask: {op, ...}}   {id, lines: {op, ...}}   {id, cancel: true}   {select: {layer: 3}, gone: []}
+//   from the kernel   {id, done, buffer}   {id, item}   {id, error, kind}   {select: {layer: 3}, gone: []}   {theme: "dark"}
+// Knows: the shell, messages. Does not know: notebooks (widget.js), what is asked.
+import {pages} from "./contents.js";
+import {on} from "./dom.js";
+import {mount} from "./shell.js";
+import {DEFAULTS, same} from "./state.js";
+import {makeWire, WireError} from "./wire.js";
+
+const TOLD_EVERY = 60; // milliseconds: a hover is not told cell by cell
+
+/** Questions over a port. @param {MessagePort} port @returns {import("./wire.js").Carrier} */
+export function overPort(port) {
+  let count = 0;
+  /** @type {Map<number, (said: any) => void>} */
+  const waiting = new Map();
+  on(port, "message", ({data}) => waiting.get(data.id)?.(data));
+
+  /** Asks; `heard` gets what is said, or {aborted} once. Returns how to stop listening. */
+  function asked(message, signal, heard) {
+    const id = ++count, end = () => {
+      waiting.delete(id);
+      signal?.removeEventListener("abort", abort);
+    };
+    const abort = () => {
+      end();
+      port.postMessage({id, cancel: true});
+      heard({aborted: true});
+    };
+    waiting.set(id, heard);
+    signal?.addEventListener("abort", abort);
+    if (signal?.aborted) abort();
+    else port.postMessage({id, ...message});
+    return end;
+  }
+
+  async function* answers(message, signal) {
+    const said = /** @type {any[]} */ ([]);
+    let wake = () => {};
+    const end = asked(message, signal, (one) => {
+      said.push(one);
+      wake();
+    });
+    try {
+      for (;;) {
+        while (!said.length) await new Promise((resolve) => (wake = () => resolve(null)));
+        const one = said.shift();
+        if (one.aborted) throw new DOMException("A newer question took its place.", "AbortError");
+        if (one.error) throw new WireError(one.error, one.kind);
+        yield one;
+        if (one.done) return;
+      }
+    } finally {
+      end();
+    }
+  }
+
+  return {
+    async ask(body, signal) {
+      for await (const {buffer} of answers({ask: body}, signal)) return buffer;
+      throw new WireError("The kernel did not answer; ask again.", "WireError");
+    },
+    async *lines(body, signal) {
+      for await (const {item, done} of answers({lines: body}, signal)) yield done ? {done: true} : item;
+    },
+  };
+}
+
+/** What is to be told of a selection to one who knows another. @param {any} now @param {any} known */
+export function difference(now, known) {
+  const select = Object.fromEntries(Object.entries(now).filter(([name, value]) => !same(value, known[name])));
+  return {select, gone: Object.keys(known).filter((name) => !(name in now))};
+}
+
+function themed(/** @type {string} */ theme) {
+  document.documentElement.dataset.host = theme;
+  document.documentElement.dataset.theme = theme;
+  document.dispatchEvent(new Event("hostchange"));
+  document.dispatchEvent(new Event("themechange"));
+}
+
+/** @param {MessagePort} port @param {any} start @param {string} theme */
+async function begin(port, start, theme) {
+  const early = /** @type {any[]} */ ([]);
+  let known = {...DEFAULTS, ...start}, timer = 0, heard = (/** @type {any} */ said) => void early.push(said);
+  on(port, "message", ({data}) => {
+    if (data.theme) themed(theme = data.theme);
+    if (data.select) heard(data);
+  });
+  const wire = makeWire(overPort(port));
+  port.start();
+  themed(theme);
+  const {state} = await mount(document.body, {pages, wire, bind: false, start});
+  themed(theme); // the shell begins with the system's
+  const tell = () => {
+    timer = 0;
+    const told = difference(state.get(), known);
+    known = state.get();
+    if (told.gone.length || Object.keys(told.select).length) port.postMessage(told);
+  };
+  state.subscribe(() => {
+    timer ||= setTimeout(tell, TOLD_EVERY);
+  });
+  heard = ({select, gone}) => {
+    if (timer) tell(); // what was done here came first
+    known = {...known, ...select};
+    for (const name of gone) delete known[name];
+    state.set({...select, ...Object.fromEntries(gone.map((/** @type {string} */ name) => [name, undefined]))}, {replace: true});
+  };
+  early.forEach(heard);
+  tell();
+}
+
+on(window, "message", ({data, source, ports}) => {
+  if (source === parent && data?.glassformer === "start") begin(ports[0], data.start, data.theme);
+});
+parent.postMessage({glassformer: "ready"}, "*");
