@@ -1,0 +1,558 @@
+"""The explorer in a notebook: messages say what the handler says, page and Python agree, cells keep copies."""
+
+import base64
+import csv
+import html
+import io
+import json
+import queue
+import re
+import sys
+import threading
+import types
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from PIL import Image
+from safetensors.numpy import load_file
+
+import glassformer as gf
+from glassformer.errors import ConfigError, DataError
+from glassformer.inspect import ramp
+from glassformer.inspect.drawing import PAPER
+from glassformer.serve import notebook
+from glassformer.serve.asked import asked
+from glassformer.serve.examples import sensed
+from glassformer.serve.explorer import Explorer
+from glassformer.serve.files import STATIC
+from glassformer.serve.inputs import given
+from glassformer.serve.messages import Mailbox
+from glassformer.serve.page import POLICY, contents, framed
+from glassformer.serve.selection import DEFAULTS, OF_PAGES, opened, questions
+from glassformer.serve.snapshot import LARGEST, snapshot
+from glassformer.serve.wire import Reply
+from serve.asking import model_of
+
+TEXT = "the cat sat on a mat"
+
+
+def view_of(explorer, page="head", given=TEXT, **selected):
+    edits, height = selected.pop("edits", ()), selected.pop("height", 720)
+    return notebook.View(explorer, given, page, edits, height, selected)
+
+
+@pytest.fixture
+def view(lm):
+    return view_of(lm, layer=1, head=2)
+
+
+class Widget:
+    """What `anywidget.AnyWidget` is to a view."""
+
+    def __init__(self):
+        self.sent, self.heard = queue.Queue(), None
+
+    def on_msg(self, fn):
+        self.heard = fn
+
+    def send(self, content, buffers=None):
+        self.sent.put((json.loads(json.dumps(content)), buffers or []))
+
+    def _repr_mimebundle_(self, **_):
+        return {"application/vnd.jupyter.widget-view+json": {"model_id": "x"}, "text/plain": "Widget()"}, {}
+
+
+@pytest.fixture
+def anywidget(monkeypatch):
+    monkeypatch.setitem(sys.modules, "anywidget", types.SimpleNamespace(AnyWidget=Widget))
+    monkeypatch.setattr(notebook, "in_kernel", lambda: True)
+
+
+@pytest.fixture
+def live(view, anywidget):
+    """A view that is shown in a cell, and its widget."""
+    view._repr_mimebundle_()
+    return view, view._widget
+
+
+def told(widget, message):
+    """Say something as the page does, and everything that is said back, until nothing more comes for it."""
+    widget.heard(widget, message, [])
+    said = []
+    while True:
+        content, parts = widget.sent.get(timeout=20)
+        said.append((content, parts))
+        if content.get("done") or "error" in content or "id" not in content:
+            return said
+
+
+# messages
+
+HEAD = {"look": {"input": TEXT}, "layer": 0, "head": 1}
+REQUESTS = [
+    {"op": "model"},
+    {"op": "look", "look": HEAD["look"]},
+    {"op": "thumbs", "look": HEAD["look"]},
+    {"op": "head", **HEAD},
+    {"op": "row", **HEAD, "query": 2},
+    {"op": "step", **HEAD, "query": 2},
+]
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda one: one["op"])
+def test_a_message_is_answered_as_the_handler_answers(live, request_):
+    view, widget = live
+    ((content, parts),) = told(widget, {"view": "v", "id": 7, "ask": request_})
+    assert content == {"to": "v", "id": 7, "done": True}
+    reply, direct = Reply.from_bytes(parts[0]), view.explorer.handle(request_)
+    same = {name: value for name, value in direct.header.items() if name not in ("ms", "cached")}
+    assert {name: reply.header[name] for name in same} == json.loads(json.dumps(same))
+    assert reply.arrays.keys() == direct.arrays.keys()
+    for name, array in direct.arrays.items():
+        np.testing.assert_array_equal(reply.arrays[name], array)
+
+
+def test_a_stream_comes_item_by_item(live):
+    view, widget = live
+    request = {"op": "effects", "look": HEAD["look"], "target": 1}
+    said = told(widget, {"view": "v", "id": 1, "lines": request})
+    assert [content.get("item") for content, _ in said[:-1]] == list(view.explorer.stream(request))
+    assert said[-1] == ({"to": "v", "id": 1, "done": True}, [])
+
+
+@pytest.mark.parametrize(
+    ("request_", "sentence"),
+    [
+        ({"op": "head", **HEAD, "layer": 99}, "There is no layer 99"),
+        ({"op": "hed"}, "There is no op 'hed'"),
+        ({"op": "effects"}, "is asked for at /stream"),
+        (None, "A request is a JSON object"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(live, request_, sentence):
+    ((content, _),) = told(live[1], {"view": "v", "id": 1, "ask": request_})
+    assert sentence in content["error"]
+    assert content["kind"] in ("ConfigError", "UnknownOp")
+
+
+class Slow(Explorer):
+    """One whose answers wait until they are let go."""
+
+    def __init__(self):
+        self.going, self.ended = threading.Event(), threading.Event()
+
+    def stream(self, request, gone=lambda: False):
+        try:
+            yield {"number": 0}
+            assert self.going.wait(20)
+            yield {"number": 1}
+        finally:
+            self.ended.set()
+
+    def handle(self, request, gone=lambda: False):
+        raise ZeroDivisionError("a bug")
+
+
+@pytest.mark.parametrize("stop", [{"view": "v", "id": 1, "cancel": True}, None], ids=["cancelled", "left"])
+def test_nothing_more_is_said_to_who_does_not_wait(stop):
+    explorer, sent = Slow(), queue.Queue()
+    mail = Mailbox(explorer, lambda message, parts: sent.put(message))
+    mail.take({"view": "v", "id": 1, "lines": {}})
+    assert sent.get(timeout=20) == {"to": "v", "id": 1, "item": {"number": 0}}
+    if stop:
+        mail.take({**stop, "id": 2})  # another question of the same view
+        mail.take({**stop, "view": "w"})
+        mail.take(stop)
+    else:
+        mail.leave("w")
+        mail.leave("v")
+    explorer.going.set()
+    assert explorer.ended.wait(20)
+    assert sent.empty()
+
+
+def test_a_bug_is_said_too():
+    sent = queue.Queue()
+    Mailbox(Slow(), lambda message, parts: sent.put(message)).take({"view": "v", "id": 1, "ask": {}})
+    said = sent.get(timeout=20)
+    assert said["kind"] == "Bug"
+    assert "ZeroDivisionError: a bug" in said["error"]
+
+
+# the selection, from both sides
+
+
+def test_page_and_python_select_the_same(live):
+    view, widget = live
+    seen = []
+    stop = view.observe(seen.append)
+    ((start, _),) = told(widget, {"view": "v", "hello": "start"})
+    assert start == {"to": "v", "start": view.selection}
+    view.select(head=3, query=2)
+    assert widget.sent.get(timeout=1)[0] == {"not": "", "select": {"head": 3, "query": 2}, "gone": []}
+    widget.heard(widget, {"view": "v", "select": {"key": 1, "metric": "first"}, "gone": []}, [])
+    # the other views are told, and not the one that said it
+    assert widget.sent.get(timeout=1)[0] == {"not": "v", "select": {"key": 1, "metric": "first"}, "gone": []}
+    widget.heard(widget, {"view": "v", "select": {}, "gone": ["metric"]}, [])
+    assert [view.selection[name] for name in ("layer", "head", "query", "key")] == [1, 3, 2, 1]
+    assert "metric" not in view.selection
+    assert [(one["head"], one["key"], one.get("metric")) for one in seen] == [
+        (3, None, None),
+        (3, 1, "first"),
+        (3, 1, None),
+    ]
+    stop()
+    view.select(head=0)
+    assert len(seen) == 3
+
+
+def test_a_page_that_says_what_is_known_starts_nothing(live):
+    view, widget = live
+    widget.heard(widget, {"view": "v", "select": {"head": 2}, "gone": []}, [])
+    assert widget.sent.empty()
+    assert view.selection["head"] == 2
+
+
+def test_a_whole_selection_can_be_set(view):
+    kept = view.selection
+    view.select(query=3, metric="first")
+    assert view.selection == {**kept, "query": 3, "metric": "first"}
+    view.selection = {"head": 1}
+    assert view.selection == {**DEFAULTS, "page": "head", "input": TEXT, "head": 1}
+    view.selection["head"] = 3  # a copy
+    assert view.selection["head"] == 1
+
+
+def test_a_view_is_a_look(view, lm):
+    same = lm.run.look(TEXT)
+    assert view.look().pattern(1, 2).equal(same.pattern(1, 2))
+    assert view.look() is view.look()
+    edit = gf.edits.Zero("decoder.blocks.0.attention.z", head=1)
+    view.edits = [edit]
+    assert view.edits == (edit,)
+    assert view.selection["edits"] == [edit.to_json()]
+    np.testing.assert_allclose(view.look().logits, same.edited([edit]).logits, rtol=1e-5, atol=1e-6)
+    view.edits = view.selection["edits"]
+    assert view.edits == (edit,)
+
+
+def test_a_patch_names_the_look_that_it_is_from(view):
+    source = view.look()
+    other = view_of(view.explorer, given="a dog ran on the mat")
+    patch = gf.edits.Patch("decoder.blocks.0.resid_post", source=source, position=2)
+    with pytest.raises(ConfigError, match="take it from"):
+        other.edits = [patch]
+    view.select(input="a dog ran on the mat", edits=[patch])
+    assert view.selection["edits"][0]["source"] == {"input": TEXT, "edits": [], "checkpoint": None}
+    point = "decoder.blocks.0.resid_post"
+    assert view.look()[point].sel(position=2).tensor.equal(source[point].sel(position=2).tensor)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"page": "hed"}, "There is no page 'hed'; did you mean 'head'"),
+        ({"page": ["head"]}, "There is no page"),
+        ({"page": "image"}, "is for models of image, audio, mixture, and this is one of lm"),
+        ({"layer": 2}, "There is no layer 2 here; give 0 to 1."),
+        ({"head": 4}, "There is no head 4 here; give 0 to 3."),
+        ({"head": True}, "There is no head True"),
+        ({"head": None}, "There is no head None"),
+        ({"query": 20}, "There is no query 20 here; give 0 to 19, or None."),
+        ({"position": -21}, "There is no position -21"),
+        ({"site": "cross"}, "has no attention side='', site='cross'"),
+        ({"laier": 1}, "Nothing selected is called 'laier'; did you mean 'layer'"),
+        ({"edits": [{"edit": "Zero", "point": "nowhere"}]}, "nowhere"),
+        ({"edits": 3}, "is no list of edits"),
+        ({"input": 1.5}, "1.5 is no input"),
+        ({"input": "the " * 99}, "48"),
+    ],
+)
+def test_what_there_is_not_cannot_be_selected(view, wrong, sentence):
+    before = view.selection
+    with pytest.raises(gf.GlassformerError) as error:
+        view.select(**wrong)
+    assert sentence in str(error.value)
+    assert str(error.value).count("\n") == 0
+    assert view.selection == before
+
+
+def test_a_height_is_a_number_of_pixels(lm):
+    with pytest.raises(ConfigError, match="height=5 is no height"):
+        view_of(lm, height=5)
+
+
+def test_the_public_function_opens_a_folder(run_folder):
+    view = gf.view(run_folder("lm"), page="tokens", head=1)
+    assert view.selection["page"] == "tokens"
+    assert view.selection["input"] == model_of(view.explorer)["examples"][0]
+    assert repr(view) == "View(run, page='tokens', layer=0, head=1)"
+
+
+# what a cell holds
+
+
+def framed_page(bundle) -> str:
+    (source,) = re.findall(r'srcdoc="([^"]*)"', bundle["text/html"])
+    return html.unescape(source)
+
+
+def held(page: str) -> dict:
+    return json.loads(re.search(r"globalThis\.glassformerSaved=(.*)</script>", page)[1])
+
+
+def test_without_anywidget_a_cell_holds_a_copy_and_a_picture(view, monkeypatch):
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    monkeypatch.setattr(notebook, "in_kernel", lambda: True)
+    bundle = view._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html", "image/png"}
+    assert bundle["text/plain"] == "View(run, page='head', layer=1, head=2)"
+
+
+def test_without_a_kernel_a_cell_holds_no_widget(view, monkeypatch):
+    monkeypatch.setitem(sys.modules, "anywidget", types.SimpleNamespace(AnyWidget=Widget))
+    assert not notebook.in_kernel()
+    assert set(view._repr_mimebundle_()) == {"text/plain", "text/html", "image/png"}
+    shell = types.SimpleNamespace(get_ipython=lambda: types.SimpleNamespace(kernel=1))
+    monkeypatch.setitem(sys.modules, "IPython", shell)
+    assert notebook.in_kernel()
+
+
+def test_with_anywidget_the_live_page_comes_first(live):
+    view, widget = live
+    bundle = view._repr_mimebundle_()
+    assert next(iter(bundle)) == "application/vnd.jupyter.widget-view+json"
+    assert {"text/html", "image/png"} <= set(bundle)
+    assert view._widget is widget  # one for all cells that show the view
+    assert "export default page.default" in widget._esm
+    ((content, parts),) = told(widget, {"view": "v", "hello": "page"})
+    assert content == {"to": "v", "page": True, "height": 720}
+    assert parts == [framed().encode()]
+
+
+def test_a_copy_asks_nobody(lm):
+    label = "</script><img src=x onerror=alert(1)>'\"&"
+    view = view_of(lm, given=label)
+    bundle = view._repr_mimebundle_()
+    cell = bundle["text/html"]
+    assert cell.count("<iframe") == 1
+    assert 'sandbox="allow-scripts allow-downloads"' in cell
+    assert not re.search(r"\bsrc=\"(?!data:)|href=", cell.partition("srcdoc=")[0])
+    assert "onerror" not in cell.replace(html.escape(label), "").partition("srcdoc=")[0]
+    page = framed_page(bundle)
+    assert f'content="{html.escape(POLICY)}"' in page or f'content="{POLICY}"' in page
+    assert "https://" not in page
+    assert not re.search(r"""<[^>]*\b(src|href)=["'](?!data:)""", page.partition("<script")[0])
+    assert page.count("<script") == page.count("</script>") == 2
+    assert "<img" not in page
+    assert held(page)["state"]["input"] == label
+
+
+def test_a_copy_has_one_page_and_what_it_asks_first(view):
+    page = framed_page(view._repr_mimebundle_())
+    assert 'class="cell alone"' in page
+    assert "export const page" in page
+    assert 'id: \\"head\\"' in page
+    assert 'id: \\"train\\"' not in page
+    kept = held(page)
+    ops = [json.loads(question)["op"] for question in kept["answers"]]
+    assert sorted(set(ops)) == ["head", "look", "model", "raw", "row", "step", "thumbs"]
+    (question,) = (one for one in kept["answers"] if json.loads(one)["op"] == "head")
+    reply, direct = (
+        Reply.from_bytes(base64.b64decode(kept["answers"][question])),
+        view.explorer.handle(json.loads(question)),
+    )
+    np.testing.assert_array_equal(reply.arrays["pattern"], direct.arrays["pattern"])
+
+
+def test_answers_beyond_the_limit_are_left_out(view, monkeypatch):
+    whole = held(snapshot(view.explorer, view.selection, alone=True).decode())["answers"]
+    assert sum(map(len, whole.values())) < LARGEST
+    monkeypatch.setattr("glassformer.serve.snapshot.LARGEST", 2000)
+    kept = held(snapshot(view.explorer, view.selection, alone=True).decode())["answers"]
+    assert 2 <= len(kept) < len(whole)  # the model and the look, which have no arrays
+
+
+def test_every_family_has_a_cell(explorer):
+    card = model_of(explorer)
+    for name, page in contents().items():
+        if page.families is not None and card["family"] not in page.families:
+            continue
+        view = view_of(explorer, name, None)
+        looked = explorer.handle({"op": "look", "look": {"input": view.selection["input"]}}).header
+        asks = questions(opened(view.selection, looked), card, looked)
+        kept = held(snapshot(explorer, view.selection, alone=True).decode())["answers"]
+        assert len(kept) == len({json.dumps(one, sort_keys=True) for one in asks}), name  # none of them is refused
+        Image.open(io.BytesIO(view._still().png())).verify()
+
+
+# pictures
+
+
+def test_a_head_is_drawn_as_it_is(view):
+    page = view._still()
+    image, pattern = np.array(Image.open(io.BytesIO(page.png()))), view.look().pattern(1, 2).numpy()
+    table = np.array(ramp.ramp(dark=False))
+    n = len(pattern)
+    assert len(page.boxes) == n * (n + 1) // 2  # what a query may not see is left out
+    left, top = page.boxes[0].x, page.boxes[0].y
+    cell = page.boxes[0].width + 1
+    for i, j in np.ndindex(pattern.shape):
+        colour = image[top + i * cell + cell // 2, left + j * cell + cell // 2]
+        if j > i:
+            assert tuple(colour) == PAPER
+        else:  # pixels are bytes of roots, so a shade may be its neighbour
+            step = np.abs(table - colour).sum(1).argmin()
+            assert (table[step] == colour).all()
+            assert abs(step - np.sqrt(pattern[i, j]) * (len(table) - 1)) < 0.6
+    assert {word.text for word in page.words} >= {"t", "h", "·", "c"}
+
+
+def test_all_heads_are_drawn_and_the_selected_is_framed(lm):
+    view = view_of(lm, "attention", layer=1, head=3)
+    page = view._still()
+    assert [box.frame for box in page.boxes] == [False] * 7 + [True]
+    image = np.array(Image.open(io.BytesIO(page.png())))
+    seen, table = view.look(), np.array(ramp.ramp(dark=False))
+    for number, box in enumerate(page.boxes):
+        shades = image[box.y : box.y + box.height, box.x : box.x + box.width].reshape(-1, 1, 3).astype(int)
+        darkest = np.abs(shades - table).sum(2).argmin(1).max()
+        most = float(seen.pattern(number // 4, number % 4).max()) ** 0.5 * (len(table) - 1)
+        assert abs(darkest - most) < 0.6
+
+
+def test_next_tokens_are_bars_of_their_probabilities(lm):
+    page = view_of(lm, "next")._still()
+    chances = lm.run.look(TEXT).probabilities().sort(descending=True).values[:5].tolist()
+    assert len(page.boxes) == 5
+    ratios = [box.width / page.boxes[0].width for box in page.boxes]
+    np.testing.assert_allclose(ratios, [p / chances[0] for p in chances], atol=0.003)
+
+
+def test_a_long_input_is_one_picture(lm):
+    page = view_of(lm, given="a" * 48)._still()
+    assert max(page.width, page.height) < 1000
+    monochrome = view_of(lm, given="a cat sat on a mat and")
+    assert monochrome._still().png()[:4] == b"\x89PNG"
+
+
+def test_a_picture_is_also_vectors(view, lm):
+    root = ElementTree.fromstring(view._still().svg())
+    space = {"s": "http://www.w3.org/2000/svg"}
+    n = len(TEXT)
+    assert len(root.findall("s:rect", space)) == 1 + n * (n + 1) // 2
+    grid = ElementTree.fromstring(view_of(lm, "attention")._still().svg())
+    assert len(grid.findall("s:image", space)) == 8
+    odd = view_of(lm, given="<&\x00'\"")  # letters that markup does not have
+    ElementTree.fromstring(odd._still().svg())
+
+
+# files
+
+
+def test_a_view_is_saved_by_the_ending(view, tmp_path):
+    assert view.save(tmp_path / "x.png").read_bytes() == view._still().png()
+    assert (tmp_path / view.save(str(tmp_path / "x.svg"))).read_text() == view._still().svg()
+    pattern = view.look().pattern(1, 2).numpy()
+    rows = list(csv.reader(io.StringIO(view.save(tmp_path / "x.csv").read_text())))
+    assert rows[0][1:] == [row[0] for row in rows[1:]] == list(TEXT)
+    np.testing.assert_array_equal(np.array([row[1:] for row in rows[1:]], np.float32), pattern)
+    tensors = load_file(view.save(tmp_path / "x.safetensors"))
+    np.testing.assert_array_equal(tensors["pattern"], pattern)
+    np.testing.assert_array_equal(tensors["scores"], view.look().scores(1, 2).numpy())
+    with pytest.raises(ConfigError, match=r"not as '\.pgn'; did you mean '\.png'"):
+        view.save(tmp_path / "x.pgn")
+    with pytest.raises(gf.GlassformerError):
+        view.save(tmp_path / "nowhere" / "x.png")
+
+
+def test_a_saved_page_has_what_was_seen(live, tmp_path):
+    view, widget = live
+    before = held(view.save(tmp_path / "a.html").read_text())
+    seen = {"op": "row", **HEAD, "query": 5}
+    told(widget, {"view": "v", "id": 1, "ask": seen})
+    after = held(view.save(tmp_path / "a.html").read_text())
+    assert len(after["answers"]) == len(before["answers"]) + 1
+    assert json.loads(list(after["answers"])[-1]) == seen
+    assert 'id: \\"train\\"' in (tmp_path / "a.html").read_text()  # all pages
+
+
+# inputs
+
+
+@pytest.mark.parametrize("family", ["image", "audio"])
+def test_what_is_given_comes_back(explorer_of, family, tmp_path):
+    run = explorer_of(family).run
+    own = sensed(run)[family][0]
+    wired = asked(own, run)
+    json.dumps(wired)
+    back = given(wired, {}, family)
+    if family == "image":
+        np.testing.assert_array_equal(back, own)
+        Image.fromarray(own.squeeze()).save(tmp_path / "a.png")
+        for value in (tmp_path / "a.png", str(tmp_path / "a.png"), {"image": str(tmp_path / "a.png")}):
+            np.testing.assert_array_equal(given(asked(value, run), {}, family).squeeze(), own.squeeze())
+        with pytest.raises(DataError, match="nothere"):
+            asked("nothere.png", run)
+    else:
+        assert back[1] == own[1]
+        np.testing.assert_allclose(back[0], own[0], atol=1 / 32768)
+    assert asked({family: "example:0"}, run) == {family: "example:0"}
+    with pytest.raises(ConfigError, match=f"is no {family}"):
+        asked(3.5, run)
+
+
+def test_texts_and_ids_stay(lm):
+    assert asked(("a", "b"), lm.run) == ["a", "b"]
+    assert asked(np.array([1, 2]), lm.run) == [1, 2]
+    assert asked([{"text": "x"}, "y"], lm.run) == [{"text": "x"}, "y"]
+    with pytest.raises(ConfigError, match="is no input"):
+        asked(object(), lm.run)
+
+
+# the example
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "inspect.ipynb"
+
+
+def test_the_example_runs_and_keeps_no_outputs(run_folder, tmp_path, monkeypatch, capsys):
+    book = json.loads(EXAMPLE.read_text())
+    cells = [cell for cell in book["cells"] if cell["cell_type"] == "code"]
+    assert (book["nbformat"], book["nbformat_minor"]) == (4, 5)
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in cells)
+    assert len({cell["id"] for cell in book["cells"]}) == len(book["cells"])
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "demo-lm").symlink_to(run_folder("lm"))
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    for number, cell in enumerate(cells):
+        exec(compile("".join(cell["source"]), f"cell {number}", "exec"), names)
+    assert names["seen"] == [(1, 3)]
+    assert names["view"]._repr_mimebundle_()["image/png"]
+    assert len(capsys.readouterr().out.splitlines()) == 5
+    saved = {"head.png", "head.svg", "head.csv", "head.safetensors", "head.html"}
+    assert saved <= {path.name for path in tmp_path.iterdir()}
+
+
+# what JavaScript says too
+
+
+def test_names_are_those_of_the_pages():
+    state = (STATIC / "state.js").read_text()
+    said = re.search(r"DEFAULTS = Object\.freeze\(\{(.*?)\}\)", state, re.DOTALL)[1]
+    found = dict(re.findall(r'(\w+): (null|"[^"]*"|-?\d+|\[\])', said))
+    assert {name: json.loads(value) for name, value in found.items()} == DEFAULTS
+    own = set()
+    for file in STATIC.glob("pages/*.js"):
+        own |= set(re.findall(r"state\.get\(\)\.(\w+)", file.read_text()))
+    assert own - set(DEFAULTS) <= set(OF_PAGES)
+
+
+def test_pages_are_those_of_the_rail():
+    rail = re.search(r"export const pages = \[(.*)\]", (STATIC / "contents.js").read_text())[1].split(", ")
+    assert len(contents()) == len(rail)
+    assert contents()["image"].families == ("image", "audio", "mixture")
+    assert contents()["head"].module == "pages/head.js"
+    assert contents()["model"].families is None
