@@ -8,7 +8,7 @@ import {same} from "./state.js";
 import {superseded} from "./wire.js";
 
 /** What of the selection belongs to one input, as it is without any. */
-const ELSEWHERE = {query: null, key: null, position: -1, target: null, against: null, step: 0};
+const ELSEWHERE = {query: null, key: null, position: -1, target: null, against: null, step: 0, was: undefined};
 const KINDS = {image: "image/png,image/jpeg,image/gif,image/webp,image/bmp", audio: "audio/wav,.wav"};
 const LARGEST = 700_000;
 
@@ -105,7 +105,7 @@ function textField(value, name, app, fields) {
     area.blur();
   }, onblur: () => (area.scrollTop = 0)});
   return {el: h("span", {class: "input-room"}, area), read() {
-    const ids = app.model.family !== "translate" && /^\s*\[[\d,\s]+\]\s*$/.test(area.value);
+    const ids = /^\s*\[[\d,\s]+\]\s*$/.test(area.value);
     return ids ? (area.value.match(/\d+/g) ?? []).map(Number) : area.value;
   }};
 }

@@ -5,12 +5,14 @@ import {clear, fill, h, on} from "./dom.js";
 import {button} from "./controls.js";
 import {plural, token} from "./format.js";
 import {inputForm} from "./input.js";
+import {link} from "./link.js";
 import {prose} from "./mathml.js";
 import {bindToAddress, makeState} from "./state.js";
 import {superseded} from "./wire.js";
 
 const KEYS = [["?", "this help"], ["/", "to the input"], ["[ ]", "head before, head after"], ["{ }", "layer before, layer after"], ["← → ↑ ↓", "in a matrix: the next cell"],
-  ["Shift + ← →", "in a matrix: the largest of the row"], ["Shift + ↑ ↓", "in a matrix: the largest of the column"], ["Home, End", "first, last of the row"], ["Enter", "pin the cell, open the head"]];
+  ["Shift + ← →", "in a matrix: the largest of the row"], ["Shift + ↑ ↓", "in a matrix: the largest of the column"], ["Home, End", "first, last of the row"], ["Enter", "pin the cell, open the head"],
+  ["Alt + ← →", "on a token: move it"], ["Delete, Enter", "on a token: leave it out, replace it"]];
 
 /**
  * Draws the explorer into `root`. `bind`: the selection stands in the address. Resolves with the app when the first page stands.
@@ -27,7 +29,7 @@ export async function mount(root, {pages, wire, bind = true, start = {}}) {
   }
   const state = makeState(start, model ? {input: model.examples?.[0] ?? ""} : {});
   const app = {
-    model, state, call: wire.call, stream: wire.stream, asked: wire.asked ?? (() => []), pages: /** @type {any[]} */ ([]), visited: () => [...visited],
+    model, state, call: wire.call, stream: wire.stream, asked: wire.asked ?? (() => []), linked: bind, pages: /** @type {any[]} */ ([]), visited: () => [...visited],
     announce: (/** @type {string} */ text) => (live.textContent = text),
     /** What every question about the model carries: input, edits, checkpoint. */
     look: () => (({input, edits, checkpoint}) => ({input, edits, checkpoint}))(state.get()),
@@ -52,18 +54,15 @@ export async function mount(root, {pages, wire, bind = true, start = {}}) {
 
   function drawRail() {
     const page = current(), open = rail.querySelector("details")?.open;
-    const link = (to, text, now, part) => h("a", {href: `#page=${to}${part ? `&lesson=${part}` : ""}`, "aria-current": now ? "page" : "false", onclick: (event) => {
-      if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
-      event.preventDefault();
+    const to = (page, text, now, part) => link(app, {page, lesson: part}, text, {"aria-current": now ? "page" : "false", onfollow: () => {
       const narrow = rail.querySelector("details");
       if (narrow) narrow.open = narrow.dataset.wide === "true";
-      state.set({page: to, lesson: part ?? ""});
       main.focus({preventScroll: true});
       scrollTo(0, 0);
-    }}, text);
-    const list = h("ol", {class: "rail-list"}, mine.map((each) => h("li", null, link(each.id, each.title, each === page && !state.get().lesson, ""),
+    }});
+    const list = h("ol", {class: "rail-list"}, mine.map((each) => h("li", null, to(each.id, each.title, each === page && !state.get().lesson, ""),
       each.parts && each === page ? h("ol", {class: "rail-parts"}, each.parts.map((part, i) => h("li", null,
-        link(each.id, [h("span", {class: "rail-number"}, String(i + 1)), h("span", null, part.title)], state.get().lesson === part.id, part.id)))) : null)));
+        to(each.id, [h("span", {class: "rail-number"}, String(i + 1)), h("span", null, part.title)], state.get().lesson === part.id, part.id)))) : null)));
     const wideEnough = matchMedia("(min-width: 900px)").matches;
     const now = page?.parts?.find((part) => part.id === state.get().lesson);
     fill(rail, h("details", {class: "rail-fold", open: wideEnough || open, dataset: {wide: String(wideEnough)}}, h("summary", null, now?.title ?? page?.title ?? "Pages"), list),
@@ -166,7 +165,7 @@ function selectionBox(el, app) {
     onchange: (event) => app.state.set({[name]: bounded(Math.round(Number(event.target.value)), count)})}), h("span", {class: "dial-of"}, count > 1 ? `0 to ${count - 1}` : "the only one"));
   fill(el, h("h2", null, "Selection"), h("div", {class: "dials"}, dial("layer", labels.layer), dial("head", labels.head)));
   if (s.edits.length) {
-    el.append(h("p", {class: "edited"}, h("a", {href: "#page=edit", onclick: (event) => (event.preventDefault(), app.state.set({page: "edit"}))}, plural(s.edits.length, "edit")),
+    el.append(h("p", {class: "edited"}, link(app, {page: "edit"}, plural(s.edits.length, "edit")),
       s.edits.length === 1 ? " acts in this run. " : " act in this run. ", button("Take away", () => app.state.set({edits: []}), {kind: "quiet", name: "Take all edits away"})));
   }
   if (s.query === null && s.key === null) return;
@@ -194,7 +193,7 @@ function shareBox(app) {
   show();
   const off = app.state.subscribe(() => (code.isConnected ? show() : off()));
   return h("div", {class: "inspector-part"}, h("h2", null, "The same in Python"), code, h("div", {class: "row"},
-    button("Copy", () => copy(code.textContent ?? "", "Python"), {kind: "quiet", name: "Copy as Python"}), button("Copy link", () => copy(location.href, "Link"), {kind: "quiet"}), said));
+    button("Copy", () => copy(code.textContent ?? "", "Python"), {kind: "quiet", name: "Copy as Python"}), app.linked ? button("Copy link", () => copy(location.href, "Link"), {kind: "quiet"}) : null, said));
 }
 
 function helpDialog() {
@@ -215,8 +214,9 @@ function themeButton() {
   }
   const set = (to) => {
     now = THEMES.includes(to) ? to : "";
-    if (now) document.documentElement.dataset.theme = now;
-    else delete document.documentElement.dataset.theme;
+    const {dataset} = document.documentElement, shown = now || dataset.host || ""; // a notebook says how it looks itself
+    if (shown) dataset.theme = shown;
+    else delete dataset.theme;
     el.textContent = THEME_NAMES[now];
     el.setAttribute("aria-label", `Theme: ${THEME_NAMES[now]}`);
     document.dispatchEvent(new Event("themechange"));
@@ -228,5 +228,6 @@ function themeButton() {
   };
   const el = button("Auto", () => set(THEMES[(THEMES.indexOf(now) + 1) % THEMES.length]), {kind: "quiet"});
   set(now);
+  on(document, "hostchange", () => set(now));
   return el;
 }

@@ -96,7 +96,7 @@ export function toPython(s, run) {
   const cell = s.query === null ? "" : s.key === null ? `[${s.query}]` : `[${s.query}, ${s.key}]`;
   return [
     "import glassformer as gf",
-    `run = gf.load(${python(run)})${s.checkpoint === null ? "" : `  # the explorer shows step ${s.checkpoint} of its checkpoints`}`,
+    `run = gf.load(${python(run)}${s.checkpoint === null ? "" : `, checkpoint=${python(s.checkpoint)}`})`,
     `look = gf.look(run, ${inputPython(s.input ?? "")}${edits})`,
     `pattern = look.pattern(${place.join(", ")})`,
     `pattern${cell}`,
@@ -108,13 +108,15 @@ function inputPython(input) {
   if (Array.isArray(input)) {
     if (input.every((part) => typeof part === "number")) return python(input);
     const parts = input.map(partPython).join(", ");
-    return input.length === 2 && typeof input[1] === "string" && (typeof input[0] === "string" || Array.isArray(input[0])) ? `(${parts})` : `[${parts}]`;
+    const ids = (part) => Array.isArray(part) && part.length > 0 && part.every((one) => typeof one === "number");
+    const pair = input.length === 2 && (typeof input[1] === "string" || ids(input[1])) && (typeof input[0] === "string" || Array.isArray(input[0]));
+    return pair ? `(${parts})` : `[${parts}]`;
   }
   return input?.image || input?.audio ? python(fileName(input)) : partPython(input);
 }
 
 function partPython(part) {
-  if (typeof part === "string") return python(part);
+  if (typeof part === "string" || typeof part === "number") return python(part);
   if (Array.isArray(part)) return `[${part.map(partPython).join(", ")}]`;
   if (part?.text !== undefined) return python(part.text);
   return part?.image ? `{"image": ${python(fileName(part))}}` : `{"audio": ${python(fileName(part))}}`;

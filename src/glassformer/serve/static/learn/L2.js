@@ -4,6 +4,7 @@ import {fill, h, svg} from "../dom.js";
 import {fixed, number} from "../format.js";
 import {button, choice, figure, formula, heatmap, legend, plane, slider} from "../marks.js";
 import {p, reading, section, trap} from "./article.js";
+import {trainedPlane} from "./trained.js";
 import {dot, flat, furthest, softmax, times, total, transposed, turned} from "./numbers.js";
 
 const WORDS = ["bank", "money", "loan", "river", "shore"];
@@ -16,7 +17,8 @@ const beyond = ([[a, b], [c, d]]) => Math.sqrt(((a - d) ** 2 + (b + c) ** 2) / 2
 
 const MAPS = {same: [[1, 0], [0, 1]], rotation: turned(45), shear: [[1, 1], [0, 1]], reflection: [[1, 0], [0, -1]], stretch: [[2, 0], [0, 0.5]]};
 
-function playground() {
+/** @param {(arrows: any[]) => void} also  what else shows the arrows of the plane */
+function playground(also) {
   /** @type {Record<string, any>} */
   const sliders = {};
   const knob = {qTurn: 0, qScale: 1.5, kTurn: 0, kScale: 1.5, both: 0};
@@ -45,7 +47,9 @@ function playground() {
     const [wq, wk] = maps(), weights = pattern(wq, wk), still = pattern(turned(knob.qTurn, knob.qScale), turned(knob.kTurn, knob.kScale)), m = times(transposed(wq), wk);
     picture.update({values: flat(weights), margin: (i) => fixed(total(weights[i]), 3)});
     const [qx, qy] = apply(wq, X[0]);
-    view.update({arrows: [...X.map((x, j) => ({name: `key ${WORDS[j]}`, label: WORDS[j], role: "k", x: apply(wk, x)[0], y: apply(wk, x)[1]})), {name: "query bank", label: "bank asks", role: "q", x: qx, y: qy}]});
+    const arrows = [...X.map((x, j) => ({name: `key ${WORDS[j]}`, label: WORDS[j], role: "k", x: apply(wk, x)[0], y: apply(wk, x)[1]})), {name: "query bank", label: "bank asks", role: "q", x: qx, y: qy}];
+    view.update({arrows});
+    also(arrows);
     fill(readings, reading("$W_Q^\\top W_K$", `${m.map((row) => row.map((x) => fixed(x)).join(" ")).join(" / ")}`), reading("what *turn both* changed", number(furthest(weights, still), 2), furthest(weights, still) < 1e-12 ? "good" : "bad"));
     if (turning) frame.refresh();
   }
@@ -72,15 +76,17 @@ function maps() {
   return [h("div", {class: "stack"}, pick.el, knobs.map((k) => k.el), readings), h("div", {class: "small-plane"}, picture.el)];
 }
 
-/** @param {HTMLElement} el */
-function render(el) {
-  const [control, shown] = maps();
+/** @param {HTMLElement} el @param {any} [app] */
+function render(el, app) {
+  const [control, shown] = maps(), toy = plane({name: "Queries and keys of the lesson", size: 4, arrows: []}), trained = app?.model ? trainedPlane(app, toy.el) : null;
   el.append(
     section("Listener and speaker", p("Each word plays two parts. As a *query* it listens; as a *key* it speaks. Two matrices turn one vector into both, and the dot product says who is heard."),
-      formula("w_{ij} = \\frac{\\exp(\\vec{q}_i \\cdot \\vec{k}_j / \\sqrt{d_k})}{\\sum_\\ell \\exp(\\vec{q}_i \\cdot \\vec{k}_\\ell / \\sqrt{d_k})}, \\quad \\vec{q}_i = W_Q \\vec{x}_i, \\quad \\vec{k}_j = W_K \\vec{x}_j", "C"), playground()),
+      formula("w_{ij} = \\frac{\\exp(\\vec{q}_i \\cdot \\vec{k}_j / \\sqrt{d_k})}{\\sum_\\ell \\exp(\\vec{q}_i \\cdot \\vec{k}_\\ell / \\sqrt{d_k})}, \\quad \\vec{q}_i = W_Q \\vec{x}_i, \\quad \\vec{k}_j = W_K \\vec{x}_j", "C"), playground((arrows) => toy.update({arrows}))),
     section("The handle that does nothing", p("Move *turn both*. Every query and every key turns, and not one weight changes: $(R q) \\cdot (R k) = q \\cdot k$. Attention never sees $W_Q$ and $W_K$ apart, only the product $W_Q^\\top W_K$.")),
+    trained ? section("A head that you trained", p("The head of your model makes queries and keys of many numbers. Two directions of them can be drawn: those in which its queries and keys meet most."), trained.el) : "",
     trap({title: "Not every linear map is a turn and a scaling", printed: "Note C: “In 2d, the linear transformation is just a scaling and a rotation.”",
       so: "That is two numbers; a $2 \\times 2$ matrix has four. A shear, a reflection or an uneven stretch is none of these. What always works is a turn, two scalings and another turn.", control, shown}));
+  return trained?.off;
 }
 
 const [WQ, WK] = [turned(30, 1.5), turned(-20, 1.2)], R = turned(77);

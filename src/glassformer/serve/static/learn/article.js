@@ -6,7 +6,7 @@ import {fixed, number} from "../format.js";
 import {prose} from "../marks.js";
 
 /** @typedef {() => [string, number, number, number]} Check  name, value, expected, tolerance */
-/** @typedef {{id: string, note: string, title: string, short: string, lead: string, render: (el: HTMLElement) => (() => void) | void, checks: Check[]}} Lesson */
+/** @typedef {{id: string, note: string, title: string, short: string, lead: string, render: (el: HTMLElement, app?: any) => (() => void) | void, checks: Check[]}} Lesson */
 
 /** The head of a lesson. @param {Lesson} lesson @param {number} place */
 export function opening(lesson, place) {

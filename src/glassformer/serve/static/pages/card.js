@@ -4,6 +4,7 @@
 import {h} from "../dom.js";
 import {number, plural} from "../format.js";
 import {inputText} from "../input.js";
+import {link} from "../link.js";
 import {prose, table} from "../marks.js";
 
 const ARCHITECTURES = {decoder: "a decoder: every element reads those before it", encoder: "an encoder: every element reads all others", encoder_decoder: "an encoder, and a decoder that reads it by cross-attention"};
@@ -11,7 +12,7 @@ const POSITIONS = {rotary: "rotary: queries and keys are turned by their place",
 
 /** @param {HTMLElement} el @param {any} app */
 function render(el, app) {
-  const {model, state} = app, {config} = model, begin = (input) => state.set({input, page: "attention", query: null, key: null, position: -1, target: null, against: null});
+  const {model, state} = app, {config} = model, begin = (input) => state.set({input, page: "attention", query: null, key: null, position: -1, target: null, against: null, was: undefined});
   const facts = [
     ["is", ARCHITECTURES[model.architecture] ?? model.architecture],
     ["parameters", number(model.parameters)],
@@ -32,8 +33,7 @@ function render(el, app) {
     h("section", {class: "section"}, h("h2", null, "Begin with"), h("ul", {class: "begin-list"}, model.examples.map((example) => h("li", null,
       h("button", {type: "button", class: "begin", onclick: () => begin(example)}, h("bdi", null, inputText(example)))))), h("p", {class: "soft begin-note"}, "Or write in the bar above; Enter runs it.")),
     h("section", {class: "section"}, h("h2", null, "What can be seen"), h("ol", {class: "contents-list seen-list"}, rest.map((page) => h("li", null,
-      h("a", {href: `#page=${page.id}`, onclick: (event) => (event.preventDefault(), state.set({page: page.id, lesson: ""}), scrollTo(0, 0))},
-        h("span", {class: "contents-title"}, page.title), h("span", {class: "contents-lead"}, prose(page.about))))))),
+      link(app, {page: page.id, lesson: ""}, [h("span", {class: "contents-title"}, page.title), h("span", {class: "contents-lead"}, prose(page.about))], {onfollow: () => scrollTo(0, 0)}))))),
     h("details", {class: "section settings"}, h("summary", null, "All settings of the model"), table({caption: "Settings of the model", columns: ["setting", "value"], rows: settings})),
   );
 }

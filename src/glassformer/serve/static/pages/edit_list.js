@@ -57,11 +57,11 @@ const WHAT = {attention: "self-attention", cross: "cross-attention"};
 
 /** Where an edit acts: "layer 2 head 3", "layer 1 resid_post". `alone`: the model has one stack only. @param {Edit} edit */
 export function whereOf({point, head}, alone = false) {
-  const at = /^(\w+)\.blocks\.(\d+)\.(?:(attention|cross)\.)?(\w+)$/.exec(point);
+  const at = /^(\w+)\.blocks\.(\d+|\*)\.(?:(attention|cross)\.)?(\w+)$/.exec(point);
   if (!at) return point;
   const [, stack, layer, site, kind] = at;
   const which = head === undefined ? (site ? `all heads of ${WHAT[site]}` : kind) : `head ${head}${site === "cross" ? " (cross)" : ""}`;
-  return `${alone ? "" : `${stack} `}layer ${layer} ${which}`;
+  return `${alone ? "" : `${stack} `}${layer === "*" ? "every layer," : `layer ${layer}`} ${which}`;
 }
 
 /**
@@ -76,7 +76,7 @@ export function inWords(edit, {query = String, key = String, alone = false} = {}
     Resample: () => `${where} says what it would at another position`,
     Scale: () => `${where} speaks ${number(edit.by, 3)} times as loudly`,
     Temperature: () => `${where} at temperature ${number(edit.tau, 3)}: it looks ${edit.tau < 1 ? "more sharply" : "more evenly"}`,
-    Mask: () => `${where}: the edge ${edge} is cut before the softmax, and the rest of the row grows`,
+    Mask: () => edit.query === undefined ? `${where}: nobody may read ${edit.key === undefined ? "anything" : key(edit.key)}, and the rest of each row grows` : `${where}: the edge ${edge} is cut before the softmax, and the rest of the row grows`,
     Set: () => `${where}: the weight ${edge} is ${typeof edit.to === "number" ? number(edit.to, 3) : "set"}${edit.renormalise ? ", and the rest of the row makes room" : ""}`,
     Patch: () => `${where} says what it says in another input`,
     Freeze: () => `${where} looks as it did in another input`,
@@ -88,6 +88,7 @@ export function inWords(edit, {query = String, key = String, alone = false} = {}
 
 /** Whether an edit acts inside this head. @param {Edit} edit @param {string} place @param {number} head */
 export function acts(edit, place, head) {
-  const begin = edit.point.endsWith("*") || edit.point.startsWith("*") ? true : edit.point.startsWith(`${place}.`);
-  return begin && (edit.head === undefined || same(edit.head, head) || (Array.isArray(edit.head) && edit.head.includes(head)) || typeof edit.head === "string");
+  const pattern = edit.point.split("*").map((piece) => piece.replace(/[.\\^$+?()[\]{}|]/g, "\\$&")).join(".*"), begin = new RegExp(`^${pattern}$`);
+  const kinds = ["q", "k", "v", "scores", "pattern", "z"];
+  return kinds.some((kind) => begin.test(`${place}.${kind}`)) && (edit.head === undefined || same(edit.head, head) || (Array.isArray(edit.head) && edit.head.includes(head)) || typeof edit.head === "string");
 }

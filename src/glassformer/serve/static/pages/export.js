@@ -40,7 +40,7 @@ function render(el, app) {
   const link = block("Link", () => location.href.split("#")[0] + toHash(shown()), "", "");
   const json = block("JSON", () => JSON.stringify(shown(), null, 1), `${model.name}.json`, "application/json");
   const python = block("Python", () => state.toPython(model.path ?? model.name), `${model.name}.py`, "text/x-python");
-  const blocks = [python, link, json];
+  const blocks = [python, ...(app.linked ? [link] : []), json];
 
   const seen = app.visited().filter((id) => id !== "export"), titles = new Map(app.pages.map((page) => [page.id, page.title]));
   const first = select({label: "It opens with", value: shown().page, options: (seen.length ? seen : ["model"]).map((id) => ({value: id, label: titles.get(id) ?? id}))});

@@ -10,6 +10,7 @@ import {round, shown, strip} from "./aimed.js";
 import {askHead, follow, HEAD, kindOf, kindTabs, placeOf, sequences} from "./attended.js";
 import {partsOf, picturesOf, sheet, sheetsSvg} from "./image_sheet.js";
 
+const WHOLE = 1 << 22, ROWS = 48; // numbers of all patterns that are asked for at once; rows that are
 const GROUPS = {image: "picture", audio: "sound", token: "words", special: "special", class: "class"};
 
 /** Who asks: the chosen element, else the class token, else where the answer is given. @param {any[]} queries @param {number | null} chosen */
@@ -31,7 +32,7 @@ function render(el, app) {
   const heads = choice({label: "Heads", value: mean() ? "mean" : "one", options: [{value: "one", label: "one head"}, {value: "mean", label: "mean of all"}], onchange: (to) => state.set({mean: to === "mean" || undefined}, {replace: true})});
   const see = slider({label: "opacity", min: 0, max: 1, step: 0.05, value: opacity(), compact: true, oninput: (x) => state.set({opacity: x === 0.75 ? undefined : x}, {replace: true})});
   const blur = toggle({label: "smooth (invents detail)", checked: smooth(), onchange: (on) => state.set({smooth: on || undefined}, {replace: true})});
-  const drawn = h("div"), readings = h("div", {class: "readings"}), key = h("div");
+  const drawn = h("div"), readings = h("div", {class: "readings"}), key = h("div"), limit = h("p", {class: "soft"});
   const picture = {
     el: h("div", {class: "stack"}, words.el, drawn),
     toSvg: () => sheetsSvg(sheets.map((one) => one.sheet)),
@@ -42,7 +43,7 @@ function render(el, app) {
       return `${shown(now.queries[now.query])} asks; most goes to ${order.map((i) => `${shown(now.keys[i])} ${number(now.weights[i], 3)}`).join(", ")}.`;
     },
   };
-  const first = figure({title: "A patch asks", name: "picture attention", wide: true, picture, controls: [tabs?.el, heads.el, layer.el, head.el, see.el, blur.el], legend: key, below: readings,
+  const first = figure({title: "A patch asks", name: "picture attention", wide: true, picture, controls: [tabs?.el, heads.el, layer.el, head.el, see.el, blur.el], legend: key, below: [readings, limit],
     shows: "Choose a patch of the picture, or a word: it asks, and every patch is coloured by the attention that it gets. At the left the picture, in the middle the colours over it, at the right the colours alone.",
     hides: "edges finer than a patch: the model sees no borders within one. A bright patch was read; whether it mattered, the page *Explain* asks."});
   const grid = h("div", {class: "image-layers"}), layersKey = h("div");
@@ -118,23 +119,33 @@ function render(el, app) {
     }
     room.hidden = false;
     const {layer: l, head: k} = state.get(), query = asking(queries, state.get().query), at = {...askHead(app), query};
-    const [pictures, row, ...patterns] = await Promise.all([picturesOf(app, parts.length), app.call("row", at, {key: "row"}),
-      ...Array.from({length: kind.layers}, (_, i) => app.call("raw", {look: app.look(), point: `${placeOf(app, i)}.pattern`}).then((reply) => reply.arrays.values))]);
+    const whole = kind.layers * kind.heads * queries.length * keys.length <= WHOLE, many = kind.layers * kind.heads > ROWS, every = Array.from({length: kind.layers}, (_, i) => i);
+    const weightsOf = async (i, heads) => { // a row at a time where all patterns together are too much
+      const rows = await Promise.all(heads.map((one) => app.call("row", {...at, layer: i, head: one}).then((reply) => reply.arrays.weights.data)));
+      return Float32Array.from({length: keys.length}, (_, s) => rows.reduce((sum, one) => sum + one[s], 0) / rows.length);
+    };
+    const heads = mean() ? Array.from({length: kind.heads}, (_, i) => i) : [k], drawnLayers = whole || !mean() || !many ? every : [];
+    const [pictures, row, ...found] = await Promise.all([picturesOf(app, parts.length), app.call("row", at, {key: "row"}),
+      ...(whole ? every.map((i) => app.call("raw", {look: app.look(), point: `${placeOf(app, i)}.pattern`}).then((reply) => reply.arrays.values)) : (drawnLayers.length ? drawnLayers : [l]).map((i) => weightsOf(i, heads)))]);
     if (!fresh()) return;
     const rowOf = (pattern) => {
       const [H, , S] = pattern.shape;
       if (!mean()) return part(pattern, k, query);
       return Float32Array.from({length: S}, (_, s) => Array.from({length: H}, (_, i) => part(pattern, i, query)[s]).reduce((a, b) => a + b, 0) / H);
     };
-    now = {queries, keys, query, parts, pictures, masked: row.header.masked, weights: mean() ? rowOf(patterns[l]) : row.arrays.weights.data, layers: patterns.map(rowOf), patchesAsk: keys === queries};
-    const question = JSON.stringify([app.look(), kind.side, kind.site]);
+    const rows = whole ? found.map(rowOf) : found;
+    now = {queries, keys, query, parts, pictures, masked: row.header.masked, weights: mean() ? rows[drawnLayers.length ? l : 0] : row.arrays.weights.data, layers: drawnLayers.length ? rows : [], patchesAsk: keys === queries, whole};
+    second.el.hidden = !now.layers.length;
+    const question = JSON.stringify([app.look(), kind.side, kind.site, now.layers.length]);
     if (question !== madeFor) build();
     madeFor = question;
     layer.set(l);
     head.set(k);
     tabs?.set(`${kind.side}/${kind.site}`);
     draw();
-    quadrants(patterns);
+    third.el.hidden = true;
+    if (whole) quadrants(found);
+    fill(limit, whole ? null : `With ${number(keys.length)} elements a row is asked for at a time: pictures and words are not summed up here${now.layers.length ? "" : ", and the layers are not drawn for the mean of all heads"}.`);
   }), state.subscribe((after, before) => now && (after.opacity !== before.opacity || after.smooth !== before.smooth) && draw())];
   return () => {
     offs.forEach((off) => off());

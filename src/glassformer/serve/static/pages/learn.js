@@ -3,6 +3,7 @@
 // Knows: the lessons by their contract. Does not know: what they show.
 //   export const lesson = {id, note, title, lead, render(el) -> cleanup, checks: [() => [name, value, expected, tolerance]]}
 import {h} from "../dom.js";
+import {link} from "../link.js";
 import {checked, opening} from "../learn/article.js";
 import {lesson as L1} from "../learn/L1.js";
 import {lesson as L2} from "../learn/L2.js";
@@ -29,33 +30,28 @@ function render(el, app) {
   article.append(opening(lesson, at + 1));
   const body = h("div", {class: "lesson-body"});
   article.append(body);
-  const cleanup = lesson.render(body);
+  const cleanup = lesson.render(body, app);
   article.append(checked(lesson), neighbours(at, app));
   return cleanup;
 }
 
-function go(app, lesson) {
-  return {href: `#page=learn&lesson=${lesson.id}`, onclick: (event) => {
-    if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
-    event.preventDefault();
-    app.state.set({page: "learn", lesson: lesson.id});
-    scrollTo(0, 0);
-    document.getElementById("main")?.focus({preventScroll: true});
-  }};
-}
+const go = (app, lesson, children, props = {}) => link(app, {page: "learn", lesson: lesson.id}, children, {...props, onfollow: () => {
+  scrollTo(0, 0);
+  document.getElementById("main")?.focus({preventScroll: true});
+}});
 
 function contents(app) {
   return h("div", {class: "contents"},
     h("header", {class: "contents-head"}, h("p", {class: "kicker"}, "Learn"), h("h1", null, "The Transformer, with your hands on it"),
       h("p", {class: "lead"}, "Ten pages that follow the five lecture notes. Each takes the note’s own numbers, lets you move them, and says where a note and the mathematics part ways. "
         + "Everything is computed here, in double precision; no model and no network are needed.")),
-    h("ol", {class: "contents-list"}, lessons.map((lesson, i) => h("li", null, h("a", go(app, lesson), h("span", {class: "contents-number", "aria-hidden": true}, String(i + 1)),
-      h("span", {class: "contents-title"}, lesson.title), h("span", {class: "contents-lead"}, lesson.short), h("span", {class: "contents-note"}, lesson.note))))));
+    h("ol", {class: "contents-list"}, lessons.map((lesson, i) => h("li", null, go(app, lesson, [h("span", {class: "contents-number", "aria-hidden": true}, String(i + 1)),
+      h("span", {class: "contents-title"}, lesson.title), h("span", {class: "contents-lead"}, lesson.short), h("span", {class: "contents-note"}, lesson.note)])))));
 }
 
 function neighbours(at, app) {
-  const link = (lesson, name) => (lesson ? h("a", {...go(app, lesson), class: `neighbour ${name.toLowerCase()}`}, h("span", {class: "kicker"}, name), h("span", null, lesson.title)) : h("span"));
-  return h("nav", {class: "neighbours", "aria-label": "Lessons before and after"}, link(lessons[at - 1], "Before"), link(lessons[at + 1], "Next"));
+  const to = (lesson, name) => (lesson ? go(app, lesson, [h("span", {class: "kicker"}, name), h("span", null, lesson.title)], {class: `neighbour ${name.toLowerCase()}`}) : h("span"));
+  return h("nav", {class: "neighbours", "aria-label": "Lessons before and after"}, to(lessons[at - 1], "Before"), to(lessons[at + 1], "Next"));
 }
 
 export const page = {

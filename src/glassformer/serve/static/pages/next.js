@@ -32,7 +32,7 @@ function render(el, app) {
   const topK = slider({label: "top-k", name: "top-k, 0 is all", min: 0, max: Math.min(100, outcomes()), step: 1, value: value("top_k") ?? 0, oninput: (x) => state.set({top_k: Math.round(x) || undefined}, {replace: true})});
   const topP = slider({label: "top-p", name: "top-p", min: 0.01, max: 1, step: 0.01, value: value("top_p") ?? 1, oninput: (x) => state.set({top_p: x === 1 ? undefined : x}, {replace: true})});
   const readings = h("div", {class: "readings"}), cuts = h("div", {class: "readings"});
-  const distribution = stagesPicture({rows: [], stages: STAGES, rest: STAGES.map(() => 0), name: "The likeliest outcomes", onselect: (id) => write([...path(), id], 1)});
+  const distribution = stagesPicture({rows: [], stages: STAGES, rest: STAGES.map(() => 0), name: "The likeliest outcomes", fold: true, onselect: (id) => write([...path(), id], 1)});
   const first = figure({title: "The next token", name: "next token", wide: true, picture: distribution, controls: [heat.el, topK.el, topP.el], below: cuts,
     shows: "The likeliest tokens after the text so far, from the model’s own probability to that of the draw: divided by the temperature before the softmax, then cut to the $k$ likeliest, then to the fewest that reach $p$. All bars have one scale. Choose a row and the text goes on with it. Temperature 0 takes the likeliest.",
     hides: "the rest of the vocabulary, which is one line at the end; and why these are likely. See *Flow* and *Explain*."});

@@ -1,7 +1,7 @@
 // @ts-check
 // A distribution on its way to the draw: one row for each outcome, one column of bars for each stage; and choices as a tree.
 // Knows: labels and numbers. Does not know: models, the selection.
-import {fill, h, svg} from "../dom.js";
+import {fill, h, redrawn, svg} from "../dom.js";
 import {number, percent, token} from "../format.js";
 import {shown} from "./aimed.js";
 
@@ -9,27 +9,30 @@ import {shown} from "./aimed.js";
 
 /**
  * Bars of all stages beside each other. An outcome that a stage left out stands as a gap.
- * @param {{rows: Row[], stages: string[], rest: number[], name: string, chosen?: number | null, onselect?: ((id: number) => void) | null}} options
+ * @param {{rows: Row[], stages: string[], rest: number[], name: string, chosen?: number | null, onselect?: ((id: number) => void) | null, fold?: boolean}} options
+ *   fold: where there is little room, a stage that changes nothing is left out
  */
 export function stagesPicture(options) {
   let o = options;
   const el = h("div", {class: "stages"});
   const most = () => Math.max(1e-9, ...o.rows.flatMap((row) => row.values));
-  const bar = (value, i, high) => h("span", {class: `stage${value > 0 ? "" : " cut"}`, dataset: {stage: i}},
+  const idle = (i) => Boolean(o.fold) && i > 0 && o.rows.every(({values}) => Math.abs(values[i] - values[i - 1]) < 1e-9);
+  const bar = (value, i, high) => h("span", {class: `stage${value > 0 ? "" : " cut"}${idle(i) ? " idle" : ""}`, dataset: {stage: i}},
     h("span", {class: "bar-track", "aria-hidden": true}, h("span", {class: "bar plus", style: {width: `${(100 * value) / high}%`}})), h("span", {class: "stage-value"}, value > 0 ? percent(value, 3) : "out"));
   function draw() {
-    const held = [...el.querySelectorAll("button")].indexOf(/** @type {any} */ (document.activeElement));
     const high = most();
+    const active = o.stages.filter((_, i) => !idle(i)).length;
     el.style.setProperty("--stages", String(o.stages.length));
-    fill(el, h("div", {class: "stages-head", "aria-hidden": true}, h("span"), o.stages.map((name) => h("span", null, name))),
+    el.style.setProperty("--active", String(active));
+    el.classList.toggle("many", active > 2);
+    redrawn(el, () => fill(el, h("div", {class: "stages-head", "aria-hidden": true}, h("span"), o.stages.map((name, i) => h("span", {class: idle(i) ? "idle" : ""}, name))),
       h("ol", {class: "stages-rows", "aria-label": o.name}, o.rows.map(({id, label, values}) => {
         const parts = [h("span", {class: "bar-label"}, token({label, kind: "token"})), values.map((value, i) => bar(value, i, high))], now = id === o.chosen;
         const said = `${shown(label)}: ${o.stages.map((name, i) => `${name} ${values[i] > 0 ? percent(values[i]) : "left out"}`).join(", ")}`;
         return h("li", {class: now ? "now" : ""}, o.onselect ? h("button", {type: "button", class: "stage-row", "aria-label": `Go on with ${said}`, "aria-pressed": now, onclick: () => o.onselect?.(id)}, parts)
           : h("div", {class: "stage-row"}, parts));
       })),
-      o.rest.length ? h("div", {class: "stage-row stages-rest"}, h("span", {class: "bar-label soft"}, "all others"), o.rest.map((value) => h("span", {class: "stage soft"}, h("span"), h("span", {class: "stage-value"}, percent(value, 3))))) : null);
-    if (held >= 0) el.querySelectorAll("button")[Math.min(held, o.rows.length - 1)]?.focus();
+      o.rest.length ? h("div", {class: "stage-row stages-rest"}, h("span", {class: "bar-label soft"}, "all others"), o.rest.map((value, i) => h("span", {class: `stage soft${idle(i) ? " idle" : ""}`}, h("span"), h("span", {class: "stage-value"}, percent(value, 3))))) : null));
   }
   draw();
   return {

@@ -1,14 +1,18 @@
 // @ts-check
-// What the model is given: the input cut into tokens or patches, each with its number, and which of them are one word.
-// Knows: the ops look and picture. Does not know: attention.
-import {fill, h, svg} from "../dom.js";
+// What the model is given: the input cut into tokens or patches, which can be moved, left out, replaced and hidden; and where each stands.
+// Knows: the ops look and picture, moves (tokens_moves.js). Does not know: attention, how chips are dragged.
+import {fill, h, redrawn, svg} from "../dom.js";
 import {number, plural, token, tokenText} from "../format.js";
 import {button, choice, figure, toggle} from "../marks.js";
+import {same} from "../state.js";
 import {follow, LOOK} from "./attended.js";
 import {units} from "./head_patterns.js";
+import {catching, chipRow} from "./tokens_chips.js";
+import {carried, hidden, inputOf, movable, moved, replaced, spelled, toggled, without} from "./tokens_moves.js";
+import {answers} from "./tokens_outcome.js";
 import {parts, patches} from "./tokens_patches.js";
+import {positions} from "./tokens_positions.js";
 
-const TEXTUAL = ["lm", "masked", "tag", "classify"];
 const MOST = 4096;
 
 /** A token's text as UTF-8 bytes: c3 bc. @param {string} text */
@@ -19,8 +23,9 @@ export function bytesOf(text) {
 /** @param {HTMLElement} el @param {any} app */
 function render(el, app) {
   const {state} = app, said = h("div"), strips = h("div", {class: "tokens"}), facts = h("div", {class: "readings"}), detail = h("div", {class: "token-detail", role: "status"});
-  const textual = TEXTUAL.includes(app.model.family);
-  let looked = /** @type {any} */ (null), offPatches = /** @type {(() => void)[]} */ ([]);
+  const hands = h("div", {class: "token-hands", role: "group", "aria-label": "The chosen token"}), hand = {now: /** @type {import("./tokens_chips.js").Held} */ (null)};
+  let looked = /** @type {any} */ (null), grids = /** @type {Map<string, ReturnType<typeof patches>>} */ (new Map()), earlier = /** @type {Map<number, string>} */ (new Map());
+  let editing = /** @type {{which: string, at: number} | null} */ (null), focusing = /** @type {{which: string, at: number} | null} */ (null);
   const words = () => Boolean(state.get().words), role = () => state.get().picks ?? "query";
   const asWords = toggle({label: "Words", checked: words(), onchange: (on) => state.set({words: on || undefined}, {replace: true})});
   const picks = choice({label: "A click picks the", value: role(), options: [{value: "query", label: "query"}, {value: "key", label: "key"}], onchange: (to) => state.set({picks: to === "query" ? undefined : to}, {replace: true})});
@@ -47,25 +52,25 @@ function render(el, app) {
     },
   };
   const frame = figure({
-    title: "The sequence", name: "tokens", wide: true, picture, controls: [asWords.el, picks.el], below: [facts, detail],
+    title: "The sequence", name: "tokens", wide: true, picture, controls: [asWords.el, picks.el], below: [hands, facts, detail],
     shows: "The elements that the model reads, in order. Blanks are drawn as ·, new lines as ⏎; the number below is the row of the embedding table. A dashed border is a special token that nobody wrote. Point at one, and the same token lights up wherever else it stands.",
     hides: "the vectors that the numbers stand for, and position, which is added or turned in later.",
   });
-  el.append(said, frame.el);
+  const where = positions(app), result = answers(app, (tags) => {
+    if (!earlier.size && !tags.size) return;
+    earlier = tags;
+    draw();
+  });
+  el.append(said, frame.el, h("section", {class: "section"}, result.el), h("section", {class: "section"}, h("h2", null, "Position"), where.el));
 
   const light = (id) => strips.querySelectorAll(".token-chip").forEach((chip) => chip.classList.toggle("same", id !== null && id !== "" && chip.dataset.id === id));
+  const listOf = (which) => (which === "source" ? looked.source_elements : looked.elements), canMove = (which) => movable(app.model, listOf(which));
 
-  function chips(which, list) {
-    const rows = looked.outcome.kind === "tags" && !which ? looked.outcome.rows : null, {query, key} = state.get();
-    return h("ol", {class: "token-chips"}, units(joined(list), true).map((unit) => {
-      const first = list[unit.from[0]], ids = unit.from.map((i) => list[i].id), tags = rows ? [...new Set([unit.from[0]].map((i) => rows[i]?.top[0].label))] : [];
-      const isQuery = !which && query !== null && unit.from.includes(query), isKey = key !== null && unit.from.includes(key) && (which === "source") === (state.get().site === "cross");
-      return h("li", null, h("button", {type: "button", class: `token-chip ${first.kind}${isQuery ? " is-query" : ""}${isKey ? " is-key" : ""}`, dataset: {id: ids.length === 1 ? String(ids[0] ?? "") : "", i: unit.from[0]},
-        "aria-pressed": isQuery || isKey, "aria-label": `${unit.label}, position ${unit.from.join(" to ")}, ${first.kind}${ids[0] === null ? "" : `, id ${ids.join(" and ")}`}${isQuery ? ", the query" : ""}${isKey ? ", the key" : ""}`,
-        onclick: () => pick(which, unit.from[0]), onpointerenter: (event) => light(event.currentTarget.dataset.id), onpointerleave: () => light(null), onfocus: (event) => light(event.currentTarget.dataset.id), onblur: () => light(null)},
-      h("span", {class: "token-text"}, token(unit)), h("span", {class: "token-id"}, ids[0] === null ? (ids.length > 1 ? String(ids.length) : "") : ids.join(" ")), tags.length ? h("span", {class: "token-tag"}, tags.join(" ")) : null,
-      isQuery ? h("b", {class: "token-role q", "aria-hidden": true}, "Q") : null, isKey ? h("b", {class: "token-role k", "aria-hidden": true}, "K") : null));
-    }));
+  function rowOf(which, list, name) {
+    const rows = looked.outcome.kind === "tags" && !which ? looked.outcome.rows : null, {query, key, site, edits} = state.get();
+    return {which, list, name, units: units(joined(list), true), movable: canMove(which), hidden: hidden(app.model, which, edits), editing: editing?.which === which ? editing.at : -1,
+      tags: (i) => (rows ? [...(earlier.has(i) ? [earlier.get(i)] : []), rows[i]?.top[0].label] : []),
+      chosen: (unit) => ({query: !which && query !== null && unit.from.includes(query), key: key !== null && unit.from.includes(key) && (which === "source") === (site === "cross")})};
   }
 
   function pick(which, i) {
@@ -73,20 +78,101 @@ function render(el, app) {
     else state.set(role() === "key" ? {key: i, ...(state.get().site === "cross" ? {site: "self"} : {})} : {query: i}, {replace: true});
   }
 
+  /** Another sequence. `order[t]`: where the element at t stood before, −1: nowhere; `at`: the one to go on with. */
+  function put(which, ids, order, at, said_) {
+    if (!ids.length) return void app.announce("The last token stays: a sequence has at least one.");
+    const s = state.get(), from = (i) => (i === null || order.indexOf(i) < 0 ? null : order.indexOf(i));
+    focusing = editing || strips.contains(document.activeElement) ? {which, at: Math.max(0, Math.min(ids.length - 1, at))} : null; // a button keeps it
+    editing = null;
+    state.set({input: inputOf(app.model, s.input, which, ids), was: s.was ?? s.input, edits: carried(app.model, which, s.edits, order), query: which ? s.query : from(s.query), key: which && s.site === "cross" ? from(s.key) : null, position: -1, target: null, against: null});
+    app.announce(said_);
+  }
+  const idsOf = (which) => listOf(which).map((one) => one.id), places = (which) => [...listOf(which).keys()], named = (unit) => `“${unit.label.trim() || unit.label}”`;
+  const act = {
+    pick, light,
+    move(which, {from, ...unit}, to) {
+      const order = moved(places(which), from, to), at = order.indexOf(from[0]);
+      if (order.every((i, t) => i === t)) return;
+      put(which, moved(idsOf(which), from, to), order, at, `${named(unit)} stands at position ${at} now.`);
+    },
+    leave(which, {from, ...unit}) {
+      put(which, without(idsOf(which), from), without(places(which), from), from[0], `${named(unit)} is left out.`);
+    },
+    hide(which, unit) {
+      const on = !unit.from.every((i) => hidden(app.model, which, state.get().edits).has(i));
+      state.set({edits: toggled(app.model, which, state.get().edits, unit.from, on)});
+      app.announce(`${named(unit)} ${on ? "is hidden: nobody may read it" : "is seen again"}.`);
+    },
+    edit(which, at) {
+      editing = at < 0 ? null : {which, at};
+      if (at < 0) focusing = {which, at: -1};
+      draw();
+      const field = strips.querySelector(".token-edit");
+      /** @type {any} */ (field)?.focus();
+      /** @type {any} */ (field)?.select();
+    },
+    async replace(which, {from, ...unit}, text) {
+      const bare = /^\s*#(\d+)\s*$/.exec(text), specials = app.model.specials ?? {}, role_ = Object.keys(specials).find((name) => text.trim().toLowerCase() === `<${name}>`);
+      try {
+        let ids = bare ? [Number(bare[1])] : role_ ? [specials[role_]] : [];
+        if (!ids.length) {
+          const lead = /^\s/.exec(unit.label)?.[0] ?? "", whole = lead && !/^\s/.test(text) ? lead + text : text;
+          const {header} = await app.call("look", {look: {input: spelled(app.model, which, whole), edits: [], checkpoint: state.get().checkpoint}});
+          ids = (which === "source" ? header.source_elements : header.elements).filter((one) => one.kind === "token").map((one) => one.id);
+        }
+        if (!ids.length) return void app.announce("That is no token.");
+        const order = replaced(places(which), from, ids.map((_, i) => (i ? -1 : from[0])));
+        put(which, replaced(idsOf(which), from, ids), order, from[0], `${named(unit)} is replaced by “${bare ? ids[0] : text.trim()}”.`);
+      } catch (error) {
+        editing = null;
+        draw();
+        app.failed(said, error);
+      }
+    },
+  };
+
+  function drawHands() {
+    const free = sequences().some(([which]) => canMove(which));
+    hands.hidden = !free;
+    if (!free) return;
+    const {query, key, site} = state.get(), which = site === "cross" && looked.source_elements.length && key !== null ? "source" : "", at = which ? key : query;
+    const row = rowOf(which, listOf(which), ""), u = at === null ? -1 : row.units.findIndex((unit) => unit.from.includes(at)), unit = row.units[u] ?? null, can = unit !== null && row.movable;
+    const one = (label, name, fn, off = !can) => {
+      const made = button(label, () => fn({which, unit}), {name});
+      made.disabled = off;
+      return made;
+    };
+    const beside = (by) => ({unit: {from}}) => {
+      const other = row.units[u + by];
+      if (other) act.move(which, {...unit, from}, by < 0 ? other.from[0] : other.from[other.from.length - 1] + 1);
+    };
+    const out = unit !== null && unit.from.every((i) => row.hidden.has(i)), mask = app.model.specials?.mask;
+    redrawn(hands, () => fill(hands, one("← Move", "Move the token one place to the left", beside(-1), !can || u === 0), one("Move →", "Move the token one place to the right", beside(1), !can || u === row.units.length - 1),
+      one("Replace…", "Replace the token", () => act.edit(which, u)),
+      mask === undefined || which ? null : catching(one("Mask", "Put a mask in place of the token", ({unit}) => put(which, replaced(idsOf(which), unit.from, unit.from.map(() => mask)), places(which), unit.from[0], `${named(unit)} is masked.`)), hand, ({unit}) => put("", replaced(idsOf(""), unit.from, unit.from.map(() => mask)), places(""), unit.from[0], `${named(unit)} is masked.`)),
+      catching(one(out ? "Show again" : "Hide", out ? "Let the token be read again" : "Hide the token from attention", ({which, unit}) => act.hide(which, unit)), hand, (it) => act.hide(it.which, it.unit)),
+      catching(one("Leave it out", "Leave the token out", ({which, unit}) => act.leave(which, unit)), hand, (it) => act.leave(it.which, it.unit)),
+      h("p", {class: "soft"}, can ? "" : "Choose a token. ", "Drag a token to another place, or onto a button; Alt with ← → moves it, Delete leaves it out, Enter replaces it.")));
+  }
+
   function draw() {
     if (!looked) return;
-    const held = strips.contains(document.activeElement) ? [...strips.querySelectorAll("button")].indexOf(/** @type {any} */ (document.activeElement)) : -1;
-    offPatches.forEach((off) => off());
-    offPatches = [];
+    const grid = document.activeElement?.closest(".patch-sheets") ? document.activeElement : null, held = !grid && strips.contains(document.activeElement) ? [...strips.querySelectorAll("button")].indexOf(/** @type {any} */ (document.activeElement)) : -1;
     fill(strips, sequences().map(([which, list, name]) => {
-      const several = sequences().length > 1, text = list.filter((one) => one.kind !== "image" && one.kind !== "audio");
-      const grids = which === "source" || !several ? patches(app, list, {selected: state.get().query, onselect: (i) => pick(which, i)}) : null;
-      if (grids) offPatches.push(grids.off);
-      return h("div", {class: "token-strip"}, several ? h("h4", null, name) : null, grids?.el,
-        list.length > MOST ? h("p", {class: "soft"}, `${number(list.length)} elements are too many to draw; the table has them all.`) : text.length ? chips(which, list) : null);
+      const several = sequences().length > 1, text = list.filter((one) => one.kind !== "image" && one.kind !== "audio"), {query} = state.get();
+      if (!grids.has(which)) grids.set(which, which === "source" || !several ? patches(app, list, {selected: query, onselect: (i) => pick(which, i)}) : null);
+      grids.get(which)?.select(query);
+      return h("div", {class: "token-strip", dataset: {which}}, several ? h("h4", null, name) : null, grids.get(which)?.el,
+        list.length > MOST ? h("p", {class: "soft"}, `${number(list.length)} elements are too many to draw; the table has them all.`) : text.length ? chipRow(rowOf(which, list, name), act, hand) : null);
     }));
-    if (held >= 0) /** @type {any} */ (strips.querySelectorAll("button")[held])?.focus();
+    if (grid) /** @type {any} */ (grid).focus({preventScroll: true}); // it is the same element, taken out and put back
+    if (focusing && !editing) {
+      const chips = [...strips.querySelectorAll(`[data-which="${focusing.which}"] .token-chip`)], at = focusing.at < 0 ? held : chips.findIndex((chip) => Number(/** @type {any} */ (chip).dataset.i) >= /** @type {any} */ (focusing).at);
+      /** @type {any} */ (chips[at < 0 ? chips.length - 1 : at])?.focus({preventScroll: true});
+      focusing = null;
+    } else if (held >= 0) /** @type {any} */ (strips.querySelectorAll("button")[held])?.focus();
     asWords.el.hidden = !sequences().some(([, list]) => units(list, true).length < list.length);
+    drawHands();
     drawFacts();
     drawDetail();
     frame.refresh();
@@ -96,6 +182,11 @@ function render(el, app) {
   function joined(list) {
     const part = new Map(parts(list).flatMap(({from}, n) => from.map((i, k) => [i, {word: `part ${n}`, label: k ? "" : `[${list[i].kind}]`, kind: "special"}])));
     return list.map((one, i) => ({...one, ...(part.get(i) ?? {word: words() ? one.word : null})}));
+  }
+
+  function forget() {
+    grids.forEach((one) => one?.off());
+    grids = new Map();
   }
 
   function drawFacts() {
@@ -115,24 +206,20 @@ function render(el, app) {
     if (one.row !== null) pairs.push(["row, column", `${one.row}, ${one.column}`]);
     if (one.word !== null) pairs.push(["word", String(one.word)]);
     if (one.id !== null) pairs.push(["also at", others.length ? others.join(", ") : "nowhere else"]);
-    const ids = looked.elements.map((each) => each.id), movable = textual && ids.every((id) => id !== null) && ids.length > 1;
-    const swap = (to) => () => {
-      const next = [...ids];
-      [next[query], next[to]] = [next[to], next[query]];
-      state.set({input: next, query: to, key: null, position: -1});
-    };
-    fill(detail, h("h4", null, token(one)), h("dl", {class: "pairs"}, pairs.map(([name, value]) => [h("dt", null, name), h("dd", null, value)])),
-      movable ? h("div", {class: "row"}, button("← Move", swap(Math.max(0, query - 1)), {name: "Move the token one place to the left"}), button("Move →", swap(Math.min(ids.length - 1, query + 1)), {name: "Move the token one place to the right"}),
-        button("Leave it out", () => state.set({input: ids.filter((_, i) => i !== query), query: null, key: null, position: -1}), {name: "Leave the token out"}), h("span", {class: "soft"}, "The input becomes a list of ids; Back brings the text again.")) : null);
+    fill(detail, h("h4", null, token(one)), h("dl", {class: "pairs"}, pairs.map(([name, value]) => [h("dt", null, name), h("dd", null, value)])));
   }
 
   const offs = [follow(app, LOOK, said, async (fresh) => {
     const got = await app.looked();
     if (!fresh()) return;
     looked = got;
+    forget();
     draw();
-  }), state.subscribe((now, before) => ["query", "key", "words", "site", "picks"].some((name) => now[name] !== before[name]) && draw())];
-  return () => [...offs, ...offPatches].forEach((off) => off());
+  }), state.subscribe((now, before) => ["query", "key", "words", "site", "picks"].some((name) => now[name] !== before[name]) && same(now.input, before.input) && draw()), result.off, where.off];
+  return () => {
+    offs.forEach((off) => off());
+    forget();
+  };
 }
 
 export const page = {

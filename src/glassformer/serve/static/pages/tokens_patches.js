@@ -4,6 +4,10 @@
 import {fill, h} from "../dom.js";
 import {number} from "../format.js";
 import {superseded} from "../wire.js";
+import {sheet as drawing} from "./image_sheet.js";
+
+/** More patches than that are drawn as one picture that is pointed into, not as a button each. */
+const BUTTONS = 400;
 
 /** The runs of patches in a sequence: one for each picture or recording. @param {any[]} elements @returns {{kind: string, from: number[]}[]} */
 export function parts(elements) {
@@ -37,18 +41,33 @@ export function patches(app, elements, {selected, onselect}) {
   const all = parts(elements);
   if (!all.length) return null;
   let over = false;
+  const offs = /** @type {(() => void)[]} */ ([]), selects = /** @type {((i: number | null) => void)[]} */ ([]);
   const el = h("div", {class: "patch-sheets"}, all.map(({kind, from}, number_) => {
     const sheet = h("div", {class: "patch-sheet"}, h("p", {class: "soft"}, "…"));
     app.call("picture", {look: app.look(), part: number_}).then(({header, arrays}) => {
       if (over) return;
       const [rows, columns] = header.grid, [across, down] = header.turned ? [rows, columns] : [columns, rows], canvas = canvasOf(arrays.pixels), [height, width] = arrays.pixels.shape;
-      const grid = h("div", {class: "patch-grid", style: {"--across": across, "--down": down, "--shape": `${width} / ${height}`}}, canvas, h("div", {class: "patch-cells", role: "group", "aria-label": `${rows} by ${columns} patches`}, from.map((i) => {
+      const large = from.length > BUTTONS ? drawing({shown: {...header, pixels: arrays.pixels}, name: "The patches: choose one", selected: selected === null ? null : from.indexOf(selected), label: (patch) => elements[from[patch]].label, onselect: (patch) => onselect(from[patch])}) : null;
+      if (large) {
+        offs.push(large.destroy);
+        selects.push((i) => large.update({selected: i === null ? null : from.indexOf(i)}));
+      }
+      const grid = large?.el ?? h("div", {class: "patch-grid", style: {"--across": across, "--down": down, "--shape": `${width} / ${height}`}}, canvas, h("div", {class: "patch-cells", role: "group", "aria-label": `${rows} by ${columns} patches`}, from.map((i) => {
         const {row, column} = elements[i], place = header.turned ? {"grid-column": row + 1, "grid-row": columns - column} : {"grid-column": column + 1, "grid-row": row + 1};
-        return h("button", {type: "button", class: "patch", style: place, "aria-pressed": i === selected, title: `${elements[i].label}, position ${i}`, "aria-label": `${elements[i].label}, position ${i}`, onclick: () => onselect(i)});
+        return h("button", {type: "button", class: "patch", style: place, "aria-pressed": i === selected, dataset: {i}, title: `${elements[i].label}, position ${i}`, "aria-label": `${elements[i].label}, position ${i}`, onclick: () => onselect(i)});
       })));
       fill(sheet, grid, h("p", {class: "soft"}, `${kind === "audio" ? "spectrogram, time to the right" : `${width} by ${height} pixels`}, ${number(rows)} by ${number(columns)} patches, positions ${from[0]} to ${from[from.length - 1]}`));
     }).catch((error) => superseded(error) || over || app.failed(sheet, error));
     return sheet;
   }));
-  return {el, off: () => (over = true)};
+  /** Another patch is selected. */
+  const select = (i) => {
+    selected = i;
+    for (const one of el.querySelectorAll(".patch")) one.setAttribute("aria-pressed", String(Number(one.dataset.i) === i));
+    selects.forEach((fn) => fn(i));
+  };
+  return {el, select, off: () => {
+    over = true;
+    offs.forEach((off) => off());
+  }};
 }
