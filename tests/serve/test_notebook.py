@@ -192,10 +192,10 @@ def test_page_and_python_select_the_same(live):
     assert start == {"to": "v", "start": view.selection}
     view.select(head=3, query=2)
     assert widget.sent.get(timeout=1)[0] == {"not": "", "select": {"head": 3, "query": 2}, "gone": []}
-    widget.heard(widget, {"view": "v", "select": {"key": 1, "metric": "first"}, "gone": []}, [])
+    widget.heard(widget, {"view": "v", "select": {"key": 1, "metric": "first"}, "gone": [], "heard": 1}, [])
     # the other views are told, and not the one that said it
     assert widget.sent.get(timeout=1)[0] == {"not": "v", "select": {"key": 1, "metric": "first"}, "gone": []}
-    widget.heard(widget, {"view": "v", "select": {}, "gone": ["metric"]}, [])
+    widget.heard(widget, {"view": "v", "select": {}, "gone": ["metric"], "heard": 1}, [])
     assert [view.selection[name] for name in ("layer", "head", "query", "key")] == [1, 3, 2, 1]
     assert "metric" not in view.selection
     assert [(one["head"], one["key"], one.get("metric")) for one in seen] == [
@@ -206,6 +206,15 @@ def test_page_and_python_select_the_same(live):
     stop()
     view.select(head=0)
     assert len(seen) == 3
+
+
+def test_if_both_speak_at_once_they_agree_in_the_end(live):
+    view, widget = live
+    told(widget, {"view": "v", "hello": "start"})
+    view.select(head=3)  # on its way, and the page has not heard of it when it says:
+    widget.heard(widget, {"view": "v", "select": {"head": 1}, "gone": [], "heard": 0}, [])
+    assert [widget.sent.get(timeout=1)[0]["select"] for _ in range(2)] == [{"head": 3}, {"head": 1}]
+    assert view.selection["head"] == 1
 
 
 def test_a_page_that_says_what_is_known_starts_nothing(live):
@@ -338,7 +347,7 @@ def test_a_copy_asks_nobody(lm):
     bundle = view._repr_mimebundle_()
     cell = bundle["text/html"]
     assert cell.count("<iframe") == 1
-    assert 'sandbox="allow-scripts allow-downloads"' in cell
+    assert 'sandbox="allow-scripts allow-forms allow-downloads"' in cell
     assert not re.search(r"\bsrc=\"(?!data:)|href=", cell.partition("srcdoc=")[0])
     assert "onerror" not in cell.replace(html.escape(label), "").partition("srcdoc=")[0]
     page = framed_page(bundle)

@@ -39,7 +39,7 @@ from glassformer.serve.wire import finite, text
 
 ROOM = 256 << 20
 """Bytes of looks that a view keeps."""
-HEIGHT = 720
+HEIGHT, REMEMBERED = 720, 400
 SAVED = (".csv", ".html", ".png", ".safetensors", ".svg")
 
 
@@ -81,6 +81,7 @@ class View:
         self._looks: WeakKeyDictionary[Look, dict[str, Any]] = WeakKeyDictionary()
         self._asked: dict[str, dict[str, Any]] = {}
         self._mail: Mailbox | None = None
+        self._told: dict[str, int] = {}
         self._widget: Any = None
         own = self._card["examples"][0] if given is None else asked(given, explorer.run)
         self._selection = dict(DEFAULTS)
@@ -143,7 +144,7 @@ class View:
         path, s = Path(path), self._selection
         match path.suffix.lower():
             case ".html":
-                content = snapshot(self.explorer, s, list(self._asked.values()))
+                content = snapshot(self.explorer, s, self._seen())
             case ".png":
                 content = self._still().png()
             case ".svg":
@@ -193,6 +194,7 @@ class View:
         if not (select or gone):
             return
         if self._mail is not None:
+            self._told = {name: count + (name != view) for name, count in self._told.items()}
             self._mail.send({"not": view, "select": select, "gone": gone}, [])
         for fn in list(self._observers):
             fn(dict(s))
@@ -239,25 +241,36 @@ class View:
 
     def _heard(self, message: Mapping[str, Any]) -> None:
         """What the page says."""
-        mail, view = self._mail, message.get("view")
+        mail, view = self._mail, str(message.get("view"))
         assert mail is not None
         if message.get("hello") == "page":
             mail.send({"to": view, "page": True, "height": self.height}, [framed().encode()])
         elif message.get("hello"):
+            self._told[view] = 0
             mail.send({"to": view, "start": self.selection}, [])
         elif message.get("bye"):
+            self._told.pop(view, None)
             mail.leave(view)
         elif "select" in message:
             kept = {name: value for name, value in self._selection.items() if name not in message["gone"]}
-            self._select({**kept, **message["select"]}, str(view))
+            # If both spoke at once, what is selected now is told to this view too.
+            self._select({**kept, **message["select"]}, view if message.get("heard") == self._told.get(view) else "")
         else:
             self._note(message.get("ask") or message.get("lines"))
             mail.take(message)
 
     def _note(self, request: Any) -> None:
-        """Remember what was asked about this input, for a page that is saved."""
+        """Remember what was asked, the latest last, for a page that is saved."""
         if isinstance(request, dict) and request.get("op") not in (None, "document", "raw"):
-            self._asked[text(request)] = request
+            self._asked.pop(key := text(request), None)
+            self._asked[key] = request
+            for oldest in list(self._asked)[:-REMEMBERED]:
+                del self._asked[oldest]
+
+    def _seen(self) -> list[dict[str, Any]]:
+        """What the page asked about the present input, or about the model."""
+        own = self._selection["input"]
+        return [one for one in self._asked.values() if one.get("look", {"input": own}).get("input") == own]
 
 
 def in_kernel() -> bool:

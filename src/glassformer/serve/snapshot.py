@@ -22,7 +22,7 @@ LARGEST = 1 << 20
 FRAME = (
     '<div style="display:grid">'
     '<img src="data:image/png;base64,{png}" alt="{title}" style="grid-area:1/1;max-width:100%">'
-    '<iframe title="{title}" sandbox="allow-scripts allow-downloads" srcdoc="{page}" '
+    '<iframe title="{title}" sandbox="allow-scripts allow-forms allow-downloads" srcdoc="{page}" '
     'style="grid-area:1/1;z-index:1;width:100%;height:{height}px;border:0"></iframe></div>'
 )
 """A page above the picture that is seen where frames are taken out; its scripts reach nothing of what is around it."""

@@ -1,6 +1,6 @@
 // @ts-check
 // The explorer in a frame of a notebook: questions go through a port to the kernel, and the selection goes both ways.
-//   to the kernel     {id, ask: {op, ...}}   {id, lines: {op, ...}}   {id, cancel: true}   {select: {layer: 3}, gone: []}
+//   to the kernel     {id, ask: {op, ...}}   {id, lines: {op, ...}}   {id, cancel: true}   {select: {layer: 3}, gone: [], heard: 2}
 //   from the kernel   {id, done, buffer}   {id, item}   {id, error, kind}   {select: {layer: 3}, gone: []}   {theme: "dark"}
 // Knows: the shell, messages. Does not know: notebooks (widget.js), what is asked.
 import {pages} from "./contents.js";
@@ -74,37 +74,36 @@ export function difference(now, known) {
   return {select, gone: Object.keys(known).filter((name) => !(name in now))};
 }
 
-function themed(/** @type {string} */ theme) {
+/** Looks as the notebook does, unless the reader chose otherwise (shell.js). @param {"light" | "dark"} theme */
+function themed(theme) {
   document.documentElement.dataset.host = theme;
-  document.documentElement.dataset.theme = theme;
   document.dispatchEvent(new Event("hostchange"));
-  document.dispatchEvent(new Event("themechange"));
 }
 
-/** @param {MessagePort} port @param {any} start @param {string} theme */
+/** @param {MessagePort} port @param {any} start @param {"light" | "dark"} theme */
 async function begin(port, start, theme) {
   const early = /** @type {any[]} */ ([]);
-  let known = {...DEFAULTS, ...start}, timer = 0, heard = (/** @type {any} */ said) => void early.push(said);
+  let known = {...DEFAULTS, ...start}, timer = 0, count = 0, heard = (/** @type {any} */ said) => void early.push(said);
   on(port, "message", ({data}) => {
-    if (data.theme) themed(theme = data.theme);
-    if (data.select) heard(data);
+    if (data.theme) themed(data.theme);
+    if (!data.select) return;
+    count++; // by which the kernel knows whether both spoke at once
+    heard(data);
   });
   const wire = makeWire(overPort(port));
   port.start();
   themed(theme);
   const {state} = await mount(document.body, {pages, wire, bind: false, start});
-  themed(theme); // the shell begins with the system's
   const tell = () => {
     timer = 0;
     const told = difference(state.get(), known);
     known = state.get();
-    if (told.gone.length || Object.keys(told.select).length) port.postMessage(told);
+    if (told.gone.length || Object.keys(told.select).length) port.postMessage({...told, heard: count});
   };
   state.subscribe(() => {
     timer ||= setTimeout(tell, TOLD_EVERY);
   });
   heard = ({select, gone}) => {
-    if (timer) tell(); // what was done here came first
     known = {...known, ...select};
     for (const name of gone) delete known[name];
     state.set({...select, ...Object.fromEntries(gone.map((/** @type {string} */ name) => [name, undefined]))}, {replace: true});

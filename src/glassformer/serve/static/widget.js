@@ -21,7 +21,7 @@ function render({model, el}) {
   let port = /** @type {MessagePort | null} */ (null), theme = "";
   frame.title = "glassformer";
   frame.allow = "clipboard-write";
-  frame.setAttribute("sandbox", "allow-scripts allow-downloads");
+  frame.setAttribute("sandbox", "allow-scripts allow-forms allow-downloads");
   Object.assign(frame.style, {display: "block", width: "100%", border: "0"});
   waiting.textContent = "Waiting for the kernel; if it was restarted, run the cell again.";
   el.append(waiting);
