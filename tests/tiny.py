@@ -11,7 +11,7 @@ from glassformer.layers.cache import Cache, FixedCache
 from glassformer.layers.position import PositionKind
 from glassformer.models import ModelConfig, Transformer
 
-POSITIONS: tuple[PositionKind, ...] = tuple(kind for kind in get_args(PositionKind) if kind != "sinusoidal_2d")
+POSITIONS: tuple[PositionKind, ...] = tuple(kind for kind in get_args(PositionKind) if not kind.endswith("_2d"))
 """Those of tokens; a grid is of patches."""
 VOCABULARY = 13
 

@@ -20,6 +20,7 @@ from glassformer.layers.position import (
     SinusoidalPosition,
     alibi_slopes,
     binary_code,
+    grid_rotation,
     interpolated,
     naive_index,
     relative_bucket,
@@ -144,6 +145,26 @@ def test_rotary_turns_counter_clockwise_by_its_angle():
     angle = torch.arange(2, 7)[:, None] * 100.0 ** (-torch.arange(0, 6, 2, dtype=torch.float64) / 6)
     expected = torch.complex(x[..., :3], x[..., 3:]) * torch.polar(torch.ones_like(angle), angle)
     assert_close(got, torch.cat([expected.real, expected.imag], -1), **EXACT)
+
+
+@given(st.integers(1, 4), st.integers(1, 5), st.integers(0, 3), st.integers(0, 3), st.integers(0, 1), st.data())
+def test_scores_of_a_turned_grid_depend_on_rows_and_columns_apart(rows, columns, down, right, ahead, data):
+    """The same step from query to key has the same score everywhere, and a step along a row is none across rows."""
+    q, k = torch.randn(2, 1, 1, 1, 8, dtype=torch.float64)
+    wide = columns + right  # of a larger grid, in which the pair is moved
+    at = lambda r, c: Places(torch.tensor([[r * wide + c + ahead]]))
+    turned = lambda x, r, c: rotate(x, grid_rotation(at(r, c), 8, 100.0, wide, ahead, torch.float64))
+    r1, r2 = data.draw(st.integers(0, rows - 1)), data.draw(st.integers(0, rows - 1))
+    c1, c2 = data.draw(st.integers(0, columns - 1)), data.draw(st.integers(0, columns - 1))
+    score = lambda i, j, m, n: (turned(q, i, j) * turned(k, m, n)).sum()
+    assert_close(score(r1, c1, r2, c2), score(r1 + down, c1 + right, r2 + down, c2 + right), **EXACT)
+    # only the pairs of rows (k, k + K/2 for k in the first quarter) see rows, and only the others columns
+    of_rows = torch.tensor([True, True, False, False] * 2)
+    assert torch.equal(turned(q, r1, 0)[..., of_rows], turned(q, r1, c1)[..., of_rows])
+    assert torch.equal(turned(q, 0, c1)[..., ~of_rows], turned(q, r1, c1)[..., ~of_rows])
+    if ahead:
+        still = grid_rotation(Places(torch.zeros(1, 1, dtype=torch.int64)), 8, 100.0, wide, 1, torch.float64)
+        assert torch.equal(rotate(q, still), q)
 
 
 @given(st.integers(1, 5), st.integers(1, 5), st.sampled_from([2, 6, 8]), st.integers(0, 1))

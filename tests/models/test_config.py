@@ -65,6 +65,7 @@ NEEDS = {  # what a value needs beside itself to make a difference
     "patch_width": PATCHES,
     "grid": PATCHES | {"position": "sinusoidal_2d"},
     ("position", "sinusoidal_2d"): PATCHES | {"grid": (2, 3)},
+    ("position", "rotary_2d"): PATCHES | {"grid": (2, 3), "d_head": 4},
     "part_patches": {"parts": {"image": 5, "audio": 4}},
     "max_distance": {"position": "relative"},
     "n_buckets": {"position": "buckets"},
@@ -108,7 +109,7 @@ ELSEWHERE = ("grid", "parts", "part_patches", "part_order")  # tests of layers; 
 def test_no_choice_is_silently_ignored(name):
     """Each field changes the numbers (same seed, same input)."""
     field = ModelConfig.model_fields[name]
-    choices = [choice for choice in literals(field.annotation) if choice != "sinusoidal_2d"]  # of patches alone
+    choices = [choice for choice in literals(field.annotation) if not str(choice).endswith("_2d")]  # of patches alone
     needs = next((NEEDS[k] for k in (name, *((name, v) for v in choices)) if k in NEEDS), {})
     seen = []
     for value in choices or [field.default, OTHER[name]]:
@@ -150,6 +151,8 @@ def test_no_choice_is_silently_ignored(name):
         (PATCHES | {"grid": (2, 2)}, r"grid=2x2 has 4 patches and max_length is 6; make them equal"),
         (PATCHES | {"position": "sinusoidal_2d"}, r"needs elements='patches', their grid, and an even d_model"),
         ({"position": "sinusoidal_2d"}, r"needs elements='patches'"),
+        (PATCHES | {"position": "rotary_2d"}, r"needs elements='patches', their grid, and heads of a multiple of 4"),
+        (PATCHES | {"position": "rotary_2d", "grid": (2, 3), "d_head": 6}, "heads of a multiple of 4"),
         (PATCHES | {"position": "sinusoidal_2d", "grid": (2, 3), "d_model": 9, "n_heads": 3}, r"an even d_model"),
         ({"parts": {"image": 0}}, r"model\.parts.*greater than 0"),
         ({"parts": {"text": 5}}, r"'text' cannot name a part; take a short name in small letters"),

@@ -125,12 +125,12 @@ PATCHES = {
 }  # fmt: skip
 
 
-@settings(max_examples=6)  # eighteen forward passes for each
+@settings(max_examples=6)  # twenty-four forward passes for each
 @given(st.permutations(range(12)), st.sampled_from(["first", "mean"]))
 def test_shuffled_patches_are_the_same_picture_only_without_positions(order, pool):
     picture, at = torch.randn(2, 12, 3, dtype=torch.float64), torch.tensor(order)
-    for position in ("none", "sinusoidal_2d", "learned"):
-        model = tiny.model(position=position, pool=pool, **PATCHES)
+    for position in ("none", "sinusoidal_2d", "rotary_2d", "learned"):
+        model = tiny.model(position=position, pool=pool, d_head=4, **PATCHES)
         same = torch.allclose(model(Batch(picture[:, at])).logits, model(Batch(picture)).logits, rtol=1e-9, atol=1e-9)
         assert same == (position == "none" or order == sorted(order))
         if position == "none":
@@ -142,9 +142,9 @@ def test_shuffled_patches_are_the_same_picture_only_without_positions(order, poo
 
 
 @pytest.mark.parametrize("pool", ["first", "mean"])
-@pytest.mark.parametrize("position", ["learned", "sinusoidal_2d", "none"])
+@pytest.mark.parametrize("position", ["learned", "sinusoidal_2d", "rotary_2d", "none"])
 def test_a_model_for_another_resolution(position, pool):
-    model = tiny.model(position=position, pool=pool, **PATCHES)
+    model = tiny.model(position=position, pool=pool, d_head=4, **PATCHES)
     same = at_grid(model, (3, 4))
     picture = torch.randn(2, 12, 3, dtype=torch.float64)
     assert same is not model
@@ -164,6 +164,11 @@ def test_a_model_for_another_resolution(position, pool):
     if position == "sinusoidal_2d":  # patch (0, 3) stands where it stood, whatever comes behind its row
         old, new = (m.embed.position(m.seen(Batch(torch.zeros(1, n, 3)))) for m, n in ((model, 12), (larger, 40)))
         assert torch.equal(new[:, :4], old[:, :4])
+    if position == "rotary_2d":  # so it does here
+        old, new = (m.encoder.turn(m.seen(Batch(torch.zeros(1, n, 3)))) for m, n in ((model, 12), (larger, 40)))
+        for one, other in zip(old, new, strict=True):
+            assert torch.equal(one[:, :, :4], other[:, :, :4])
+            assert not torch.equal(one[:, :, 4:12], other[:, :, 4:12])
 
 
 def test_a_model_whose_patches_have_no_columns_stays_at_its_resolution():

@@ -22,6 +22,12 @@ CONFIGS = {
     "vit, rows and columns": presets.vit(
         **SMALL | {"max_length": 9}, patch_width=12, n_classes=5, grid=(3, 3), position="sinusoidal_2d"
     ),
+    "vit, turned by rows and columns": presets.vit(
+        **SMALL | {"max_length": 8}, patch_width=12, n_classes=5, grid=(2, 4), position="rotary_2d", rotary_base=100.0
+    ),
+    "vit, turned, without a class token": presets.vit(
+        **SMALL | {"max_length": 8}, patch_width=12, n_classes=5, grid=(4, 2), position="rotary_2d", pool="mean"
+    ),
     "parts": presets.gpt2(**WORDS, parts={"image": 12, "audio": 5}, part_patches={"image": 4}),
     "parts in the source": presets.note("E", source_vocab_size=17, parts={"image": 12}, **WORDS),
     "modern": presets.modern(**WORDS),

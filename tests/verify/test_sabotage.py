@@ -151,8 +151,8 @@ def test_relative_bias_the_wrong_way_round(monkeypatch):
 
 
 def test_rotary_turned_backwards(monkeypatch):
-    right = position.rotation
-    monkeypatch.setattr(stack, "rotation", lambda *a: (right(*a)[0], -right(*a)[1]))
+    right = position._turns
+    monkeypatch.setattr(position, "_turns", lambda *a: (right(*a)[0], -right(*a)[1]))
     failed = failing_formulas(moved(presets.modern(**WORDS)))
     assert {"q_i = x_i W_Q", "k_i = x_i W_K", WHOLE} <= failed
     assert "v_i = x_i W_V" not in failed

@@ -8,6 +8,7 @@
 table. That decision is made here and nowhere else. Knows: `Places`. Does not know: slots, caches, scores.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
 import torch
@@ -17,7 +18,7 @@ from glassformer.batch import COMMON, Places
 
 
 @dataclass(frozen=True)
-class Mask:
+class Mask(ABC):
     """A predicate over (query place, key place). Joined masks are masks."""
 
     def __and__(self, other: "Mask") -> "Mask":
@@ -26,9 +27,9 @@ class Mask:
     def __or__(self, other: "Mask") -> "Mask":
         return Either(self, other)
 
+    @abstractmethod
     def table(self, query: Places, key: Places) -> Bool[Tensor, "B T S"]:
         """True at [b, i, j] where query i may attend to key j."""
-        raise NotImplementedError
 
     def needed(self, query: Places, key: Places) -> "Mask | None":
         """This mask without the parts known, from the places' form alone, to allow everything (None: all of it)."""

@@ -2,12 +2,14 @@
 
     added to the embedding   none, learned table, sinusoidal (paired, or as Note C prints it; of row and column)
     added to the scores      relative table B = f(i - j) (Note C), T5's buckets, ALiBi
-    turned into q and k      rotary
+    turned into q and k      rotary (of the position; of row and column)
 
 Every function takes positions as numbers, never the index of a slot. Knows: `Places`. Does not know: caches, masks.
 """
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import torch
@@ -18,7 +20,16 @@ from glassformer.batch import Places
 from glassformer.errors import ConfigError
 
 PositionKind = Literal[
-    "none", "learned", "sinusoidal", "sinusoidal_printed", "sinusoidal_2d", "relative", "buckets", "alibi", "rotary"
+    "none",
+    "learned",
+    "sinusoidal",
+    "sinusoidal_printed",
+    "sinusoidal_2d",
+    "relative",
+    "buckets",
+    "alibi",
+    "rotary",
+    "rotary_2d",
 ]
 
 
@@ -218,8 +229,29 @@ def rotation(places: Places, d_head: int, base: float, dtype: torch.dtype = torc
 
     The sine is negated in the first half, so that `rotate` is one multiply-add. Source: Su et al. 2021.
     """
-    k = torch.arange(0, d_head, 2, dtype=torch.float64, device=places.position.device)
-    angle = places.position[:, None, :, None].to(torch.float64) * base ** (-k / d_head)
+    return _turns(_angles(places.position, d_head, base), dtype)
+
+
+def grid_rotation(
+    places: Places, d_head: int, base: float, columns: int, first: int, dtype: torch.dtype = torch.float32
+) -> Rotation:
+    """`rotation` of patches in a grid, read row by row: half of the pairs turn by the row, half by the column.
+
+    Rows and columns count from 1; what stands before position `first`, a class token, is not turned.
+    Source: Heo et al. 2024, Rotary Position Embedding for Vision Transformer (axial, where the base is 100).
+    """
+    patch = places.position - first
+    row, column = patch.div(columns, rounding_mode="floor"), patch % columns
+    halves = [_angles((of + 1).masked_fill(patch < 0, 0), d_head // 2, base) for of in (row, column)]
+    return _turns(torch.cat(halves, -1), dtype)
+
+
+def _angles(number: Int[Tensor, "B T"], width: int, base: float) -> Float[Tensor, "B 1 T _"]:
+    k = torch.arange(0, width, 2, dtype=torch.float64, device=number.device)
+    return number[:, None, :, None].to(torch.float64) * base ** (-k / width)
+
+
+def _turns(angle: Float[Tensor, "B 1 T _"], dtype: torch.dtype) -> Rotation:
     cos, sin = angle.cos().to(dtype), angle.sin().to(dtype)
     return torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
 
@@ -244,6 +276,19 @@ def build_position(
             return GridPosition(d_model, columns, first=ahead)
         case "sinusoidal" | "sinusoidal_printed":
             return SinusoidalPosition(d_model, printed=kind == "sinusoidal_printed", first=first)
+        case _:
+            return None
+
+
+def build_rotation(
+    kind: PositionKind, d_head: int, base: float, columns: int, ahead: int
+) -> Callable[..., Rotation] | None:
+    """The angles of queries and keys, a function of (places, dtype); None for kinds that act elsewhere."""
+    match kind:
+        case "rotary":
+            return partial(rotation, d_head=d_head, base=base)
+        case "rotary_2d":
+            return partial(grid_rotation, d_head=d_head, base=base, columns=columns, first=ahead)
         case _:
             return None
 

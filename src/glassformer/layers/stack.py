@@ -17,7 +17,7 @@ from glassformer.layers.block import STREAM, PostNormBlock, PreNormBlock
 from glassformer.layers.cache import Cache, KeysValues
 from glassformer.layers.mask import Mask, SameDocument, Valid, allowed
 from glassformer.layers.norm import LayerNorm, RMSNorm
-from glassformer.layers.position import AlibiBias, BucketBias, RelativeBias, Rotation, rotation
+from glassformer.layers.position import AlibiBias, BucketBias, RelativeBias, Rotation
 from glassformer.layers.tap import tap
 
 
@@ -25,7 +25,7 @@ class Stack(nn.Module):
     """Blocks in a row, then the final norm if there is one (pre-norm models).
 
     `mask` rules self-attention; `bias_factor` multiplies the score bias: 1 adds B to the scaled scores, the score
-    scale itself is Note C's (QKᵀ + B)/√d_k. `rotary_base` None: no rotary positions.
+    scale itself is Note C's (QKᵀ + B)/√d_k. `turn` gives the rotary angles of places; None: nothing is turned.
     """
 
     def __init__(
@@ -36,14 +36,13 @@ class Stack(nn.Module):
         final_norm: LayerNorm | RMSNorm | None,
         bias: RelativeBias | BucketBias | AlibiBias | None = None,
         bias_factor: float = 1.0,
-        rotary_base: float | None = None,
-        d_head: int,
+        turn: Callable[..., Rotation] | None = None,
     ):
         super().__init__()
         self.bias = bias
         self.blocks = nn.ModuleList(blocks)
         self.norm = final_norm
-        self.mask, self.bias_factor, self.rotary_base, self.d_head = mask, bias_factor, rotary_base, d_head
+        self.mask, self.bias_factor, self.turn = mask, bias_factor, turn
 
     def forward(
         self,
@@ -92,7 +91,7 @@ class Stack(nn.Module):
         )
 
     def _turn(self, places: Places, dtype: torch.dtype) -> Rotation | None:
-        return None if self.rotary_base is None else rotation(places, self.d_head, self.rotary_base, dtype)
+        return None if self.turn is None else self.turn(places, dtype=dtype)
 
 
 SOURCE_MASK = SameDocument() & Valid()

@@ -113,6 +113,16 @@ class ModelConfig(Record):
         return self.n_classes or len(self.classes)
 
     @property
+    def columns(self) -> int:
+        """Of the grid of patches; 1 where there is none."""
+        return 1 if self.grid is None else self.grid[1]
+
+    @property
+    def ahead(self) -> int:
+        """Places in front of the elements: 1 for the class token of a model of patches, else 0."""
+        return int(self.elements == "patches" and self.pool == "first")
+
+    @property
     def kv_heads(self) -> int:
         """n_kv_heads, made explicit."""
         return self.n_kv_heads or self.n_heads
@@ -162,6 +172,8 @@ class ModelConfig(Record):
             )
         if self.position == "sinusoidal_2d" and (self.grid is None or self.d_model % 2):
             raise ValueError("position='sinusoidal_2d' needs elements='patches', their grid, and an even d_model")
+        if self.position == "rotary_2d" and (self.grid is None or self.head_width % 4):
+            raise ValueError("position='rotary_2d' needs elements='patches', their grid, and heads of a multiple of 4")
         return self
 
     @model_validator(mode="after")

@@ -29,7 +29,7 @@ from glassformer.layers.heads import ClassifyHead, LanguageModelHead, MaskedLang
 from glassformer.layers.init import Sizes, initialize
 from glassformer.layers.mask import Causal, Mask, SameDocument, Valid, Window
 from glassformer.layers.norm import LayerNorm, RMSNorm, build_norm
-from glassformer.layers.position import build_bias, build_position
+from glassformer.layers.position import build_bias, build_position, build_rotation
 from glassformer.layers.stack import Stack
 from glassformer.layers.tap import recorded
 from glassformer.models.config import ModelConfig
@@ -143,8 +143,7 @@ class Transformer(nn.Module):
 
     def seen(self, batch: Batch) -> Places:
         """The places of what the stack reads: a batch's elements, behind the class token of a model of patches."""
-        class_token = self.config.elements == "patches" and self.config.pool == "first"
-        return behind_class_token(batch.where()) if class_token and self.encoder is not None else batch.where()
+        return behind_class_token(batch.where()) if self.config.ahead else batch.where()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)  # `to`, `to_empty`, `half`, ... may allocate a shared matrix twice
@@ -203,11 +202,10 @@ def attention_mask(config: ModelConfig, side: str) -> Mask:
 def build_embedding(config: ModelConfig, vocab_size: int, parts: PartEmbeddings) -> Embedding:
     """The embedding of tokens or patches with their positions; `parts` are the same on both sides of a model."""
     d = config.d_model
-    class_token = config.elements == "patches" and config.pool == "first"
     element = (
         TokenEmbedding(vocab_size, d, factor=d**0.5 if config.embedding_scale else 1.0)
         if config.elements == "tokens"
-        else PatchEmbedding(config.patch_width, d, class_token=class_token, bias=config.bias)
+        else PatchEmbedding(config.patch_width, d, class_token=bool(config.ahead), bias=config.bias)
     )
     return Embedding(
         element,
@@ -216,8 +214,8 @@ def build_embedding(config: ModelConfig, vocab_size: int, parts: PartEmbeddings)
             config.max_length,
             d,
             config.first_position,
-            columns=1 if config.grid is None else config.grid[1],
-            ahead=int(class_token),
+            columns=config.columns,
+            ahead=config.ahead,
         ),
         n_kinds=config.n_kinds,
         d_model=d,
@@ -251,8 +249,7 @@ def build_stack(config: ModelConfig, side: str) -> Stack:
         final_norm=_norm(config) if config.norm_placement == "pre" else None,
         bias=build_bias(config.position, config.n_heads, config.n_buckets, config.max_distance, both_ways=both_ways),
         bias_factor=score_scale(config.scale, config.head_width, config.d_model) if inside else 1.0,
-        rotary_base=config.rotary_base if config.position == "rotary" else None,
-        d_head=config.head_width,
+        turn=build_rotation(config.position, config.head_width, config.rotary_base, config.columns, config.ahead),
     )
 
 

@@ -164,6 +164,10 @@ class ReferenceModel:
             heads = [ref.rms_norm(head, gamma, self.config["epsilon"]) for head in heads]
         if self.config["position"] == "rotary" and which != "v" and turned_at is not None:
             heads = [where.rotary(head, turned_at, self.config["rotary_base"]) for head in heads]
+        if self.config["position"] == "rotary_2d" and which != "v" and turned_at is not None:
+            patches = [i - int("embed.element.class_token" in self.weights) for i in turned_at]
+            columns, base = self.config["grid"][1], self.config["rotary_base"]
+            heads = [where.rotary_grid(head, patches, columns, base) for head in heads]
         return heads
 
     def scores(self, q: list[Array], k: list[Array], mask: Array, bias: Array | None) -> list[Array]:

@@ -101,6 +101,21 @@ def alibi(heads: int, query: Sequence[int], key: Sequence[int]) -> Array:
     return np.array([-slope * distance for slope in alibi_slopes(heads)])
 
 
+def rotary_grid(x: Array, patches: Sequence[int], columns: int, base: float) -> Array:
+    """The pairs of the first half of the angles turned by the patch's row, the others by its column, both from 1.
+
+    A token before the patches stays as it is.
+    """
+    rows = [n // columns + 1 if n >= 0 else 0 for n in patches]
+    across = [n % columns + 1 if n >= 0 else 0 for n in patches]
+    quarter = x.shape[1] // 4
+    out = np.zeros_like(x)
+    for first, numbers in ((0, rows), (quarter, across)):
+        pair = [first + k for k in range(quarter)] + [first + 2 * quarter + k for k in range(quarter)]
+        out[:, pair] = rotary(x[:, pair], numbers, base)
+    return out
+
+
 def rotary(x: Array, positions: Sequence[int], base: float) -> Array:
     """Turn each pair (x_k, x_{k + K/2}) of row i by the angle i · base^(-2k/K)."""
     half = x.shape[1] // 2
