@@ -18,6 +18,11 @@ def test_a_preset_is_expanded_and_changed():
     assert made.model == presets.gpt2("medium", n_layers=3, vocab_size=0)
 
 
+def test_the_classes_of_a_preset_are_the_datas_unless_asked_for():
+    assert read_recipe(None, ["model.preset=vit"]).model.n_classes is None
+    assert read_recipe(None, ["model.preset=vit", "model.n_classes=7"]).model.n_classes == 7
+
+
 def test_overrides_are_yaml_values_on_top_of_the_file(tmp_path):
     path = tmp_path / "r.yaml"
     path.write_text("train:\n  steps: 5\n  seed: 1\ngenerate: {stop: [a]}\n")

@@ -68,8 +68,8 @@ class Recipe:
         if size is not None and name is None:
             raise ConfigError(f"model.size={size!r} needs a model.preset; presets are sizes of a known model.")
         ModelConfig.check_keys(model)
-        if name is not None:  # a preset's own vocabulary is that of published weights; here it is the tokenizer's
-            model = {"vocab_size": 0, **model}
+        if name is not None:  # a preset's own vocabulary and classes are those of published weights; here, the data's
+            model = {"vocab_size": 0, "n_classes": None, **model}
         config = (
             ModelConfig.parse(model)
             if name is None
