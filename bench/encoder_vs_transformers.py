@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from side_by_side import ROOT, OurTraining, PeerTraining, Told, conditions, every_loss_fell, in_turn, rounded, say
+from side_by_side import ROOT, OurTraining, PeerTraining, Told, conditions, say, trained_and_predicted
 from tokenizers import Tokenizer as PeerTokenizer
 from tokenizers.models import WordLevel
 
@@ -217,22 +217,8 @@ def compare(subject: Subject, data: Path, folder: Path, batch: int, steps: int, 
         "ours_bert": Ours(as_bert),
     }
     say(f"{n:,} examples, {order.padding:.0%} padding in our rows, {rows} a batch, {steps} steps a round")
-    for side in sides.values():
-        side.train(3)
-    losses: dict[str, list[float]] = {name: [] for name in sides}
-    steppers = {name: lambda side=side: side.train(steps) for name, side in sides.items()}
-    training = in_turn(steppers, rounds, losses, RATIOS)
-    scores: dict[str, list[float]] = {name: [] for name in sides}
-    prediction = in_turn({name: side.predict for name, side in sides.items()}, rounds, scores, RATIOS)
-    return {
-        "training": training,
-        "prediction": prediction,
-        "train_loss_by_round": rounded(losses),
-        "every_loss_fell": every_loss_fell(losses),
-        "test_accuracy": {name: round(own[-1], 4) for name, own in scores.items()},
-        "parameters": {name: sum(p.numel() for p in side.model.parameters()) for name, side in sides.items()},
+    return trained_and_predicted(sides, steps, rounds, RATIOS) | {
         "examples_a_batch": {"ours": round(n / order.batches, 1), "peer": rows},
-        "steps_a_round": steps,
     }
 
 

@@ -9,10 +9,10 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import transformers
@@ -133,8 +133,42 @@ def in_turn(
     return {**medians, **found}
 
 
-def rounded(noted: dict[str, list[float]], digits: int = 3) -> dict[str, list[float]]:
-    return {name: [round(value, digits) for value in own] for name, own in noted.items()}
+class Side(Protocol):
+    """Who trains and then predicts."""
+
+    @property
+    def model(self) -> nn.Module: ...
+
+    def train(self, steps: int) -> Told: ...
+
+    def predict(self) -> Told: ...
+
+
+def trained_and_predicted(
+    sides: Mapping[str, Side], steps: int, rounds: int, ratios: dict[str, tuple[str, str]]
+) -> dict[str, object]:
+    """Rounds of training steps, then of predictions: speeds, ratios, losses, accuracies, parameters."""
+    for side in sides.values():
+        side.train(3)
+    losses: dict[str, list[float]] = {name: [] for name in sides}
+    steppers = {name: lambda side=side: side.train(steps) for name, side in sides.items()}
+    training = in_turn(steppers, rounds, losses, ratios)
+    scores: dict[str, list[float]] = {name: [] for name in sides}
+    prediction = in_turn({name: side.predict for name, side in sides.items()}, rounds, scores, ratios)
+    return {
+        "training": training,
+        "prediction": prediction,
+        "train_loss_by_round": {name: [round(loss, 3) for loss in own] for name, own in losses.items()},
+        "every_loss_fell": every_loss_fell(losses),
+        "test_accuracy": {name: round(own[-1], 4) for name, own in scores.items()},
+        "parameters": {name: parameters_of(side.model) for name, side in sides.items()},
+        "steps_a_round": steps,
+    }
+
+
+def parameters_of(model: nn.Module) -> int:
+    """How many numbers are learned."""
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def every_loss_fell(losses: dict[str, list[float]]) -> bool | None:

@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
-from side_by_side import ROOT, OurTraining, PeerTraining, Told, conditions, every_loss_fell, in_turn, rounded, say
+from side_by_side import ROOT, OurTraining, PeerTraining, Told, conditions, parameters_of, say, trained_and_predicted
 from torch.utils.data import Dataset
 
 from glassformer.generate.classify import classify_patches
@@ -159,28 +159,14 @@ def compare(recipe: Recipe, folder: Path, steps: int, rounds: int, asked: int) -
         "ours": Ours(modern, test),
         "ours_vit": Ours(plain, test),
     }
-    parameters = {name: sum(p.numel() for p in side.model.parameters()) for name, side in sides.items()}
+    parameters = {name: parameters_of(side.model) for name, side in sides.items()}
     assert parameters["ours_vit"] == parameters["peer"], parameters
     (described,) = plain.senses.described()
     say(f"{len(plain.training):,} {described}, {plain.rows} a batch, {steps} steps a round, {len(test):,} to predict")
     say(", ".join(f"{name} has {count:,} parameters" for name, count in parameters.items()))
-    for side in sides.values():
-        side.train(3)
-    losses: dict[str, list[float]] = {name: [] for name in sides}
-    steppers = {name: lambda side=side: side.train(steps) for name, side in sides.items()}
-    training = in_turn(steppers, rounds, losses, RATIOS)
-    scores: dict[str, list[float]] = {name: [] for name in sides}
-    prediction = in_turn({name: side.predict for name, side in sides.items()}, rounds, scores, RATIOS)
-    return {
-        "training": training,
-        "prediction": prediction,
-        "train_loss_by_round": rounded(losses),
-        "every_loss_fell": every_loss_fell(losses),
-        "test_accuracy": {name: round(own[-1], 4) for name, own in scores.items()},
-        "parameters": parameters,
+    return trained_and_predicted(sides, steps, rounds, RATIOS) | {
         "patches": plain.length,
         "pictures_a_batch": plain.rows,
-        "steps_a_round": steps,
         "pictures_predicted": len(test),
     }
 
