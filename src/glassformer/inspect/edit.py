@@ -6,6 +6,7 @@ Knows: points, axes, plain values. Does not know: which edits there are (`edits`
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar
@@ -22,7 +23,7 @@ Numbers = float | tuple[Any, ...]
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Edit:
+class Edit(ABC):
     """What all edits have: a point and a place. ConfigError: an option or an axis that there is not, or of no use."""
 
     point: str
@@ -62,9 +63,9 @@ class Edit:
         inside = region(self.at, axes, tensor.shape, what, tensor.device)
         return inside & (tensor > -math.inf) if kind == "scores" else inside
 
+    @abstractmethod
     def new(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
         """The values that take the place of the old ones, for all of the tensor, or broadcast to it."""
-        raise NotImplementedError
 
     def checked(self, name: str, value: Any) -> Any:
         """An option as it is kept; ConfigError: a value that it cannot have."""
