@@ -5,13 +5,17 @@ BIN := $(VENV)/bin
 # Made again when what it was made from changes.
 STAMP := $(VENV)/.setup-done
 
-.PHONY: setup demo test test-slow lint bench clean
+.PHONY: setup browser demo test test-slow lint bench clean
 
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt tools/setup.sh
 	bash tools/setup.sh $(PYTHON) $(VENV)
 	@touch $(STAMP)
+
+# A chromium for the tests of the explorer's pages, if this machine can have one.
+browser:
+	bash tools/browser.sh
 
 demo: setup
 	$(BIN)/glassformer demo lm
