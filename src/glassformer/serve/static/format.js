@@ -29,6 +29,18 @@ export function percent(x, digits = 3) {
   return `${x === 0 || Math.abs(x) >= 1e-6 ? number(Number((100 * x).toPrecision(digits)), digits) : number(100 * x, digits)}${THIN}%`;
 }
 
+/** How the numbers of one column are written: with the places that the largest needs for so many digits, so that their points stand below each other. @param {Iterable<number>} values */
+export function aligned(values, digits = 3) {
+  const most = Math.max(0, ...Array.from(values, Math.abs).filter(Number.isFinite)), places = most ? Math.max(0, Math.min(8, digits - 1 - Math.floor(Math.log10(most)))) : digits - 1;
+  return (/** @type {number} */ x) => fixed(x, places);
+}
+
+/** Shares of one column as percent, their points below each other. @param {Iterable<number>} values */
+export function alignedPercent(values, digits = 4) {
+  const write = aligned(Array.from(values, (x) => 100 * x), digits);
+  return (/** @type {number} */ x) => `${write(100 * x)}${THIN}%`;
+}
+
 /** A round number of an axis, without trailing zeros: 0.5, 0.01, −2. @param {number} x */
 export function tick(x) {
   return String(Number(x.toPrecision(6))).replace("-", MINUS);

@@ -149,7 +149,7 @@ function pageTitle(page, state, app) {
 
 function topBar(top, app, {help, reason}) {
   const {model, state} = app;
-  fill(top, h("a", {class: "brand", href: "#", onclick: (event) => (event.preventDefault(), state.restore({input: state.get().input}, {replace: false}))}, mark(), "glassformer"),
+  fill(top, h("a", {class: "brand", href: "#", onclick: (event) => (event.preventDefault(), state.restore({input: state.get().input}, {replace: false}))}, mark(), h("span", {class: "brand-name"}, "glassformer")),
     model ? h("div", {class: "model"}, h("span", {class: "model-name"}, model.name), h("span", {class: "model-size"}, `${plural(model.parameters, "parameter")}`)) : null,
     model ? inputForm(app) : h("span", {class: "top-space", title: reason}),
     h("div", {class: "top-tools"}, themeButton(), button("?", () => help.showModal(), {kind: "quiet", name: "Help: the keys"})));

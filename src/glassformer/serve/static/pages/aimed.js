@@ -22,8 +22,8 @@ export function aimOf(app, looked) {
   return {position: at, target: chosen, against: against === chosen ? null : against, whole, top: row?.top ?? []};
 }
 
-/** The place of an answer that says something: what is masked, the last word that has a tag, the end of a text. */
-function telling({elements, outcome}) {
+/** The place of an answer that says something: what is masked, the last word that has a tag, the end of a text. @param {any} looked */
+export function telling({elements, outcome}) {
   const masked = elements.findIndex((one) => one.kind === "special" && /mask/i.test(one.label));
   if (masked >= 0) return masked;
   if (outcome.kind !== "tags") return elements.length - 1;

@@ -10,7 +10,7 @@ import {outcome} from "./edit_outcome.js";
 import {sweep} from "./edit_sweep.js";
 import {touch} from "./edit_touch.js";
 
-const LARGEST = 256;
+const LARGEST = 256, STILL = 1e-7;
 const KINDS = {Zero: "0", Mean: "the mean over positions", Resample: "another position’s value"};
 
 /** @param {HTMLElement} el @param {any} app */
@@ -107,6 +107,12 @@ function signedPattern(app) {
       room.hidden = true;
       hint.hidden = false;
       hint.textContent = `The pattern has ${number(T)} queries and ${number(S)} keys; the difference is drawn up to ${LARGEST}.`;
+      return;
+    }
+    if (a.data.every((x, i) => Math.abs(b.data[i] - x) < STILL)) {
+      room.hidden = true;
+      hint.hidden = false;
+      hint.textContent = "The selected head looks where it did before: the edits act behind its weights, or beside it.";
       return;
     }
     const looked = await app.looked(), {queries, keys} = sequences(looked, kindOf(app)), values = Float32Array.from(b.data, (x, i) => x - a.data[i]), most = Math.max(0.01, values.reduce((best, x) => Math.max(best, Math.abs(x)), 0));

@@ -76,7 +76,7 @@ export function inWords(edit, {query = String, key = String, alone = false} = {}
     Resample: () => `${where} says what it would at another position`,
     Scale: () => `${where} speaks ${number(edit.by, 3)} times as loudly`,
     Temperature: () => `${where} at temperature ${number(edit.tau, 3)}: it looks ${edit.tau < 1 ? "more sharply" : "more evenly"}`,
-    Mask: () => edit.query === undefined ? `${where}: nobody may read ${edit.key === undefined ? "anything" : key(edit.key)}, and the rest of each row grows` : `${where}: the edge ${edge} is cut before the softmax, and the rest of the row grows`,
+    Mask: () => edit.query === undefined ? `${where}: nobody may read ${edit.key === undefined ? "anything" : Array.isArray(edit.key) ? edit.key.length > 4 ? `${edit.key.length} elements` : edit.key.map(key).join(", ") : key(edit.key)}, and the rest of each row grows` : `${where}: the edge ${edge} is cut before the softmax, and the rest of the row grows`,
     Set: () => `${where}: the weight ${edge} is ${typeof edit.to === "number" ? number(edit.to, 3) : "set"}${edit.renormalise ? ", and the rest of the row makes room" : ""}`,
     Patch: () => `${where} says what it says in another input`,
     Freeze: () => `${where} looks as it did in another input`,

@@ -4,6 +4,7 @@
 import {fill, h} from "../dom.js";
 import {labelOf, number, percent, token} from "../format.js";
 import {button, figure} from "../marks.js";
+import {telling} from "./aimed.js";
 import {follow, HEAD, kindOf} from "./attended.js";
 import {pairs} from "./edit_pairs.js";
 
@@ -13,7 +14,7 @@ const MOST = 8, CHIPS = 400;
 export function positionOf(s, looked) {
   const rows = looked.outcome.rows;
   if (looked.outcome.kind === "class") return -1;
-  const chosen = s.position >= 0 ? s.position : looked.outcome.kind === "tags" && s.query !== null ? s.query : s.position;
+  const chosen = s.position >= 0 ? s.position : looked.outcome.kind === "tags" && s.query !== null ? s.query : s.position === -1 ? telling(looked) : s.position;
   return chosen < 0 ? Math.max(0, rows.length + chosen) : Math.min(rows.length - 1, chosen);
 }
 
@@ -47,6 +48,7 @@ export function outcome(app, {onchanged, wide = false} = {}) {
     list.scrollTop = scrolled;
     if (chip && at !== seen) list.scrollTop = chip.offsetTop - list.offsetTop - 60;
     seen = at;
+    list.classList.toggle("scrolls", list.scrollHeight > list.clientHeight + 1);
     return changed;
   }
 

@@ -2,7 +2,10 @@
 // Probabilities in pairs: before as an outline, after as a filled bar, and their difference in points of a percent.
 // Knows: numbers and labels. Does not know: what was changed.
 import {fill, h, svg} from "../dom.js";
-import {fixed} from "../format.js";
+import {fixed, tick} from "../format.js";
+
+/** Where the bars may end: the least of these that all fit into. */
+const ENDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1];
 
 /** @typedef {{label: Node, text: string, before: number | null, after: number}} Pair  before null: there is only one */
 
@@ -14,9 +17,9 @@ export function pairs(options) {
   const el = h("div", {class: "pairs-picture", role: "list"});
   const several = () => o.items.some((item) => item.before !== null);
   function draw() {
-    const two = several(), width = (x) => `${100 * Math.min(1, Math.max(0, x))}%`;
+    const two = several(), most = Math.max(0, ...o.items.flatMap(({before, after}) => [before ?? 0, after])), high = ENDS.find((end) => end >= most) ?? 1, width = (x) => `${100 * Math.min(1, Math.max(0, x / high))}%`;
     el.setAttribute("aria-label", o.name);
-    fill(el, h("div", {class: `pair-row pair-head${two ? "" : " single"}`, "aria-hidden": true}, h("span"), h("span", {class: "pair-scale"}, h("span", null, "0"), h("span", null, "100")), two ? [h("span", null, "before"), h("span", null, "after"), h("span", null, "Δ %")] : h("span", null, "percent")),
+    fill(el, h("div", {class: `pair-row pair-head${two ? "" : " single"}`, "aria-hidden": true}, h("span"), h("span", {class: "pair-scale"}, h("span", null, "0"), h("span", null, tick(100 * high))), two ? [h("span", null, "before"), h("span", null, "after"), h("span", null, "Δ %")] : h("span", null, "percent")),
       o.items.map(({label, text, before, after}) => h("div", {class: `pair-row${two ? "" : " single"}`, role: "listitem", "aria-label": `${text}: ${before === null ? "" : `before ${points(before)} percent, `}${before === null ? "" : "after "}${points(after)} percent${before === null ? "" : `, change ${signed(after - before)}`}`},
         h("span", {class: "bar-label"}, label), h("span", {class: "pair-track", "aria-hidden": true}, before === null ? null : h("span", {class: "pair-bar before", style: {width: width(before)}}), h("span", {class: "pair-bar after", style: {width: width(after)}})),
         before === null ? h("span", {class: "num"}, points(after)) : [h("span", {class: "num soft"}, points(before)), h("span", {class: "num"}, points(after)), h("span", {class: "num pair-change"}, signed(after - before))])));

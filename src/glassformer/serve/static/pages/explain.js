@@ -2,7 +2,7 @@
 // What speaks for an answer: a score for every element of the input by one of six methods, and whether taking elements away bears it out.
 // Knows: the op attribute. Does not know: how scores are computed.
 import {fill, h} from "../dom.js";
-import {fixed, number, tick} from "../format.js";
+import {aligned, fixed, number, tick} from "../format.js";
 import {bars, button, choice, figure, legend, lines, select} from "../marks.js";
 import {reading} from "../learn/article.js";
 import {superseded} from "../wire.js";
@@ -101,7 +101,7 @@ function render(el, app) {
     text.update({elements: looked.elements, values, kind, high, selected: aim.whole ? null : aim.position});
     if (found.source) source.update({elements: looked.source_elements, values: found.source, kind, high});
     const top = all().filter(({value}) => value !== 0).sort((a, b) => Math.abs(b.value) - Math.abs(a.value)).slice(0, RANKED);
-    ranked.update({items: top.map(({one, value}) => ({label: h("span", null, shown(one)), value}))});
+    ranked.update({items: top.map(({one, value}) => ({label: h("span", null, shown(one)), value})), format: aligned(top.map((one) => one.value))});
     fill(key, high > 1e-9 ? legend({kind, scale: "linear", high, label: signed ? "score, in logits" : "score"}) : null);
     const {gap, change, steps} = found.header, sum = both.reduce((a, b) => a + b, 0);
     fill(check, reading("sum of the scores", number(sum)), change === null ? null : reading("change of the logit from an empty input", number(change)),

@@ -2,7 +2,7 @@
 // How an answer comes about along the stream: the ledger of a logit, the answers after each layer, what each head does beside what it looks like.
 // Knows: the ops ledger, lens, effects, thumbs. Does not know: single weights of attention.
 import {fill, h} from "../dom.js";
-import {number, percent, token} from "../format.js";
+import {aligned, alignedPercent, number, percent, token} from "../format.js";
 import {bars, button, choice, figure, heatmap, legend, toggle} from "../marks.js";
 import {reading} from "../learn/article.js";
 import {part, superseded} from "../wire.js";
@@ -96,7 +96,7 @@ function lensPart(app) {
     grid.update({rows, columns, words, p: chance, columnName: whole() ? "rank" : "position", now: {row: at, column: Math.max(0, column)}});
     const own = Array.from(part(ids, at, Math.max(0, column)), (id, i) => ({label: h("span", null, token({label: label(id), kind: app.model.classes.length ? "word" : "token"})), value: part(p, at, Math.max(0, column))[i]}));
     fill(title, `after ${at ? `layer ${at - 1}` : "the embedding"}${whole() ? "" : `, at “${shown(seen.elements[aimed.position].label)}”`}`);
-    cell.update({items: own});
+    cell.update({items: own, format: alignedPercent(own.map((one) => one.value))});
     fill(said, whole() || T === seen.elements.length ? "" : `${T} of ${seen.elements.length} positions, around the chosen one.`);
     frame.refresh();
   }
@@ -120,7 +120,8 @@ function effectsPart(app) {
   const grid = heatmap({rows: [""], columns: [""], values: [0], kind: "signed", name: "Change without each head", rowName: "layer", columnName: "head", valueName: "change of the logit", most: 64, cellHeight: 40,
     onselect: (layer, head, {pinned}) => app.state.set(pinned ? {layer, head, page: "head"} : {layer, head}, {replace: !pinned})});
   const key = h("div"), ranked = bars({items: [], name: "Heads by what they do", format: (x) => number(x, 3), valueName: "change"});
-  const frame = figure({title: "Looks and does", name: "effects of heads", wide: true, picture: {...grid, el: h("div", null, grid.el, h("p", {class: "sub"}, "strongest, with what they look like"), ranked.el)},
+  const measured = h("div", {hidden: true}, grid.el, h("p", {class: "sub"}, "strongest, with what they look like"), ranked.el);
+  const frame = figure({title: "Looks and does", name: "effects of heads", wide: true, picture: {...grid, el: measured},
     controls: [tabs?.el, h("div", {class: "row"}, go, progress)], legend: key, below: note,
     shows: "How the outcome’s logit changes when one head says the same at every position, its mean over them: minus (blue) means that the head spoke for the outcome. Beside it, what the head’s attention looks like.",
     hides: "heads that stand in for each other: one of a pair may seem to do nothing. And what heads do for other outcomes and inputs."});
@@ -130,7 +131,8 @@ function effectsPart(app) {
       masked: (r, c) => !Number.isFinite(cells[r * kind.heads + c]), say: (r, c) => `layer ${r} head ${c}, ${Number.isFinite(cells[r * kind.heads + c]) ? `change ${number(cells[r * kind.heads + c], 3)}` : "not measured"}`});
     fill(key, high > 1e-9 ? legend({kind: "signed", high, label: "change of the logit"}) : null);
     const order = Array.from(cells.keys()).filter((i) => Number.isFinite(cells[i])).sort((a, b) => Math.abs(cells[b]) - Math.abs(cells[a])).slice(0, RANKED);
-    ranked.update({items: order.map((i) => {
+    measured.hidden = !order.length;
+    ranked.update({format: aligned(order.map((i) => cells[i])), items: order.map((i) => {
       const [layer, head] = [Math.floor(i / kind.heads), i % kind.heads];
       return {label: h("span", null, `layer ${layer} head ${head}`), value: cells[i], note: names ? headName(names.names, part(names.metrics, layer, head)) : ""};
     }), onselect: (i) => app.state.set({page: "head", layer: Math.floor(order[i] / kind.heads), head: order[i] % kind.heads})});
@@ -170,7 +172,7 @@ function effectsPart(app) {
     stop();
     const {layers, heads} = kindOf(app);
     cells = new Float64Array(layers * heads).fill(NaN);
-    fill(progress, "runs the model once for each head");
+    fill(progress, "Not measured yet: it runs the model once for each head.");
     draw();
   }
   return {

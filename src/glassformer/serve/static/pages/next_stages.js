@@ -2,7 +2,7 @@
 // A distribution on its way to the draw: one row for each outcome, one column of bars for each stage; and choices as a tree.
 // Knows: labels and numbers. Does not know: models, the selection.
 import {fill, h, redrawn, svg} from "../dom.js";
-import {number, percent, token} from "../format.js";
+import {alignedPercent, number, percent, token} from "../format.js";
 import {shown} from "./aimed.js";
 
 /** @typedef {{id: number, label: string, values: number[]}} Row */
@@ -16,12 +16,13 @@ export function stagesPicture(options) {
   let o = options;
   const el = h("div", {class: "stages"});
   const most = () => Math.max(1e-9, ...o.rows.flatMap((row) => row.values));
+  let write = alignedPercent([1]);
   const idle = (i) => Boolean(o.fold) && i > 0 && o.rows.every(({values}) => Math.abs(values[i] - values[i - 1]) < 1e-9);
   const bar = (value, i, high) => h("span", {class: `stage${value > 0 ? "" : " cut"}${idle(i) ? " idle" : ""}`, dataset: {stage: i}},
-    h("span", {class: "bar-track", "aria-hidden": true}, h("span", {class: "bar plus", style: {width: `${(100 * value) / high}%`}})), h("span", {class: "stage-value"}, value > 0 ? percent(value, 3) : "out"));
+    h("span", {class: "bar-track", "aria-hidden": true}, h("span", {class: "bar plus", style: {width: `${(100 * value) / high}%`}})), h("span", {class: "stage-value"}, value > 0 ? write(value) : "out"));
   function draw() {
-    const high = most();
-    const active = o.stages.filter((_, i) => !idle(i)).length;
+    const high = most(), active = o.stages.filter((_, i) => !idle(i)).length;
+    write = alignedPercent([high]);
     el.style.setProperty("--stages", String(o.stages.length));
     el.style.setProperty("--active", String(active));
     el.classList.toggle("many", active > 2);
@@ -32,7 +33,7 @@ export function stagesPicture(options) {
         return h("li", {class: now ? "now" : ""}, o.onselect ? h("button", {type: "button", class: "stage-row", "aria-label": `Go on with ${said}`, "aria-pressed": now, onclick: () => o.onselect?.(id)}, parts)
           : h("div", {class: "stage-row"}, parts));
       })),
-      o.rest.length ? h("div", {class: "stage-row stages-rest"}, h("span", {class: "bar-label soft"}, "all others"), o.rest.map((value, i) => h("span", {class: `stage soft${idle(i) ? " idle" : ""}`}, h("span"), h("span", {class: "stage-value"}, percent(value, 3))))) : null));
+      o.rest.length ? h("div", {class: "stage-row stages-rest"}, h("span", {class: "bar-label soft"}, "all others"), o.rest.map((value, i) => h("span", {class: `stage soft${idle(i) ? " idle" : ""}`}, h("span"), h("span", {class: "stage-value"}, write(value))))) : null));
   }
   draw();
   return {

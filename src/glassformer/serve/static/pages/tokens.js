@@ -103,9 +103,9 @@ function render(el, app) {
       state.set({edits: toggled(app.model, which, state.get().edits, unit.from, on)});
       app.announce(`${named(unit)} ${on ? "is hidden: nobody may read it" : "is seen again"}.`);
     },
-    edit(which, at) {
+    edit(which, at, focus = -1) {
       editing = at < 0 ? null : {which, at};
-      if (at < 0) focusing = {which, at: -1};
+      if (focus >= 0) focusing = {which, at: focus};
       draw();
       const field = strips.querySelector(".token-edit");
       /** @type {any} */ (field)?.focus();
@@ -132,11 +132,9 @@ function render(el, app) {
   };
 
   function drawHands() {
-    const free = sequences().some(([which]) => canMove(which));
-    hands.hidden = !free;
-    if (!free) return;
     const {query, key, site} = state.get(), which = site === "cross" && looked.source_elements.length && key !== null ? "source" : "", at = which ? key : query;
-    const row = rowOf(which, listOf(which), ""), u = at === null ? -1 : row.units.findIndex((unit) => unit.from.includes(at)), unit = row.units[u] ?? null, can = unit !== null && row.movable;
+    const row = rowOf(which, listOf(which), ""), u = at === null ? -1 : row.units.findIndex((unit) => unit.from.includes(at)), one_ = at === null ? null : listOf(which)[at], patch = one_ && (one_.kind === "image" || one_.kind === "audio");
+    const unit = patch ? {label: one_.label, kind: one_.kind, from: [/** @type {number} */ (at)]} : row.units[u] ?? null, can = unit !== null && row.movable, free = sequences().some(([which]) => canMove(which));
     const one = (label, name, fn, off = !can) => {
       const made = button(label, () => fn({which, unit}), {name});
       made.disabled = off;
@@ -147,12 +145,13 @@ function render(el, app) {
       if (other) act.move(which, {...unit, from}, by < 0 ? other.from[0] : other.from[other.from.length - 1] + 1);
     };
     const out = unit !== null && unit.from.every((i) => row.hidden.has(i)), mask = app.model.specials?.mask;
-    redrawn(hands, () => fill(hands, one("← Move", "Move the token one place to the left", beside(-1), !can || u === 0), one("Move →", "Move the token one place to the right", beside(1), !can || u === row.units.length - 1),
-      one("Replace…", "Replace the token", () => act.edit(which, u)),
-      mask === undefined || which ? null : catching(one("Mask", "Put a mask in place of the token", ({unit}) => put(which, replaced(idsOf(which), unit.from, unit.from.map(() => mask)), places(which), unit.from[0], `${named(unit)} is masked.`)), hand, ({unit}) => put("", replaced(idsOf(""), unit.from, unit.from.map(() => mask)), places(""), unit.from[0], `${named(unit)} is masked.`)),
-      catching(one(out ? "Show again" : "Hide", out ? "Let the token be read again" : "Hide the token from attention", ({which, unit}) => act.hide(which, unit)), hand, (it) => act.hide(it.which, it.unit)),
-      catching(one("Leave it out", "Leave the token out", ({which, unit}) => act.leave(which, unit)), hand, (it) => act.leave(it.which, it.unit)),
-      h("p", {class: "soft"}, can ? "" : "Choose a token. ", "Drag a token to another place, or onto a button; Alt with ← → moves it, Delete leaves it out, Enter replaces it.")));
+    redrawn(hands, () => fill(hands, !free ? null : [one("← Move", "Move the token one place to the left", beside(-1), !can || u === 0), one("Move →", "Move the token one place to the right", beside(1), !can || u === row.units.length - 1),
+      one("Replace…", "Replace the token", () => act.edit(which, u))],
+      mask === undefined || which || !free ? null : catching(one("Mask", "Put a mask in place of the token", ({unit}) => put(which, replaced(idsOf(which), unit.from, unit.from.map(() => mask)), places(which), unit.from[0], `${named(unit)} is masked.`)), hand, ({unit}) => put("", replaced(idsOf(""), unit.from, unit.from.map(() => mask)), places(""), unit.from[0], `${named(unit)} is masked.`)),
+      catching(one(out ? "Show again" : "Hide", out ? "Let the token be read again" : "Hide the token from attention", ({which, unit}) => act.hide(which, unit), unit === null), hand, (it) => act.hide(it.which, it.unit)),
+      !free ? null : catching(one("Leave it out", "Leave the token out", ({which, unit}) => act.leave(which, unit)), hand, (it) => act.leave(it.which, it.unit)),
+      h("p", {class: "soft"}, unit ? "" : "Choose a token. ", free ? "Drag a token to another place, or onto a button; Alt with ← → moves it, Delete leaves it out, Enter replaces it."
+        : "What is hidden stands in its place, and nobody may read it.")));
   }
 
   function draw() {
@@ -161,13 +160,13 @@ function render(el, app) {
     fill(strips, sequences().map(([which, list, name]) => {
       const several = sequences().length > 1, text = list.filter((one) => one.kind !== "image" && one.kind !== "audio"), {query} = state.get();
       if (!grids.has(which)) grids.set(which, which === "source" || !several ? patches(app, list, {selected: query, onselect: (i) => pick(which, i)}) : null);
-      grids.get(which)?.select(query);
+      grids.get(which)?.select(query, hidden(app.model, which, state.get().edits));
       return h("div", {class: "token-strip", dataset: {which}}, several ? h("h4", null, name) : null, grids.get(which)?.el,
         list.length > MOST ? h("p", {class: "soft"}, `${number(list.length)} elements are too many to draw; the table has them all.`) : text.length ? chipRow(rowOf(which, list, name), act, hand) : null);
     }));
     if (grid) /** @type {any} */ (grid).focus({preventScroll: true}); // it is the same element, taken out and put back
     if (focusing && !editing) {
-      const chips = [...strips.querySelectorAll(`[data-which="${focusing.which}"] .token-chip`)], at = focusing.at < 0 ? held : chips.findIndex((chip) => Number(/** @type {any} */ (chip).dataset.i) >= /** @type {any} */ (focusing).at);
+      const chips = [...strips.querySelectorAll(`[data-which="${focusing.which}"] .token-chip`)], at = chips.findIndex((chip) => Number(/** @type {any} */ (chip).dataset.i) >= /** @type {any} */ (focusing).at);
       /** @type {any} */ (chips[at < 0 ? chips.length - 1 : at])?.focus({preventScroll: true});
       focusing = null;
     } else if (held >= 0) /** @type {any} */ (strips.querySelectorAll("button")[held])?.focus();

@@ -16,7 +16,7 @@ import {token} from "../format.js";
  * @typedef {object} Acts
  * @property {(which: "" | "source", place: number) => void} pick @property {(which: "" | "source", unit: Unit, to: number) => void} move  in front of a place
  * @property {(which: "" | "source", unit: Unit) => void} leave @property {(which: "" | "source", unit: Unit) => void} hide
- * @property {(which: "" | "source", at: number) => void} edit  −1: no more @property {(which: "" | "source", unit: Unit, text: string) => void} replace
+ * @property {(which: "" | "source", at: number, focus?: number) => void} edit  −1: no more @property {(which: "" | "source", unit: Unit, text: string) => void} replace
  * @property {(id: string | null) => void} light
  */
 
@@ -91,7 +91,7 @@ function field(unit, {which}, act) {
   return h("input", {type: "text", class: "token-edit", value: unit.label, size: Math.max(4, unit.label.length + 2), spellcheck: false, autocomplete: "off", "aria-label": `Other text in place of ${unit.label.trim() || "this token"}; Enter takes it, Escape leaves it`,
     onkeydown: (event) => {
       if (event.key === "Enter" && !event.isComposing) end(() => act.replace(which, unit, event.currentTarget.value));
-      else if (event.key === "Escape") end(() => act.edit(which, -1));
+      else if (event.key === "Escape") end(() => act.edit(which, -1, unit.from[0]));
       else return;
       event.preventDefault();
     }, onblur: () => end(() => act.edit(which, -1))});

@@ -38,33 +38,33 @@ export function spelled(model, which, text) {
   return which === "source" ? [text, ""] : ["a", text];
 }
 
-/** The edits that hide a token from everybody: its column of scores is −∞ in every layer. @param {any} model @param {"" | "source"} which @param {number} key */
-export function hiding(model, which, key) {
-  const stack = model.attentions[0].stack, at = (place) => ({edit: "Mask", point: `${place}.scores`, key});
+/** The edits that hide tokens from everybody: their columns of the scores are −∞ in every layer. @param {any} model @param {"" | "source"} which @param {number[]} places */
+export function hiding(model, which, places) {
+  const stack = model.attentions[0].stack, key = places.length === 1 ? places[0] : [...places].sort((a, b) => a - b), at = (/** @type {string} */ place) => ({edit: "Mask", point: `${place}.scores`, key});
+  if (!places.length) return [];
   return which === "source" ? [at("encoder.blocks.*.attention"), at(`${stack}.blocks.*.cross`)] : [at(`${stack}.blocks.*.attention`)];
 }
 
-/** Whether an edit is one that hides a token of that sequence. @param {any} model @param {"" | "source"} which @param {any} edit */
+/** Whether an edit is one that hides tokens of that sequence. @param {any} model @param {"" | "source"} which @param {any} edit */
 export function hides(model, which, edit) {
-  return edit.query === undefined && typeof edit.key === "number" && hiding(model, which, edit.key).some((one) => same(one, edit));
+  const places = [edit.key].flat();
+  return edit.edit === "Mask" && edit.query === undefined && places.every((one) => typeof one === "number") && hiding(model, which, places).some((one) => same(one, edit));
 }
 
 /** The places of the tokens that are hidden. @param {any} model @param {"" | "source"} which @param {any[]} edits @returns {Set<number>} */
 export function hidden(model, which, edits) {
-  return new Set(edits.filter((edit) => hides(model, which, edit)).map((edit) => edit.key));
+  return new Set(edits.filter((edit) => hides(model, which, edit)).flatMap((edit) => edit.key));
 }
 
-/** The edits with these places hidden, or no longer. @param {any} model @param {"" | "source"} which @param {any[]} edits @param {number[]} block @param {boolean} on */
+/** The edits with these places hidden, too, or no longer. @param {any} model @param {"" | "source"} which @param {any[]} edits @param {number[]} block @param {boolean} on */
 export function toggled(model, which, edits, block, on) {
-  const rest = edits.filter((edit) => !(hides(model, which, edit) && block.includes(edit.key)));
-  return on ? [...rest, ...block.flatMap((key) => hiding(model, which, key))] : rest;
+  const places = hidden(model, which, edits);
+  for (const one of block) on ? places.add(one) : places.delete(one);
+  return [...edits.filter((edit) => !hides(model, which, edit)), ...hiding(model, which, [...places])];
 }
 
 /** The edits after the sequence has changed: what is hidden goes where its token went. `order[t]`: where the token at t stood, −1: nowhere. @param {any} model @param {"" | "source"} which @param {any[]} edits @param {number[]} order */
 export function carried(model, which, edits, order) {
-  return edits.flatMap((edit) => {
-    if (!hides(model, which, edit)) return [edit];
-    const to = order.indexOf(edit.key);
-    return to < 0 ? [] : [{...edit, key: to}];
-  });
+  const places = [...hidden(model, which, edits)].map((one) => order.indexOf(one)).filter((one) => one >= 0);
+  return [...edits.filter((edit) => !hides(model, which, edit)), ...hiding(model, which, places)];
 }

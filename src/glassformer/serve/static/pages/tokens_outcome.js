@@ -8,7 +8,7 @@ import {same} from "../state.js";
 import {aimOf} from "./aimed.js";
 import {follow, kindOf, LOOK} from "./attended.js";
 import {pairs} from "./edit_pairs.js";
-import {hides} from "./tokens_moves.js";
+import {hides, movable} from "./tokens_moves.js";
 
 const MOST = 8;
 
@@ -52,7 +52,7 @@ export function answers(app, ontags) {
     const tagged = kind === "tags", at = kind === "class" ? -1 : tagged && state.get().query !== null && state.get().query < is.elements.length ? state.get().query : aimOf(app, is).position, where = at < 0 ? "" : [tagged ? " at " : " after ", token(is.elements[at]), h("span", {class: "soft"}, ` ${at}`)];
     if (!touched) {
       picture.update({items: (at < 0 ? is.outcome.rows[0] : is.outcome.rows[at]).top.map((one) => ({label: name(one.label), text: one.label, before: null, after: one.p})), name: "The likeliest answers"});
-      fill(note, "The sequence as it is", where ? [",", where] : "", ". Move a token, leave one out, replace or hide one, and this shows the difference.");
+      fill(note, "The sequence as it is", where ? [",", where] : "", `. ${movable(app.model, is.elements) || is.source_elements.length ? "Move a token, leave one out, replace or hide one" : "Hide a token or a patch"}, and this shows the difference.`);
       ontags(new Map());
       return void frame.refresh();
     }

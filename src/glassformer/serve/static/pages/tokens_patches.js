@@ -42,6 +42,7 @@ export function patches(app, elements, {selected, onselect}) {
   if (!all.length) return null;
   let over = false;
   const offs = /** @type {(() => void)[]} */ ([]), selects = /** @type {((i: number | null) => void)[]} */ ([]);
+  let out = /** @type {Set<number>} */ (new Set());
   const el = h("div", {class: "patch-sheets"}, all.map(({kind, from}, number_) => {
     const sheet = h("div", {class: "patch-sheet"}, h("p", {class: "soft"}, "…"));
     app.call("picture", {look: app.look(), part: number_}).then(({header, arrays}) => {
@@ -54,16 +55,19 @@ export function patches(app, elements, {selected, onselect}) {
       }
       const grid = large?.el ?? h("div", {class: "patch-grid", style: {"--across": across, "--down": down, "--shape": `${width} / ${height}`}}, canvas, h("div", {class: "patch-cells", role: "group", "aria-label": `${rows} by ${columns} patches`}, from.map((i) => {
         const {row, column} = elements[i], place = header.turned ? {"grid-column": row + 1, "grid-row": columns - column} : {"grid-column": column + 1, "grid-row": row + 1};
-        return h("button", {type: "button", class: "patch", style: place, "aria-pressed": i === selected, dataset: {i}, title: `${elements[i].label}, position ${i}`, "aria-label": `${elements[i].label}, position ${i}`, onclick: () => onselect(i)});
+        return h("button", {type: "button", class: `patch${out.has(i) ? " is-hidden" : ""}`, style: place, "aria-pressed": i === selected, dataset: {i}, title: `${elements[i].label}, position ${i}`, "aria-label": `${elements[i].label}, position ${i}`, onclick: () => onselect(i)});
       })));
       fill(sheet, grid, h("p", {class: "soft"}, `${kind === "audio" ? "spectrogram, time to the right" : `${width} by ${height} pixels`}, ${number(rows)} by ${number(columns)} patches, positions ${from[0]} to ${from[from.length - 1]}`));
     }).catch((error) => superseded(error) || over || app.failed(sheet, error));
     return sheet;
   }));
-  /** Another patch is selected. */
-  const select = (i) => {
-    selected = i;
-    for (const one of el.querySelectorAll(".patch")) one.setAttribute("aria-pressed", String(Number(one.dataset.i) === i));
+  /** Another patch is selected, others are hidden. @param {number | null} i @param {Set<number>} hidden */
+  const select = (i, hidden) => {
+    [selected, out] = [i, hidden];
+    for (const one of /** @type {NodeListOf<HTMLElement>} */ (el.querySelectorAll(".patch"))) {
+      one.setAttribute("aria-pressed", String(Number(one.dataset.i) === i));
+      one.classList.toggle("is-hidden", out.has(Number(one.dataset.i)));
+    }
     selects.forEach((fn) => fn(i));
   };
   return {el, select, off: () => {

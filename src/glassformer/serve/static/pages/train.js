@@ -2,7 +2,7 @@
 // Training: what was measured in it, and the same input under every checkpoint that was kept: answers and attention.
 // Knows: the ops curves, look, thumbs, the selection's checkpoint. Does not know: how a model is trained.
 import {fill, h} from "../dom.js";
-import {number, percent} from "../format.js";
+import {alignedPercent, number, percent} from "../format.js";
 import {atlas, bars, figure, legend, lines, select, stepper} from "../marks.js";
 import {part} from "../wire.js";
 import {aimOf} from "./aimed.js";
@@ -50,7 +50,7 @@ function render(el, app) {
       if (!fresh()) return;
       const {position, whole} = aimOf(app, header), row = whole ? header.outcome.rows[0] : header.outcome.rows[position], best = row?.top[0];
       items.push({label: `step ${number(step)}`, value: best?.p ?? 0, note: best?.label ?? "no answer"});
-      answers.update({items, selected: steps.indexOf(at())});
+      answers.update({items, selected: steps.indexOf(at()), format: alignedPercent(items.map((one) => one.value))});
     }
     answered.refresh();
   }));
