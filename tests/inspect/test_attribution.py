@@ -11,11 +11,11 @@ import tiny
 from glassformer.batch import Batch, Part
 from glassformer.errors import ConfigError
 from glassformer.inspect.attribution import METHODS, Attribution, attribute
-from glassformer.inspect.edits import Add, Mask, Zero
+from glassformer.inspect.edits import Add, Mask, Scale, Set, Zero
 from glassformer.inspect.faithfulness import faithfulness
 from glassformer.inspect.look import Look, look
 from glassformer.inspect.points import Element
-from glassformer.inspect.target import Target
+from glassformer.inspect.target import Target, rerun, slopes_by
 from glassformer.models import Transformer
 
 OWN, SOURCE = torch.tensor([[3, 1, 7, 11, 5]]), torch.tensor([[2, 9, 4]])
@@ -203,6 +203,84 @@ def test_gradient_attention_is_the_positive_part_of_gradient_times_pattern(archi
     row = multiplied(steps, np.eye(8))[6] - np.eye(8)[6]
     np.testing.assert_allclose(found, np.append(row[3:], row[:3] if crossed else []), rtol=1e-4, atol=1e-6)
     assert found.max() > 1e-3
+
+
+EDITS = [
+    Zero("decoder.blocks.0.attention.z", head=1),
+    Mask("decoder.blocks.1.attention.scores", head=0, key=2),
+    Set("decoder.blocks.0.attention.pattern", head=2, query=3, key=1, to=0.7, renormalise=True),
+    Scale("decoder.blocks.1.attention.z", by=-2.0, head=3),
+]
+
+
+@pytest.mark.parametrize(
+    "edits", [(), EDITS, [Zero("decoder.blocks.1.resid_post")]], ids=["plain", "edited", "cut off"]
+)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"n_kv_heads": 2, "position": "rotary"},
+        {"n_kv_heads": 1, "position": "alibi"},
+        {"position": "relative", "window": 3},
+        {"position": "learned", "norm": "rms", "norm_placement": "post"},
+    ],
+    ids=lambda changes: changes["position"],
+)
+def test_gradient_attention_takes_no_pattern_on_the_way_back(changes, edits, monkeypatch):
+    """The same as the gradient by patterns that were kept, for which all of them had to be in memory at once."""
+    seen = looked(**changes).edited(edits)
+    names = [f"decoder.blocks.{layer}.attention.pattern" for layer in range(2)]
+    logits, tape = rerun(seen, target := Target.of(seen, 4, 3, 8), keep=names, gradients=True)
+    kept = [tape.kept[name] for name in names]
+    slopes = slopes_by(target.value(logits).sum(), kept)
+    row = torch.eye(5).double()[3]
+    for slope, pattern in reversed([*zip(slopes, kept, strict=True)]):
+        row = row + row @ (slope * pattern.detach()).clamp(min=0)[0].mean(0)
+
+    def never(*arguments, **options):
+        raise AssertionError("scores were written out in a pass")
+
+    if not edits:
+        monkeypatch.setattr("glassformer.layers.attention.attention_scores", never)
+    found = attribute(seen, "gradient_attention", 4, position=3, against=8)
+    torch.testing.assert_close(found.scores.double(), row - torch.eye(5).double()[3], rtol=1e-6, atol=1e-12)
+    assert (float(found.scores.max()) > 1e-3) == (len(edits) != 1)
+
+
+@pytest.mark.parametrize("method", [*METHODS, "faithfulness"])
+def test_whoever_waits_no_more_ends_the_work_between_passes(seen, method, monkeypatch):
+    """Of work in several passes, none follows once the check has raised."""
+    for place in ("flow", "dimming"):
+        monkeypatch.setattr(
+            f"glassformer.inspect.{place}.in_portions", lambda rows, *sizes: torch.arange(rows).split(2)
+        )
+    scores = attribute(seen, "rollout", 4)
+
+    def work(check) -> object:
+        return (
+            faithfulness(seen, scores, check=check)
+            if method == "faithfulness"
+            else attribute(seen, method, 4, check=check)
+        )
+
+    class Ended(Exception):
+        pass
+
+    calls = []
+    work(lambda: calls.append("pass"))
+    several = {"gradient_x_input": 1, "integrated_gradients": 5, "occlusion": 3}
+    assert len(calls) >= several.get(method, 6)
+    for allowed in {0, 1, len(calls) // 2, len(calls) - 1} & {*range(len(calls))}:
+        made = []
+
+        def check(allowed: int = allowed, made: list[int] = made) -> None:
+            made.append(allowed)
+            if len(made) > allowed:
+                raise Ended
+
+        with pytest.raises(Ended):
+            work(check)
+        assert len(made) == allowed + 1
 
 
 def test_value_zeroing_is_how_far_a_block_moves_without_a_value(seen):

@@ -19,7 +19,7 @@ from glassformer.errors import ConfigError, suggest
 from glassformer.inspect.dimming import Baseline, Dimmer
 from glassformer.inspect.flow import gradient_attention, rollout, value_zeroing
 from glassformer.inspect.look import Look
-from glassformer.inspect.target import Target
+from glassformer.inspect.target import Check, Target, unchecked
 
 NODES = 8
 """Points of Gauss and Legendre on each piece of the way from the baseline."""
@@ -44,12 +44,20 @@ class Attribution:
 
 
 def attribute(
-    look: Look, method: str, target: int, *, position: int = -1, against: int | None = None, **options: Any
+    look: Look,
+    method: str,
+    target: int,
+    *,
+    position: int = -1,
+    against: int | None = None,
+    check: Check = unchecked,
+    **options: Any,
 ) -> Attribution:
     """Attribute outcome `target` at `position` (minus outcome `against`) to the elements, by a method of `METHODS`.
 
     Options: `baseline` (zero, mean, or a token's id) of the first three; `tolerance` and `most` of
-    integrated gradients. Rollout and value zeroing follow what reaches the position, whatever the outcome.
+    integrated gradients. Rollout and value zeroing follow what reaches the position, whatever the outcome. `check` is
+    called between passes: what it raises ends the work.
     ConfigError: an unknown method or option, an outcome or a position that there is not.
     """
     if method not in METHODS:
@@ -59,18 +67,26 @@ def attribute(
         if name not in known:
             hint = suggest(name, known) if known else "it has none"
             raise ConfigError(f"The method {method} has no option {name!r}; {hint}.")
-    return compute(look, Target.of(look, target, position, against), **options)
+    return compute(look, Target.of(look, target, position, against), check=check, **options)
 
 
-def gradient_x_input(look: Look, target: Target, *, baseline: Baseline = "zero") -> Attribution:
+def gradient_x_input(
+    look: Look, target: Target, *, baseline: Baseline = "zero", check: Check = unchecked
+) -> Attribution:
     """s_j = (e_j - b) · ∂f/∂e_j, the target's slope towards each element. Source: Shrikumar et al. 2017."""
-    dimmer = Dimmer(look, target, baseline)
+    dimmer = Dimmer(look, target, baseline, check)
     _, slopes = dimmer.slopes(torch.ones(1, dimmer.count))
     return Attribution("gradient_x_input", target, *dimmer.split(slopes[0].float()))
 
 
 def integrated_gradients(
-    look: Look, target: Target, *, baseline: Baseline = "zero", tolerance: float = 0.01, most: int = 2048
+    look: Look,
+    target: Target,
+    *,
+    baseline: Baseline = "zero",
+    tolerance: float = 0.01,
+    most: int = 2048,
+    check: Check = unchecked,
 ) -> Attribution:
     """s_j = (e_j - b) · ∫ ∂f/∂e_j along the straight way from the baseline, so that Σ s_j = f(e) - f(b).
 
@@ -78,7 +94,7 @@ def integrated_gradients(
     ends, so the worst is halved until all gaps together are below `tolerance` of the whole, or `most` gradients are
     taken. Source: Sundararajan et al. 2017.
     """
-    dimmer = Dimmer(look, target, baseline)
+    dimmer = Dimmer(look, target, baseline, check)
     at, weight = np.polynomial.legendre.leggauss(NODES)
     at, weight = torch.from_numpy((at + 1) / 2), torch.from_numpy(weight / 2)
 
@@ -111,15 +127,21 @@ def integrated_gradients(
     return Attribution("integrated_gradients", target, *dimmer.split(scores.float()), change, gap, steps)
 
 
-def occlusion(look: Look, target: Target, *, baseline: Baseline = "zero") -> Attribution:
+def occlusion(look: Look, target: Target, *, baseline: Baseline = "zero", check: Check = unchecked) -> Attribution:
     """s_j = f(e) - f(e with element j at the baseline): what is lost without it. Source: Zeiler & Fergus 2014."""
-    dimmer = Dimmer(look, target, baseline)
+    dimmer = Dimmer(look, target, baseline, check)
     values = dimmer.values(torch.cat([torch.ones(1, dimmer.count), 1 - torch.eye(dimmer.count)]))
     return Attribution("occlusion", target, *dimmer.split((values[0] - values[1:]).float()))
 
 
-def _followed(method: str, flow: Callable[[Look, Target], tuple[Tensor, Tensor | None]]) -> Callable[..., Attribution]:
-    return lambda look, target: Attribution(method, target, *flow(look, target))
+def _followed(
+    method: str, flow: Callable[[Look, Target, Check], tuple[Tensor, Tensor | None]]
+) -> Callable[..., Attribution]:
+    def followed(look: Look, target: Target, check: Check = unchecked) -> Attribution:
+        scores, source = flow(look, target, check)
+        return Attribution(method, target, scores.float(), None if source is None else source.float())
+
+    return followed
 
 
 METHODS: dict[str, tuple[Callable[..., Attribution], tuple[str, ...]]] = {

@@ -15,7 +15,7 @@ import torch
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError
 from glassformer.inspect.look import Look, run
-from glassformer.inspect.target import LEARNING, Replaced, Target, in_portions, rerun
+from glassformer.inspect.target import LEARNING, Check, Replaced, Target, in_portions, rerun, slopes_by, unchecked
 from glassformer.layers.embed import Embedding, TokenEmbedding
 
 Baseline = str | int
@@ -23,10 +23,13 @@ Baseline = str | int
 
 
 class Dimmer:
-    """The answer to one input as a function of its elements' shares [B, N]; N counts the source's elements too."""
+    """The answer to one input as a function of its elements' shares [B, N]; N counts the source's elements too.
 
-    def __init__(self, look: Look, target: Target, baseline: Baseline = "zero"):
-        self.look, self.target = look, target
+    `check` is called between passes.
+    """
+
+    def __init__(self, look: Look, target: Target, baseline: Baseline = "zero", check: Check = unchecked):
+        self.look, self.target, self._check = look, target, check
         vectors = element_vectors(look)
         self.own = len(vectors[-1])
         self.count = sum(map(len, vectors))
@@ -61,10 +64,11 @@ class Dimmer:
         """The target for each row of shares, and its gradient by them."""
         found = []
         for rows in in_portions(len(shares), self.count, LEARNING):
+            self._check()
             leaf = shares[rows].clone().requires_grad_()
             with torch.enable_grad():
                 value = self.target.value(self.logits(leaf))
-            found.append((value.detach().cpu().double(), torch.autograd.grad(value.sum(), leaf)[0]))
+            found.append((value.detach().cpu().double(), slopes_by(value.sum(), [leaf])[0]))
         values, slopes = (torch.cat(parts) for parts in zip(*found, strict=True))
         return values, slopes
 
@@ -73,9 +77,11 @@ class Dimmer:
         return scores[: self.own], scores[self.own :] if len(self._lit) == 2 else None
 
     def _by_rows(self, shares: Tensor, read: Callable[[Tensor], Tensor]) -> Tensor:
-        return torch.cat(
-            [read(self.logits(shares[rows])).cpu().double() for rows in in_portions(len(shares), self.count)]
-        )
+        found = []
+        for rows in in_portions(len(shares), self.count):
+            self._check()
+            found.append(read(self.logits(shares[rows])).cpu().double())
+        return torch.cat(found)
 
 
 def element_vectors(look: Look) -> list[Float[Tensor, "_ D"]]:

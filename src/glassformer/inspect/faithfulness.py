@@ -16,6 +16,7 @@ from glassformer.errors import ConfigError
 from glassformer.inspect.attribution import Attribution
 from glassformer.inspect.dimming import Baseline, Dimmer
 from glassformer.inspect.look import Look
+from glassformer.inspect.target import Check, unchecked
 
 
 @dataclass(frozen=True)
@@ -51,13 +52,15 @@ def faithfulness(
     *,
     orders: int = 8,
     baseline: Baseline = "zero",
+    check: Check = unchecked,
 ) -> Faithfulness:
     """Delete and insert a look's elements in the order of their scores, and in `orders` random ones, in `steps` steps.
 
     Every element counts that can reach the answer: of a decoder none behind the position, and no class token. Scores
-    of a translator's source count with the others. ConfigError: scores of another look, or no step.
+    of a translator's source count with the others. `check` is called between passes. ConfigError: scores of another
+    look, or no step.
     """
-    dimmer = Dimmer(look, attribution.target, baseline)
+    dimmer = Dimmer(look, attribution.target, baseline, check)
     scores = torch.cat([part for part in (attribution.scores, attribution.source_scores) if part is not None])
     if len(scores) != dimmer.count:
         raise ConfigError(

@@ -13,7 +13,7 @@ import torch
 
 from glassformer.axes import Float, Tensor
 from glassformer.inspect.look import Look, fires
-from glassformer.inspect.target import Replaced, Target, in_portions, reading, rerun
+from glassformer.inspect.target import Check, Replaced, Target, in_portions, reading, rerun, slopes_by, unchecked
 from glassformer.layers.attention import View
 from glassformer.layers.mask import allowed
 from glassformer.layers.stack import SOURCE_MASK
@@ -23,9 +23,10 @@ from glassformer.models.transformer import evaluating
 Given = tuple[Float[Tensor, "T T"], Float[Tensor, "T S"] | None]
 """What one layer gives to each query: of each element of its own sequence, and of the source."""
 Scores = tuple[Float[Tensor, "T"], Float[Tensor, "S"] | None]
+"""Of the elements of the stack that answers and of the source, in float64."""
 
 
-def rollout(look: Look, target: Target) -> Scores:
+def rollout(look: Look, target: Target, check: Check = unchecked) -> Scores:
     """R = Π (1 + A) / 2, A the mean of the heads: attention multiplied through, half of it the residual connection.
 
     The outcome plays no part. Cross-attention is a residual branch like any other, so rows of R add up to 1.
@@ -33,11 +34,7 @@ def rollout(look: Look, target: Target) -> Scores:
     """
 
     def mean(layer: int, side: str, site: str) -> Tensor:
-        heads = look.model.config.n_heads
-        total = look.pattern(layer, 0, side=side, site=site).cpu().double()
-        for head in range(1, heads):  # one at a time: all heads of a layer need not fit into memory
-            total = total + look.pattern(layer, head, side=side, site=site).cpu().double()
-        return total / heads
+        return _mean(look, lambda head: look.pattern(layer, head, side=side, site=site), check)
 
     def given(layer: int, side: str) -> Given:
         own = mean(layer, side, "self")
@@ -47,36 +44,56 @@ def rollout(look: Look, target: Target) -> Scores:
     return _followed(look, target, given)
 
 
-def gradient_attention(look: Look, target: Target) -> Scores:
+def gradient_attention(look: Look, target: Target, check: Check = unchecked) -> Scores:
     """R = Π (1 + Ā) - 1, Ā the mean over heads of (∇A ⊙ A)⁺: attention that speaks for the target.
 
-    What the residual connection alone passes on is left out. Source: Chefer et al. 2021 (generic attention
-    explainability, without their normalization between two sequences).
+    What the residual connection alone passes on is left out. Since z = A v, ∇A = ∇z vᵀ: so no pattern is kept for the
+    way back. Source: Chefer et al. 2021 (generic attention explainability, without their normalization between two
+    sequences).
     """
-    points = {
-        (side, site): [f"{side}.blocks.{layer}.{name}.pattern" for layer in range(look.model.config.n_layers)]
+    places = {
+        (layer, side, site): look.attention(layer, side=side, site=site)[0]
         for side in _sides(look)
-        for site, name in (("self", "attention"), ("cross", "cross"))
-        if site == "self" or _crossed(look, side)
+        for site in (("self", "cross") if _crossed(look, side) else ("self",))
+        for layer in range(look.model.config.n_layers)
     }
-    names = [name for found in points.values() for name in found]
-    logits, kept = rerun(look, target, keep=names, gradients=True)
-    gradients = torch.autograd.grad(target.value(logits).sum(), [kept[name] for name in names])
-    relevant = {
-        name: (gradient * kept[name].detach()).clamp(min=0)[0].mean(0).cpu().double()
-        for name, gradient in zip(names, gradients, strict=True)
-    }
+    names = [f"{place}.z" for place in places.values()]
+    logits, tape = rerun(look, target, keep=names, gradients=True)
+    came = [tape.before.get(name, tape.kept[name]) for name in names]  # edits of z itself come after the pattern
+    slopes = dict(zip(places, slopes_by(target.value(logits).sum(), came), strict=True))
+    del logits, tape, came
+
+    def relevant(layer: int, side: str, site: str) -> Tensor:
+        slope, v = slopes[layer, side, site][0], look[f"{places[layer, side, site]}.v"].tensor
+        groups = len(slope) // len(v)
+
+        def spoken(head: int) -> Tensor:
+            pattern = look.pattern(layer, head, side=side, site=site)
+            return ((slope[head] @ v[head // groups].mT) * pattern).clamp(min=0)
+
+        return _mean(look, spoken, check)
 
     def given(layer: int, side: str) -> Given:
-        own = relevant[points[side, "self"][layer]]
-        cross = relevant[points[side, "cross"][layer]] if _crossed(look, side) else None
+        own = relevant(layer, side, "self")
+        cross = relevant(layer, side, "cross") if _crossed(look, side) else None
         return torch.eye(len(own), dtype=own.dtype) + own, cross
 
     own, source = _followed(look, target, given)
-    return own - reading(look, target).float(), source
+    return own - reading(look, target), source
 
 
-def value_zeroing(look: Look, target: Target) -> Scores:
+def _mean(look: Look, of_head: Callable[[int], Tensor], check: Check) -> Float[Tensor, "T S"]:
+    """The mean of the heads in float64, one at a time: all heads of a layer need not fit into memory."""
+    heads, total = look.model.config.n_heads, None
+    for head in range(heads):
+        check()
+        own = of_head(head).cpu().double()
+        total = own if total is None else total + own
+    assert total is not None
+    return total / heads
+
+
+def value_zeroing(look: Look, target: Target, check: Check = unchecked) -> Scores:
     """R = Π C, C_ij how far block l moves element i (cosine distance) if element j's value vectors are zero there.
 
     Rows of C add up to 1, those over the source included. The whole block is run again for every j, its feed-forward
@@ -84,8 +101,8 @@ def value_zeroing(look: Look, target: Target) -> Scores:
     """
 
     def given(layer: int, side: str) -> Given:
-        own = _moved(look, layer, side, "self")
-        cross = _moved(look, layer, side, "cross") if _crossed(look, side) else None
+        own = _moved(look, layer, side, "self", check)
+        cross = _moved(look, layer, side, "cross", check) if _crossed(look, side) else None
         total = own.sum(1, keepdim=True) + (0 if cross is None else cross.sum(1, keepdim=True))
         own = torch.where(
             total > 0, own / total, torch.eye(len(own), dtype=own.dtype)
@@ -95,7 +112,7 @@ def value_zeroing(look: Look, target: Target) -> Scores:
     return _followed(look, target, given)
 
 
-def _moved(look: Look, layer: int, side: str, site: str) -> Float[Tensor, "T S"]:
+def _moved(look: Look, layer: int, side: str, site: str, check: Check) -> Float[Tensor, "T S"]:
     """1 - cos of each query's stream after a block, as it is and with the values of each key set to zero."""
     place, _ = look.attention(layer, side=side, site=site)
     name = place.rpartition(".")[0]
@@ -108,6 +125,7 @@ def _moved(look: Look, layer: int, side: str, site: str) -> Float[Tensor, "T S"]
     edits = [edit for edit in look.edits if any(fires(edit, point) for point in here)]
     found = []
     for some in in_portions(len(look[f"{place}.v"].tensor[0]), len(x)):
+        check()
         rows = len(some)
         tape = Tape(look.model, (), (*edits, Replaced(f"{place}.v", lambda v, some=some: without(v, some))))
         many = None if source is None else source.expand(rows, -1, -1)
@@ -143,7 +161,7 @@ def _followed(look: Look, target: Target, given: Callable[[int, str], Given]) ->
         if source is not None and beside is not None and cross is not None:
             source = source + read @ cross @ beside
         read = read @ own
-    return read.float(), None if source is None else source.float()
+    return read, source
 
 
 def _crossed(look: Look, side: str) -> bool:

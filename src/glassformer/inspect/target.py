@@ -17,11 +17,14 @@ from glassformer.batch import Batch, Part
 from glassformer.errors import ConfigError
 from glassformer.inspect.look import Look, fires, run
 from glassformer.layers.heads import ClassifyHead, pool
+from glassformer.layers.tap import Tape
 
 ELEMENTS = 1 << 13
 """Elements in one forward pass of many rows."""
 LEARNING = 1 << 10
 """The same where gradients are asked for, which keep what every layer computed."""
+Check = Callable[[], object]
+"""What is called between passes, so that whoever waits for the answer can end the work by an exception of theirs."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,10 @@ class Replaced:
         return self.by(tensor)
 
 
+def unchecked() -> None:
+    """A check that ends nothing."""
+
+
 def placed(position: int, length: int) -> int:
     """A position counted from the beginning; negative ones count from the end. ConfigError: there is none such."""
     if not -length <= position < length:
@@ -96,10 +103,10 @@ def rerun(
     rows: int = 1,
     keep: Sequence[str] = (),
     gradients: bool = False,
-) -> tuple[Float[Tensor, "B _"], dict[str, Tensor]]:
+) -> tuple[Float[Tensor, "B _"], Tape]:
     """Run a look's model on `rows` copies of its input, under its edits and then `changes`.
 
-    Gives the logits that the target is read from, [rows, V], and what was kept.
+    Gives the logits that the target is read from, [rows, V], and the tape with what was kept.
     """
     batch = repeated(look.batch, rows)
     length, edits = look.places().length, (*look.edits, *changes)
@@ -110,7 +117,14 @@ def rerun(
         batch = replace(batch, at=torch.arange(rows, device=batch.elements.device) * length + at)
     output, tape = run(look.model, batch, keep, edits, gradients)
     whole = at is None and target.position is not None
-    return output.logits[:, target.position] if whole else output.logits, tape.kept
+    return output.logits[:, target.position] if whole else output.logits, tape
+
+
+def slopes_by(value: Float[Tensor, ""], tensors: Sequence[Tensor]) -> list[Tensor]:
+    """The gradient of a value by each tensor that it may depend on; 0 by those that an edit has cut off from it."""
+    known = [tensor for tensor in tensors if tensor.requires_grad] if value.requires_grad else []
+    found = iter(torch.autograd.grad(value, known, materialize_grads=True) if known else ())
+    return [next(found) if known and tensor.requires_grad else torch.zeros_like(tensor) for tensor in tensors]
 
 
 def in_portions(rows: int, length: int, elements: int = ELEMENTS) -> Iterator[Int[Tensor, "_"]]:

@@ -40,14 +40,15 @@ def attribute(desk: Desk, ask: AttributeAsk) -> Reply:
     """How much each element speaks for an outcome; with `faithfulness`, whether taking them away bears it out."""
     seen = desk.look(ask.seen)
     options: dict[str, Any] = {} if ask.baseline is None else {"baseline": ask.baseline}
-    found = attributed(seen, ask.method, ask.target, position=ask.position, against=ask.against, **options)
+    found = attributed(
+        seen, ask.method, ask.target, position=ask.position, against=ask.against, check=desk.check, **options
+    )
     arrays = {"scores": floats(found.scores)}
     if found.source_scores is not None:
         arrays["source"] = floats(found.source_scores)
     header: dict[str, Any] = {"method": found.method, "gap": found.gap, "change": found.change, "steps": found.steps}
     if ask.faithfulness:
-        desk.check()
-        curves = faithfulness(seen, found, ask.steps, ask.seed, **options)
+        curves = faithfulness(seen, found, ask.steps, ask.seed, check=desk.check, **options)
         arrays |= {
             "shares": floats(curves.shares),
             "deletion": floats(curves.deletion),
