@@ -74,8 +74,11 @@ def test_the_public_names_are_these():
         *("tag", "tagged", "classify", "classified", "classes", "words", "sequences", "embed", "contexts", "reader"),
         *("perceived", "senses", "noun"),
         *("answer", "answered", "chosen", "draw", "drawn", "look", "ordered", "palette", "parts"),
+        *("at", "recorded"),
     }
-    assert list(inspect.signature(module.load).parameters) == ["folder", "device"]
+    assert list(inspect.signature(module.load).parameters) == ["folder", "device", "checkpoint"]
+    assert list(inspect.signature(gf.look).parameters) == ["what", "given", "edits", "checkpoint"]
+    assert list(inspect.signature(gf.Run.recorded).parameters) == ["self", "prompt", "watch", "changes"]
     assert list(inspect.signature(module.train).parameters) == ["recipe", "changes", "run", "resume"]
     assert list(inspect.signature(gf.Run.evaluate).parameters) == [
         *("self", "split", "data", "batch_size", "targets", "changes")
@@ -131,6 +134,24 @@ def test_options_are_the_recipes_with_changes(run):
     with pytest.raises(ConfigError, match=r"generate\.temprature; did you mean 'temperature'"):
         run.generate("the", temprature=1)
     assert gf.Run(run.folder, run.model, run.tokenizer).options().temperature == 1.0
+
+
+def test_a_record_is_the_text_with_every_choice_among_its_alternatives(run):
+    from glassformer.generate import Watch
+
+    options = {"max_new_tokens": 5, "temperature": 0.7, "seed": 3}
+    found = run.recorded("the", Watch(top=4), **options)
+    assert found.text == run.generate("the", **options)
+    assert [choice.id for choice in found.choices] == found.ids
+    text = "the"
+    for choice in found.choices:
+        p = run.look(text).probabilities().double()
+        assert choice.before == pytest.approx(float(p[choice.id]), rel=1e-4)
+        assert [one.id for one in choice.alternatives] == p.argsort(descending=True, stable=True)[:4].tolist()
+        text += run.tokenizer.decode([choice.id])
+    assert len(run.recorded("the", max_new_tokens=1).choices[0].alternatives) == 10
+    with pytest.raises(ConfigError, match="A beam search is watched step by step"):
+        run.recorded("the", beams=2)
 
 
 def test_score_gives_each_token_its_log_probability(run):

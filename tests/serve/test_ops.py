@@ -260,6 +260,32 @@ def test_generation_under_edits_goes_by_edited_looks(lm):
         text += item["label"]
 
 
+@pytest.mark.parametrize("edits", [[], [{"edit": "Scale", "point": "*.attention.z", "by": 1.0}]])
+def test_a_picture_is_drawn_as_the_run_draws_it(explorer_of, edits):
+    """Pixel by pixel to its end, of colours alone, whatever the model would rather write."""
+    explorer = explorer_of("depiction")
+    run, text = explorer.run, first(explorer)
+    look, colours = {"input": text, "edits": edits}, run.tokenizer.vocab_size
+    asked = {"op": "generate", "look": look, "new_tokens": 500, "temperature": 1.0, "seed": 3}
+    items = [*explorer.stream(asked)]
+    drawn, palette = run.drawn([text], temperature=1.0, seed=3)
+    assert [item["id"] - colours for item in items] == drawn[0].tolist()
+    assert len(items) == palette.config.n_pixels
+    assert all(item["after"] >= item["p"] * (1 - 1e-9) for item in items), (
+        "what may not come leaves its share to the others"
+    )
+    seen = [one["id"] for one in ask(explorer, "look", look=look).header["elements"]]
+    for there in (1, palette.config.n_pixels - 1):
+        part = [*seen, *(item["id"] for item in items[:there])]
+        more = [*explorer.stream({**asked, "look": {"input": part, "edits": edits}, "temperature": 0})]
+        assert len(more) == palette.config.n_pixels - there
+    short = [seen[0], *(item["id"] for item in items)]  # behind less text than in training
+    assert [*explorer.stream({**asked, "look": {"input": short, "edits": edits}})] == [], "the picture is whole"
+    for wrong, sentence in (({"given": [1]}, "Token 1 is no colour; those of"), ({"beams": 2}, "pixel by pixel")):
+        with pytest.raises(ConfigError, match=sentence):
+            [*explorer.stream({**asked, **wrong})]
+
+
 @pytest.mark.parametrize("method", ["gradient_x_input", "occlusion", "rollout"])
 def test_attribution_gives_every_element_a_score(explorer, method):
     from glassformer.inspect.attribution import attribute
@@ -487,3 +513,20 @@ def test_whoever_has_gone_is_not_computed_for(lm):
         lm.handle({"op": "thumbs", "look": {"input": "the cat"}}, gone)
     with pytest.raises(Gone):
         list(lm.stream({"op": "effects", "look": {"input": "the cat"}, "target": 1}, lambda: True))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"method": "value_zeroing"}, {"method": "rollout", "faithfulness": True}, {"method": "integrated_gradients"}],
+)
+def test_an_explanation_stops_when_nobody_waits_for_it(lm, more):
+    from glassformer.serve.looks import Gone
+
+    request = {"op": "attribute", "look": {"input": "the cat"}, "target": 1, **more}
+    asked = []
+    lm.handle(request, lambda: bool(asked.append(True)))
+    assert len(asked) > 3, "the look, and the passes behind it"
+    for last in (2, len(asked) // 2, len(asked) - 1):
+        again = iter([False] * last)
+        with pytest.raises(Gone):
+            lm.handle(request, lambda again=again: next(again, True))

@@ -2,6 +2,7 @@
 
     run = gf.load("runs/demo-lm")
     run.generate("The", max_new_tokens=50)          a decoder
+    run.recorded("The").choices[0].alternatives     what else it might have written, step by step
     run.translate(["A dog runs."], beams=5)         an encoder-decoder
     run.tag("A dog runs .")                         a model with a tag head
     run.classify("What a film!")                    a model with a classify head
@@ -26,6 +27,7 @@ from glassformer.generate import (
     GenerateConfig,
     Generated,
     Transduction,
+    Watch,
     answer,
     draw,
     generate,
@@ -224,6 +226,15 @@ class Run(Scored):
         """Texts with token ids, log-probabilities and why each ended."""
         self._goes_on()
         return generate(self.model, self.tokenizer, prompts, config)
+
+    def recorded(self, prompt: str, watch: Watch = Watch(), **changes: Any) -> Generated:  # noqa: B008 (it is frozen)
+        """The new text for a prompt with a record of each step: `choices` of token, probability, rank, alternatives.
+
+        `watch` says how many alternatives, and whether the attention behind each choice is kept. Errors: those of
+        `generate`; ConfigError: a beam search, which chooses no token by itself, or a head that there is not.
+        """
+        self._goes_on()
+        return generate(self.model, self.tokenizer, [prompt], self.options(**changes), watch)[0]
 
     def ordered(self, prompt: str, things: Mapping[str, Sensed]) -> list[Given]:
         """The parts of a row with these files and a prompt, in the order of the rows that the model was trained on."""

@@ -14,11 +14,12 @@ from pydantic import Field
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
 from glassformer.generate import Choice, GenerateConfig, Watch, beam_steps, decode, stages
-from glassformer.generate.advance import Prompt, alone
-from glassformer.generate.logits import next_tokens, remaining
+from glassformer.generate.advance import Prompt, alone, tokens_of
+from glassformer.generate.logits import limited, next_tokens, remaining
 from glassformer.generate.watch import choices
 from glassformer.inspect.look import Look, run
 from glassformer.inspect.target import placed
+from glassformer.run import Run
 from glassformer.serve.ask import Seen, Whole
 from glassformer.serve.looks import Desk
 from glassformer.serve.ops_model import name_of
@@ -95,12 +96,17 @@ def generate(desk: Desk, ask: GenerateAsk) -> Iterator[dict[str, Any]]:
 
 
 def _steps(desk: Desk, seen: Look, ask: GenerateAsk) -> Iterator[dict[str, Any]]:
-    drawn = {**ask.options(), "seed": ask.seed, "max_new_tokens": ask.new_tokens}
-    searching = {"beams": ask.beams, "n_best": ask.beams, "max_new_tokens": ask.new_tokens}
-    config = GenerateConfig.parse(searching if ask.beams else drawn)
     prompt = prompt_of(seen, ask.begin)
-    end = desk.run.tokenizer.specials.get("eos")
+    end, only, left = desk.run.tokenizer.specials.get("eos"), None, ask.new_tokens
+    if desk.run.palette is not None:  # a picture is whole when it has all its pixels, each of them a colour
+        only, left = _colours(desk.run, prompt, ask)
+        end = None
+        if not left:
+            return iter(())
     ends = () if end is None else (end,)
+    drawn = {**ask.options(), "seed": ask.seed, "max_new_tokens": left}
+    searching = {"beams": ask.beams, "n_best": ask.beams, "max_new_tokens": left}
+    config = GenerateConfig.parse(searching if ask.beams else drawn)
     source = seen.batch.source
     watch = Watch(top=ask.alternatives, attention=source is not None)
     if ask.beams:
@@ -108,9 +114,22 @@ def _steps(desk: Desk, seen: Look, ask: GenerateAsk) -> Iterator[dict[str, Any]]
             raise ConfigError("A beam search goes on from the look as it is; leave out edits and given tokens.")
         return _searched(seen, beam_steps(seen.model, alone(prompt), config, ends, source, watch=watch))
     if seen.edits:
-        return _again(seen, prompt, config, ends, ask)
-    known = decode(seen.model, alone(prompt), config, ends, source, watch=watch, given=ask.given)
+        return _again(seen, prompt, config, ends, only, ask)
+    known = decode(seen.model, alone(prompt), config, ends, source, only, watch, ask.given)
     return _told(seen, (step.choices[0] for step in known), ends, len(ask.given[:-1]))
+
+
+def _colours(run: Run, prompt: Prompt, ask: GenerateAsk) -> tuple[range, int]:
+    """Which tokens may come where a picture is drawn, and how many; see `generate.draw`."""
+    assert run.palette is not None
+    first, n = run.tokenizer.vocab_size, len(run.palette.colours)
+    colours = range(first, first + n)
+    if ask.beams:
+        raise ConfigError("A picture is drawn pixel by pixel, never by a beam search; leave out beams.")
+    if wrong := [index for index in ask.given if index not in colours]:
+        raise ConfigError(f"Token {wrong[0]} is no colour; those of this model are {first} to {first + n - 1}.")
+    pixels = sum(index in colours for index in tokens_of(prompt))
+    return colours, min(ask.new_tokens, run.palette.config.n_pixels - pixels)
 
 
 def prompt_of(seen: Look, begin: bool) -> Prompt:
@@ -154,7 +173,7 @@ def _told(seen: Look, known: Iterator[Choice], ends: tuple[int, ...], first: int
 
 
 def _again(
-    seen: Look, prompt: Prompt, config: GenerateConfig, ends: tuple[int, ...], ask: GenerateAsk
+    seen: Look, prompt: Prompt, config: GenerateConfig, ends: tuple[int, ...], only: range | None, ask: GenerateAsk
 ) -> Iterator[dict[str, Any]]:
     """The same under edits: the whole sequence once more for each token."""
     if isinstance(prompt, PartsExample):
@@ -166,10 +185,11 @@ def _again(
         for step in range(min(config.max_new_tokens, context - len(ids) + 1)):
             batch = Batch(torch.tensor([ids], device=device), source=source)
             logits = run(seen.model, batch, (), seen.edits)[0].logits[:, -1].float().cpu()
-            chosen = next_tokens(logits, [ids], config, step)
+            allowed = logits if only is None else limited(logits, only)
+            chosen = next_tokens(allowed, [ids], config, step)
             if step < len(ask.given):
                 chosen = torch.full_like(chosen, ask.given[step])
-            (choice,) = choices(logits, remaining(logits, [ids], config), chosen, ask.alternatives, [None])
+            (choice,) = choices(logits, remaining(allowed, [ids], config), chosen, ask.alternatives, [None])
             ids.append(choice.id)
             if step >= len(ask.given[:-1]):
                 yield choice
