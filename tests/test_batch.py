@@ -105,6 +105,20 @@ def test_targets_are_counted_without_the_ignored():
     assert Batch(ids, targets=torch.tensor([[0, 1, 1], [1, 0, IGNORE]])).n_targets == 5
 
 
+def test_elements_are_counted_whatever_the_number_of_classes():
+    """Classes of a sequence may be as many as it has elements: they are not targets of its elements."""
+    ids, padded = torch.zeros(2, 3, dtype=torch.long), Places.padded([3, 1])
+    assert Batch(ids, targets=torch.tensor([[1, IGNORE, 2], [IGNORE] * 3])).n_elements == 2
+    assert Batch(ids, padded, targets=torch.tensor([[1, 4, 2], [1, IGNORE, IGNORE]])).n_elements == 4
+    assert Batch(ids, padded, targets=torch.tensor([[1, 0, 1], [1, 0, 1]])).n_elements == 4
+    patches = torch.zeros(2, 3, 5)
+    for classes in (2, 3, 4):
+        assert Batch(patches, targets=torch.full((2, classes), 1 / classes)).n_elements == 6, (
+            "shares of a mixed picture"
+        )
+        assert Batch(patches, targets=torch.ones(2, classes, dtype=torch.long)).n_elements == 6
+
+
 @pytest.mark.parametrize("head", ["lm", "masked_lm", "tag"])
 @pytest.mark.parametrize("architecture", ["encoder", "decoder"])
 def test_the_head_answers_at_the_asked_elements_alone(architecture, head):

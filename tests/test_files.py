@@ -219,6 +219,24 @@ def test_only_one_trainer_holds_the_lock(tmp_path):
         pass
 
 
+def test_an_error_before_anything_was_written_leaves_no_trace(tmp_path):
+    """A folder that a run began in keeps its mark, and one that was there stays."""
+    run, own = tmp_path / "runs" / "x", tmp_path / "own"
+    own.mkdir()
+    for folder in (run, own):
+        with pytest.raises(ConfigError, match="a bad file"), files.locked(folder):
+            raise ConfigError("a bad file")
+    assert not run.exists()
+    assert list(own.iterdir()) == []
+    with pytest.raises(KeyboardInterrupt), files.locked(run):
+        raise KeyboardInterrupt
+    assert [p.name for p in run.iterdir()] == ["run.lock"], "it was stopped, and can be begun again"
+    (run / "tokenizer.json").write_text("{}")
+    with pytest.raises(ConfigError), files.locked(run):
+        raise ConfigError("a bad file")
+    assert sorted(p.name for p in run.iterdir()) == ["run.lock", "tokenizer.json"]
+
+
 def test_a_file_system_without_locks_is_no_obstacle(tmp_path, monkeypatch):
     import fcntl
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from glassformer.cli.main import app
+from glassformer.cli.commands import app
 from glassformer.train.recipe import read_recipe
 
 ROOT = Path(__file__).parent.parent

@@ -182,10 +182,17 @@ class Batch:
     @property
     def n_elements(self) -> int:
         """How many elements were read for the targets: as many if every element has one, else all that are real."""
-        if self.targets is not None and self.targets.shape == self.elements.shape[:2]:
-            return self.n_targets
         valid = None if self.places is None else self.places.valid
+        if self._each_has_a_target(valid):
+            return self.n_targets
         return self.elements.shape[0] * self.elements.shape[1] if valid is None else int(valid.sum())
+
+    def _each_has_a_target(self, valid: Bool[Tensor, "#B T"] | None) -> bool:
+        """Whether targets are those of elements: a sequence's may be as many by chance, but leave out no padding."""
+        targets = self.targets
+        if targets is None or targets.shape != self.elements.shape or targets.is_floating_point():
+            return False
+        return valid is None or bool((targets.masked_select(~valid) == IGNORE).all())
 
     def where(self) -> Places:
         """The places, made explicit."""

@@ -6,14 +6,15 @@ Knows: folders and bytes. Does not know: what they mean.
 import errno
 import hashlib
 import json
+import math
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import CheckpointError, ConfigError
+from glassformer.errors import CheckpointError, ConfigError, GlassformerError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOCK = "run.lock"
@@ -39,6 +40,18 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Replace a file by a JSON value as one step."""
     write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def finite(value: Any) -> Any:
+    """A value with None in place of every number that JSON does not have (NaN, infinity)."""
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case Mapping():
+            return {name: finite(part) for name, part in value.items()}
+        case list() | tuple():
+            return [finite(part) for part in value]
+    return value
 
 
 @contextmanager
@@ -145,13 +158,18 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the only training lock of a run folder; a second trainer is refused. The system frees it at any exit."""
+    """Hold the only training lock of a run folder; a second trainer is refused. The system frees it at any exit.
+
+    Its file stays, as the mark of a folder in which a run began. After an error before anything was written there, it
+    goes again, and the folder with it if it was made for this.
+    """
     try:
         import fcntl
     except ImportError:  # pragma: no cover - a system without advisory locks
         yield
         return
     with writing(folder):
+        new = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / LOCK).open("w")
     with file:
@@ -163,4 +181,11 @@ def locked(folder: Path) -> Iterator[None]:
             ) from None
         except OSError:  # a file system without locks; then nobody is told
             pass
-        yield
+        try:
+            yield
+        except GlassformerError:
+            if [entry.name for entry in folder.iterdir()] == [LOCK]:
+                (folder / LOCK).unlink()
+                if new:
+                    folder.rmdir()
+            raise

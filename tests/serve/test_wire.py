@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from safetensors.numpy import load
 
 from glassformer.errors import DataError
-from glassformer.serve.wire import Reply, finite, root_bytes, text
+from glassformer.files import finite
+from glassformer.serve.wire import Reply, root_bytes, text
 
 PLAIN = st.recursive(
     st.none()

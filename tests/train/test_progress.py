@@ -2,6 +2,7 @@
 
 import io
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -27,6 +28,7 @@ def time(monkeypatch):
 
 def test_a_line_says_step_loss_speed_share_and_time_left():
     assert line(moment(3)) == "step 3/100  loss 2.5000  12,346 tokens/s  42% of peak  1:01 left"
+    assert line(replace(moment(3), share_of_peak=1.3)) == "step 3/100  loss 2.5000  12,346 tokens/s  1:01 left"
     assert "validation 2.0000" in line(Moment(3, 4, 2.5, 1.0, "1 token/s", 0.1, 1.0, 2.0))
 
 

@@ -4,31 +4,21 @@ Knows: standard input and output. Does not know: commands.
 """
 
 import json
-import math
 import sys
 from collections.abc import Callable
 from typing import Any
 
 from glassformer.errors import DataError, GlassformerError
+from glassformer.files import finite
 
 
 def print_json(value: Any) -> None:
     """One line of strict JSON on stdout: a number that JSON does not have (NaN, infinity) is null."""
-    print(json.dumps(_finite(value), ensure_ascii=False, allow_nan=False).translate(LINE_ENDS))
+    print(json.dumps(finite(value), ensure_ascii=False, allow_nan=False).translate(LINE_ENDS))
 
 
 LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
 """Characters that JSON may hold as they are, but that many programs read as the end of a line."""
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(part) for part in value]
-    return value
 
 
 def read_stdin() -> str:

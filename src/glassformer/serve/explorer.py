@@ -12,12 +12,13 @@ from functools import partial
 from typing import Any
 
 from glassformer.errors import ConfigError, GlassformerError, suggest
+from glassformer.files import finite
 from glassformer.run import Run
 from glassformer.serve import ops_attention, ops_explain, ops_flow, ops_model, ops_next
 from glassformer.serve.ask import Aimed, Ask, OneHead, Seen, brief
 from glassformer.serve.looks import ROOM, Desk, Looks
 from glassformer.serve.page import DocumentAsk, document
-from glassformer.serve.wire import Reply, finite
+from glassformer.serve.wire import Reply
 
 OPS: dict[str, tuple[type[Ask], Callable[[Desk, Any], Reply]]] = {
     "model": (ops_model.ModelAsk, ops_model.model),

@@ -10,8 +10,6 @@ Knows: numbers. Does not know: models, HTTP.
 """
 
 import json
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -21,6 +19,7 @@ from safetensors.numpy import load, save
 
 from glassformer.axes import Tensor
 from glassformer.errors import DataError
+from glassformer.files import finite
 
 KINDS = (np.uint8, np.int32, np.float16, np.float32)
 """What an array may hold on its way."""
@@ -55,18 +54,6 @@ def text(value: Any) -> str:
     In ASCII, since a text from outside may hold half of a character pair.
     """
     return json.dumps(finite(value), allow_nan=False, separators=(",", ":"))
-
-
-def finite(value: Any) -> Any:
-    """A value with None in place of every number that JSON does not have."""
-    match value:
-        case float():
-            return value if math.isfinite(value) else None
-        case Mapping():
-            return {name: finite(part) for name, part in value.items()}
-        case list() | tuple():
-            return [finite(part) for part in value]
-    return value
 
 
 def root_bytes(values: Tensor) -> np.ndarray:

@@ -84,8 +84,8 @@ class Plan:
                 f"memory     about {_size(total)}: {parts}",
                 f"disk       about {_size(self.disk)} for checkpoints and the model",
                 f"time       {self.seconds_per_step * 1e3:,.0f} ms a step of {self.step} "
-                f"({self.tokens_per_step / self.seconds_per_step:,.0f} {ELEMENTS[self.element][1]}/s, "
-                f"{self.share_of_peak:.0%} of peak)",
+                f"({self.tokens_per_step / self.seconds_per_step:,.0f} {ELEMENTS[self.element][1]}/s"
+                f"{f', {self.share_of_peak:.0%} of peak' if self.share_of_peak <= 1 else ''})",
                 f"           {clock(self.seconds)} for all steps{epochs}, without evaluations",
             ]
         )
@@ -136,6 +136,10 @@ def make_plan(recipe: Recipe) -> Plan:
     seconds = step_seconds(recipe, text, machine.device, machine.precision)
     listed = matrices(config)
     n, flops = sum(m.numbers for m in listed), training_flops(config, length, recipe.asked)
+    share = flops * per_step / seconds / machine.peak
+    if share > 1:
+        machine = machine.again()
+        share = flops * per_step / seconds / machine.peak
     memory = training_bytes(config, max(1, text.rows // train.micro_batches), length, train.optimizer)
     kept = (train.keep_last + 1) * (memory["weights"] + memory["optimizer"]) + memory["weights"]
     return Plan(
@@ -150,7 +154,7 @@ def make_plan(recipe: Recipe) -> Plan:
         text.element,
         seconds,
         seconds * train.steps,
-        flops * per_step / seconds / machine.peak,
+        share,
         machine.reason,
         None if n_tokens is None else train.steps * per_step / max(1, n_tokens),
     )

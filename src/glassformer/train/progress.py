@@ -38,7 +38,7 @@ def line(moment: Moment) -> str:
         f"loss {moment.loss:.4f}",
         *([f"validation {moment.validation_loss:.4f}"] if moment.validation_loss is not None else []),
         moment.pace,
-        f"{moment.share_of_peak:.0%} of peak",
+        *([f"{moment.share_of_peak:.0%} of peak"] if moment.share_of_peak <= 1 else []),  # or it was measured too low
         f"{clock(moment.seconds_left)} left",
     ]
     return "  ".join(parts)
