@@ -32,13 +32,13 @@ export function percent(x, digits = 3) {
 /** How the numbers of one column are written: with the places that the largest needs for so many digits, so that their points stand below each other. @param {Iterable<number>} values */
 export function aligned(values, digits = 3) {
   const most = Math.max(0, ...Array.from(values, Math.abs).filter(Number.isFinite)), places = most ? Math.max(0, Math.min(8, digits - 1 - Math.floor(Math.log10(most)))) : digits - 1;
-  return (/** @type {number} */ x) => fixed(x, places);
+  return (/** @type {number} */ x) => (most && most < 1e-4 ? number(x, digits) : fixed(x, places));
 }
 
 /** Shares of one column as percent, their points below each other. @param {Iterable<number>} values */
 export function alignedPercent(values, digits = 4) {
-  const write = aligned(Array.from(values, (x) => 100 * x), digits);
-  return (/** @type {number} */ x) => `${write(100 * x)}${THIN}%`;
+  const write = aligned(Array.from(values, (x) => 100 * x), digits), least = write(0).replace(/0$/, "1"), zero = write(0);
+  return (/** @type {number} */ x) => `${x > 0 && write(100 * x) === zero && least !== zero ? `<${least}` : write(100 * x)}${THIN}%`;
 }
 
 /** A round number of an axis, without trailing zeros: 0.5, 0.01, −2. @param {number} x */

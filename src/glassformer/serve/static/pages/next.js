@@ -146,7 +146,8 @@ function render(el, app) {
     stop();
     looked = header;
     root = now = rootNode();
-    const text = (begin() ? header.source_elements : header.elements).map((one) => (one.kind === "image" || one.kind === "audio" ? "▦" : one.label)).join("").replace(/▦+/g, "▦ ");
+    const read = begin() ? header.source_elements : header.elements, tokens = read.filter((one) => one.kind === "token"), whole = tokens.some((one) => one.label.length > 1) && !tokens.some((one) => /\s/.test(one.label)); // of whole words, without their blanks
+    const text = read.map((one) => (one.kind === "image" || one.kind === "audio" ? "▦" : one.label)).join(whole ? " " : "").replace(/▦[▦ ]*/g, "▦ ");
     fill(context, h("bdi", null, text.length > 400 ? `… ${text.slice(-400)}` : text), h("span", {"aria-hidden": true}, begin() ? " →" : " …"));
     beams.clear();
     here();
