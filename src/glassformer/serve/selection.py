@@ -35,11 +35,13 @@ DEFAULTS: Mapping[str, Any] = {
 """What is selected where nothing was said."""
 OF_PAGES = (
     *("b", "begin", "curve", "domain", "each", "least", "mean", "method", "metric", "opacity", "pair", "picks"),
-    *("point", "scale", "seed", "share", "shelf", "smooth", "temperature", "top_k", "top_p", "view", "words"),
+    *("point", "scale", "seed", "share", "shelf", "smooth", "temperature", "top_k", "top_p", "view", "was", "words"),
 )
 """What single pages keep beside it, as their controls have it."""
-THUMB, WINDOW, BEST, EXACT = 64, 40, 8, 1 << 18
-"""What pages ask for: pixels of a thumbnail, positions and outcomes of the lens, numbers that are fetched exactly."""
+THUMB, WINDOW, BEST, EXACT, HEADS = 64, 40, 8, 1 << 18, 16
+"""What pages ask for: pixels of a thumbnail, positions and outcomes of the lens, exact numbers, heads with a bias."""
+BIASED, UNPLACED = ("alibi", "relative", "buckets"), ("none", "rotary", "rotary_2d")
+"""Kinds of positions that are added to the scores, and those of which no vector is added to the elements."""
 
 
 def named(values: Mapping[str, Any]) -> None:
@@ -142,6 +144,13 @@ def questions(s: Selection, card: Mapping[str, Any], looked: Mapping[str, Any]) 
             asked.append({"op": "row", **head_of(s), "query": s["query"]})
             points = [place_of({**s, "layer": layer}, card) for layer in range(card["layers"])]
             asked += [thumbs, *({"op": "raw", "look": look, "point": f"{point}.pattern"} for point in points)]
+        case "tokens" if card["config"]["position"] in BIASED:
+            row = {**head_of(s), "query": len(queries) - 1 if s["query"] is None else s["query"]}
+            asked += [{"op": "step", **row, "head": head} for head in range(min(HEADS, card["heads"]))]
+        case "tokens" if card["config"]["position"] not in UNPLACED:
+            asked += [{"op": "points", "look": look}, {"op": "raw", "look": look, "point": "embed.positions"}]
+        case "export":
+            asked.append({"op": "points", "look": look})
         case "train":
             asked.append({"op": "curves"})
     return asked + [{"op": "picture", "look": look, "part": part} for part in range(pictures(looked))]
