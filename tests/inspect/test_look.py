@@ -8,7 +8,7 @@ import torch
 from torch.testing import assert_close
 
 import tiny
-from glassformer.batch import Batch, Places
+from glassformer.batch import Batch
 from glassformer.errors import ConfigError
 from glassformer.inspect.edits import Add, Mask, Scale, Set, Zero
 from glassformer.inspect.look import Look, look, run
@@ -17,69 +17,13 @@ from glassformer.layers.attend import attention_values
 from glassformer.tokens.config import TokenizerConfig
 from glassformer.tokens.train import train_tokenizer
 from tiny import EXACT
+from variants import PATCHES, VARIANTS, crossing, decoding, made
 
 pytestmark = pytest.mark.usefixtures("no_grad")
-
-PATCHES = {
-    "architecture": "encoder",
-    "elements": "patches",
-    "patch_width": 5,
-    "head": "classify",
-    "n_classes": 3,
-    "pool": "first",
-    "grid": (2, 3),
-    "max_length": 6,
-    "tied": False,
-}
-
-
-def single(**changes):
-    """The tiny model in float32, as people have theirs."""
-    return copy.deepcopy(tiny.model(**changes)).float()
-
-
-def decoding(length=7):
-    return Batch(tiny.tokens(1, length))
-
-
-def padded():
-    slots = torch.arange(6)[None]
-    return Batch(tiny.tokens(1, 6), Places(slots.clamp(max=3), valid=slots < 4))
-
-
-def packed():
-    return Batch(tiny.tokens(1, 7), Places.packed(torch.tensor([[0, 0, 0, 1, 1, 1, 1]])))
-
-
-def crossing():
-    places = Places(torch.arange(5)[None], valid=torch.tensor([[True, True, True, True, False]]))
-    return Batch(tiny.tokens(1, 4), source=Batch(tiny.tokens(1, 5, seed=1), places))
 
 
 def seen(model=None, batch=None, edits=()) -> Look:
     return look(model or tiny.model(), batch or decoding(), edits=edits)
-
-
-VARIANTS = {
-    **{f"causal {position}": ({"position": position}, decoding) for position in tiny.POSITIONS},
-    **{
-        f"encoder {position}": ({"position": position, "architecture": "encoder"}, padded)
-        for position in tiny.POSITIONS
-    },
-    "grouped": ({"n_kv_heads": 2, "position": "rotary"}, decoding),
-    "multi-query": ({"n_kv_heads": 1, "position": "alibi"}, decoding),
-    "window": ({"window": 3, "n_kv_heads": 2}, decoding),
-    "window of an encoder": ({"window": 2, "architecture": "encoder"}, decoding),
-    "documents": ({"position": "relative"}, packed),
-    "bias inside": ({"position": "relative", "bias_placement": "inside", "scale": "model"}, decoding),
-    "no scale, normalized": ({"scale": "none", "qk_norm": True, "position": "buckets"}, decoding),
-    "post-norm": ({"norm_placement": "post"}, decoding),
-    **{
-        f"both {position}": ({"architecture": "encoder_decoder", "position": position, "n_kv_heads": 2}, crossing)
-        for position in ("learned", "rotary", "buckets", "alibi")
-    },
-    "patches": (PATCHES, lambda: Batch(torch.randn(1, 6, 5, generator=torch.Generator().manual_seed(3)))),
-}
 
 
 def attentions(own: Look):
@@ -91,15 +35,12 @@ def attentions(own: Look):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_what_is_worked_out_afterwards_is_what_the_model_does_when_it_writes_it_out(variant):
-    changes, batch = VARIANTS[variant]
-    model = single(**changes)
-    batch = batch()
-    batch = batch if batch.elements.dtype == torch.int64 else Batch(batch.elements.float())
+    model, batch = made(variant)
     own = seen(model, batch)
     _, written = run(model, batch, ("*",))
     assert not any(name.endswith((".scores", ".pattern")) for name in own.tape.axes), "the fused kernel was taken"
     found = list(attentions(own))
-    assert len(found) == model.config.n_layers * (3 if "both" in variant else 1)
+    assert len(found) == model.config.n_layers * (3 if batch.source is not None else 1)
     for place, layer, side, site in found:
         patterns = [own.pattern(layer, head, side=side, site=site) for head in range(4)]
         scores = [own.scores(layer, head, side=side, site=site) for head in range(4)]
@@ -125,11 +66,9 @@ def test_masks_are_the_models_own():
     assert_close(cross.sum(1), torch.ones(4).double(), **EXACT)
 
 
-@pytest.mark.parametrize("variant", ["causal rotary", "both learned", "patches", "grouped", "encoder alibi"])
+@pytest.mark.parametrize("variant", ["causal rotary", "both learned", "patches", "grouped", "encoder alibi", "mixture"])
 def test_every_point_can_be_asked_for_by_its_name(variant):
-    changes, batch = VARIANTS[variant]
-    model, batch = tiny.model(**changes), batch()
-    batch = batch if batch.elements.dtype == torch.int64 else Batch(batch.elements.double())
+    model, batch = made(variant, torch.float64)
     own = seen(model, batch)
     _, written = run(model, batch, ("*",))
     assert [point.name for point in own.points()] == written.points

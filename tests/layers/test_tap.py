@@ -307,7 +307,7 @@ def _seconds(call, times):
 COMPILED = """
 import sys
 sys.path[:0] = {paths!r}
-import torch, tiny
+import torch, tiny, variants
 from glassformer.batch import Batch, Places
 from glassformer.layers.tap import Tape, recording
 from glassformer.errors import ConfigError
@@ -318,6 +318,12 @@ for position in ("learned", "rotary", "relative"):
     compiled = torch.compile(model, fullgraph=True, backend="eager")
     for batch in (Batch(tiny.tokens(2, 6)), Batch(tiny.tokens(2, 6), Places.padded([3, 6], "left"))):
         torch.testing.assert_close(compiled(batch).logits, model(batch).logits, rtol=1e-10, atol=1e-10)
+for variant in ("encoder alibi", "window", "post-norm", "no scale, normalized", "both buckets", "patches", "mixture"):
+    torch._dynamo.reset()
+    other, row = variants.made(variant, torch.float64)
+    found = torch.compile(other, fullgraph=True, backend="eager")(row)
+    torch.testing.assert_close(found.logits, other(row).logits, rtol=1e-10, atol=1e-10)
+torch._dynamo.reset()
 try:
     with recording(Tape(model, ("*.q",))):
         compiled(batch)
