@@ -46,6 +46,8 @@ OTHER = {
     "patch_width": 6,
     "source_vocab_size": 13,
     "grid": (3, 2),
+    "patch": (2, 3),
+    "stem": (4, 5),
     "parts": {"image": 5, "audio": 4},
     "part_patches": {"image": 2},
     "part_order": ("text",),
@@ -64,6 +66,8 @@ NEEDS = {  # what a value needs beside itself to make a difference
     "source_vocab_size": {"architecture": "encoder_decoder"},
     "patch_width": PATCHES,
     "grid": PATCHES | {"position": "sinusoidal_2d"},
+    "patch": PATCHES,
+    "stem": PATCHES | {"grid": (2, 3), "patch": (2, 1)},
     ("position", "sinusoidal_2d"): PATCHES | {"grid": (2, 3)},
     ("position", "rotary_2d"): PATCHES | {"grid": (2, 3), "d_head": 4},
     "part_patches": {"parts": {"image": 5, "audio": 4}},
@@ -102,7 +106,8 @@ def test_every_choice_builds_runs_and_learns(name, value):
 
 # Those that change shapes, only what is drawn, or only what logits are taken for, are covered elsewhere.
 SHAPES = ("vocab_size", "max_length", "elements", "patch_width", "head", "n_classes", "classes", "init", "multi_label")
-ELSEWHERE = ("grid", "parts", "part_patches", "part_order")  # tests of layers; of data that are held against it
+# tests of layers; of data that are held against it
+ELSEWHERE = ("grid", "patch", "stem", "parts", "part_patches", "part_order")
 
 
 @pytest.mark.parametrize("name", [name for name in ModelConfig.model_fields if name not in (*SHAPES, *ELSEWHERE)])
@@ -151,6 +156,8 @@ def test_no_choice_is_silently_ignored(name):
         (PATCHES | {"grid": (2, 2)}, r"grid=2x2 has 4 patches and max_length is 6; make them equal"),
         (PATCHES | {"position": "sinusoidal_2d"}, r"needs elements='patches', their grid, and an even d_model"),
         ({"position": "sinusoidal_2d"}, r"needs elements='patches'"),
+        (PATCHES | {"stem": (4,)}, r"stem=\[4\] needs elements='patches', their grid, and patch"),
+        (PATCHES | {"patch": (4, 1)}, r"patch=\(4, 1\) has other numbers than patch_width=6"),
         (PATCHES | {"position": "rotary_2d"}, r"needs elements='patches', their grid, and heads of a multiple of 4"),
         (PATCHES | {"position": "rotary_2d", "grid": (2, 3), "d_head": 6}, "heads of a multiple of 4"),
         (PATCHES | {"position": "sinusoidal_2d", "grid": (2, 3), "d_model": 9, "n_heads": 3}, r"an even d_model"),

@@ -25,6 +25,17 @@ CASES = {
     "classes of means": {"architecture": "encoder", "head": "classify", "n_classes": 5, "pooler": True, "pool": "mean"},
     "both": {"architecture": "encoder_decoder", "position": "sinusoidal"},
     "patches": {"architecture": "encoder", "elements": "patches", "patch_width": 12, "head": "pool", "pool": "mean"},
+    "convolutions": {
+        "architecture": "encoder",
+        "elements": "patches",
+        "patch_width": 48,
+        "patch": (4, 4),
+        "grid": (3, 4),
+        "max_length": 12,
+        "stem": (5, 6),
+        "head": "pool",
+        "pool": "mean",
+    },
 }
 
 

@@ -28,6 +28,9 @@ CONFIGS = {
     "vit, turned, without a class token": presets.vit(
         **SMALL | {"max_length": 8}, patch_width=12, n_classes=5, grid=(4, 2), position="rotary_2d", pool="mean"
     ),
+    "vit, convolutions": presets.vit(
+        **SMALL | {"max_length": 9}, patch_width=12, patch=(1, 4), grid=(3, 3), stem=(5, 6), n_classes=5
+    ),
     "parts": presets.gpt2(**WORDS, parts={"image": 12, "audio": 5}, part_patches={"image": 4}),
     "parts in the source": presets.note("E", source_vocab_size=17, parts={"image": 12}, **WORDS),
     "modern": presets.modern(**WORDS),

@@ -20,6 +20,7 @@ from glassformer.layers.dropout import Dropout
 from glassformer.layers.linear import Linear
 from glassformer.layers.norm import LayerNorm, RMSNorm
 from glassformer.layers.position import GridPosition, LearnedPosition, SinusoidalPosition
+from glassformer.layers.stem import Convolution, Stem
 from glassformer.layers.tap import tap
 
 
@@ -38,16 +39,27 @@ class TokenEmbedding(nn.Module):
 
 
 class PatchEmbedding(nn.Module):
-    """Flattened patches times W_emb (Note D: 16 x 16 x 3 = 768 to D), after a learned class token if asked."""
+    """Flattened patches times W_emb (Note D: 16 x 16 x 3 = 768 to D), after a learned class token if asked.
 
-    def __init__(self, patch_width: int, d_model: int, *, class_token: bool, bias: bool = True):
+    With a `stem`, W_emb is the last of its convolutions.
+    """
+
+    def __init__(
+        self,
+        patch_width: int,
+        d_model: int,
+        *,
+        class_token: bool,
+        bias: bool = True,
+        stem: tuple[Stem, Convolution] | None = None,
+    ):
         super().__init__()
-        self.proj = Linear(patch_width, d_model, bias=bias)
+        self.stem, self.proj = (None, Linear(patch_width, d_model, bias=bias)) if stem is None else stem
         self.class_token = nn.Parameter(torch.empty(1, 1, d_model)) if class_token else None
 
     def forward(self, elements: Float[Tensor, "B T P"]) -> Float[Tensor, "B U D"]:
         """Vectors of the patches; with a class token one more in front (U = T + 1)."""
-        x = self.proj(elements)
+        x = self.proj(elements) if self.stem is None else self.proj(self.stem(elements)).flatten(2).mT
         return x if self.class_token is None else torch.cat([self.class_token.expand(len(x), -1, -1), x], dim=1)
 
 

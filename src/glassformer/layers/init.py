@@ -53,8 +53,10 @@ def by_depth(std: float) -> Rule:
     return lambda p, g, s: p.normal_(0.0, std * (2 * s.n_layers) ** -0.5, generator=g)
 
 
-NORMS: list[tuple[str, Rule]] = [
+FIRST: list[tuple[str, Rule]] = [
     (r"norm\.weight$", constant(1.0)),
+    # He et al. 2015, for GELU: a stem has no norms that would bring its numbers back to size.
+    (r"\.convolutions\.\d+\.weight$", normal_fan_in(1.6)),
     (r"\.bias$", constant(0.0)),
 ]
 
@@ -90,7 +92,7 @@ def generator(seed: int, *key: int | str) -> torch.Generator:
 @torch.no_grad()
 def initialize(model: nn.Module, kind: InitKind, sizes: Sizes, seed: int) -> None:
     """Fill every parameter of `model` by the table of `kind`; the result depends on `seed` and the names alone."""
-    rows = NORMS + TABLE[kind]
+    rows = FIRST + TABLE[kind]
     for name, parameter in model.named_parameters():
         rule = next((rule for pattern, rule in rows if re.search(pattern, name)), None)
         assert rule is not None, f"no initialization fits {name}"

@@ -39,6 +39,12 @@ class ModelConfig(Record):
     grid: tuple[Count, Count] | None = Field(
         None, description="Rows and columns of a picture's patches, max_length in all; None: nothing needs it."
     )
+    patch: tuple[Count, Count] | None = Field(
+        None, description="Rows and columns of one patch, in pixels; None: nothing needs it."
+    )
+    stem: tuple[Count, ...] = Field(
+        (), description="Widths of 3 x 3 convolutions in front of W_emb, which is then one too; empty: one linear map."
+    )
     parts: dict[str, Count] = Field(
         {}, description="Patches among the tokens, {image: 768, audio: 256}: numbers in one, by their type."
     )
@@ -170,6 +176,10 @@ class ModelConfig(Record):
                 f"grid={rows}x{columns} has {rows * columns} patches and max_length is {self.max_length}; make them "
                 "equal"
             )
+        if self.stem and (self.elements != "patches" or self.grid is None or self.patch is None):
+            raise ValueError(f"stem={list(self.stem)} needs elements='patches', their grid, and patch, the size of one")
+        if self.patch is not None and self.patch_width % (self.patch[0] * self.patch[1]):
+            raise ValueError(f"patch={self.patch} has other numbers than patch_width={self.patch_width}")
         if self.position == "sinusoidal_2d" and (self.grid is None or self.d_model % 2):
             raise ValueError("position='sinusoidal_2d' needs elements='patches', their grid, and an even d_model")
         if self.position == "rotary_2d" and (self.grid is None or self.head_width % 4):

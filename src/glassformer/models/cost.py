@@ -5,7 +5,9 @@ Knows: configurations. Does not know: machines.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
+from glassformer.layers.stem import REACH, steps_of
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 
@@ -48,7 +50,7 @@ def forward_flops(
     encoder, decoder = attention + network + around, attention + network + past
     pools = config.head in ("classify", "pool")
     asked = 1 / length if pools else asked
-    head = asked * head_flops(config) + (2 * config.patch_width * d if config.elements == "patches" else 0)
+    head = asked * head_flops(config) + (patch_flops(config) if config.elements == "patches" else 0)
     head += sum(share * 2 * config.parts[name] * d for name, share in (parts or {}).items())
     if config.architecture == "encoder_decoder":
         return config.n_layers * (encoder + decoder + attention + full) + head
@@ -60,6 +62,19 @@ def forward_flops(
     else:
         last = keys_values + (1.0 if pools else asked) * (block - keys_values)
     return (config.n_layers - 1) * block + last + head
+
+
+def patch_flops(config: ModelConfig) -> float:
+    """Operations that make the vector of one patch: W_emb alone, or the convolutions in front of it too."""
+    if not config.stem or config.patch is None:
+        return 2.0 * config.patch_width * config.d_model
+    places = config.patch[0] * config.patch[1]
+    sizes = [config.patch_width // places, *config.stem, config.d_model]
+    total = 0.0
+    for (width, out), (down, right) in zip(pairwise(sizes), steps_of(config.patch, config.stem), strict=True):
+        places //= down * right
+        total += 2 * REACH * REACH * width * out * places
+    return total
 
 
 def head_flops(config: ModelConfig) -> float:

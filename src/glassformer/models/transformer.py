@@ -31,6 +31,7 @@ from glassformer.layers.mask import Causal, Mask, SameDocument, Valid, Window
 from glassformer.layers.norm import LayerNorm, RMSNorm, build_norm
 from glassformer.layers.position import build_bias, build_position, build_rotation
 from glassformer.layers.stack import Stack
+from glassformer.layers.stem import Convolution, Stem, steps_of
 from glassformer.layers.tap import recorded
 from glassformer.models.config import ModelConfig
 
@@ -205,7 +206,9 @@ def build_embedding(config: ModelConfig, vocab_size: int, parts: PartEmbeddings)
     element = (
         TokenEmbedding(vocab_size, d, factor=d**0.5 if config.embedding_scale else 1.0)
         if config.elements == "tokens"
-        else PatchEmbedding(config.patch_width, d, class_token=bool(config.ahead), bias=config.bias)
+        else PatchEmbedding(
+            config.patch_width, d, class_token=bool(config.ahead), bias=config.bias, stem=build_stem(config)
+        )
     )
     return Embedding(
         element,
@@ -223,6 +226,15 @@ def build_embedding(config: ModelConfig, vocab_size: int, parts: PartEmbeddings)
         dropout=config.dropout,
         parts=parts,
     )
+
+
+def build_stem(config: ModelConfig) -> tuple[Stem, Convolution] | None:
+    """The convolutions in front of the patches' map, and that map, a convolution too; None if there are none."""
+    if not config.stem or config.grid is None or config.patch is None:
+        return None
+    channels = config.patch_width // (config.patch[0] * config.patch[1])
+    last = Convolution(config.stem[-1], config.d_model, steps_of(config.patch, config.stem)[-1], bias=config.bias)
+    return Stem(config.grid, config.patch, channels, config.stem, bias=config.bias), last
 
 
 def build_stack(config: ModelConfig, side: str) -> Stack:

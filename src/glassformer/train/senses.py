@@ -67,7 +67,8 @@ class Senses(ABC):
     def model_fields(self) -> dict[str, Any]:
         """The fields of a model that follow from what it is fed."""
         reader = self.sense
-        return {"patch_width": reader.patch_width, "max_length": reader.n_patches, "grid": reader.grid}
+        size = {"patch_width": reader.patch_width, "patch": reader.config.patch_size}
+        return size | {"max_length": reader.n_patches, "grid": reader.grid}
 
     @property
     @abstractmethod

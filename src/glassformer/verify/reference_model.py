@@ -109,9 +109,36 @@ class ReferenceModel:
             for part in sample.parts:
                 rows[part.at] = self.part(f"{table}.parts.{part.name}", part)
             return rows
-        x = self.linear("embed.element.proj", sample.elements)
+        if self.config["stem"]:
+            x = self.stem(sample.elements)
+        else:
+            x = self.linear("embed.element.proj", sample.elements)
         token = self.weights.get("embed.element.class_token")
         return x if token is None else np.concatenate([token.reshape(1, -1), x])
+
+    def stem(self, patches: Array) -> Array:
+        """Patches laid out as a picture, 3 x 3 convolutions with a GELU after each, and W_emb, the last of them."""
+        (rows, columns), (p, q) = self.config["grid"], self.config["patch"]
+        x = np.zeros((rows * p, columns * q, patches.shape[1] // (p * q)))
+        for n, patch in enumerate(patches):
+            r, c = divmod(n, columns)
+            x[r * p : (r + 1) * p, c * q : (c + 1) * q] = patch.reshape(p, q, -1)
+        names = [f"embed.element.stem.convolutions.{i}" for i in range(len(self.config["stem"]))]
+        for i, name in enumerate([*names, "embed.element.proj"]):
+            left = len(names) - i  # convolutions behind this one
+            x = ref.gelu(x) if i else x
+            step = [2 if side > 2**left else 1 for side in (x.shape[0] // rows, x.shape[1] // columns)]
+            wide = np.pad(x, ((1, 1), (1, 1), (0, 0)))
+            x = np.array(
+                [
+                    [
+                        self.linear(name, wide[r : r + 3, c : c + 3].transpose(2, 0, 1).reshape(1, -1))[0]
+                        for c in range(0, x.shape[1], step[1])
+                    ]
+                    for r in range(0, x.shape[0], step[0])
+                ]
+            )
+        return x.reshape(rows * columns, -1)
 
     def part(self, name: str, part: Patches) -> Array:
         """Patches times W, plus their type's vector, plus that of their place in the picture if there is a table."""
