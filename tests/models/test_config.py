@@ -154,13 +154,15 @@ def test_no_choice_is_silently_ignored(name):
         ),
         ({"grid": (4, 8)}, r"grid needs elements='patches'"),
         (PATCHES | {"grid": (2, 2)}, r"grid=2x2 has 4 patches and max_length is 6; make them equal"),
-        (PATCHES | {"position": "sinusoidal_2d"}, r"needs elements='patches', their grid, and an even d_model"),
+        (
+            PATCHES | {"position": "sinusoidal_2d", "d_model": 9, "n_heads": 3},
+            r"needs elements='patches' and an even d_model",
+        ),
         ({"position": "sinusoidal_2d"}, r"needs elements='patches'"),
-        (PATCHES | {"stem": (4,)}, r"stem=\[4\] needs elements='patches', their grid, and patch"),
+        ({"stem": (4,)}, r"stem=\[4\] needs elements='patches'"),
         (PATCHES | {"patch": (4, 1)}, r"patch=\(4, 1\) has other numbers than patch_width=6"),
-        (PATCHES | {"position": "rotary_2d"}, r"needs elements='patches', their grid, and heads of a multiple of 4"),
-        (PATCHES | {"position": "rotary_2d", "grid": (2, 3), "d_head": 6}, "heads of a multiple of 4"),
-        (PATCHES | {"position": "sinusoidal_2d", "grid": (2, 3), "d_model": 9, "n_heads": 3}, r"an even d_model"),
+        ({"position": "rotary_2d", "d_head": 4}, r"needs elements='patches' and heads of a multiple of 4"),
+        (PATCHES | {"position": "rotary_2d", "d_head": 6}, "heads of a multiple of 4"),
         ({"parts": {"image": 0}}, r"model\.parts.*greater than 0"),
         ({"parts": {"text": 5}}, r"'text' cannot name a part; take a short name in small letters"),
         ({"parts": {"train": 5}}, r"'train' cannot name a part"),
@@ -201,3 +203,12 @@ def test_equal_configurations_have_one_hash():
     assert one == other
     assert hash(one) == hash(other)
     assert len({one, other, tiny.config(parts={"image": 5}), tiny.config()}) == 3
+
+
+@pytest.mark.parametrize("changes", [{"position": "sinusoidal_2d"}, {"position": "rotary_2d"}, {"stem": (4,)}])
+def test_what_needs_a_grid_waits_for_the_data_and_is_refused_without(changes):
+    made = tiny.config(**PATCHES | {"d_head": 4} | changes)
+    (name,) = changes
+    with pytest.raises(ConfigError, match=rf"model\.{name}=.* needs model\.grid and model\.patch, or pictures"):
+        Transformer(made)
+    Transformer(tiny.config(**PATCHES | {"d_head": 4, "grid": (2, 3), "patch": (2, 1)} | changes))

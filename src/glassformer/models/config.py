@@ -124,6 +124,13 @@ class ModelConfig(Record):
         return 1 if self.grid is None else self.grid[1]
 
     @property
+    def unlaid(self) -> str | None:
+        """What cannot be built before it is known how patches lie, by its field; None: nothing."""
+        if self.grid is None and self.position.endswith("_2d"):
+            return f"position={self.position!r}"
+        return f"stem={list(self.stem)}" if self.stem and None in (self.grid, self.patch) else None
+
+    @property
     def ahead(self) -> int:
         """Places in front of the elements: 1 for the class token of a model of patches, else 0."""
         return int(self.elements == "patches" and self.pool == "first")
@@ -176,14 +183,14 @@ class ModelConfig(Record):
                 f"grid={rows}x{columns} has {rows * columns} patches and max_length is {self.max_length}; make them "
                 "equal"
             )
-        if self.stem and (self.elements != "patches" or self.grid is None or self.patch is None):
-            raise ValueError(f"stem={list(self.stem)} needs elements='patches', their grid, and patch, the size of one")
+        if self.stem and self.elements != "patches":
+            raise ValueError(f"stem={list(self.stem)} needs elements='patches'")
         if self.patch is not None and self.patch_width % (self.patch[0] * self.patch[1]):
             raise ValueError(f"patch={self.patch} has other numbers than patch_width={self.patch_width}")
-        if self.position == "sinusoidal_2d" and (self.grid is None or self.d_model % 2):
-            raise ValueError("position='sinusoidal_2d' needs elements='patches', their grid, and an even d_model")
-        if self.position == "rotary_2d" and (self.grid is None or self.head_width % 4):
-            raise ValueError("position='rotary_2d' needs elements='patches', their grid, and heads of a multiple of 4")
+        if self.position == "sinusoidal_2d" and (self.elements != "patches" or self.d_model % 2):
+            raise ValueError("position='sinusoidal_2d' needs elements='patches' and an even d_model")
+        if self.position == "rotary_2d" and (self.elements != "patches" or self.head_width % 4):
+            raise ValueError("position='rotary_2d' needs elements='patches' and heads of a multiple of 4")
         return self
 
     @model_validator(mode="after")

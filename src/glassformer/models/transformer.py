@@ -78,6 +78,8 @@ class Transformer(nn.Module):
             raise ConfigError("model.vocab_size is 0; set it, or give a tokenizer from which it is taken.")
         if config.head in ("tag", "classify") and not (config.n_classes or config.classes):
             raise ConfigError(f"model.head={config.head!r} needs model.n_classes, or data from which it is taken.")
+        if config.unlaid:
+            raise ConfigError(f"model.{config.unlaid} needs model.grid and model.patch, or pictures that tell them.")
         self.config = config
         with torch.device(device):
             parts = PartEmbeddings(config.parts, config.part_patches, config.d_model)
