@@ -81,13 +81,9 @@ def test_the_bright_half_is_learned(tmp_path):
     assert run.classify(file) == run.classify(Path(file)) == "right", "of another size, by name or path"
 
 
-@pytest.mark.parametrize(
-    "model", [{"position": "sinusoidal_2d"}, {"position": "rotary_2d", "rotary_base": 100.0}, {"stem": [4]}]
-)
+@pytest.mark.parametrize("model", [{"position": "sinusoidal_2d"}, {"position": "rotary_2d"}, {"stem": [4]}])
 def test_what_needs_the_grid_takes_it_from_the_pictures(tmp_path, model):
-    made = picture_recipe(tmp_path, model=model, train=LEARNING | BEST)
-    result, _ = go(made, tmp_path / "x")
-    assert result.scores["accuracy"] == 1.0
+    go(picture_recipe(tmp_path, model=model), tmp_path / "x")
     found = gf.load(tmp_path / "x").model.config
     assert (found.grid, found.patch) == ((2, 2), (4, 4))
 
