@@ -6,8 +6,10 @@ from urllib.parse import parse_qs, unquote
 import numpy as np
 import pytest
 
+from glassformer.batch import Places
 from glassformer.inspect.edits import Mask
-from serve.browser.seeing import settled, table
+from glassformer.layers.position import grid_rotation, rotation
+from serve.browser.seeing import number, settled, table
 from serve.browser.test_pages_attention import look_of
 
 
@@ -126,10 +128,16 @@ def test_a_source_is_touched_and_the_target_stays(opened, explorer_of):
 def test_rotary_positions_are_the_angles_of_the_model(opened, explorer_of):
     page = opened("tag", "page=tokens")
     config = explorer_of("tag").looks.run.model.config
-    if config.position != "rotary":
-        pytest.skip("this run has no rotary positions")
-    rows = table(page, "Where each stands: angles")
-    width = config.head_width
-    expected = [[np.cos(t * config.rotary_base ** (-2 * k / width)) for t in range(3)] for k in range(width // 2)]
-    shown = [[float(cell.replace("−", "-")) for cell in row[1:4]] for row in rows]
-    assert np.allclose(shown, expected, atol=1e-3)
+    assert config.position == "rotary"
+    shown = [[number(cell) for cell in row[1:4]] for row in table(page, "Where each stands: angles")]
+    cosines = rotation(Places.arange(3), config.head_width, config.rotary_base)[0][0, 0, :, : config.head_width // 2]
+    assert np.allclose(shown, cosines.T, atol=1e-3)
+
+
+def test_angles_of_a_grid_are_those_of_the_model(visit):
+    ask = "async (all) => (await import('./pages/tokens_positions.js')).gridAngles(all, 16, 100)"
+    places = [None, (0, 0), (0, 1), (1, 0), (1, 1)]
+    elements = [{"row": at and at[0], "column": at and at[1]} for at in places]
+    shown = visit.open().evaluate(ask, elements)
+    cosines = grid_rotation(Places.arange(5), 16, 100.0, columns=2, first=1)[0][0, 0, :, :8]
+    assert np.allclose(np.cos(shown), cosines, atol=1e-6)

@@ -8,7 +8,7 @@ import {link} from "../link.js";
 import {prose, table} from "../marks.js";
 
 const ARCHITECTURES = {decoder: "a decoder: every element reads those before it", encoder: "an encoder: every element reads all others", encoder_decoder: "an encoder, and a decoder that reads it by cross-attention"};
-const POSITIONS = {rotary: "rotary: queries and keys are turned by their place", learned: "learned vectors, one for each place", sinusoidal: "sine waves, added", alibi: "ALiBi: scores fall with distance", none: "none: order is not seen"};
+const POSITIONS = {rotary: "rotary: queries and keys are turned by their place", rotary_2d: "rotary: queries and keys are turned by their row and column", learned: "learned vectors, one for each place", sinusoidal: "sine waves, added", alibi: "ALiBi: scores fall with distance", none: "none: order is not seen"};
 
 /** @param {HTMLElement} el @param {any} app */
 function render(el, app) {

@@ -58,7 +58,7 @@ export function outcome(app, {onchanged, wide = false} = {}) {
     if (!fresh()) return;
     if (after.outcome.kind === "vectors") return void fill(note, "This model makes vectors: it chooses no answer.");
     const at = positionOf(s, after), kind = after.outcome.kind, changed = drawStrip(before, after);
-    const where = kind === "class" ? "" : h("span", null, kind === "tags" ? "at " : "after ", token(after.elements[at]), h("span", {class: "soft"}, ` ${at}`));
+    const where = kind === "class" ? "" : h("span", null, kind === "tags" || app.model.family === "masked" ? "at " : "after ", token(after.elements[at]), h("span", {class: "soft"}, ` ${at}`));
     const name = (label) => token({label, kind: kind === "tokens" ? "token" : "word"});
     if (!edited) {
       const {top} = after.outcome.rows[kind === "class" ? 0 : at];

@@ -49,7 +49,7 @@ export function answers(app, ontags) {
     frame.el.hidden = kind === "vectors";
     if (kind === "vectors") return;
     const name = (label) => token({label, kind: kind === "tokens" ? "token" : "word"}), item = ({label, a: p, b: q, before: x, after: y}) => ({label: name(label), text: label, before: p ?? x, after: q ?? y});
-    const tagged = kind === "tags", at = kind === "class" ? -1 : tagged && state.get().query !== null && state.get().query < is.elements.length ? state.get().query : aimOf(app, is).position, where = at < 0 ? "" : [tagged ? " at " : " after ", token(is.elements[at]), h("span", {class: "soft"}, ` ${at}`)];
+    const tagged = kind === "tags", at = kind === "class" ? -1 : tagged && state.get().query !== null && state.get().query < is.elements.length ? state.get().query : aimOf(app, is).position, where = at < 0 ? "" : [tagged || app.model.family === "masked" ? " at " : " after ", token(is.elements[at]), h("span", {class: "soft"}, ` ${at}`)];
     if (!touched) {
       picture.update({items: (at < 0 ? is.outcome.rows[0] : is.outcome.rows[at]).top.map((one) => ({label: name(one.label), text: one.label, before: null, after: one.p})), name: "The likeliest answers"});
       fill(note, "The sequence as it is", where ? [",", where] : "", `. ${movable(app.model, is.elements) || is.source_elements.length ? "Move a token, leave one out, replace or hide one" : "Hide a token or a patch"}, and this shows the difference.`);
