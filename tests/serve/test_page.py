@@ -112,6 +112,24 @@ def test_a_saved_page_holds_its_answers_and_asks_nobody(lm):
 
 
 def test_the_explorers_own_pages_can_be_linked():
-    for entry in ("main.js", page_module.SAVED):
+    for entry in ("main.js", "widget.js", page_module.SAVED, page_module.FRAMED):
         assert ordered(entry)
     assert "glassformerSaved" in saved({}, {}, "x")
+    assert "glassformerSaved" not in page_module.framed()
+    assert "default-src 'none'" in page_module.framed()
+
+
+def test_a_saved_page_may_be_one_alone(lm):
+    assert "pages/head.js" in ordered(page_module.SAVED, pages=["head"])
+    assert "pages/train.js" not in ordered(page_module.SAVED, pages=["head"])
+    assert len(saved({}, {}, "x", ["head"])) < len(saved({}, {}, "x")) / 1.5
+    assert '<html class="cell alone" lang="en">' in saved({}, {}, "x", ["head"])
+    assert '<html lang="en">' in saved({}, {}, "x")
+    with pytest.raises(ConfigError, match="There is no page 'hed'; did you mean 'head'"):
+        ask(lm, "document", state={}, pages=["hed"])
+
+
+def test_what_is_no_page_is_not_among_the_contents(tmp_path):
+    static = files(tmp_path, contents='import {page as a} from "./a.js";\n', a="export const page = {};\n")
+    with pytest.raises(ConfigError, match=r"a\.js says no id"):
+        page_module.contents(static)

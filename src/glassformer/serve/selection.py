@@ -2,8 +2,8 @@
 
     {"page": "head", "input": "the cat sat", "edits": [], "layer": 3, "head": 5, "query": 2, ...}
 
-The same names as `static/state.js` has, and the address of a page. Knows: model cards, answers of the op `look`. Does
-not know: models, how anything is answered.
+The same names as `static/state.js` has, and the address of a page. Knows: model cards, answers of the op `look`.
+Does not know: models, how anything is answered.
 """
 
 from collections.abc import Mapping
