@@ -61,12 +61,12 @@ def attribute(
     ConfigError: an unknown method or option, an outcome or a position that there is not.
     """
     if method not in METHODS:
-        raise ConfigError(f"There is no method {method!r} of attribution; {suggest(method, METHODS)}.")
+        raise ConfigError(f"There is no method {method!r} of attribution; {suggest(method, METHODS)}")
     compute, known = METHODS[method]
     for name in options:
         if name not in known:
             hint = suggest(name, known) if known else "it has none"
-            raise ConfigError(f"The method {method} has no option {name!r}; {hint}.")
+            raise ConfigError(f"The method {method} has no option {name!r}; {hint}")
     return compute(look, Target.of(look, target, position, against), check=check, **options)
 
 

@@ -45,15 +45,10 @@ class HeadMetrics:
     side: str
     site: str
 
-    @property
-    def definitions(self) -> tuple[str, ...]:
-        """One sentence for each metric."""
-        return tuple(METRICS[name] for name in self.names)
-
     def of(self, name: str) -> Float[Tensor, "L H"]:
         """The values of one metric; ConfigError: there is none of that name."""
         if name not in self.names:
-            raise ConfigError(f"There is no metric {name!r}; {suggest(name, self.names)}.")
+            raise ConfigError(f"There is no metric {name!r}; {suggest(name, self.names)}")
         return self.values[..., self.names.index(name)]
 
 

@@ -13,9 +13,7 @@ from glassformer.data.config import DataConfig
 from glassformer.data.sources import capture_stdin
 from glassformer.data.split import NAMES
 from glassformer.errors import ConfigError, suggest
-from glassformer.generate import (
-    GenerateConfig,
-)
+from glassformer.generate import GenerateConfig
 from glassformer.run.opened import Opened
 from glassformer.train.answering import AnswerTask
 from glassformer.train.choosing import ChoiceTask
@@ -68,7 +66,7 @@ class Scored(Opened):
         whose targets are in `targets`.
         """
         if split not in NAMES:
-            raise ConfigError(f"There is no split {split!r}; {suggest(split, NAMES)}.")
+            raise ConfigError(f"There is no split {split!r}; {suggest(split, NAMES)}")
         if self.pair is not None:
             config = self.options(**{"overflow": "window", **changes})  # a source too long is no reason to stop
             return self._evaluate_pairs(split, data, targets, config, batch_size or 32)

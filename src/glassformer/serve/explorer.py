@@ -87,7 +87,7 @@ def _named(request: Any, own: Mapping[str, Any], others: Mapping[str, Any]) -> t
     if name in others:
         raise UnknownOp(f"{name} is asked for at /{'stream' if name in STREAMS else 'api'}; send it there.")
     if name not in own:
-        raise UnknownOp(f"There is no op {brief(name)}; {suggest(name[:60], own)}.")
+        raise UnknownOp(f"There is no op {brief(name)}; {suggest(name[:60], own)}")
     return name, {key: value for key, value in request.items() if key != "op"}
 
 
