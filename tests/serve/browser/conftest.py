@@ -1,12 +1,12 @@
-"""A real browser for the pages. Without playwright or a chromium, these tests are skipped and say what is missing.
+"""A real browser for the pages: one chromium and one server of each tiny run for all tests.
 
-`GLASSFORMER_CHROMIUM` names another chromium than that on the path; its libraries are found by LD_LIBRARY_PATH as ever.
+`tools/browser.sh` says where a chromium is. Without one these tests are skipped and say so; with one they all run.
 """
 
 import contextlib
 import functools
-import os
 import shutil
+import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -18,10 +18,35 @@ import pytest
 import glassformer
 from glassformer.serve.guard import HEADERS
 from glassformer.serve.server import Server
+from serve.browser.seeing import settled
 
 STATIC = Path(glassformer.__file__).parent / "serve" / "static"
-CHROMIUM = os.environ.get("GLASSFORMER_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-FLAGS = ["--no-sandbox", "--force-color-profile=srgb", "--font-render-hinting=none"]  # the same pixels everywhere
+FINDER = Path(__file__).parents[3] / "tools" / "browser.sh"
+FLAGS = ["--no-sandbox", "--no-zygote", "--force-color-profile=srgb", "--font-render-hinting=none"]
+"""As root, with the same pixels everywhere; with a zygote, some machines take half a minute to end it."""
+DESK = {"width": 1440, "height": 900}
+
+WATCH = """(() => {
+  let open = 0, still = 0;
+  const begun = () => { open++; still = 0; }, ended = () => { open--; still = 0; }, own = {setTimeout: window.setTimeout};
+  for (const [owner, name] of [[window, "fetch"], [Response.prototype, "arrayBuffer"], [Response.prototype, "json"], [ReadableStreamDefaultReader.prototype, "read"]]) {
+    const before = owner[name];
+    owner[name] = function (...given) {
+      begun();
+      const answer = before.apply(this, given);
+      answer.then(ended, ended);
+      return answer;
+    };
+  }
+  window.setTimeout = (fn, after, ...given) => { // the address is written a moment later
+    if (!(after <= 200)) return own.setTimeout.call(window, fn, after, ...given);
+    begun();
+    return own.setTimeout.call(window, () => { ended(); fn(...given); }, after);
+  };
+  new MutationObserver(() => (still = 0)).observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
+  window.isSettled = () => !open && still++ > 2;
+})()"""  # noqa: E501 - lines of JavaScript are not Python's
+"""Whether a page asks nothing and has not changed for some frames: `isSettled()`, asked once a frame."""
 
 
 class Static(SimpleHTTPRequestHandler):
@@ -46,69 +71,82 @@ class Static(SimpleHTTPRequestHandler):
         pass
 
 
-@pytest.fixture(scope="session")
-def static_site() -> Iterator[str]:
-    """The address of the pages without a model."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Static, directory=STATIC))
+@contextlib.contextmanager
+def _serving(server: Any) -> Iterator[None]:
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/"
+    yield
     server.shutdown()
     thread.join(5)
     server.server_close()
 
 
 @pytest.fixture(scope="session")
+def static_site() -> Iterator[str]:
+    """The address of the pages without a model."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Static, directory=STATIC))
+    with _serving(server):
+        yield f"http://127.0.0.1:{server.server_port}/"
+
+
+@pytest.fixture(scope="session")
+def explored(explorer_of) -> Iterator[Any]:
+    """The server of a tiny run of a family, as `glassformer inspect` starts it."""
+    with contextlib.ExitStack() as open_ones:
+
+        @functools.cache
+        def served(family: str) -> Server:
+            server = Server(explorer_of(family), port=0)
+            open_ones.enter_context(_serving(server))
+            return server
+
+        yield served
+
+
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """Chromium without a window."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright (pip install playwright)")
-    if not CHROMIUM:
-        pytest.skip("needs a chromium on the path, or its path in GLASSFORMER_CHROMIUM")
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    bash = shutil.which("bash")
+    found = bash and subprocess.run([bash, str(FINDER), "find"], capture_output=True, text=True, check=True).stdout
+    if not found:
+        pytest.skip("there is no chromium: `make browser` installs one, or GLASSFORMER_CHROMIUM names one")
+    from playwright.sync_api import sync_playwright  # of the extra `dev`: with a browser there, nothing is skipped
+
+    with sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=found.strip(), args=FLAGS)
         yield opened
         opened.close()
 
 
 class Visit:
-    """A page, and what went wrong on it: errors, and questions to anyone but the site."""
+    """A page, and what went wrong on it: errors, warnings, refusals, and requests to anyone but the site."""
 
-    def __init__(self, page: Any, site: str):
-        self.page, self.site, self.problems = page, site, []
-        page.set_default_timeout(15_000)
-        page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
-        page.on("console", self._heard)
-        page.on("request", self._asked)
-        self._waiting: set[Any] = set()
-        for ended in ("requestfinished", "requestfailed"):
-            page.on(ended, self._ended)
+    def __init__(self, context: Any, site: str, refusals: bool):
+        self.site, self.refusals, self.problems = site, refusals, []
+        context.on("weberror", lambda error: self.problems.append(f"error: {error.error}"))
+        context.on("console", self._heard)
+        context.on("request", lambda request: self._asked(request.url))
+        context.add_init_script(WATCH)
+        context.set_default_timeout(60_000)  # a busy machine is no fault of the page
+        self.page = context.new_page()
+        self.page.on("websocket", lambda socket: self._asked(socket.url))
 
     def _heard(self, message: Any) -> None:
-        without_model = "400 (Bad Request)" in message.text and message.location.get("url", "").endswith("/api")
-        if message.type in ("error", "warning") and not without_model:
+        refused = "400 (Bad Request)" in message.text and message.location.get("url", "").endswith(("/api", "/stream"))
+        if message.type in ("error", "warning") and not (refused and self.refusals):
             self.problems.append(f"{message.type}: {message.text}")
 
-    def _ended(self, request: Any) -> None:
-        self._waiting.discard(request)
-
-    def _asked(self, request: Any) -> None:
-        self._waiting.add(request)
-        if not request.url.startswith((self.site, "blob:", "data:")):
-            self.problems.append(f"asked {request.url}")
+    def _asked(self, url: str) -> None:
+        if not url.startswith((self.site, "blob:", "data:", "about:")):
+            self.problems.append(f"asked {url}")
 
     def settled(self) -> Any:
-        """The page, once it has asked nothing for a while."""
-        quiet = 0
-        for _ in range(300):
-            self.page.wait_for_timeout(50)
-            quiet = 0 if self._waiting else quiet + 1
-            if quiet == 5:
-                return self.page
-        raise AssertionError(f"still waiting for {[request.url for request in self._waiting]}")
+        """The page, once it has asked and drawn all that it wants to."""
+        return settled(self.page)
 
-    def turn_to(self, name: str) -> Any:
-        """A page of the explorer, once it stands."""
-        self.page.goto(f"{self.site}#page={name}")
+    def turn_to(self, at: str) -> Any:
+        """A page of the explorer and a selection, once it stands."""
+        self.page.goto(f"{self.site}#page={at}")
         self.page.wait_for_selector("h1")
         return self.settled()
 
@@ -119,54 +157,60 @@ class Visit:
         return self.page
 
 
-@contextlib.contextmanager
-def _visited(browser: Any, site: str, **options: Any) -> Iterator[Visit]:
-    context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, **options})
-    visit = Visit(context.new_page(), site)
-    yield visit
-    problems = visit.problems
-    context.close()
-    assert problems == []
+@pytest.fixture
+def visiting_at(browser):
+    """Opens fresh pages at an address, as a context, which fails if anything on it failed.
+
+    `refusals`: the server refuses a request there, and that is right.
+    """
+
+    @contextlib.contextmanager
+    def visiting(site: str, *, refusals: bool = False, **options: Any) -> Iterator[Visit]:
+        context = browser.new_context(**{"viewport": DESK, **options})
+        visit = Visit(context, site, refusals)
+        yield visit
+        problems = visit.problems
+        context.close()
+        assert problems == []
+
+    return visiting
 
 
 @pytest.fixture
-def visit(browser, static_site) -> Iterator[Visit]:
-    """A fresh page of the site; the test fails if anything on it failed."""
-    with _visited(browser, static_site) as opened:
+def visiting(visiting_at, static_site):
+    """Opens fresh pages without a model, of other sizes and themes, as a context."""
+    return functools.partial(visiting_at, static_site, refusals=True)
+
+
+@pytest.fixture
+def visit(visiting) -> Iterator[Visit]:
+    """A fresh page without a model."""
+    with visiting() as opened:
         yield opened
 
 
-@pytest.fixture(scope="session")
-def explored(explorer_of) -> Iterator[Any]:
-    """The server of a tiny run of a family, as `glassformer inspect` starts it."""
-    with contextlib.ExitStack() as open_ones:
-
-        @functools.cache
-        def served(family: str) -> Server:
-            server = open_ones.enter_context(Server(explorer_of(family), port=0))
-            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-            open_ones.callback(server.shutdown)
-            return server
-
-        yield served
-
-
 @pytest.fixture
-def visiting_model(browser, explored):
-    """Opens the explorer of a family's tiny run on a fresh page, as a context."""
+def visiting_model(visiting_at, explored):
+    """Opens a page and a selection of the explorer of a family's tiny run, as a context."""
 
     @contextlib.contextmanager
-    def visiting_of(family: str, **options: Any) -> Iterator[Visit]:
+    def visiting_of(family: str, at: str = "page=model", **options: Any) -> Iterator[Visit]:
         address = explored(family).address
-        with _visited(browser, address.partition("?")[0], **options) as visit:
-            visit.page.goto(address)
+        with visiting_at(address.partition("?")[0], **options) as visit:
+            visit.page.goto(f"{address}#{at}")
             visit.page.wait_for_selector("h1")
+            visit.settled()
             yield visit
 
     return visiting_of
 
 
 @pytest.fixture
-def visiting(browser, static_site):
-    """Opens fresh pages of other sizes and themes, as a context."""
-    return functools.partial(_visited, browser, static_site)
+def opened(visiting_model):
+    """The page of a family at a selection; the test fails if anything on it failed."""
+    with contextlib.ExitStack() as stack:
+
+        def open_(family: str, at: str, **options: Any) -> Any:
+            return stack.enter_context(visiting_model(family, at, **options)).page
+
+        yield open_

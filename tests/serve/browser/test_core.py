@@ -258,6 +258,45 @@ def test_a_matrix_as_table_csv_and_svg_holds_its_numbers(visit):
     assert "Strongest: query c, key x, weight 1" in got[2]
 
 
+LARGE = """async () => {
+  const {heatmap} = await import("./marks.js"), host = document.querySelector(".page-room"), side = 1200, bytes = new Uint8Array(side * side).fill(40);
+  bytes[900 * side + 30] = 90;
+  const names = Array.from({length: side}, (_, i) => String(i));
+  const it = (window.it = heatmap({rows: names, columns: names, bytes, masked: (r, c) => c > r}));
+  host.replaceChildren(it.el);
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  const canvas = it.canvas, {data, width} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  const colour = (x, y) => { const at = 4 * (Math.floor(y * canvas.height) * width + Math.floor(x * canvas.width)); return [...data.slice(at, at + 4)]; };
+  return [it.summary(), colour(0.25, 0.75), Array.from({length: 12}, (_, i) => colour(0.75 + i / canvas.width, 0.25)[3]), it.el.querySelectorAll("span").length];
+}"""
+
+
+def test_a_large_matrix_is_summed_up_whole_and_hatched_in_one_go(visit):
+    page = visit.open()
+    said, seen, hatched, spans = run(page, LARGE)
+    assert "Strongest: query 900, key 30, weight about 0.12." in said
+    low = run(page, "async () => (await import('./ramp.js')).ramp('attention', false)[40]")
+    assert seen == [low & 255, low >> 8 & 255, low >> 16 & 255, 255]
+    assert max(hatched) < 255
+    assert min(hatched) < max(hatched)  # lines, with paper between them
+    assert spans < 300
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ({}, ["0", ".01", ".05", ".1", ".25", ".5", "1"]),
+        ({"scale": "log"}, [".0001", ".001", ".01", ".1", "1"]),
+        ({"scale": "log", "high": 0.11}, [".0001", ".001", ".01", ".11"]),
+        ({"kind": "signed", "high": 2}, ["−2", "0", "2"]),
+    ],
+)
+def test_the_numbers_of_a_legend_do_not_stand_in_each_others_way(visit, how, expected):
+    page = visit.open()
+    script = "async (how) => [...(await import('./marks.js')).legend(how).querySelectorAll('.legend-tick')].map((t) => t.textContent)"
+    assert run(page, script, how) == expected
+
+
 def test_csv_quotes_what_needs_it(visit):
     page = visit.open()
     got = run(page, """async () => (await import('./marks.js')).csv({columns: ["a,b", 'q"'], rows: [["x\\ny", 1]]})""")

@@ -1,42 +1,14 @@
-"""The explorer as a reader has it: the real server of tiny runs, every page, and a page that was taken along."""
+"""The explorer as a reader has it: the real server of tiny runs, and pages that are taken along."""
 
-# ruff: noqa: E501 - lines of JavaScript are not Python's
+import numpy as np
+from safetensors.numpy import load_file
 
-import pytest
-
-from serve.browser.conftest import Visit
-from serve.browser.test_reach import NAMELESS
-
-PAGES = "async (family) => (await import('./contents.js')).pages.filter((p) => !p.families || p.families.includes(family)).map((p) => p.id)"
-PICTURES = """() => [...document.querySelectorAll("figure, canvas, svg[role]")].filter((el) => el.checkVisibility() && !el.closest("[aria-hidden=true]")).map((el) => {
-  const named = (one) => one && (one.getAttribute("aria-label") || one.getAttribute("aria-hidden") || document.getElementById(one.getAttribute("aria-labelledby") ?? "")?.textContent.trim());
-  return named(el) || named(el.closest("[role]")) || (el.matches("canvas, svg") && named(el.closest("figure"))) ? "" : el.outerHTML.slice(0, 120);
-}).filter(Boolean)"""
-
-
-@pytest.mark.parametrize("family", ["lm", "translate", "mixture"])
-def test_every_page_stands_on_a_real_model(visiting_model, family):
-    with visiting_model(family) as visit:
-        for name in visit.page.evaluate(PAGES, family):
-            page = visit.turn_to(name)
-            assert page.locator("h1").count() == 1, name
-            assert page.locator(".problem").all_text_contents() == [], name
-            assert page.evaluate(NAMELESS) == [], name
-            assert page.evaluate(PICTURES) == [], name
-            assert page.evaluate("document.documentElement.scrollWidth") <= 1440, name
-            assert visit.problems == [], name
-
-
-@pytest.mark.parametrize("width", [420, 1024])
-def test_no_page_is_wider_than_the_screen(visiting_model, width):
-    with visiting_model("lm", viewport={"width": width, "height": 800}) as visit:
-        for name in visit.page.evaluate(PAGES, "lm"):
-            assert visit.turn_to(name).evaluate("document.documentElement.scrollWidth") <= width, name
+from serve.browser.seeing import settled
 
 
 def test_input_keys_address_and_errors(visiting_model):
-    with visiting_model("lm") as visit:
-        page = visit.turn_to("attention")
+    with visiting_model("lm", "page=attention", refusals=True) as visit:
+        page = visit.page
         page.keyboard.press("/")
         page.keyboard.press("Control+A")
         page.keyboard.type("the cat sat")
@@ -58,6 +30,7 @@ def test_input_keys_address_and_errors(visiting_model):
         page.goto("about:blank")
         page.goto(address)  # the address alone restores everything
         page.wait_for_selector(".atlas-canvas")
+        visit.settled()
         assert page.locator("textarea").input_value() == "the cat sat"
         assert "layer 1 head 1" in page.title()
 
@@ -71,44 +44,37 @@ def test_input_keys_address_and_errors(visiting_model):
 
 
 def test_a_link_without_an_input_shows_the_first_example(visiting_model):
-    with visiting_model("lm") as visit:
-        page = visit.turn_to("attention")
-        assert page.locator("textarea").input_value() != ""
+    with visiting_model("lm", "page=attention") as visit:
+        assert visit.page.locator("textarea").input_value() != ""
 
 
-def test_pages_taken_along_open_from_disk_without_a_network(visiting_model, browser, tmp_path):
+def test_pages_taken_along_open_from_disk_without_a_network(visiting_model, visiting_at, tmp_path):
     file = tmp_path / "saved.html"
-    with visiting_model("lm", accept_downloads=True) as visit:
-        page = visit.turn_to("attention")
-        shown = page.locator(".metric-list").text_content()
+    with visiting_model("lm", "page=attention", accept_downloads=True) as visit:
+        shown = visit.page.locator(".metric-list").text_content()
         visit.turn_to("head")
         page = visit.turn_to("export")
         with page.expect_download() as download:
             page.get_by_role("button", name="Save as HTML").click()
         download.value.save_as(file)
-    context = browser.new_context(offline=True)
-    away = Visit(context.new_page(), file.as_uri())
-    away.page.goto(file.as_uri())
-    away.page.wait_for_selector(".matrix-canvas")  # it opens with the page that one came from
-    away.page.get_by_role("navigation").get_by_role("link", name="Attention").click()
-    away.page.wait_for_selector(".metric-list")
-    assert away.page.locator(".metric-list").text_content() == shown
-    away.page.keyboard.press("]")
-    away.page.wait_for_timeout(100)
-    assert "head 1" in away.page.title()
-    away.page.get_by_role("navigation").get_by_role("link", name="Training").click()
-    assert "saved without that" in away.page.locator(".problem").first.text_content()
-    problems = away.problems
-    context.close()
-    assert problems == []
+    with visiting_at(file.as_uri(), offline=True) as away:  # which also fails if the page asks anyone anything
+        page = away.page
+        page.goto(file.as_uri())
+        page.wait_for_selector(".matrix-canvas")  # it opens with the page that one came from
+        page.locator(".matrix-stack").first.hover(position={"x": 3, "y": 3})
+        assert page.locator(".readout output").first.text_content() == "1"  # the first sees itself alone
+        page.get_by_role("navigation").get_by_role("link", name="Attention").click()
+        page.wait_for_selector(".metric-list")
+        assert page.locator(".metric-list").text_content() == shown
+        page.keyboard.press("]")
+        assert "head 1" in settled(page).title()
+        page.get_by_role("navigation").get_by_role("link", name="Training").click()
+        assert "saved without that" in page.locator(".problem").first.text_content()
 
 
 def test_tensors_are_saved_as_they_are(visiting_model, explored, tmp_path):
-    import numpy as np
-    from safetensors.numpy import load_file
-
-    with visiting_model("lm", accept_downloads=True) as visit:
-        page = visit.turn_to("export")
+    with visiting_model("lm", "page=export", accept_downloads=True) as visit:
+        page = visit.page
         with page.expect_download() as download:
             page.get_by_role("button", name="attention.pattern as safetensors").first.click()
         download.value.save_as(tmp_path / "pattern.safetensors")

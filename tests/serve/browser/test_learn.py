@@ -3,7 +3,10 @@
 import math
 import re
 
+import numpy as np
 import pytest
+
+from serve.browser.seeing import figure, number, reading, table
 
 LESSONS = [
     "context",
@@ -24,8 +27,9 @@ RESULTS = """async (id) => {
 }"""
 
 
-def figure(page, title):
-    return page.locator("figure.figure", has=page.get_by_role("heading", name=title, exact=True))
+def softmax(x):
+    e = np.exp(x - np.max(x, -1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
 
 
 def test_the_table_of_contents_has_all_ten(visit):
@@ -65,11 +69,134 @@ def test_every_picture_says_what_it_does_not_show_and_has_a_table(visit, lesson)
         assert page.locator(f"#{label}").text_content()
 
 
+BANK = np.array([[0.1, 0.1], [2.4, 0.8], [2.8, 0.2], [0.1, 0.2], [0.1, 0.1], [1.5, 1.5]])
+"""I deposited money at the bank, as the lesson has them: finance to the right, geography upward."""
+
+
+def test_a_bank_becomes_what_its_sentence_makes_of_it(visit):
+    page = visit.open("context")
+    mix = figure(page, "Mix the words yourself")
+    vector = lambda: [
+        number(x) for x in mix.locator(".reading", has_text="new vector").locator("output").text_content().split(", ")
+    ]
+    assert vector() == [1.5, 1.5]
+    mix.get_by_role("button", name="Equal, 1/N").click()
+    assert vector() == pytest.approx(BANK.mean(0), abs=0.005)
+    mix.get_by_role("button", name="Let dot products choose").click()
+    assert vector() == pytest.approx(softmax(BANK @ BANK[-1]) @ BANK, abs=0.005)
+    assert reading(mix, "leans to finance") > 60
+    mix.get_by_role("radio", name="We had a picnic").check(force=True)
+    mix.get_by_role("button", name="Let dot products choose").click()
+    assert reading(mix, "leans to finance") < 40
+    mix.get_by_role("radio", name="I deposited money").check(force=True)
+    mix.get_by_label("weight of money, number").fill("1")
+    assert vector() == pytest.approx((BANK[-1] + BANK[2]) / 2, abs=0.005)
+    mix.get_by_role("switch", name="weights sum to 1").uncheck(force=True)
+    assert vector() == pytest.approx(BANK[-1] + BANK[2], abs=0.005)
+    assert mix.locator("output.bad").text_content().startswith("2.00")
+
+
+PLANE = np.array([[1, 1], [1.5, 0.2], [1.3, 0.4], [0.2, 1.5], [0.3, 1.2]])
+
+
+def test_sliders_make_the_matrix_and_every_row_sums_to_one(visit):
+    page = visit.open("queries-and-keys")
+    for name, value in {"Q turn": "30", "Q scale": "2", "K turn": "-45", "K scale": "0.5"}.items():
+        page.get_by_label(f"{name}, number").fill(value)
+    turned = lambda degrees: np.array([[np.cos(t := np.deg2rad(degrees)), -np.sin(t)], [np.sin(t), np.cos(t)]])
+    q, k = PLANE @ (2 * turned(30)).T, PLANE @ (0.5 * turned(-45)).T
+    title = "Turn the queries, turn the keys"
+    shown = [[number(cell) for cell in row[1:]] for row in table(page, title)]
+    np.testing.assert_allclose(shown, softmax(q @ k.T / np.sqrt(2)), rtol=6e-4)
+    assert figure(page, title).locator(".margin-value").all_text_contents() == ["1.000"] * 5
+
+
+def test_the_five_vectors_are_the_note_s(visit):
+    page = visit.open("positions")
+    rows = page.locator(".plain-table tbody tr").evaluate_all(
+        "rows => rows.map(r => [...r.cells].map(c => c.textContent))"
+    )
+    printed = [
+        [0, 1, 0, 1],
+        [-0.13, 0.99, 0.60, -0.80],
+        [-0.26, 0.96, -0.96, 0.28],
+        [-0.39, 0.92, 0.94, 0.35],
+        [-0.51, 0.86, -0.54, -0.84],
+    ]
+    assert [[number(cell) for cell in row[2:]] for row in rows] == printed
+    waves = np.sin(
+        np.arange(100)[:, None] / 10000 ** (np.array([0, 8]) / 64)
+    )  # dimensions 0 and 8, at positions 1 to 99
+    changes = (waves[2:] * waves[1:-1] < 0).sum(0).tolist()
+    assert (
+        f"dimension 0 changes sign {changes[0]} times, dimension 8 does so {changes[1]} times"
+        in page.locator(".trap").first.text_content()
+    )
+
+
+def test_an_analogy_leads_to_the_queen_and_one_weight_hands_a_value_over(visit):
+    page = visit.open("meaning-and-temperature")
+    analogy = figure(page, "king − man + woman")
+    nearest = analogy.locator(".reading", has_text="nearest").locator("output")
+    assert nearest.text_content() == "queen ✓"
+    king = analogy.get_by_role("slider", name="king", exact=True)
+    king.focus()
+    for _ in range(8):
+        page.keyboard.press("Shift+ArrowLeft")
+    assert nearest.text_content() != "queen ✓"
+    analogy.get_by_role("button", name="As it was").click()
+    assert nearest.text_content() == "queen ✓"
+    building = figure(page, "What building gets")
+    assert building.locator("output.good").count() == 0
+    building.get_by_role("button", name="Only tallest").click()
+    assert building.locator("output.good").text_content() == "0 ✓"
+    value, output = building.locator(".vec-numbers").all_text_contents()
+    assert value == output
+
+
+def test_a_neuron_fires_for_both_names_alone(visit):
+    page = visit.open("residual-and-mlp")
+    title = "Albert ∧ Einstein → physics"
+    fired = lambda: {name: number(value) for name, value in table(page, title)[:4]}
+    both = {"Albert Einstein": 1, "Albert Camus": 0, "Einstein Bagels": 0, "studies": 0}
+    assert fired() == both
+    detector = figure(page, title)
+    detector.get_by_role("radio", name="none").check(force=True)
+    detector.get_by_label("threshold, number").fill("0")
+    assert fired() == {"Albert Einstein": 2, "Albert Camus": 1, "Einstein Bagels": 1, "studies": 0}  # half content
+    assert detector.locator("output.bad").count() == 1
+    detector.get_by_role("radio", name="GELU").check(force=True)
+    gelu = lambda x: x * (1 + math.erf(x / math.sqrt(2))) / 2
+    assert fired() == pytest.approx(
+        {
+            name: gelu(value)
+            for name, value in {"Albert Einstein": 2, "Albert Camus": 1, "Einstein Bagels": 1, "studies": 0}.items()
+        },
+        rel=1e-3,
+    )
+    path = figure(page, "The path that stays open").locator(".readings output")
+    lost, kept = (number(text) for text in path.all_text_contents())
+    assert lost == pytest.approx(0.4**12, rel=0.02)  # two digits
+    assert kept == pytest.approx(1.4**12, rel=1e-3)
+
+
+def test_what_follows_too_was_counted(visit):
+    page = visit.open("generation")
+    writer = figure(page, "Predict, append, repeat")
+    for word in ["robot", "was", "too"]:
+        writer.get_by_role("button", name=re.compile(rf"^{word} ")).click()
+    assert writer.locator(".written .chip-word").all_text_contents() == ["The", "robot", "was", "too"]
+    assert [[row[0], number(row[1])] for row in table(page, "Predict, append, repeat")] == [
+        ["tired", pytest.approx(2 / 3, rel=1e-3)],
+        ["wide", pytest.approx(1 / 3, rel=1e-3)],
+    ]
+
+
 def test_scores_of_102_and_99_in_six_steps(visit):
     page = visit.open("self-attention")
     walk = figure(page, "One query, six steps")
     forward = walk.get_by_role("button", name="Step forward")
-    for said, number in [
+    for said, digits in [
         ("2 of 6", "102"),
         ("3 of 6", "58.9"),
         ("4 of 6", "0.85"),
@@ -78,7 +205,7 @@ def test_scores_of_102_and_99_in_six_steps(visit):
     ]:
         forward.click()
         assert said in walk.locator(".stepper-status").text_content()
-        assert number in walk.locator("table").first.text_content()
+        assert digits in walk.locator("table").first.text_content()
     assert forward.is_disabled()
     page.get_by_role("radio", name="query 2").check(force=True)
     assert "100" in walk.locator("table").first.text_content()

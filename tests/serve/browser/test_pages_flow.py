@@ -8,40 +8,10 @@ from glassformer.inspect.attribution import attribute
 from glassformer.inspect.ledger import ledger
 from glassformer.inspect.lens import lens
 from serve.asking import first, own_look
-from serve.browser.test_pages_attention import figure
-from serve.browser.test_reach import NAMELESS, SMALL
+from serve.browser.seeing import number, reading, table
 
 SHOWN = {"rtol": 2e-3, "atol": 1e-7}
 """Three significant digits or more."""
-
-
-def number(text):
-    return float(text.replace("\u2009", "").replace("−", "-").replace("%", "").replace("+", ""))
-
-
-def table(page, title):
-    """The rows of a picture's table twin, as texts."""
-    frame = figure(page, title)
-    frame.get_by_role("button", name="view as table").click()
-    found = frame.locator(".figure-table tbody tr").evaluate_all(
-        "rows => rows.map(r => [...r.cells].map(c => c.textContent))"
-    )
-    frame.get_by_role("button", name="view as table").click()
-    return found
-
-
-def reading(page, name):
-    return number(page.locator(".reading", has_text=name).locator("output").first.text_content().rstrip(" ✓✗"))
-
-
-@pytest.mark.parametrize("family", ["tag", "classify", "image", "audio"])
-def test_pages_stand_on_models_that_answer_at_once(visiting_model, family):
-    with visiting_model(family) as visit:
-        for name in ["flow", "explain", "compare", *(["image"] if family in ("image", "audio") else [])]:
-            page = visit.turn_to(name)
-            assert page.locator("main .problem").all_text_contents() == [], name
-            assert page.evaluate(NAMELESS) == [], name
-            assert page.evaluate(SMALL) == [], name
 
 
 def test_stages_are_softmax_over_temperature_then_cut(visiting_model, explorer_of):

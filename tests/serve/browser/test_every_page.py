@@ -1,0 +1,71 @@
+"""What holds on every page of every family: nothing fails, everybody can use it, and it fits."""
+
+# ruff: noqa: E501 - lines of JavaScript are not Python's
+
+import pytest
+
+from serve.browser.conftest import DESK
+from serve.browser.seeing import FAINT, PAGES, WIDTH, faults, settled
+
+NAME = "(e) => [e.tagName, e.type, e.dataset.i, e.getAttribute('aria-label') || e.textContent].join(' ')"
+SEEN = f"() => {{ const e = document.activeElement; return e === document.body ? '' : ({NAME})(e); }}"
+TABBED = f"""() => [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]")].filter((el) =>
+  el.tabIndex >= 0 && !el.disabled && el.checkVisibility() && !(el.type === "radio" && !el.checked)).map({NAME})"""
+"""What the Tab key should have led to; of radio buttons, only the one that is chosen."""
+RINGED = """() => { const e = document.activeElement, ringed = (one) => one && (getComputedStyle(one).outlineStyle !== "none" || getComputedStyle(one).boxShadow !== "none");
+  return [e, e.nextElementSibling, e.closest("label")].some(ringed) ? "" : e.outerHTML.slice(0, 120); }"""
+MOST_TABS = 400
+
+
+@pytest.mark.parametrize("family", ["lm", "tag", "translate", "mixture"])
+def test_every_page_is_for_everybody(visiting_model, family):
+    found = {}
+    with visiting_model(family) as visit:
+        page = visit.page
+        for name in page.evaluate(PAGES, family):
+            visit.turn_to(f"{name}&query=1&key=0")
+            here = faults(page)
+            for scheme in ("dark", "light"):
+                page.emulate_media(color_scheme=scheme)
+                if faint := page.evaluate(FAINT):
+                    here[scheme] = faint
+            for width in (1024, 420):
+                page.set_viewport_size({"width": width, "height": 800})
+                if (wide := settled(page).evaluate(WIDTH)) > width:
+                    here[str(width)] = wide
+            page.set_viewport_size(DESK)
+            if here or visit.problems:
+                found[name] = {**here, "said": list(visit.problems)}
+    assert found == {}
+
+
+@pytest.mark.parametrize("family", ["masked", "classify", "image", "audio", "depiction"])
+def test_the_other_families_pages_stand_too(visiting_model, family):
+    found = {}
+    with visiting_model(family) as visit:
+        for name in visit.page.evaluate(PAGES, family):
+            if name != "learn" and (here := faults(visit.turn_to(name))):
+                found[name] = here
+    assert found == {}
+
+
+def test_the_tab_key_leads_to_everything_and_out_again(visiting_model):
+    found = {}
+    with visiting_model("lm") as visit:
+        page = visit.page
+        for name in page.evaluate(PAGES, "lm"):
+            visit.turn_to(f"{name}&query=1&key=0")
+            page.evaluate("document.activeElement.blur()")
+            here, seen, dim = {}, set(), set()
+            for _ in range(MOST_TABS):
+                page.keyboard.press("Tab")
+                if not (name_of := page.evaluate(SEEN)):
+                    break
+                seen.add(name_of)
+                dim.add(page.evaluate(RINGED))
+            else:
+                here["last"] = "the last Tab does not leave the page"
+            here |= {"missed": sorted({*page.evaluate(TABBED)} - seen), "without a ring": sorted(dim - {""})}
+            if any(here.values()):
+                found[name] = here
+    assert found == {}
