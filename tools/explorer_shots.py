@@ -11,7 +11,12 @@ import shutil
 import sys
 from pathlib import Path
 
-SHOTS = {"attention": "page=attention&layer=1", "head": "page=head&layer=1", "model": "page=model"}
+INPUT = "&input=The+chicken+didn't+cross+the+road+because+it+was+too+tired."
+SHOTS = {
+    "attention": "page=attention&layer=1&head=1" + INPUT,
+    "head": "page=head&layer=1&head=1" + INPUT,
+    "flow": "page=flow" + INPUT,
+}
 SIZE = {"width": 1280, "height": 1000}
 MOST = 150_000
 """Bytes of a picture."""
