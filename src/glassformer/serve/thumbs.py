@@ -54,7 +54,7 @@ def thumbs(look: Look, side: str, site: str, size: int, check: Callable[[], None
         shrunk, sums, spread = [], [], []
         for begin, weights, bits in portions(look, layer, side, site, cell[0]):
             shrunk.append(_shrunk(weights, cell, len(keys)))
-            sums.append(weights.flatten(1) @ counting.of(begin, weights.shape))
+            sums.append(weights.flatten(1) @ counting.of(begin, weights.shape).mT)
             spread.append(bits[:, 1 if begin == 0 and len(queries) > 1 else 0 :].sum(1))
         pixels.append(torch.cat(shrunk, 1))
         entropies = torch.stack(spread).sum(0)[:, None] / counting.n
@@ -105,7 +105,7 @@ def _weights(
     if allow.dense is not None:
         weights.masked_fill_((highest == CLOSED)[..., None], 0)
     largest = weights.amax(-1)
-    nats = highest - (weights * scores).sum(-1) - largest.log()
+    nats = highest - scores.mul_(weights).sum(-1) - largest.log()
     return weights, torch.where(largest > 0, nats / math.log(2), 0.0)
 
 
@@ -123,18 +123,20 @@ def view_of(look: Look, side: str, site: str) -> View:
 
 
 def _shrunk(weights: Float[Tensor, "H Q S"], cell: tuple[int, int], keys: int) -> Float[Tensor, "H R C"]:
-    """The largest weight of each cell."""
-    down, across = -weights.shape[1] % cell[0], ceil(keys / cell[1]) * cell[1] - weights.shape[2]
+    """The largest weight of each cell; rows first, where the memory lies in order."""
+    down, across = -weights.shape[1] % cell[0], -weights.shape[2] % cell[1]
     if down or across:
         weights = F.pad(weights, (0, across, 0, down))
     weights = weights if cell[0] == 1 else weights.unflatten(1, (-1, cell[0])).amax(2)
-    return weights if cell[1] == 1 else weights.unflatten(2, (-1, cell[1])).amax(3)
+    weights = weights if cell[1] == 1 else weights.unflatten(2, (-1, cell[1])).amax(3)
+    return F.pad(weights, (0, ceil(keys / cell[1]) - weights.shape[2]))  # the keys that were left out
 
 
 class _Counting:
     """What each weight counts in each metric but the first, so that metrics are sums over queries and keys."""
 
     def __init__(self, queries: Sequence[Element], keys: Sequence[Element], within: bool, device: torch.device):
+        self.device = device
         self.tables = {name: table.to(device) for name, table in key_tables(queries, keys, within=within).items()}
         counted = torch.ones(len(queries), dtype=torch.bool, device=device)
         counted[0] = len(queries) == 1  # the first may see itself alone
@@ -145,15 +147,17 @@ class _Counting:
         self.n = max(1, len(queries) - 1)
         self._made: dict[tuple[int, ...], Tensor] = {}
 
-    def of(self, begin: int, shape: torch.Size) -> Float[Tensor, "_ M"]:
-        """For the weights [H, Q, S] of a portion: a column for each metric, NaN for one that is not defined here."""
+    def of(self, begin: int, shape: torch.Size) -> Float[Tensor, "M _"]:
+        """For the weights [H, Q, S] of a portion: a row for each metric, NaN for one that is not defined here."""
         if (key := (begin, *shape)) not in self._made:
             part = slice(begin, begin + shape[1]), slice(0, shape[2])
-            columns = [self._column(name, part) for name in list(METRICS)[1:]]
-            self._made[key] = torch.stack([column.expand(shape[1:]).flatten() for column in columns], 1)
+            made = torch.empty(len(METRICS) - 1, *shape[1:], device=self.device)
+            for row, name in zip(made, list(METRICS)[1:], strict=True):
+                row.copy_(self._counts(name, part))
+            self._made[key] = made.flatten(1)
         return self._made[key]
 
-    def _column(self, name: str, part: tuple[slice, slice]) -> Tensor:
+    def _counts(self, name: str, part: tuple[slice, slice]) -> Tensor:
         rows = self.rows.get(name)
         if rows is None or not bool(rows.any()):
             return torch.full((1, 1), torch.nan)

@@ -44,6 +44,14 @@ export function fill(el, ...children) {
   return el;
 }
 
+/** Draws anew what is in an element; the focus stays at the control in the same place. @param {Element} el @param {() => void} draw @param {string} [controls] */
+export function redrawn(el, draw, controls = "button") {
+  const held = el.contains(document.activeElement) ? [...el.querySelectorAll(controls)].indexOf(/** @type {Element} */ (document.activeElement)) : -1;
+  draw();
+  const now = el.querySelectorAll(controls);
+  if (held >= 0) /** @type {any} */ (now[Math.min(held, now.length - 1)])?.focus();
+}
+
 /** Listens; returns how to stop. @param {EventTarget} target @param {string} type @param {(event: any) => void} fn @param {any} [options] */
 export function on(target, type, fn, options) {
   target.addEventListener(type, fn, options);

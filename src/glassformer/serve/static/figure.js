@@ -52,12 +52,23 @@ export function legend({kind = "attention", scale = "sqrt", low = 0, high = 1, m
   };
   draw();
   const off = onTheme(() => (strip.isConnected ? draw() : off()));
-  const ticks = kind === "signed" ? [-high, 0, high] : low === 0 && high === 1 ? (scale === "sqrt" ? TICKS : [0, 0.25, 0.5, 0.75, 1]) : [low, (low + high) / 2, high];
+  const place = (at) => level(at, {kind, scale, low, high}) / 255, ticks = spaced(kind === "signed" ? [-high, 0, high] : ticksOf(scale, low, high), place);
   return h("div", {class: "legend", "aria-label": `Colours: ${label} from ${number(ticks[0])} to ${number(ticks[ticks.length - 1])}`, role: "img"},
     h("span", {class: "legend-label"}, label),
     h("div", {class: "legend-scale"}, strip, ticks.map((at) =>
-      h("span", {class: "legend-tick", style: {left: `${(100 * level(at, {kind, scale, low, high})) / 255}%`}}, tick(at).replace(/^(−?)0\./, "$1.")))),
+      h("span", {class: "legend-tick", style: {left: `${100 * place(at)}%`}}, tick(at).replace(/^(−?)0\./, "$1.")))),
     masked ? [h("span", {class: "legend-mask"}), h("span", null, "masked: not seen at all")] : null);
+}
+
+function ticksOf(scale, low, high) {
+  if (scale === "log") return [...[1e-4, 0.001, 0.01, 0.1].filter((at) => at > low && at < high), high];
+  if (low !== 0 || high !== 1) return [low, (low + high) / 2, high];
+  return scale === "sqrt" ? TICKS : [0, 0.25, 0.5, 0.75, 1];
+}
+
+/** Those numbers that do not stand in each other's way, the last among them. @param {number[]} all @param {(at: number) => number} place  of 0 to 1 */
+function spaced(all, place) {
+  return all.reduceRight((kept, at) => (kept.length && place(kept[0]) - place(at) < 0.07 ? kept : [at, ...kept]), /** @type {number[]} */ ([]));
 }
 
 /** A table as CSV. @param {Table} table */

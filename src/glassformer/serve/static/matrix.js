@@ -33,7 +33,7 @@ const HATCH = 6;
 export function heatmap(options) {
   let o = {kind: "attention", scale: "sqrt", low: 0, high: 1, masked: null, name: "Matrix", rowName: "query", columnName: "key", valueName: "weight",
     digits: true, places: 2, most: 56, selected: null, margin: null, marginName: "sum", mark: null, ...options};
-  let at = o.selected, hover = null, wide = 1, tall = 1;
+  let at = o.selected, hover = null, wide = 1, tall = 1, strongest = /** @type {number[] | null} */ (null);
   const canvas = h("canvas", {class: "matrix-canvas"}), cross = h("div", {class: "matrix-cross", "aria-hidden": true});
   const stack = h("div", {class: "matrix-stack", tabindex: 0, role: "application", "aria-roledescription": "matrix"}, canvas, cross);
   const rowLabels = h("div", {class: "matrix-rows", "aria-hidden": true}), columnLabels = h("div", {class: "matrix-columns", "aria-hidden": true});
@@ -71,10 +71,10 @@ export function heatmap(options) {
     const pixels = new Uint32Array(image.data.buffer);
     for (let r = 0, i = 0; r < T(); r++) for (let c = 0; c < S(); c++, i++) pixels[i] = hidden(r, c) ? 0 : table[stepOf(r, c)];
     smallContext.putImageData(image, 0, 0);
-    context.imageSmoothingEnabled = false;
+    context.imageSmoothingEnabled = wide * fine < 1; // otherwise cells would be left out
     context.drawImage(small, 0, 0, canvas.width, canvas.height);
     context.scale(fine, fine);
-    if (o.masked) hatch(context);
+    if (o.masked) hatch(context, w, t);
     const style = getComputedStyle(el);
     if (wide >= 12 && tall >= 12) lines(context, style.getPropertyValue("background-color"), w, t);
     if (o.mark) marks(context, style);
@@ -85,7 +85,8 @@ export function heatmap(options) {
     stack.dataset.cell = `${wide} ${tall}`;
   }
 
-  function hatch(context) {
+  /** Behind the cells: it is seen where none is drawn. */
+  function hatch(context, w, t) {
     const pattern = h("canvas", {width: HATCH, height: HATCH}), p = pattern.getContext("2d");
     p.strokeStyle = isDark() ? "#ffffff3d" : "#0000002e";
     p.lineWidth = 1;
@@ -95,7 +96,9 @@ export function heatmap(options) {
     }
     p.stroke();
     context.fillStyle = context.createPattern(pattern, "repeat");
-    for (let r = 0; r < T(); r++) for (let c = 0; c < S(); c++) if (hidden(r, c)) context.fillRect(c * wide, r * tall, wide, tall);
+    context.globalCompositeOperation = "destination-over";
+    context.fillRect(0, 0, w, t);
+    context.globalCompositeOperation = "source-over";
   }
 
   function lines(context, paper, w, t) {
@@ -167,8 +170,17 @@ export function heatmap(options) {
     o.onselect?.(at.row, at.column, {pinned});
   }
 
-  function largest(cells) {
-    return cells.reduce((best, cell) => (!hidden(...cell) && (hidden(...best) || Math.abs(value(...cell)) > Math.abs(value(...best))) ? cell : best));
+  /** The cell of the largest number between two rows and two columns. */
+  function largest(top = 0, bottom = T(), left = 0, right = S()) {
+    let best = [top, left], most = -1;
+    for (let r = top; r < bottom; r++) {
+      for (let c = left; c < right; c++) {
+        if (hidden(r, c) || !(Math.abs(value(r, c)) > most)) continue;
+        best = [r, c];
+        most = Math.abs(value(r, c));
+      }
+    }
+    return best;
   }
 
   const cellAt = (event) => {
@@ -193,8 +205,7 @@ export function heatmap(options) {
     const moves = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0]};
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key in moves && event.shiftKey) {
-      const sideways = moves[event.key][0] === 0;
-      const best = largest(Array.from({length: sideways ? S() : T()}, (_, i) => (sideways ? [row, i] : [i, column])));
+      const sideways = moves[event.key][0] === 0, best = sideways ? largest(row, row + 1) : largest(0, T(), column, column + 1);
       select(best[0], best[1]);
     } else if (event.key in moves) select(row + moves[event.key][0], column + moves[event.key][1]);
     else if (event.key === "Home") select(row, 0);
@@ -215,6 +226,8 @@ export function heatmap(options) {
       o = {...o, ...patch};
       if ("selected" in patch) at = patch.selected ?? null;
       if (at && (at.row >= T() || at.column >= S())) at = null;
+      if (Object.keys(patch).every((name) => name === "selected")) return point();
+      strongest = null;
       if (patch.rows || patch.columns || "margin" in patch || !wide) measure(el.clientWidth);
       draw();
     },
@@ -224,9 +237,8 @@ export function heatmap(options) {
     destroy: () => offs.forEach((off) => off()),
     summary() {
       if (!T() || !S()) return "";
-      const cells = Array.from({length: Math.min(T() * S(), 250000)}, (_, i) => [Math.floor(i / S()), i % S()]);
-      const best = largest(cells);
-      return `${o.name}: ${T()} rows by ${S()} columns. Strongest: ${say(best[0], best[1])}.`;
+      strongest ??= largest();
+      return `${o.name}: ${T()} rows by ${S()} columns. Strongest: ${say(strongest[0], strongest[1])}.`;
     },
     table() {
       return {columns: [`${o.rowName} \\ ${o.columnName}`, ...o.columns.map(labelOf)],
@@ -323,7 +335,8 @@ export function atlas(options) {
     event.preventDefault();
   });
   const offs = [onWidth(el, (width) => {
-    side = Math.max(16, Math.min(96, Math.floor((width - 40 - 8 * Math.max(0, ...(o.rowNames ?? []).map((name) => name.length))) / o.columns) - gap));
+    const most = Math.max(96, Math.min(176, Math.floor(800 / Math.max(o.rows, o.columns)))); // few heads are shown larger
+    side = Math.max(16, Math.min(most, Math.floor((width - 40 - 8 * Math.max(0, ...(o.rowNames ?? []).map((name) => name.length))) / o.columns) - gap));
     draw();
   }), onTheme(() => draw())];
   return {
@@ -331,7 +344,8 @@ export function atlas(options) {
     update(/** @type {any} */ patch) {
       o = {...o, ...patch};
       if (patch.selected) at = patch.selected;
-      draw();
+      if (Object.keys(patch).every((name) => name === "selected")) point();
+      else draw();
     },
     destroy: () => offs.forEach((off) => off()),
     summary: () => `${o.name}: ${o.rows} ${o.rowName}s of ${o.columns} ${o.columnName}s.`,

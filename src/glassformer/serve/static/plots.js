@@ -1,6 +1,6 @@
 // @ts-check
 // Bars, lines, and a plane with arrows that can be moved. Knows: numbers and labels. Does not know: what they mean.
-import {fill, h, on, onWidth, svg, unique} from "./dom.js";
+import {fill, h, on, onWidth, redrawn, svg, unique} from "./dom.js";
 import {fixed, labelOf, number, tick, token} from "./format.js";
 
 /**
@@ -28,10 +28,8 @@ export function bars(options) {
   return {
     el,
     update(/** @type {Partial<typeof options>} */ patch) {
-      const held = [...el.querySelectorAll("button")].indexOf(/** @type {any} */ (document.activeElement));
       o = {...o, ...patch};
-      draw();
-      if (held >= 0) el.querySelectorAll("button")[held]?.focus();
+      redrawn(el, draw);
     },
     table: () => ({columns: ["", o.valueName], rows: o.items.map((item) => [text(item.label), item.value])}),
     summary: () => `${o.name}: ${o.items.map((item) => `${text(item.label)} ${o.format(item.value)}`).slice(0, 12).join(", ")}.`,
@@ -113,13 +111,11 @@ export function plane(options) {
   /** @type {number | null} */
   let dragged = null;
   function draw() {
-    const held = document.activeElement?.closest?.("[data-arrow]"), heldName = held && el.contains(held) ? held.getAttribute("data-arrow") : null;
-    fill(el,
+    redrawn(el, () => fill(el,
       svg("line", {class: "axis", x1: 14, x2: W - 14, y1: mid, y2: mid}), svg("line", {class: "axis", x1: mid, x2: mid, y1: 14, y2: W - 14}),
       o.xName ? [svg("text", {class: "axis-name", x: 14, y: mid + 20}, o.xName[0]), svg("text", {class: "axis-name", x: W - 14, y: mid + 20, "text-anchor": "end"}, o.xName[1])] : null,
       o.yName ? [svg("text", {class: "axis-name", x: mid + 8, y: 24}, o.yName[1]), svg("text", {class: "axis-name", x: mid + 8, y: W - 14}, o.yName[0])] : null,
-      o.under?.(at) ?? null, o.arrows.map(arrow));
-    if (heldName !== null) /** @type {any} */ (el.querySelector(`[data-arrow="${heldName}"]`))?.focus();
+      o.under?.(at) ?? null, o.arrows.map(arrow)), "[data-arrow]");
   }
   function arrow(a, i) {
     const [x, y] = at(a.x, a.y), angle = Math.atan2(y - mid, x - mid), long = Math.hypot(x - mid, y - mid);

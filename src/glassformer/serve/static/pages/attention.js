@@ -3,6 +3,7 @@
 // Knows: the op thumbs. Does not know: one head's inside (see head.js).
 import {fill, h} from "../dom.js";
 import {fixed, number} from "../format.js";
+import {link} from "../link.js";
 import {atlas, bars, figure, legend, select, slider} from "../marks.js";
 import {part} from "../wire.js";
 import {follow, headName, kindName, kindOf, kindTabs, LOOK, SHARES} from "./attended.js";
@@ -44,7 +45,7 @@ function render(el, app) {
   function build(options) {
     picture?.destroy();
     picture = atlas(options);
-    ranked = bars({items: [], name: "Heads by the metric", format: (x) => number(x, 3)});
+    ranked = bars({items: [], name: "Heads by the metric", format: (x) => fixed(x, 3)});
     const overview = figure({
       title: "All heads", name: "heads", wide: true, picture, controls: [tabs?.el, by.el, filterRoom], legend: legend({label: "weight"}), below: h("div", {class: "attention-below"}, meaning, count),
       shows: "Every head’s pattern: rows are queries, from the first element down; columns are keys. A pixel is the *largest* weight of the queries and keys it stands for, so a single bright one is not averaged away. Arrow keys move, Enter opens a head.",
@@ -55,7 +56,7 @@ function render(el, app) {
       shows: "The heads with the most of the chosen metric, a mean over all queries but the first.", hides: "other inputs: the same head may look elsewhere in another text.",
     });
     frames = [overview, list];
-    fill(room, h("div", {class: options.columns <= 6 ? "beside" : ""}, overview.el, list.el));
+    fill(room, h("div", {class: options.columns <= 6 ? "beside attention-beside" : ""}, overview.el, list.el));
   }
 
   function rank() {
@@ -79,10 +80,10 @@ function render(el, app) {
     filter.set(least());
   }
 
-  function show() {
+  function show(anew = {}) {
     if (!picture) return;
     const {layer, head} = state.get();
-    picture.update({selected: {row: layer, column: head}});
+    picture.update({...anew, selected: {row: layer, column: head}});
     rank();
     frames.forEach((frame) => frame.refresh());
   }
@@ -99,10 +100,11 @@ function render(el, app) {
     tabs?.set(`${kind.side}/${kind.site}`);
     show();
   }), state.subscribe((now, before) => {
-    if (["layer", "head", "metric", "least"].some((name) => now[name] !== before[name])) {
+    const other = (...names) => names.some((name) => now[name] !== before[name]);
+    if (other("metric", "least")) {
       by.set(metric());
-      show();
-    }
+      show({dimmed});
+    } else if (other("layer", "head")) show();
   })];
   return () => {
     offs.forEach((off) => off());
@@ -121,7 +123,7 @@ function inspect(el, app) {
     const values = part(arrays.metrics, layer, head), names = header.metrics.map((one) => one.name);
     fill(body, h("h2", null, `Layer ${layer} head ${head}`), h("p", {class: "attention-name"}, headName(names, values)),
       h("dl", {class: "metric-list"}, header.metrics.map(({name, definition}, i) => [h("dt", {title: definition}, TITLES[name] ?? name), h("dd", null, Number.isNaN(values[i]) ? "not here" : fixed(values[i], 3))])),
-      h("p", null, h("a", {href: `#page=head&layer=${layer}&head=${head}`, onclick: (event) => (event.preventDefault(), app.state.set({page: "head"}))}, "Open this head")));
+      h("p", null, link(app, {page: "head"}, "Open this head")));
   });
 }
 

@@ -1,6 +1,6 @@
 // @ts-check
 // Two sequences above each other, and heads as dots. Knows: labels, numbers. Does not know: models.
-import {fill, h, on, svg} from "../dom.js";
+import {fill, h, on, redrawn, svg} from "../dom.js";
 import {number, tick, token} from "../format.js";
 import {ticks} from "../plots.js";
 import {shown} from "./aimed.js";
@@ -17,14 +17,12 @@ export function pairLine(options) {
   const cell = (one) => h("span", {class: "pairs-cell"}, one ? token(one) : h("span", {class: "pairs-gap", "aria-label": "nothing"}));
   const states = ({a, b}) => (!a ? "only in B" : !b ? "only in A" : a.label === b.label ? "same" : "exchanged");
   function draw() {
-    const held = /** @type {any} */ (document.activeElement)?.dataset?.pair;
-    fill(el, o.columns.map((column) => {
+    redrawn(el, () => fill(el, o.columns.map((column) => {
       const state = states(column), parts = [cell(column.a), h("span", {class: "pairs-mark", "aria-hidden": true}, state === "same" ? "" : "≠"), cell(column.b)], now = column.pair === o.now;
       const said = `${column.a ? shown(column.a) : "nothing"}, ${column.b ? shown(column.b) : "nothing"}: ${state}`;
       return column.pair === null ? h("span", {class: "pairs-column other", title: said}, parts)
-        : h("button", {type: "button", class: `pairs-column ${state === "same" ? "" : "other"}${now ? " now" : ""}`, "aria-pressed": now, "aria-label": said, dataset: {pair: column.pair}, onclick: () => o.onselect(/** @type {number} */ (column.pair))}, parts);
-    }));
-    if (held !== undefined) /** @type {any} */ (el.querySelector(`[data-pair="${held}"]`))?.focus();
+        : h("button", {type: "button", class: `pairs-column ${state === "same" ? "" : "other"}${now ? " now" : ""}`, "aria-pressed": now, "aria-label": said, onclick: () => o.onselect(/** @type {number} */ (column.pair))}, parts);
+    })));
   }
   on(el, "keydown", (event) => {
     const all = [...el.querySelectorAll("button")], to = all.indexOf(event.target) + {ArrowLeft: -1, ArrowRight: 1}[event.key];

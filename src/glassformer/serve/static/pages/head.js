@@ -3,12 +3,12 @@
 // Knows: the ops head, raw, row, thumbs. Does not know: how pictures draw.
 import {fill, h} from "../dom.js";
 import {fixed, number, percent, token} from "../format.js";
-import {bars, choice, figure, legend, slider, toggle} from "../marks.js";
+import {bars, choice, figure, heatmap, legend, slider, toggle} from "../marks.js";
 import {part} from "../wire.js";
 import {askHead, follow, HEAD, headName, kindName, kindOf, kindTabs, placeOf, sequences} from "./attended.js";
 import {outcome} from "./edit_outcome.js";
 import {touch} from "./edit_touch.js";
-import {edges, matrixOf, matrixOptions, merged, tinted, units} from "./head_patterns.js";
+import {edges, matrixOptions, merged, rootsOf, tinted, units, weightsOf} from "./head_patterns.js";
 import {steps} from "./head_steps.js";
 
 const EXACT = 1 << 18, TOP = 10, CROWDED = 40; // numbers of a layer that are asked for exactly; bars; rows from which there is a zoom
@@ -17,11 +17,10 @@ const EXACT = 1 << 18, TOP = 10, CROWDED = 40; // numbers of a layer that are as
 async function patternOf(app) {
   const ask = askHead(app), kind = kindOf(app), looked = await app.looked(), {queries, keys} = sequences(looked, kind);
   const {header, arrays} = await app.call("head", ask, {key: "head"});
-  const exact = kind.heads * queries.length * keys.length <= EXACT;
-  const values = exact ? part((await app.call("raw", {look: ask.look, point: `${placeOf(app, ask.layer)}.pattern`}, {key: "head raw"})).arrays.values, ask.head)
-    : Float32Array.from(arrays.pattern.data, (/** @type {number} */ byte) => (byte / 255) ** 2);
+  const exact = kind.heads * queries.length * keys.length <= EXACT, bytes = exact ? null : arrays.pattern.data;
+  const values = bytes ? weightsOf(bytes) : part((await app.call("raw", {look: ask.look, point: `${placeOf(app, ask.layer)}.pattern`}, {key: "head raw"})).arrays.values, ask.head);
   const table = arrays.masked?.data, masked = header.mask === "causal" ? (i, j) => j > i : table ? (i, j) => table[i * keys.length + j] === 1 : null;
-  return {queries, keys, values, exact, masked, mass: arrays.mass.data, entropy: arrays.entropy.data, max: header.max};
+  return {queries, keys, values, bytes, exact, masked, mass: arrays.mass.data, entropy: arrays.entropy.data, max: header.max};
 }
 
 /** @param {HTMLElement} el @param {any} app */
@@ -54,24 +53,43 @@ function render(el, app) {
   const rowBars = bars({items: [], name: "The selected row", high: 1}), massBars = bars({items: [], name: "What each key gets"});
 
   function compose() {
-    const {queries, keys, values, exact, masked} = found, rows = units(queries, words()), columns = units(keys, words());
+    const {queries, keys, values, bytes, exact, masked} = found, rows = units(queries, words()), columns = units(keys, words());
     const several = rows.length < queries.length || columns.length < keys.length, {layer, head} = state.get();
-    const open = (r, c) => rows[r].from.some((i) => columns[c].from.some((j) => !masked(i, j)));
-    shown = {queries: rows, keys: columns, values: several ? merged(values, keys.length, rows, columns) : values, exact, masked: masked && ((r, c) => !open(r, c)), name: `Attention, layer ${layer} head ${head}`};
+    const own = {queries: rows, keys: columns, values, bytes, exact, masked, name: `Attention, layer ${layer} head ${head}`};
+    shown = several ? {...own, ...joined(rows, columns)} : own;
     asWords.el.hidden = !several && units(queries, true).length === queries.length && units(keys, true).length === keys.length;
+  }
+
+  /** The selection among what is drawn. */
+  function cell() {
+    const {query, key} = state.get(), row = rowOf(shown.queries, query);
+    return row < 0 ? null : {row, column: Math.max(0, rowOf(shown.keys, key))};
+  }
+
+  /** Shows the selection: a matrix need not be drawn again for it. */
+  function mark() {
+    if (!found || view() !== "matrix") return draw();
+    views.matrix.update({selected: cell()});
+    drawMass();
+  }
+
+  /** The pattern of words. */
+  function joined(rows, columns) {
+    const {keys, values, exact, masked} = found, sums = merged(values, keys.length, rows, columns);
+    const open = (r, c) => rows[r].from.some((i) => columns[c].from.some((j) => !masked(i, j)));
+    return {values: sums, bytes: exact ? null : rootsOf(sums), masked: masked && ((r, c) => !open(r, c))};
   }
 
   function draw() {
     if (!found) return;
     compose();
-    const {query, key, layer, head} = state.get(), row = rowOf(shown.queries, query), column = rowOf(shown.keys, key), now = view();
-    const selected = row < 0 ? null : {row, column: Math.max(0, column)};
-    const rounded = !shown.exact && (scale() !== "sqrt" || high() !== 1);
-    const inMatrix = {...matrixOptions(shown), ...(rounded ? {bytes: null, values: Float32Array.from(shown.values, (x) => Number(x.toPrecision(2)))} : {}), ...how(), selected,
+    const selected = cell(), row = selected?.row ?? -1, now = view();
+    const drawn = scale() === "sqrt" && high() === 1 ? shown : {...shown, bytes: null}; // the bytes are colours of that scale
+    const inMatrix = {...matrixOptions(drawn), ...how(), selected,
       margin: (r) => `${fixed(entropyOf(r), 1)} bits`, marginName: "entropy", places: 2};
     if (now === "matrix") {
       if (views.matrix) views.matrix.update(inMatrix);
-      else views.matrix = matrixOf({shown, ...inMatrix, onselect: (r, c) => pick(r, c)});
+      else views.matrix = heatmap({...inMatrix, onselect: (r, c) => pick(r, c)});
       fill(scroller, h("div", {class: "head-zoom"}, views.matrix.el));
     } else if (now === "lines") {
       const given = {shown, share: share(), selected: row < 0 ? null : row, onselect: pick};
@@ -97,7 +115,7 @@ function render(el, app) {
       !found.exact && now === "matrix" ? h("p", {class: "soft"}, "Colours and “≈” digits are rounded to one part in 255 of a root; the row below is exact.") : null,
       words() ? h("p", {class: "soft"}, "Words: the sum over a word’s keys, the mean over its queries.") : null,
       now === "text" && row < 0 ? h("p", {class: "soft"}, `Tinted by the row of ${shown.queries[0].label.trim() || "the first element"}; choose a token to see its row.`) : null);
-    drawMass(layer, head);
+    drawMass();
     frame?.refresh();
   }
 
@@ -142,14 +160,6 @@ function render(el, app) {
     shows: "The largest weights of one query, exactly as the model has them, and the scores that they come from.", hides: "the keys beyond the first ten, whose weight is added up."});
   const massFrame = figure({title: "What each key gets", name: "column mass", picture: massBars, below: massNote,
     shows: "The weight of each key summed over all queries: 1 is an even share.", hides: "from whom it comes; a first token that gets most of everything is often a place to look at when there is nothing to see."});
-  const handles = touch(app), result = outcome(app), inside = steps(app);
-  fill(room, h("section", {class: "head-part"}, frame.el), h("section", {class: "section"}, h("h2", null, "Touch it"),
-    h("p", {class: "prose"}, "Every handle is an edit of the running model: it acts inside the head, before the output projection, and the other pages show the edited run until you let go."),
-    h("div", {class: "touching"}, handles.el, result.el)),
-  h("section", {class: "section"}, h("h2", null, "In digits"), h("div", {class: "beside digits"}, rowFrame.el, massFrame.el)),
-  h("section", {class: "section"}, h("h2", null, "Inside, step by step"), inside.el));
-  el.append(heading, said, room);
-
   offs.push(follow(app, HEAD, said, async (fresh) => {
     const got = await patternOf(app);
     if (!fresh()) return;
@@ -158,10 +168,23 @@ function render(el, app) {
     tabs?.set(`${kind.side}/${kind.site}`);
     draw();
     massFrame.refresh();
-  }), follow(app, [...HEAD, "query", "key"], said, drawRow), follow(app, HEAD, said, async (fresh) => {
+  })); // asked first: the picture is what one waits for
+  const handles = touch(app), result = outcome(app), inside = steps(app);
+  fill(room, h("section", {class: "head-part"}, frame.el), h("section", {class: "section"}, h("h2", null, "Touch it"),
+    h("p", {class: "prose"}, "Every handle is an edit of the running model: it acts inside the head, before the output projection, and the other pages show the edited run until you let go."),
+    h("div", {class: "touching"}, handles.el, result.el)),
+  h("section", {class: "section"}, h("h2", null, "In digits"), h("div", {class: "beside digits"}, rowFrame.el, massFrame.el)),
+  h("section", {class: "section"}, h("h2", null, "Inside, step by step"), inside.el));
+  el.append(heading, said, room);
+
+  offs.push(follow(app, [...HEAD, "query", "key"], said, drawRow), follow(app, HEAD, said, async (fresh) => {
     const {side, site} = kindOf(app), {layer, head} = state.get(), {header, arrays} = await app.call("thumbs", {look: app.look(), side, site, size: 64}, {key: "name"});
     if (fresh()) fill(heading, h("p", {class: "head-title"}, h("strong", null, `Layer ${layer} head ${head}`), app.model.attentions.length < 2 ? null : h("span", null, kindName(kindOf(app))), h("span", {class: "soft"}, headName(header.metrics.map((one) => one.name), part(arrays.metrics, layer, head)))));
-  }), state.subscribe((now, before) => ["query", "key", "view", "scale", "domain", "words", "share"].some((name) => now[name] !== before[name]) && draw()));
+  }), state.subscribe((now, before) => {
+    const other = (...names) => names.some((name) => now[name] !== before[name]);
+    if (other("view", "scale", "domain", "words", "share")) draw();
+    else if (other("query", "key")) mark();
+  }));
   offs.push(handles.off, result.off, inside.off);
   return () => {
     offs.forEach((off) => off());

@@ -1,15 +1,29 @@
 // @ts-check
 // One head's pattern in three ways: a matrix, lines for the strongest edges, text tinted by a row; as tokens or as words.
 // Knows: weights, elements, marks. Does not know: the wire, edits.
-import {fill, h, onWidth, svg} from "../dom.js";
+import {fill, h, onWidth, redrawn, svg} from "../dom.js";
 import {fixed, labelOf, number, percent, plural, token, tokenText} from "../format.js";
-import {heatmap} from "../marks.js";
 import {css, ink, isDark, level, onTheme, ramp} from "../ramp.js";
 
 /** @typedef {{label: string, kind: string, from: number[]}} Unit  one row or column: an element, or the pieces of a word */
-/** @typedef {{queries: Unit[], keys: Unit[], values: Float32Array, masked: ((row: number, column: number) => boolean) | null, exact: boolean, name: string}} Shown */
+/** @typedef {{queries: Unit[], keys: Unit[], values: Float32Array, bytes: Uint8Array | null, masked: ((row: number, column: number) => boolean) | null, exact: boolean, name: string}} Shown  bytes: of roots, where the values are not exact */
 
 const MOST_EDGES = 1500;
+const WEIGHTS = Float32Array.from({length: 256}, (_, byte) => Number(((byte / 255) ** 2).toPrecision(2)));
+
+/** What bytes of roots stand for, in the two digits that they are good for. @param {Uint8Array} bytes */
+export function weightsOf(bytes) {
+  const values = new Float32Array(bytes.length);
+  for (let i = 0; i < values.length; i++) values[i] = WEIGHTS[bytes[i]];
+  return values;
+}
+
+/** Weights as bytes of their roots. @param {Float32Array} values */
+export function rootsOf(values) {
+  const bytes = new Uint8Array(values.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = Math.round(255 * Math.sqrt(values[i]));
+  return bytes;
+}
 
 /** Elements as rows or columns; with `words`, the pieces of a word are one. @param {any[]} elements @param {boolean} words @returns {Unit[]} */
 export function units(elements, words) {
@@ -61,14 +75,9 @@ export function strongest({queries, keys, values, masked}, share) {
   return {edges: drawn, all, mass: sum ? kept / sum : 0};
 }
 
-/** The pattern as a matrix. @param {any} options  as of heatmap, beside `shown` */
-export function matrixOf({shown, ...options}) {
-  return heatmap({...matrixOptions(shown), ...options});
-}
-
-/** What a heatmap is told. @param {Shown} shown */
-export function matrixOptions({queries, keys, values, masked, exact, name}) {
-  return {rows: queries, columns: keys, values: exact ? values : null, bytes: exact ? null : Uint8Array.from(values, (x) => Math.round(255 * Math.sqrt(x))), masked, name};
+/** What a heatmap is told of a pattern. @param {Shown} shown */
+export function matrixOptions({queries, keys, values, bytes, masked, name}) {
+  return {rows: queries, columns: keys, values: bytes ? null : values, bytes, masked, name};
 }
 
 /**
@@ -103,13 +112,11 @@ export function edges(options) {
     const x0 = W * 0.3, x1 = W * 0.7, mid = (x0 + x1) / 2, y = (i) => 30 + (i + 0.5) * rowHeight;
     el.setAttribute("viewBox", `0 0 ${W} ${H}`);
     el.setAttribute("aria-label", `${o.shown.name}: the strongest edges`);
-    const held = el.contains(document.activeElement) ? [...el.querySelectorAll("[role=button]")].indexOf(/** @type {any} */ (document.activeElement)) : -1;
-    fill(el, svg("text", {class: "edge-side", x: x0 - 10, y: 12, "text-anchor": "end"}, "query asks"), svg("text", {class: "edge-side", x: x1 + 10, y: 12}, "key answers"),
+    redrawn(el, () => fill(el, svg("text", {class: "edge-side", x: x0 - 10, y: 12, "text-anchor": "end"}, "query asks"), svg("text", {class: "edge-side", x: x1 + 10, y: 12}, "key answers"),
       [...found.edges].reverse().map(([r, c, w]) => svg("path", {class: `edge${o.selected === null ? "" : r === o.selected ? " now" : " other"}`, d: `M${x0} ${y(r)}C${mid} ${y(r)} ${mid} ${y(c)} ${x1} ${y(c)}`,
         "stroke-width": (0.6 + 3.4 * w).toFixed(2), "stroke-opacity": (o.selected === null || r === o.selected ? 0.12 + 0.88 * Math.sqrt(w) : 0.08).toFixed(3)},
       svg("title", null, `${o.shown.queries[r].label} → ${o.shown.keys[c].label}: ${number(w)}`))),
-      column(queries, "query", rowHeight), column(keys, "key", rowHeight));
-    if (held >= 0) /** @type {any} */ (el.querySelectorAll("[role=button]")[held])?.focus();
+      column(queries, "query", rowHeight), column(keys, "key", rowHeight)), "[role=button]");
   }
   const off = onWidth(el, (width) => {
     W = Math.max(300, Math.min(760, width));
@@ -139,17 +146,15 @@ export function tinted(options) {
   const el = h("div", {class: "tinted"});
   function draw() {
     const {queries, keys, values, masked, exact} = o.shown, S = keys.length, row = o.selected ?? 0, table = ramp("attention", isDark());
-    const held = el.contains(document.activeElement) ? [...el.querySelectorAll("button")].indexOf(/** @type {any} */ (document.activeElement)) : -1;
     const piece = (unit, c) => {
       const hidden = masked?.(row, c), w = values[row * S + c], at = hidden ? 0 : level(w, o.how), asks = !o.separate && c === row;
       const props = {class: `tint${asks ? " asks" : ""}${hidden ? " masked" : ""}`, style: hidden ? {} : {background: css(table, at), color: ink(table, at)}, title: hidden ? "masked" : `${exact ? "" : "≈ "}${number(w, exact ? 4 : 2)}`,
         "aria-label": `${unit.label}, ${hidden ? "masked" : `weight ${exact ? "" : "about "}${number(w, 3)}`}${asks ? ", the query" : ""}`};
       return o.separate ? h("span", {...props, role: "img"}, token(unit)) : h("button", {type: "button", ...props, "aria-pressed": asks, onclick: () => o.onselect(c, null)}, token(unit));
     };
-    fill(el, o.separate ? h("div", {class: "tinted-queries", role: "group", "aria-label": "Queries"}, h("span", {class: "soft"}, "The query"), queries.map((unit, r) =>
+    redrawn(el, () => fill(el, o.separate ? h("div", {class: "tinted-queries", role: "group", "aria-label": "Queries"}, h("span", {class: "soft"}, "The query"), queries.map((unit, r) =>
       h("button", {type: "button", class: `tint plain${r === row ? " asks" : ""}`, "aria-pressed": r === row, onclick: () => o.onselect(r, null)}, token(unit)))) : null,
-    h("div", {class: "tinted-text"}, keys.map(piece)));
-    if (held >= 0) el.querySelectorAll("button")[held]?.focus();
+    h("div", {class: "tinted-text"}, keys.map(piece))));
   }
   const off = onTheme(draw);
   draw();

@@ -1,8 +1,9 @@
 // @ts-check
 // Inside one head, for one query: from the stream to what the head adds to it, in the model's own numbers, checked again in double precision.
 // Knows: the op step, the formula. Does not know: how the model computes it.
-import {fill, h, svg} from "../dom.js";
+import {fill, h, redrawn, svg} from "../dom.js";
 import {labelOf, number, token} from "../format.js";
+import {link} from "../link.js";
 import {bars, choice, figure, legend, prose, stepper} from "../marks.js";
 import {isDark, level, onTheme, ramp} from "../ramp.js";
 import {part} from "../wire.js";
@@ -113,16 +114,14 @@ export function steps(app) {
     const rows = list.map((j) => h("tr", {class: j === chosen ? "chosen" : ""}, h("th", {scope: "row"}, h("button", {type: "button", class: "key-button", "aria-pressed": j === chosen, onclick: () => state.set({key: j}, {replace: true})}, token(keys[j]), h("span", {class: "soft"}, ` ${j}`))),
       columns.map(([, step, cell]) => h("td", later(step), step > at ? "·" : cell(j)))));
     const added = (step, values) => (step > at ? "·" : number(values, 4));
-    const focused = body.contains(document.activeElement) ? [...body.querySelectorAll("button")].indexOf(/** @type {any} */ (document.activeElement)) : -1;
-    fill(body, h("div", {class: "strips"}, strips),
+    redrawn(body, () => fill(body, h("div", {class: "strips"}, strips),
       h("div", {class: "steps", role: "region", tabindex: 0, "aria-label": "Key by key"}, h("table", null, h("caption", {class: "sr"}, `Query ${labelOf(queries[header.query])}, step ${at + 1} of 10`),
         h("thead", null, h("tr", null, h("th", {scope: "col"}, "key"), columns.map(([name, step]) => h("th", {scope: "col", ...later(step)}, name === "k" ? "length of k" : name)))),
         h("tbody", null, rows),
         h("tfoot", null, rest.length ? h("tr", {class: "soft"}, h("th", {scope: "row"}, `${number(rest.length)} other keys`), columns.map(([, step], i) => h("td", later(step), i === 4 ? added(7, rest.reduce((sum, j) => sum + mine.powers[j], 0)) : i === 5 ? added(7, rest.reduce((sum, j) => sum + arrays.weights.data[j], 0)) : ""))) : null,
           h("tr", null, h("th", {scope: "row"}, "sum"), columns.map(([, step], i) => h("td", later(step), i === 4 ? added(7, mine.sum) : i === 5 ? added(7, arrays.weights.data.reduce((a, b) => a + b, 0)) : "")))))),
       h("div", {class: "strips"}, at >= 8 ? strip("$z$", arrays.z.data, "v") : null, at >= 9 ? strip("$z W_O$", arrays.out.data) : null,
-        at >= 9 ? h("p", {class: "soft"}, `The stream has length ${number(size(arrays.x.data), 4)} here; the head adds ${number(size(arrays.out.data), 4)}.`) : null));
-    if (focused >= 0) /** @type {any} */ (body.querySelectorAll("button")[focused])?.focus();
+        at >= 9 ? h("p", {class: "soft"}, `The stream has length ${number(size(arrays.x.data), 4)} here; the head adds ${number(size(arrays.out.data), 4)}.`) : null)));
     fill(words, h("strong", null, names[at][0]), ". ", prose(names[at][1]));
     drawCheck();
     drawProducts();
@@ -146,10 +145,8 @@ export function steps(app) {
     productFrame.refresh();
   }
 
-  const hint = h("p", {class: "soft"}), lesson = h("p", {class: "soft"}, "The same with small whole numbers: ", h("a", {href: "#page=learn&lesson=self-attention", onclick: (event) => {
-    event.preventDefault();
-    state.set({page: "learn", lesson: "self-attention"});
-  }}, "the lecture’s example, 102 and 99"), ".");
+  const hint = h("p", {class: "soft"}), lesson = h("p", {class: "soft"}, "The same with small whole numbers: ", link(app, {page: "learn", lesson: "self-attention"}, "the lecture’s example, 102 and 99"),
+    "; in two dimensions: ", link(app, {page: "learn", lesson: "queries-and-keys"}, "this head’s queries and keys in the plane"), ".");
   const off = follow(app, [...HEAD, "query"], said, async (fresh) => {
     const looked = await app.looked(), {queries, keys} = sequences(looked, kindOf(app)), chosen = state.get().query, query = Math.min(chosen ?? queries.length - 1, queries.length - 1);
     const reply = await app.call("step", {...askHead(app), query}, {key: "step"});
