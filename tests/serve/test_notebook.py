@@ -341,6 +341,11 @@ def test_with_anywidget_the_live_page_comes_first(live):
     assert parts == [framed().encode()]
 
 
+def test_a_cell_may_keep_the_copy_alone(run_folder, anywidget):
+    view = gf.view(run_folder("lm"), TEXT, live=False)
+    assert set(view._repr_mimebundle_()) == {"text/plain", "text/html", "image/png"}
+
+
 def test_a_copy_asks_nobody(lm):
     label = "</script><img src=x onerror=alert(1)>'\"&"
     view = view_of(lm, given=label)

@@ -50,15 +50,18 @@ def view(
     *,
     edits: Sequence[Edit | Mapping[str, Any]] = (),
     height: int = HEIGHT,
+    live: bool = True,
     **selected: Any,
 ) -> "View":
     """A page of the explorer for one input of a run or run folder, as the value of a notebook's cell; see `View`.
 
     `given` is what `gf.look` takes, by default the run's first example. `selected`: layer, head, query, key, side,
-    site, position, target, checkpoint, ...; `height` in pixels. ConfigError: a page, a head or a name that there is
-    not, and whatever `gf.look` refuses.
+    site, position, target, checkpoint, ...; `height` in pixels. Without `live`, a cell keeps the copy alone: for a
+    notebook that is read without being run. ConfigError: a page, a head or a name that there is not, and whatever
+    `gf.look` refuses.
     """
-    return View(Explorer(what if isinstance(what, Run) else load(what), ROOM), given, page, edits, height, selected)
+    explorer = Explorer(what if isinstance(what, Run) else load(what), ROOM)
+    return View(explorer, given, page, edits, height, selected, live)
 
 
 class View:
@@ -72,10 +75,11 @@ class View:
         edits: Sequence[Edit | Mapping[str, Any]],
         height: int,
         selected: Mapping[str, Any],
+        live: bool = True,
     ):
         if type(height) is not int or not 100 <= height <= 10_000:
             raise ConfigError(f"height={height!r} is no height of a page; give 100 to 10000 pixels.")
-        self.explorer, self.height = explorer, height
+        self.explorer, self.height, self.live = explorer, height, live
         self._card = explorer.handle({"op": "model"}).header
         self._observers: list[Callable[[Selection], Any]] = []
         self._looks: WeakKeyDictionary[Look, dict[str, Any]] = WeakKeyDictionary()
@@ -175,7 +179,7 @@ class View:
             "text/html": cell(page.decode(), png, name, self.height),
             "image/png": base64.b64encode(png).decode(),
         }
-        live = self._live() if in_kernel() else None
+        live = self._live() if self.live and in_kernel() else None
         return bundle if live is None else {**live._repr_mimebundle_()[0], **bundle}
 
     def _choose(self, s: Selection) -> None:
