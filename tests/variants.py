@@ -77,6 +77,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], Callable[[], Batch]]] = {
     },
     "patches": (PATCHES, patches),
     "patches in rows and columns": ({**PATCHES, "position": "sinusoidal_2d", "pool": "mean"}, patches),
+    "patches turned by row and column": ({**PATCHES, "position": "rotary_2d", "d_head": 4}, patches),
     "mixture": (MIXED, mixed),
     "mixture of both": ({**MIXED, "architecture": "encoder_decoder"}, mixed_crossing),
 }
