@@ -44,8 +44,8 @@ export function heatmap(options) {
 
   const T = () => o.rows.length, S = () => o.columns.length;
   const hidden = (r, c) => Boolean(o.masked?.(r, c));
-  const value = (r, c) => (o.values ? o.values[r * S() + c] : ((o.bytes?.[r * S() + c] ?? 0) / 255) ** 2);
-  const stepOf = (r, c) => (o.bytes ? o.bytes[r * S() + c] : level(value(r, c), o));
+  const valueAt = (i) => (o.values ? o.values[i] : ((o.bytes?.[i] ?? 0) / 255) ** 2), stepAt = (i) => (o.bytes ? o.bytes[i] : level(valueAt(i), o));
+  const value = (r, c) => valueAt(r * S() + c), stepOf = (r, c) => stepAt(r * S() + c);
   const say = (r, c) => o.say?.(r, c) ??
     `${o.rowName} ${labelOf(o.rows[r])}, ${o.columnName} ${labelOf(o.columns[c])}, ${hidden(r, c) ? "masked" : `${o.valueName} ${o.bytes ? "about " : ""}${number(value(r, c), o.bytes ? 2 : 4)}`}`;
 
@@ -68,8 +68,8 @@ export function heatmap(options) {
     canvas.style.setProperty("height", `${t}px`);
     const context = canvas.getContext("2d"), table = ramp(o.kind, isDark());
     const small = h("canvas", {width: S(), height: T()}), smallContext = small.getContext("2d"), image = smallContext.createImageData(S(), T());
-    const pixels = new Uint32Array(image.data.buffer);
-    for (let r = 0, i = 0; r < T(); r++) for (let c = 0; c < S(); c++, i++) pixels[i] = hidden(r, c) ? 0 : table[stepOf(r, c)];
+    const pixels = new Uint32Array(image.data.buffer), [rows, columns] = [T(), S()]; // there may be a million cells
+    for (let r = 0, i = 0; r < rows; r++) for (let c = 0; c < columns; c++, i++) pixels[i] = hidden(r, c) ? 0 : table[stepAt(i)];
     smallContext.putImageData(image, 0, 0);
     context.imageSmoothingEnabled = wide * fine < 1; // otherwise cells would be left out
     context.drawImage(small, 0, 0, canvas.width, canvas.height);
@@ -172,12 +172,12 @@ export function heatmap(options) {
 
   /** The cell of the largest number between two rows and two columns. */
   function largest(top = 0, bottom = T(), left = 0, right = S()) {
+    const columns = S();
     let best = [top, left], most = -1;
     for (let r = top; r < bottom; r++) {
       for (let c = left; c < right; c++) {
-        if (hidden(r, c) || !(Math.abs(value(r, c)) > most)) continue;
-        best = [r, c];
-        most = Math.abs(value(r, c));
+        const size = Math.abs(valueAt(r * columns + c));
+        if (size > most && !hidden(r, c)) [best, most] = [[r, c], size];
       }
     }
     return best;
