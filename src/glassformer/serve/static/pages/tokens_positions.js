@@ -35,13 +35,16 @@ function cosine(a, b) {
 /** @param {any} app */
 export function positions(app) {
   const {state, model} = app, {position, rotary_base: base} = model.config, said = h("div"), key = h("div"), paired = model.architecture === "encoder_decoder";
-  let stack = "";
+  let stack = "", pointed = 0; // the row that is pointed at
   if (position === "none") return {el: h("p", {class: "soft"}, "This model is told nothing of positions: it sees its elements as a set, unless its mask says who came before."), off: () => {}};
   const grid = position === "rotary_2d", kind = position === "rotary" || grid ? "turn" : position in ADDED ? "added" : "bias";
   const which = paired ? choice({label: "Sequence", value: "", options: [{value: "", label: "target"}, {value: "source", label: "source"}], onchange: (to) => ((stack = to), again())}) : null;
   const layer = kind === "bias" && model.layers > 1 ? slider({label: "layer", min: 0, max: model.layers - 1, step: 1, value: state.get().layer, compact: true, oninput: (x) => state.set({layer: Math.round(x)}, {replace: true})}) : null;
   const strip = heatmap({rows: [""], columns: [""], values: [0], kind: "signed", scale: "linear", name: "Positions", rowName: kind === "bias" ? "head" : "number", columnName: "place", valueName: kind === "turn" ? "cosine of the angle" : kind === "bias" ? "bias" : "value", digits: false, most: 40, cellHeight: 6,
-    onselect: (_, column) => kind !== "bias" && state.set({query: column}, {replace: true})});
+    onselect: (row, column) => {
+      pointed = row;
+      if (kind !== "bias" && !stack) state.set({query: column}, {replace: true});
+    }});
   const near = lines({series: [{name: "", x: [0, 1], y: [0, 0]}], name: "How alike places are", xName: "place", yName: "", height: 240, y: [-1, 1]});
   const texts = {
     turn: grid ? ["Where each stands: angles", `Rotary positions of a grid. In every head the first half of the pairs of numbers of $q$ and $k$ is turned by the patch’s row, the other by its column, in each the fastest pair first. The colour is the cosine of the angle: $\\cos(t \\cdot ${base}^{-2k/${model.d_head / 2}})$, $t$ from 1.`,
@@ -90,7 +93,7 @@ export function positions(app) {
     }
     if (!fresh()) return;
     const shown = rows > HIGH ? Array.from({length: HIGH}, (_, i) => Math.floor((i * rows) / HIGH)) : [...Array(rows).keys()];
-    strip.update({rows: shown.map((r) => ({label: names(r), kind: "word"})), columns, values: Float32Array.from(shown.flatMap((r) => columns.map((_, t) => vectors[t][r]))), high, cellHeight: kind === "bias" ? 22 : Math.max(1.5, Math.min(9, 220 / shown.length)), selected: null});
+    strip.update({rows: shown.map((r) => ({label: names(r), kind: "word"})), columns, values: Float32Array.from(shown.flatMap((r) => columns.map((_, t) => vectors[t][r]))), high, cellHeight: kind === "bias" ? 22 : Math.max(1.5, Math.min(9, 220 / shown.length)), selected: {row: Math.min(pointed, shown.length - 1), column: Math.min(at, T - 1)}}); // set, so that coming by the Tab key selects nothing
     fill(key, legend({kind: "signed", high, label: kind === "turn" ? "cosine" : kind === "bias" ? "added to the score" : "value"}), rows > shown.length ? h("p", {class: "soft"}, `${shown.length} of ${rows} dimensions are drawn, evenly spread.`) : null);
     if (second) {
       const place = Math.min(at, T - 1), similar = Float32Array.from(vectors, (_, t) => (kind === "turn" ? turned[t].reduce((sum, angle, k) => sum + Math.cos(angle - turned[place][k]), 0) / rows : cosine(vectors[place], vectors[t])));
