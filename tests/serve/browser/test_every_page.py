@@ -14,7 +14,7 @@ TABBED = f"""() => [...document.querySelectorAll("a[href], button, input, select
 """What the Tab key should have led to; of radio buttons, only the one that is chosen."""
 RINGED = """() => { const e = document.activeElement, ringed = (one) => one && (getComputedStyle(one).outlineStyle !== "none" || getComputedStyle(one).boxShadow !== "none");
   return [e, e.nextElementSibling, e.closest("label")].some(ringed) ? "" : e.outerHTML.slice(0, 120); }"""
-MOST_TABS = 400
+MOST_TABS = 600
 
 
 @pytest.mark.parametrize("family", ["lm", "tag", "translate", "mixture"])
@@ -56,11 +56,14 @@ def test_the_tab_key_leads_to_everything_and_out_again(visiting_model):
         for name in page.evaluate(PAGES, "lm"):
             visit.turn_to(f"{name}&query=1&key=0")
             page.evaluate("document.activeElement.blur()")
-            here, seen, dim = {}, set(), set()
+            here, seen, dim, rounds = {}, set(), set(), 0
             for _ in range(MOST_TABS):
                 page.keyboard.press("Tab")
                 if not (name_of := page.evaluate(SEEN)):
-                    break
+                    rounds += 1
+                    if rounds == 2:  # the first may begin in the middle: where something had the focus before
+                        break
+                    continue
                 seen.add(name_of)
                 dim.add(page.evaluate(RINGED))
             else:
