@@ -111,7 +111,7 @@ def step(desk: Desk, ask: RowAsk) -> Reply:
         "d_head": width,
         "group": group,
         "norm": norm,
-        "rotary": ask.site == "self" and seen.stack(ask.side).rotary_base is not None,
+        "rotary": ask.site == "self" and seen.stack(ask.side).turn is not None,
         "masked": masked,
     }
     return Reply(header, arrays)

@@ -18,7 +18,7 @@ const TITLES = {entropy: "entropy (bits)", distance: "mean distance", ...SHARES}
 /** @param {HTMLElement} el @param {any} app */
 function render(el, app) {
   const {state, model} = app, said = h("div"), room = h("div"), wrote = (input) => (typeof input === "string" ? input : JSON.stringify(input));
-  const plain = typeof model.examples[0] === "string" && model.max_length > 64; // the pair is that long in characters
+  const plain = ["lm", "masked", "tag", "classify"].includes(model.family) && typeof model.examples[0] === "string" && model.max_length > 64; // the pair is that long in characters
   if (!state.get().b && plain && same(app.look().input, model.examples[0]) && !state.get().edits.length) state.set({input: PAIR[0], b: {input: PAIR[1]}, query: null, key: null, position: -1, target: null}, {replace: true});
   /** What B is while nobody has said: A without its edits, the other sentence of the pair, another example. */
   const unsaid = () => {
