@@ -46,10 +46,10 @@ class Convolution(Linear):
         super().__init__(width * REACH * REACH, out, bias=bias)
         self.step = step
 
-    def forward(self, pixels: Float[Tensor, "B C height width"]) -> Float[Tensor, "B D rows columns"]:
+    def forward(self, input: Float[Tensor, "B C height width"]) -> Float[Tensor, "B D rows columns"]:
         """Zeros stand around the picture, so that it is as large as before, or smaller by `step`."""
         weight = self.weight.unflatten(1, (-1, REACH, REACH))
-        return F.conv2d(pixels, weight, self.bias, self.step, padding=REACH // 2)
+        return F.conv2d(input, weight, self.bias, self.step, padding=REACH // 2)
 
 
 class Stem(nn.Module):
