@@ -4,6 +4,9 @@ import math
 
 import pytest
 
+from small_runs import go
+from small_senses import picture_recipe
+
 
 def test_train_prints_its_result_and_says_what_to_do_next(cli, recipe, tmp_path):
     run = tmp_path / "run"
@@ -179,6 +182,15 @@ def test_verify_a_run(cli, trained, tmp_path):
     assert {"note", "equation", "formula", "max_abs_error", "tolerance", "passed"} <= said.json[0].keys()
     assert (tmp_path / "page.html").is_file()
     assert cli("verify", trained, "--text", "the dog sleeps").code == 0
+
+
+def test_verify_a_run_that_reads_pictures_or_tags_words(cli, saved, tmp_path):
+    go(picture_recipe(tmp_path, model={"position": "rotary_2d", "stem": [4]}), tmp_path / "pictures")
+    for run in (tmp_path / "pictures", saved("tags", head="tag", classes=("noun", "verb"))):
+        said = cli("verify", run, "--json")
+        assert said.code == 0, said
+        assert all(row["passed"] for row in said.json)
+        assert any("whole forward pass" in row["formula"] for row in said.json)
 
 
 @pytest.mark.slow  # the whole standard library's docstrings are read: about 15 s

@@ -144,11 +144,14 @@ def _rows_of_run(run: Path, text: str | None) -> "list[Row]":
     from glassformer import verify as checks
     from glassformer.batch import IGNORE, Batch
     from glassformer.run import load
+    from glassformer.serve.examples import family, first
 
     opened = load(run)
     context = opened.model.config.max_length
     if opened.pair is not None:
         return list(checks.model_rows(opened.model, _pair_batch(opened, text)))
+    if family(opened) not in ("lm", "masked"):
+        return list(checks.model_rows(opened.model, opened.look(first(opened) if text is None else text).batch))
     if text is None:
         ids = opened.tokens("validation").tokens[: min(64, context)].tolist()
     else:

@@ -23,7 +23,7 @@ from glassformer.errors import GlassformerError
 from glassformer.inspect import images
 from glassformer.run import Run
 from glassformer.run.elements import fed
-from glassformer.serve.inputs import EXAMPLE, Sensed
+from glassformer.serve.inputs import EXAMPLE, Sensed, given
 from glassformer.tokens.audio import AudioReader
 from glassformer.train.history import read_metrics
 
@@ -74,6 +74,11 @@ def examples(run: Run) -> list[Any]:
         return _fitting(run, _pairs(run)) or _fitting(run, [["A dog runs.", ""], ["a", ""]])
     own = _beginnings(run) if kind in ("lm", "masked") else _sampled(run)
     return _fitting(run, own) or _fitting(run, SENTENCES)[:2] or ["a"]
+
+
+def first(run: Run) -> Any:
+    """The first example as `Run.look` takes it."""
+    return given(examples(run)[0], sensed(run), family(run) if run.senses is not None else "")
 
 
 def _fitting(run: Run, inputs: Iterable[str | list[str]]) -> list[Any]:
