@@ -484,3 +484,17 @@ def _of(name, explorer):
     look = st.fixed_dictionaries({"input": st.just(first(explorer))}, optional={"edits": st.lists(EDITS, max_size=2)})
     points = st.sampled_from(["decoder.blocks.0.attention.z", "encoder.blocks.0.resid_mid", "head.logits", "*"])
     return {"look": look, "a": look, "b": look, "point": points}.get(name, NUMBERS)
+
+
+def test_no_thread_outlives_the_server(static, lm):
+    """A thread that still runs when Python ends can abort it (SIGABRT after Ctrl-C, seen in one of four runs)."""
+    before = set(threading.enumerate())
+    with served(lm) as server:
+        connections = [http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20) for _ in range(3)]
+        for connection in connections:
+            connection.request("GET", "/pages/a.js")
+            assert connection.getresponse().read()
+        assert len(set(threading.enumerate()) - before) == 4, "the server's own, and one for each open connection"
+    assert set(threading.enumerate()) <= before
+    for connection in connections:
+        connection.close()

@@ -13,6 +13,7 @@ import json
 import select
 import socket
 import socketserver
+import threading
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from http import HTTPStatus
@@ -36,6 +37,8 @@ PORT, PORTS = 8420, 50
 SMALL = 1 << 10
 PATIENCE = 60
 """Seconds that a connection may say nothing in the middle of a request."""
+ENDING = 2.0
+"""Seconds that a server that ends waits for each connection's thread."""
 
 
 class Refused(Exception):
@@ -57,6 +60,7 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, explorer: Explorer, host: str = "127.0.0.1", port: int | None = None):
         self.explorer, self.files = explorer, Files()
+        self._open: dict[threading.Thread, socket.socket] = {}
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         tried = range(PORT, PORT + PORTS) if port is None else [port]
         for number in tried:
@@ -72,6 +76,21 @@ class Server(ThreadingHTTPServer):
         """Bind without asking the network for this machine's name, as the class above would."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """A thread for each connection, known until it has ended."""
+        thread = threading.Thread(target=self.process_request_thread, args=(request, client_address), daemon=True)
+        self._open = {other: own for other, own in self._open.items() if other.is_alive()} | {thread: request}
+        thread.start()
+
+    def server_close(self) -> None:
+        """Stop listening, end what is connected, and wait for its threads: one that outlives Python may abort it."""
+        super().server_close()
+        for own in self._open.values():
+            with suppress(OSError):
+                own.shutdown(socket.SHUT_RDWR)
+        for thread in self._open:
+            thread.join(ENDING)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A connection that broke is nobody's business."""
