@@ -49,6 +49,7 @@ def test_the_other_families_pages_stand_too(visiting_model, family):
     assert found == {}
 
 
+@pytest.mark.slow  # every page, some twenty seconds
 def test_the_tab_key_leads_to_everything_and_out_again(visiting_model):
     found = {}
     with visiting_model("lm") as visit:
