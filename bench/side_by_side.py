@@ -112,6 +112,14 @@ class PeerTraining:
             result = self.trainer(steps, Clock()).train()
         return steps * self.rows, times[-1] - times[0], result.training_loss
 
+    def predicted(self, rows: Any) -> tuple[Any, float]:
+        """What the Trainer predicts for rows, and the seconds it took."""
+        trainer = self.trainer(1)
+        with redirect_stdout(sys.stderr):
+            begin = time.perf_counter()
+            found = trainer.predict(rows)
+            return found, time.perf_counter() - begin
+
 
 def in_turn(
     sides: dict[str, Callable[[], Told]],

@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 from safetensors.torch import save
 
 from glassformer.errors import ConfigError, suggest
-from glassformer.files import replacing
+from glassformer.files import finite, replacing
 from glassformer.inspect.edit import Edit
 from glassformer.inspect.edits import Patch
 from glassformer.inspect.look import Look
@@ -35,7 +35,7 @@ from glassformer.serve.page import framed, linked
 from glassformer.serve.selection import DEFAULTS, Selection, checked, look_of, named, sides
 from glassformer.serve.snapshot import cell, snapshot
 from glassformer.serve.still import Still, still
-from glassformer.serve.wire import finite, text
+from glassformer.serve.wire import text
 
 ROOM = 256 << 20
 """Bytes of looks that a view keeps."""

@@ -25,9 +25,10 @@ import numpy as np
 from pydantic import Field
 
 from glassformer.errors import ConfigError, GlassformerError, suggest
+from glassformer.files import finite
 from glassformer.serve.ask import Ask
 from glassformer.serve.files import STATIC
-from glassformer.serve.wire import Reply, finite
+from glassformer.serve.wire import Reply
 
 IMPORT = re.compile(r"""^[ \t]*(?:import|export)\b(?:[^"'`;]*?\bfrom)?\s*(["'])(?P<name>[^"'\n]+)\1""", re.MULTILINE)
 """An import or a re-export at the beginning of a line, over several lines if need be."""
