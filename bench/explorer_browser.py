@@ -8,6 +8,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,16 +17,15 @@ from urllib.parse import quote
 
 FINDER = Path(__file__).parent.parent / "tools" / "browser.sh"
 SHOWN = """([act, selector, label]) => new Promise((done) => {
-  const begun = performance.now();
-  const look = () => {
-    const all = [...document.querySelectorAll(selector)], there = all.some((el) => el.getAttribute("aria-label")?.startsWith(label));
-    requestAnimationFrame(there ? () => done(performance.now() - begun) : look);
-  };
+  const begun = performance.now(), {port1, port2} = new MessageChannel();
+  const there = () => [...document.querySelectorAll(selector)].some((el) => el.getAttribute("aria-label")?.startsWith(label));
+  const frame = () => requestAnimationFrame(() => port2.postMessage(0)); // heard after the frame was laid out and painted
+  port1.onmessage = () => (there() ? done(performance.now() - begun) : frame());
   if (act.hash) location.hash = act.hash;
   else document.querySelector(act.on).dispatchEvent(new KeyboardEvent("keydown", {key: act.key, bubbles: true}));
-  requestAnimationFrame(look);
+  frame();
 })"""  # noqa: E501 - lines of JavaScript are not Python's
-"""Do something, and say after how many milliseconds a picture of that name stands."""
+"""Do something, and say after how many milliseconds a picture of that name has been painted."""
 LISTEN = """() => {
   window.moves = [];
   window.slow = 0;
@@ -37,6 +37,7 @@ LISTEN = """() => {
   }, {capture: true});
 }"""
 MOVES = 60
+QUIET = 0.2
 MIB = 1 << 20
 
 
@@ -66,16 +67,24 @@ class Wire:
     def __init__(self, session: Any):
         self.bytes: dict[str, int] = {}
         self._ops: dict[str, str] = {}
+        self._heard = time.monotonic()
         session.send("Network.enable")
         session.on("Network.requestWillBeSent", self._sent)
         session.on("Network.loadingFinished", self._finished)
 
+    def rest(self, page: Any) -> None:
+        """Return when nothing has been asked or answered for `QUIET` seconds."""
+        while time.monotonic() < self._heard + QUIET:
+            page.wait_for_timeout(1000 * QUIET)
+
     def _sent(self, event: Any) -> None:
+        self._heard = time.monotonic()
         asked = event["request"].get("postData", "")
         if asked.startswith('{"op":"'):
             self._ops[event["requestId"]] = asked[7 : asked.index('"', 7)]
 
     def _finished(self, event: Any) -> None:
+        self._heard = time.monotonic()
         if op := self._ops.pop(event["requestId"], ""):
             self.bytes[op] = max(self.bytes.get(op, 0), int(event["encodedDataLength"]))
 
@@ -95,8 +104,8 @@ def measured(folder: Path, words: str, threads: int, times: int, heads: int) -> 
         for _ in range(times):
             page.goto("about:blank")  # a page that has asked nothing yet
             page.goto(f"{site}#page=learn&input={text}")
-            page.wait_for_function(
-                "document.querySelector('.timing')?.textContent.includes('element')", timeout=120_000
+            page.wait_for_function(  # a function: an expression is evaluated in the page, which its policy forbids
+                "() => document.querySelector('.timing')?.textContent.includes('element')", timeout=120_000
             )
             grids.append(
                 page.evaluate(SHOWN, [{"hash": f"page=attention&input={text}"}, ".matrix-stack", "Attention patterns"])
@@ -105,6 +114,7 @@ def measured(folder: Path, words: str, threads: int, times: int, heads: int) -> 
             page.evaluate(
                 SHOWN, [{"hash": f"page=attention&head={head}&input={text}"}, ".matrix-stack", "Attention patterns"]
             )
+            wire.rest(page)  # a head is chosen before it is opened, and asked for as soon as it is chosen
             enter = {"on": ".atlas .matrix-stack", "key": "Enter"}
             opened.append(page.evaluate(SHOWN, [enter, ".matrix-stack", f"Attention, layer 0 head {head}"]))
             page.wait_for_selector(".inside-verdict")

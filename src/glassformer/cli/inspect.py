@@ -12,13 +12,14 @@ from glassformer.errors import counted
 from glassformer.run import load
 from glassformer.serve.explorer import Explorer
 from glassformer.serve.guard import LOCAL
-from glassformer.serve.server import Server
+from glassformer.serve.server import Server, one_hand
 
 
 def inspect(folder: Path, port: int | None, host: str, browser: bool, device: str) -> None:
     """Open a run, print where it can be seen, and answer until somebody ends it."""
-    run = load(folder, device)
-    with Server(Explorer(run), host, port) as server:
+    hand = one_hand()  # opens the run, too
+    run = hand.submit(load, folder, device).result()
+    with Server(Explorer(run), host, port, hand) as server:
         sys.stderr.write(f"{folder}: {counted(run.model.n_parameters, 'parameter')}; Ctrl-C ends the explorer\n")
         if host not in LOCAL:
             sys.stderr.write(

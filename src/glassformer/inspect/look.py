@@ -206,8 +206,10 @@ class Look:
         assert features.memory is not None
         return features.memory.places
 
-    def attention(self, layer: int, *, side: str = "", site: str = "self") -> tuple[str, Attention]:
-        """The path and the module of an attention; ConfigError: a layer, a side or a site that there is not."""
+    def attention(
+        self, layer: int, *, side: str = "", site: str = "self", head: int | None = None
+    ) -> tuple[str, Attention]:
+        """The path and the module of an attention; ConfigError: a layer, a side, a site or a head that there is not."""
         blocks, own = self.stack(side).blocks, {"self": "attention", "cross": "cross"}
         if not 0 <= layer < len(blocks):
             raise ConfigError(f"There is no layer {layer} in this model; its layers are 0 to {len(blocks) - 1}.")
@@ -216,12 +218,12 @@ class Look:
         module = getattr(blocks[layer], own[site])
         if module is None:
             raise ConfigError(f"The {side or self.answering} has no cross-attention; ask for site='self'.")
+        if head is not None and not 0 <= head < module.n_heads:
+            raise ConfigError(f"There is no head {head} in this model; its heads are 0 to {module.n_heads - 1}.")
         return f"{side or self.answering}.blocks.{layer}.{own[site]}", module
 
     def _head(self, layer: int, head: int, side: str, site: str, kind: str) -> Tensor:
-        place, module = self.attention(layer, side=side, site=site)
-        if not 0 <= head < module.n_heads:
-            raise ConfigError(f"There is no head {head} in this model; its heads are 0 to {module.n_heads - 1}.")
+        place, _ = self.attention(layer, side=side, site=site, head=head)
         edited = any(fires(edit, f"{place}.{name}") for edit in self.edits for name in WRITTEN)
         found = self._written(place, kind, None if edited else head)  # an edit may need all heads
         return found[0, head if edited else 0]

@@ -11,7 +11,6 @@ import torch
 from pydantic import Field
 
 from glassformer.axes import Float, Tensor
-from glassformer.errors import ConfigError
 from glassformer.inspect.headmetrics import METRICS
 from glassformer.inspect.look import Look
 from glassformer.inspect.points import chosen
@@ -19,12 +18,9 @@ from glassformer.layers.block import Block, PreNormBlock
 from glassformer.layers.norm import LayerNorm
 from glassformer.serve.ask import Attentive, OneHead, Whole
 from glassformer.serve.looks import Desk
-from glassformer.serve.thumbs import entropy, view_of
+from glassformer.serve.thumbs import in_full, view_of
 from glassformer.serve.thumbs import thumbs as shrunk
 from glassformer.serve.wire import Reply, floats, root_bytes
-
-LARGEST = 2048
-"""Queries or keys of a pattern that is drawn as a whole."""
 
 
 class ThumbsAsk(Attentive):
@@ -44,23 +40,14 @@ def thumbs(desk: Desk, ask: ThumbsAsk) -> Reply:
 def head(desk: Desk, ask: OneHead) -> Reply:
     """One head's pattern in pixels, what each key got, how spread each row is, and the mask if it has a shape."""
     seen = desk.look(ask.seen)
-    pattern = seen.pattern(ask.layer, ask.head, side=ask.side, site=ask.site)
-    if max(pattern.shape) > LARGEST:
-        queries, keys = pattern.shape
-        raise ConfigError(
-            f"The pattern has {queries:,} queries and {keys:,} keys, and one is drawn up to {LARGEST:,}; ask for a row."
-        )
+    found = in_full(seen, ask.layer, ask.head, ask.side, ask.site)
     allow = view_of(seen, ask.side, ask.site).allow
-    table = None if allow.dense is None else allow.dense[0, 0].expand(pattern.shape)
+    table = None if allow.dense is None else allow.dense[0, 0].expand(found.roots.shape)
     mask = "causal" if allow.causal else "none" if table is None else "table"
-    arrays = {
-        "pattern": root_bytes(pattern),
-        "mass": floats(pattern.sum(0)),
-        "entropy": floats(entropy(pattern.float())),
-    }
+    arrays = {"pattern": found.roots, "mass": floats(found.mass), "entropy": floats(found.entropy)}
     if table is not None:
         arrays["masked"] = (~table).to(torch.uint8).cpu().numpy()
-    return Reply({"mask": mask, "max": float(pattern.max())}, arrays)
+    return Reply({"mask": mask, "max": found.largest}, arrays)
 
 
 class RowAsk(OneHead):

@@ -20,9 +20,8 @@ from glassformer.inspect.look import Look
 from glassformer.inspect.target import Replaced, Target, in_portions, rerun
 from glassformer.serve.ask import Aimed, Ask, LookAsk, Side, Site, Whole
 from glassformer.serve.looks import Desk
-from glassformer.serve.ops_attention import LARGEST
 from glassformer.serve.ops_model import name_of
-from glassformer.serve.thumbs import thumbs
+from glassformer.serve.thumbs import LARGEST, thumbs
 from glassformer.serve.wire import Reply, floats
 
 

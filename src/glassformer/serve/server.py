@@ -1,4 +1,4 @@
-"""The explorer over HTTP: static files, `POST /api`, `POST /stream`; one thread for each connection.
+"""The explorer over HTTP: static files, `POST /api`, `POST /stream`; a thread for each connection, one that computes.
 
     GET  /?token=...   sets the cookie and goes on to /
     GET  /...          a file of `static/`, by a table of those that there are: no path is ever put together
@@ -14,11 +14,13 @@ import select
 import socket
 import socketserver
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import closing, suppress
+from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
@@ -30,6 +32,7 @@ from glassformer.serve.guard import HEADERS, Guard
 from glassformer.serve.looks import Gone
 from glassformer.serve.wire import Reply, text
 
+Answer = TypeVar("Answer")
 LARGEST_BODY = 48 << 20
 """Bytes of a request: a picture or a recording as text."""
 PORT, PORTS = 8420, 50
@@ -49,18 +52,30 @@ class Refused(Exception):
         self.status = status
 
 
+def one_hand() -> Executor:
+    """The one thread that computes.
+
+    Each thread that computes has helpers of its own as long as it lives, and OpenMP lets them sleep between two
+    operations once there are more of them than processors: small operations then take twice the time.
+    """
+    return ThreadPoolExecutor(1, "explorer")
+
+
 class Server(ThreadingHTTPServer):
     """One explorer at one address; ConfigError: the address is taken, or not this machine's.
 
-    `port` None: the first free one from `PORT` on; 0: any.
+    `port` None: the first free one from `PORT` on; 0: any. `hand`: one thread, best the one that made the explorer.
     """
 
     block_on_close = False
     request_queue_size = 64
 
-    def __init__(self, explorer: Explorer, host: str = "127.0.0.1", port: int | None = None):
+    def __init__(
+        self, explorer: Explorer, host: str = "127.0.0.1", port: int | None = None, hand: Executor | None = None
+    ):
         self.explorer, self.files = explorer, Files()
         self._open: dict[threading.Thread, socket.socket] = {}
+        self._hand = hand or one_hand()
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         tried = range(PORT, PORT + PORTS) if port is None else [port]
         for number in tried:
@@ -83,9 +98,14 @@ class Server(ThreadingHTTPServer):
         self._open = {other: own for other, own in self._open.items() if other.is_alive()} | {thread: request}
         thread.start()
 
+    def computed(self, work: Callable[[], Answer]) -> Answer:
+        """What `work` gives, in the one thread that computes."""
+        return self._hand.submit(work).result()
+
     def server_close(self) -> None:
         """Stop listening, end what is connected, and wait for its threads: one that outlives Python may abort it."""
         super().server_close()
+        self._hand.shutdown(wait=False, cancel_futures=True)
         for own in self._open.values():
             with suppress(OSError):
                 own.shutdown(socket.SHUT_RDWR)
@@ -196,7 +216,7 @@ class Handler(BaseHTTPRequestHandler):
         if path == "/stream":
             self._stream(request)
             return
-        reply = self.own.explorer.handle(request, self._gone)
+        reply = self.own.computed(partial(self.own.explorer.handle, request, self._gone))
         self._send(HTTPStatus.OK, reply.to_bytes(), "application/octet-stream", compress=worth(reply))
 
     def _body(self) -> bytes:
@@ -217,11 +237,12 @@ class Handler(BaseHTTPRequestHandler):
     def _stream(self, request: Any) -> None:
         """One line after another; an error before the first is an error of its own, a later one the last line."""
         with closing(cast(Any, self.own.explorer.stream(request, self._gone))) as items:
-            first = next(items, None)
+            following = partial(self.own.computed, partial(next, items, None))
+            first = following()
             self._head(
                 HTTPStatus.OK, "application/x-ndjson", {"Transfer-Encoding": "chunked", "Cache-Control": "no-store"}
             )
-            for line in _lines(first, items):
+            for line in _lines(first, following):
                 data = f"{text(line)}\n".encode()
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
                 self.wfile.flush()
@@ -268,12 +289,12 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
 
-def _lines(first: Any, items: Iterator[Any]) -> Iterator[Any]:
+def _lines(first: Any, following: Callable[[], Any]) -> Iterator[Any]:
     """What a stream says, to its end."""
     try:
         if first is not None:
             yield first
-            yield from items
+            yield from iter(following, None)
         yield {"done": True}
     except GlassformerError as error:
         yield {"error": str(error), "kind": type(error).__name__}

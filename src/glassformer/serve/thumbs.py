@@ -1,11 +1,12 @@
-"""Every head of a stack at a glance: patterns shrunk to thumbnails, and their metrics, without ever holding them all.
+"""Patterns as pixels: every head of a stack shrunk to a thumbnail, with its metrics, or one head in full.
 
     q, k of a layer ── some queries ──> scores ── softmax ──> weights of all heads, a few megabytes
                                                                ├─ largest weight of each cell ──> thumbnails [H, R, C]
                                                                └─ entropy, and one product for all other metrics
 
-A cell of a thumbnail shows the largest of its weights: a single bright one is not averaged away. In a decoder the keys
-behind the last query of a portion are not computed. Knows: looks, metrics. Does not know: requests, colours.
+No more than a portion of them is ever held. A cell of a thumbnail shows the largest of its weights: a single bright one
+is not averaged away. In a decoder the keys behind the last query of a portion are not computed. Knows: looks, metrics.
+Does not know: requests, colours.
 """
 
 import math
@@ -13,10 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 
+import numpy as np
 import torch
 from torch.nn import functional as F
 
 from glassformer.axes import Float, Tensor
+from glassformer.errors import ConfigError
 from glassformer.inspect.headmetrics import METRICS, key_tables
 from glassformer.inspect.look import Look, fires
 from glassformer.inspect.points import Element
@@ -24,9 +27,12 @@ from glassformer.layers.attend import attention_scores
 from glassformer.layers.attention import View
 from glassformer.layers.mask import Allowed, allowed
 from glassformer.layers.stack import SOURCE_MASK
+from glassformer.serve.wire import root_bytes
 
 NUMBERS = 1 << 19
 """Weights that stand in memory at once: they should stay in the processor's cache."""
+LARGEST = 2048
+"""Queries or keys of a pattern that is drawn as a whole."""
 CLOSED = -1e30
 """The score of a key that may not be seen."""
 
@@ -44,8 +50,7 @@ class Thumbs:
 @torch.no_grad()
 def thumbs(look: Look, side: str, site: str, size: int, check: Callable[[], None]) -> Thumbs:
     """The heads of one stack, in thumbnails of at most `size` x `size`; `check` is called between layers."""
-    queries = look.source_elements if side == "encoder" and look.source_elements else look.elements
-    keys = look.source_elements if site == "cross" else queries
+    queries, keys = sequences(look, side, site)
     cell = ceil(len(queries) / size), ceil(len(keys) / size)
     counting = _Counting(queries, keys, site == "self", look.logits.device)
     pixels, metrics = [], []
@@ -62,28 +67,71 @@ def thumbs(look: Look, side: str, site: str, size: int, check: Callable[[], None
     return Thumbs(torch.stack(pixels), torch.stack(metrics), tuple(METRICS), cell)
 
 
+@dataclass(frozen=True)
+class Pixels:
+    """One head: √ of its weights in bytes, what each key gets of all queries, the entropy of each row in bits."""
+
+    roots: np.ndarray
+    mass: Float[Tensor, "S"]
+    entropy: Float[Tensor, "T"]
+    largest: float
+
+
+@torch.no_grad()
+def in_full(look: Look, layer: int, head: int, side: str, site: str) -> Pixels:
+    """One head, a pixel for each query and key; ConfigError: a layer or a head that there is not, too many pixels."""
+    look.attention(layer, side=side, site=site, head=head)
+    queries, keys = (len(elements) for elements in sequences(look, side, site))
+    if max(queries, keys) > LARGEST:
+        raise ConfigError(
+            f"The pattern has {queries:,} queries and {keys:,} keys, and one is drawn up to {LARGEST:,}; ask for a row."
+        )
+    roots, mass = np.zeros((queries, keys), np.uint8), torch.zeros(keys, device=look.logits.device)
+    spread, largest = [], 0.0
+    for begin, weights, bits in portions(look, layer, side, site, 1, head):
+        pattern = weights[0]
+        rows, seen = pattern.shape
+        roots[begin : begin + rows, :seen] = root_bytes(pattern)
+        mass[:seen] += pattern.sum(0)
+        spread.append(bits[0])
+        largest = max(largest, float(pattern.max()))
+    return Pixels(roots, mass, torch.cat(spread), largest)
+
+
+def sequences(look: Look, side: str, site: str) -> tuple[Sequence[Element], Sequence[Element]]:
+    """The elements that ask and those that answer."""
+    queries = look.source_elements if side == "encoder" and look.source_elements else look.elements
+    return queries, look.source_elements if site == "cross" else queries
+
+
 Portion = tuple[int, Float[Tensor, "H Q S"], Float[Tensor, "H Q"]]
 """The number of the first query; the weights of all heads; the entropy of their rows in bits."""
 
 
-def portions(look: Look, layer: int, side: str, site: str, rows: int) -> Iterator[Portion]:
-    """The weights of a layer for some queries after others, a multiple of `rows` each.
+def portions(look: Look, layer: int, side: str, site: str, rows: int, head: int | None = None) -> Iterator[Portion]:
+    """The weights of all heads of a layer, or of one, for some queries after others, a multiple of `rows` each.
 
     The keys behind the last are left out where no query of the portion may see them.
     """
     place, module = look.attention(layer, side=side, site=site)
     if any(fires(edit, f"{place}.{name}") for edit in look.edits for name in ("scores", "pattern")):
         weights = look[f"{place}.pattern"].tensor.float()  # an edit may need all of it
+        weights = weights if head is None else weights[head : head + 1]
         yield 0, weights, entropy(weights)
         return
     q, k = look[f"{place}.q"].tensor[None].float(), look[f"{place}.k"].tensor[None].float()
     view, length = view_of(look, side, site), k.shape[2]
+    bias = view.bias
+    if head is not None:
+        group = head // (q.shape[1] // k.shape[1])
+        q, k = q[:, head : head + 1], k[:, group : group + 1]
+        bias = None if bias is None else bias[:, head : head + 1]
     portion = max(1, NUMBERS // (q.shape[1] * length * rows)) * rows
     for begin in range(0, q.shape[2], portion):
         end = min(begin + portion, q.shape[2])
         seen = end if view.allow.causal else length
-        bias = None if view.bias is None else view.bias[:, :, begin:end, :seen]
-        scores = attention_scores(q[:, :, begin:end], k[:, :, :seen], Allowed(), bias, module.scale)[0]
+        some = None if bias is None else bias[:, :, begin:end, :seen]
+        scores = attention_scores(q[:, :, begin:end], k[:, :, :seen], Allowed(), some, module.scale)[0]
         yield begin, *_weights(scores, view.allow, begin, end)
 
 

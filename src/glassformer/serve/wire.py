@@ -58,7 +58,7 @@ def text(value: Any) -> str:
 
 def root_bytes(values: Tensor) -> np.ndarray:
     """Numbers from 0 to 1 as pixels, uint8 of the same shape: round(255 √v)."""
-    return values.clamp(0, 1).sqrt().mul(255).round().to(torch.uint8).cpu().numpy()
+    return values.clamp(0, 1).sqrt_().mul_(255).round_().to(torch.uint8).cpu().numpy()
 
 
 def floats(values: Tensor) -> np.ndarray:

@@ -133,10 +133,11 @@ WIRE = """async (script) => {
     all.set(head, 8);
     return all.buffer;
   };
-  const asked = [];
+  const asked = [], given = [];
   const wire = makeWire({
     ask: (body, signal) => new Promise((resolve, reject) => {
       asked.push(body);
+      signal.addEventListener("abort", () => given.push(body.layer));
       if (body.slow) signal.addEventListener("abort", () => reject(new DOMException("", "AbortError")));
       else resolve(empty());
     }),
@@ -153,6 +154,18 @@ WIRE = """async (script) => {
     await wire.call("head", {head: 2, layer: 1}, {fresh: true});
     return asked.length;
   }
+  if (script === "together") {
+    const [a, b] = await Promise.all([wire.call("head", {layer: 1}, {key: "page"}), wire.call("head", {layer: 1})]);
+    return [asked.length, a === b];
+  }
+  if (script === "given up") {
+    const says = (call) => call.then(() => "answered", (e) => superseded(e) ? "superseded" : String(e));
+    const page = says(wire.call("head", {slow: true, layer: 1}, {key: "page"})), panel = says(wire.call("head", {slow: true, layer: 1}, {key: "panel"}));
+    await wire.call("head", {layer: 2}, {key: "page"});
+    const still = given.length;
+    await wire.call("head", {layer: 3}, {key: "panel"});
+    return [await page, await panel, still, given];
+  }
   const items = [], say = (e) => [e.name, e.message];
   const good = await wire.stream("effects", {items: [{a: 1}, {a: 2}, {done: true}]}, (item) => items.push(item.a)).then(() => "done");
   const broken = await wire.stream("effects", {items: [{a: 3}]}, () => {}).catch(say);
@@ -167,6 +180,14 @@ def test_a_newer_question_takes_the_place_of_an_older(visit):
 
 def test_the_same_question_is_asked_once(visit):
     assert run(visit.open(), WIRE, "kept") == 2
+
+
+def test_what_is_being_asked_is_not_asked_again(visit):
+    assert run(visit.open(), WIRE, "together") == [1, True]
+
+
+def test_a_shared_question_is_given_up_when_nobody_waits_any_more(visit):
+    assert run(visit.open(), WIRE, "given up") == ["superseded", "superseded", 0, [1]]
 
 
 def test_a_stream_ends_with_done_or_with_an_error(visit):

@@ -69,6 +69,15 @@ export function onWidth(el, fn) {
   return () => watcher.disconnect();
 }
 
+/** Resolves once the next frame has been painted: what is done then keeps nobody from seeing it. */
+export function painted() {
+  return new Promise((resolve) => requestAnimationFrame(() => {
+    const {port1, port2} = new MessageChannel();
+    port1.onmessage = () => resolve(port1.close());
+    port2.postMessage(0);
+  }));
+}
+
 let counted = 0;
 /** A name that no other element has. @param {string} [stem] */
 export function unique(stem = "el") {

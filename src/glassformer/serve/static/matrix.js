@@ -68,8 +68,8 @@ export function heatmap(options) {
     canvas.style.setProperty("height", `${t}px`);
     const context = canvas.getContext("2d"), table = ramp(o.kind, isDark());
     const small = h("canvas", {width: S(), height: T()}), smallContext = small.getContext("2d"), image = smallContext.createImageData(S(), T());
-    const pixels = new Uint32Array(image.data.buffer), [rows, columns] = [T(), S()]; // there may be a million cells
-    for (let r = 0, i = 0; r < rows; r++) for (let c = 0; c < columns; c++, i++) pixels[i] = hidden(r, c) ? 0 : table[stepAt(i)];
+    const pixels = new Uint32Array(image.data.buffer), [rows, columns] = [T(), S()], {bytes, masked} = o; // there may be a million cells
+    for (let r = 0, i = 0; r < rows; r++) for (let c = 0; c < columns; c++, i++) pixels[i] = masked?.(r, c) ? 0 : table[bytes ? bytes[i] : stepAt(i)];
     smallContext.putImageData(image, 0, 0);
     context.imageSmoothingEnabled = wide * fine < 1; // otherwise cells would be left out
     context.drawImage(small, 0, 0, canvas.width, canvas.height);
@@ -172,15 +172,15 @@ export function heatmap(options) {
 
   /** The cell of the largest number between two rows and two columns. */
   function largest(top = 0, bottom = T(), left = 0, right = S()) {
-    const columns = S();
-    let best = [top, left], most = -1;
+    const columns = S(), numbers = o.values ?? o.bytes ?? []; // bytes stand in the order of what they mean
+    let best = top * columns + left, most = -1;
     for (let r = top; r < bottom; r++) {
-      for (let c = left; c < right; c++) {
-        const size = Math.abs(valueAt(r * columns + c));
-        if (size > most && !hidden(r, c)) [best, most] = [[r, c], size];
+      for (let c = left, i = r * columns + left; c < right; c++, i++) {
+        const size = Math.abs(numbers[i]);
+        if (size > most && !hidden(r, c)) [best, most] = [i, size];
       }
     }
-    return best;
+    return [Math.floor(best / columns), best % columns];
   }
 
   const cellAt = (event) => {

@@ -40,6 +40,8 @@ export function makeWire(carrier) {
   const kept = new Map();
   /** @type {Map<string, {question: string, body: any, bytes: number}>} what was answered, for a file that answers it again */
   const asked = new Map();
+  /** @type {Map<string, {abort: AbortController, count: number, answer: Promise<ArrayBuffer>}>} what is being asked */
+  const waiting = new Map();
   let held = 0;
   const answered = (question, body, bytes) => {
     asked.delete(question);
@@ -58,6 +60,31 @@ export function makeWire(carrier) {
   }
   const ended = (key, abort) => key && running.get(key) === abort && running.delete(key);
 
+  /** The answer's bytes; what is being asked already is not asked again, and goes on until nobody waits for it. */
+  async function together(question, body, signal) {
+    let one = waiting.get(question);
+    if (!one) {
+      const abort = new AbortController(), end = () => waiting.get(question) === one && waiting.delete(question);
+      one = {abort, count: 0, answer: carrier.ask(body, abort.signal).finally(() => end())};
+      waiting.set(question, one);
+    }
+    const {abort, answer} = one, gaveUp = new Promise((_, reject) => {
+      const give = () => reject(new DOMException("A newer question took its place.", "AbortError"));
+      if (signal.aborted) give();
+      signal.addEventListener("abort", give, {once: true});
+    });
+    one.count++;
+    try {
+      return await Promise.race([answer, gaveUp]);
+    } finally {
+      if (--one.count === 0 && signal.aborted) {
+        if (waiting.get(question) === one) waiting.delete(question);
+        answer.catch(() => {}); // nobody hears that it was given up
+        abort.abort();
+      }
+    }
+  }
+
   return {
     /** @returns {Promise<Reply>} */
     async call(/** @type {string} */ op, args = {}, {signal, key, fresh = false, keep = true} = /** @type {any} */ ({})) {
@@ -70,8 +97,10 @@ export function makeWire(carrier) {
           answered(question, body, known.bytes);
           return known.reply;
         }
-        const buffer = await carrier.ask(body, abort.signal);
+        const buffer = await (fresh ? carrier.ask(body, abort.signal) : together(question, body, abort.signal));
         if (abort.signal.aborted) throw new DOMException("A newer question took its place.", "AbortError");
+        const again = !fresh && kept.get(question);
+        if (again) return again.reply; // another asked the same at the same time
         const reply = readSafetensors(buffer);
         if (!keep) return reply;
         answered(question, body, buffer.byteLength);

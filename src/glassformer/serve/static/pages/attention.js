@@ -1,12 +1,12 @@
 // @ts-check
 // All heads at a glance: thumbnails of layers by heads, what each looks like in numbers, ranked and filtered by a metric.
 // Knows: the op thumbs. Does not know: one head's inside (see head.js).
-import {fill, h} from "../dom.js";
+import {fill, h, painted} from "../dom.js";
 import {fixed, number} from "../format.js";
 import {link} from "../link.js";
 import {atlas, bars, figure, legend, select, slider} from "../marks.js";
 import {part} from "../wire.js";
-import {follow, headName, kindName, kindOf, kindTabs, LOOK, SHARES} from "./attended.js";
+import {askHead, follow, headName, kindName, kindOf, kindTabs, LOOK, SHARES} from "./attended.js";
 
 const SIZE = 64, RANKED = 16;
 const TITLES = {entropy: "entropy (bits)", distance: "mean distance", ...SHARES};
@@ -86,6 +86,7 @@ function render(el, app) {
     picture.update({...anew, selected: {row: layer, column: head}});
     rank();
     frames.forEach((frame) => frame.refresh());
+    painted().then(() => app.call("head", askHead(app), {key: "next"})).catch(() => {}); // it is the likeliest to be opened
   }
 
   const offs = [follow(app, [...LOOK, "side", "site"], said, async (fresh) => {

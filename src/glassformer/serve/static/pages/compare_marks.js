@@ -1,28 +1,49 @@
 // @ts-check
 // Two sequences above each other, and heads as dots. Knows: labels, numbers. Does not know: models.
 import {fill, h, on, redrawn, svg} from "../dom.js";
-import {number, tick, token} from "../format.js";
+import {number, plural, tick, token} from "../format.js";
+import {button} from "../controls.js";
 import {ticks} from "../plots.js";
 import {shown} from "./aimed.js";
 
 /** @typedef {{label: string, kind?: string}} Element */
+
+const MANY = 64, BESIDE = 3; // columns from which equal ones are folded; those left beside what differs
 
 /**
  * Columns of an element of A above one of B; those that correspond can be chosen.
  * @param {{columns: {a: Element | null, b: Element | null, pair: number | null}[], now?: number, name: string, onselect: (pair: number) => void}} options
  */
 export function pairLine(options) {
-  let o = options;
+  let o = options, unfolded = false;
   const el = h("div", {class: "pairs-line", role: "group", "aria-label": o.name});
   const cell = (one) => h("span", {class: "pairs-cell"}, one ? token(one) : h("span", {class: "pairs-gap", "aria-label": "nothing"}));
   const states = ({a, b}) => (!a ? "only in B" : !b ? "only in A" : a.label === b.label ? "same" : "exchanged");
+  function drawn(column) {
+    const state = states(column), parts = [cell(column.a), h("span", {class: "pairs-mark", "aria-hidden": true}, state === "same" ? "" : "≠"), cell(column.b)], now = column.pair === o.now;
+    const said = `${column.a ? shown(column.a) : "nothing"}, ${column.b ? shown(column.b) : "nothing"}: ${state}`;
+    return column.pair === null ? h("span", {class: "pairs-column other", title: said}, parts)
+      : h("button", {type: "button", class: `pairs-column ${state === "same" ? "" : "other"}${now ? " now" : ""}`, "aria-pressed": now, "aria-label": said, onclick: () => o.onselect(/** @type {number} */ (column.pair))}, parts);
+  }
   function draw() {
-    redrawn(el, () => fill(el, o.columns.map((column) => {
-      const state = states(column), parts = [cell(column.a), h("span", {class: "pairs-mark", "aria-hidden": true}, state === "same" ? "" : "≠"), cell(column.b)], now = column.pair === o.now;
-      const said = `${column.a ? shown(column.a) : "nothing"}, ${column.b ? shown(column.b) : "nothing"}: ${state}`;
-      return column.pair === null ? h("span", {class: "pairs-column other", title: said}, parts)
-        : h("button", {type: "button", class: `pairs-column ${state === "same" ? "" : "other"}${now ? " now" : ""}`, "aria-pressed": now, "aria-label": said, onclick: () => o.onselect(/** @type {number} */ (column.pair))}, parts);
-    })));
+    const all = unfolded || o.columns.length <= MANY, telling = o.columns.map((column) => states(column) !== "same" || column.pair === o.now);
+    const parts = [];
+    let folded = 0;
+    const fold = () => {
+      const count = folded;
+      folded = 0;
+      if (count) parts.push(button(`… ${number(count)} the same …`, () => {
+        unfolded = true;
+        draw();
+      }, {kind: "quiet", name: `${plural(count, "element")} the same: show all`}));
+    };
+    o.columns.forEach((column, i) => {
+      if (!all && !telling.slice(Math.max(0, i - BESIDE), i + BESIDE + 1).some(Boolean)) return void folded++;
+      fold();
+      parts.push(drawn(column));
+    });
+    fold();
+    redrawn(el, () => fill(el, parts));
   }
   on(el, "keydown", (event) => {
     const all = [...el.querySelectorAll("button")], to = all.indexOf(event.target) + {ArrowLeft: -1, ArrowRight: 1}[event.key];
@@ -32,6 +53,7 @@ export function pairLine(options) {
   return {
     el,
     update(/** @type {Partial<typeof options>} */ patch) {
+      if (patch.columns && patch.columns.length !== o.columns.length) unfolded = false;
       o = {...o, ...patch};
       draw();
     },

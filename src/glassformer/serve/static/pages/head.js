@@ -1,7 +1,7 @@
 // @ts-check
 // One head: its pattern as matrix, lines or text; the selected row and what each key gets, in digits; handles that change it; its inside, step by step.
 // Knows: the ops head, raw, row, thumbs. Does not know: how pictures draw.
-import {fill, h} from "../dom.js";
+import {fill, h, painted} from "../dom.js";
 import {fixed, number, percent, token} from "../format.js";
 import {bars, choice, figure, heatmap, legend, slider, toggle} from "../marks.js";
 import {part} from "../wire.js";
@@ -18,13 +18,15 @@ async function patternOf(app) {
   const ask = askHead(app), kind = kindOf(app), looked = await app.looked(), {queries, keys} = sequences(looked, kind);
   const {header, arrays} = await app.call("head", ask, {key: "head"});
   const exact = kind.heads * queries.length * keys.length <= EXACT, bytes = exact ? null : arrays.pattern.data;
-  const values = bytes ? weightsOf(bytes) : part((await app.call("raw", {look: ask.look, point: `${placeOf(app, ask.layer)}.pattern`}, {key: "head raw"})).arrays.values, ask.head);
+  let values = bytes ? null : part((await app.call("raw", {look: ask.look, point: `${placeOf(app, ask.layer)}.pattern`}, {key: "head raw"})).arrays.values, ask.head);
   const table = arrays.masked?.data, masked = header.mask === "causal" ? (i, j) => j > i : table ? (i, j) => table[i * keys.length + j] === 1 : null;
-  return {queries, keys, values, bytes, exact, masked, mass: arrays.mass.data, entropy: arrays.entropy.data, max: header.max};
+  const weights = () => (values ??= weightsOf(bytes)); // a million numbers: made where they are asked for
+  return {queries, keys, get values() { return weights(); }, bytes, exact, masked, mass: arrays.mass.data, entropy: arrays.entropy.data, max: header.max};
 }
 
 /** @param {HTMLElement} el @param {any} app */
 function render(el, app) {
+  app.call("head", askHead(app)).catch(() => {}); // asked before anything is built; an error is heard where the answer is waited for
   const {state} = app, said = h("div"), heading = h("div", {class: "head-name"}), tabs = kindTabs(app);
   const room = h("div"), offs = /** @type {(() => void)[]} */ ([]);
   let found = /** @type {any} */ (null), shown = /** @type {any} */ (null), views = /** @type {Record<string, any>} */ ({}), frame = /** @type {any} */ (null);
@@ -53,10 +55,10 @@ function render(el, app) {
   const rowBars = bars({items: [], name: "The selected row", high: 1}), massBars = bars({items: [], name: "What each key gets"});
 
   function compose() {
-    const {queries, keys, values, bytes, exact, masked} = found, rows = units(queries, words()), columns = units(keys, words());
+    const all = found, {queries, keys, bytes, exact, masked} = all, rows = units(queries, words()), columns = units(keys, words());
     const several = rows.length < queries.length || columns.length < keys.length, {layer, head} = state.get();
-    const own = {queries: rows, keys: columns, values, bytes, exact, masked, name: `Attention, layer ${layer} head ${head}`};
-    shown = several ? {...own, ...joined(rows, columns)} : own;
+    const own = {queries: rows, keys: columns, bytes, exact, masked, name: `Attention, layer ${layer} head ${head}`};
+    shown = several ? {...own, ...joined(rows, columns)} : {...own, get values() { return all.values; }};
     asWords.el.hidden = !several && units(queries, true).length === queries.length && units(keys, true).length === keys.length;
   }
 
@@ -127,6 +129,7 @@ function render(el, app) {
     massBars.update({items: top.map((j) => ({label: token(found.keys[j]), value: found.mass[j], role: "k"})), valueName: "weight from all queries", format: (x) => fixed(x, 3),
       selected: top.indexOf(state.get().key), onselect: (i) => state.set({key: top[i]}, {replace: true})});
     fill(massNote, order.length > TOP ? `${number(order.length - TOP)} other keys get ${number(rest, 3)} of ${number(found.queries.length)} together.` : `The bars sum to ${number(found.queries.length)}, one for each query.`);
+    massFrame.refresh();
   }
 
   const rowNote = h("p", {class: "soft bars-note"}), massNote = h("p", {class: "soft bars-note"});
@@ -141,7 +144,7 @@ function render(el, app) {
     }
     const looked = await app.looked(), {queries, keys} = sequences(looked, kindOf(app));
     if (query >= queries.length) return void state.set({query: null, key: null}, {replace: true});
-    const {header, arrays} = await app.call("row", {...askHead(app), query}, {key: "row"});
+    const {header, arrays} = await later.call("row", {...askHead(app), query}, {key: "row"});
     if (!fresh()) return;
     const {weights, scores} = {weights: arrays.weights.data, scores: arrays.scores.data}, hidden = new Set(header.masked);
     const order = [...keys.keys()].filter((j) => !hidden.has(j)).sort((a, b) => weights[b] - weights[a]), top = order.slice(0, TOP), rest = order.slice(TOP).reduce((sum, j) => sum + weights[j], 0);
@@ -160,33 +163,46 @@ function render(el, app) {
     shows: "The largest weights of one query, exactly as the model has them, and the scores that they come from.", hides: "the keys beyond the first ten, whose weight is added up."});
   const massFrame = figure({title: "What each key gets", name: "column mass", picture: massBars, below: massNote,
     shows: "The weight of each key summed over all queries: 1 is an even share.", hides: "from whom it comes; a first token that gets most of everything is often a place to look at when there is nothing to see."});
-  offs.push(follow(app, HEAD, said, async (fresh) => {
+  async function drawPattern(fresh) {
     const got = await patternOf(app);
     if (!fresh()) return;
     found = got;
     const kind = kindOf(app);
     tabs?.set(`${kind.side}/${kind.site}`);
     draw();
-    massFrame.refresh();
-  })); // asked first: the picture is what one waits for
-  const handles = touch(app), result = outcome(app), inside = steps(app);
-  fill(room, h("section", {class: "head-part"}, frame.el), h("section", {class: "section"}, h("h2", null, "Touch it"),
-    h("p", {class: "prose"}, "Every handle is an edit of the running model: it acts inside the head, before the output projection, and the other pages show the edited run until you let go."),
-    h("div", {class: "touching"}, handles.el, result.el)),
-  h("section", {class: "section"}, h("h2", null, "In digits"), h("div", {class: "beside digits"}, rowFrame.el, massFrame.el)),
-  h("section", {class: "section"}, h("h2", null, "Inside, step by step"), inside.el));
-  el.append(heading, said, room);
+  }
 
-  offs.push(follow(app, [...HEAD, "query", "key"], said, drawRow), follow(app, HEAD, said, async (fresh) => {
-    const {side, site} = kindOf(app), {layer, head} = state.get(), {header, arrays} = await app.call("thumbs", {look: app.look(), side, site, size: 64}, {key: "name"});
+  async function drawName(fresh) {
+    const {side, site} = kindOf(app), {layer, head} = state.get(), {header, arrays} = await later.call("thumbs", {look: app.look(), side, site, size: 64}, {key: "name"});
     if (fresh()) fill(heading, h("p", {class: "head-title"}, h("strong", null, `Layer ${layer} head ${head}`), app.model.attentions.length < 2 ? null : h("span", null, kindName(kindOf(app))), h("span", {class: "soft"}, headName(header.metrics.map((one) => one.name), part(arrays.metrics, layer, head)))));
-  }), state.subscribe((now, before) => {
+  }
+
+  // The picture is what one waits for: all else is asked for and built once it has been seen.
+  let pictured = Promise.resolve(), left = false;
+  const later = {...app, call: (...asked) => pictured.then(() => app.call(...asked))};
+  fill(room, h("section", {class: "head-part"}, frame.el));
+  el.append(heading, said, room);
+  offs.push(follow(app, HEAD, said, (fresh) => {
+    const drawn = drawPattern(fresh);
+    pictured = drawn.then(painted, () => {});
+    return drawn;
+  }), follow(app, HEAD, said, drawName), state.subscribe((now, before) => {
     const other = (...names) => names.some((name) => now[name] !== before[name]);
     if (other("view", "scale", "domain", "words", "share")) draw();
     else if (other("query", "key")) mark();
   }));
-  offs.push(handles.off, result.off, inside.off);
+  pictured.then(() => {
+    if (left) return;
+    const handles = touch(later), result = outcome(later), inside = steps(later);
+    room.append(h("section", {class: "section"}, h("h2", null, "Touch it"),
+      h("p", {class: "prose"}, "Every handle is an edit of the running model: it acts inside the head, before the output projection, and the other pages show the edited run until you let go."),
+      h("div", {class: "touching"}, handles.el, result.el)),
+    h("section", {class: "section"}, h("h2", null, "In digits"), h("div", {class: "beside digits"}, rowFrame.el, massFrame.el)),
+    h("section", {class: "section"}, h("h2", null, "Inside, step by step"), inside.el));
+    offs.push(follow(app, [...HEAD, "query", "key"], said, drawRow), handles.off, result.off, inside.off);
+  });
   return () => {
+    left = true;
     offs.forEach((off) => off());
     for (const one of Object.values(views)) one.destroy();
   };

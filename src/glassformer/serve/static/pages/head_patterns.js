@@ -76,8 +76,9 @@ export function strongest({queries, keys, values, masked}, share) {
 }
 
 /** What a heatmap is told of a pattern. @param {Shown} shown */
-export function matrixOptions({queries, keys, values, bytes, masked, name}) {
-  return {rows: queries, columns: keys, values: bytes ? null : values, bytes, masked, name};
+export function matrixOptions(shown) {
+  const {queries, keys, bytes, masked, name} = shown;
+  return {rows: queries, columns: keys, values: bytes ? null : shown.values, bytes, masked, name};
 }
 
 /**
