@@ -286,6 +286,18 @@ def test_a_picture_is_drawn_as_the_run_draws_it(explorer_of, edits):
             [*explorer.stream({**asked, **wrong})]
 
 
+def test_the_next_pixel_is_a_colour(explorer_of):
+    explorer = explorer_of("depiction")
+    text, first_colour = first(explorer), explorer.run.tokenizer.vocab_size
+    reply = ask(explorer, "next", look={"input": text})
+    logits = own_look(explorer, text).logits[-1, first_colour:]
+    ids, palette = reply.arrays["ids"] - first_colour, explorer.run.palette
+    assert reply.header["outcomes"] == len(logits) == len(palette.colours)
+    assert (ids >= 0).all()
+    np.testing.assert_allclose(reply.arrays["before"], logits.softmax(-1)[ids], rtol=1e-5)
+    assert set(reply.header["labels"].values()) <= {"#" + bytes(colour.tolist()).hex() for colour in palette.colours}
+
+
 @pytest.mark.parametrize("method", ["gradient_x_input", "occlusion", "rollout"])
 def test_attribution_gives_every_element_a_score(explorer, method):
     from glassformer.inspect.attribution import attribute

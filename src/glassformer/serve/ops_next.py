@@ -58,8 +58,12 @@ def next_token(desk: Desk, ask: NextAsk) -> Reply:
     logits = seen.logits
     if logits.dim() == 2:
         logits = logits[placed(ask.position, len(logits))]
+    outcomes = logits.shape[-1]
+    if desk.run.palette is not None:  # a pixel is one of the colours
+        colours = _colours(desk.run)
+        logits, outcomes = limited(logits[None], colours)[0], len(colours)
     found = stages(logits.float(), **ask.options())
-    bars = found.bars(min(BARS, logits.shape[-1]))
+    bars = found.bars(min(BARS, outcomes))
     ids = torch.tensor([bar.id for bar in bars])
     rows = {name: found[stage] for name, stage in STAGES.items()}
     rows["after"] = found[found.names[-1]]
@@ -67,7 +71,7 @@ def next_token(desk: Desk, ask: NextAsk) -> Reply:
     labels = {bar.id: name_of(seen, bar.id) for bar in bars}
     possible = {name: int((row > 0).sum()) for name, row in rows.items()}
     arrays = {"ids": integers(ids)} | {name: floats(row[ids]) for name, row in rows.items()}
-    return Reply({"labels": labels, "rest": rest, "possible": possible, "outcomes": logits.shape[-1]}, arrays)
+    return Reply({"labels": labels, "rest": rest, "possible": possible, "outcomes": outcomes}, arrays)
 
 
 class GenerateAsk(Sampling):
@@ -99,7 +103,7 @@ def _steps(desk: Desk, seen: Look, ask: GenerateAsk) -> Iterator[dict[str, Any]]
     prompt = prompt_of(seen, ask.begin)
     end, only, left = desk.run.tokenizer.specials.get("eos"), None, ask.new_tokens
     if desk.run.palette is not None:  # a picture is whole when it has all its pixels, each of them a colour
-        only, left = _colours(desk.run, prompt, ask)
+        only, left = _colours(desk.run), _pixels_left(desk.run, prompt, ask)
         end = None
         if not left:
             return iter(())
@@ -119,17 +123,24 @@ def _steps(desk: Desk, seen: Look, ask: GenerateAsk) -> Iterator[dict[str, Any]]
     return _told(seen, (step.choices[0] for step in known), ends, len(ask.given[:-1]))
 
 
-def _colours(run: Run, prompt: Prompt, ask: GenerateAsk) -> tuple[range, int]:
-    """Which tokens may come where a picture is drawn, and how many; see `generate.draw`."""
+def _colours(run: Run) -> range:
+    """Which tokens may come where a picture is drawn; see `generate.draw`."""
     assert run.palette is not None
-    first, n = run.tokenizer.vocab_size, len(run.palette.colours)
-    colours = range(first, first + n)
+    return range(run.tokenizer.vocab_size, run.tokenizer.vocab_size + len(run.palette.colours))
+
+
+def _pixels_left(run: Run, prompt: Prompt, ask: GenerateAsk) -> int:
+    """How many pixels are drawn; ConfigError: in a way that is not for pictures."""
+    assert run.palette is not None
+    colours = _colours(run)
     if ask.beams:
         raise ConfigError("A picture is drawn pixel by pixel, never by a beam search; leave out beams.")
     if wrong := [index for index in ask.given if index not in colours]:
-        raise ConfigError(f"Token {wrong[0]} is no colour; those of this model are {first} to {first + n - 1}.")
+        raise ConfigError(
+            f"Token {wrong[0]} is no colour; those of this model are {colours.start} to {colours.stop - 1}."
+        )
     pixels = sum(index in colours for index in tokens_of(prompt))
-    return colours, min(ask.new_tokens, run.palette.config.n_pixels - pixels)
+    return min(ask.new_tokens, run.palette.config.n_pixels - pixels)
 
 
 def prompt_of(seen: Look, begin: bool) -> Prompt:
