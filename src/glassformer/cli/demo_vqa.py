@@ -37,7 +37,7 @@ RECIPE: dict[str, dict[str, Any]] = {
     "image": {"patch": 8},
     "tokenizer": {"kind": "word"},
     "train": {
-        "steps": 380,
+        "steps": 350,
         "batch_size": 256,
         "optimizer": "muon",
         "matrix_learning_rate": 0.02,
@@ -60,7 +60,7 @@ DRAWN: dict[str, dict[str, Any]] = {
     "palette": {"size": 16, "colours": 32},
     "tokenizer": {"kind": "word"},
     "train": {
-        "steps": 260,
+        "steps": 240,
         "batch_size": 16,
         "optimizer": "muon",
         "learning_rate": 0.003,
@@ -71,7 +71,7 @@ DRAWN: dict[str, dict[str, Any]] = {
         "evaluate_every": 130,
         "evaluate_batches": 2,
         "save_every": 130,
-        "sample_every": 260,
+        "sample_every": 240,
     },
 }
 """The model that draws, trained in a run folder of its own."""
