@@ -290,10 +290,11 @@ def test_the_next_pixel_is_a_colour(explorer_of):
     explorer = explorer_of("depiction")
     text, first_colour = first(explorer), explorer.run.tokenizer.vocab_size
     reply = ask(explorer, "next", look={"input": text})
-    logits = own_look(explorer, text).logits[-1, first_colour:]
     ids, palette = reply.arrays["ids"] - first_colour, explorer.run.palette
-    assert reply.header["outcomes"] == len(logits) == len(palette.colours)
-    assert (ids >= 0).all()
+    n = len(palette.colours)  # fewer than the model has rows for, if the pictures have fewer
+    logits = own_look(explorer, text).logits[-1, first_colour : first_colour + n]
+    assert reply.header["outcomes"] == n
+    assert set(ids.tolist()) == set(range(n))
     np.testing.assert_allclose(reply.arrays["before"], logits.softmax(-1)[ids], rtol=1e-5)
     assert set(reply.header["labels"].values()) <= {"#" + bytes(colour.tolist()).hex() for colour in palette.colours}
 

@@ -147,6 +147,30 @@ def test_the_difference_is_b_minus_a(visiting_model, explorer_of):
     assert np.abs(values[:, 2]).max() > 0
 
 
+LONG = """async ([columns, differs]) => {
+  const {pairLine} = await import("./pages/compare_marks.js"), chosen = [];
+  const one = (i) => ({a: {label: `a${i}`}, b: {label: i === differs ? "other" : `a${i}`}, pair: i});
+  const line = pairLine({
+    columns: Array.from({length: columns}, (_, i) => one(i)), now: columns - 1, name: "Corresponding elements",
+    onselect: (pair) => chosen.push(pair),
+  });
+  document.body.append(line.el);
+  const said = (el) => el.classList.contains("pairs-column") ? "|" : el.textContent.replace(/\\D+/g, "");
+  const says = () => [...line.el.children].map(said);
+  const folded = says();
+  line.el.querySelector("[aria-label*='show all']")?.click();
+  return [folded.join(" "), says().length, line.table().rows.length, chosen];
+}"""
+
+
+def test_long_stretches_that_are_the_same_are_folded_until_asked_for(visit):
+    page = visit.open()
+    beside = " ".join("|" * 7)
+    folded = f"97 {beside} 92 {' '.join('|' * 4)}"  # three on each side of what differs, and before the chosen last
+    assert page.evaluate(LONG, [200, 100]) == [folded, 200, 200, []]
+    assert page.evaluate(LONG, [64, 10]) == [" ".join("|" * 64), 64, 64, []]
+
+
 @pytest.mark.parametrize("family", ["image", "mixture"])
 def test_a_patch_asks_and_the_patches_have_the_models_weights(visiting_model, explorer_of, family):
     explorer = explorer_of(family)
