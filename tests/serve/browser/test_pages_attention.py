@@ -24,6 +24,7 @@ def test_the_atlas_is_walked_by_keys_and_enter_opens_the_head(opened):
     assert re.match(r"layer 1 head 1: (≈ [a-z ]+ 0\.\d\d|(spread|sharp), \d\.\d bits), previous token ", said)
     page.keyboard.press("Enter")
     page.wait_for_selector("text=Who looks where")
+    settled(page)  # the address is written a moment later
     assert "layer=1" in page.url
     assert page.locator(".head-title strong").text_content() == "Layer 1 head 1"
 

@@ -86,10 +86,11 @@ function render(el, app) {
     picture.update({...anew, selected: {row: layer, column: head}});
     rank();
     frames.forEach((frame) => frame.refresh());
-    painted().then(() => app.call("head", askHead(app), {key: "next"})).catch(() => {}); // it is the likeliest to be opened
+    painted().then(() => app.looked()).then(() => app.call("head", askHead(app), {key: "next"})).catch(() => {}); // it is the likeliest to be opened
   }
 
   const offs = [follow(app, [...LOOK, "side", "site"], said, async (fresh) => {
+    await app.looked(); // the pass itself first: the header says how long it took
     const kind = kindOf(app), {header, arrays} = await app.call("thumbs", {look: app.look(), side: kind.side, site: kind.site, size: SIZE}, {key: "thumbs"});
     if (!fresh()) return;
     found = {header, arrays, names: header.metrics.map((one) => one.name)};
@@ -118,8 +119,9 @@ function inspect(el, app) {
   const said = h("div"), body = h("div");
   el.append(said, body);
   return follow(app, [...LOOK, "side", "site", "layer", "head"], said, async (fresh) => {
+    await app.looked();
     const {side, site} = kindOf(app), {layer, head} = app.state.get();
-    const {header, arrays} = await app.call("thumbs", {look: app.look(), side, site, size: SIZE}); // asked already: answered from what is kept
+    const {header, arrays} = await app.call("thumbs", {look: app.look(), side, site, size: SIZE}); // the page asks the same: it is asked once
     if (!fresh()) return;
     const values = part(arrays.metrics, layer, head), names = header.metrics.map((one) => one.name);
     fill(body, h("h2", null, `Layer ${layer} head ${head}`), h("p", {class: "attention-name"}, headName(names, values)),

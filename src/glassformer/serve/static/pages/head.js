@@ -26,7 +26,7 @@ async function patternOf(app) {
 
 /** @param {HTMLElement} el @param {any} app */
 function render(el, app) {
-  app.call("head", askHead(app)).catch(() => {}); // asked before anything is built; an error is heard where the answer is waited for
+  app.looked().then(() => app.call("head", askHead(app))).catch(() => {}); // asked before anything is built; an error is heard where the answer is waited for
   const {state} = app, said = h("div"), heading = h("div", {class: "head-name"}), tabs = kindTabs(app);
   const room = h("div"), offs = /** @type {(() => void)[]} */ ([]);
   let found = /** @type {any} */ (null), shown = /** @type {any} */ (null), views = /** @type {Record<string, any>} */ ({}), frame = /** @type {any} */ (null);
