@@ -86,7 +86,7 @@ function render(el, app) {
     picture.update({...anew, selected: {row: layer, column: head}});
     rank();
     frames.forEach((frame) => frame.refresh());
-    painted().then(() => app.looked()).then(() => app.call("head", askHead(app), {key: "next"})).catch(() => {}); // it is the likeliest to be opened
+    painted().then(() => app.looked()).then(() => app.call("head", askHead(app), {key: "chosen head"})).catch(() => {}); // it is the likeliest to be opened
   }
 
   const offs = [follow(app, [...LOOK, "side", "site"], said, async (fresh) => {
