@@ -232,32 +232,44 @@ class Look:
     def _written(self, place: str, kind: str, head: int | None = None) -> Tensor:
         """The scores or the pattern of one head or of all, [1, H, T, S], after the edits."""
         side, _, layer, name = place.split(".")
-        _, module = self.attention(int(layer), side=side, site="cross" if name == "cross" else "self")
-        view, q, k = self._view(side, name == "cross"), self._tensor(f"{place}.q"), self._tensor(f"{place}.k")
-        bias = view.bias
-        if head is not None:
-            group = head // (q.shape[1] // k.shape[1])
-            q, k = q[:, head : head + 1], k[:, group : group + 1]
-            bias = None if bias is None else bias[:, head : head + 1]
-        scores = attention_scores(q, k, view.allow, bias, module.scale)
+        q, k, view, scale = self.asked(int(layer), side=side, site="cross" if name == "cross" else "self", head=head)
+        scores = attention_scores(q, k, view.allow, view.bias, scale)
         scores = changed(scores, self.edits, WEIGHTS, f"{place}.scores")
         if kind == "scores":
             return scores
         return changed(attention_pattern(scores), self.edits, WEIGHTS, f"{place}.pattern")
 
-    def _view(self, side: str, cross: bool) -> View:
+    @torch.no_grad()
+    def asked(
+        self, layer: int, *, side: str = "", site: str = "self", head: int | None = None
+    ) -> tuple[Float[Tensor, "1 H T _"], Float[Tensor, "1 H S _"], View, float]:
+        """What an attention, or one head of it, makes its scores of: queries, keys, mask and bias, scale.
+
+        ConfigError: a layer, a side, a site or a head that there is not.
+        """
+        place, module = self.attention(layer, side=side, site=site, head=head)
+        q, k, view = self._tensor(f"{place}.q"), self._tensor(f"{place}.k"), self.view(side, site)
+        if head is None:
+            return q, k, view, module.scale
+        group = head // (q.shape[1] // k.shape[1])
+        bias = None if view.bias is None else view.bias[:, head : head + 1]
+        return q[:, head : head + 1], k[:, group : group + 1], replace(view, bias=bias), module.scale
+
+    @torch.no_grad()
+    def view(self, side: str = "", site: str = "self") -> View:
         """The mask and the bias of an attention, made once for all layers."""
-        if (side, cross) not in self._views:
+        side = side or self.answering
+        if (side, site) not in self._views:
             places = self.places(side)
-            self._views[side, cross] = (
+            self._views[side, site] = (
                 View(allowed(SOURCE_MASK, places, self.places("encoder")))
-                if cross
+                if site == "cross"
                 else self.stack(side).view(places, places)
             )
-        return self._views[side, cross]
+        return self._views[side, site]
 
     @cached_property
-    def _views(self) -> dict[tuple[str, bool], View]:
+    def _views(self) -> dict[tuple[str, str], View]:
         return {}
 
     def _tensor(self, name: str) -> Tensor:

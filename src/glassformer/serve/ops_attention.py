@@ -18,7 +18,7 @@ from glassformer.layers.block import Block, PreNormBlock
 from glassformer.layers.norm import LayerNorm
 from glassformer.serve.ask import Attentive, OneHead, Whole
 from glassformer.serve.looks import Desk
-from glassformer.serve.thumbs import in_full, view_of
+from glassformer.serve.thumbs import in_full
 from glassformer.serve.thumbs import thumbs as shrunk
 from glassformer.serve.wire import Reply, floats, root_bytes
 
@@ -41,7 +41,7 @@ def head(desk: Desk, ask: OneHead) -> Reply:
     """One head's pattern in pixels, what each key got, how spread each row is, and the mask if it has a shape."""
     seen = desk.look(ask.seen)
     found = in_full(seen, ask.layer, ask.head, ask.side, ask.site)
-    allow = view_of(seen, ask.side, ask.site).allow
+    allow = seen.view(ask.side, ask.site).allow
     table = None if allow.dense is None else allow.dense[0, 0].expand(found.roots.shape)
     mask = "causal" if allow.causal else "none" if table is None else "table"
     arrays = {"pattern": found.roots, "mass": floats(found.mass), "entropy": floats(found.entropy)}
@@ -86,7 +86,7 @@ def step(desk: Desk, ask: RowAsk) -> Reply:
         x, normed, norm = _asking(seen, place, ask, query)
         matrix = module.out_proj.weight[:, ask.head * width : (ask.head + 1) * width]
         out = z @ matrix.mT
-    bias = view_of(seen, ask.side, ask.site).bias
+    bias = seen.view(ask.side, ask.site).bias
     arrays = {name: floats(tensor) for name, tensor in (("x", x), ("norm", normed), ("q", q[ask.head, query]))}
     arrays |= {"k": floats(k[group]), "v": floats(v[group]), "scores": scores, "weights": floats(weights[query])}
     arrays |= {"z": floats(z), "out": floats(out)}

@@ -24,9 +24,7 @@ from glassformer.inspect.headmetrics import METRICS, key_tables
 from glassformer.inspect.look import Look, fires
 from glassformer.inspect.points import Element
 from glassformer.layers.attend import attention_scores
-from glassformer.layers.attention import View
-from glassformer.layers.mask import Allowed, allowed
-from glassformer.layers.stack import SOURCE_MASK
+from glassformer.layers.mask import Allowed
 from glassformer.serve.wire import root_bytes
 
 NUMBERS = 1 << 19
@@ -113,25 +111,20 @@ def portions(look: Look, layer: int, side: str, site: str, rows: int, head: int 
 
     The keys behind the last are left out where no query of the portion may see them.
     """
-    place, module = look.attention(layer, side=side, site=site)
+    place, _ = look.attention(layer, side=side, site=site)
     if any(fires(edit, f"{place}.{name}") for edit in look.edits for name in ("scores", "pattern")):
         weights = look[f"{place}.pattern"].tensor.float()  # an edit may need all of it
         weights = weights if head is None else weights[head : head + 1]
         yield 0, weights, entropy(weights)
         return
-    q, k = look[f"{place}.q"].tensor[None].float(), look[f"{place}.k"].tensor[None].float()
-    view, length = view_of(look, side, site), k.shape[2]
-    bias = view.bias
-    if head is not None:
-        group = head // (q.shape[1] // k.shape[1])
-        q, k = q[:, head : head + 1], k[:, group : group + 1]
-        bias = None if bias is None else bias[:, head : head + 1]
+    q, k, view, scale = look.asked(layer, side=side, site=site, head=head)
+    q, k, length = q.float(), k.float(), k.shape[2]
     portion = max(1, NUMBERS // (q.shape[1] * length * rows)) * rows
     for begin in range(0, q.shape[2], portion):
         end = min(begin + portion, q.shape[2])
         seen = end if view.allow.causal else length
-        some = None if bias is None else bias[:, :, begin:end, :seen]
-        scores = attention_scores(q[:, :, begin:end], k[:, :, :seen], Allowed(), some, module.scale)[0]
+        some = None if view.bias is None else view.bias[:, :, begin:end, :seen]
+        scores = attention_scores(q[:, :, begin:end], k[:, :, :seen], Allowed(), some, scale)[0]
         yield begin, *_weights(scores, view.allow, begin, end)
 
 
@@ -160,14 +153,6 @@ def _weights(
 def entropy(weights: Float[Tensor, "*rows S"]) -> Float[Tensor, "*rows"]:
     """-Σ w log₂ w of each row, in bits; 0 log 0 = 0."""
     return -(weights * weights.clamp_min(1e-30).log2()).sum(-1)
-
-
-def view_of(look: Look, side: str, site: str) -> View:
-    """The mask and the bias of an attention."""
-    places = look.places(side)
-    if site == "cross":
-        return View(allowed(SOURCE_MASK, places, look.places("encoder")))
-    return look.stack(side).view(places, places)
 
 
 def _shrunk(weights: Float[Tensor, "H Q S"], cell: tuple[int, int], keys: int) -> Float[Tensor, "H R C"]:

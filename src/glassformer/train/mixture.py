@@ -87,7 +87,7 @@ class MixtureTask(ABC):
             if kind not in readers:
                 raise ConfigError(f"The model reads parts of type {kind!r} and no row has one; give rows that do.")
         if "max_length" not in recipe.model.model_fields_set:
-            longest = max(self._length(self._example(row)) for rows in self._rows.values() for row in rows)
+            longest = max(self._length(example) for split in self._rows for example in self._all(split))
             fields["max_length"] = -(-longest // ROUND) * ROUND
         return recipe.with_model(fields)
 
