@@ -242,7 +242,7 @@ class Look:
     @torch.no_grad()
     def asked(
         self, layer: int, *, side: str = "", site: str = "self", head: int | None = None
-    ) -> tuple[Float[Tensor, "1 H T _"], Float[Tensor, "1 H S _"], View, float]:
+    ) -> tuple[Float[Tensor, "1 H T _"], Float[Tensor, "1 K S _"], View, float]:
         """What an attention, or one head of it, makes its scores of: queries, keys, mask and bias, scale.
 
         ConfigError: a layer, a side, a site or a head that there is not.
