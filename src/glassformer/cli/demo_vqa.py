@@ -37,7 +37,7 @@ RECIPE: dict[str, dict[str, Any]] = {
     "image": {"patch": 8},
     "tokenizer": {"kind": "word"},
     "train": {
-        "steps": 440,
+        "steps": 400,
         "batch_size": 160,
         "optimizer": "muon",
         "matrix_learning_rate": 0.012,
@@ -47,9 +47,9 @@ RECIPE: dict[str, dict[str, Any]] = {
         "warmup_steps": 20,
         "weight_decay": 0.0,
         "clip": 0.0,
-        "evaluate_every": 220,
-        "save_every": 220,
-        "sample_every": 220,
+        "evaluate_every": 200,
+        "save_every": 200,
+        "sample_every": 200,
         "best": "loss",
     },
 }
@@ -60,7 +60,7 @@ DRAWN: dict[str, dict[str, Any]] = {
     "palette": {"size": 16, "colours": 32},
     "tokenizer": {"kind": "word"},
     "train": {
-        "steps": 220,
+        "steps": 200,
         "batch_size": 16,
         "optimizer": "muon",
         "learning_rate": 0.003,
@@ -68,10 +68,10 @@ DRAWN: dict[str, dict[str, Any]] = {
         "final_fraction": 0.0,
         "warmup_steps": 20,
         "weight_decay": 0.0,
-        "evaluate_every": 110,
+        "evaluate_every": 100,
         "evaluate_batches": 2,
-        "save_every": 110,
-        "sample_every": 220,
+        "save_every": 100,
+        "sample_every": 200,
     },
 }
 """The model that draws, trained in a run folder of its own."""
