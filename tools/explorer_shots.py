@@ -1,20 +1,24 @@
 """The pictures of docs/explorer.md: pages of the explorer in a browser without a window, as small PNG files.
 
-    glassformer inspect runs/demo-lm --no-browser        prints an address
-    python tools/explorer_shots.py ADDRESS docs/explorer  [NAME=HASH ...]
+    make demo
+    python tools/explorer_shots.py runs/demo-lm docs/explorer  [NAME=HASH ...]
 
-Needs playwright and a chromium (`GLASSFORMER_CHROMIUM`, else that on the path); Pillow, if there, makes them smaller.
+Needs playwright and a chromium that `tools/browser.sh` finds; Pillow, if there, makes them smaller.
 """
 
-import os
-import shutil
+import subprocess
 import sys
+import threading
 from pathlib import Path
 
-INPUT = "&input=The+chicken+didn't+cross+the+road+because+it+was+too+tired."
+from glassformer.run import load
+from glassformer.serve.explorer import Explorer
+from glassformer.serve.server import Server
+
+INPUT = "&input=Return+a+list+of+the+keys+in+the+dictionary.+Return+a+list+of+the+values+in+the+dictionary."
 SHOTS = {
-    "attention": "page=attention&layer=1&head=1" + INPUT,
-    "head": "page=head&layer=1&head=1" + INPUT,
+    "attention": "page=attention&layer=1&head=3" + INPUT,
+    "head": "page=head&layer=1&head=3" + INPUT,
     "flow": "page=flow" + INPUT,
 }
 SIZE = {"width": 1280, "height": 1000}
@@ -22,13 +26,22 @@ MOST = 150_000
 """Bytes of a picture."""
 
 
-def main(address: str, folder: Path, shots: dict[str, str]) -> None:
+def main(run: Path, folder: Path, shots: dict[str, str]) -> None:
     """Write one picture for each of `shots`, by their names; SystemExit: one is too large."""
+    with Server(Explorer(load(run)), port=0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        take(server.address, folder, shots)
+        server.shutdown()
+
+
+def take(address: str, folder: Path, shots: dict[str, str]) -> None:
+    """The same of an explorer at an address."""
     from playwright.sync_api import sync_playwright
 
-    chromium = os.environ.get("GLASSFORMER_CHROMIUM") or shutil.which("chromium")
+    finder = ["bash", str(Path(__file__).parent / "browser.sh"), "find"]
+    chromium = subprocess.run(finder, capture_output=True, text=True, check=True).stdout.strip()
     with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--no-zygote"])
         page = browser.new_page(viewport=SIZE, color_scheme="light")
         page.goto(address)
         for name, selected in shots.items():
@@ -58,4 +71,4 @@ def smaller(file: Path) -> None:
 
 if __name__ == "__main__":
     chosen = dict(one.split("=", 1) for one in sys.argv[3:])
-    main(sys.argv[1], Path(sys.argv[2]), chosen or SHOTS)
+    main(Path(sys.argv[1]), Path(sys.argv[2]), chosen or SHOTS)
