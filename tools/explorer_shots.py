@@ -21,7 +21,6 @@ SHOTS = {
     "head": "page=head&layer=1&head=3" + INPUT,
     "flow": "page=flow" + INPUT,
 }
-SIZE = {"width": 1280, "height": 1000}
 MOST = 150_000
 """Bytes of a picture."""
 
@@ -42,7 +41,7 @@ def take(address: str, folder: Path, shots: dict[str, str]) -> None:
     chromium = subprocess.run(finder, capture_output=True, text=True, check=True).stdout.strip()
     with sync_playwright() as started:
         browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--no-zygote"])
-        page = browser.new_page(viewport=SIZE, color_scheme="light")
+        page = browser.new_page(viewport={"width": 1280, "height": 1000}, color_scheme="light")
         page.goto(address)
         for name, selected in shots.items():
             page.goto("about:blank")
