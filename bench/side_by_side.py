@@ -10,7 +10,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import redirect_stdout
+from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from torch import nn
 
 from glassformer.batch import Batch
 from glassformer.models.transformer import Transformer
+from glassformer.train.hands import hands
 from glassformer.train.optimizer import Optimizer
 from glassformer.train.step import training_step
 from glassformer.train.task import Task
@@ -41,6 +42,8 @@ class OurTraining:
         self.config = task.recipe.train
         self.model = Transformer(task.recipe.model, self.config.seed)
         self.optimizer = Optimizer(self.model, self.config)
+        self.open = ExitStack()  # for as long as this is trained
+        self.hands = self.open.enter_context(hands(self.config.at_once, torch.device("cpu")))
 
     def train(self, steps: int) -> Told:
         """The mean loss is noted."""
@@ -58,6 +61,7 @@ class OurTraining:
                 precision=torch.float32,
                 clip=self.config.clip,
                 loss=self.task.loss,
+                hands=self.hands,
             )
             self.step += 1
             losses.append(result.loss)

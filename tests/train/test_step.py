@@ -1,20 +1,24 @@
 """A step is the gradient of one mean over all its targets, however it is cut; and it happens whole or not at all."""
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from threading import Barrier
 
 import pytest
 import torch
 
 from glassformer.batch import IGNORE, Batch
 from glassformer.errors import TrainingError
-from glassformer.losses import cross_entropy
+from glassformer.losses import LossSum, cross_entropy
 from glassformer.models import ModelConfig, Transformer
 from glassformer.train.config import TrainConfig
+from glassformer.train.hands import hands
 from glassformer.train.optimizer import Optimizer
 from glassformer.train.step import dropout_seed, training_step
 
 ROWS, LENGTH, VOCABULARY = 16, 6, 11
+CPU = torch.device("cpu")
 
 
 def model(**changes) -> Transformer:
@@ -51,6 +55,13 @@ class Kept(Optimizer):
             p.grad = None
 
 
+class Unlearning(Optimizer):
+    """An optimizer that leaves everything as it is, gradients too."""
+
+    def step(self, factor: float) -> None:
+        pass
+
+
 def run(made: Transformer, batches: list[Batch], optimizer: Optimizer | None = None, **changes):
     optimizer = optimizer or Kept(made, TrainConfig())
     options = {"seed": 0, "step": 3, "factor": 1.0, "precision": torch.float32, "clip": 0.0} | changes
@@ -70,10 +81,12 @@ def reference(made: Transformer, whole: Batch, smoothing: float = 0.0) -> tuple[
 
 @pytest.mark.parametrize("n", [1, 4, 16])
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
-def test_any_cut_of_the_batch_gives_the_gradient_of_one_mean(n, smoothing):
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_any_cut_of_the_batch_gives_the_gradient_of_one_mean(n, smoothing, at_once):
     made = model()
     loss, gradients = reference(made, batch(), smoothing)
-    result, kept = run(made, parts(batch(), n), loss=partial(cross_entropy, smoothing=smoothing))
+    with hands(at_once, CPU) as threads:
+        result, kept = run(made, parts(batch(), n), loss=partial(cross_entropy, smoothing=smoothing), hands=threads)
     assert result.loss == pytest.approx(loss, rel=1e-12)
     assert result.targets == batch().n_targets
     largest = max(gradient.abs().max() for gradient in gradients.values())  # that of the key bias is 0 but for rounding
@@ -120,6 +133,63 @@ def test_dropout_is_a_function_of_seed_step_and_part(changes):
 
     assert loss(seed=1, step=2) == loss(seed=1, step=2)
     assert len({loss(seed=1, step=2), loss(seed=1, step=3), loss(seed=2, step=2)}) == 3
+
+
+@pytest.mark.parametrize("changes", [{}, {"dropout": 0.3}, {"attention_dropout": 0.3}])
+def test_parts_computed_at_the_same_time_drop_and_sum_what_one_after_the_other_does(changes):
+    made, cut = model(**changes), parts(batch(), 8)
+    one, kept = run(made, cut)
+    with hands(3, CPU) as threads:
+        found = [run(made, cut, hands=threads) for _ in range(5)]
+    assert all(result == found[0][0] for result, _ in found), "threads that end in another order change nothing"
+    assert found[0][0].loss == pytest.approx(one.loss, rel=1e-12)
+    largest = max(gradient.abs().max() for gradient in kept.gradients.values())
+    for name, gradient in kept.gradients.items():
+        assert all(torch.equal(also.gradients[name], found[0][1].gradients[name]) for _, also in found), name
+        assert (found[0][1].gradients[name] - gradient).abs().max() / largest < 1e-12, name  # another order of sums
+
+
+def test_what_is_not_learned_has_no_gradient_from_threads_either():
+    made = model()
+    optimizer = Unlearning(made, TrainConfig())
+    made.decoder.blocks[0].requires_grad_(False)
+    with hands(2, CPU) as threads:
+        result, _ = run(made, parts(batch(), 2), optimizer, hands=threads)
+    assert result.loss == pytest.approx(reference(made, batch())[0], rel=1e-12)
+    assert {p.grad is not None for p in made.decoder.blocks[1].parameters()} == {True}
+    assert {p.grad for p in made.decoder.blocks[0].parameters()} == {None}
+
+
+def test_an_error_in_a_thread_is_the_step_s_error():
+    def broken(logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
+        raise TrainingError("broken")
+
+    with hands(2, CPU) as threads, pytest.raises(TrainingError, match="broken"):
+        run(model(), parts(batch(), 4), loss=broken, hands=threads)
+
+
+@pytest.mark.parametrize(("count", "cores", "share"), [(2, 4, 2), (3, 4, 1), (4, 2, 1)])
+def test_each_thread_has_its_share_of_the_cores_and_others_keep_theirs(count, cores, share):
+    own, there = torch.get_num_threads(), Barrier(count)
+
+    def threads_of(_: int) -> int:
+        there.wait(60)  # so that each thread answers once
+        return torch.get_num_threads()
+
+    torch.set_num_threads(cores)
+    try:
+        with hands(count, CPU) as pool:
+            assert list(pool.map(threads_of, range(count))) == [share] * count
+            assert torch.get_num_threads() == cores
+            with ThreadPoolExecutor(1) as later:
+                assert later.submit(torch.get_num_threads).result() == cores
+    finally:
+        torch.set_num_threads(own)
+
+
+def test_one_part_at_a_time_and_other_devices_need_no_threads():
+    with hands(1, CPU) as one, hands(2, torch.device("meta")) as other:
+        assert one is other is None
 
 
 def test_dropout_seeds_differ_and_are_never_negative():

@@ -20,6 +20,8 @@ RECIPE: dict[str, dict[str, Any]] = {
     "train": {
         "steps": 600,
         "batch_size": 16,
+        "micro_batches": 2,
+        "at_once": 2,
         "optimizer": "muon",
         "schedule": "wsd",
         "final_fraction": 0.0,

@@ -39,6 +39,8 @@ RECIPE: dict[str, dict[str, Any]] = {
     "train": {
         "steps": 400,
         "batch_size": 160,
+        "micro_batches": 2,
+        "at_once": 2,
         "optimizer": "muon",
         "matrix_learning_rate": 0.012,
         "learning_rate": 0.005,
@@ -62,6 +64,8 @@ DRAWN: dict[str, dict[str, Any]] = {
     "train": {
         "steps": 200,
         "batch_size": 16,
+        "micro_batches": 2,
+        "at_once": 2,
         "optimizer": "muon",
         "learning_rate": 0.003,
         "schedule": "linear",

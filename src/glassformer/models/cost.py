@@ -99,10 +99,11 @@ def training_flops(config: ModelConfig, length: int, asked: float = 1.0) -> floa
     return 3 * forward_flops(config, length, asked)
 
 
-def training_bytes(config: ModelConfig, rows: int, length: int, optimizer: str) -> dict[str, int]:
+def training_bytes(config: ModelConfig, rows: int, length: int, optimizer: str, at_once: int = 1) -> dict[str, int]:
     """Memory of training in float32 by part: weights, gradients, optimizer, activations (an estimate), logits.
 
-    Activations: what the backward pass of each block keeps, about 8 D + 4 F + 2 H d_head numbers for each element.
+    Activations: what the backward pass of each block keeps, about 8 D + 4 F + 2 H d_head numbers for each element of
+    the `at_once` parts of so many rows that are computed at the same time; each part has gradients of its own.
     """
     n = sum(matrix.numbers for matrix in matrices(config))
     inside = sum(m.numbers for m in matrices(config) if ".blocks." in m.name and len(m.shape) == 2)
@@ -110,10 +111,10 @@ def training_bytes(config: ModelConfig, rows: int, length: int, optimizer: str) 
         8 * config.d_model + (5 if config.gated else 3) * config.ff_width + 5 * config.n_heads * config.head_width
     )
     blocks = config.n_layers * (2 if config.architecture == "encoder_decoder" else 1)
-    elements = rows * length
+    elements = at_once * rows * length
     return {
         "weights": 4 * n,
-        "gradients": 4 * n,
+        "gradients": at_once * 4 * n,
         "optimizer": 8 * n - (4 * inside if optimizer == "muon" else 0),
         "activations": 4 * elements * per_block * blocks,
         "logits": 3 * 4 * elements * config.vocab_size if config.head in ("lm", "masked_lm") else 0,

@@ -27,6 +27,11 @@ class TrainConfig(Record):
         None, ge=1, description="Instead of batch_size: at most so many elements in a step (of pairs, on either side)."
     )
     micro_batches: int = Field(1, ge=1, description="Parts in which a step's batch is computed, to save memory.")
+    at_once: int = Field(
+        1,
+        ge=1,
+        description="On a CPU: how many of these parts are computed at the same time, each by its share of cores.",
+    )
     length: int | None = Field(
         None, ge=1, description="Elements in a training sequence (longer pairs are left out); None: max."
     )
@@ -87,4 +92,8 @@ class TrainConfig(Record):
             raise ValueError(f"best={self.best!r} is a score of decoded text; set decode_lines above 0")
         if self.batch_tokens is None and self.batch_size % self.micro_batches:
             raise ValueError(f"micro_batches={self.micro_batches} does not divide batch_size={self.batch_size}")
+        if self.at_once > self.micro_batches:
+            raise ValueError(f"at_once={self.at_once} needs parts to compute; set micro_batches to as many or more")
+        if self.at_once > 1 and self.compile:
+            raise ValueError(f"at_once={self.at_once} is not for compiled models; leave out one of the two")
         return self

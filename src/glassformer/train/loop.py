@@ -22,6 +22,7 @@ from glassformer.models.weights import load_trunk
 from glassformer.train.ahead import batches_ahead
 from glassformer.train.checkpoint import Checkpoints, State
 from glassformer.train.device import choose_machine
+from glassformer.train.hands import hands
 from glassformer.train.history import History
 from glassformer.train.interrupt import interruptions
 from glassformer.train.memory import keep_freed_memory
@@ -116,6 +117,7 @@ class _Training:
         with (
             interruptions() as signals,
             closing(batches_ahead(self.task, self.state.step, config.steps, config.workers)) as self.batches,
+            hands(config.at_once, self.machine.device) as self.hands,
         ):
             while self.state.step < config.steps and not signals:
                 self.advance()
@@ -176,6 +178,7 @@ class _Training:
                 precision=self.machine.precision,
                 clip=config.clip,
                 loss=self.task.loss,
+                hands=self.hands,
             )
         except TrainingError as error:
             raise TrainingError(f"{error} {self._where_it_stood(batches, step)}") from None

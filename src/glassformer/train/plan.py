@@ -21,6 +21,7 @@ from glassformer.tokens.train import train_tokenizer
 from glassformer.train.answering import AnswerTask
 from glassformer.train.depiction import DepictionTask
 from glassformer.train.device import choose_machine
+from glassformer.train.hands import hands
 from glassformer.train.memory import keep_freed_memory
 from glassformer.train.optimizer import Optimizer
 from glassformer.train.perception import PerceptionTask
@@ -140,7 +141,8 @@ def make_plan(recipe: Recipe) -> Plan:
     if share > 1:
         machine = machine.again()
         share = flops * per_step / seconds / machine.peak
-    memory = training_bytes(config, max(1, text.rows // train.micro_batches), length, train.optimizer)
+    at_once = train.at_once if machine.device.type == "cpu" else 1
+    memory = training_bytes(config, max(1, text.rows // train.micro_batches), length, train.optimizer, at_once)
     kept = (train.keep_last + 1) * (memory["weights"] + memory["optimizer"]) + memory["weights"]
     return Plan(
         listed,
@@ -167,24 +169,26 @@ def step_seconds(recipe: Recipe, text: Text, device: torch.device, precision: to
     optimizer, times = Optimizer(model, train), []
     parameters = optimizer.parameters
     rows = max(1, text.rows // train.micro_batches)
-    for step in range(4):
-        own = text.task
-        parts = own.batches(step) if own else [_random_batch(recipe.model, rows, text, step)] * train.micro_batches
-        loss = own.loss if own else cross_entropy
-        begin = time.perf_counter()
-        training_step(
-            model,
-            parameters,
-            optimizer,
-            parts,
-            seed=0,
-            step=step,
-            factor=1e-6,
-            precision=precision,
-            clip=train.clip,
-            loss=loss,
-        )
-        times.append(time.perf_counter() - begin)
+    with hands(train.at_once, device) as threads:
+        for step in range(4):
+            own = text.task
+            parts = own.batches(step) if own else [_random_batch(recipe.model, rows, text, step)] * train.micro_batches
+            loss = own.loss if own else cross_entropy
+            begin = time.perf_counter()
+            training_step(
+                model,
+                parameters,
+                optimizer,
+                parts,
+                seed=0,
+                step=step,
+                factor=1e-6,
+                precision=precision,
+                clip=train.clip,
+                loss=loss,
+                hands=threads,
+            )
+            times.append(time.perf_counter() - begin)
     return sorted(times[1:])[1]
 
 

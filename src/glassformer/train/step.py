@@ -1,11 +1,13 @@
 """One optimization step: the gradient of the mean loss over all targets of the step, clipped, applied.
 
 The batch may be computed in parts: the loss is summed over all of them and divided once by the number of targets of
-the whole step, so the parts change nothing but memory. Knows: a model and its optimizer. Does not know: files, time.
+the whole step, so the parts change nothing but memory. They are computed one after the other, or at the same time by
+the `hands` of as many threads. Knows: a model and its optimizer. Does not know: files, time.
 """
 
 import hashlib
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import torch
@@ -14,6 +16,7 @@ from torch import nn
 from glassformer.axes import Tensor
 from glassformer.batch import Batch
 from glassformer.errors import TrainingError
+from glassformer.layers.dropout import drawn_from
 from glassformer.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Output
 from glassformer.train.optimizer import Optimizer
@@ -49,21 +52,39 @@ def training_step(
     precision: torch.dtype,
     clip: float,
     loss: Loss = cross_entropy,
+    hands: Executor | None = None,
 ) -> StepResult:
     """Run one step on the parts of its batch; a loss or gradient that is not finite raises and changes nothing."""
     n_targets = sum(batch.n_targets for batch in batches)
     if not n_targets:
         raise TrainingError(f"Step {step} has no target to learn from; check the data with `glassformer data show`.")
     device = parameters[0].device
-    total = 0.0
-    for part, batch in enumerate(batches):
-        torch.manual_seed(dropout_seed(seed, step, part))
+
+    def mean_loss(batch: Batch) -> Tensor:
         with torch.autocast(device.type, precision, enabled=precision != torch.float32):
             logits = model(batch.to(device)).logits
         assert batch.targets is not None
-        part_loss = loss(logits, batch.targets.to(device)).total / n_targets
-        part_loss.backward()
-        total += part_loss.item()
+        return loss(logits, batch.targets.to(device)).total / n_targets
+
+    def gradients(batch: Batch, own: int) -> tuple[float, tuple[Tensor | None, ...]]:
+        with drawn_from(own):
+            part_loss = mean_loss(batch)
+        return part_loss.item(), torch.autograd.grad(part_loss, learned, allow_unused=True)
+
+    total, learned = 0.0, [parameter for parameter in parameters if parameter.requires_grad]
+    seeds = [dropout_seed(seed, step, part) for part in range(len(batches))]
+    if hands is None:
+        for batch, own in zip(batches, seeds, strict=True):
+            torch.manual_seed(own)
+            part_loss = mean_loss(batch)
+            part_loss.backward()
+            total += part_loss.item()
+    else:  # gradients are added in the order of the parts, so that the sum is always the same
+        for part_total, found in hands.map(gradients, batches, seeds):
+            total += part_total
+            for parameter, gradient in zip(learned, found, strict=True):
+                if gradient is not None:
+                    parameter.grad = gradient if parameter.grad is None else parameter.grad.add_(gradient)
     norm = float(nn.utils.clip_grad_norm_(parameters, clip or torch.inf, foreach=True))
     if not (abs(total) < torch.inf and norm < torch.inf):
         for parameter in parameters:
