@@ -71,6 +71,8 @@ def test_sections_that_hold_nothing_are_defaults(tmp_path):
         (["train.learning_rate=.nan"], r"train\.learning_rate"),
         (["train.schedule=cosin"], r"train\.schedule: .*'cosine'.*got 'cosin'"),
         (["train.micro_batches=5"], "micro_batches=5 does not divide batch_size=32"),
+        (["train.at_once=2"], "at_once=2 needs parts to compute; set micro_batches to as many or more"),
+        (["train.at_once=2", "train.micro_batches=4", "train.compile=true"], "at_once=2 is not for compiled models"),
         (["model.n_heads=3", "model.d_model=16"], "n_heads=3 does not divide d_model=16"),
         (["model.preset=gpt3"], "'gpt3'; did you mean 'gpt2'"),
         (["model.preset=gpt2", "model.size=huge"], "no size 'huge'"),

@@ -19,6 +19,10 @@ CONFIGS = {
     "plain": {},
     "dropout": {"model": {"dropout": 0.2, "attention_dropout": 0.1}},
     "parts": {"model": {"dropout": 0.2}, "train": {"micro_batches": 2}},
+    "at once": {
+        "model": {"dropout": 0.2, "attention_dropout": 0.1},
+        "train": {"micro_batches": 4, "at_once": 3},
+    },
     "muon": {"train": {"optimizer": "muon", "schedule": "wsd", "micro_batches": 4}},
     "documents": {"data": {"documents": "separate", "path": "documents"}},
     "smoothed, short": {"train": {"label_smoothing": 0.1, "length": 7, "schedule": "linear", "clip": 0.1}},
