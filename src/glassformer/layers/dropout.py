@@ -2,8 +2,9 @@
 
 On a CPU, torch draws a random number for every element one after another, which costs a fifth of a training step;
 here 64 random bits serve four elements. All randomness comes from torch's own generator, which a training step seeds by
-(seed, step, part), or from the generator of a thread that shares the processor with others. Knows: one tensor. Does not
-know: where it stands.
+(seed, step, part), or from the generator of a thread that shares the processor with others.
+
+Knows: one tensor. Does not know: where it stands.
 """
 
 import threading
