@@ -37,8 +37,6 @@ RECIPE: dict[str, dict[str, Any]] = {
     "train": {
         "steps": 1900,
         "batch_size": 64,
-        "micro_batches": 2,
-        "at_once": 2,
         "optimizer": "muon",
         "matrix_learning_rate": 0.02,
         "learning_rate": 0.005,
