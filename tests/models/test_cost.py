@@ -184,3 +184,9 @@ def test_the_optimizers_memory_is_counted(kind):
     optimizer.step(1.0)
     held = sum(t.nbytes for name, t in optimizer.state().items() if not name.endswith(":step"))
     assert held == training_bytes(made, 1, 4, kind)["optimizer"]
+
+
+def test_parts_at_once_stand_in_memory_together_and_each_has_its_gradients():
+    made = ModelConfig.parse({"vocab_size": 50, "d_model": 16, "n_layers": 2, "n_heads": 2, "max_length": 64})
+    whole, apart = training_bytes(made, 8, 64, "adamw"), training_bytes(made, 4, 64, "adamw", at_once=2)
+    assert apart == whole | {"gradients": 2 * whole["gradients"]}
