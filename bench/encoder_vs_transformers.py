@@ -1,11 +1,13 @@
-"""glassformer beside transformers' BERT and its Trainer in one run: tagging and classification, on the CPU.
+"""glassformer beside transformers' BERT and its Trainer in one run: tagging and classification, on
+the CPU.
 
     pip install transformers accelerate
     python bench/encoder_vs_transformers.py --ewt UD_English-EWT --banking77 BANKING77
 
-The folders are those of recipes/ud-tagging.yaml and recipes/banking77.yaml. All sides have the same width, layers,
-heads, vocabulary and token ids, float32, and the same number of examples in a batch on average, without padding.
-Prints one JSON object of examples per second, medians of rounds A B C D A B C D ...; progress goes to stderr.
+The folders are those of recipes/ud-tagging.yaml and recipes/banking77.yaml. All sides have the same
+width, layers, heads, vocabulary and token ids, float32, and the same number of examples in a batch
+on average, without padding. Prints one JSON object of examples per second, medians of rounds A B C
+D A B C D ...; progress goes to stderr.
 
 ours            the recipe: packed rows, modern architecture, Muon
 ours_bert       packed rows, BERT's architecture (as many parameters as the peer), dropout and AdamW as the peer
@@ -14,7 +16,8 @@ peer_grouped    the same with train_sampling_strategy="group_by_length"; predict
 
 training        whole steps: making the batch, forward, backward, optimizer
 prediction      the test split, each with its model after the training above. Ours from words or texts to probabilities
-                in the given order, tokenizing included; the peer from ids to logits, tokenized beforehand
+                in the given order, tokenizing included; the peer from ids to logits, tokenized
+                beforehand
 """
 
 import argparse
@@ -29,22 +32,35 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from side_by_side import ROOT, OurTraining, PeerTraining, Told, conditions, say, trained_and_predicted
-from tokenizers import Tokenizer as PeerTokenizer
+from side_by_side import (
+    ROOT,
+    OurTraining,
+    PeerTraining,
+    Told,
+    conditions,
+    say,
+    trained_and_predicted,
+)
 from tokenizers.models import WordLevel
 
 from glassformer.data.packing import Example
 from glassformer.generate.classify import classify
 from glassformer.generate.tag import tag
-from glassformer.train.classification import ClassificationTask
+from glassformer.tasks.text_classification import ClassificationTask
+from glassformer.tasks.token_classification import TaggingTask
 from glassformer.train.memory import keep_freed_memory
 from glassformer.train.recipe import read_recipe
-from glassformer.train.tagging import TaggingTask
+from tokenizers import Tokenizer as PeerTokenizer
 
 SPLIT = "test"
 AS_BERT = [
     *("model.preset=bert", "model.size=base", "model.d_model=128", "model.dropout=0.1"),
-    *("train.optimizer=adamw", "train.learning_rate=0.001", "train.clip=1.0", "train.label_smoothing=0"),
+    *(
+        "train.optimizer=adamw",
+        "train.learning_rate=0.001",
+        "train.max_grad_norm=1.0",
+        "train.label_smoothing=0",
+    ),
 ]
 """What makes a recipe's model and optimizer those of the peer."""
 MEGABATCH = 50
@@ -72,7 +88,10 @@ class Subject:
 
 SUBJECTS = {
     "tagging": Subject(
-        "ud-tagging.yaml", TaggingTask, "BertForTokenClassification", "DataCollatorForTokenClassification"
+        "ud-tagging.yaml",
+        TaggingTask,
+        "BertForTokenClassification",
+        "DataCollatorForTokenClassification",
     ),
     "classification": Subject(
         "banking77.yaml",
@@ -97,10 +116,14 @@ class Ours(OurTraining):
         begin = time.perf_counter()
         if isinstance(self.task, TaggingTask):
             sentences = self.task.split(SPLIT)
-            found = list(tag(self.model, self.task.words, (sentence.words for sentence in sentences)))
+            found = list(
+                tag(self.model, self.task.words, (sentence.words for sentence in sentences))
+            )
             took = time.perf_counter() - begin
             answers = np.concatenate([tags.classes[:, 0] for tags in found])
-            wanted = np.concatenate([self.task.classes.numbers(sentence.tags) for sentence in sentences])
+            wanted = np.concatenate(
+                [self.task.classes.numbers(sentence.tags) for sentence in sentences]
+            )
             return len(sentences), took, float((answers == wanted).mean())
         texts = self.task.split(SPLIT)
         answers = classify(self.model, self.task.sequences, [text.text for text in texts]).argmax(1)
@@ -162,11 +185,12 @@ class Peer(PeerTraining):
 
 def documents(batch: Any) -> int:
     """How many examples are packed into a batch."""
-    return int(batch.places.document.max()) + 1
+    return int(batch.positions.document.max()) + 1
 
 
 def examples_of(task: Task, split: str) -> list[Example]:
-    """The examples of a split as our side reads them: ids, targets and where these are asked for."""
+    """The examples of a split as our side reads them: ids, targets and where these are asked
+    for."""
     if isinstance(task, TaggingTask):
         numbers = task.classes.numbers
         return [
@@ -182,7 +206,8 @@ def examples_of(task: Task, split: str) -> list[Example]:
 
 
 def row_of(example: Example) -> dict[str, Any]:
-    """An example as the peer's collators take it: a label for each id, -100 where none is asked for, or one of all."""
+    """An example as the peer's collators take it: a label for each id, -100 where none is asked
+    for, or one of all."""
     assert example.targets is not None
     if example.at is None:
         return {"input_ids": example.ids.tolist(), "labels": int(example.targets[0])}
@@ -191,14 +216,18 @@ def row_of(example: Example) -> dict[str, Any]:
     return {"input_ids": example.ids.tolist(), "labels": labels.tolist()}
 
 
-def compare(subject: Subject, data: Path, folder: Path, batch: int, steps: int, rounds: int) -> dict[str, object]:
+def compare(
+    subject: Subject, data: Path, folder: Path, batch: int, steps: int, rounds: int
+) -> dict[str, object]:
     """Examples per second of all sides, in turn."""
     folder.mkdir()
     common = [f"data.root={data}", "train.batch_tokens=null", f"train.batch_size={batch}"]
     task = subject.task(read_recipe(ROOT / "recipes" / subject.recipe, common), folder, begun=False)
     task.store()
     overrides = [*common, *AS_BERT, *subject.overrides]
-    as_bert = subject.task(read_recipe(ROOT / "recipes" / subject.recipe, overrides), folder, begun=True)
+    as_bert = subject.task(
+        read_recipe(ROOT / "recipes" / subject.recipe, overrides), folder, begun=True
+    )
     as_bert.store()
     n, order = len(task._batches.examples), task._batches.order
     rows = round(n / order.batches)
@@ -210,18 +239,25 @@ def compare(subject: Subject, data: Path, folder: Path, batch: int, steps: int, 
         "peer_grouped": Peer(as_bert, subject, rows, True, folder),
         "ours_bert": Ours(as_bert),
     }
-    say(f"{n:,} examples, {order.padding:.0%} padding in our rows, {rows} a batch, {steps} steps a round")
+    say(
+        f"{n:,} examples, {order.padding:.0%} padding in our rows, {rows} a batch, {steps} "
+        f"steps a round"
+    )
     return trained_and_predicted(sides, steps, rounds, RATIOS) | {
         "examples_a_batch": {"ours": round(n / order.batches, 1), "peer": rows},
     }
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--ewt", type=Path, help="the folder of the English Web Treebank")
     arguments.add_argument("--banking77", type=Path, help="the folder of BANKING77")
     arguments.add_argument("--batch", type=int, default=32, help="examples in a batch")
-    arguments.add_argument("--steps", type=int, default=50, help="steps of each side in a round, at least")
+    arguments.add_argument(
+        "--steps", type=int, default=50, help="steps of each side in a round, at least"
+    )
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--only", choices=tuple(SUBJECTS))
     arguments.add_argument("--threads", type=int, help="threads of torch")
@@ -239,7 +275,9 @@ def main() -> None:
         for job in wanted:
             say(job)
             path = Path(name) / job
-            result[job] = compare(SUBJECTS[job], folders[job], path, given.batch, given.steps, given.rounds)
+            result[job] = compare(
+                SUBJECTS[job], folders[job], path, given.batch, given.steps, given.rounds
+            )
     print(json.dumps(result, indent=2))
 
 

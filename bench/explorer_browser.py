@@ -1,7 +1,9 @@
-"""The browser's half of explorer_budget.py: a chromium without a window, in front of `glassformer inspect`.
+"""The browser's half of explorer_budget.py: a chromium without a window, in front of `glassformer
+inspect`.
 
-The forward pass is over before a clock starts. A picture counts once the frame with it has been drawn; a hover is what
-the page itself does from the mouse's event until the frame with it has been laid out and painted.
+The forward pass is over before a clock starts. A picture counts once the frame with it has been
+drawn; a hover is what the page itself does from the mouse's event until the frame with it has been
+laid out and painted.
 """
 
 import os
@@ -24,7 +26,7 @@ SHOWN = """([act, selector, label]) => new Promise((done) => {
   if (act.hash) location.hash = act.hash;
   else document.querySelector(act.on).dispatchEvent(new KeyboardEvent("keydown", {key: act.key, bubbles: true}));
   frame();
-})"""  # noqa: E501 - lines of JavaScript are not Python's
+})"""
 """Do something, and say after how many milliseconds a picture of that name has been painted."""
 LISTEN = """() => {
   window.moves = [];
@@ -50,9 +52,20 @@ def chromium() -> str:
 @contextmanager
 def inspecting(folder: Path, threads: int) -> Iterator[str]:
     """The address of a run's explorer, in a process of its own."""
-    command = [sys.executable, "-m", "glassformer", "inspect", str(folder), "--no-browser", "--port", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "glassformer",
+        "inspect",
+        str(folder),
+        "--no-browser",
+        "--port",
+        "0",
+    ]
     environ = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ
+    )
     try:
         assert process.stdout is not None
         yield process.stdout.readline().strip()
@@ -90,11 +103,14 @@ class Wire:
 
 
 def measured(folder: Path, words: str, threads: int, times: int, heads: int) -> dict[str, float]:
-    """Medians of milliseconds (of the hover: the slowest of twenty), bytes, and the heap at the end."""
+    """Medians of milliseconds (of the hover: the slowest of twenty), bytes, and the heap at the
+    end."""
     from playwright.sync_api import sync_playwright
 
     with inspecting(folder, threads) as address, sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--no-zygote"])
+        browser = started.chromium.launch(
+            executable_path=chromium(), args=["--no-sandbox", "--no-zygote"]
+        )
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         page.set_default_timeout(120_000)
         session = page.context.new_cdp_session(page)
@@ -104,23 +120,43 @@ def measured(folder: Path, words: str, threads: int, times: int, heads: int) -> 
         for _ in range(times):
             page.goto("about:blank")  # a page that has asked nothing yet
             page.goto(f"{site}#page=learn&input={text}")
-            page.wait_for_function(  # a function: an expression is evaluated in the page, which its policy forbids
-                "() => document.querySelector('.timing')?.textContent.includes('element')", timeout=120_000
+            # a function: an expression is evaluated in the page, which its policy forbids
+            page.wait_for_function(
+                "() => document.querySelector('.timing')?.textContent.includes('element')",
+                timeout=120_000,
             )
             grids.append(
-                page.evaluate(SHOWN, [{"hash": f"page=attention&input={text}"}, ".matrix-stack", "Attention patterns"])
+                page.evaluate(
+                    SHOWN,
+                    [
+                        {"hash": f"page=attention&input={text}"},
+                        ".matrix-stack",
+                        "Attention patterns",
+                    ],
+                )
             )
         for head in range(heads):
             page.evaluate(
-                SHOWN, [{"hash": f"page=attention&head={head}&input={text}"}, ".matrix-stack", "Attention patterns"]
+                SHOWN,
+                [
+                    {"hash": f"page=attention&head={head}&input={text}"},
+                    ".matrix-stack",
+                    "Attention patterns",
+                ],
             )
-            wire.rest(page)  # a head is chosen before it is opened, and asked for as soon as it is chosen
+            wire.rest(
+                page
+            )  # a head is chosen before it is opened, and asked for as soon as it is chosen
             enter = {"on": ".atlas .matrix-stack", "key": "Enter"}
-            opened.append(page.evaluate(SHOWN, [enter, ".matrix-stack", f"Attention, layer 0 head {head}"]))
+            opened.append(
+                page.evaluate(SHOWN, [enter, ".matrix-stack", f"Attention, layer 0 head {head}"])
+            )
             page.wait_for_selector(".inside-verdict")
         for head in reversed(range(heads - 1)):
             before = {"on": ".matrix-stack", "key": "["}
-            switched.append(page.evaluate(SHOWN, [before, ".matrix-stack", f"Attention, layer 0 head {head}"]))
+            switched.append(
+                page.evaluate(SHOWN, [before, ".matrix-stack", f"Attention, layer 0 head {head}"])
+            )
             page.wait_for_selector(".inside-verdict")
         page.evaluate(LISTEN)
         canvas = page.locator(".matrix-canvas").first
@@ -142,5 +178,8 @@ def measured(folder: Path, words: str, threads: int, times: int, heads: int) -> 
         "head bytes": wire.bytes["head"],
         "hover ms": moves[int(0.95 * len(moves))],
         "long tasks in hovering": slow,
-        "heap MiB": sum(heap.get(name, 0) for name in ("usedSize", "embedderHeapUsedSize", "backingStorageSize")) / MIB,
+        "heap MiB": sum(
+            heap.get(name, 0) for name in ("usedSize", "embedderHeapUsedSize", "backingStorageSize")
+        )
+        / MIB,
     }

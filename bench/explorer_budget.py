@@ -1,10 +1,13 @@
-"""How long the explorer takes at 1,024 tokens x 12 layers x 12 heads, and how much it sends: JSON, beside the budgets.
+"""How long the explorer takes at 1,024 tokens x 12 layers x 12 heads, and how much it sends: JSON,
+beside the budgets.
 
-    python bench/explorer_budget.py [--tokens N] [--layers N] [--heads N] [--width N] [--threads N] [--server]
+    python bench/explorer_budget.py [--tokens N] [--layers N] [--heads N] [--width N] [--threads N]
+    [--server]
 
-Random weights of a decoder. `browser`: what a reader waits for in a chromium, if there is one (`make browser`), the
-grid counted from the end of the forward pass. `server`: each op alone until the bytes that go out are there, compressed
-as they would be; `cpu_ms` is of all processors. The exit status is 1 where a budget is not met.
+Random weights of a decoder. `browser`: what a reader waits for in a chromium, if there is one
+(`make browser`), the grid counted from the end of the forward pass. `server`: each op alone until
+the bytes that go out are there, compressed as they would be; `cpu_ms` is of all processors. The
+exit status is 1 where a budget is not met.
 """
 
 import argparse
@@ -25,10 +28,10 @@ from explorer_browser import chromium, measured
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import config_json, save_weights
 from glassformer.run import load
-from glassformer.serve.explorer import Explorer
-from glassformer.serve.server import worth
-from glassformer.tokens.definition import byte_definition
-from glassformer.tokens.text import Tokenizer
+from glassformer.serve.explorer.handler import Explorer
+from glassformer.serve.explorer.server import worth
+from glassformer.tokenizers.definition import byte_definition
+from glassformer.tokenizers.text import Tokenizer
 
 BUDGETS = {
     "grid ms": 1000,
@@ -51,7 +54,10 @@ def make_run(folder: Path, tokens: int, layers: int, heads: int, width: int) -> 
     text.save(folder / "tokenizer.json")
     (folder / "config.json").write_text(json.dumps(config_json(config)))
     model = Transformer(config)
-    for name, parameter in model.named_parameters():  # heads that look somewhere: what is uniform compresses too well
+    for (
+        name,
+        parameter,
+    ) in model.named_parameters():  # heads that look somewhere: what is uniform compresses too well
         if "q_proj" in name or "k_proj" in name:
             parameter.data.mul_(8)
     save_weights(model, folder / "model.safetensors")
@@ -69,7 +75,9 @@ def timed(answer: Callable[[], bytes], times: int) -> dict[str, float]:
     return {"ms": wall, "cpu_ms": work, "bytes": len(data)}
 
 
-def server_side(folder: Path, words: str, layer: int, head: int, times: int) -> dict[str, dict[str, float]]:
+def server_side(
+    folder: Path, words: str, layer: int, head: int, times: int
+) -> dict[str, dict[str, float]]:
     """Each op as the browser asks for it."""
     explorer = Explorer(load(folder))
     seen = {"look": {"input": words}}
@@ -91,11 +99,15 @@ def server_side(folder: Path, words: str, layer: int, head: int, times: int) -> 
         "project": ({}, 1),
         "ledger": ({"target": 100}, 1),
     }
-    return {op: timed(lambda op=op, given=given: sent(op, given), n) for op, (given, n) in asked.items()}
+    return {
+        op: timed(lambda op=op, given=given: sent(op, given), n) for op, (given, n) in asked.items()
+    }
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     for name, default in (
         ("tokens", 1024),
         ("layers", 12),
@@ -113,15 +125,23 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         make_run(folder, given.tokens, given.layers, given.heads, given.width)
-        result["server"] = server_side(folder, words, given.layers // 2, given.heads // 2, given.times)
+        result["server"] = server_side(
+            folder, words, given.layers // 2, given.heads // 2, given.times
+        )
         if not given.server and chromium():
             found = measured(folder, words, given.threads, given.times, given.heads)
             result["browser"] = {
-                what: {"measured": round(value, 1), "budget": BUDGETS[what], "within": value <= BUDGETS[what]}
+                what: {
+                    "measured": round(value, 1),
+                    "budget": BUDGETS[what],
+                    "within": value <= BUDGETS[what],
+                }
                 for what, value in found.items()
             }
         elif not given.server:
-            sys.stderr.write("no chromium, so only the server's half; `make browser` says how to get one\n")
+            sys.stderr.write(
+                "no chromium, so only the server's half; `make browser` says how to get one\n"
+            )
     sys.stdout.write(json.dumps(result, indent=2) + "\n")
     return int(not all(one["within"] for one in result.get("browser", {}).values()))
 

@@ -1,15 +1,18 @@
-"""glassformer beside transformers' Marian and its Seq2SeqTrainer in one run: training and beam search, on the CPU.
+"""glassformer beside transformers' Marian and its Seq2SeqTrainer in one run: training and beam
+search, on the CPU.
 
     pip install transformers accelerate
     python bench/seq2seq_vs_transformers.py --data MULTI30K [--run runs/de] [--minutes 6]
 
-MULTI30K is the folder of recipes/multi30k.yaml. Both sides have the same dimensions, the same vocabulary and token ids,
-float32, label smoothing 0.1 and the same number of pairs in a batch on average; Marian is used as it is by default:
-random batches padded to their longest pair, AdamW. Prints one JSON object; progress goes to stderr.
+MULTI30K is the folder of recipes/multi30k.yaml. Both sides have the same dimensions, the same
+vocabulary and token ids, float32, label smoothing 0.1 and the same number of pairs in a batch on
+average; Marian is used as it is by default: random batches padded to their longest pair, AdamW.
+Prints one JSON object; progress goes to stderr.
 
 training    target tokens (without padding) per second of whole steps, A B A B ...
 decoding    beam 5 over test_2016 in batches of 32, after each model was trained (ours: --run, else for --minutes as
-            well): sentences per second, the mean output length, BLEU; and greedy beside beam 5 for ours
+            well): sentences per second, the mean output length, BLEU; and greedy beside beam 5 for
+            ours
 """
 
 import argparse
@@ -30,12 +33,12 @@ from glassformer.generate import GenerateConfig, transduce
 from glassformer.metrics import translation_scores
 from glassformer.models.transformer import Transformer
 from glassformer.run import Run, load
+from glassformer.tasks.text_to_text import TransductionTask
 from glassformer.train.memory import keep_freed_memory
 from glassformer.train.optimizer import Optimizer
 from glassformer.train.recipe import Recipe, read_recipe
 from glassformer.train.schedule import rate
 from glassformer.train.step import training_step
-from glassformer.train.transduction import TransductionTask
 
 ROOT = Path(__file__).resolve().parent.parent
 RECIPE = ROOT / "recipes" / "multi30k.yaml"
@@ -76,7 +79,7 @@ class Ours:
             step=self.step,
             factor=factor,
             precision=torch.float32,
-            clip=config.clip,
+            max_grad_norm=config.max_grad_norm,
             loss=self.task.loss,
         )
         self.step += 1
@@ -84,7 +87,8 @@ class Ours:
 
 
 class Marian:
-    """transformers' Marian of the same dimensions, fed with the same ids, under its Seq2SeqTrainer."""
+    """transformers' Marian of the same dimensions, fed with the same ids, under its
+    Seq2SeqTrainer."""
 
     def __init__(self, task: TransductionTask, folder: Path):
         import transformers
@@ -123,14 +127,18 @@ class Marian:
                 return len(split)
 
             def __getitem__(self, i: int) -> dict[str, list[int]]:
-                return {"input_ids": split.source.row(i).tolist(), "labels": split.target.row(i).tolist()}
+                return {
+                    "input_ids": split.source.row(i).tolist(),
+                    "labels": split.target.row(i).tolist(),
+                }
 
         self.pairs = Pairs()
         self.targets = 0
         self.rows = round(len(task._order.kept) / task._order.batches)
 
     def collate(self, rows: list[dict[str, list[int]]]) -> dict[str, torch.Tensor]:
-        """What DataCollatorForSeq2Seq does: pad to the longest, labels with -100, and the shifted input."""
+        """What DataCollatorForSeq2Seq does: pad to the longest, labels with -100, and the shifted
+        input."""
         sides = {}
         for name, fill in (("input_ids", self.pad), ("labels", -100)):
             padded = np.full((len(rows), max(len(row[name]) for row in rows)), fill)
@@ -138,20 +146,27 @@ class Marian:
                 slots[: len(row[name])] = row[name]
             sides[name] = torch.from_numpy(padded)
         sides["attention_mask"] = (sides["input_ids"] != self.pad).long()
-        sides["decoder_input_ids"] = self.model.prepare_decoder_input_ids_from_labels(sides["labels"])
+        sides["decoder_input_ids"] = self.model.prepare_decoder_input_ids_from_labels(
+            sides["labels"]
+        )
         self.targets += int((sides["labels"] != -100).sum())
         return sides
 
     def train(self, steps: int, seconds: float | None = None) -> tuple[int, float]:
-        """Train on for `steps` (or until `seconds` are over); target tokens and seconds of whole steps."""
+        """Train on for `steps` (or until `seconds` are over); target tokens and seconds of whole
+        steps."""
         transformers = self.library
         begun = {"at": 0.0}
 
         class Clock(transformers.TrainerCallback):
-            def on_step_begin(self, args: object, state: object, control: object, **more: object) -> None:
+            def on_step_begin(
+                self, args: object, state: object, control: object, **more: object
+            ) -> None:
                 begun["at"] = begun["at"] or time.perf_counter()
 
-            def on_step_end(self, args: object, state: object, control: object, **more: object) -> object:
+            def on_step_end(
+                self, args: object, state: object, control: object, **more: object
+            ) -> object:
                 if seconds is not None and time.perf_counter() - begun["at"] > seconds:
                     control.should_training_stop = True  # pyright: ignore[reportAttributeAccessIssue]
                 return control
@@ -172,7 +187,11 @@ class Marian:
             dataloader_pin_memory=False,
         )
         trainer = transformers.Seq2SeqTrainer(
-            model=self.model, args=arguments, train_dataset=self.pairs, data_collator=self.collate, callbacks=[Clock()]
+            model=self.model,
+            args=arguments,
+            train_dataset=self.pairs,
+            data_collator=self.collate,
+            callbacks=[Clock()],
         )
         self.targets = 0
         with redirect_stdout(sys.stderr):  # the trainer prints its own summary
@@ -186,7 +205,10 @@ class Marian:
         begin = time.perf_counter()
         with torch.inference_mode():
             for at in range(0, len(sources), batch_size):
-                rows = [{"input_ids": ids, "labels": [self.eos]} for ids in sources[at : at + batch_size]]
+                rows = [
+                    {"input_ids": ids, "labels": [self.eos]}
+                    for ids in sources[at : at + batch_size]
+                ]
                 fed = self.collate(rows)
                 out = self.model.generate(
                     input_ids=fed["input_ids"],
@@ -211,7 +233,10 @@ def training(task: TransductionTask, folder: Path, rounds: int, steps: int) -> d
         begin = time.perf_counter()
         targets = sum(ours.advance() for _ in range(steps))
         speeds["glassformer"].append(targets / (time.perf_counter() - begin))
-        say(f"round {number + 1}: " + ", ".join(f"{name} {rates[-1]:,.0f}" for name, rates in speeds.items()))
+        say(
+            f"round {number + 1}: "
+            + ", ".join(f"{name} {rates[-1]:,.0f}" for name, rates in speeds.items())
+        )
     medians = {name: round(statistics.median(rates)) for name, rates in speeds.items()}
     sizes = {
         "glassformer": ours.model.n_parameters,
@@ -238,7 +263,9 @@ def trained(task: TransductionTask, minutes: float) -> Run:
     return Run(Path("ours"), ours.model.eval(), task.tokenizer.target, task.recipe, task.tokenizer)
 
 
-def decoding(task: TransductionTask, run: Run, folder: Path, minutes: float, rounds: int) -> dict[str, object]:
+def decoding(
+    task: TransductionTask, run: Run, folder: Path, minutes: float, rounds: int
+) -> dict[str, object]:
     """Sentences per second by beam 5 on the test split, in turn, and ours by greedy search."""
     marian = Marian(task, folder)
     say(f"training Marian for {minutes} minutes")
@@ -255,11 +282,15 @@ def decoding(task: TransductionTask, run: Run, folder: Path, minutes: float, rou
         found, took = marian.decode(ids, 32)
         seconds["transformers"].append(took)
         outputs["transformers"] = [task.tokenizer.target.decode(row) for row in found]
-        lengths["transformers"] = float(np.mean([sum(i != marian.pad for i in row) for row in found]))
+        lengths["transformers"] = float(
+            np.mean([sum(i != marian.pad for i in row) for row in found])
+        )
         for name, beams in (("glassformer", 5), ("greedy", 1)):
             config = GenerateConfig.parse({"beams": beams, "max_new_tokens": 100})
             begin = time.perf_counter()
-            results = [best[0] for best in transduce(run.model, pair, sources, config, batch_size=32)]
+            results = [
+                best[0] for best in transduce(run.model, pair, sources, config, batch_size=32)
+            ]
             seconds[name].append(time.perf_counter() - begin)
             outputs[name] = [best.text for best in results]
             lengths[name] = float(np.mean([len(best.ids) for best in results]))
@@ -267,11 +298,16 @@ def decoding(task: TransductionTask, run: Run, folder: Path, minutes: float, rou
     medians = {name: statistics.median(times) for name, times in seconds.items()}
     return {
         "sentences": len(sources),
-        "sentences_per_second": {name: round(len(sources) / took, 2) for name, took in medians.items()},
+        "sentences_per_second": {
+            name: round(len(sources) / took, 2) for name, took in medians.items()
+        },
         "ratio": round(medians["transformers"] / medians["glassformer"], 3),
         "beam_5_over_greedy": round(medians["glassformer"] / medians["greedy"], 3),
         "mean_output_tokens": {name: round(length, 2) for name, length in lengths.items()},
-        "bleu": {name: round(translation_scores(out, references)["bleu"], 2) for name, out in outputs.items()},
+        "bleu": {
+            name: round(translation_scores(out, references)["bleu"], 2)
+            for name, out in outputs.items()
+        },
     }
 
 
@@ -284,10 +320,14 @@ def task_in(recipe: Recipe, folder: Path, run: Path | None) -> TransductionTask:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--data", type=Path, required=True, help="the folder of Multi30k")
     arguments.add_argument("--run", type=Path, help="a run of recipes/multi30k.yaml to decode with")
-    arguments.add_argument("--minutes", type=float, default=6.0, help="how long each model is trained for decoding")
+    arguments.add_argument(
+        "--minutes", type=float, default=6.0, help="how long each model is trained for decoding"
+    )
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--steps", type=int, default=40, help="steps of each side in a round")
     arguments.add_argument("--only", choices=("training", "decoding"))

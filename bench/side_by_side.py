@@ -1,7 +1,8 @@
-"""What the benches beside transformers' Trainer share: training steps of both sides, turns, medians.
+"""What the benches beside transformers' Trainer share: training steps of both sides, turns,
+medians.
 
-Each side is timed for whole steps: making the batch, forward, backward, optimizer; and each tells (examples, seconds,
-one more number that is worth noting: a loss, an accuracy).
+Each side is timed for whole steps: making the batch, forward, backward, optimizer; and each tells
+(examples, seconds, one more number that is worth noting: a loss, an accuracy).
 """
 
 import os
@@ -20,10 +21,10 @@ from torch import nn
 
 from glassformer.batch import Batch
 from glassformer.models.transformer import Transformer
-from glassformer.train.hands import hands
+from glassformer.tasks.task import Task
 from glassformer.train.optimizer import Optimizer
+from glassformer.train.parallel import hands
 from glassformer.train.step import training_step
-from glassformer.train.task import Task
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -35,7 +36,8 @@ def say(text: str) -> None:
 
 
 class OurTraining:
-    """The model of a task's recipe, trained step by step at its peak rates; `examples` counts those of a batch."""
+    """The model of a task's recipe, trained step by step at its peak rates; `examples` counts those
+    of a batch."""
 
     def __init__(self, task: Task, examples: Callable[[Batch], int]):
         self.task, self.examples, self.step = task, examples, 0
@@ -43,7 +45,9 @@ class OurTraining:
         self.model = Transformer(task.recipe.model, self.config.seed)
         self.optimizer = Optimizer(self.model, self.config)
         self.open = ExitStack()  # for as long as this is trained
-        self.hands = self.open.enter_context(hands(self.config.at_once, torch.device("cpu")))
+        self.hands = self.open.enter_context(
+            hands(self.config.parallel_micro_batches, torch.device("cpu"))
+        )
 
     def train(self, steps: int) -> Told:
         """The mean loss is noted."""
@@ -59,7 +63,7 @@ class OurTraining:
                 step=self.step,
                 factor=1.0,
                 precision=torch.float32,
-                clip=self.config.clip,
+                max_grad_norm=self.config.max_grad_norm,
                 loss=self.task.loss,
                 hands=self.hands,
             )
@@ -70,9 +74,18 @@ class OurTraining:
 
 
 class PeerTraining:
-    """A model of transformers under its Trainer as a user makes it, without logs and checkpoints."""
+    """A model of transformers under its Trainer as a user makes it, without logs and
+    checkpoints."""
 
-    def __init__(self, model: nn.Module, rows: int, train_rows: Any, collator: Any, folder: Path, **arguments: Any):
+    def __init__(
+        self,
+        model: nn.Module,
+        rows: int,
+        train_rows: Any,
+        collator: Any,
+        folder: Path,
+        **arguments: Any,
+    ):
         self.model, self.rows, self.train_rows, self.collator = model, rows, train_rows, collator
         self.folder, self.arguments, self.round = folder, arguments, 0
 
@@ -105,10 +118,14 @@ class PeerTraining:
         times: list[float] = []
 
         class Clock(transformers.TrainerCallback):
-            def on_step_begin(self, args: object, state: object, control: object, **more: object) -> None:
+            def on_step_begin(
+                self, args: object, state: object, control: object, **more: object
+            ) -> None:
                 times.append(time.perf_counter())
 
-            def on_step_end(self, args: object, state: object, control: object, **more: object) -> None:
+            def on_step_end(
+                self, args: object, state: object, control: object, **more: object
+            ) -> None:
                 times.append(time.perf_counter())
 
         self.round += 1  # another draw of batches
@@ -131,14 +148,17 @@ def in_turn(
     noted: dict[str, list[float]],
     ratios: dict[str, tuple[str, str]],
 ) -> dict[str, float]:
-    """Medians of examples per second, with ratios of two sides each; what else each side tells goes into `noted`."""
+    """Medians of examples per second, with ratios of two sides each; what else each side tells goes
+    into `noted`."""
     speeds: dict[str, list[float]] = {name: [] for name in sides}
     for number in range(rounds):
         for name, side in sides.items():
             examples, seconds, note = side()
             speeds[name].append(examples / seconds)
             noted[name].append(note)
-        shown = ", ".join(f"{name} {own[-1]:,.0f} ({noted[name][-1]:.3f})" for name, own in speeds.items())
+        shown = ", ".join(
+            f"{name} {own[-1]:,.0f} ({noted[name][-1]:.3f})" for name, own in speeds.items()
+        )
         say(f"round {number + 1}: {shown}")
     medians = {name: round(statistics.median(own), 1) for name, own in speeds.items()}
     found = {name: round(medians[ours] / medians[peer], 3) for name, (ours, peer) in ratios.items()}
@@ -159,18 +179,23 @@ class Side(Protocol):
 def trained_and_predicted(
     sides: Mapping[str, Side], steps: int, rounds: int, ratios: dict[str, tuple[str, str]]
 ) -> dict[str, object]:
-    """Rounds of training steps, then of predictions: speeds, ratios, losses, accuracies, parameters."""
+    """Rounds of training steps, then of predictions: speeds, ratios, losses, accuracies,
+    parameters."""
     for side in sides.values():
         side.train(3)
     losses: dict[str, list[float]] = {name: [] for name in sides}
     steppers = {name: lambda side=side: side.train(steps) for name, side in sides.items()}
     training = in_turn(steppers, rounds, losses, ratios)
     scores: dict[str, list[float]] = {name: [] for name in sides}
-    prediction = in_turn({name: side.predict for name, side in sides.items()}, rounds, scores, ratios)
+    prediction = in_turn(
+        {name: side.predict for name, side in sides.items()}, rounds, scores, ratios
+    )
     return {
         "training": training,
         "prediction": prediction,
-        "train_loss_by_round": {name: [round(loss, 3) for loss in own] for name, own in losses.items()},
+        "train_loss_by_round": {
+            name: [round(loss, 3) for loss in own] for name, own in losses.items()
+        },
         "every_loss_fell": every_loss_fell(losses),
         "test_accuracy": {name: round(own[-1], 4) for name, own in scores.items()},
         "parameters": {name: parameters_of(side.model) for name, side in sides.items()},
@@ -185,13 +210,21 @@ def parameters_of(model: nn.Module) -> int:
 
 def every_loss_fell(losses: dict[str, list[float]]) -> bool | None:
     """From the first round to the last; None: one round tells nothing."""
-    return all(own[-1] < own[0] for own in losses.values()) if all(len(own) > 1 for own in losses.values()) else None
+    return (
+        all(own[-1] < own[0] for own in losses.values())
+        if all(len(own) > 1 for own in losses.values())
+        else None
+    )
 
 
 def conditions() -> dict[str, object]:
     """What a figure depends on beside the code."""
     return {
-        "machine": {"cpu": platform.machine(), "load_before": os.getloadavg()[0], "date": time.strftime("%Y-%m-%d")},
+        "machine": {
+            "cpu": platform.machine(),
+            "load_before": os.getloadavg()[0],
+            "date": time.strftime("%Y-%m-%d"),
+        },
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "threads": torch.get_num_threads(),

@@ -1,4 +1,5 @@
-"""Wall-clock time of `glassformer --help` and of an import, as whole processes: medians, in seconds, as JSON."""
+"""Wall-clock time of `glassformer --help` and of an import, as whole processes: medians, in
+seconds, as JSON."""
 
 import json
 import os

@@ -1,11 +1,13 @@
-"""How many pictures that were drawn from words show what the words say, judged by the project's own classifier.
+"""How many pictures that were drawn from words show what the words say, judged by the project's own
+classifier.
 
     python bench/text_to_image.py --runs FOLDER
 
-Trains recipes/shapes-drawn.yaml and recipes/shapes-judge.yaml (or finds them trained in FOLDER), has every combination
-of size, colour and shape drawn `--each` times, and counts the pictures in which the judge sees exactly the three. Of
-the combinations held out for the test neither the drawing model nor its palette saw one; the judge learned every one,
-from other pictures. Its own share on real pictures, which bounds what it can tell, is counted by the same rule.
+Trains recipes/shapes-drawn.yaml and recipes/shapes-judge.yaml (or finds them trained in FOLDER),
+has every combination of size, colour and shape drawn `--each` times, and counts the pictures in
+which the judge sees exactly the three. Of the combinations held out for the test neither the
+drawing model nor its palette saw one; the judge learned every one, from other pictures. Its own
+share on real pictures, which bounds what it can tell, is counted by the same rule.
 
 Prints one JSON object; progress goes to stderr.
 """
@@ -19,8 +21,8 @@ from collections import defaultdict
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from glassformer.data.shaperows import drawn_rows, shape_pixels
-from glassformer.data.shapes import COLOURS, SHAPES, SIZES, split_of
+from glassformer.demos.shape_rows import drawn_rows, shape_pixels
+from glassformer.demos.shapes import COLOURS, SHAPES, SIZES, split_of
 from glassformer.run import Run, load
 from glassformer.run.judge import judged
 from glassformer.train import train
@@ -31,15 +33,21 @@ RECIPES = Path(__file__).parent.parent / "recipes"
 
 def main() -> None:
     """Train both, draw, judge, print."""
-    parser = argparse.ArgumentParser(description="Text-to-image, judged by the project's own classifier.")
-    parser.add_argument("--runs", type=Path, help="where the runs are kept, or found (a temporary folder)")
+    parser = argparse.ArgumentParser(
+        description="Text-to-image, judged by the project's own classifier."
+    )
+    parser.add_argument(
+        "--runs", type=Path, help="where the runs are kept, or found (a temporary folder)"
+    )
     parser.add_argument("--each", type=int, default=5, help="pictures of each combination (5)")
     parser.add_argument("--temperature", type=float, default=1.0, help="of the drawing model (1.0)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         runs = arguments.runs or Path(folder)
         seconds: dict[str, float] = {}
-        painter, judge = (_trained(name, runs, seconds) for name in ("shapes-drawn", "shapes-judge"))
+        painter, judge = (
+            _trained(name, runs, seconds) for name in ("shapes-drawn", "shapes-judge")
+        )
         found = {
             "judge_on_real_pictures": _real(judge),
             "drawn": _drawn(painter, judge, arguments.each, arguments.temperature),
@@ -51,7 +59,11 @@ def main() -> None:
 def _trained(name: str, runs: Path, seconds: dict[str, float]) -> Run:
     folder = runs / name
     with redirect_stdout(sys.stderr):
-        result = train(read_recipe(str(RECIPES / f"{name}.yaml"), []), folder, (folder / "recipe.yaml").is_file())
+        result = train(
+            read_recipe(str(RECIPES / f"{name}.yaml"), []),
+            folder,
+            (folder / "recipe.yaml").is_file(),
+        )
     seconds[name] = round(result.seconds, 1)
     return load(folder)
 
@@ -61,7 +73,9 @@ def _real(judge: Run) -> dict[str, float]:
     shares: dict[str, float] = {}
     for split in ("train", "test"):
         rows = [(name, " ".join(kind)) for of, name, kind in drawn_rows() if of == split][:400]
-        verdicts = judged(judge, [shape_pixels(name) for name, _ in rows], [words for _, words in rows])
+        verdicts = judged(
+            judge, [shape_pixels(name) for name, _ in rows], [words for _, words in rows]
+        )
         shares[split] = sum(one.right for one in verdicts) / len(verdicts)
     return shares
 
@@ -80,7 +94,12 @@ def _drawn(painter: Run, judge: Run, each: int, temperature: float) -> dict[str,
             right += sum(one.right for one in judged(judge, pictures, of))
         n = each * len(of)
         speed = n / (time.perf_counter() - began)
-        shares[split] = {"combinations": len(of), "pictures": n, "right": right / n, "per_second": round(speed, 2)}
+        shares[split] = {
+            "combinations": len(of),
+            "pictures": n,
+            "right": right / n,
+            "per_second": round(speed, 2),
+        }
     return shares
 
 

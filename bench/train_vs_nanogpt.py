@@ -1,9 +1,11 @@
-"""glassformer beside nanoGPT in one run: how fast each learns, and how many tokens per second each trains on.
+"""glassformer beside nanoGPT in one run: how fast each learns, and how many tokens per second each
+trains on.
 
     python bench/train_vs_nanogpt.py --nanogpt PATH --data PATH
 
-PATH of --nanogpt is a checkout of nanoGPT (it is copied, nothing in it is changed), PATH of --data the tinyshakespeare
-text. Prints one JSON object; progress goes to stderr. Everything runs on the CPU, in turn, never at the same time.
+PATH of --nanogpt is a checkout of nanoGPT (it is copied, nothing in it is changed), PATH of --data
+the tinyshakespeare text. Prints one JSON object; progress goes to stderr. Everything runs on the
+CPU, in turn, never at the same time.
 
 learning    nanoGPT's CPU recipe, wall-clock time and loss on the whole validation split; then
             recipes/shakespeare-char.yaml in a quarter of that time, and in all of it
@@ -34,8 +36,10 @@ NANOGPT_CPU = [  # the command of nanoGPT's README for a CPU
     "--lr_decay_iters=2000", "--dropout=0.0",
 ]  # fmt: skip
 ARCHITECTURES = {
-    "128 wide": {"n_layer": 4, "n_head": 4, "n_embd": 128, "block_size": 64, "batch": 12, "dropout": 0.0, "steps": 20},
-    "384 wide": {"n_layer": 6, "n_head": 6, "n_embd": 384, "block_size": 256, "batch": 16, "dropout": 0.2, "steps": 2},
+    "128 "
+    "wide": {"n_layer": 4, "n_head": 4, "n_embd": 128, "block_size": 64, "batch": 12, "dropout": 0.0, "steps": 20},
+    "384 "
+    "wide": {"n_layer": 6, "n_head": 6, "n_embd": 384, "block_size": 256, "batch": 16, "dropout": 0.2, "steps": 2},
     "384 wide, no dropout": {
         "n_layer": 6, "n_head": 6, "n_embd": 384, "block_size": 256, "batch": 16, "dropout": 0.0, "steps": 2,
     },
@@ -56,7 +60,13 @@ def prepared(nanogpt: Path, data: Path, folder: Path) -> Path:
     stub.mkdir()
     (stub / "requests.py").write_text("")
     environment = {**os.environ, "PYTHONPATH": str(stub)}
-    subprocess.run([sys.executable, "prepare.py"], cwd=place, env=environment, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, "prepare.py"],
+        cwd=place,
+        env=environment,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     return copy
 
 
@@ -67,7 +77,9 @@ def learning(copy: Path, data: Path, folder: Path) -> dict:
     subprocess.run([sys.executable, "train.py", *NANOGPT_CPU], cwd=copy, check=True, stdout=subprocess.DEVNULL,
                    stderr=subprocess.DEVNULL)  # fmt: skip
     peer = {"seconds": round(time.perf_counter() - begin, 1)}
-    out = subprocess.run([sys.executable, __file__, "--peer-loss", str(copy)], check=True, capture_output=True)
+    out = subprocess.run(
+        [sys.executable, __file__, "--peer-loss", str(copy)], check=True, capture_output=True
+    )
     peer["loss"] = float(out.stdout.split()[-1])  # its model prints its own size first
     say(f"nanoGPT: {peer}")
     result = {"nanogpt": peer}
@@ -78,7 +90,9 @@ def learning(copy: Path, data: Path, folder: Path) -> dict:
         subprocess.run([*command, "train", str(RECIPE), f"data.path={data}", *overrides, "--run", str(run)],
                        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
         seconds = round(time.perf_counter() - begin, 1)
-        scores = subprocess.run([*command, "evaluate", str(run), "--json"], check=True, capture_output=True)
+        scores = subprocess.run(
+            [*command, "evaluate", str(run), "--json"], check=True, capture_output=True
+        )
         loss = json.loads(scores.stdout)["loss"]
         share = round(seconds / peer["seconds"], 3)
         result[name] = {"seconds": seconds, "loss": round(loss, 4), "share_of_nanogpt_time": share}
@@ -87,17 +101,24 @@ def learning(copy: Path, data: Path, folder: Path) -> dict:
 
 
 def peer_loss(copy: Path) -> None:
-    """Print the loss of nanoGPT's checkpoint on the whole validation split, every token but the first once."""
+    """Print the loss of nanoGPT's checkpoint on the whole validation split, every token but the
+    first once."""
     import numpy as np
     import torch
 
     sys.path.insert(0, str(copy))
     from model import GPT, GPTConfig  # pyright: ignore[reportMissingImports]
 
-    saved = torch.load(copy / "out-shakespeare-char" / "ckpt.pt", map_location="cpu", weights_only=True)
+    saved = torch.load(
+        copy / "out-shakespeare-char" / "ckpt.pt", map_location="cpu", weights_only=True
+    )
     model = GPT(GPTConfig(**saved["model_args"])).eval()
-    model.load_state_dict({name.removeprefix("_orig_mod."): value for name, value in saved["model"].items()})
-    tokens = torch.from_numpy(np.fromfile(copy / "data/shakespeare_char/val.bin", dtype=np.uint16).astype(np.int64))
+    model.load_state_dict(
+        {name.removeprefix("_orig_mod."): value for name, value in saved["model"].items()}
+    )
+    tokens = torch.from_numpy(
+        np.fromfile(copy / "data/shakespeare_char/val.bin", dtype=np.uint16).astype(np.int64)
+    )
     length, nats = saved["model_args"]["block_size"], 0.0
     with torch.inference_mode():
         for begin in range(0, len(tokens) - 1, length):
@@ -110,8 +131,19 @@ class Worker:
     """A process that trains when asked; the two sides never compute at the same time."""
 
     def __init__(self, side: str, copy: Path, architecture: str):
-        command = [sys.executable, __file__, "--worker", side, "--nanogpt", str(copy), "--architecture", architecture]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        command = [
+            sys.executable,
+            __file__,
+            "--worker",
+            side,
+            "--nanogpt",
+            str(copy),
+            "--architecture",
+            architecture,
+        ]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def seconds(self) -> float:
         assert self.process.stdin is not None
@@ -141,7 +173,9 @@ def throughput(copy: Path, rounds: int) -> dict:
             worker.close()
         tokens = shape["steps"] * shape["batch"] * shape["block_size"]
         speed = {side: round(tokens / statistics.median(t)) for side, t in times.items()}
-        ratio = statistics.median(a / b for a, b in zip(times["nanogpt"], times["glassformer"], strict=True))
+        ratio = statistics.median(
+            a / b for a, b in zip(times["nanogpt"], times["glassformer"], strict=True)
+        )
         result[name] = {"tokens_per_second": speed, "ratio": round(ratio, 3)}
         say(f"{name}: {result[name]}")
     return result
@@ -162,7 +196,8 @@ def worker(side: str, copy: Path, architecture: str) -> None:
 
 
 def nanogpt_step(copy: Path, shape: dict):
-    """One iteration as nanoGPT's train.py does it by default on a CPU: batch, forward, backward, clip, AdamW."""
+    """One iteration as nanoGPT's train.py does it by default on a CPU: batch, forward, backward,
+    clip, AdamW."""
     import numpy as np
     import torch
 
@@ -181,7 +216,9 @@ def nanogpt_step(copy: Path, shape: dict):
         data = np.memmap(copy / "data/shakespeare_char/train.bin", dtype=np.uint16, mode="r")
         ix = torch.randint(len(data) - length, (size,))
         x = torch.stack([torch.from_numpy(data[i : i + length].astype(np.int64)) for i in ix])
-        y = torch.stack([torch.from_numpy(data[i + 1 : i + 1 + length].astype(np.int64)) for i in ix])
+        y = torch.stack(
+            [torch.from_numpy(data[i + 1 : i + 1 + length].astype(np.int64)) for i in ix]
+        )
         _, loss = model(x, y)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -198,7 +235,7 @@ def glassformer_step(copy: Path, shape: dict):
     import torch
 
     from glassformer.data.batches import training_batch
-    from glassformer.data.store import Split
+    from glassformer.data.token_store import Split
     from glassformer.models import Transformer, presets
     from glassformer.train.config import TrainConfig
     from glassformer.train.device import choose_machine
@@ -223,7 +260,7 @@ def glassformer_step(copy: Path, shape: dict):
         batch = training_batch(split, number, shape["batch"], shape["block_size"], 0)
         training_step(
             model, parameters, optimizer, [batch], seed=0, step=number, factor=1.0, precision=machine.precision,
-            clip=1.0,
+            max_grad_norm=1.0,
         )  # fmt: skip
 
     assert isinstance(machine.device, torch.device)
@@ -247,7 +284,9 @@ def machine() -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--nanogpt", type=Path, help="a checkout of nanoGPT")
     parser.add_argument("--data", type=Path, help="tinyshakespeare's input.txt")
     parser.add_argument("--rounds", type=int, default=7, help="A B rounds of the throughput part")
@@ -279,14 +318,22 @@ def verdicts(result: dict) -> dict:
     """Which of the figures held in this run."""
     reached = {}
     if "learning" in result:
-        peer, quarter, whole = (result["learning"][name] for name in ("nanogpt", "quarter", "whole"))
+        peer, quarter, whole = (
+            result["learning"][name] for name in ("nanogpt", "quarter", "whole")
+        )
         reached["its loss in a quarter of its time"] = (
             quarter["loss"] <= peer["loss"] and quarter["share_of_nanogpt_time"] <= 0.25
         )
-        reached["1.60 in its time"] = whole["loss"] <= 1.60 and whole["share_of_nanogpt_time"] <= 1.0
+        reached["1.60 in its time"] = (
+            whole["loss"] <= 1.60 and whole["share_of_nanogpt_time"] <= 1.0
+        )
     if "throughput" in result:
-        reached["1.2 times its tokens per second, 128 wide"] = result["throughput"]["128 wide"]["ratio"] >= 1.2
-        reached["2.0 times its tokens per second, 384 wide"] = result["throughput"]["384 wide"]["ratio"] >= 2.0
+        reached["1.2 times its tokens per second, 128 wide"] = (
+            result["throughput"]["128 wide"]["ratio"] >= 1.2
+        )
+        reached["2.0 times its tokens per second, 384 wide"] = (
+            result["throughput"]["384 wide"]["ratio"] >= 2.0
+        )
     return reached
 
 

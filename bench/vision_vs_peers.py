@@ -1,12 +1,14 @@
-"""glassformer beside transformers' Vision Transformer and its Trainer in one run: classes of pictures, on the CPU.
+"""glassformer beside transformers' Vision Transformer and its Trainer in one run: classes of
+pictures, on the CPU.
 
     pip install transformers accelerate
     python bench/vision_vs_peers.py --fashion-mnist FASHION --cifar10 CIFAR
 
-The folders are those of recipes/fashion-mnist.yaml and recipes/cifar10.yaml. All sides have the same width, layers,
-heads, patches and batch size, float32, and the same pictures, decoded beforehand into arrays of uint8; no torchvision.
-The process keeps freed memory, as ours does and the peer by itself would not.
-Prints one JSON object of pictures per second, medians of rounds A B C A B C ...; progress goes to stderr.
+The folders are those of recipes/fashion-mnist.yaml and recipes/cifar10.yaml. All sides have the
+same width, layers, heads, patches and batch size, float32, and the same pictures, decoded
+beforehand into arrays of uint8; no torchvision. The process keeps freed memory, as ours does and
+the peer by itself would not. Prints one JSON object of pictures per second, medians of rounds A B C
+A B C ...; progress goes to stderr.
 
 ours            the recipe: modern architecture, Muon, pictures changed at every step (moved, flipped, erased)
 ours_vit        ViT's architecture (exactly as many parameters as the peer), AdamW as the peer, pictures as they are
@@ -26,16 +28,25 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
-from side_by_side import ROOT, OurTraining, PeerTraining, Told, conditions, parameters_of, say, trained_and_predicted
+from side_by_side import (
+    ROOT,
+    OurTraining,
+    PeerTraining,
+    Told,
+    conditions,
+    parameters_of,
+    say,
+    trained_and_predicted,
+)
 from torch.utils.data import Dataset
 
 from glassformer.generate.classify import classify_patches
 from glassformer.models.presets import vit
+from glassformer.tasks.media_classification import ROWS, PerceptionTask
+from glassformer.tasks.media_dataset import Kept, Seen
 from glassformer.train.config import TrainConfig
 from glassformer.train.memory import keep_freed_memory
-from glassformer.train.perception import ROWS, PerceptionTask
 from glassformer.train.recipe import Recipe, read_recipe
-from glassformer.train.senses import Kept, Seen
 
 RECIPES = {"fashion_mnist": "fashion-mnist.yaml", "cifar10": "cifar10.yaml"}
 RATIOS = {"ratio": ("ours", "peer"), "ratio_vit": ("ours_vit", "peer")}
@@ -44,8 +55,20 @@ RATIOS = {"ratio": ("ours", "peer"), "ratio_vit": ("ours_vit", "peer")}
 def as_vit(recipe: Recipe) -> Recipe:
     """The same with the peer's architecture, optimizer and loss, and pictures as they are."""
     own = recipe.model
-    model = vit("tiny", d_model=own.d_model, n_layers=own.n_layers, n_heads=own.n_heads, d_ff=own.d_ff, n_classes=None)
-    other = {"optimizer": "adamw", "learning_rate": 1e-3, "clip": 1.0, "label_smoothing": 0.0}
+    model = vit(
+        "tiny",
+        d_model=own.d_model,
+        n_layers=own.n_layers,
+        n_heads=own.n_heads,
+        d_ff=own.d_ff,
+        n_classes=None,
+    )
+    other = {
+        "optimizer": "adamw",
+        "learning_rate": 1e-3,
+        "max_grad_norm": 1.0,
+        "label_smoothing": 0.0,
+    }
     train = TrainConfig.parse(recipe.train.model_dump() | other)
     return replace(recipe, model=model, train=train, augment=None)
 
@@ -61,14 +84,18 @@ class Ours(OurTraining):
     def predict(self) -> Told:
         """The accuracy is noted."""
         begin, numbers = time.perf_counter(), np.arange(len(self.test))
-        patches = (self.senses.plain(self.test, numbers[at : at + ROWS]) for at in range(0, len(numbers), ROWS))
+        patches = (
+            self.senses.plain(self.test, numbers[at : at + ROWS])
+            for at in range(0, len(numbers), ROWS)
+        )
         answers = classify_patches(self.model, patches).argmax(1)
         took = time.perf_counter() - begin
         return len(numbers), took, float((answers == self.wanted).mean())
 
 
 class Peer(PeerTraining):
-    """transformers' Vision Transformer of the same dimensions, fed with the same pictures, under its Trainer."""
+    """transformers' Vision Transformer of the same dimensions, fed with the same pictures, under
+    its Trainer."""
 
     def __init__(self, task: PerceptionTask, test: Kept, folder: Path):
         assert isinstance(task.senses, Seen)
@@ -92,7 +119,8 @@ class Peer(PeerTraining):
             )
         )
         self.mean, self.std = (
-            torch.tensor(number).view(-1, 1, 1) for number in (reader.config.mean, reader.config.std)
+            torch.tensor(number).view(-1, 1, 1)
+            for number in (reader.config.mean, reader.config.std)
         )
         super().__init__(
             peer,
@@ -107,7 +135,7 @@ class Peer(PeerTraining):
             weight_decay=train.weight_decay,
             adam_beta1=train.beta1,
             adam_beta2=train.beta2,
-            max_grad_norm=train.clip,
+            max_grad_norm=train.max_grad_norm,
         )
         self.test = Pictures(task, test)
 
@@ -156,7 +184,10 @@ def compare(recipe: Recipe, folder: Path, steps: int, rounds: int, asked: int) -
     parameters = {name: parameters_of(side.model) for name, side in sides.items()}
     assert parameters["ours_vit"] == parameters["peer"], parameters
     (described,) = plain.senses.described()
-    say(f"{len(plain.training):,} {described}, {plain.rows} a batch, {steps} steps a round, {len(test):,} to predict")
+    say(
+        f"{len(plain.training):,} {described}, {plain.rows} a batch, {steps} steps a round, "
+        f"{len(test):,} to predict"
+    )
     say(", ".join(f"{name} has {count:,} parameters" for name, count in parameters.items()))
     return trained_and_predicted(sides, steps, rounds, RATIOS) | {
         "patches": plain.length,
@@ -173,12 +204,16 @@ def some(kept: Kept, most: int) -> Kept:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--fashion-mnist", type=Path, help="the folder of Fashion-MNIST")
     arguments.add_argument("--cifar10", type=Path, help="the folder of the part of CIFAR-10")
     arguments.add_argument("--batch", type=int, default=100, help="pictures in a batch")
     arguments.add_argument("--steps", type=int, default=6, help="steps of each side in a round")
-    arguments.add_argument("--predict", type=int, default=1000, help="test pictures to predict in a round")
+    arguments.add_argument(
+        "--predict", type=int, default=1000, help="test pictures to predict in a round"
+    )
     arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("--threads", type=int, help="threads of torch")
     given = arguments.parse_args()
@@ -195,7 +230,9 @@ def main() -> None:
             say(job)
             changes = [f"data.root={data}", f"train.batch_size={given.batch}"]
             recipe = read_recipe(ROOT / "recipes" / RECIPES[job], changes)
-            result[job] = compare(recipe, Path(name) / job, given.steps, given.rounds, given.predict)
+            result[job] = compare(
+                recipe, Path(name) / job, given.steps, given.rounds, given.predict
+            )
     print(json.dumps(result, indent=2))
 
 

@@ -7,8 +7,8 @@ import argparse
 from pathlib import Path
 
 import glassformer as gf
-from glassformer.data.codetags import TAGS
-from glassformer.data.codewords import split_code
+from glassformer.demos.codetags import TAGS
+from glassformer.demos.codewords import split_code
 from glassformer.inspect.highlight import coloured, legend, page
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

@@ -1,7 +1,9 @@
-"""The type checker behind the shape checks: beartype, except where it cannot check an annotation at all.
+"""The type checker behind the shape checks: beartype, except where it cannot check an annotation at
+all.
 
-That is `Self` (beartype knows it only when it decorates a whole class, and jaxtyping gives it one method at a time) and
-protocols of other packages that are not made for isinstance. An int is a float, as in every type checker.
+That is `Self` (beartype knows it only when it decorates a whole class, and jaxtyping gives it one
+method at a time) and protocols of other packages that are not made for isinstance. An int is a
+float, as in every type checker.
 """
 
 from collections.abc import Callable

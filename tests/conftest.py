@@ -1,7 +1,8 @@
 """What every test shares: shape checks, hypothesis' profile, threads.
 
-The shape checks are switched on by `--jaxtyping-packages` in pyproject.toml, which works in xdist's workers too; so
-this file must not import glassformer (tests/test_shapes_are_checked.py fails if they are off).
+The shape checks are switched on by `--jaxtyping-packages` in pyproject.toml, which works in xdist's
+workers too; so this file must not import glassformer (tests/test_shapes_are_checked.py fails if
+they are off).
 """
 
 import os
@@ -10,21 +11,29 @@ import hypothesis
 import pytest
 import torch
 
+pytest_plugins = ["command_line"]
+
 hypothesis.settings.register_profile(
     "glassformer",
     derandomize=True,  # the same examples everywhere: a failure in CI is a failure here
     deadline=None,  # the first call of a kernel may take long
     max_examples=25,
-    phases=[p for p in hypothesis.Phase if p is not hypothesis.Phase.explain],  # it traces every line: 3x slower
+    phases=[
+        p for p in hypothesis.Phase if p is not hypothesis.Phase.explain
+    ],  # it traces every line: 3x slower
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
     print_blob=True,
 )
 hypothesis.settings.register_profile(
-    "thorough", parent=hypothesis.settings.get_profile("glassformer"), derandomize=False, max_examples=500
+    "thorough",
+    parent=hypothesis.settings.get_profile("glassformer"),
+    derandomize=False,
+    max_examples=500,
 )
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "glassformer"))
 
-# Tiny tensors gain nothing from a second thread, and two threads that wait for each other on a busy machine are slow.
+# Tiny tensors gain nothing from a second thread, and two threads that wait for each other on a busy
+# machine are slow.
 torch.set_num_threads(1)
 
 

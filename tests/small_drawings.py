@@ -1,4 +1,5 @@
-"""Two flags with their names, and small recipes for models that draw them; see small_runs for what they share."""
+"""Two flags with their names, and small recipes for models that draw them; see small_runs for what
+they share."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""Toy rows of a picture and a question, and a small recipe for them; see small_runs for what recipes share.
+"""Toy rows of a picture and a question, and a small recipe for them; see small_runs for what
+recipes share.
 
 Pictures are of the day or of the night; the question alone has two answers.
 """
@@ -23,7 +24,8 @@ def sky(name: str, draw: np.random.Generator) -> np.ndarray:
 
 
 def rows_file(folder: Path, n: int = 20, name: str = "rows.jsonl", seed: int = 0) -> str:
-    """`n` pictures, each with a short and a long question, of which the answers are known from the picture alone."""
+    """`n` pictures, each with a short and a long question, of which the answers are known from the
+    picture alone."""
     draw, rows = np.random.default_rng(seed), []
     for i in range(n):
         file = Path(write_picture(folder / "pictures" / f"{i:02}.png", sky(SKIES[i % 2], draw)))
@@ -38,7 +40,10 @@ def parts_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
     """A decoder that answers; `changes` as for `small_runs.values`."""
     own = {
         "model": {"position": "learned", "max_length": 16},
-        "data": {"path": changes.get("data", {}).get("path") or rows_file(folder), "validation_fraction": 0.25},
+        "data": {
+            "path": changes.get("data", {}).get("path") or rows_file(folder),
+            "validation_fraction": 0.25,
+        },
         "image": {"patch": 4},
         "tokenizer": {"kind": "word"},
         "train": {"evaluate_every": 8, "save_every": 8, "batch_size": 6},

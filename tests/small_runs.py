@@ -1,4 +1,5 @@
-"""Runs that take a fraction of a second: a text of few words, a model of few numbers, one fixed precision."""
+"""Runs that take a fraction of a second: a text of few words, a model of few numbers, one fixed
+precision."""
 
 import hashlib
 import io
@@ -40,8 +41,12 @@ def text_file(folder: Path, words: int = 400, seed: int = 0) -> Path:
 def values(folder: Path, **changes: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Plain recipe values; `changes` are sections, each laid over the small one."""
     path = folder / "text.txt"
-    base = VALUES | {"data": VALUES["data"] | {"path": str(path if path.exists() else text_file(folder))}}
-    return {section: base.get(section, {}) | changes.get(section, {}) for section in {**base, **changes}}
+    base = VALUES | {
+        "data": VALUES["data"] | {"path": str(path if path.exists() else text_file(folder))}
+    }
+    return {
+        section: base.get(section, {}) | changes.get(section, {}) for section in {**base, **changes}
+    }
 
 
 def recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
@@ -59,7 +64,12 @@ def pair_file(folder: Path, pairs: int = 60, seed: int = 0, letters: str = "abcd
 def pair_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
     """A small encoder-decoder on those words; `changes` as for `values`."""
     path = folder / "pairs.tsv"
-    model = {"architecture": "encoder_decoder", "n_layers": 1, "max_length": 12, "position": "learned"}
+    model = {
+        "architecture": "encoder_decoder",
+        "n_layers": 1,
+        "max_length": 12,
+        "position": "learned",
+    }
     own = {
         "model": model,
         "data": {"path": str(path if path.exists() else pair_file(folder))},
@@ -67,7 +77,9 @@ def pair_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
         "generate": {"max_new_tokens": 8},
     }
     sections = {*own, *changes}
-    return Recipe.parse(values(folder, **{name: own.get(name, {}) | changes.get(name, {}) for name in sections}))
+    return Recipe.parse(
+        values(folder, **{name: own.get(name, {}) | changes.get(name, {}) for name in sections})
+    )
 
 
 def go(made: Recipe, run: Path, resume: bool = False) -> tuple[Result, str]:
@@ -77,10 +89,18 @@ def go(made: Recipe, run: Path, resume: bool = False) -> tuple[Result, str]:
 
 
 def hashes(run: Path) -> dict[str, str]:
-    """SHA-256 of everything that two equal runs must share: every tensor of the newest checkpoint and of the best."""
+    """SHA-256 of everything that two equal runs must share: every tensor of the newest checkpoint
+    and of the best."""
     newest = max((run / "checkpoints").glob("step-*"))
-    files = [newest / "model.safetensors", newest / "optimizer.safetensors", run / "model.safetensors"]
-    return {f"{i} {file.name}": hashlib.sha256(file.read_bytes()).hexdigest() for i, file in enumerate(files)}
+    files = [
+        newest / "model.safetensors",
+        newest / "optimizer.safetensors",
+        run / "model.safetensors",
+    ]
+    return {
+        f"{i} {file.name}": hashlib.sha256(file.read_bytes()).hexdigest()
+        for i, file in enumerate(files)
+    }
 
 
 def losses(run: Path) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """Toy pictures and recordings, and small recipes for them; see small_runs for what they share.
 
-Pictures are 8 x 8: the left or the right half is bright. Recordings are a tenth of a second: a low or a high tone.
+Pictures are 8 x 8: the left or the right half is bright. Recordings are a tenth of a second: a low
+or a high tone.
 """
 
 from pathlib import Path
@@ -9,10 +10,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from glassformer.data.wav import write_wav
-from glassformer.train.perception import PerceptionTask
+from glassformer.media.wav import write_wav
+from glassformer.tasks.media_classification import PerceptionTask
 from glassformer.train.recipe import Recipe
-from glassformer.train.runfolder import prepare
+from glassformer.train.run_folder import prepare
 from small_tasks import ONCE, merged
 
 SIDES = ("left", "right")
@@ -33,7 +34,9 @@ def write_picture(path: Path, pixels: np.ndarray) -> str:
     return str(path)
 
 
-def picture_folder(folder: Path, n: int = 24, seed: int = 0, name: str = "pictures", channels: int = 1) -> str:
+def picture_folder(
+    folder: Path, n: int = 24, seed: int = 0, name: str = "pictures", channels: int = 1
+) -> str:
     """`n` pictures, half of each class, in a folder for each."""
     draw = np.random.default_rng(seed)
     for i in range(n):
@@ -49,7 +52,9 @@ def tone(frequency: float, draw: np.random.Generator, samples: int = 800) -> np.
     return (sound + 0.05 * draw.standard_normal(samples)).astype(np.float32)
 
 
-def sound_folder(folder: Path, n: int = 24, seed: int = 0, name: str = "sounds", samples: int = 800) -> str:
+def sound_folder(
+    folder: Path, n: int = 24, seed: int = 0, name: str = "sounds", samples: int = 800
+) -> str:
     """`n` recordings, half of each class, in a folder for each."""
     draw = np.random.default_rng(seed)
     for i in range(n):
@@ -69,7 +74,10 @@ def picture_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
     """A small model of pictures; `changes` as for `small_runs.values`."""
     own = {
         "model": PERCEIVING | {"position": "learned"},
-        "data": {"path": changes.get("data", {}).get("path") or picture_folder(folder), "validation_fraction": 0.25},
+        "data": {
+            "path": changes.get("data", {}).get("path") or picture_folder(folder),
+            "validation_fraction": 0.25,
+        },
         "image": {"patch": 4},
         "train": ONCE,
     }
@@ -80,7 +88,10 @@ def sound_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
     """A small model of recordings."""
     own = {
         "model": PERCEIVING | {"position": "learned"},
-        "data": {"path": changes.get("data", {}).get("path") or sound_folder(folder), "validation_fraction": 0.25},
+        "data": {
+            "path": changes.get("data", {}).get("path") or sound_folder(folder),
+            "validation_fraction": 0.25,
+        },
         "audio": AUDIO,
         "train": ONCE,
     }

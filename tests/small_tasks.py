@@ -1,4 +1,5 @@
-"""Toy data of tags, classes and running text, and small recipes for them; see small_runs for what they share."""
+"""Toy data of tags, classes and running text, and small recipes for them; see small_runs for what
+they share."""
 
 import json
 import random
@@ -17,8 +18,12 @@ def words(draw: random.Random, least: int = 2, most: int = 9) -> list[str]:
 
 
 def next_tags(sentence: Sequence[str]) -> list[str]:
-    """The tag of a word tells in which half of the alphabet the next word is: nothing before it knows."""
-    following = ["END" if word is None else "LOW" if word in "abcd" else "HIGH" for word in (*sentence[1:], None)]
+    """The tag of a word tells in which half of the alphabet the next word is: nothing before it
+    knows."""
+    following = [
+        "END" if word is None else "LOW" if word in "abcd" else "HIGH"
+        for word in (*sentence[1:], None)
+    ]
     return following
 
 
@@ -26,16 +31,22 @@ def slash(sentence: Iterable[str], tags: Iterable[str]) -> str:
     return " ".join(f"{word}/{tag}" for word, tag in zip(sentence, tags, strict=True)) + "\n"
 
 
-def tag_file(folder: Path, n: int = 60, seed: int = 0, name: str = "tags.txt", least: int = 2, most: int = 9) -> str:
+def tag_file(
+    folder: Path, n: int = 60, seed: int = 0, name: str = "tags.txt", least: int = 2, most: int = 9
+) -> str:
     draw = random.Random(seed)
     sentences = [words(draw, least, most) for _ in range(n)]
-    (folder / name).write_text("".join(slash(sentence, next_tags(sentence)) for sentence in sentences))
+    (folder / name).write_text(
+        "".join(slash(sentence, next_tags(sentence)) for sentence in sentences)
+    )
     return str(folder / name)
 
 
 def json_file(folder: Path, name: str, rows: Iterable[tuple[Any, Any]]) -> str:
     """Texts (or lists of words) with labels (or tags), as JSON lines."""
-    (folder / name).write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in rows))
+    (folder / name).write_text(
+        "".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in rows)
+    )
     return str(folder / name)
 
 
@@ -49,7 +60,9 @@ def two_labels(sentence: Sequence[str]) -> list[str]:
     return [name for name, so in (("h", "h" in sentence), ("low", sentence[0] in "abcd")) if so]
 
 
-def class_file(folder: Path, n: int = 60, seed: int = 0, label=order_label, name: str = "classes.jsonl") -> str:
+def class_file(
+    folder: Path, n: int = 60, seed: int = 0, label=order_label, name: str = "classes.jsonl"
+) -> str:
     draw = random.Random(seed)
     texts = [words(draw) for _ in range(n)]
     return json_file(folder, name, [(" ".join(text), label(text)) for text in texts])
@@ -59,9 +72,13 @@ ONCE = {"evaluate_every": 8, "save_every": 8}
 """Saving takes longer than all the rest of a small run."""
 
 
-def merged(folder: Path, own: dict[str, dict[str, Any]], changes: dict[str, dict[str, Any]]) -> Recipe:
+def merged(
+    folder: Path, own: dict[str, dict[str, Any]], changes: dict[str, dict[str, Any]]
+) -> Recipe:
     sections = {*own, *changes}
-    return Recipe.parse(values(folder, **{name: own.get(name, {}) | changes.get(name, {}) for name in sections}))
+    return Recipe.parse(
+        values(folder, **{name: own.get(name, {}) | changes.get(name, {}) for name in sections})
+    )
 
 
 def tag_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
@@ -87,7 +104,9 @@ def class_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
 
 
 def masked_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
-    return merged(folder, {"model": {"architecture": "encoder", "head": "masked_lm"}, "train": ONCE}, changes)
+    return merged(
+        folder, {"model": {"architecture": "encoder", "head": "masked_lm"}, "train": ONCE}, changes
+    )
 
 
 LEARNING = {

@@ -1,4 +1,4 @@
-"""Places and batches."""
+"""Positions and batches."""
 
 import numpy as np
 import pytest
@@ -7,23 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tiny
-from glassformer.batch import IGNORE, Batch, Part, Places
+from glassformer.batch import IGNORE, Batch, Part, Positions
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.sampled_from(["left", "right"]))
 def test_padded_places_count_real_elements(lengths, side):
-    places = Places.padded(lengths, side)
-    assert places.length == max(lengths)
+    positions = Positions.padded(lengths, side)
+    assert positions.length == max(lengths)
     for row, length in enumerate(lengths):
-        assert places.position[row][places.valid[row]].tolist() == list(range(length))
-    assert (places.position >= 0).all()
+        assert positions.position[row][positions.valid[row]].tolist() == list(range(length))
+    assert (positions.position >= 0).all()
     edge = 0 if side == "right" else -1
-    assert places.valid[:, edge].all()
+    assert positions.valid[:, edge].all()
 
 
 def test_packed_places_begin_anew_in_each_document():
-    places = Places.packed(torch.tensor([[0, 0, 1, 1, 1, 4], [3, 3, 3, 3, 0, 3]]))
-    assert places.position.tolist() == [[0, 1, 0, 1, 2, 0], [0, 1, 2, 3, 0, 0]]
+    positions = Positions.packed(torch.tensor([[0, 0, 1, 1, 1, 4], [3, 3, 3, 3, 0, 3]]))
+    assert positions.position.tolist() == [[0, 1, 0, 1, 2, 0], [0, 1, 2, 3, 0, 0]]
 
 
 @given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=4), min_size=1, max_size=4))
@@ -32,68 +32,75 @@ def test_packed_places_below_0_are_padding(rows):
     table = [[number - 1 for length in row for number in [length] * max(length, 1)] for row in rows]
     width = max(map(len, table))
     document = torch.tensor([line + [-1] * (width - len(line)) for line in table])
-    places = Places.packed(document)
-    assert (places.valid is None) == bool((document >= 0).all())
-    assert places.valid is None or torch.equal(places.valid, document >= 0)
-    for line, positions in zip(document.tolist(), places.position.tolist(), strict=True):
+    positions = Positions.packed(document)
+    assert (positions.valid is None) == bool((document >= 0).all())
+    assert positions.valid is None or torch.equal(positions.valid, document >= 0)
+    for line, row in zip(document.tolist(), positions.position.tolist(), strict=True):
         place = 0
         for t, number in enumerate(line):
             place = place + 1 if t and line[t - 1] == number else 0
-            assert positions[t] == (place if number >= 0 else 0)
+            assert row[t] == (place if number >= 0 else 0)
 
 
 def test_extended():
-    assert Places.arange(3, start=2).extended(Places.arange(2, start=5)).start == 2
-    gap = Places.arange(3).extended(Places.arange(2, start=4))
+    assert Positions.arange(3, start=2).extended(Positions.arange(2, start=5)).start == 2
+    gap = Positions.arange(3).extended(Positions.arange(2, start=4))
     assert gap.start is None
     assert gap.position.tolist() == [[0, 1, 2, 4, 5]]
-    mixed = Places.padded([1, 2], "left").extended(Places.arange(1, start=7))
+    mixed = Positions.padded([1, 2], "left").extended(Positions.arange(1, start=7))
     assert mixed.position.tolist() == [[0, 0, 7], [0, 1, 7]]
     assert mixed.valid.tolist() == [[False, True, True], [True, True, True]]
-    shared = Places(torch.tensor([[0, 1]]), valid=torch.tensor([[True, False], [True, True]]))
-    longer = shared.extended(Places.arange(1, start=2))
+    shared = Positions(torch.tensor([[0, 1]]), valid=torch.tensor([[True, False], [True, True]]))
+    longer = shared.extended(Positions.arange(1, start=2))
     assert longer.position.tolist() == [[0, 1, 2]] * 2
     assert longer.valid.tolist() == [[True, False, True], [True, True, True]]
-    documents = Places.packed(torch.tensor([[5, 5]])).extended(Places.arange(1, start=2))
+    documents = Positions.packed(torch.tensor([[5, 5]])).extended(Positions.arange(1, start=2))
     assert documents.document.tolist() == [[5, 5, 0]]
 
 
 @pytest.mark.parametrize(
-    ("places", "position", "document"),
+    ("positions", "position", "document"),
     [
-        (Places.arange(3, start=4), [[7, 8]], None),
-        (Places.padded([3, 1], "right"), [[3, 4], [1, 2]], None),
-        (Places.padded([3, 1], "left"), [[3, 4], [1, 2]], None),
-        (Places.packed(torch.tensor([[0, 0, 7]])), [[1, 2]], [[7, 7]]),
-        (Places(torch.tensor([[5, 5]]), valid=torch.tensor([[False, False], [True, False]])), [[0, 1], [6, 7]], None),
+        (Positions.arange(3, start=4), [[7, 8]], None),
+        (Positions.padded([3, 1], "right"), [[3, 4], [1, 2]], None),
+        (Positions.padded([3, 1], "left"), [[3, 4], [1, 2]], None),
+        (Positions.packed(torch.tensor([[0, 0, 7]])), [[1, 2]], [[7, 7]]),
+        (
+            Positions(torch.tensor([[5, 5]]), valid=torch.tensor([[False, False], [True, False]])),
+            [[0, 1], [6, 7]],
+            None,
+        ),
     ],
 )
-def test_following_goes_on_after_the_last_real_element(places, position, document):
-    after = places.following(2)
+def test_following_goes_on_after_the_last_real_element(positions, position, document):
+    after = positions.following(2)
     assert after.position.tolist() == position
     assert (after.document is None) if document is None else after.document.tolist() == document
-    assert (after.start is not None) == (places.start is not None)
+    assert (after.start is not None) == (positions.start is not None)
 
 
 def test_selected_rows():
-    places = Places.padded([1, 2]).selected(torch.tensor([1, 1]))
-    assert places.valid.tolist() == [[True, True]] * 2
-    assert Places.arange(3).selected(torch.tensor([4, 2])).position.shape == (1, 3)
+    positions = Positions.padded([1, 2]).selected(torch.tensor([1, 1]))
+    assert positions.valid.tolist() == [[True, True]] * 2
+    assert Positions.arange(3).selected(torch.tensor([4, 2])).position.shape == (1, 3)
 
 
 @given(
-    st.lists(st.lists(st.integers(0, 99), min_size=1, max_size=6), min_size=1, max_size=5), st.sampled_from([0, IGNORE])
+    st.lists(st.lists(st.integers(0, 99), min_size=1, max_size=6), min_size=1, max_size=5),
+    st.sampled_from([0, IGNORE]),
 )
 def test_padded_rows_are_the_rows_and_padding_is_marked(rows, fill):
     batch = Batch.padded([np.array(row, dtype=np.int32) for row in rows], fill)
     width = max(map(len, rows))
     assert batch.elements.dtype == torch.long
     assert batch.elements.tolist() == [row + [fill] * (width - len(row)) for row in rows]
-    assert (batch.places is None) == (len(set(map(len, rows))) == 1), "nothing is marked where nothing is padding"
+    assert (batch.positions is None) == (len(set(map(len, rows))) == 1), (
+        "nothing is marked where nothing is padding"
+    )
     valid = batch.where().valid
     if valid is not None:
         assert valid.tolist() == [[slot < len(row) for slot in range(width)] for row in rows]
-        assert batch.places.position.tolist() == [list(range(width))] * len(rows)
+        assert batch.positions.position.tolist() == [list(range(width))] * len(rows)
     assert torch.equal(Batch.padded(rows, fill).elements, batch.elements)
 
 
@@ -106,10 +113,13 @@ def test_targets_are_counted_without_the_ignored():
 
 
 def test_elements_are_counted_whatever_the_number_of_classes():
-    """Classes of a sequence may be as many as it has elements: they are not targets of its elements."""
-    ids, padded = torch.zeros(2, 3, dtype=torch.long), Places.padded([3, 1])
+    """Classes of a sequence may be as many as it has elements: they are not targets of its
+    elements."""
+    ids, padded = torch.zeros(2, 3, dtype=torch.long), Positions.padded([3, 1])
     assert Batch(ids, targets=torch.tensor([[1, IGNORE, 2], [IGNORE] * 3])).n_elements == 2
-    assert Batch(ids, padded, targets=torch.tensor([[1, 4, 2], [1, IGNORE, IGNORE]])).n_elements == 4
+    assert (
+        Batch(ids, padded, targets=torch.tensor([[1, 4, 2], [1, IGNORE, IGNORE]])).n_elements == 4
+    )
     assert Batch(ids, padded, targets=torch.tensor([[1, 0, 1], [1, 0, 1]])).n_elements == 4
     patches = torch.zeros(2, 3, 5)
     for classes in (2, 3, 4):
@@ -132,10 +142,12 @@ def test_the_head_answers_at_the_asked_elements_alone(architecture, head):
 def test_a_batch_moves_as_a_whole():
     ids = torch.zeros(2, 3, dtype=torch.long)
     part = Part("image", ids[0], torch.zeros(3, 4), ids[0])
-    batch = Batch(ids, Places.padded([3, 1]), ids, ids, Batch(ids, Places.packed(ids)), ids[0], (part,)).to("meta")
+    batch = Batch(
+        ids, Positions.padded([3, 1]), ids, ids, Batch(ids, Positions.packed(ids)), ids[0], (part,)
+    ).to("meta")
     tensors = [
-        batch.elements, batch.targets, batch.kinds, batch.places.position, batch.places.valid,
-        batch.source.elements, batch.source.places.document, batch.at,
+        batch.elements, batch.targets, batch.token_type_ids, batch.positions.position, batch.positions.valid,
+        batch.source.elements, batch.source.positions.document, batch.at,
         batch.parts[0].at, batch.parts[0].values, batch.parts[0].index,
     ]  # fmt: skip
     assert all(tensor.is_meta for tensor in tensors)
@@ -144,8 +156,12 @@ def test_a_batch_moves_as_a_whole():
 
 @given(st.permutations(range(5)), st.integers(0, 5), st.sets(st.integers(0, 9), max_size=10))
 def test_a_part_stays_with_its_slots(order, kept, at):
-    """What stood at (row, slot) stands at (row, the slot's new place), and what lost its slot is gone."""
-    slots, where = torch.tensor(order[:kept], dtype=torch.long), torch.tensor(sorted(at), dtype=torch.long)
+    """What stood at (row, slot) stands at (row, the slot's new place), and what lost its slot is
+    gone."""
+    slots, where = (
+        torch.tensor(order[:kept], dtype=torch.long),
+        torch.tensor(sorted(at), dtype=torch.long),
+    )
     part = Part("image", where, where[:, None].double(), where)
     table = torch.full((2, 5), -1.0, dtype=torch.float64)
     table.view(-1)[where] = part.values[:, 0]

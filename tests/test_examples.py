@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.data.codetags import TAGS
+from glassformer.demos.codetags import TAGS
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import config_json, save_weights
-from glassformer.tokens.definition import byte_definition
-from glassformer.tokens.text import Tokenizer
+from glassformer.tokenizers.definition import byte_definition
+from glassformer.tokenizers.text import Tokenizer
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -36,7 +36,12 @@ def test_there_is_a_test_for_every_example():
 def test_highlight_colours_a_file_and_changes_nothing_else(example, tmp_path):
     tokenizer = Tokenizer(byte_definition())
     config = ModelConfig(
-        architecture="encoder", head="tag", classes=TAGS, vocab_size=tokenizer.vocab_size, d_model=8, n_layers=1
+        architecture="encoder",
+        head="tag",
+        classes=TAGS,
+        vocab_size=tokenizer.vocab_size,
+        d_model=8,
+        n_layers=1,
     )
     save_weights(Transformer(config), tmp_path / "model.safetensors")
     (tmp_path / "config.json").write_text(json.dumps(config_json(config)))
@@ -52,5 +57,7 @@ def test_look_inside_shows_a_pattern(example, tmp_path):
     printed = example("look_inside.py", tmp_path)
     assert "decoder.blocks.0.attention.pattern ('batch', 'head', 'query', 'key')" in printed
     rows = [[float(number) for number in line.split()[1:]] for line in printed.splitlines()[-5:]]
-    assert all(sum(row) == pytest.approx(1, abs=0.03) for row in rows)  # five printed numbers of two digits each
+    assert all(
+        sum(row) == pytest.approx(1, abs=0.03) for row in rows
+    )  # five printed numbers of two digits each
     assert all(weight == 0 for i, row in enumerate(rows) for weight in row[i + 1 :])

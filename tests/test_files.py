@@ -48,7 +48,9 @@ def test_a_name_that_is_no_utf8_survives(tmp_path):
     ],
 )
 @pytest.mark.parametrize("call", ["fsync", "replace"])
-def test_a_refusal_is_one_sentence_and_the_old_file_stays(tmp_path, monkeypatch, number, remedy, call):
+def test_a_refusal_is_one_sentence_and_the_old_file_stays(
+    tmp_path, monkeypatch, number, remedy, call
+):
     path = tmp_path / "a.txt"
     files.write_text(path, "old")
 
@@ -77,14 +79,17 @@ class Stop(BaseException):
 
 
 def calls_of(tmp_path, monkeypatch, stop_at: int, kill: bool) -> bool:
-    """Replace a folder while the `stop_at`-th call to the file system fails (or kills); False if it had fewer calls."""
+    """Replace a folder while the `stop_at`-th call to the file system fails (or kills); False if it
+    had fewer calls."""
     count = 0
 
     def counted(real):
         def call(*arguments, **named):
             nonlocal count
             count += 1
-            if count == stop_at or (kill and count > stop_at):  # after a kill nothing is cleaned up either
+            if count == stop_at or (
+                kill and count > stop_at
+            ):  # after a kill nothing is cleaned up either
                 raise Stop if kill else OSError(errno.EIO, "Input/output error")
             return real(*arguments, **named)
 
@@ -93,7 +98,13 @@ def calls_of(tmp_path, monkeypatch, stop_at: int, kill: bool) -> bool:
     target = tmp_path / "step"
     with monkeypatch.context() as patch:
         removing = [(shutil, "rmtree")] if kill else []  # it ignores errors, so it cannot fail
-        for module, name in [(os, "fsync"), (os, "open"), (Path, "rename"), (Path, "replace"), *removing]:
+        for module, name in [
+            (os, "fsync"),
+            (os, "open"),
+            (Path, "rename"),
+            (Path, "replace"),
+            *removing,
+        ]:
             patch.setattr(module, name, counted(getattr(module, name)))
         try:
             with files.new_folder(target) as folder:
@@ -141,9 +152,15 @@ def test_a_failed_folder_vanishes_and_sweep_takes_what_a_kill_left(tmp_path):
 def test_everything_is_synced_before_it_is_renamed(tmp_path, monkeypatch):
     events = []
     fsync, rename, replace = os.fsync, Path.rename, Path.replace
-    monkeypatch.setattr(os, "fsync", lambda fd: (events.append(os.readlink(f"/proc/self/fd/{fd}")), fsync(fd))[1])
-    monkeypatch.setattr(Path, "rename", lambda a, b: (events.append(f"{a.name}>{b.name}"), rename(a, b))[1])
-    monkeypatch.setattr(Path, "replace", lambda a, b: (events.append(f"{a.name}>{b.name}"), replace(a, b))[1])
+    monkeypatch.setattr(
+        os, "fsync", lambda fd: (events.append(os.readlink(f"/proc/self/fd/{fd}")), fsync(fd))[1]
+    )
+    monkeypatch.setattr(
+        Path, "rename", lambda a, b: (events.append(f"{a.name}>{b.name}"), rename(a, b))[1]
+    )
+    monkeypatch.setattr(
+        Path, "replace", lambda a, b: (events.append(f"{a.name}>{b.name}"), replace(a, b))[1]
+    )
     with files.new_folder(tmp_path / "step") as folder:
         fill(folder, "x")
     made = events.index(".tmp-step>step")
@@ -151,7 +168,9 @@ def test_everything_is_synced_before_it_is_renamed(tmp_path, monkeypatch):
         assert events.index(str(tmp_path / ".tmp-step" / name)) < made
     manifest = events.index(".manifest.json.tmp>manifest.json")
     assert events.index(str(tmp_path / ".tmp-step" / "two")) < manifest < made
-    assert str(tmp_path / ".tmp-step") in events[manifest:made], "the folder itself must be synced too"
+    assert str(tmp_path / ".tmp-step") in events[manifest:made], (
+        "the folder itself must be synced too"
+    )
     assert events[made + 1 :] == [str(tmp_path)]
 
 
@@ -182,7 +201,16 @@ def damaged(folder: Path, how: str) -> None:
             (folder / "manifest.json").write_text("[" * 100_000)
 
 
-DAMAGES = ["flipped", "cut", "longer", "deleted", "a folder", "no manifest", "empty manifest", "odd manifest"]
+DAMAGES = [
+    "flipped",
+    "cut",
+    "longer",
+    "deleted",
+    "a folder",
+    "no manifest",
+    "empty manifest",
+    "odd manifest",
+]
 DAMAGES += ["cut manifest", "deep manifest"]
 
 
@@ -207,13 +235,18 @@ def test_a_manifest_does_not_lead_out_of_its_folder(tmp_path):
 
 def test_only_one_trainer_holds_the_lock(tmp_path):
     with files.locked(tmp_path / "run"):
-        with pytest.raises(ConfigError, match="Another process is training"), files.locked(tmp_path / "run"):
+        with (
+            pytest.raises(ConfigError, match="Another process is training"),
+            files.locked(tmp_path / "run"),
+        ):
             pass
         code = (
             "import sys; from pathlib import Path; from glassformer.files import locked\n"
             "with locked(Path(sys.argv[1])): pass"
         )
-        other = subprocess.run([sys.executable, "-c", code, str(tmp_path / "run")], capture_output=True, text=True)
+        other = subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path / "run")], capture_output=True, text=True
+        )
         assert "Another process is training" in other.stderr
     with files.locked(tmp_path / "run"):
         pass
@@ -267,7 +300,9 @@ for write in (lambda: write_text(folder / "a.txt", "x" * 100000),
         print(error)
 """
     assert resource.RLIMIT_FSIZE is not None
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
+    )
     lines = done.stdout.splitlines()
     assert len(lines) == 2
     assert all("free some space" in line for line in lines)

@@ -15,7 +15,9 @@ from glassformer.losses import binary_cross_entropy, cross_entropy, token_log_pr
 from glassformer.metrics import LanguageModelScore
 
 
-def numpy_loss(logits: np.ndarray, targets: np.ndarray, smoothing: float = 0.0) -> tuple[float, int]:
+def numpy_loss(
+    logits: np.ndarray, targets: np.ndarray, smoothing: float = 0.0
+) -> tuple[float, int]:
     """-Σ_i Σ_j y_ij log f_ij by the definition, with y a smoothed one-hot row."""
     total, count, v = 0.0, 0, logits.shape[-1]
     for row, target in zip(logits.reshape(-1, v), targets.ravel(), strict=True):
@@ -48,7 +50,9 @@ def test_cross_entropy_is_its_definition(seed, smoothing):
 def test_the_mean_equals_torchs_own(smoothing):
     logits, targets = example(1)
     loss = cross_entropy(logits, targets, smoothing)
-    own = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORE, label_smoothing=smoothing)
+    own = F.cross_entropy(
+        logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORE, label_smoothing=smoothing
+    )
     torch.testing.assert_close(loss.total / loss.count, own)
 
 
@@ -84,7 +88,9 @@ def test_weights_multiply_the_terms_of_their_classes(seed, smoothing):
     loss = cross_entropy(logits, targets, smoothing, weights)
     assert loss.total.item() == pytest.approx(total, abs=1e-10)
     assert loss.count == int((targets != IGNORE).sum())
-    assert cross_entropy(logits, targets, smoothing, torch.ones(7, dtype=torch.float64)).total.item() == pytest.approx(
+    assert cross_entropy(
+        logits, targets, smoothing, torch.ones(7, dtype=torch.float64)
+    ).total.item() == pytest.approx(
         cross_entropy(logits, targets, smoothing).total.item(), abs=1e-12
     )
 
@@ -132,13 +138,21 @@ def test_half_precision_logits_are_summed_in_float32(dtype):
     rounded = logits.to(dtype)
     loss = cross_entropy(rounded, targets)
     assert loss.total.dtype == torch.float32
-    assert loss.total.item() == pytest.approx(numpy_loss(rounded.double().numpy(), targets.numpy())[0], rel=1e-6)
-    torch.testing.assert_close(-token_log_probs(rounded, targets).double().sum(), loss.total.double())
+    assert loss.total.item() == pytest.approx(
+        numpy_loss(rounded.double().numpy(), targets.numpy())[0], rel=1e-6
+    )
+    torch.testing.assert_close(
+        -token_log_probs(rounded, targets).double().sum(), loss.total.double()
+    )
 
 
 def test_token_log_probs_are_log_softmax_at_the_target_and_zero_where_there_is_none():
     logits, targets = example(2)
-    expected = logits.log_softmax(-1).gather(-1, targets.clamp(min=0)[..., None])[..., 0].where(targets != IGNORE, 0.0)
+    expected = (
+        logits.log_softmax(-1)
+        .gather(-1, targets.clamp(min=0)[..., None])[..., 0]
+        .where(targets != IGNORE, 0.0)
+    )
     torch.testing.assert_close(token_log_probs(logits, targets), expected)
     assert (token_log_probs(logits, targets)[targets == IGNORE] == 0).all()
 
@@ -171,7 +185,11 @@ def test_a_score_of_nothing_is_not_a_number():
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 def test_shares_of_classes_are_the_mean_over_classes(smoothing):
     """The loss of a mixture is the mixture of the losses, and a share of 1 is a class."""
-    logits, one, two = torch.randn(5, 4, dtype=torch.float64), torch.randint(4, (5,)), torch.randint(4, (5,))
+    logits, one, two = (
+        torch.randn(5, 4, dtype=torch.float64),
+        torch.randint(4, (5,)),
+        torch.randint(4, (5,)),
+    )
     share, hot = torch.rand(5, 1, dtype=torch.float64), torch.eye(4, dtype=torch.float64)
     mixed = cross_entropy(logits, share * hot[one] + (1 - share) * hot[two], smoothing)
     expected = sum(
@@ -181,5 +199,8 @@ def test_shares_of_classes_are_the_mean_over_classes(smoothing):
     )
     torch.testing.assert_close(mixed.total, expected)
     assert mixed.count == 5
-    whole, classes = cross_entropy(logits, hot[one], smoothing), cross_entropy(logits, one, smoothing)
+    whole, classes = (
+        cross_entropy(logits, hot[one], smoothing),
+        cross_entropy(logits, one, smoothing),
+    )
     torch.testing.assert_close(whole.total, classes.total)

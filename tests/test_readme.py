@@ -28,7 +28,9 @@ def test_a_command_of_the_readme_is_understood(words):
     command = get_command(app)
     while words and words[0] in getattr(command, "commands", {}):
         command, words = command.commands[words[0]], words[1:]
-    with command.make_context("glassformer", list(words)) as context:  # parses without running; a bad option raises
+    with command.make_context(
+        "glassformer", list(words)
+    ) as context:  # parses without running; a bad option raises
         assert not context.args
 
 
@@ -38,6 +40,8 @@ def test_links_lead_somewhere(page):
         assert (page.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("recipe", sorted((ROOT / "recipes").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "recipe", sorted((ROOT / "recipes").glob("*.yaml")), ids=lambda path: path.stem
+)
 def test_a_recipe_parses(recipe):
     assert read_recipe(recipe).model.d_model > 0

@@ -46,12 +46,17 @@ def recipe(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(recipe, tmp_path_factory):
-    changes = {"train.steps": 2, "data.path": recipe.parent / "text.txt", "generate.temperature": 0.5}
+    changes = {
+        "train.steps": 2,
+        "data.path": recipe.parent / "text.txt",
+        "generate.temperature": 0.5,
+    }
     return gf.train(recipe, changes, tmp_path_factory.mktemp("runs") / "run")
 
 
 def test_the_public_names_are_these():
-    """A change here is a change of what people's programs rely on: it belongs into the CHANGELOG."""
+    """A change here is a change of what people's programs rely on: it belongs into the
+    CHANGELOG."""
     assert set(gf.__all__) == {
         "GlassformerError",
         "Run",
@@ -67,19 +72,64 @@ def test_the_public_names_are_these():
     from glassformer import run as module
 
     shape = lambda function: str(inspect.signature(function)).replace("pathlib._local.", "pathlib.")
-    public = {name for name in dir(gf.Run) if not name.startswith("_")} | {"folder", "model", "tokenizer", "recipe"}
+    public = {name for name in dir(gf.Run) if not name.startswith("_")} | {
+        "folder",
+        "model",
+        "tokenizer",
+        "recipe",
+    }
     assert public == {
-        *("evaluate", "folder", "generate", "generated", "model", "options", "recipe", "score", "stream"),
-        *("tokenizer", "tokens", "pair", "pairs", "translate", "transduced", "score_pairs", "cross_attention"),
-        *("tag", "tagged", "classify", "classified", "classes", "words", "sequences", "embed", "contexts", "reader"),
+        *(
+            "evaluate",
+            "folder",
+            "generate",
+            "generated",
+            "model",
+            "options",
+            "recipe",
+            "score",
+            "stream",
+        ),
+        *(
+            "tokenizer",
+            "tokens",
+            "pair",
+            "pairs",
+            "translate",
+            "transduced",
+            "score_pairs",
+            "cross_attention",
+        ),
+        *(
+            "tag",
+            "tagged",
+            "classify",
+            "classified",
+            "classes",
+            "words",
+            "sequences",
+            "embed",
+            "contexts",
+            "reader",
+        ),
         *("perceived", "senses", "noun"),
         *("answer", "answered", "chosen", "draw", "drawn", "look", "ordered", "palette", "parts"),
         *("at", "recorded"),
     }
     assert list(inspect.signature(module.load).parameters) == ["folder", "device", "checkpoint"]
     assert list(inspect.signature(gf.look).parameters) == ["what", "given", "edits", "checkpoint"]
-    assert list(inspect.signature(gf.Run.recorded).parameters) == ["self", "prompt", "watch", "changes"]
-    assert list(inspect.signature(module.train).parameters) == ["recipe", "changes", "run", "resume"]
+    assert list(inspect.signature(gf.Run.recorded).parameters) == [
+        "self",
+        "prompt",
+        "watch",
+        "changes",
+    ]
+    assert list(inspect.signature(module.train).parameters) == [
+        "recipe",
+        "changes",
+        "run",
+        "resume",
+    ]
     assert list(inspect.signature(gf.Run.evaluate).parameters) == [
         *("self", "split", "data", "batch_size", "targets", "changes")
     ]
@@ -90,20 +140,29 @@ def test_the_public_names_are_these():
 
 
 def test_importing_the_package_is_cheap():
-    program = "import sys, glassformer as gf; gf.__version__; dir(gf); sys.exit(str('torch' in sys.modules))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    program = (
+        "import sys, glassformer as gf; gf.__version__; dir(gf); sys.exit(str('torch' in "
+        "sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
     assert done.stderr.strip() == "False"
 
 
 @pytest.mark.parametrize("first", ["gf.load", "from glassformer.train import Recipe"])
 def test_train_can_be_called_whatever_was_imported_before(first):
-    """The package glassformer.train has the name of the function: importing it must not take the function away."""
+    """The package glassformer.train has the name of the function: importing it must not take the
+    function away."""
     program = (
         f"import glassformer as gf\n{first}\nfor _ in range(2):\n"
-        "  try: gf.train('missing.yaml')\n  except gf.GlassformerError as error: print('missing.yaml' in str(error))\n"
+        "  try: gf.train('missing.yaml')\n  except gf.GlassformerError as error: "
+        "print('missing.yaml' in str(error))\n"
         "import glassformer.train.loop; print(glassformer.train.loop.__name__)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.split() == ["True", "True", "glassformer.train.loop"]
 
 
@@ -147,7 +206,9 @@ def test_a_record_is_the_text_with_every_choice_among_its_alternatives(run):
     for choice in found.choices:
         p = run.look(text).probabilities().double()
         assert choice.before == pytest.approx(float(p[choice.id]), rel=1e-4)
-        assert [one.id for one in choice.alternatives] == p.argsort(descending=True, stable=True)[:4].tolist()
+        assert [one.id for one in choice.alternatives] == p.argsort(descending=True, stable=True)[
+            :4
+        ].tolist()
         text += run.tokenizer.decode([choice.id])
     assert len(run.recorded("the", max_new_tokens=1).choices[0].alternatives) == 10
     with pytest.raises(ConfigError, match="A beam search is watched step by step"):
@@ -206,7 +267,12 @@ def test_any_text_arrives_in_a_recipe_as_it_is(recipe, tmp_path):
     """Nothing is written to YAML and read again on the way."""
     path = tmp_path / "naïve 🙂: #1.txt"
     path.write_text(TEXT, encoding="utf-8")
-    changes = {"train.steps": 1, "data.path": path, "train.sample_prompt": "no: 🙂\n#\t", "train.learning_rate": 1e-05}
+    changes = {
+        "train.steps": 1,
+        "data.path": path,
+        "train.sample_prompt": "no: 🙂\n#\t",
+        "train.learning_rate": 1e-05,
+    }
     trained = gf.train(recipe, changes, tmp_path / "run")
     assert trained.recipe is not None
     assert trained.recipe.train.sample_prompt == "no: 🙂\n#\t"
@@ -279,7 +345,10 @@ def test_several_classes_are_those_that_are_likely_enough(small):
     texts = ["a b", "h h"]
     rows = run.classified(texts)
     for threshold in (0.0, float(rows.mean()), 1.1):
-        expected = [[name for name, p in zip(run.classes, row, strict=True) if p >= threshold] for row in rows]
+        expected = [
+            [name for name, p in zip(run.classes, row, strict=True) if p >= threshold]
+            for row in rows
+        ]
         assert run.classify(texts, threshold=threshold) == expected
         assert run.classify(texts[0], threshold=threshold) == expected[0]
     assert run.classify(texts, threshold=0.0) == [["h", "low"]] * 2
@@ -295,25 +364,37 @@ def test_evaluate_of_a_split_is_what_training_said(small, name):
     assert last["step"] == 4, "whose model is the best, as the loss only falls"
     assert scores["loss"] == pytest.approx(last["validation_loss"], rel=1e-6)
     assert scores["accuracy"] == last["validation_accuracy"]
-    assert (scores["run"], scores["split"], scores["data"]) == (str(small / name), "validation", None)
+    assert (scores["run"], scores["split"], scores["data"]) == (
+        str(small / name),
+        "validation",
+        None,
+    )
     assert run.evaluate("test")["loss"] != scores["loss"]
     assert run.evaluate("train")["loss"] != scores["loss"]
 
 
-def test_evaluate_of_other_data_reads_them_in_the_form_of_the_runs_own(small, tmp_path, monkeypatch):
+def test_evaluate_of_other_data_reads_them_in_the_form_of_the_runs_own(
+    small, tmp_path, monkeypatch
+):
     gold = [["END" if i == len(s) - 1 else "LOW" for i in range(len(s))] for s in OTHER]
     (tmp_path / "o.txt").write_text("".join(map(slash, OTHER, gold)))
     run = gf.load(small / "tag")
     monkeypatch.chdir(tmp_path)
     scores = run.evaluate(data="o.txt")
     found = run.tag(OTHER)
-    right = [tag == own for s, tags in zip(found, gold, strict=True) for (_, tag), own in zip(s, tags, strict=True)]
+    right = [
+        tag == own
+        for s, tags in zip(found, gold, strict=True)
+        for (_, tag), own in zip(s, tags, strict=True)
+    ]
     assert scores["tokens"] == len(right)
     assert scores["accuracy"] == pytest.approx(sum(right) / len(right))
     assert (scores["split"], scores["data"]) == ("all", "o.txt")
     run = gf.load(small / "classify")
     texts = [" ".join(s) for s in OTHER]
-    json_file(tmp_path, "o.jsonl", [(text, order_label(s)) for text, s in zip(texts, OTHER, strict=True)])
+    json_file(
+        tmp_path, "o.jsonl", [(text, order_label(s)) for text, s in zip(texts, OTHER, strict=True)]
+    )
     scores = run.evaluate(data="o.jsonl")
     assert scores["examples"] == 9
     labels = [order_label(s) for s in OTHER]
@@ -346,9 +427,13 @@ def test_a_copied_folder_is_used_without_its_data(small, tmp_path, name):
     bare.mkdir()
     for file in ("config.json", "model.safetensors", "tokenizer.json"):
         shutil.copy(small / name / file, bare)
-    shutil.copytree(small / name, tmp_path / "whole", ignore=shutil.ignore_patterns("tokens", "checkpoints"))
+    shutil.copytree(
+        small / name, tmp_path / "whole", ignore=shutil.ignore_patterns("tokens", "checkpoints")
+    )
     recipe = (tmp_path / "whole" / "recipe.yaml").read_text()
-    (tmp_path / "whole" / "recipe.yaml").write_text(recipe.replace(str(small), str(tmp_path / "gone")))
+    (tmp_path / "whole" / "recipe.yaml").write_text(
+        recipe.replace(str(small), str(tmp_path / "gone"))
+    )
     for folder in (bare, tmp_path / "whole"):
         copied = gf.load(folder)
         assert copied.classes == run.classes
@@ -363,17 +448,29 @@ def test_a_copied_folder_is_used_without_its_data(small, tmp_path, name):
 def test_a_run_is_asked_only_for_what_it_can(run, small):
     tagger, classifier, masked = (gf.load(small / name) for name in ("tag", "classify", "masked"))
     refused = [
-        (lambda: tagger.generate("a"), r"has model\.head='tag', and writing needs 'lm'; it is for `glassformer tag`"),
+        (
+            lambda: tagger.generate("a"),
+            r"has model\.head='tag', and writing needs 'lm'; it is for `glassformer tag`",
+        ),
         (lambda: list(tagger.stream("a")), r"head='tag'"),
         (lambda: tagger.score("a b"), r"head='tag'"),
         (lambda: tagger.translate("a"), "translating needs 'lm'; it is for `glassformer tag`"),
-        (lambda: tagger.classify("a"), "and glassformer classify needs 'classify'; it is for `glassformer tag`"),
-        (lambda: classifier.tag("a"), "and glassformer tag needs 'tag'; it is for `glassformer classify`"),
+        (
+            lambda: tagger.classify("a"),
+            "and glassformer classify needs 'classify'; it is for `glassformer tag`",
+        ),
+        (
+            lambda: classifier.tag("a"),
+            "and glassformer tag needs 'tag'; it is for `glassformer classify`",
+        ),
         (lambda: classifier.generate("a"), "writing needs 'lm'; it is for `glassformer classify`"),
         (lambda: masked.generate("a"), r"has model\.head='masked_lm', and writing needs 'lm'"),
         (lambda: masked.tag("a"), "needs 'tag'"),
         (lambda: run.tag("a"), "and glassformer tag needs 'tag'; it is for `glassformer generate`"),
-        (lambda: run.classify("a"), "and glassformer classify needs 'classify'; it is for `glassformer generate`"),
+        (
+            lambda: run.classify("a"),
+            "and glassformer classify needs 'classify'; it is for `glassformer generate`",
+        ),
     ]
     for ask, sentence in refused:
         with pytest.raises(ConfigError, match=sentence):
@@ -381,7 +478,9 @@ def test_a_run_is_asked_only_for_what_it_can(run, small):
 
 
 def test_windows_are_those_of_training(tmp_path):
-    made = tag_recipe(tmp_path, train={"length": 8, "steps": 2}, data={"path": tag_file(tmp_path), "overlap": 1})
+    made = tag_recipe(
+        tmp_path, train={"length": 8, "steps": 2}, data={"path": tag_file(tmp_path), "overlap": 1}
+    )
     go(made, tmp_path / "x")
     tokenizer = gf.load(tmp_path / "x").words
     assert (tokenizer.room, tokenizer.overlap) == (6, 1)
@@ -390,7 +489,10 @@ def test_windows_are_those_of_training(tmp_path):
 
 def test_other_text_is_read_in_the_form_of_the_runs_own(run, tmp_path):
     changed = dataclasses.replace(
-        run, recipe=dataclasses.replace(run.recipe, data=run.recipe.data.model_copy(update={"format": "slash"}))
+        run,
+        recipe=dataclasses.replace(
+            run.recipe, data=run.recipe.data.model_copy(update={"format": "slash"})
+        ),
     )
     words, plain = tmp_path / "words.txt", tmp_path / "plain.txt"
     words.write_text("the/DET old/ADJ man/NOUN\nthe/DET boats/NOUN\n" * 20, encoding="utf-8")

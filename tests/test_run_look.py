@@ -1,4 +1,5 @@
-"""`Run.look` and `gf.look`: every kind of input is the sequence that the run's own verbs make of it, with names."""
+"""`Run.look` and `gf.look`: every kind of input is the sequence that the run's own verbs make of
+it, with names."""
 
 import copy
 import json
@@ -11,16 +12,16 @@ from torch.testing import assert_close
 import glassformer as gf
 import tiny
 from glassformer.batch import Batch
-from glassformer.data.wav import write_wav
 from glassformer.errors import ConfigError, DataError
+from glassformer.media.audio import AudioConfig, AudioReader
+from glassformer.media.image import ImageConfig, ImageReader
+from glassformer.media.palette import Palette, PaletteConfig
+from glassformer.media.wav import write_wav
 from glassformer.models.weights import config_json, save_weights
-from glassformer.tokens.audio import AudioConfig, AudioReader
-from glassformer.tokens.config import TokenizerConfig
-from glassformer.tokens.image import ImageConfig, ImageReader
-from glassformer.tokens.pair import PairTokenizer
-from glassformer.tokens.palette import Palette, PaletteConfig
-from glassformer.tokens.text import Tokenizer
-from glassformer.tokens.train import train_tokenizer
+from glassformer.processors.pairs import PairTokenizer
+from glassformer.tokenizers.config import TokenizerConfig
+from glassformer.tokenizers.text import Tokenizer
+from glassformer.tokenizers.train import train_tokenizer
 from small_senses import AUDIO, tone, write_picture
 
 pytestmark = pytest.mark.usefixtures("no_grad")
@@ -58,7 +59,9 @@ def test_running_text(tmp_path):
     assert words(look.elements) == TEXT[:20].split()
     assert look.batch.elements.tolist() == [run.tokenizer.encode(TEXT[:20]).tolist()]
     assert (
-        look.logits.shape == (len(look.elements), run.model.config.vocab_size) == (len(look.elements), len(look.names))
+        look.logits.shape
+        == (len(look.elements), run.model.config.vocab_size)
+        == (len(look.elements), len(look.names))
     )
     assert look.names[look.elements[0].id] == look.elements[0].label
     expected = [None, *(score.log_prob for score in run.score(TEXT[:20]))][1:]
@@ -79,7 +82,10 @@ def test_bytes_are_readable(tmp_path):
     ("given", "said"),
     [
         ("", r"The text has no token; give at least one word"),
-        ("cat " * 40, r"has \d+ elements and the model reads 32 at once; shorten it by \d+, or take a model"),
+        (
+            "cat " * 40,
+            r"has \d+ elements and the model reads 32 at once; shorten it by \d+, or take a model",
+        ),
         ([1, 2, 10**6], r"The input holds token id 1000000; this model's ids run from 0"),
         ([], r"no token"),
         (["cat", "dog"], r"reads a text or a list of token ids, not list"),
@@ -93,7 +99,13 @@ def test_what_the_model_does_not_read_is_one_sentence(tmp_path, given, said):
 
 CROSSED = {"architecture": "encoder_decoder"}
 TAGGING = {"architecture": "encoder", "head": "tag", "classes": ("A", "B"), "tied": False}
-CLASSIFYING = {"architecture": "encoder", "head": "classify", "n_classes": 3, "pool": "mean", "tied": False}
+CLASSIFYING = {
+    "architecture": "encoder",
+    "head": "classify",
+    "n_classes": 3,
+    "pool": "mean",
+    "tied": False,
+}
 MIXED = {"parts": {"image": 48}, "part_patches": {"image": 4}, "position": "learned"}
 LONG = "cat " * 40
 BOOK = "cat " * 25_000
@@ -117,12 +129,17 @@ BOOK = "cat " * 25_000
         ("drawing", lambda text: text),
     ],
 )
-def test_what_is_too_long_is_refused_before_anything_is_named(tmp_path, monkeypatch, changes, given):
-    """Nor is what is hopeless cut into tokens: a book that was pasted must not keep others waiting."""
+def test_what_is_too_long_is_refused_before_anything_is_named(
+    tmp_path, monkeypatch, changes, given
+):
+    """Nor is what is hopeless cut into tokens: a book that was pasted must not keep others
+    waiting."""
     text = tokenizer()
     more = {"pair": PairTokenizer(text, text)} if changes == CROSSED else {}
     if changes == "drawing":
-        palette = Palette(PaletteConfig(size=2, colours=4), np.arange(12, dtype=np.uint8).reshape(4, 3))
+        palette = Palette(
+            PaletteConfig(size=2, colours=4), np.arange(12, dtype=np.uint8).reshape(4, 3)
+        )
         model = copy.deepcopy(tiny.model(vocab_size=text.vocab_size + 4, max_length=12)).float()
         run = gf.Run(tmp_path, model, text, palette=palette)
     else:
@@ -133,11 +150,16 @@ def test_what_is_too_long_is_refused_before_anything_is_named(tmp_path, monkeypa
         raise AssertionError("too long is too long")
 
     for name in ("named", "words_of", "named_patches"):
-        monkeypatch.setattr(f"glassformer.run.elements.{name}", never)
-    with pytest.raises(ConfigError, match=r"has \d+ elements and the model reads \d+ at once; shorten it by \d+, or"):
+        monkeypatch.setattr(f"glassformer.run.encode_input.{name}", never)
+    with pytest.raises(
+        ConfigError,
+        match=r"has \d+ elements and the model reads \d+ at once; shorten it by \d+, or",
+    ):
         run.look(given(LONG))
     encode = Tokenizer.encode
-    monkeypatch.setattr(Tokenizer, "encode", lambda own, text: encode(own, text) if len(text) < 99 else never())
+    monkeypatch.setattr(
+        Tokenizer, "encode", lambda own, text: encode(own, text) if len(text) < 99 else never()
+    )
     said = r"^The [a-z ]+ has (at least )?\d{4,6} elements and the model reads \d+ at once; shorten it by"
     with pytest.raises(ConfigError, match=said):
         run.look(given(BOOK))
@@ -149,9 +171,14 @@ def test_words_and_their_tags(tmp_path):
     assert words(look.elements) == ["the", "cat", "ran"]
     assert (look.elements[0].kind, look.elements[-1].kind) == ("special", "special")
     assert look.names == ("A", "B", "C")
-    last = {element.word: place for place, element in enumerate(look.elements) if element.word is not None}
+    last = {
+        element.word: place
+        for place, element in enumerate(look.elements)
+        if element.word is not None
+    }
     found = [
-        (word, look.names[int(look.probabilities(last[i]).argmax())]) for i, word in enumerate(["the", "cat", "ran"])
+        (word, look.names[int(look.probabilities(last[i]).argmax())])
+        for i, word in enumerate(["the", "cat", "ran"])
     ]
     assert found == run.tag(["the", "cat", "ran"])
     assert torch.equal(run.look("the cat ran").logits, look.logits)
@@ -162,13 +189,21 @@ def test_words_and_their_tags(tmp_path):
 
 
 def test_texts_and_pairs_with_a_class(tmp_path):
-    run = run_of(tmp_path, architecture="encoder", head="classify", n_classes=3, pool="mean", tied=False, n_kinds=2)
+    run = run_of(
+        tmp_path,
+        architecture="encoder",
+        head="classify",
+        n_classes=3,
+        pool="mean",
+        tied=False,
+        n_token_types=2,
+    )
     for given in ("the cat", ("the cat", "a mat ran")):
         look = run.look(given)
         assert_close(look.probabilities(), torch.from_numpy(run.classified([given])[0]))
     assert words(look.elements) == ["the", "cat", "a", "mat", "ran"]
     assert look.names == ("0", "1", "2")
-    assert look.batch.kinds is not None
+    assert look.batch.token_type_ids is not None
     with pytest.raises(ConfigError, match="a text or a pair of texts, not tuple"):
         run.look(("a", "b", "c"))
 
@@ -223,7 +258,12 @@ def test_a_picture(tmp_path):
     run = gf.Run(tmp_path, model, None, senses=pictures())
     look = run.look(sky())
     assert labels(look) == ["[class]", "patch 0,0", "patch 0,1", "patch 1,0", "patch 1,1"]
-    assert [(element.row, element.column) for element in look.elements[1:]] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert [(element.row, element.column) for element in look.elements[1:]] == [
+        (0, 0),
+        (0, 1),
+        (1, 0),
+        (1, 1),
+    ]
     assert {element.kind for element in look.elements} == {"class", "image"}
     assert_close(look.probabilities(), torch.from_numpy(run.perceived([sky()])[0]))
     file = write_picture(tmp_path / "sky.png", sky())
@@ -239,7 +279,12 @@ def test_a_recording(tmp_path):
     run = gf.Run(tmp_path, model, None, senses=reader)
     samples = tone(400.0, np.random.default_rng(0))
     look = run.look((samples, 8000))
-    assert labels(look)[1:] == ["frame 0, band 0", "frame 0, band 8", "frame 5, band 0", "frame 5, band 8"]
+    assert labels(look)[1:] == [
+        "frame 0, band 0",
+        "frame 0, band 8",
+        "frame 5, band 0",
+        "frame 5, band 8",
+    ]
     assert {element.kind for element in look.elements} == {"class", "audio"}
     assert_close(look.probabilities(), torch.from_numpy(run.perceived([(samples, 8000)])[0]))
     (tmp_path / "tone.wav").write_bytes(write_wav(samples, 8000))
@@ -249,14 +294,27 @@ def test_a_recording(tmp_path):
 @pytest.mark.parametrize("architecture", ["decoder", "encoder_decoder"])
 def test_parts_in_their_order(tmp_path, architecture):
     more = {"readers": {"image": pictures()}}
-    own = {"parts": {"image": 48}, "part_patches": {"image": 4}, "position": "learned", "architecture": architecture}
+    own = {
+        "parts": {"image": 48},
+        "part_patches": {"image": 4},
+        "position": "learned",
+        "architecture": architecture,
+    }
     run = run_of(tmp_path, None, more, **own)
     given = [{"image": sky()}, "what is the cat", {"text": "a mat"}]
     look = run.look((given, "the dog"))
     read = look.source_elements if architecture == "encoder_decoder" else look.elements
-    assert [element.label for element in read[:5]] == ["<bos>", "patch 0,0", "patch 0,1", "patch 1,0", "patch 1,1"]
+    assert [element.label for element in read[:5]] == [
+        "<bos>",
+        "patch 0,0",
+        "patch 0,1",
+        "patch 1,0",
+        "patch 1,1",
+    ]
     assert read[1].id is None
-    everything = words(look.elements) if read is look.elements else words(read) + words(look.elements)
+    everything = (
+        words(look.elements) if read is look.elements else words(read) + words(look.elements)
+    )
     assert everything[:2] == ["what", "is"]
     assert everything[-2:] == ["the", "dog"]
     asked = run.look(given)
@@ -301,7 +359,9 @@ def test_a_look_at_a_folder_and_at_a_model_alone(tmp_path):
     stirred = copy.deepcopy(run.model)
     for parameter in stirred.parameters():
         parameter.add_(0.1)
-    with pytest.raises(ConfigError, match=rf"There is no checkpoint of step 40 in {tmp_path}; it has none"):
+    with pytest.raises(
+        ConfigError, match=rf"There is no checkpoint of step 40 in {tmp_path}; it has none"
+    ):
         gf.load(tmp_path, checkpoint=40)
     for step, model in ((10, stirred), (20, run.model)):
         (tmp_path / f"checkpoints/step-{step:08}").mkdir(parents=True)
@@ -310,7 +370,9 @@ def test_a_look_at_a_folder_and_at_a_model_alone(tmp_path):
     for what in (run, tmp_path, str(tmp_path)):
         assert torch.equal(gf.look(what, "the cat", checkpoint=10).logits, earlier.logits)
         assert torch.equal(gf.look(what, "the cat", checkpoint=20).logits, look.logits)
-        with pytest.raises(ConfigError, match=rf"There is no checkpoint of step 15 in {tmp_path}; it has 10, 20\."):
+        with pytest.raises(
+            ConfigError, match=rf"There is no checkpoint of step 15 in {tmp_path}; it has 10, 20\."
+        ):
             gf.look(what, "the cat", checkpoint=15)
     assert torch.equal(gf.load(tmp_path, checkpoint=10).look("the cat").logits, earlier.logits)
     assert torch.equal(run.look("the cat").logits, look.logits)
@@ -319,9 +381,17 @@ def test_a_look_at_a_folder_and_at_a_model_alone(tmp_path):
     with pytest.raises(gf.GlassformerError, match="never fired"):
         gf.look(run, "the cat", [gf.edits.Zero("*.attention.zz")])
     for what, given, said in (
-        (run.model, "the cat", "A model alone reads token ids or a Batch, not 'the cat'; look at its run"),
+        (
+            run.model,
+            "the cat",
+            "A model alone reads token ids or a Batch, not 'the cat'; look at its run",
+        ),
         (run.model, [10**6], "The input holds token id 1000000"),
-        (torch.nn.Identity(), "the cat", "A look is at a run, at its folder or at a Transformer, not at Identity"),
+        (
+            torch.nn.Identity(),
+            "the cat",
+            "A look is at a run, at its folder or at a Transformer, not at Identity",
+        ),
         (tmp_path / "nowhere", "the cat", "is not a folder"),
     ):
         with pytest.raises(gf.GlassformerError, match=said):

@@ -1,10 +1,11 @@
-"""The shape annotations are checked while tests run: a wrong shape raises at the call that has it."""
+"""The shape annotations are checked while tests run: a wrong shape raises at the call that has
+it."""
 
 import jaxtyping
 import pytest
 import torch
 
-from glassformer.batch import Batch, Places
+from glassformer.batch import Batch, Positions
 from glassformer.layers.attend import attention_pattern, attention_values
 from glassformer.layers.norm import LayerNorm
 
@@ -26,6 +27,6 @@ def test_a_method_of_a_module_is_checked():
 
 def test_a_record_is_checked():
     with pytest.raises(jaxtyping.TypeCheckError):
-        Places(torch.zeros(2, 3, dtype=torch.long), valid=torch.ones(2, 4, dtype=torch.bool))
+        Positions(torch.zeros(2, 3, dtype=torch.long), valid=torch.ones(2, 4, dtype=torch.bool))
     with pytest.raises(jaxtyping.TypeCheckError):
         Batch(torch.zeros(3))

@@ -8,7 +8,10 @@ import pytest
 
 SCRIPT = Path(__file__).parent.parent / "tools" / "browser.sh"
 BASH = shutil.which("bash") or ""
-NONE = "browser: none, so its tests are skipped; install chromium, or name one in GLASSFORMER_CHROMIUM.\n"
+NONE = (
+    "browser: none, so its tests are skipped; install chromium, or name one in "
+    "GLASSFORMER_CHROMIUM.\n"
+)
 APT = """case "$*" in
   "update -qq") ;;
   *"{package} fonts-dejavu") echo "#!{bash}" > "{folder}/{package}"; chmod +x "{folder}/{package}" ;;
@@ -32,7 +35,9 @@ def machine(tmp_path):
         for name, text in programs.items():
             program(name, text.replace("{folder}", str(tmp_path)).replace("{bash}", BASH))
         environ = {"PATH": str(tmp_path), **environment}
-        done = subprocess.run([BASH, str(SCRIPT), *arguments], env=environ, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [BASH, str(SCRIPT), *arguments], env=environ, capture_output=True, text=True, check=True
+        )
         return done.stdout.replace(str(tmp_path), "")
 
     return run
@@ -50,7 +55,11 @@ def test_the_one_that_is_named_comes_first(machine, tmp_path):
 
 @pytest.mark.parametrize("package", ["chromium-headless-shell", "chromium"])
 def test_root_of_a_debian_gets_the_smallest_there_is(machine, package):
-    known = {"apt-cache": f'[ "$2" = {package} ]', "apt-get": APT.replace("{package}", package), "id": "echo 0"}
+    known = {
+        "apt-cache": f'[ "$2" = {package} ]',
+        "apt-get": APT.replace("{package}", package),
+        "id": "echo 0",
+    }
     assert machine(programs=known) == f"browser: /{package}, installed now\n"
 
 

@@ -6,12 +6,14 @@ from typing import Any, get_args
 import torch
 from torch import nn
 
-from glassformer.batch import Places
+from glassformer.batch import Positions
 from glassformer.layers.cache import Cache, FixedCache
 from glassformer.layers.position import PositionKind
 from glassformer.models import ModelConfig, Transformer
 
-POSITIONS: tuple[PositionKind, ...] = tuple(kind for kind in get_args(PositionKind) if not kind.endswith("_2d"))
+POSITIONS: tuple[PositionKind, ...] = tuple(
+    kind for kind in get_args(PositionKind) if not kind.endswith("_2d")
+)
 """Those of tokens; a grid is of patches."""
 VOCABULARY = 13
 
@@ -56,11 +58,13 @@ def tokens(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randint(0, VOCABULARY, shape, generator=torch.Generator().manual_seed(seed))
 
 
-def piece(places: Places, begin: int, end: int) -> Places:
-    """The places of the slots begin .. end-1."""
+def piece(positions: Positions, begin: int, end: int) -> Positions:
+    """The positions of the slots begin .. end-1."""
     part = lambda t: None if t is None else t[:, begin:end]
-    start = None if places.start is None else places.start + begin
-    return Places(places.position[:, begin:end], part(places.document), part(places.valid), start)
+    start = None if positions.start is None else positions.start + begin
+    return Positions(
+        positions.position[:, begin:end], part(positions.document), part(positions.valid), start
+    )
 
 
 def empty_cache(kind: str, capacity: int = 40) -> Cache:

@@ -1,4 +1,5 @@
-"""Every kind of attention that there is, in small: models and what they read, for what must hold for all of them."""
+"""Every kind of attention that there is, in small: models and what they read, for what must hold
+for all of them."""
 
 import copy
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from typing import Any
 import torch
 
 import tiny
-from glassformer.batch import Batch, Part, Places
+from glassformer.batch import Batch, Part, Positions
 from glassformer.models import Transformer
 
 PATCHES = {
@@ -31,16 +32,18 @@ def decoding(length: int = 7) -> Batch:
 
 def padded() -> Batch:
     slots = torch.arange(6)[None]
-    return Batch(tiny.tokens(1, 6), Places(slots.clamp(max=3), valid=slots < 4))
+    return Batch(tiny.tokens(1, 6), Positions(slots.clamp(max=3), valid=slots < 4))
 
 
 def packed() -> Batch:
-    return Batch(tiny.tokens(1, 7), Places.packed(torch.tensor([[0, 0, 0, 1, 1, 1, 1]])))
+    return Batch(tiny.tokens(1, 7), Positions.packed(torch.tensor([[0, 0, 0, 1, 1, 1, 1]])))
 
 
 def crossing() -> Batch:
-    places = Places(torch.arange(5)[None], valid=torch.tensor([[True, True, True, True, False]]))
-    return Batch(tiny.tokens(1, 4), source=Batch(tiny.tokens(1, 5, seed=1), places))
+    positions = Positions(
+        torch.arange(5)[None], valid=torch.tensor([[True, True, True, True, False]])
+    )
+    return Batch(tiny.tokens(1, 4), source=Batch(tiny.tokens(1, 5, seed=1), positions))
 
 
 def patches() -> Batch:
@@ -49,7 +52,9 @@ def patches() -> Batch:
 
 def mixed() -> Batch:
     values = torch.randn(3, 5, generator=torch.Generator().manual_seed(4)).double()
-    return Batch(tiny.tokens(1, 6), parts=(Part("image", torch.tensor([1, 2, 3]), values, torch.arange(3)),))
+    return Batch(
+        tiny.tokens(1, 6), parts=(Part("image", torch.tensor([1, 2, 3]), values, torch.arange(3)),)
+    )
 
 
 def mixed_crossing() -> Batch:
@@ -67,17 +72,29 @@ VARIANTS: dict[str, tuple[dict[str, Any], Callable[[], Batch]]] = {
     "window": ({"window": 3, "n_kv_heads": 2}, decoding),
     "window of an encoder": ({"window": 2, "architecture": "encoder"}, decoding),
     "documents": ({"position": "relative"}, packed),
-    "bias inside": ({"position": "relative", "bias_placement": "inside", "scale": "model"}, decoding),
+    "bias inside": (
+        {"position": "relative", "bias_placement": "inside", "scale": "model"},
+        decoding,
+    ),
     "no scale, normalized": ({"scale": "none", "qk_norm": True, "position": "buckets"}, decoding),
     "post-norm": ({"norm_placement": "post"}, decoding),
     "root mean square, gated": ({"norm": "rms", "gated": True, "bias": False}, decoding),
     **{
-        f"both {position}": ({"architecture": "encoder_decoder", "position": position, "n_kv_heads": 2}, crossing)
+        f"both {position}": (
+            {"architecture": "encoder_decoder", "position": position, "n_kv_heads": 2},
+            crossing,
+        )
         for position in ("learned", "rotary", "buckets", "alibi")
     },
     "patches": (PATCHES, patches),
-    "patches in rows and columns": ({**PATCHES, "position": "sinusoidal_2d", "pool": "mean"}, patches),
-    "patches turned by row and column": ({**PATCHES, "position": "rotary_2d", "d_head": 4}, patches),
+    "patches in rows and columns": (
+        {**PATCHES, "position": "sinusoidal_2d", "pool": "mean"},
+        patches,
+    ),
+    "patches turned by row and column": (
+        {**PATCHES, "position": "rotary_2d", "d_head": 4},
+        patches,
+    ),
     "mixture": (MIXED, mixed),
     "mixture of both": ({**MIXED, "architecture": "encoder_decoder"}, mixed_crossing),
 }

@@ -1,4 +1,5 @@
-"""The pictures of docs/explorer.md: pages of the explorer in a browser without a window, as small PNG files.
+"""The pictures of docs/explorer.md: pages of the explorer in a browser without a window, as small
+PNG files.
 
     make demo
     python tools/explorer_shots.py runs/demo-lm docs/explorer  [NAME=HASH ...]
@@ -12,8 +13,8 @@ import threading
 from pathlib import Path
 
 from glassformer.run import load
-from glassformer.serve.explorer import Explorer
-from glassformer.serve.server import Server
+from glassformer.serve.explorer.handler import Explorer
+from glassformer.serve.explorer.server import Server
 
 INPUT = "&input=Return+a+list+of+the+keys+in+the+dictionary.+Return+a+list+of+the+values+in+the+dictionary."
 SHOTS = {
@@ -40,7 +41,9 @@ def take(address: str, folder: Path, shots: dict[str, str]) -> None:
     finder = ["bash", str(Path(__file__).parent / "browser.sh"), "find"]
     chromium = subprocess.run(finder, capture_output=True, text=True, check=True).stdout.strip()
     with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--no-zygote"])
+        browser = started.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--no-zygote"]
+        )
         page = browser.new_page(viewport={"width": 1280, "height": 1000}, color_scheme="light")
         page.goto(address)
         for name, selected in shots.items():
@@ -53,7 +56,10 @@ def take(address: str, folder: Path, shots: dict[str, str]) -> None:
             page.screenshot(path=file)
             smaller(file)
             if file.stat().st_size > MOST:
-                sys.exit(f"{file} has {file.stat().st_size:,} bytes, more than {MOST:,}; choose a simpler view.")
+                sys.exit(
+                    f"{file} has {file.stat().st_size:,} bytes, more than {MOST:,}; choose a "
+                    f"simpler view."
+                )
         browser.close()
 
 

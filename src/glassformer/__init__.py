@@ -22,19 +22,29 @@ if TYPE_CHECKING:
     from glassformer.run import load as load
     from glassformer.run import train as train
     from glassformer.run.looked import look as look
-    from glassformer.serve.notebook import view as view
+    from glassformer.serve.explorer.notebook import view as view
 
 _PUBLIC = {
     "models": "glassformer.models",
     "train": "glassformer.train",
     "load": "glassformer.run:load",
     "look": "glassformer.run.looked:look",
-    "view": "glassformer.serve.notebook:view",
+    "view": "glassformer.serve.explorer.notebook:view",
     "edits": "glassformer.inspect.edits",
     "Run": "glassformer.run:Run",
     "GlassformerError": "glassformer.errors:GlassformerError",
 }
-__all__ = ["GlassformerError", "Run", "__version__", "edits", "load", "look", "models", "train", "view"]
+__all__ = [
+    "GlassformerError",
+    "Run",
+    "__version__",
+    "edits",
+    "load",
+    "look",
+    "models",
+    "train",
+    "view",
+]
 
 
 class _TrainPackage(ModuleType):
@@ -48,7 +58,8 @@ class _TrainPackage(ModuleType):
 
 
 class _Package(ModuleType):
-    """This package. Importing `glassformer.train` binds that name here, over any function: so it is made callable."""
+    """This package. Importing `glassformer.train` binds that name here, over any function: so it is
+    made callable."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "train" and isinstance(value, ModuleType):

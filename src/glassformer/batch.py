@@ -1,7 +1,7 @@
-"""What a model is fed: elements, the places they stand at, and what is to be predicted there.
+"""What a model is fed: elements, the positions they stand at, and what is to be predicted there.
 
-`Batch` is the only contract between the side that reads data (`tokens`, `data`) and the side that computes
-(`layers`, `models`). Knows: tensors. Does not know: text, files, networks.
+`Batch` is the only contract between the side that reads data (`tokens`, `data`) and the side that
+computes (`layers`, `models`).
 """
 
 from collections.abc import Sequence
@@ -16,23 +16,26 @@ from glassformer.axes import Bool, Float, Int, Tensor
 IGNORE = -100
 """The target of a position that bears no loss (torch's own convention)."""
 COMMON = -2
-"""The number of what stands before several documents of a row, and which each of them goes on from."""
+"""The number of what stands before several documents of a row, and which each of them goes on
+from."""
 
 
 @dataclass(frozen=True)
-class Places:
+class Positions:
     """Where the elements of a sequence stand: position, document and whether they are real.
 
-    A mask reads only this, never the index of a slot; so padding on either side, packing, caches and windows
-    cannot be wrong by layout. `document` None: all in one; `valid` None: all real. A batch axis of 1 serves every row.
-    Documents that go on from the same beginning (numbered COMMON) begin at the position behind it, each of them.
+    A mask reads only this, never the index of a slot; so padding on either side, packing, caches
+    and windows cannot be wrong by layout. `document` None: all in one; `valid` None: all real. A
+    batch axis of 1 serves every row. Documents that go on from the same beginning (numbered COMMON)
+    begin at the position behind it, each of them.
     """
 
     position: Int[Tensor, "#B T"]
     document: Int[Tensor, "#B T"] | None = None
     valid: Bool[Tensor, "#B T"] | None = None
     start: int | None = None
-    """If not None, every row's positions are start, start+1, ...: known without reading the tensor."""
+    """If not None, every row's positions are start, start+1, ...: known without reading the
+    tensor."""
 
     @classmethod
     def arange(cls, length: int, start: int = 0, device: torch.device | str | None = None) -> Self:
@@ -40,16 +43,23 @@ class Places:
         return cls(torch.arange(start, start + length, device=device)[None], start=start)
 
     @classmethod
-    def padded(cls, lengths: Sequence[int], side: str = "right", device: torch.device | str | None = None) -> Self:
-        """Rows of the given lengths padded to the longest on the `right` or `left`; positions count real elements."""
+    def padded(
+        cls, lengths: Sequence[int], side: str = "right", device: torch.device | str | None = None
+    ) -> Self:
+        """Rows of the given lengths padded to the longest on the `right` or `left`; positions count
+        real elements."""
         width, count = max(lengths), torch.tensor(list(lengths), device=device)[:, None]
         slot = torch.arange(width, device=device)[None]
         position = slot.expand(len(lengths), -1) if side == "right" else slot - (width - count)
-        return cls(position.clamp(min=0), valid=(slot < count) if side == "right" else (slot >= width - count))
+        return cls(
+            position.clamp(min=0),
+            valid=(slot < count) if side == "right" else (slot >= width - count),
+        )
 
     @classmethod
     def packed(cls, document: Int[Tensor, "B T"]) -> Self:
-        """Several documents in each row: positions start at 0 in each run of equal numbers; below 0 is padding."""
+        """Several documents in each row: positions start at 0 in each run of equal numbers; below 0
+        is padding."""
         slot = torch.arange(document.shape[1], device=document.device).expand_as(document)
         begins = torch.ones_like(document, dtype=torch.bool)
         begins[:, 1:] = document[:, 1:] != document[:, :-1]
@@ -65,41 +75,56 @@ class Places:
     @property
     def rows(self) -> int:
         """B, or 1 if one row serves the whole batch."""
-        return max(len(field) for field in (self.position, self.document, self.valid) if field is not None)
+        return max(
+            len(field) for field in (self.position, self.document, self.valid) if field is not None
+        )
 
-    def extended(self, new: "Places") -> "Places":
-        """These places followed by `new` ones, as the keys of a cache grow."""
+    def extended(self, new: "Positions") -> "Positions":
+        """These positions followed by `new` ones, as the keys of a cache grow."""
         rows = max(self.rows, new.rows)
-        start = self.start if self.start is not None and new.start == self.start + self.length else None
-        return Places(
+        start = (
+            self.start if self.start is not None and new.start == self.start + self.length else None
+        )
+        return Positions(
             _joined(self.position, new.position, rows),
             _joined_optional(self.document, new.document, self, new, rows, 0),
             _joined_optional(self.valid, new.valid, self, new, rows, True),
             start,
         )
 
-    def selected(self, rows: Int[Tensor, "N"]) -> "Places":
-        """The places of the given rows; a shared row stays shared."""
+    def selected(self, rows: Int[Tensor, "N"]) -> "Positions":
+        """The positions of the given rows; a shared row stays shared."""
         pick = lambda t: t if len(t) == 1 else t[rows]  # noqa: E731
         optional = lambda t: None if t is None else pick(t)  # noqa: E731
-        return Places(pick(self.position), optional(self.document), optional(self.valid), self.start)
+        return Positions(
+            pick(self.position), optional(self.document), optional(self.valid), self.start
+        )
 
-    def following(self, length: int) -> "Places":
-        """The places of `length` elements that go on after the last real element of each row, in its document."""
+    def following(self, length: int) -> "Positions":
+        """The positions of `length` elements that go on after the last real element of each row, in
+        its document."""
         if self.start is not None and self.valid is None and self.document is None:
-            return Places.arange(length, self.start + self.length, self.position.device)
+            return Positions.arange(length, self.start + self.length, self.position.device)
         slot = torch.arange(self.length, device=self.position.device)[None]
         real = torch.ones_like(slot, dtype=torch.bool) if self.valid is None else self.valid
-        last = slot.where(real, 0).amax(1, keepdim=True).expand(self.rows, 1)  # padding may stand behind it
+        last = (
+            slot.where(real, 0).amax(1, keepdim=True).expand(self.rows, 1)
+        )  # padding may stand behind it
         at_last = lambda t: t.expand(self.rows, -1).gather(1, last)  # noqa: E731
-        ends = at_last(self.position).where(real.any(1, keepdim=True), -1)  # a row of padding alone begins at 0
+        ends = at_last(self.position).where(
+            real.any(1, keepdim=True), -1
+        )  # a row of padding alone begins at 0
         position = ends + torch.arange(1, length + 1, device=self.position.device)
-        return Places(position, None if self.document is None else at_last(self.document).expand(-1, length))
+        return Positions(
+            position, None if self.document is None else at_last(self.document).expand(-1, length)
+        )
 
-    def to(self, device: torch.device | str) -> "Places":
-        """The same places on another device."""
+    def to(self, device: torch.device | str) -> "Positions":
+        """The same positions on another device."""
         move = lambda t: None if t is None else t.to(device)  # noqa: E731
-        return Places(self.position.to(device), move(self.document), move(self.valid), self.start)
+        return Positions(
+            self.position.to(device), move(self.document), move(self.valid), self.start
+        )
 
 
 def _joined(old: Tensor, new: Tensor, rows: int) -> Tensor:
@@ -107,7 +132,12 @@ def _joined(old: Tensor, new: Tensor, rows: int) -> Tensor:
 
 
 def _joined_optional(
-    old: Tensor | None, new: Tensor | None, before: Places, after: Places, rows: int, default: int | bool
+    old: Tensor | None,
+    new: Tensor | None,
+    before: Positions,
+    after: Positions,
+    rows: int,
+    default: int | bool,
 ) -> Tensor | None:
     if old is None and new is None:
         return None
@@ -122,7 +152,8 @@ def _kind(*tensors: Tensor | None) -> torch.dtype:
 
 @dataclass(frozen=True)
 class Part:
-    """Vectors that stand at some elements in place of a token: the patches of all pictures, or clips, of a batch."""
+    """Vectors that stand at some elements in place of a token: the patches of all pictures, or
+    clips, of a batch."""
 
     name: str
     """What they are patches of, as `ModelConfig.parts` names it: image, audio."""
@@ -133,7 +164,8 @@ class Part:
     """Which patch of its picture or clip each is, from 0."""
 
     def taken(self, slots: Int[Tensor, "S"], length: int) -> "Part":
-        """What is left of it if of each row of `length` elements only the `slots` are left, in that order."""
+        """What is left of it if of each row of `length` elements only the `slots` are left, in that
+        order."""
         place = torch.full((length,), -1, device=self.at.device)
         place[slots] = torch.arange(len(slots), device=self.at.device)
         new = place[self.at % length]
@@ -147,56 +179,74 @@ class Part:
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch: `elements` are token ids, or flattened patches of width P; `targets` are ids or IGNORE.
+    """One batch: `elements` are token ids, or flattened patches of width P; `targets` are ids or
+    IGNORE.
 
-    `places` None means 0, 1, 2, ... all real. `source` is the encoder's side of an encoder-decoder. `kinds` are the
-    segment (token type) numbers of BERT. With `at`, the head answers at these elements alone (indices into B x T), and
-    `targets` are theirs. Of a sequence, targets are a class, or 0 and 1 (or shares) for each of C classes. Where one of
+    `positions` None means 0, 1, 2, ... all real. `source` is the encoder's side of an
+    encoder-decoder. `token_type_ids` are the segment (token type) numbers of BERT. With `at`, the
+    head answers at these elements alone (indices into B x T), and `targets` are theirs. Of a
+    sequence, targets are a class, or 0 and 1 (or shares) for each of C classes. Where one of
     `parts` stands, the id is a placeholder: any id of the vocabulary, which nobody reads.
     """
 
     elements: Int[Tensor, "B T"] | Float[Tensor, "B T P"]
-    places: Places | None = None
-    targets: Int[Tensor, "B T"] | Int[Tensor, "N"] | Int[Tensor, "N C"] | Float[Tensor, "N C"] | None = None
-    kinds: Int[Tensor, "B T"] | None = None
+    positions: Positions | None = None
+    targets: (
+        Int[Tensor, "B T"] | Int[Tensor, "N"] | Int[Tensor, "N C"] | Float[Tensor, "N C"] | None
+    ) = None
+    token_type_ids: Int[Tensor, "B T"] | None = None
     source: "Batch | None" = None
     at: Int[Tensor, "N"] | None = None
     parts: tuple[Part, ...] = ()
 
     @classmethod
     def padded(cls, rows: Sequence[Sequence[int] | np.ndarray], fill: int = 0) -> "Batch":
-        """Rows of ids, padded with `fill` on the right to the longest; if all are equally long, nothing is padding."""
+        """Rows of ids, padded with `fill` on the right to the longest; if all are equally long,
+        nothing is padding."""
         lengths = [len(row) for row in rows]
         elements = np.full((len(rows), max(lengths)), fill)
         for slots, row in zip(elements, rows, strict=True):
             slots[: len(row)] = row
-        return cls(torch.from_numpy(elements), None if min(lengths) == max(lengths) else Places.padded(lengths))
+        return cls(
+            torch.from_numpy(elements),
+            None if min(lengths) == max(lengths) else Positions.padded(lengths),
+        )
 
     @property
     def n_targets(self) -> int:
         """How many positions bear loss: what a loss sum is divided by."""
         if self.targets is None:
             return 0
-        return len(self.targets) if self.targets.is_floating_point() else int((self.targets != IGNORE).sum())
+        return (
+            len(self.targets)
+            if self.targets.is_floating_point()
+            else int((self.targets != IGNORE).sum())
+        )
 
     @property
     def n_elements(self) -> int:
-        """How many elements were read for the targets: as many if every element has one, else all that are real."""
-        valid = None if self.places is None else self.places.valid
+        """How many elements were read for the targets: as many if every element has one, else all
+        that are real."""
+        valid = None if self.positions is None else self.positions.valid
         if self._each_has_a_target(valid):
             return self.n_targets
-        return self.elements.shape[0] * self.elements.shape[1] if valid is None else int(valid.sum())
+        return (
+            self.elements.shape[0] * self.elements.shape[1] if valid is None else int(valid.sum())
+        )
 
     def _each_has_a_target(self, valid: Bool[Tensor, "#B T"] | None) -> bool:
-        """Whether targets are those of elements: a sequence's may be as many by chance, but leave out no padding."""
+        """Whether targets are those of elements: a sequence's may be as many by chance, but leave
+        out no padding."""
         targets = self.targets
         if targets is None or targets.shape != self.elements.shape or targets.is_floating_point():
             return False
         return valid is None or bool((targets.masked_select(~valid) == IGNORE).all())
 
-    def where(self) -> Places:
-        """The places, made explicit."""
-        return self.places or Places.arange(self.elements.shape[1], device=self.elements.device)
+    def where(self) -> Positions:
+        """The positions, made explicit."""
+        return self.positions or Positions.arange(
+            self.elements.shape[1], device=self.elements.device
+        )
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on another device."""
@@ -204,9 +254,9 @@ class Batch:
         return replace(
             self,
             elements=self.elements.to(device),
-            places=move(self.places),
+            positions=move(self.positions),
             targets=move(self.targets),
-            kinds=move(self.kinds),
+            token_type_ids=move(self.token_type_ids),
             source=move(self.source),
             at=move(self.at),
             parts=tuple(part.to(device) for part in self.parts),

@@ -1,7 +1,4 @@
-"""The errors that reach a user: one sentence with the value, what was expected and the remedy.
-
-Knows: the exit code that the command line gives for each. Does not know: who raises them.
-"""
+"""The errors that reach a user: one sentence with the value, what was expected and the remedy."""
 
 import difflib
 from collections.abc import Iterable
@@ -37,7 +34,8 @@ def counted(n: int, noun: str) -> str:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """The tail of an error sentence for a misspelt `name`: the closest known names, or all of them."""
+    """The tail of an error sentence for a misspelt `name`: the closest known names, or all of
+    them."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=2, cutoff=0.6)
     if close:

@@ -1,7 +1,4 @@
-"""Files that are whole or not there: written beside their place, synced, then renamed into it.
-
-Knows: folders and bytes. Does not know: what they mean.
-"""
+"""Files that are whole or not there: written beside their place, synced, then renamed into it."""
 
 import errno
 import hashlib
@@ -27,7 +24,9 @@ def writing(what: Path) -> Iterator[None]:
         yield
     except OSError as error:
         remedy = "free some space" if error.errno in FULL else "choose another folder with --run"
-        raise CheckpointError(f"Cannot write {what}: {error.strerror or error}; {remedy}.") from None
+        raise CheckpointError(
+            f"Cannot write {what}: {error.strerror or error}; {remedy}."
+        ) from None
 
 
 def write_text(path: Path, text: str) -> None:
@@ -56,7 +55,8 @@ def finite(value: Any) -> Any:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A place beside `path` for a new file; at the end it is on disk and takes the place of `path` as one step."""
+    """A place beside `path` for a new file; at the end it is on disk and takes the place of `path`
+    as one step."""
     temporary = path.with_name(f".{path.name}.tmp")
     with writing(path):
         try:
@@ -90,7 +90,8 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 def _settle(before: Path, path: Path) -> None:
-    """What stood at `path` before comes back if nothing took its place, and goes if something did."""
+    """What stood at `path` before comes back if nothing took its place, and goes if something
+    did."""
     if path.exists():
         shutil.rmtree(before, ignore_errors=True)
     elif before.exists():
@@ -109,7 +110,8 @@ def sweep(folder: Path) -> None:
 
 
 def write_manifest(folder: Path) -> None:
-    """Sync every file of a folder and record its size and SHA-256 in `manifest.json`, written last."""
+    """Sync every file of a folder and record its size and SHA-256 in `manifest.json`, written
+    last."""
     files = {}
     for file in sorted(folder.iterdir()):
         sync(file)
@@ -119,24 +121,35 @@ def write_manifest(folder: Path) -> None:
 
 
 def check_manifest(folder: Path, required: Iterable[str] = ()) -> None:
-    """Raise CheckpointError unless every file of the folder, and all that are required, are as its manifest says."""
+    """Raise CheckpointError unless every file of the folder, and all that are required, are as its
+    manifest says."""
     try:
         files = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["files"]
-        expected = {Path(name).name: (entry["bytes"], entry["sha256"]) for name, entry in files.items()}
+        expected = {
+            Path(name).name: (entry["bytes"], entry["sha256"]) for name, entry in files.items()
+        }
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise CheckpointError(f"{folder} has no readable manifest.json; it is not a whole checkpoint.") from None
+        raise CheckpointError(
+            f"{folder} has no readable manifest.json; it is not a whole checkpoint."
+        ) from None
     for name in sorted(set(required) - expected.keys()):
-        raise CheckpointError(f"{folder / 'manifest.json'} does not mention {name}; it is not a whole checkpoint.")
+        raise CheckpointError(
+            f"{folder / 'manifest.json'} does not mention {name}; it is not a whole checkpoint."
+        )
     for name, (size, sha256) in expected.items():
         file = folder / name
         if not file.is_file():
             raise CheckpointError(f"{file} is missing; the checkpoint is not whole.")
         if (bytes_now := file.stat().st_size) != size:
-            raise CheckpointError(f"{file} has {bytes_now} bytes instead of {size}; it is not as it was written.")
+            raise CheckpointError(
+                f"{file} has {bytes_now} bytes instead of {size}; it is not as it was written."
+            )
         try:
             right = digest(file) == sha256
         except OSError as error:
-            raise CheckpointError(f"{file} cannot be read: {error.strerror or error}; it was damaged.") from None
+            raise CheckpointError(
+                f"{file} cannot be read: {error.strerror or error}; it was damaged."
+            ) from None
         if not right:
             raise CheckpointError(f"{file} differs from its checksum; it was damaged.")
 
@@ -158,10 +171,11 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the only training lock of a run folder; a second trainer is refused. The system frees it at any exit.
+    """Hold the only training lock of a run folder; a second trainer is refused. The system frees it
+    at any exit.
 
-    Its file stays, as the mark of a folder in which a run began. After an error before anything was written there, it
-    goes again, and the folder with it if it was made for this.
+    Its file stays, as the mark of a folder in which a run began. After an error before anything was
+    written there, it goes again, and the folder with it if it was made for this.
     """
     try:
         import fcntl

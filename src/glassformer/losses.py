@@ -1,7 +1,7 @@
-"""One definition of each loss: a sum over targets and how many there were, so that any split of a step adds up.
+"""One definition of each loss: a sum over targets and how many there were, so that any split of a
+step adds up.
 
-The mean is taken once, over all targets of the whole step (micro-batches and processes together). Knows: logits and
-targets. Does not know: models, optimizers.
+The mean is taken once, over all targets of the whole step (micro-batches and processes together).
 """
 
 from dataclasses import dataclass
@@ -27,18 +27,24 @@ def cross_entropy(
     smoothing: float = 0.0,
     weights: Float[Tensor, "V"] | None = None,
 ) -> LossSum:
-    """Cross-entropy -Σ_i Σ_j y_ij log f_ij over the targets that are not IGNORE (Note E), summed, in float32 or better.
+    """Cross-entropy -Σ_i Σ_j y_ij log f_ij over the targets that are not IGNORE (Note E), summed,
+    in float32 or better.
 
     Targets are classes, or (of mixed pictures) shares of every class.
-    `smoothing` ε in [0, 1) spreads that much of each target evenly over the vocabulary (Szegedy et al. 2016).
-    `weights` multiply the terms of each class; the count stays that of the targets.
+    `smoothing` ε in [0, 1) spreads that much of each target evenly over the vocabulary (Szegedy et
+    al. 2016). `weights` multiply the terms of each class; the count stays that of the targets.
     """
     flat = at_least_float32(logits).flatten(0, -2)
     if targets.is_floating_point():
         shares = targets.flatten(0, -2).to(flat.dtype)
-        return LossSum(F.cross_entropy(flat, shares, weights, reduction="sum", label_smoothing=smoothing), len(flat))
+        return LossSum(
+            F.cross_entropy(flat, shares, weights, reduction="sum", label_smoothing=smoothing),
+            len(flat),
+        )
     wanted = targets.flatten()
-    total = F.cross_entropy(flat, wanted, weights, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing)
+    total = F.cross_entropy(
+        flat, wanted, weights, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing
+    )
     return LossSum(total, int((wanted != IGNORE).sum()))
 
 
@@ -48,22 +54,28 @@ def binary_cross_entropy(
     smoothing: float = 0.0,
     weights: Float[Tensor, "C"] | None = None,
 ) -> LossSum:
-    """-Σ_i Σ_c y log σ(u) + (1 - y) log(1 - σ(u)) over the targets 0 to 1 that are not IGNORE: classes by themselves.
+    """-Σ_i Σ_c y log σ(u) + (1 - y) log(1 - σ(u)) over the targets 0 to 1 that are not IGNORE:
+    classes by themselves.
 
     `smoothing` ε moves targets to ε/2 and 1 - ε/2; `weights` multiply the terms of each class.
     """
     known = targets != IGNORE
     wanted = targets.to(at_least_float32(logits).dtype) * (1 - smoothing) + smoothing / 2
-    terms = F.binary_cross_entropy_with_logits(at_least_float32(logits), wanted, weights, reduction="none")
+    terms = F.binary_cross_entropy_with_logits(
+        at_least_float32(logits), wanted, weights, reduction="none"
+    )
     return LossSum(torch.where(known, terms, 0.0).sum(), int(known.sum()))
 
 
-def token_log_probs(logits: Float[Tensor, "B T V"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+def token_log_probs(
+    logits: Float[Tensor, "B T V"], targets: Int[Tensor, "B T"]
+) -> Float[Tensor, "B T"]:
     """log p of each target, in nats; 0 where the target is IGNORE."""
     flat, wanted = at_least_float32(logits).flatten(0, 1), targets.flatten()
     return -F.cross_entropy(flat, wanted, ignore_index=IGNORE, reduction="none").view(targets.shape)
 
 
 def at_least_float32(logits: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Logits in a precision in which sums of exponentials are worth something: half precisions become float32."""
+    """Logits in a precision in which sums of exponentials are worth something: half precisions
+    become float32."""
     return logits.float() if logits.element_size() < 4 else logits

@@ -1,4 +1,5 @@
-"""What users get wrong: one sentence with the value and the remedy, exit code 1 or 2, and nothing is changed."""
+"""What users get wrong: one sentence with the value and the remedy, exit code 1 or 2, and nothing
+is changed."""
 
 import json
 import os
@@ -27,24 +28,34 @@ def write(path: Path, text: str) -> Path:
         ("train.optimizer=sgd", "train.optimizer: input should be 'adamw' or 'muon', got 'sgd'"),
         ("model.n_heads=5", "n_heads=5 does not divide d_model=16; choose a divisor or set d_head"),
         ("model.preset=gpt5", "There is no model.preset 'gpt5'; did you mean 'gpt2'"),
-        ("model.vocab_size=10", "model.vocab_size=10 is smaller than the tokenizer's vocabulary of"),
+        (
+            "model.vocab_size=10",
+            "model.vocab_size=10 is smaller than the tokenizer's vocabulary of",
+        ),
     ],
 )
 def test_a_wrong_recipe(refused, recipe, tmp_path, override, sentence):
-    assert sentence in refused("train", recipe, override, "--run", tmp_path / "run", code=2, keep=tmp_path)
+    assert sentence in refused(
+        "train", recipe, override, "--run", tmp_path / "run", code=2, keep=tmp_path
+    )
 
 
 @pytest.mark.parametrize(
-    ("device", "sentence"), [("abacus", "'abacus' is no device"), ("cuda:99", "'cuda:99' is not on this machine")]
+    ("device", "sentence"),
+    [("abacus", "'abacus' is no device"), ("cuda:99", "'cuda:99' is not on this machine")],
 )
 def test_a_device_that_is_not_there(refused, recipe, copied, device, sentence):
     change = f"train.device={device}"
-    assert sentence in refused("train", recipe, change, "--run", copied, "--resume", code=2, keep=recipe.parent)
+    assert sentence in refused(
+        "train", recipe, change, "--run", copied, "--resume", code=2, keep=recipe.parent
+    )
     assert sentence in refused("evaluate", copied, "--device", device, code=2, keep=copied)
 
 
 def test_an_argument_that_is_no_override(refused, recipe, tmp_path):
-    assert "'steps=5' is no override" in refused("train", recipe, "steps=5", "--run", tmp_path, code=2, keep=tmp_path)
+    assert "'steps=5' is no override" in refused(
+        "train", recipe, "steps=5", "--run", tmp_path, code=2, keep=tmp_path
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,13 +75,17 @@ def test_a_file_that_is_no_recipe(refused, tmp_path, content, sentence):
 
 @pytest.mark.parametrize("command", [["train"], ["data", "show"], ["plan"]], ids=" ".join)
 def test_a_recipe_that_is_missing(refused, tmp_path, command):
-    assert "no.yaml does not exist" in refused(*command, tmp_path / "no.yaml", code=2, keep=tmp_path)
+    assert "no.yaml does not exist" in refused(
+        *command, tmp_path / "no.yaml", code=2, keep=tmp_path
+    )
 
 
 def test_nothing_to_train_by(refused, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "There is nothing to train by" in refused("train", code=2, keep=tmp_path)
-    assert "holds no run to resume; name its folder" in refused("train", "--resume", code=2, keep=tmp_path)
+    assert "holds no run to resume; name its folder" in refused(
+        "train", "--resume", code=2, keep=tmp_path
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,11 +120,18 @@ def test_a_text_that_cannot_be_used(cli, recipe, tmp_path, content, sentence, co
 
 def test_a_run_folder_that_cannot_be(refused, recipe, tmp_path):
     file = write(tmp_path / "file", "content")
-    assert "is a file, not a folder" in refused("train", recipe, "--run", file / "run", code=2, keep=tmp_path)
-    assert "is a file, not a folder" in refused("train", recipe, "--run", file, code=2, keep=tmp_path)
+    assert "is a file, not a folder" in refused(
+        "train", recipe, "--run", file / "run", code=2, keep=tmp_path
+    )
+    assert "is a file, not a folder" in refused(
+        "train", recipe, "--run", file, code=2, keep=tmp_path
+    )
 
 
-@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a file system that cannot be written, even by root")
+@pytest.mark.skipif(
+    not Path("/proc/self").is_dir(),
+    reason="needs a file system that cannot be written, even by root",
+)
 def test_a_run_folder_where_nothing_can_be_written(refused, recipe, tmp_path):
     sentence = refused("train", recipe, "--run", "/proc/run", code=1, keep=tmp_path)
     assert "/proc/run" in sentence
@@ -123,13 +145,20 @@ def test_a_folder_that_already_holds_a_run(refused, recipe, copied):
 
 def test_resuming_the_run_of_another_model_or_text(refused, recipe, copied, tmp_path):
     other = write(tmp_path / "other.txt", "another text\n" * 100)
-    for change, named in (("model.n_layers=3", "model.n_layers=2, not 3"), (f"data.path={other}", "data.path=")):
-        sentence = refused("train", recipe, change, "--run", copied, "--resume", code=2, keep=copied)
+    for change, named in (
+        ("model.n_layers=3", "model.n_layers=2, not 3"),
+        (f"data.path={other}", "data.path="),
+    ):
+        sentence = refused(
+            "train", recipe, change, "--run", copied, "--resume", code=2, keep=copied
+        )
         assert named in sentence
 
 
 def test_resuming_what_is_no_run(refused, recipe, tmp_path):
-    sentence = refused("train", recipe, "--run", tmp_path / "new", "--resume", code=2, keep=tmp_path)
+    sentence = refused(
+        "train", recipe, "--run", tmp_path / "new", "--resume", code=2, keep=tmp_path
+    )
     assert "holds no run to resume" in sentence
 
 
@@ -144,11 +173,15 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-7])
 
 
-@pytest.mark.parametrize(("damage", "sentence"), [(cut, "bytes instead of"), (flip, "differs from its checksum")])
+@pytest.mark.parametrize(
+    ("damage", "sentence"), [(cut, "bytes instead of"), (flip, "differs from its checksum")]
+)
 def test_a_damaged_checkpoint_is_not_resumed(refused, copied, damage, sentence):
     for step in (copied / "checkpoints").glob("step-*"):
         damage(step / "model.safetensors")
-    assert sentence in refused("train", "--resume", "--run", copied, "train.steps=8", code=1, keep=copied)
+    assert sentence in refused(
+        "train", "--resume", "--run", copied, "train.steps=8", code=1, keep=copied
+    )
 
 
 @pytest.mark.parametrize("command", ["evaluate", "generate", "verify"])
@@ -177,9 +210,9 @@ def test_a_damaged_run(refused, copied, command):
 
 
 def test_the_tokenizer_of_another_run(refused, copied, tmp_path):
-    from glassformer.tokens.config import TokenizerConfig
-    from glassformer.tokens.text import Tokenizer
-    from glassformer.tokens.train import train_tokenizer
+    from glassformer.tokenizers.config import TokenizerConfig
+    from glassformer.tokenizers.text import Tokenizer
+    from glassformer.tokenizers.train import train_tokenizer
 
     own = Tokenizer.load(copied).vocab_size
     same_size = [chr(0x4E00 + i) for i in range(own - 5)]
@@ -199,7 +232,10 @@ def test_a_folder_that_is_no_run(refused, tmp_path, command):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--temperature", "-1"], "generate.temperature: input should be greater than or equal to 0, got -1"),
+        (
+            ["--temperature", "-1"],
+            "generate.temperature: input should be greater than or equal to 0, got -1",
+        ),
         (["--temperature", "nan"], "generate.temperature"),
         (["--temperature", "inf"], "generate.temperature"),
         (["--top-p", "2"], "generate.top_p: input should be less than or equal to 1, got 2"),
@@ -211,8 +247,14 @@ def test_a_folder_that_is_no_run(refused, tmp_path, command):
         (["--prompt", ""], "The prompt is empty"),
         (["--prompt", "x" * 33], "The prompt has 33 tokens and the context 32"),
         (["--device", "abacus"], "'abacus' is no device"),
-        (["--prompt", "a", "--prompt", "b", "--stream"], "--stream shows one text as it grows, not 2"),
-        (["--score", "--top-k", "3"], "--score reads the prompt and writes nothing, so --top-k has no use"),
+        (
+            ["--prompt", "a", "--prompt", "b", "--stream"],
+            "--stream shows one text as it grows, not 2",
+        ),
+        (
+            ["--score", "--top-k", "3"],
+            "--score reads the prompt and writes nothing, so --top-k has no use",
+        ),
         (["--score", "--prompt", "a"], "cannot be scored"),
     ],
     ids=lambda value: " ".join(value)[:24] if isinstance(value, list) else "",
@@ -224,14 +266,20 @@ def test_wrong_options_of_generate(refused, trained, arguments, sentence):
 
 def test_standard_input_that_is_not_utf_8(refused, trained):
     for command in ("generate", "tokenize"):
-        assert "byte 0xff at offset 2" in refused(command, trained, stdin=b"ab\xff", code=1, keep=trained)
+        assert "byte 0xff at offset 2" in refused(
+            command, trained, stdin=b"ab\xff", code=1, keep=trained
+        )
 
 
 def test_wrong_options_of_evaluate(refused, trained, recipe, tmp_path):
     sentence = refused("evaluate", trained, "--split", "valid", code=2, keep=trained)
     assert "There is no split 'valid'; did you mean 'validation'?" in sentence
-    assert "there is no file" in refused("evaluate", trained, "--data", tmp_path / "no", code=1, keep=trained)
-    assert "too few" in refused("evaluate", trained, "--data", write(tmp_path / "a", "a"), code=1, keep=trained)
+    assert "there is no file" in refused(
+        "evaluate", trained, "--data", tmp_path / "no", code=1, keep=trained
+    )
+    assert "too few" in refused(
+        "evaluate", trained, "--data", write(tmp_path / "a", "a"), code=1, keep=trained
+    )
 
 
 def test_a_run_without_a_recipe_has_no_data_of_its_own(refused, cli, copied, text):
@@ -242,9 +290,12 @@ def test_a_run_without_a_recipe_has_no_data_of_its_own(refused, cli, copied, tex
 
 
 def test_an_unknown_demo(refused, tmp_path):
-    assert "There is no demo 'lmm'; did you mean 'lm'?" in refused("demo", "lmm", code=2, keep=tmp_path)
-    assert "There is no demo 'tictactoe'; known are audio, classify, lm, tag, translate, vision" in refused(
-        "demo", "tictactoe", code=2, keep=tmp_path
+    assert "There is no demo 'lmm'; did you mean 'lm'?" in refused(
+        "demo", "lmm", code=2, keep=tmp_path
+    )
+    assert (
+        "There is no demo 'tictactoe'; known are audio, classify, lm, tag, translate, vision"
+        in refused("demo", "tictactoe", code=2, keep=tmp_path)
     )
 
 
@@ -258,7 +309,9 @@ def test_wrong_options_of_verify(refused, trained, tmp_path):
 def test_an_error_of_training_leaves_a_model_that_was_there(refused, copied):
     """A full run folder: a second `train` into it changes nothing, whatever is wrong first."""
     shutil.rmtree(copied / "checkpoints")
-    sentence = refused("train", f"data.path={copied / 'recipe.yaml'}", "--run", copied, code=2, keep=copied)
+    sentence = refused(
+        "train", f"data.path={copied / 'recipe.yaml'}", "--run", copied, code=2, keep=copied
+    )
     assert "already holds a model" in sentence
 
 

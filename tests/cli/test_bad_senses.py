@@ -1,4 +1,5 @@
-"""Pictures, recordings and rows that cannot be read: every command says so in one sentence and leaves all as it was."""
+"""Pictures, recordings and rows that cannot be read: every command says so in one sentence and
+leaves all as it was."""
 
 import io
 import json
@@ -11,10 +12,19 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from glassformer.data.wav import write_wav
+from glassformer.media.wav import write_wav
 from small_parts import parts_recipe, rows_file
 from small_runs import go
-from small_senses import RATE, TONES, half, picture_folder, picture_recipe, sound_folder, sound_recipe, tone
+from small_senses import (
+    RATE,
+    TONES,
+    half,
+    picture_folder,
+    picture_recipe,
+    sound_folder,
+    sound_recipe,
+    tone,
+)
 
 DRAW = np.random.default_rng(0)
 SIZE_OF_DATA, CHANNELS = 40, 22
@@ -45,16 +55,28 @@ PICTURES = {
     "cut.png": (picture(3)[:400], "is a damaged picture"),
     "cut.jpg": (picture(3, "jpeg")[:400], "is a damaged picture"),
     "text.png": (b"hello, world", "is not a picture; give PNG, JPEG, WebP, BMP or GIF files"),
-    "huge.png": (huge(), "has 2500000000 pixels by its header, and 1 to 67,108,864 can be read; make it smaller"),
-    "huge.bmp": (said(picture(3, "bmp"), 18, "<ii", 50_000, 50_000), "has 2500000000 pixels by its header"),
-    "colour.png": (picture(3), "has 3 channels and the first training picture 1; set image.channels to 3, or to 1"),
+    "huge.png": (
+        huge(),
+        "has 2500000000 pixels by its header, and 1 to 67,108,864 can be read; make it smaller",
+    ),
+    "huge.bmp": (
+        said(picture(3, "bmp"), 18, "<ii", 50_000, 50_000),
+        "has 2500000000 pixels by its header",
+    ),
+    "colour.png": (
+        picture(3),
+        "has 3 channels and the first training picture 1; set image.channels to 3, or to 1",
+    ),
 }
 SOUNDS = {
     "long.wav": (
         said(WAV, SIZE_OF_DATA, "<I", 1 << 30),
         "says that 1,073,741,824 bytes of samples follow, and 1,600 do",
     ),
-    "odd.wav": (said(WAV, SIZE_OF_DATA, "<I", 11), "has 11 bytes of samples, which 2 a frame do not divide"),
+    "odd.wav": (
+        said(WAV, SIZE_OF_DATA, "<I", 11),
+        "has 11 bytes of samples, which 2 a frame do not divide",
+    ),
     "none.wav": (said(WAV, CHANNELS, "<H", 0), "says that it has 0 channels; 1 to 64 can be read"),
     "text.wav": (b"hello, world", "is not a WAV file, it begins with b'hello, world'"),
 }
@@ -62,7 +84,8 @@ SOUNDS = {
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory) -> Path:
-    """A run of pictures, one of recordings, one that answers to rows of parts and one that tells their classes."""
+    """A run of pictures, one of recordings, one that answers to rows of parts and one that tells
+    their classes."""
     folder = tmp_path_factory.mktemp("runs")
     go(picture_recipe(folder), folder / "pictures-run")
     go(sound_recipe(folder), folder / "sounds-run")
@@ -75,13 +98,22 @@ def runs(tmp_path_factory) -> Path:
 @pytest.mark.parametrize("name", [*PICTURES, *SOUNDS])
 def test_a_file_that_cannot_be_read(refused, runs, tmp_path, name):
     raw, sentence = (PICTURES | SOUNDS)[name]
-    folder, recipe = (picture_folder, picture_recipe) if name in PICTURES else (sound_folder, sound_recipe)
+    folder, recipe = (
+        (picture_folder, picture_recipe) if name in PICTURES else (sound_folder, sound_recipe)
+    )
     data = Path(folder(tmp_path, 8))
-    own, run = next(data.iterdir()) / f"z{name}", runs / f"{data.name}-run"  # behind the first, which tells the form
+    own, run = (
+        next(data.iterdir()) / f"z{name}",
+        runs / f"{data.name}-run",
+    )  # behind the first, which tells the form
     own.write_bytes(raw)
     (tmp_path / "r.yaml").write_text(recipe(tmp_path, data={"path": str(data)}).yaml())
     hint = ", or set data.bad_files=skip to go on without such files"
-    for command in (["train", "--run", runs / "new"], ["data", "show"], ["data", "show", "--html", tmp_path / "page"]):
+    for command in (
+        ["train", "--run", runs / "new"],
+        ["data", "show"],
+        ["data", "show", "--html", tmp_path / "page"],
+    ):
         found = refused(*command, tmp_path / "r.yaml", code=1, keep=tmp_path)
         assert found.startswith(f"{own} {sentence}")
         assert found.endswith(hint)
@@ -96,7 +128,10 @@ def test_a_file_that_cannot_be_read(refused, runs, tmp_path, name):
     ("part", "sentence"),
     [
         ({"smell": "x"}, "part 3 is of type 'smell', which is none; known are audio, image, text"),
-        ({"type": "imgae", "imgae": "x"}, "part 3 is of type 'imgae', which is none; did you mean 'image'?"),
+        (
+            {"type": "imgae", "imgae": "x"},
+            "part 3 is of type 'imgae', which is none; did you mean 'image'?",
+        ),
         ({"image": "x", "text": "y"}, "part 3 is both text and image; make it two parts"),
         (7, "part 3 is no part but 7; write {'text': ...} or {'image': ...}"),
         ({"image": "pictures/0.png"}, "0.png, which is not there; did you mean '0"),
@@ -126,10 +161,17 @@ def test_a_row_with_a_part_that_cannot_be(refused, runs, tmp_path, part, sentenc
 @pytest.mark.parametrize("where", ["empty", "void.zip", "out.zip"])
 def test_a_place_without_pictures(refused, runs, tmp_path, where):
     (tmp_path / "empty").mkdir()
-    with zipfile.ZipFile(tmp_path / "void.zip", "w"), zipfile.ZipFile(tmp_path / "out.zip", "w") as out:
+    with (
+        zipfile.ZipFile(tmp_path / "void.zip", "w"),
+        zipfile.ZipFile(tmp_path / "out.zip", "w") as out,
+    ):
         for name in ("left/a.png", "right/b.png", "../x/left/c.png"):
             out.writestr(name, picture(1))
-    values = picture_recipe(runs, data={"path": str(runs / "pictures")}).yaml().replace(str(runs / "pictures"), where)
+    values = (
+        picture_recipe(runs, data={"path": str(runs / "pictures")})
+        .yaml()
+        .replace(str(runs / "pictures"), where)
+    )
     (tmp_path / "r.yaml").write_text(values)
     says = (
         "out.zip has the member '../x/left/c.png'"
@@ -150,7 +192,9 @@ def test_a_class_that_training_never_saw(cli, refused, runs, tmp_path):
     found = cli("evaluate", runs / "pictures-run", "--data", data)
     assert found.code == 0
     assert "unseen         4 of classes that the model does not know: up (4)" in found.out
-    recipe = picture_recipe(tmp_path, data={"path": str(data)}, model={"classes": ["left", "right"]})
+    recipe = picture_recipe(
+        tmp_path, data={"path": str(data)}, model={"classes": ["left", "right"]}
+    )
     (tmp_path / "r.yaml").write_text(recipe.yaml())
     for command in (["train", "--run", runs / "newer"], ["data", "show"]):
         found = refused(*command, tmp_path / "r.yaml", code=1, keep=tmp_path)

@@ -1,4 +1,5 @@
-"""`glassformer classify` on small models of random weights, and what `evaluate` prints of classes and tags."""
+"""`glassformer classify` on small models of random weights, and what `evaluate` prints of classes
+and tags."""
 
 import os
 import re
@@ -27,7 +28,7 @@ def labels(saved) -> Path:
 
 @pytest.fixture(scope="session")
 def pairs(saved) -> Path:
-    return saved("pairs", head="classify", classes=CLASSES, n_kinds=2, pool="mean")
+    return saved("pairs", head="classify", classes=CLASSES, n_token_types=2, pool="mean")
 
 
 def probabilities(run, texts):
@@ -62,7 +63,8 @@ def test_columns_of_scores_and_of_the_likeliest(cli, run):
 
     wanted = [[] if row is None else np.argsort(-row).tolist() for row in rows(run)]
     chance = [
-        [] if row is None else [f"{row[i]:.4f}" for i in best] for row, best in zip(rows(run), wanted, strict=True)
+        [] if row is None else [f"{row[i]:.4f}" for i in best]
+        for row, best in zip(rows(run), wanted, strict=True)
     ]
     for k in (1, 3, 4, 9):
         assert lines("--top-k", k) == ["\t".join(CLASSES[i] for i in best[:k]) for best in wanted]
@@ -80,22 +82,33 @@ def test_json_is_one_object_a_line(cli, run):
     assert [line["text"] for line in lines] == LINES
     for line, row in zip(lines, rows(run), strict=True):
         if row is None:
-            assert line == {"text": line["text"], "label": None, "probability": None, "probabilities": {}}
+            assert line == {
+                "text": line["text"],
+                "label": None,
+                "probability": None,
+                "probabilities": {},
+            }
             continue
         assert set(line) == {"text", "label", "probability", "probabilities"}
         assert list(line["probabilities"]) == list(CLASSES)
         assert list(line["probabilities"].values()) == pytest.approx(row.tolist(), abs=1e-6)
         assert line["label"] == CLASSES[row.argmax()]
         assert line["probability"] == line["probabilities"][line["label"]]
-    for line, row in zip(cli("classify", run, "--json", "--top-k", 2, stdin=TEXT).lines, rows(run), strict=True):
-        assert list(line["probabilities"]) == ([] if row is None else [CLASSES[i] for i in np.argsort(-row)[:2]])
+    for line, row in zip(
+        cli("classify", run, "--json", "--top-k", 2, stdin=TEXT).lines, rows(run), strict=True
+    ):
+        assert list(line["probabilities"]) == (
+            [] if row is None else [CLASSES[i] for i in np.argsort(-row)[:2]]
+        )
 
 
 @pytest.mark.parametrize("threshold", [None, 0, 0.2, 0.5, 1])
 def test_any_number_of_classes(cli, labels, threshold):
     asked = [] if threshold is None else ["--threshold", threshold]
     least = 0.5 if threshold is None else threshold
-    wanted = [[] if row is None else [i for i in range(4) if row[i] >= least] for row in rows(labels)]
+    wanted = [
+        [] if row is None else [i for i in range(4) if row[i] >= least] for row in rows(labels)
+    ]
     names = [",".join(CLASSES[i] for i in chosen) for chosen in wanted]
     assert cli("classify", labels, *asked, stdin=TEXT).out.split("\n")[:-1] == names
     scores = [
@@ -107,17 +120,24 @@ def test_any_number_of_classes(cli, labels, threshold):
     assert [line["labels"] for line in lines] == [[CLASSES[i] for i in chosen] for chosen in wanted]
     assert all(set(line) == {"text", "labels", "probabilities"} for line in lines)
     if threshold is None:
-        assert {len(chosen) for chosen in wanted} >= {0, 2, 3}, "one class for each would show nothing"
+        assert {len(chosen) for chosen in wanted} >= {0, 2, 3}, (
+            "one class for each would show nothing"
+        )
 
 
 def test_the_likeliest_of_any_number_of_classes(cli, labels):
     said = cli("classify", labels, "--top-k", 2, stdin=TEXT).out.split("\n")[:-1]
-    assert said == ["" if row is None else "\t".join(CLASSES[i] for i in np.argsort(-row)[:2]) for row in rows(labels)]
+    assert said == [
+        "" if row is None else "\t".join(CLASSES[i] for i in np.argsort(-row)[:2])
+        for row in rows(labels)
+    ]
 
 
 def test_a_pair_is_two_texts_with_a_tab_between(cli, pairs, run):
     texts = [("tab", "bed"), "tab bed", ("", "bed"), ("tab", "")]
-    stdin = "".join(f"{text if isinstance(text, str) else '	'.join(text)}\n" for text in texts).encode()
+    stdin = "".join(
+        f"{text if isinstance(text, str) else '	'.join(text)}\n" for text in texts
+    ).encode()
     lines = cli("classify", pairs, "--json", stdin=stdin).lines
     found = probabilities(pairs, texts)
     assert [line["text"] for line in lines] == ["tab", "tab bed", "", "tab"]
@@ -136,7 +156,10 @@ def test_a_model_trained_on_pairs_reads_nothing_else(cli, refused, saved):
     assert (line["text"], line["pair"]) == ("tab", "bed")
     for stdin, tabs in ((b"tab bed\n", 0), (b"a\tb\tc\n", 2)):
         sentence = refused("classify", run, code=1, keep=run, stdin=stdin)
-        assert f"Line 1 has {tabs} TABs and this model classifies pairs; write two texts with one TAB" in sentence
+        assert (
+            f"Line 1 has {tabs} TABs and this model classifies pairs; write two texts with one TAB"
+            in sentence
+        )
 
 
 def test_only_a_line_feed_ends_a_line(cli, run):
@@ -146,7 +169,10 @@ def test_only_a_line_feed_ends_a_line(cli, run):
 
 def test_a_name_that_ends_a_line_does_not(cli, saved):
     run = saved("strange", head="classify", classes=("a\nb", "c\u2028d"))
-    assert sorted(cli("classify", run, "--top-k", 2, stdin=b"x\n").out.strip("\n").split("\t")) == ["a b", "c d"]
+    assert sorted(cli("classify", run, "--top-k", 2, stdin=b"x\n").out.strip("\n").split("\t")) == [
+        "a b",
+        "c d",
+    ]
 
 
 def test_who_writes_a_line_and_waits_gets_its_answer(run):
@@ -170,8 +196,18 @@ def test_who_writes_a_line_and_waits_gets_its_answer(run):
     ("arguments", "stdin", "code", "sentence"),
     [
         ([], b"a\n\xffb\n", 1, "Line 2 of standard input is not UTF-8 (byte 0xff at offset 0)"),
-        (["--threshold", 0.5], TEXT, 2, "--threshold is for model.multi_label, and this model gives one class"),
-        (["--threshold", 0.5, "--top-k", 2], TEXT, 2, "--top-k lists classes whatever their probability"),
+        (
+            ["--threshold", 0.5],
+            TEXT,
+            2,
+            "--threshold is for model.multi_label, and this model gives one class",
+        ),
+        (
+            ["--threshold", 0.5, "--top-k", 2],
+            TEXT,
+            2,
+            "--top-k lists classes whatever their probability",
+        ),
         (["--device", "abacus"], TEXT, 2, "'abacus' is no device"),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
@@ -182,7 +218,10 @@ def test_wrong_options_and_lines(refused, run, arguments, stdin, code, sentence)
 
 def test_lines_that_are_no_pair(refused, cli, pairs):
     sentence = refused("classify", pairs, code=1, keep=pairs, stdin=b"\n\na\tb\tc\n")
-    assert "Line 3 has 2 TABs and this model classifies pairs; write two texts with one TAB between them" in sentence
+    assert (
+        "Line 3 has 2 TABs and this model classifies pairs; write two texts with one TAB "
+        "between them" in sentence
+    )
     said = cli("classify", pairs, "--batch-size", 1, stdin=b"a\tb\n\na\tb\tc\n")
     assert "Line 3 has 2 TABs" in said.err
 
@@ -196,8 +235,13 @@ def test_a_model_that_does_not_classify(refused, trained, saved):
     tagger = saved("tagger", head="tag", n_classes=2)
     for stdin in (b"a\n", b""):
         sentence = refused("classify", trained, code=2, keep=trained, stdin=stdin)
-        assert "has model.head='lm', and glassformer classify needs 'classify'; it is for `glassformer gene" in sentence
-        assert "it is for `glassformer tag`" in refused("classify", tagger, code=2, keep=tagger, stdin=stdin)
+        assert (
+            "has model.head='lm', and glassformer classify needs 'classify'; it is for "
+            "`glassformer gene" in sentence
+        )
+        assert "it is for `glassformer tag`" in refused(
+            "classify", tagger, code=2, keep=tagger, stdin=stdin
+        )
 
 
 # What evaluate prints
@@ -219,15 +263,35 @@ def evaluated(cli, run, monkeypatch):
 
 def table(n):
     return [
-        {"class": f"class {i}", "precision": i / n, "recall": 0.5, "f1": 0.25, "n": 1000 + i * (-1) ** i}
+        {
+            "class": f"class {i}",
+            "precision": i / n,
+            "recall": 0.5,
+            "f1": 0.25,
+            "n": 1000 + i * (-1) ** i,
+        }
         for i in range(n)
     ]
 
 
 def test_scores_of_classes(evaluated, run):
-    scores = {"loss": 0.5, "accuracy": 0.75, "micro_f1": 0.75, "macro_f1": 0.625, "ece": 0.0125, "examples": 12345}
-    rest = {"unseen": 3, "unseen_classes": {"odd": 1, "new\none": 2}, "reliability": [], "worst": []}
-    lines = evaluated({**scores, **rest, "table": table(3), "confusion": {"names": ["a"], "counts": [[1]]}})
+    scores = {
+        "loss": 0.5,
+        "accuracy": 0.75,
+        "micro_f1": 0.75,
+        "macro_f1": 0.625,
+        "ece": 0.0125,
+        "examples": 12345,
+    }
+    rest = {
+        "unseen": 3,
+        "unseen_classes": {"odd": 1, "new\none": 2},
+        "reliability": [],
+        "worst": [],
+    }
+    lines = evaluated(
+        {**scores, **rest, "table": table(3), "confusion": {"names": ["a"], "counts": [[1]]}}
+    )
     assert lines == [
         f"{run}, validation split: 12,345 examples",
         "  loss           0.5000",
@@ -244,8 +308,22 @@ def test_scores_of_classes(evaluated, run):
 
 
 def test_scores_of_tags_and_of_more_classes_than_a_screen_holds(evaluated, run):
-    scores = {"accuracy": 0.75, "macro_f1": 0.5, "tokens": 100, "precision": 0.1, "recall": 0.2, "f1": 0.15}
-    lines = evaluated({**scores, "spans": 1234, "unseen_classes": {str(i): 1 for i in range(12)}, "table": table(33)})
+    scores = {
+        "accuracy": 0.75,
+        "macro_f1": 0.5,
+        "tokens": 100,
+        "precision": 0.1,
+        "recall": 0.2,
+        "f1": 0.15,
+    }
+    lines = evaluated(
+        {
+            **scores,
+            "spans": 1234,
+            "unseen_classes": {str(i): 1 for i in range(12)},
+            "table": table(33),
+        }
+    )
     assert lines[0] == f"{run}, validation split: 100 predicted tokens"
     assert "  spans          1,234" in lines
     assert lines.index("  precision      0.1000") < lines.index("  f1             0.1500")

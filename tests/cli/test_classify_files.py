@@ -26,7 +26,9 @@ def sounds(tmp_path_factory) -> Path:
 
 
 def files(folder: Path, n: int = 5) -> list[str]:
-    return sorted(str(path) for path in (folder).rglob("*.*") if path.suffix in (".png", ".wav"))[:n]
+    return sorted(str(path) for path in (folder).rglob("*.*") if path.suffix in (".png", ".wav"))[
+        :n
+    ]
 
 
 def probabilities(run: Path, given: list[str]) -> tuple[tuple[str, ...], np.ndarray]:
@@ -64,7 +66,9 @@ def test_columns_and_json(cli, pictures):
     for value, row, file in zip(values, rows, given, strict=True):
         assert value["file"] == file
         assert value["label"] == names[row.argmax()]
-        assert value["probabilities"] == pytest.approx(dict(zip(names, row.tolist(), strict=True)), abs=1e-6)
+        assert value["probabilities"] == pytest.approx(
+            dict(zip(names, row.tolist(), strict=True)), abs=1e-6
+        )
     one = cli("classify", pictures / "run", given[0], "--json", "--top-k", 1).json
     assert list(one["probabilities"]) == [one["label"]]
 
@@ -74,11 +78,16 @@ def test_members_of_an_archive_and_of_the_home_folder(cli, pictures, tmp_path, m
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         for i, file in enumerate(given):
             archive.write(file, f"in/{i}.png")
-    wanted = [line.split("\t")[0] for line in cli("classify", pictures / "run", *given).out.splitlines()]
+    wanted = [
+        line.split("\t")[0] for line in cli("classify", pictures / "run", *given).out.splitlines()
+    ]
     monkeypatch.setenv("HOME", str(tmp_path))
     said = cli("classify", pictures / "run", tmp_path / "a.zip/in/0.png", "~/a.zip/in/1.png")
     assert [line.split("\t")[0] for line in said.out.splitlines()] == wanted
-    assert [line.split("\t")[1] for line in said.out.splitlines()] == [f"{tmp_path}/a.zip/in/0.png", "~/a.zip/in/1.png"]
+    assert [line.split("\t")[1] for line in said.out.splitlines()] == [
+        f"{tmp_path}/a.zip/in/0.png",
+        "~/a.zip/in/1.png",
+    ]
 
 
 def test_a_file_that_cannot_be_read_is_one_sentence(refused, cli, pictures, tmp_path):
@@ -179,10 +188,15 @@ def test_a_damaged_run_is_one_sentence(refused, pictures):
     (given,) = files(pictures / "pictures", 1)
     try:
         file.write_bytes(whole[:20])
-        assert "image.json is not JSON" in refused("classify", pictures / "run", given, code=1, keep=pictures)
+        assert "image.json is not JSON" in refused(
+            "classify", pictures / "run", given, code=1, keep=pictures
+        )
         file.write_text(json.dumps({**json.loads(whole), "patch": 2}))
         said = refused("classify", pictures / "run", given, code=1, keep=pictures)
-        assert "makes 16 patches of 4 numbers and its model reads 2 of 32; they are of different runs" in said
+        assert (
+            "makes 16 patches of 4 numbers and its model reads 2 of 32; they are of different runs"
+            in said
+        )
     finally:
         file.write_bytes(whole)
 
@@ -204,7 +218,9 @@ def test_arrays_that_are_no_pictures_are_one_sentence(pictures, pixels, sentence
         load(pictures / "run").classify(pixels)
 
 
-@pytest.mark.parametrize("given", [(np.zeros((5, 2)), 8000), (np.zeros(5), 0), (np.zeros(5, np.int16), 8000)])
+@pytest.mark.parametrize(
+    "given", [(np.zeros((5, 2)), 8000), (np.zeros(5), 0), (np.zeros(5, np.int16), 8000)]
+)
 def test_samples_that_are_no_sound_are_one_sentence(sounds, given):
     from glassformer.errors import DataError
     from glassformer.run import load
@@ -216,7 +232,8 @@ def test_samples_that_are_no_sound_are_one_sentence(sounds, given):
 
 
 def test_many_colours_of_one_picture_are_the_same_file(cli, pictures, tmp_path):
-    """A grey picture that is stored in colours is not grey: the model is told so by one sentence."""
+    """A grey picture that is stored in colours is not grey: the model is told so by one
+    sentence."""
     file = write_picture(tmp_path / "c.png", np.full((8, 8, 3), 7, np.uint8))
     said = cli("classify", pictures / "run", file)
     assert said.code == 1

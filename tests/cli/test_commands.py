@@ -1,4 +1,5 @@
-"""Every command from its arguments to what it prints: results on stdout, progress on stderr, strict JSON."""
+"""Every command from its arguments to what it prints: results on stdout, progress on stderr, strict
+JSON."""
 
 import math
 
@@ -17,7 +18,14 @@ def test_train_prints_its_result_and_says_what_to_do_next(cli, recipe, tmp_path)
     assert curves == f"curves and samples: {run / 'report.html'}"
     assert following.startswith(f"next: glassformer generate {run}")
     assert "step 6: validation loss" in said.err
-    for name in ("config.json", "model.safetensors", "tokenizer.json", "recipe.yaml", "report.html", "metrics.jsonl"):
+    for name in (
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "recipe.yaml",
+        "report.html",
+        "metrics.jsonl",
+    ):
         assert (run / name).is_file()
 
 
@@ -31,8 +39,20 @@ def test_train_resumes_with_more_steps_and_without_a_recipe(cli, copied):
 
 def test_train_takes_overrides_alone(cli, text, tmp_path):
     said = cli(
-        *("train", f"data.path={text}", "tokenizer.kind=byte", "model.d_model=16", "model.n_layers=1"),
-        *("model.max_length=16", "train.steps=1", "train.batch_size=2", "train.sample_tokens=0", "train.device=cpu"),
+        *(
+            "train",
+            f"data.path={text}",
+            "tokenizer.kind=byte",
+            "model.d_model=16",
+            "model.n_layers=1",
+        ),
+        *(
+            "model.max_length=16",
+            "train.steps=1",
+            "train.batch_size=2",
+            "train.sample_tokens=0",
+            "train.device=cpu",
+        ),
         *("--run", tmp_path / "run", "--json"),
     )
     assert (said.code, said.json["steps"]) == (0, 1)
@@ -79,10 +99,19 @@ def test_generate_prints_prompt_and_text(cli, trained):
 
 def test_several_prompts_are_each_what_they_are_alone(cli, trained):
     prompts = ["the ", "a lazy dog and", "f"]
-    said = cli("generate", trained, *(part for p in prompts for part in ("--prompt", p)), "--json", "--seed", 5)
+    said = cli(
+        "generate",
+        trained,
+        *(part for p in prompts for part in ("--prompt", p)),
+        "--json",
+        "--seed",
+        5,
+    )
     assert [line["prompt"] for line in said.lines] == prompts
     for line in said.lines:
-        assert cli("generate", trained, "--prompt", line["prompt"], "--json", "--seed", 5).json == line
+        assert (
+            cli("generate", trained, "--prompt", line["prompt"], "--json", "--seed", 5).json == line
+        )
     shown = cli("generate", trained, "--prompt", "the ", "--prompt", "f", "--seed", 5).out
     assert shown == f"the {said.lines[0]['text']}\n\nf{said.lines[2]['text']}\n"
 
@@ -91,7 +120,9 @@ def test_generate_json_says_why_each_text_ended(cli, trained):
     free = cli("generate", trained, "--prompt", "the", "--json", "--max-new-tokens", 10).json
     assert (free["finish"], free["tokens"]) == ("length", 10)
     stop = free["text"][4:6]
-    stopped = cli("generate", trained, "--prompt", "the", "--json", "--max-new-tokens", 10, "--stop", stop).json
+    stopped = cli(
+        "generate", trained, "--prompt", "the", "--json", "--max-new-tokens", 10, "--stop", stop
+    ).json
     assert stopped["finish"] == "stop"
     assert stopped["text"] == free["text"].partition(stop)[0]
 
@@ -121,7 +152,12 @@ def test_generate_options_reach_the_model(cli, trained):
     assert cli("generate", trained, "--prompt", "the", "--top-k", 1, "--seed", 9).out == greedy
     assert cli("generate", trained, "--prompt", "the", "--top-p", 1e-9, "--seed", 9).out == greedy
     assert cli("generate", trained, "--prompt", "the", "--min-p", 1, "--seed", 9).out == greedy
-    assert cli("generate", trained, "--prompt", "the", "--temperature", 0, "--repetition-penalty", 50).out != greedy
+    assert (
+        cli(
+            "generate", trained, "--prompt", "the", "--temperature", 0, "--repetition-penalty", 50
+        ).out
+        != greedy
+    )
     long = "the dog " * 10
     assert cli("generate", trained, "--prompt", long, "--window", "--max_new_tokens", 3).code == 0
 
@@ -154,7 +190,9 @@ def test_tokenize_cuts_lines_at_newlines_only(cli, trained):
 def test_tokenize_reports(cli, trained, recipe):
     row = cli("tokenize", trained, "--report", "--json", "--text", "the dog").json
     assert (row["tokens"], row["unknowns"], row["round_trip"]) == (7, 0, True)
-    shown = cli("tokenize", recipe).out  # nothing on standard input: a report on the recipe's own text
+    shown = cli(
+        "tokenize", recipe
+    ).out  # nothing on standard input: a report on the recipe's own text
     assert "tokens per byte" in shown
     assert cli("tokenize", trained, "--report", "--json").json["tokens"] == 0
 
@@ -179,13 +217,18 @@ def test_verify_a_run(cli, trained, tmp_path):
     said = cli("verify", trained, "--json", "--html", tmp_path / "page.html")
     assert said.code == 0, said
     assert all(row["passed"] for row in said.json)
-    assert {"note", "equation", "formula", "max_abs_error", "tolerance", "passed"} <= said.json[0].keys()
+    assert {"note", "equation", "formula", "max_abs_error", "tolerance", "passed"} <= said.json[
+        0
+    ].keys()
     assert (tmp_path / "page.html").is_file()
     assert cli("verify", trained, "--text", "the dog sleeps").code == 0
 
 
 def test_verify_a_run_that_reads_pictures_or_tags_words(cli, saved, tmp_path):
-    go(picture_recipe(tmp_path, model={"position": "rotary_2d", "stem": [4]}), tmp_path / "pictures")
+    go(
+        picture_recipe(tmp_path, model={"position": "rotary_2d", "stem": [4]}),
+        tmp_path / "pictures",
+    )
     for run in (tmp_path / "pictures", saved("tags", head="tag", classes=("noun", "verb"))):
         said = cli("verify", run, "--json")
         assert said.code == 0, said

@@ -1,4 +1,5 @@
-"""`glassformer embed` and `Run.embed`: vectors, neighbours, analogies, a word in its contexts, and what is refused."""
+"""`glassformer embed` and `Run.embed`: vectors, neighbours, analogies, a word in its contexts, and
+what is refused."""
 
 import json
 import re
@@ -11,8 +12,8 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import config_json, save_weights
 from glassformer.run import load
-from glassformer.tokens.config import TokenizerConfig
-from glassformer.tokens.train import train_tokenizer
+from glassformer.tokenizers.config import TokenizerConfig
+from glassformer.tokenizers.train import train_tokenizer
 from tiny import stir
 
 LINES = ["the bank of the river", "", "money in the bank", "   ", "naïve — café 日本"]
@@ -29,7 +30,14 @@ def encoder(tmp_path_factory):
         TokenizerConfig.parse({"kind": "word"}), ["the bank of river king queen man woman money in"]
     )
     config = ModelConfig.parse(
-        {"architecture": "encoder", "head": "none", "d_model": 16, "n_layers": 2, "n_heads": 2, "max_length": 12}
+        {
+            "architecture": "encoder",
+            "head": "none",
+            "d_model": 16,
+            "n_layers": 2,
+            "n_heads": 2,
+            "max_length": 12,
+        }
         | {"vocab_size": tokenizer.vocab_size}
     )
     tokenizer.save(folder / "tokenizer.json")
@@ -55,7 +63,9 @@ def words(tmp_path):
         "none": 0 * royal,
     }
     path = tmp_path / "words.txt"
-    path.write_text("6 3\n" + "".join(f"{word} {' '.join(map(str, row))}\n" for word, row in rows.items()))
+    path.write_text(
+        "6 3\n" + "".join(f"{word} {' '.join(map(str, row))}\n" for word, row in rows.items())
+    )
     return path
 
 
@@ -65,7 +75,9 @@ def test_a_line_of_json_for_every_line(cli, encoder, opened):
     assert [row["text"] for row in said.lines] == LINES
     assert [row["vector"] is None for row in said.lines] == [False, True, False, True, False]
     got = np.float32([row["vector"] for row in said.lines if row["vector"]])
-    assert (got == opened.embed([line for line in LINES if line.strip()])).all()  # digits enough for every bit
+    assert (
+        got == opened.embed([line for line in LINES if line.strip()])
+    ).all()  # digits enough for every bit
     np.testing.assert_allclose(np.linalg.norm(got, axis=1), 1, rtol=1e-6)
     assert cli("embed", encoder, "--json", stdin=INPUT).out == said.out
     assert cli("embed", encoder, stdin=b"").out == ""
@@ -88,7 +100,9 @@ def test_options_are_those_of_python(cli, encoder, opened, tmp_path, options, sa
 def test_a_decoder_too(cli, trained):
     run = load(trained)
     said = cli("embed", trained, "--pool", "last", stdin=b"the quick fox\n" * 3)
-    np.testing.assert_allclose(said.lines[1]["vector"], run.embed("the quick fox", pool="last"), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        said.lines[1]["vector"], run.embed("the quick fox", pool="last"), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_a_table(cli, encoder, opened, tmp_path):
@@ -122,11 +136,15 @@ def test_neighbours(cli, encoder, opened, tmp_path):
     query = opened.embed("the bank of the river")
     order = np.argsort(-(opened.embed(known) @ query))
     wanted = [(known[i], float(opened.embed(known)[i] @ query)) for i in order[:2]]
-    said = cli("embed", encoder, "--near", tmp_path / "known.txt", "--top-k", 2, "--json", stdin=INPUT)
+    said = cli(
+        "embed", encoder, "--near", tmp_path / "known.txt", "--top-k", 2, "--json", stdin=INPUT
+    )
     assert [row["text"] for row in said.lines] == LINES
     assert [len(row["near"]) for row in said.lines] == [2, 0, 2, 0, 2]
     assert [row["text"] for row in said.lines[0]["near"]] == [text for text, _ in wanted]
-    assert [row["similarity"] for row in said.lines[0]["near"]] == pytest.approx([how for _, how in wanted], abs=1e-5)
+    assert [row["similarity"] for row in said.lines[0]["near"]] == pytest.approx(
+        [how for _, how in wanted], abs=1e-5
+    )
     plain = cli("embed", encoder, "--near", tmp_path / "known.txt", "--top-k", 2, stdin=INPUT)
     blocks = plain.out.split("\n\n")
     assert len(blocks) == 3
@@ -141,20 +159,35 @@ def test_neighbours_among_what_embed_wrote(cli, encoder, tmp_path):
     assert len(said.json["near"]) == 3
     rows = cli("embed", encoder, "--near", tmp_path / "v.npy", "--json", stdin=LINES[2].encode())
     assert rows.json["near"][0] == {"text": "row 3", "similarity": 1.0}
-    assert [row["similarity"] for row in rows.json["near"][3:]] == [0, 0]  # an empty line is like nothing
+    assert [row["similarity"] for row in rows.json["near"][3:]] == [
+        0,
+        0,
+    ]  # an empty line is like nothing
 
 
 def test_analogies_of_a_file_need_no_run(cli, words):
-    said = cli("embed", "--analogy", "--vectors", words, "--top-k", 2, stdin=b"king - man + woman\n\nking\n")
+    said = cli(
+        "embed",
+        "--analogy",
+        "--vectors",
+        words,
+        "--top-k",
+        2,
+        stdin=b"king - man + woman\n\nking\n",
+    )
     assert said.out == "queen\t0.9586\ncrown\t0.5615\n\nman\t0.7071\ncrown\t0.7071\n"
-    rows = cli("embed", "--analogy", "--vectors", words, "--json", stdin=b"king - man + woman\n\n").lines
+    rows = cli(
+        "embed", "--analogy", "--vectors", words, "--json", stdin=b"king - man + woman\n\n"
+    ).lines
     assert [row["text"] for row in rows] == ["king - man + woman", ""]
     assert [found["text"] for found in rows[0]["near"]] == ["queen", "crown", "none"]
     assert rows[1]["near"] == []
 
 
 def test_analogies_of_a_models_own_rows(cli, encoder, opened):
-    said = cli("embed", encoder, "--analogy", "--json", "--top-k", 99, stdin=b"king - man + woman\n")
+    said = cli(
+        "embed", encoder, "--analogy", "--json", "--top-k", 99, stdin=b"king - man + woman\n"
+    )
     near = {row["text"]: row["similarity"] for row in said.json["near"]}
     assert set(near) == {"the", "bank", "of", "river", "queen", "money", "in"}
     rows = opened.model.embed.element.weight.detach().numpy()
@@ -173,7 +206,10 @@ def test_a_word_in_its_contexts(cli, encoder, opened, tmp_path):
     said = cli("embed", encoder, "--word", "bank", "--html", page, "--json", stdin=BANK)
     look = opened.contexts("bank", BANK.decode().split("\n"))
     assert said.json["word"] == "bank"
-    assert [(one["line"], one["begin"], one["end"]) for one in said.json["occurrences"]] == [(1, 4, 8), (3, 13, 17)]
+    assert [(one["line"], one["begin"], one["end"]) for one in said.json["occurrences"]] == [
+        (1, 4, 8),
+        (3, 13, 17),
+    ]
     assert [layer["layer"] for layer in said.json["layers"]] == [0, 1, 2]
     assert said.json["layers"][0]["similarities"] == [[1, 1], [1, 1]]
     for layer, similarities in zip(said.json["layers"], look.similarities, strict=True):
@@ -218,13 +254,20 @@ WRONG = [
     (["--word", "x", "--html", "x.png"], "--html writes .html, not 'x.png'"),
     (["--analogy", "--vectors", "FILE"], "needs no run"),
     (["--pool", "median"], "There is no pool 'median'"),
-    (["--layer", "3"], "There is no layer 3 in this model; its layers are 0, the static embedding, and 1 to 2"),
+    (
+        ["--layer", "3"],
+        "There is no layer 3 in this model; its layers are 0, the static embedding, and 1 to 2",
+    ),
     (["--layer", "-1"], "There is no layer -1"),
 ]
 
 
-@pytest.mark.parametrize(("options", "sentence"), WRONG, ids=[" ".join(options) for options, _ in WRONG])
-def test_what_makes_no_sense_is_refused_before_a_line_is_read(refused, encoder, words, options, sentence):
+@pytest.mark.parametrize(
+    ("options", "sentence"), WRONG, ids=[" ".join(options) for options, _ in WRONG]
+)
+def test_what_makes_no_sense_is_refused_before_a_line_is_read(
+    refused, encoder, words, options, sentence
+):
     given = [words if option == "FILE" else option for option in options]
     assert sentence in refused("embed", encoder, *given, code=2, keep=words.parent, stdin=BANK)
 

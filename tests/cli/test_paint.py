@@ -16,7 +16,16 @@ def painter(tmp_path_factory) -> Path:
 
 def test_a_picture_is_drawn_into_a_file(cli, painter, tmp_path):
     out = tmp_path / "out.png"
-    arguments = ["generate", painter, "--prompt", "a red flag", "--to-image", out, "--temperature", 0]
+    arguments = [
+        "generate",
+        painter,
+        "--prompt",
+        "a red flag",
+        "--to-image",
+        out,
+        "--temperature",
+        0,
+    ]
     said = cli(*arguments)
     assert (said.code, said.out, said.err) == (0, f"{out}: 4 x 6 pixels, 42 times enlarged\n", "")
     pixels = np.asarray(Image.open(out))
@@ -41,7 +50,10 @@ A = ["--prompt", "a"]
         (["--to-image", "x.png", *A, "--score"], "--score has no use"),
         (["--to-image", "x.png", *A, "--image", "y.png"], "--image has no use"),
         (["--to-image", "x.png", *A, "--max-new-tokens", 3], "max_new_tokens is for text"),
-        (["--to-image", "x.png", "--prompt", "a " * 7], "The prompt has 9 tokens and this model reads at most 7"),
+        (
+            ["--to-image", "x.png", "--prompt", "a " * 7],
+            "The prompt has 9 tokens and this model reads at most 7",
+        ),
         (A, "draws pictures; use `glassformer generate --to-image`"),
     ],
 )

@@ -1,4 +1,5 @@
-"""Commands on sequences of parts: pictures and questions in, answers or classes out; each mistake is one sentence."""
+"""Commands on sequences of parts: pictures and questions in, answers or classes out; each mistake
+is one sentence."""
 
 import json
 
@@ -30,10 +31,20 @@ def test_generate_answers_to_a_picture_and_each_prompt(cli, folder):
     asked = ("--prompt", WHAT, "--prompt", "is there any light to be seen?")
     found = cli("generate", folder / "answers", "--image", folder / "day.png", *asked)
     assert (found.code, found.out) == (0, "day\nyes\n")
-    piped = cli("generate", folder / "answers", "--image", folder / "day.png", stdin=f"{WHAT}\n".encode())
+    piped = cli(
+        "generate", folder / "answers", "--image", folder / "day.png", stdin=f"{WHAT}\n".encode()
+    )
     assert piped.out == "day\n"
-    values = cli("generate", folder / "answers", "--image", folder / "day.png", "--prompt", WHAT, "--json").json
-    assert values == {"prompt": WHAT, "image": str(folder / "day.png"), "text": "day", "finish": "end", "tokens": 2}
+    values = cli(
+        "generate", folder / "answers", "--image", folder / "day.png", "--prompt", WHAT, "--json"
+    ).json
+    assert values == {
+        "prompt": WHAT,
+        "image": str(folder / "day.png"),
+        "text": "day",
+        "finish": "end",
+        "tokens": 2,
+    }
 
 
 @pytest.mark.parametrize(

@@ -22,16 +22,21 @@ COMMANDS = [
 
 
 def test_help_needs_none_of_the_heavy_libraries():
-    """What makes `--help` answer in under 0.3 s, on any machine: these are imported inside commands only."""
+    """What makes `--help` answer in under 0.3 s, on any machine: these are imported inside commands
+    only."""
     program = (
         "import sys, glassformer.cli.main as m; "
-        "heavy = [n for n in ('torch', 'numpy', 'pydantic', 'tokenizers', 'rich', 'yaml', 'PIL') if n in sys.modules]; "
+        "heavy = [n for n in ('torch', 'numpy', 'pydantic', 'tokenizers', 'rich', 'yaml', "
+        "'PIL') if n in sys.modules]; "
         "sys.argv = ['glassformer', 'generate', '--help']\n"
         "try: m.main()\n"
         "except SystemExit: pass\n"
-        "heavy += [n for n in ('torch', 'numpy', 'tokenizers', 'yaml') if n in sys.modules]; sys.exit(str(heavy))"
+        "heavy += [n for n in ('torch', 'numpy', 'tokenizers', 'yaml') if n in sys.modules]; "
+        "sys.exit(str(heavy))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
     assert done.stderr.strip() == "[]"
 
 
@@ -54,13 +59,23 @@ def test_every_option_says_what_it_does(cli):
 
 def test_python_m_glassformer_and_version():
     done = subprocess.run(
-        [sys.executable, "-m", "glassformer", "--version"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "glassformer", "--version"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stdout) == (0, f"glassformer {glassformer.__version__}\n")
 
 
 @pytest.mark.parametrize(
-    "arguments", [["nonsense"], ["train", "--rum", "x"], ["generate"], ["generate", "x", "--temperature", "warm"], []]
+    "arguments",
+    [
+        ["nonsense"],
+        ["train", "--rum", "x"],
+        ["generate"],
+        ["generate", "x", "--temperature", "warm"],
+        [],
+    ],
 )
 def test_wrong_usage_is_exit_code_2_and_no_traceback(cli, arguments):
     said = cli(*arguments)
@@ -76,7 +91,10 @@ def test_an_unknown_option_comes_with_a_suggestion(cli):
 def test_debug_shows_the_error_itself_wherever_it_stands(cli, tmp_path):
     from glassformer.errors import GlassformerError
 
-    for arguments in (["--debug", "evaluate", tmp_path / "no"], ["evaluate", tmp_path / "no", "--debug"]):
+    for arguments in (
+        ["--debug", "evaluate", tmp_path / "no"],
+        ["evaluate", tmp_path / "no", "--debug"],
+    ):
         with pytest.raises(GlassformerError):
             cli(*arguments)
 
@@ -96,7 +114,10 @@ def test_what_nobody_foresaw_is_still_one_sentence(cli, monkeypatch, tmp_path):
 
 def test_a_reader_that_leaves_is_no_error(trained):
     """`glassformer tokenize RUN | head -1` with more text than a pipe holds."""
-    command = f"yes 'the fox' | head -40000 | {sys.executable} -m glassformer tokenize {trained} | head -1"
+    command = (
+        f"yes 'the fox' | head -40000 | {sys.executable} -m glassformer tokenize "
+        f"{trained} | head -1"
+    )
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.stdout == "t|h|e| |f|o|x|\\n\n"
     assert done.stderr == ""

@@ -1,4 +1,5 @@
-"""`glassformer tag` on small models of random weights: forms of output, long lines, pipes, what users get wrong."""
+"""`glassformer tag` on small models of random weights: forms of output, long lines, pipes, what
+users get wrong."""
 
 import os
 import queue
@@ -41,8 +42,12 @@ def expected(opened):
 def test_each_word_with_its_tag(cli, run, expected):
     said = cli("tag", run, stdin=TEXT)
     assert (said.code, said.err) == (0, "")
-    assert said.out.split("\n")[:-1] == [" ".join(f"{word}/{tag}" for word, tag in line) for line in expected]
-    assert len({tag for line in expected for _, tag in line}) > 1, "one tag everywhere would show nothing"
+    assert said.out.split("\n")[:-1] == [
+        " ".join(f"{word}/{tag}" for word, tag in line) for line in expected
+    ]
+    assert len({tag for line in expected for _, tag in line}) > 1, (
+        "one tag everywhere would show nothing"
+    )
     assert said.out.split("\n")[1] == said.out.split("\n")[3] == ""
     assert cli("tag", run, stdin=TEXT.removesuffix(b"\n")).out == said.out
     assert cli("tag", run, stdin=TEXT.replace(b"\n", b"\r\n")).out == said.out
@@ -58,8 +63,14 @@ def test_a_line_alone_has_the_tags_it_has_among_others(cli, run):
 
 def test_columns_are_conll(cli, run, expected):
     said = cli("tag", run, "--columns", stdin=TEXT).out
-    assert said == "".join("".join(f"{word}\t{tag}\n" for word, tag in line) + "\n" for line in expected)
-    rows = [[tuple(row.split("\t")) for row in rows] for some, rows in groupby(said.splitlines(), bool) if some]
+    assert said == "".join(
+        "".join(f"{word}\t{tag}\n" for word, tag in line) + "\n" for line in expected
+    )
+    rows = [
+        [tuple(row.split("\t")) for row in rows]
+        for some, rows in groupby(said.splitlines(), bool)
+        if some
+    ]
     assert rows == [line for line in expected if line]
 
 
@@ -79,7 +90,9 @@ def test_the_likeliest_tags_of_each_word_or_all(cli, run, asked, given):
             assert "top" not in line
             continue
         assert len(line["top"]) == len(line["words"])
-        for best, tag, probability in zip(line["top"], line["tags"], line["probabilities"], strict=True):
+        for best, tag, probability in zip(
+            line["top"], line["tags"], line["probabilities"], strict=True
+        ):
             assert best[0] == {"tag": tag, "probability": probability}
             assert len({row["tag"] for row in best}) == given
             chances = [row["probability"] for row in best]
@@ -104,7 +117,10 @@ def test_punctuation_is_split_off(cli, run, opened):
     said = cli("tag", run, "--punctuation", "--json", stdin="Don't stop—naïve!!\n".encode()).json
     assert said["words"] == words
     assert list(zip(words, said["tags"], strict=True)) == opened.tag([words])[0]
-    assert cli("tag", run, "--json", stdin="Don't stop—naïve!!\n".encode()).json["words"] == ["Don't", "stop—naïve!!"]
+    assert cli("tag", run, "--json", stdin="Don't stop—naïve!!\n".encode()).json["words"] == [
+        "Don't",
+        "stop—naïve!!",
+    ]
 
 
 def test_only_a_line_feed_ends_a_line(cli, run):
@@ -127,18 +143,29 @@ def test_who_writes_a_line_and_waits_gets_its_answer(run):
 
 
 def test_evaluate_counts_the_tags_that_are_printed(cli, saved, tmp_path):
-    """What `tag` says of the words of a file, held against its tags, is what `evaluate` says of that file."""
+    """What `tag` says of the words of a file, held against its tags, is what `evaluate` says of
+    that file."""
     run = saved("evaluated", head="tag", classes=("DET", "N", "V"), max_length=32)
-    model = "{architecture: encoder, head: tag, d_model: 16, n_layers: 2, n_heads: 2, max_length: 32, position: rotary}"
-    (run / "recipe.yaml").write_text(f"model: {model}\ndata: {{path: gone.conll}}\ntokenizer: {{kind: byte}}\n")
+    model = (
+        "{architecture: encoder, head: tag, d_model: 16, n_layers: 2, n_heads: 2, "
+        "max_length: 32, position: rotary}"
+    )
+    (run / "recipe.yaml").write_text(
+        f"model: {model}\ndata: {{path: gone.conll}}\ntokenizer: {{kind: byte}}\n"
+    )
     chooser = random.Random(0)
-    gold = [chooser.choices([("the", "DET"), ("cat", "N"), ("sat", "V"), ("dog", "N")], k=n) for n in (1, 5, 30, 8)]
+    gold = [
+        chooser.choices([("the", "DET"), ("cat", "N"), ("sat", "V"), ("dog", "N")], k=n)
+        for n in (1, 5, 30, 8)
+    ]
     gold.append([("dog", "ODD"), ("cat", "N")])
     rows = ["".join(f"{word}\t{tag}\n" for word, tag in sentence) for sentence in gold]
     (tmp_path / "other.conll").write_text("\n".join(rows))
     stdin = "".join(" ".join(word for word, _ in sentence) + "\n" for sentence in gold).encode()
     found = [tag for line in cli("tag", run, "--json", stdin=stdin).lines for tag in line["tags"]]
-    right = sum(tag == other for (_, tag), other in zip(chain.from_iterable(gold), found, strict=True))
+    right = sum(
+        tag == other for (_, tag), other in zip(chain.from_iterable(gold), found, strict=True)
+    )
     assert 5 < right < 41
     arguments = ["evaluate", run, "--device", "cpu", "--data", tmp_path / "other.conll"]
     scores = cli(*arguments, "--json").json
@@ -148,13 +175,18 @@ def test_evaluate_counts_the_tags_that_are_printed(cli, saved, tmp_path):
     said = cli(*arguments).out
     assert "other.conll: 46 predicted tokens\n" in said
     assert f"  accuracy       {right / 46:.4f}\n" in said
-    assert "  unseen         1 of classes that the model does not know: ODD (1)\n    class precision" in said
+    assert (
+        "  unseen         1 of classes that the model does not know: ODD (1)\n    class precision"
+        in said
+    )
 
 
 # How lines are read
 
 
-@pytest.mark.parametrize(("length", "most"), [(10, 256), (1 << 10, 256), ((1 << 20) + 3, 1), (100_000, 11)])
+@pytest.mark.parametrize(
+    ("length", "most"), [(10, 256), (1 << 10, 256), ((1 << 20) + 3, 1), (100_000, 11)]
+)
 def test_lines_are_taken_together_long_ones_less(monkeypatch, tmp_path, length, most):
     from glassformer.cli.lines import chunks
 
@@ -191,8 +223,18 @@ def test_long_lines_are_not_read_far_ahead():
     ("arguments", "stdin", "code", "sentence"),
     [
         ([], b"a\n\xffb\n", 1, "Line 2 of standard input is not UTF-8 (byte 0xff at offset 0)"),
-        (["--columns", "--json"], TEXT, 2, "--columns and --json are two forms of the same; leave one of them out"),
-        (["--top-k", 2], TEXT, 2, "--top-k=2 lists several tags of each word, which only --json can hold"),
+        (
+            ["--columns", "--json"],
+            TEXT,
+            2,
+            "--columns and --json are two forms of the same; leave one of them out",
+        ),
+        (
+            ["--top-k", 2],
+            TEXT,
+            2,
+            "--top-k=2 lists several tags of each word, which only --json can hold",
+        ),
         (["--top-k", 2, "--columns"], TEXT, 2, "--top-k=2 lists several tags"),
         (["--device", "abacus"], TEXT, 2, "'abacus' is no device"),
     ],
@@ -211,26 +253,36 @@ def test_a_model_that_does_not_tag(refused, trained, saved):
     classifier = saved("classifier", head="classify", n_classes=2)
     for stdin in (b"a\n", b""):
         sentence = refused("tag", trained, code=2, keep=trained, stdin=stdin)
-        assert "has model.head='lm', and glassformer tag needs 'tag'; it is for `glassformer generate`" in sentence
-        assert "it is for `glassformer classify`" in refused("tag", classifier, code=2, keep=classifier, stdin=stdin)
+        assert (
+            "has model.head='lm', and glassformer tag needs 'tag'; it is for `glassformer generate`"
+            in sentence
+        )
+        assert "it is for `glassformer classify`" in refused(
+            "tag", classifier, code=2, keep=classifier, stdin=stdin
+        )
 
 
 def test_classes_without_names_are_numbers(cli, saved):
     run = saved("numbers", head="tag", n_classes=3)
-    assert {word.split("/")[1] for word in cli("tag", run, stdin=TEXT).out.split()} <= {"0", "1", "2", "lay"}
+    assert {word.split("/")[1] for word in cli("tag", run, stdin=TEXT).out.split()} <= {
+        "0",
+        "1",
+        "2",
+        "lay",
+    }
 
 
 # A whole document on one line
 
 MEGABYTES = 54
-"""180,000 words more may take 300 bytes each, twice what they need as bytes, words, answers and the printed line; the
-logits of all of them alone would be 144 MB."""
+"""180,000 words more may take 300 bytes each, twice what they need as bytes, words, answers and the
+printed line; the logits of all of them alone would be 144 MB."""
 
 
 @pytest.mark.slow
 def test_a_long_line_takes_memory_for_its_words_alone(saved, tmp_path):
-    from glassformer.tokens.definition import word_definition
-    from glassformer.tokens.text import Tokenizer
+    from glassformer.tokenizers.definition import word_definition
+    from glassformer.tokenizers.text import Tokenizer
 
     words = [f"w{i}" for i in range(5000)]
     tokenizer = Tokenizer(word_definition(words, lowercase=False))

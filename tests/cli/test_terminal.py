@@ -1,4 +1,5 @@
-"""Lines that a person types are answered until an empty one; a line that cannot be answered does not end it."""
+"""Lines that a person types are answered until an empty one; a line that cannot be answered does
+not end it."""
 
 import sys
 
@@ -37,7 +38,9 @@ def answer(line: str) -> str:
     return line.upper()
 
 
-@pytest.mark.parametrize(("lines", "said"), [(("a ", "long", "b", "", "c"), ["A", "too long", "B"]), (("a",), ["A"])])
+@pytest.mark.parametrize(
+    ("lines", "said"), [(("a ", "long", "b", "", "c"), ["A", "too long", "B"]), (("a",), ["A"])]
+)
 def test_lines_are_answered_until_an_empty_one_or_the_end(typed, capsys, lines, said):
     typed(*lines)
     terminal.ask("type", answer)

@@ -102,9 +102,13 @@ def test_scores_stand_in_front(cli, run, opened):
 
 def test_the_n_best_of_each_line(cli, run, opened):
     said = cli("translate", run, "--beams", 4, "--n-best", 3, stdin=TEXT).out.splitlines()
-    rows = [re.fullmatch(r"(\d+) \|\|\| (.*) \|\|\| (-?\d+\.\d{4})", line).groups() for line in said]
+    rows = [
+        re.fullmatch(r"(\d+) \|\|\| (.*) \|\|\| (-?\d+\.\d{4})", line).groups() for line in said
+    ]
     found = opened.transduced(LINES, opened.options(beams=4, n_best=3))
-    expected = [(str(i), one.text, f"{one.score:.4f}") for i, best in enumerate(found) for one in best]
+    expected = [
+        (str(i), one.text, f"{one.score:.4f}") for i, best in enumerate(found) for one in best
+    ]
     assert rows == expected
     assert [i for i, _, _ in rows].count("0") == 3
     scores = [float(score) for i, _, score in rows if i == "3"]
@@ -138,20 +142,28 @@ def test_json_is_one_object_a_line(cli, run, opened):
         assert line["score"] == pytest.approx(best[0].score)
         assert (line["finish"], line["tokens"]) == (best[0].finish, len(best[0].ids))
         assert set(line) == {"source", "text", "score", "finish", "tokens", "alignment"}
-    best = cli("translate", run, "--json", "--beams", 3, "--n-best", 2, stdin=b"a dog\n").json["n_best"]
+    best = cli("translate", run, "--json", "--beams", 3, "--n-best", 2, stdin=b"a dog\n").json[
+        "n_best"
+    ]
     assert len(best) == 2
     assert best[0]["score"] >= best[1]["score"]
 
 
 def test_sampling_is_by_the_seed(cli, run):
     one, again, other = (
-        cli("translate", run, "--temperature", 1.5, "--seed", seed, stdin=TEXT).out for seed in (1, 1, 2)
+        cli("translate", run, "--temperature", 1.5, "--seed", seed, stdin=TEXT).out
+        for seed in (1, 1, 2)
     )
     assert one == again != other
-    assert cli("translate", run, "--temperature", 1.5, "--seed", 1, "--batch-size", 1, stdin=TEXT).out == one
+    assert (
+        cli("translate", run, "--temperature", 1.5, "--seed", 1, "--batch-size", 1, stdin=TEXT).out
+        == one
+    )
 
 
-@pytest.mark.parametrize(("suffix", "begin"), [("html", b"<!doctype html>"), ("png", b"\x89PNG"), ("HTML", b"<!")])
+@pytest.mark.parametrize(
+    ("suffix", "begin"), [("html", b"<!doctype html>"), ("png", b"\x89PNG"), ("HTML", b"<!")]
+)
 def test_a_picture_of_the_first_line_that_has_words(cli, run, tmp_path, suffix, begin):
     path = tmp_path / f"picture.{suffix}"
     said = cli("translate", run, "--show-attention", path, stdin=b"\n a dog\ncat\n")
@@ -192,9 +204,13 @@ def test_a_line_that_was_cut_has_no_alignment(cli, run, tmp_path, monkeypatch):
 
     found = [Transduction("dog cat ran " * times, [1], [-1.0], -1.0) for times in (1, 1, 5)]
     monkeypatch.setattr(
-        Run, "transduced", lambda self, texts, *arguments, **more: [[one] for one in found[: len(texts)]]
+        Run,
+        "transduced",
+        lambda self, texts, *arguments, **more: [[one] for one in found[: len(texts)]],
     )
-    lines = cli("translate", run, "--window", "--alignments", stdin=f"dog\n{LONG}\ncat\n".encode()).out.splitlines()
+    lines = cli(
+        "translate", run, "--window", "--alignments", stdin=f"dog\n{LONG}\ncat\n".encode()
+    ).out.splitlines()
     assert [bool(line.split("\t")[1]) for line in lines] == [True, False, False]
     path = tmp_path / "picture.html"
     said = cli("translate", run, "--window", "--show-attention", path, stdin=f"{LONG}\n".encode())
@@ -212,7 +228,8 @@ def started(run, *arguments):
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        # with this variable Python would not buffer, and a flush that is missing would not be missed
+        # with this variable Python would not buffer, and a flush that is missing would not be
+        # missed
         env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
         | {"OMP_NUM_THREADS": "1"},
     )
@@ -238,7 +255,9 @@ def test_an_error_ends_it_although_more_could_come(run):
         process.stdin.flush()
         err = process.stderr.read().decode()  # until it has ended; its input is still open
         assert process.wait() == 1
-    assert err.startswith("glassformer: Line 2 of standard input is not UTF-8 (byte 0xff at offset 0);")
+    assert err.startswith(
+        "glassformer: Line 2 of standard input is not UTF-8 (byte 0xff at offset 0);"
+    )
     assert len(err.splitlines()) == 1
 
 
@@ -261,20 +280,55 @@ def test_ctrl_c_ends_it_while_it_waits(run):
     ("arguments", "stdin", "code", "sentence"),
     [
         ([], b"a\n\xffb\n", 1, "Line 2 of standard input is not UTF-8 (byte 0xff at offset 0)"),
-        ([], f"a\n\n{LONG}\n".encode(), 2, "Line 3 has 61 tokens and the context 24; shorten it, or"),
+        (
+            [],
+            f"a\n\n{LONG}\n".encode(),
+            2,
+            "Line 3 has 61 tokens and the context 24; shorten it, or",
+        ),
         (["--batch-size", 1], b"a\n" * 9 + LONG.encode(), 2, "Line 10 has 61 tokens"),
-        (["--temperature", 0.5, "--beams", 3], TEXT, 2, "temperature=0.5 is for sampling and beams=3 searches"),
-        (["--temperature", 1, "--beams", 3], TEXT, 2, "temperature=1.0 is for sampling and beams=3 searches"),
+        (
+            ["--temperature", 0.5, "--beams", 3],
+            TEXT,
+            2,
+            "temperature=0.5 is for sampling and beams=3 searches",
+        ),
+        (
+            ["--temperature", 1, "--beams", 3],
+            TEXT,
+            2,
+            "temperature=1.0 is for sampling and beams=3 searches",
+        ),
         (["--temperature", -1], TEXT, 2, "generate.temperature"),
         (["--beams", 2, "--n-best", 3], TEXT, 2, "n_best=3 is more than beams=2; raise beams"),
         (["--n-best", 9], TEXT, 2, "n_best=9 is more than beams=5; raise beams"),
-        (["--show-attention", "picture.jpg"], TEXT, 2, "--show-attention writes .html or .png, not 'picture.jpg'"),
+        (
+            ["--show-attention", "picture.jpg"],
+            TEXT,
+            2,
+            "--show-attention writes .html or .png, not 'picture.jpg'",
+        ),
         (["--show-attention", "no/folder/x.html"], TEXT, 1, "no/folder/x.html"),
         (["--show-attention", "no/folder/x.png"], TEXT, 1, "no/folder/x.png"),
-        (["--show-attention", "x.html"], b"\n \n", 1, "There was no line to draw, so x.html was not written"),
+        (
+            ["--show-attention", "x.html"],
+            b"\n \n",
+            1,
+            "There was no line to draw, so x.html was not written",
+        ),
         (["--layer", 0], TEXT, 2, "--layer and --head choose what --alignments reads"),
-        (["--alignments", "--layer", 2], TEXT, 2, "There is no layer 2 in this model; its layers are 0 to 1"),
-        (["--alignments", "--head", -1], TEXT, 2, "There is no head -1 in this model; its heads are 0 to 1"),
+        (
+            ["--alignments", "--layer", 2],
+            TEXT,
+            2,
+            "There is no layer 2 in this model; its layers are 0 to 1",
+        ),
+        (
+            ["--alignments", "--head", -1],
+            TEXT,
+            2,
+            "There is no head -1 in this model; its heads are 0 to 1",
+        ),
         (["--alignments", "--n-best", 2], TEXT, 2, "--alignments belong to the best translation"),
         (["--targets", "no.txt"], TEXT, 1, "cannot read no.txt"),
         (["--device", "abacus"], TEXT, 2, "'abacus' is no device"),
@@ -297,7 +351,9 @@ def test_unequal_numbers_of_sources_and_targets(refused, run, tmp_path):
     sentence = refused("translate", run, "--targets", path, code=1, keep=tmp_path, stdin=TEXT)
     assert f"There are 7 sources and 2 lines in {path}; give one for each" in sentence
     path.write_bytes(b"one\n\xff\n")
-    assert "UTF-8" in refused("translate", run, "--targets", path, code=1, keep=tmp_path, stdin=b"a\nb\n")
+    assert "UTF-8" in refused(
+        "translate", run, "--targets", path, code=1, keep=tmp_path, stdin=b"a\nb\n"
+    )
     path.write_text(f"one\n{LONG}\n")
     sentence = refused("translate", run, "--targets", path, code=2, keep=tmp_path, stdin=b"a\nb\n")
     assert "Pair 2 has 2 source and 61 target tokens and the context 24" in sentence
@@ -305,13 +361,22 @@ def test_unequal_numbers_of_sources_and_targets(refused, run, tmp_path):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--beams", 2], ["--scores"], ["--alignments"], ["--show-attention", "x.html"], ["--window"], ["--seed", 3]],
+    [
+        ["--beams", 2],
+        ["--scores"],
+        ["--alignments"],
+        ["--show-attention", "x.html"],
+        ["--window"],
+        ["--seed", 3],
+    ],
     ids=lambda value: value[0],
 )
 def test_scoring_given_targets_has_no_place_for_other_wishes(refused, run, tmp_path, arguments):
     path = tmp_path / "targets.txt"
     path.write_text("one\n")
-    sentence = refused("translate", run, "--targets", path, *arguments, code=2, keep=tmp_path, stdin=b"a\n")
+    sentence = refused(
+        "translate", run, "--targets", path, *arguments, code=2, keep=tmp_path, stdin=b"a\n"
+    )
     assert f"--targets scores what is given, so {arguments[0]} has no use; leave it out" in sentence
 
 
@@ -321,7 +386,10 @@ def test_each_kind_of_model_has_its_own_command(refused, trained, run):
         assert "is a decoder, which reads no source; only an encoder-decoder translates" in sentence
     for arguments in ([], ["--stream"], ["--score"], ["--json"]):
         sentence = refused("generate", run, "--prompt", "a dog", *arguments, code=2, keep=run)
-        assert "is an encoder-decoder, which writes a target for a source; use `glassformer translate`" in sentence
+        assert (
+            "is an encoder-decoder, which writes a target for a source; use `glassformer translate`"
+            in sentence
+        )
     sentence = refused("evaluate", trained, "--targets", "x", code=2, keep=trained)
     assert "Only an encoder-decoder has targets beside its data; leave out --targets" in sentence
     assert "--beams is for what an encoder-decoder writes" in refused(
@@ -330,9 +398,9 @@ def test_each_kind_of_model_has_its_own_command(refused, trained, run):
 
 
 def test_the_vocabulary_of_another_run(refused, own):
-    from glassformer.tokens.config import TokenizerConfig
-    from glassformer.tokens.text import Tokenizer
-    from glassformer.tokens.train import train_tokenizer
+    from glassformer.tokenizers.config import TokenizerConfig
+    from glassformer.tokenizers.text import Tokenizer
+    from glassformer.tokenizers.train import train_tokenizer
 
     size = Tokenizer.load(own).vocab_size
     same_size = [chr(0x4E00 + i) for i in range(size - 5)]
@@ -358,7 +426,9 @@ def test_the_source_vocabulary_of_another_run(cli, refused, pairs, pair_recipe, 
     for content in (own.replace(b'"a"', b'"k"'), target.read_bytes()):
         source.write_bytes(content)
         sentence = refused("translate", run, code=1, keep=run, stdin=b"aa\n")
-        assert "different runs" in sentence or "source_tokenizer.json is not the tokenizer" in sentence
+        assert (
+            "different runs" in sentence or "source_tokenizer.json is not the tokenizer" in sentence
+        )
     source.unlink()
     sentence = refused("translate", run, code=1, keep=run, stdin=b"aa\n")
     assert "different runs" in sentence or "tokenizer.json is not the tokenizer" in sentence
@@ -370,14 +440,19 @@ def test_the_source_vocabulary_of_another_run(cli, refused, pairs, pair_recipe, 
 def test_evaluate_prints_scores_with_their_signatures(cli, run, opened):
     sacrebleu = pytest.importorskip("sacrebleu")
     said = cli("evaluate", run)
-    assert re.search(rf"\n  bleu +\d+\.\d{{4}}  nrefs:1\|.*version:{re.escape(sacrebleu.__version__)}\n", said.out)
+    assert re.search(
+        rf"\n  bleu +\d+\.\d{{4}}  nrefs:1\|.*version:{re.escape(sacrebleu.__version__)}\n",
+        said.out,
+    )
     assert re.search(r"\n  chrf +\d+\.\d{4}  nrefs:1\|", said.out)
     scores = cli("evaluate", run, "--json", "--split", "test").json
     texts = opened.pairs("test").texts()
     outputs, references = opened.translate([t.source for t in texts]), [t.target for t in texts]
     assert scores["bleu"] == sacrebleu.corpus_bleu(outputs, [references]).score
     assert scores["exact_match"] == sum(map(str.__eq__, outputs, references)) / len(texts)
-    log_probs = [p for row in opened.score_pairs([(t.source, t.target) for t in texts]) for p in row]
+    log_probs = [
+        p for row in opened.score_pairs([(t.source, t.target) for t in texts]) for p in row
+    ]
     assert scores["tokens"] == len(log_probs)
     assert scores["loss"] == pytest.approx(-sum(log_probs) / len(log_probs), rel=1e-5)
     assert "bleu" not in cli("evaluate", run, "--split", "train", "--json").json
@@ -394,11 +469,15 @@ def test_evaluate_other_pairs(cli, refused, run, opened, tmp_path):
     assert two["tokens"] == len("god a") + len("tac") + 2
     log_probs = [p for row in opened.score_pairs([("a dog", "god a"), ("cat", "tac")]) for p in row]
     assert two["loss"] == pytest.approx(-sum(log_probs) / len(log_probs), rel=1e-5)
-    piped = cli("evaluate", run, "--data", "-", "--targets", targets, "--json", stdin=sources.read_bytes())
+    piped = cli(
+        "evaluate", run, "--data", "-", "--targets", targets, "--json", stdin=sources.read_bytes()
+    )
     assert {**piped.json, "data": ""} == {**two, "data": ""}
     assert cli("evaluate", run, "--data", sources, "--targets", targets, "--beams", 2).code == 0
     sources.write_text("a dog\n")
-    sentence = refused("evaluate", run, "--data", sources, "--targets", targets, code=1, keep=tmp_path)
+    sentence = refused(
+        "evaluate", run, "--data", sources, "--targets", targets, code=1, keep=tmp_path
+    )
     assert "t.txt goes on at line 2" in sentence
     sentence = refused("evaluate", run, "--data", sources, code=1, keep=tmp_path)
     assert "s.txt is a text file with one side only" in sentence
@@ -412,9 +491,16 @@ def test_evaluate_counts_a_source_that_is_too_long_by_windows(cli, run, tmp_path
 
 
 def test_scores_by_group(cli, pair_recipe, tmp_path):
-    rows = [{"source": "ab" * (i % 3 + 1), "target": "ba", "lang": ["de", "fr"][i % 2]} for i in range(40)]
+    rows = [
+        {"source": "ab" * (i % 3 + 1), "target": "ba", "lang": ["de", "fr"][i % 2]}
+        for i in range(40)
+    ]
     (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    changes = [f"data.path={tmp_path / 'p.jsonl'}", "data.group_field=lang", "data.test_fraction=0.5"]
+    changes = [
+        f"data.path={tmp_path / 'p.jsonl'}",
+        "data.group_field=lang",
+        "data.test_fraction=0.5",
+    ]
     assert cli("train", pair_recipe, *changes, "--run", tmp_path / "run").code == 0
     table = cli("evaluate", tmp_path / "run", "--split", "test", "--json").json["table"]
     assert [row["group"] for row in table] == ["de", "fr"]
@@ -435,7 +521,9 @@ def test_data_show_has_both_sides_and_both_masks(cli, run, opened):
     n = len(row["ids"])
     assert real == len(words) + 1
     assert row["mask"] == [[key <= query for key in range(n)] for query in range(n)]
-    assert source["mask"] == [[key < real for key in range(len(source["ids"]))]] * len(source["ids"])
+    assert source["mask"] == [[key < real for key in range(len(source["ids"]))]] * len(
+        source["ids"]
+    )
     assert row["cross_mask"] == [[key < real for key in range(len(source["ids"]))]] * n
     said = cli("data", "show", run, "--rows", 2, "--width", 5).out
     assert said.count("the source, which the encoder reads:") == 2
@@ -461,7 +549,9 @@ def test_options_of_python_are_those_of_the_recipe_with_changes(opened):
 
     from glassformer.run import Run
 
-    sampling = replace(opened.recipe, generate=opened.recipe.generate.model_copy(update={"beams": 0, "top_p": 0.5}))
+    sampling = replace(
+        opened.recipe, generate=opened.recipe.generate.model_copy(update={"beams": 0, "top_p": 0.5})
+    )
     by_sampling = Run(opened.folder, opened.model, opened.tokenizer, sampling, opened.pair)
     assert (by_sampling.options().beams, by_sampling.options().top_p) == (0, 0.5)
     assert (by_sampling.options(beams=3).beams, by_sampling.options(beams=3).top_p) == (3, None)

@@ -1,4 +1,5 @@
-"""Zip archives are folders: the same texts as from the files themselves, and one sentence for each that is broken."""
+"""Zip archives are folders: the same texts as from the files themselves, and one sentence for each
+that is broken."""
 
 import gzip
 import io
@@ -10,10 +11,10 @@ from contextlib import suppress
 
 import pytest
 
-from glassformer.data import archives
-from glassformer.data.archives import matches
 from glassformer.data.config import DataConfig
-from glassformer.data.readers import read
+from glassformer.data.formats import archives
+from glassformer.data.formats.archives import matches
+from glassformer.data.formats.documents import read
 from glassformer.data.sources import Source, resolve
 from glassformer.data.tagged import tagged
 from glassformer.errors import DataError
@@ -37,7 +38,9 @@ def packed(path, files: dict[str, bytes], how=zipfile.ZIP_DEFLATED) -> None:
             file.writestr(name, content)
 
 
-@pytest.fixture(params=[zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@pytest.fixture(
+    params=[zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
+)
 def folder(tmp_path, request):
     packed(tmp_path / "texts.zip", FILES, request.param)
     return tmp_path
@@ -65,20 +68,42 @@ def test_an_archive_is_a_folder(folder):
         "texts.zip/a/two.txt.gz": "zwei",
         "texts.zip/top.txt": "top\n",
     }
-    assert list(texts(folder, "texts.zip").items()) == list(everything.items()), "sorted, text files only"
+    assert list(texts(folder, "texts.zip").items()) == list(everything.items()), (
+        "sorted, text files only"
+    )
     assert texts(folder, "*.zip") == texts(folder, "texts.zip/") == everything
     assert texts(folder, "texts.zip/a/b") == {"texts.zip/a/b/three.md": "drei"}
     assert texts(folder, "texts.zip/a/b/noun") == {"texts.zip/a/b/noun": "vier"}
     assert list(texts(folder, "texts.zip/a/*.txt*").values()) == ["eins é\r\n", "zwei"]
-    assert list(texts(folder, "texts.zip/**/*o*").values()) == ["vier", "eins é\r\n", "zwei", "top\n"]
+    assert list(texts(folder, "texts.zip/**/*o*").values()) == [
+        "vier",
+        "eins é\r\n",
+        "zwei",
+        "top\n",
+    ]
     assert list(texts(folder, "texts.zip/a/b/n[n-p]??").values()) == ["vier"]
     assert not list(folder.glob("*/*")), "nothing is unpacked"
 
 
 def test_every_way_to_match():
-    yes = [("a/b", "a/b"), ("a/b", "a/*"), ("a/b", "*/b"), ("a/b", "**"), ("a/b", "**/b"), ("b", "**/b")]
+    yes = [
+        ("a/b", "a/b"),
+        ("a/b", "a/*"),
+        ("a/b", "*/b"),
+        ("a/b", "**"),
+        ("a/b", "**/b"),
+        ("b", "**/b"),
+    ]
     yes += [("a/b/c/d", "a/**/d"), ("a/d", "a/**/d"), ("a/B", "a/[A-C]"), ("a/b", "a/?")]
-    no = [("a/b", "a"), ("a/b", "*"), ("a/b/c", "a/*"), ("a/b", "a/b/*"), ("a/b", "a/[!b]"), ("a/B", "a/b"), ("a", "")]
+    no = [
+        ("a/b", "a"),
+        ("a/b", "*"),
+        ("a/b/c", "a/*"),
+        ("a/b", "a/b/*"),
+        ("a/b", "a/[!b]"),
+        ("a/B", "a/b"),
+        ("a", ""),
+    ]
     assert [pair for pair in yes if not matches(*pair)] == []
     assert [pair for pair in no if matches(*pair)] == []
 
@@ -99,7 +124,10 @@ def test_a_source_is_a_plain_value_stamped_by_its_archive(tmp_path):
 
 
 def test_formats_and_encodings_inside(tmp_path):
-    packed(tmp_path / "c.zip", {"c/ca01": b"\tthe/at dog/nn\n", "c/cb01": b"\xe9t\xe9/nn\n", "c/README": b"no tags"})
+    packed(
+        tmp_path / "c.zip",
+        {"c/ca01": b"\tthe/at dog/nn\n", "c/cb01": b"\xe9t\xe9/nn\n", "c/README": b"no tags"},
+    )
     config = DataConfig.parse(
         {"path": "c.zip/c/c[ab]01", "root": str(tmp_path), "format": "slash", "encoding": "latin-1"}
     )
@@ -109,8 +137,12 @@ def test_formats_and_encodings_inside(tmp_path):
 
 def test_what_is_not_in_an_archive(tmp_path):
     packed(tmp_path / "texts.zip", FILES)
-    assert "is named or matches a/once.txt; did you mean 'a/one.txt'" in refused(tmp_path, "texts.zip/a/once.txt")
-    assert "texts.zip is named or matches zzzz/*; it begins with" in refused(tmp_path, "texts.zip/zzzz/*")
+    assert "is named or matches a/once.txt; did you mean 'a/one.txt'" in refused(
+        tmp_path, "texts.zip/a/once.txt"
+    )
+    assert "texts.zip is named or matches zzzz/*; it begins with" in refused(
+        tmp_path, "texts.zip/zzzz/*"
+    )
     assert "texts.zip/a/b/x.png looks binary" in refused(tmp_path, "texts.zip/a/b/x.png")
     packed(tmp_path / "none.zip", {"a/x.png": b"x"})
     assert "none.zip has no text files" in refused(tmp_path, "none.zip")
@@ -125,14 +157,21 @@ def test_a_member_that_is_gone_by_the_time_it_is_read(tmp_path):
     packed(tmp_path / "texts.zip", FILES)
     sources = resolve("texts.zip/top.txt", str(tmp_path))
     packed(tmp_path / "texts.zip", {"other.txt": b""})
-    with pytest.raises(DataError, match=r"there is no member top.txt in .*texts.zip; it has changed"):
+    with pytest.raises(
+        DataError, match=r"there is no member top.txt in .*texts.zip; it has changed"
+    ):
         list(read(sources, DataConfig()))
 
 
 def test_broken_archives(tmp_path):
     (tmp_path / "texts.zip").write_bytes(b"no archive")
-    assert "texts.zip is not a whole zip archive (File is not a zip file); copy it again" in refused(tmp_path)
-    packed(tmp_path / "texts.zip", {"a.txt": b"text " * 100, "b.txt.gz": gzip.compress(b"x" * 99)[:-9]})
+    assert (
+        "texts.zip is not a whole zip archive (File is not a zip file); copy it again"
+        in refused(tmp_path)
+    )
+    packed(
+        tmp_path / "texts.zip", {"a.txt": b"text " * 100, "b.txt.gz": gzip.compress(b"x" * 99)[:-9]}
+    )
     assert "texts.zip/b.txt.gz is not a whole gzip file" in refused(tmp_path, "texts.zip/b.txt.gz")
     whole = (tmp_path / "texts.zip").read_bytes()
     (tmp_path / "texts.zip").write_bytes(whole[:-30])
@@ -140,7 +179,9 @@ def test_broken_archives(tmp_path):
     stored = io.BytesIO()
     packed(stored, {"a.txt": b"text " * 100}, zipfile.ZIP_STORED)
     (tmp_path / "texts.zip").write_bytes(stored.getvalue().replace(b"text text", b"test text"))
-    assert "texts.zip/a.txt is not a whole member of its zip archive (Bad CRC-32" in refused(tmp_path)
+    assert "texts.zip/a.txt is not a whole member of its zip archive (Bad CRC-32" in refused(
+        tmp_path
+    )
 
 
 def changed(path, at: int, value: int, form: str) -> None:
@@ -157,17 +198,24 @@ def test_passwords_unknown_packing_and_absurd_sizes(tmp_path, monkeypatch):
     assert "texts.zip/a.txt needs a password" in refused(tmp_path)
     packed(path, {"a.txt": b"text " * 100})
     changed(path, 10, 77, "<H")
-    assert "texts.zip is not a whole zip archive (That compression method is not supported)" in refused(tmp_path)
+    assert (
+        "texts.zip is not a whole zip archive (That compression method is not supported)"
+        in refused(tmp_path)
+    )
     packed(path, {"a.txt": b"text " * 100})
     changed(path, 24, 0xFFFF0000, "<I")
     assert "texts.zip/a.txt would grow from 12 to 4,294,901,760 bytes" in refused(tmp_path)
     packed(path, {"a.txt": bytes(b"x" * 100_000)})
-    assert len(texts(tmp_path, "texts.zip")["texts.zip/a.txt"]) == 100_000, "small enough whatever it packs to"
+    assert len(texts(tmp_path, "texts.zip")["texts.zip/a.txt"]) == 100_000, (
+        "small enough whatever it packs to"
+    )
     monkeypatch.setattr(archives, "LARGEST_UNASKED", 99_999)
     assert "would grow from" in refused(tmp_path)
 
 
-@pytest.mark.parametrize("how", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@pytest.mark.parametrize(
+    "how", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
+)
 def test_a_damaged_archive_gives_its_texts_or_one_sentence(tmp_path, how):
     path, chance = tmp_path / "texts.zip", random.Random(how)
     packed(path, FILES, how)
@@ -176,7 +224,9 @@ def test_a_damaged_archive_gives_its_texts_or_one_sentence(tmp_path, how):
         raw = bytearray(whole)
         for _ in range(chance.randint(1, 3)):
             raw[chance.randrange(len(raw))] = chance.randrange(256)
-        path.write_bytes(raw[: chance.randint(len(raw) // 2, len(raw))] if chance.random() < 0.2 else raw)
+        path.write_bytes(
+            raw[: chance.randint(len(raw) // 2, len(raw))] if chance.random() < 0.2 else raw
+        )
         with suppress(DataError):
             assert texts(tmp_path, "texts.zip", encoding="latin-1")
     assert time.process_time() - begun < 30

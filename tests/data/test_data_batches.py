@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from glassformer.batch import IGNORE
 from glassformer.data.batches import evaluation_batches, training_batch
-from glassformer.data.store import Split
+from glassformer.data.token_store import Split
 from glassformer.errors import DataError
 
 
@@ -17,7 +17,12 @@ def split(n, ends=None, documents="mixed", name="train"):
     return Split(name, np.arange(n, dtype=np.uint16), n, n, ends, documents)
 
 
-@given(n=st.integers(2, 300), length=st.integers(1, 40), step=st.integers(0, 50), seed=st.integers(0, 99))
+@given(
+    n=st.integers(2, 300),
+    length=st.integers(1, 40),
+    step=st.integers(0, 50),
+    seed=st.integers(0, 99),
+)
 @settings(deadline=None)
 def test_targets_are_the_next_tokens_and_an_epoch_covers_the_text(n, length, step, seed):
     if n < length + 1:
@@ -27,7 +32,7 @@ def test_targets_are_the_next_tokens_and_an_epoch_covers_the_text(n, length, ste
     assert batch.elements.dtype == batch.targets.dtype == torch.int64
     assert torch.equal(batch.targets, batch.elements + 1)
     assert int(batch.targets.max()) < n
-    assert batch.places is None
+    assert batch.positions is None
     again = training_batch(split(n), step, 5, length, seed)
     assert torch.equal(again.elements, batch.elements)
 
@@ -66,7 +71,9 @@ def test_evaluation_predicts_every_token_but_the_first_once(n, length, batch_siz
 
 
 def test_a_limited_evaluation_is_spread_over_the_text():
-    firsts = [int(batch.elements[0, 0]) for batch in evaluation_batches(split(1001), 2, 10, limit=3)]
+    firsts = [
+        int(batch.elements[0, 0]) for batch in evaluation_batches(split(1001), 2, 10, limit=3)
+    ]
     assert firsts == [0, 480, 980]
     assert len(list(evaluation_batches(split(1001), 2, 10, limit=99))) == 50
 
@@ -74,19 +81,29 @@ def test_a_limited_evaluation_is_spread_over_the_text():
 @given(data=st.data(), length=st.integers(1, 12))
 @settings(deadline=None)
 def test_separate_documents_do_not_see_or_predict_each_other(data, length):
-    sizes = data.draw(st.lists(st.integers(1, 15), min_size=1, max_size=12).filter(lambda s: sum(s) > length))
+    sizes = data.draw(
+        st.lists(st.integers(1, 15), min_size=1, max_size=12).filter(lambda s: sum(s) > length)
+    )
     ends = np.cumsum(sizes)
     of = np.repeat(np.arange(len(sizes)), sizes)
     text = split(int(ends[-1]), ends, "separate")
     for batch in [training_batch(text, 3, 4, length, 1), *evaluation_batches(text, 3, length)]:
         kept = batch.targets != IGNORE
         assert np.array_equal(of[batch.elements[kept].numpy()], of[batch.targets[kept].numpy()])
-        assert np.array_equal(batch.places.document.numpy(), of[batch.elements.numpy()])
+        assert np.array_equal(batch.positions.document.numpy(), of[batch.elements.numpy()])
         begins = np.concatenate([[0], ends])
-        for row, places in zip(batch.elements.tolist(), batch.places.position.tolist(), strict=True):
-            real = [i for i in range(len(row)) if i == 0 or row[i] != row[i - 1]]  # padding repeats the last token
-            assert [places[i] for i in real] == [row[i] - max(begins[of[row[i]]], row[0]) for i in real]
-    predicted = torch.cat([b.targets[b.targets != IGNORE] for b in evaluation_batches(text, 3, length)]).tolist()
+        for row, places in zip(
+            batch.elements.tolist(), batch.positions.position.tolist(), strict=True
+        ):
+            real = [
+                i for i in range(len(row)) if i == 0 or row[i] != row[i - 1]
+            ]  # padding repeats the last token
+            assert [places[i] for i in real] == [
+                row[i] - max(begins[of[row[i]]], row[0]) for i in real
+            ]
+    predicted = torch.cat(
+        [b.targets[b.targets != IGNORE] for b in evaluation_batches(text, 3, length)]
+    ).tolist()
     assert predicted == [i for i in range(int(ends[-1])) if i not in {0, *ends.tolist()}]
 
 

@@ -1,4 +1,5 @@
-"""Labelled texts from every kind of file: what is read, how it is split, one sentence for all that is no such."""
+"""Labelled texts from every kind of file: what is read, how it is split, one sentence for all that
+is no such."""
 
 import csv
 import gzip
@@ -18,7 +19,9 @@ from glassformer.errors import ConfigError, DataError
 
 
 def read(folder, **fields) -> list[Labelled]:
-    return list(labelled(DataConfig.parse({"root": str(folder), "validation_fraction": 0.0, **fields})))
+    return list(
+        labelled(DataConfig.parse({"root": str(folder), "validation_fraction": 0.0, **fields}))
+    )
 
 
 def rows(folder, **fields) -> list[tuple[str, tuple[str, ...]]]:
@@ -61,7 +64,9 @@ def test_a_table_with_tabs_takes_every_quote_as_it_is(tmp_path_factory, corpus):
     assert rows(folder, **written(folder, "swapped.tsv", swapped), **numbers) == expected
     headed = written(folder, "headed.tsv", "category\tid\ttext\n" + swapped)
     assert rows(folder, **headed, label_field="category") == expected
-    assert rows(folder, **headed, label_field="1") == expected, "text is a name, so the first row is a header"
+    assert rows(folder, **headed, label_field="1") == expected, (
+        "text is a name, so the first row is a header"
+    )
 
 
 @given(st.lists(st.tuples(texts(), texts(), classes()), min_size=1, max_size=5))
@@ -74,7 +79,11 @@ def test_a_table_with_commas_and_a_second_text(tmp_path_factory, corpus):
     ]
 
 
-@given(st.lists(st.tuples(texts(), st.lists(classes(), max_size=4, unique=True)), min_size=1, max_size=5))
+@given(
+    st.lists(
+        st.tuples(texts(), st.lists(classes(), max_size=4, unique=True)), min_size=1, max_size=5
+    )
+)
 def test_json_lists_are_several_classes(tmp_path_factory, corpus):
     folder = tmp_path_factory.mktemp("labelled")
     corpus = [*corpus, ("last", ["some"])]
@@ -84,17 +93,25 @@ def test_json_lists_are_several_classes(tmp_path_factory, corpus):
 
 
 word = st.text(
-    st.characters(exclude_categories=["Cs", "Cc", "Z"], exclude_characters="\ufeff_"), min_size=1, max_size=5
+    st.characters(exclude_categories=["Cs", "Cc", "Z"], exclude_characters="\ufeff_"),
+    min_size=1,
+    max_size=5,
 )
 
 
 @given(
-    st.lists(st.tuples(st.lists(word, min_size=1, max_size=3, unique=True), st.lists(word, min_size=1)), min_size=1),
+    st.lists(
+        st.tuples(st.lists(word, min_size=1, max_size=3, unique=True), st.lists(word, min_size=1)),
+        min_size=1,
+    ),
     st.sampled_from([" ", "\t", "  "]),
 )
 def test_the_first_words_of_a_line_are_its_classes(tmp_path_factory, corpus, space):
     folder = tmp_path_factory.mktemp("labelled")
-    marked = [space.join([*(f"__label__{label}" for label in labels), " ".join(text)]) for labels, text in corpus]
+    marked = [
+        space.join([*(f"__label__{label}" for label in labels), " ".join(text)])
+        for labels, text in corpus
+    ]
     fields = written(folder, "a.txt", "\n\n".join(marked)) | {"format": "label_first"}
     assert rows(folder, **fields) == [(" ".join(text), tuple(labels)) for labels, text in corpus]
     plain = [f" {labels[0]}{space}{' '.join(text)} " for labels, text in corpus]
@@ -107,26 +124,44 @@ def test_the_first_words_of_a_line_are_its_classes(tmp_path_factory, corpus, spa
 
 def test_a_class_of_json_is_a_string_a_number_or_a_truth(tmp_path):
     values = ["a", " b ", 3, 2.5, True, False, ["x", 1, False, "x"]]
-    fields = written(tmp_path, "a.jsonl", "\n".join(json.dumps({"text": "t", "label": value}) for value in values))
+    fields = written(
+        tmp_path,
+        "a.jsonl",
+        "\n".join(json.dumps({"text": "t", "label": value}) for value in values),
+    )
     expected = [("a",), ("b",), ("3",), ("2.5",), ("true",), ("false",), ("x", "1", "false")]
     assert [labels for _, labels in rows(tmp_path, **fields)] == expected
 
 
 def test_several_classes_in_a_cell(tmp_path):
-    fields = written(tmp_path, "a.tsv", "one\tjoy, love,joy\ntwo\tfear\n") | {"label_separator": ","}
+    fields = written(tmp_path, "a.tsv", "one\tjoy, love,joy\ntwo\tfear\n") | {
+        "label_separator": ","
+    }
     assert rows(tmp_path, **fields) == [("one", ("joy", "love")), ("two", ("fear",))]
-    fields = written(tmp_path, "a.jsonl", '{"text": "t", "label": "a|b"}\n{"text": "t", "label": ["a|b"]}')
-    assert [labels for _, labels in rows(tmp_path, **fields, label_separator="|")] == [("a", "b"), ("a|b",)]
+    fields = written(
+        tmp_path, "a.jsonl", '{"text": "t", "label": "a|b"}\n{"text": "t", "label": ["a|b"]}'
+    )
+    assert [labels for _, labels in rows(tmp_path, **fields, label_separator="|")] == [
+        ("a", "b"),
+        ("a|b",),
+    ]
     fields = written(tmp_path, "a.txt", "a|b text") | {"format": "label_first"}
     assert rows(tmp_path, **fields, label_separator="|") == [("text", ("a", "b"))]
     assert rows(tmp_path, **fields) == [("text", ("a|b",))]
 
 
 def test_a_classs_name_may_end_earlier_but_not_be_empty(tmp_path):
-    fields = written(tmp_path, "a.txt", "DESC:manner:x How ?\n:odd Why ?\n") | {"format": "label_first"}
-    assert rows(tmp_path, **fields, class_until=":") == [("How ?", ("DESC",)), ("Why ?", (":odd",))]
+    fields = written(tmp_path, "a.txt", "DESC:manner:x How ?\n:odd Why ?\n") | {
+        "format": "label_first"
+    }
+    assert rows(tmp_path, **fields, label_delimiter=":") == [
+        ("How ?", ("DESC",)),
+        ("Why ?", (":odd",)),
+    ]
     fields = written(tmp_path, "a.jsonl", '{"text": "t", "label": ["A:x", "A:y", "B"]}')
-    assert rows(tmp_path, **fields, class_until=":") == [("t", ("A", "B"))], "classes that become one count once"
+    assert rows(tmp_path, **fields, label_delimiter=":") == [("t", ("A", "B"))], (
+        "classes that become one count once"
+    )
 
 
 def test_where_a_text_stands(tmp_path):
@@ -143,15 +178,17 @@ def test_splits_are_drawn_or_from_files_of_their_own(tmp_path):
     assert [found.text for found in drawn] == [f"t{i}" for i in range(40)]
     assert Counter(found.split for found in drawn) == {"train": 26, "validation": 10, "test": 4}
     written(tmp_path, "b.tsv", "v\t1\n")
-    own = read(tmp_path, **fields, validation_path="b.tsv", validation_fraction=0.5, test_fraction=0.2)
+    own = read(
+        tmp_path, **fields, validation_path="b.tsv", validation_fraction=0.5, test_fraction=0.2
+    )
     assert Counter(found.split for found in own) == {"train": 32, "validation": 1, "test": 8}
 
 
 def test_the_demos_languages(monkeypatch):
     module = ModuleType("languages")
     module.languages = lambda: iter([("test", "guten Tag", "de:at", "w")])
-    monkeypatch.setitem(sys.modules, "glassformer.data.languages", module)
-    found = list(labelled(DataConfig(path="builtin:languages", class_until=":")))
+    monkeypatch.setitem(sys.modules, "glassformer.demos.languages", module)
+    found = list(labelled(DataConfig(path="builtin:languages", label_delimiter=":")))
     assert found == [Labelled("test", "guten Tag", None, ("de",), "w")]
 
 
@@ -159,7 +196,11 @@ def test_the_demos_languages(monkeypatch):
 
 FIRST = {"format": "label_first"}
 BAD = {
-    "text.tsv": ("a\t1\n\t0\n", {}, "text.tsv, line 2 has an empty text beside its class; fill it or remove the line"),
+    "text.tsv": (
+        "a\t1\n\t0\n",
+        {},
+        "text.tsv, line 2 has an empty text beside its class; fill it or remove the line",
+    ),
     "label.tsv": ("a\t1\nb\t \n", {}, "label.tsv, line 2 has no class, or an empty one"),
     "short.tsv": ("a\t1\nb\n", {}, "short.tsv, line 2 has 1 column, and column 2 is needed"),
     "one.csv": ("a\nb\n", {}, "one.csv, line 1 has 1 column, not a text and a label"),
@@ -168,34 +209,86 @@ BAD = {
         {},
         "no column 'label' in its first row; known are category, text (set data.",
     ),
-    "near.csv": ("text,labels\na,b\n", {}, "no column 'label' in its first row; did you mean 'labels'?"),
-    "named.csv": ("a,b\n", {"label_field": "mood"}, "(set data.text_field to a name, or to a number from 1 to 2)"),
-    "second.csv": ("text,label,other\na,b,\n", {"pair_field": "other"}, "second.csv, line 2 has an empty second text"),
-    "third.csv": ("text,label\na,b\n", {"pair_field": "3"}, "has 2 columns and none is '3'; set data.pair_field to a"),
+    "near.csv": (
+        "text,labels\na,b\n",
+        {},
+        "no column 'label' in its first row; did you mean 'labels'?",
+    ),
+    "named.csv": (
+        "a,b\n",
+        {"label_field": "mood"},
+        "(set data.text_field to a name, or to a number from 1 to 2)",
+    ),
+    "second.csv": (
+        "text,label,other\na,b,\n",
+        {"pair_field": "other"},
+        "second.csv, line 2 has an empty second text",
+    ),
+    "third.csv": (
+        "text,label\na,b\n",
+        {"pair_field": "3"},
+        "has 2 columns and none is '3'; set data.pair_field to a",
+    ),
     "open.csv": ('a,b\nc,"d\n', {}, "open.csv, line 2 is no ',' table"),
-    "bits.tsv": ("a\tx,,y\n", {"label_separator": ","}, "bits.tsv, line 1 has no class, or an empty one"),
+    "bits.tsv": (
+        "a\tx,,y\n",
+        {"label_separator": ","},
+        "bits.tsv, line 1 has no class, or an empty one",
+    ),
     "list.jsonl": ("[1]", {}, "list.jsonl, line 1 is not a JSON object but [1]"),
-    "field.jsonl": ('{"text": "a", "lable": 1}', {}, "no field 'label'; did you mean 'lable'? (set data.label_field)"),
-    "deep.jsonl": ('{"text": "a", "label": {"x": 1}}', {"label_field": "label.y"}, "no field 'label.y'; known are x"),
+    "field.jsonl": (
+        '{"text": "a", "lable": 1}',
+        {},
+        "no field 'label'; did you mean 'lable'? (set data.label_field)",
+    ),
+    "deep.jsonl": (
+        '{"text": "a", "label": {"x": 1}}',
+        {"label_field": "label.y"},
+        "no field 'label.y'; known are x",
+    ),
     "null.jsonl": (
         '{"text": "a", "label": null}',
         {},
         "has 'label' that is not a string but None; give a string, a num",
     ),
-    "nested.jsonl": ('{"text": "a", "label": [["x"]]}', {}, "has 'label' that is not a string but ['x']"),
-    "void.jsonl": ('{"text": "a", "label": ""}', {}, "void.jsonl, line 1 has no class, or an empty one"),
-    "number.jsonl": ('{"text": 1, "label": "x"}', {}, "has 'text' that is not a string but 1; set data.text_field"),
+    "nested.jsonl": (
+        '{"text": "a", "label": [["x"]]}',
+        {},
+        "has 'label' that is not a string but ['x']",
+    ),
+    "void.jsonl": (
+        '{"text": "a", "label": ""}',
+        {},
+        "void.jsonl, line 1 has no class, or an empty one",
+    ),
+    "number.jsonl": (
+        '{"text": 1, "label": "x"}',
+        {},
+        "has 'text' that is not a string but 1; set data.text_field",
+    ),
     "silent.jsonl": ('{"text": " ", "label": "x"}', {}, "silent.jsonl, line 1 has an empty text"),
     "none.jsonl": ('{"text": "a", "label": []}', {}, "no text has a class in"),
-    "alone.txt": ("HUM Who ?\nLOC\n", FIRST, "alone.txt, line 2 has an empty text beside its class"),
+    "alone.txt": (
+        "HUM Who ?\nLOC\n",
+        FIRST,
+        "alone.txt, line 2 has an empty text beside its class",
+    ),
     "mark.txt": ("__label__ text\n", FIRST, "mark.txt, line 1 has no class, or an empty one"),
     "empty.csv": ("", {}, "there are no labelled texts in"),
     "headed.csv": ("text,label\n", {}, "there are no labelled texts in"),
     "blank.txt": ("\n \n", FIRST, "there are no labelled texts in"),
     "binary.csv": (b"a,1\nb\0,2\n", {}, "binary.csv looks binary (a NUL byte at offset 5)"),
-    "latin.txt": (b"a x\nb \xf0\n", FIRST, "byte 0xf0 at offset 6 does not fit; set data.encoding=latin-1"),
+    "latin.txt": (
+        b"a x\nb \xf0\n",
+        FIRST,
+        "byte 0xf0 at offset 6 does not fit; set data.encoding=latin-1",
+    ),
     "rot.tsv.gz": (gzip.compress(b"a\tO\n" * 99)[:-9], {}, "rot.tsv.gz is not a whole gzip file"),
-    "plain.txt": ("a b", {}, "is read as text, where texts have no classes; set data.format to csv, tsv, jsonl or"),
+    "plain.txt": (
+        "a b",
+        {},
+        "is read as text, where texts have no classes; set data.format to csv, tsv, jsonl or",
+    ),
     "words.conll": ("a O", {}, "is read as conll, where texts have no classes"),
 }
 

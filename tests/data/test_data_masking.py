@@ -1,4 +1,5 @@
-"""Masks are a function of (seed, step); as many as asked, 80/10/10, never a special symbol, words whole if asked."""
+"""Masks are a function of (seed, step); as many as asked, 80/10/10, never a special symbol, words
+whole if asked."""
 
 import math
 
@@ -8,11 +9,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.batch import Batch, Places
+from glassformer.batch import Batch, Positions
 from glassformer.data.masking import Masking, word_begins
 from glassformer.errors import DataError
-from glassformer.tokens.definition import byte_definition
-from glassformer.tokens.text import Tokenizer
+from glassformer.tokenizers.definition import byte_definition
+from glassformer.tokenizers.text import Tokenizer
 
 VOCABULARY, MASK = 50, 49
 SPECIALS = [7, 48, MASK]
@@ -20,7 +21,9 @@ ORDINARY = np.array([i for i in range(VOCABULARY) if i not in SPECIALS])
 
 
 def batch(rows=8, width=64, seed=0) -> Batch:
-    return Batch(torch.randint(0, VOCABULARY, (rows, width), generator=torch.Generator().manual_seed(seed)))
+    return Batch(
+        torch.randint(0, VOCABULARY, (rows, width), generator=torch.Generator().manual_seed(seed))
+    )
 
 
 def masking(fraction=0.15, begins=None) -> Masking:
@@ -32,7 +35,9 @@ def at_of(masked: Batch) -> np.ndarray:
     return masked.at.numpy()
 
 
-@given(st.integers(0, 2**70), st.integers(0, 2**62), st.sampled_from([0.01, 0.15, 0.9]), st.booleans())
+@given(
+    st.integers(0, 2**70), st.integers(0, 2**62), st.sampled_from([0.01, 0.15, 0.9]), st.booleans()
+)
 def test_what_is_asked_is_what_stood_there_and_nothing_else_is_touched(seed, step, fraction, whole):
     before = batch(3, 20, seed=step % 1000)
     begins = np.arange(VOCABULARY) % 3 == 0 if whole else None
@@ -45,8 +50,12 @@ def test_what_is_asked_is_what_stood_there_and_nothing_else_is_touched(seed, ste
     assert np.isin(was[at], ORDINARY).all(), "a special symbol is never asked for"
     untouched = np.setdiff1d(np.arange(len(flat)), at)
     assert (flat[untouched] == was[untouched]).all()
-    assert np.isin(flat[at], [*ORDINARY, MASK]).all(), "what stands in is <mask> or an ordinary token"
-    assert torch.equal(before.elements, batch(3, 20, seed=step % 1000).elements), "the batch itself is left alone"
+    assert np.isin(flat[at], [*ORDINARY, MASK]).all(), (
+        "what stands in is <mask> or an ordinary token"
+    )
+    assert torch.equal(before.elements, batch(3, 20, seed=step % 1000).elements), (
+        "the batch itself is left alone"
+    )
 
 
 def test_masks_are_a_function_of_seed_and_step():
@@ -57,9 +66,11 @@ def test_masks_are_a_function_of_seed_and_step():
     assert made(1, 2) == made(1, 2)
     np.random.seed(3)  # noqa: NPY002 - whatever was drawn before
     assert made(1, 2) == made(1, 2)
-    places = [set(made(*key)[1]) for key in ((1, 2), (1, 3), (2, 2), (2, 1), (0, 2), (1, 1 << 62))]
-    for i, one in enumerate(places):
-        for other in places[:i]:
+    positions = [
+        set(made(*key)[1]) for key in ((1, 2), (1, 3), (2, 2), (2, 1), (0, 2), (1, 1 << 62))
+    ]
+    for i, one in enumerate(positions):
+        for other in positions[:i]:
             # two independent choices of 15 % share 15 % of one
             assert len(one & other) < len(one) / 2
 
@@ -69,7 +80,8 @@ ALLOWED = int(np.isin(LARGE.elements.numpy(), ORDINARY).sum())
 
 
 def within(count: int, n: int, p: float) -> bool:
-    """Within 5 standard errors of a binomial count: of a correct program, one test in 1.7 million would fail."""
+    """Within 5 standard errors of a binomial count: of a correct program, one test in 1.7 million
+    would fail."""
     return abs(count - n * p) < 5 * math.sqrt(n * p * (1 - p))
 
 
@@ -92,7 +104,9 @@ def test_every_place_and_row_is_asked_alike():
     rows, columns = np.divmod(at_of(masked), 256)
     for place in (rows, columns):
         counts = np.bincount(place, minlength=256)
-        allowed = [np.isin(LARGE.elements.numpy(), ORDINARY).sum(axis) for axis in (1, 0)][place is columns]
+        allowed = [np.isin(LARGE.elements.numpy(), ORDINARY).sum(axis) for axis in (1, 0)][
+            place is columns
+        ]
         assert all(within(int(c), int(n), 0.5) for c, n in zip(counts, allowed, strict=True))
 
 
@@ -100,7 +114,7 @@ BEGINS = np.arange(VOCABULARY) % 4 == 0
 
 
 def words_of(rows: np.ndarray) -> list[list[int]]:
-    """The flat places of each word's ordinary tokens, by a loop."""
+    """The flat positions of each word's ordinary tokens, by a loop."""
     found: list[list[int]] = []
     for r, row in enumerate(rows):
         found.append([])
@@ -124,7 +138,8 @@ def test_words_are_asked_for_whole_or_not_at_all():
 
 @given(st.integers(0, 300), st.booleans())
 def test_one_token_or_word_is_asked_for_however_short_the_text(step, whole):
-    """Otherwise there would be nothing to learn from; and no more than one, or nothing would stay to be read."""
+    """Otherwise there would be nothing to learn from; and no more than one, or nothing would stay
+    to be read."""
     short = Batch(torch.tensor([[4, 5, 6, 8, 9, 10]]))
     at = at_of(masking(1e-9, BEGINS if whole else None)(short, 0, step)).tolist()
     assert at in ([[0, 1, 2], [3, 4, 5]] if whole else [[i] for i in range(6)])
@@ -137,10 +152,10 @@ def test_which_one_is_asked_for_then_differs():
 
 def test_padding_is_never_asked_for():
     ids = torch.full((2, 8), 3)
-    masked = masking(0.99)(Batch(ids, Places.padded([8, 2])), 0, 0)
+    masked = masking(0.99)(Batch(ids, Positions.padded([8, 2])), 0, 0)
     assert set(at_of(masked).tolist()) <= set(range(10))
     assert len(at_of(masked)) > 7
-    assert masked.places is not None
+    assert masked.positions is not None
 
 
 def test_a_text_of_special_symbols_alone_is_refused():
@@ -150,7 +165,22 @@ def test_a_text_of_special_symbols_alone_is_refused():
 
 def test_where_words_begin():
     pieces = ["cat", " cat", "Ä", "é", " é", "9", "_", "'t", ",", "\n", "ि", "字", "—", ""]
-    expected = [False, True, False, False, True, False, True, True, True, True, False, False, True, True]
+    expected = [
+        False,
+        True,
+        False,
+        False,
+        True,
+        False,
+        True,
+        True,
+        True,
+        True,
+        False,
+        False,
+        True,
+        True,
+    ]
     assert word_begins([piece.encode() for piece in pieces]).tolist() == expected
 
 

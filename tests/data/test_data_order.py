@@ -4,7 +4,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.order import epoch_key, permute, sample_indices, unpermute, windows, windows_per_epoch
+from glassformer.data.order import (
+    epoch_key,
+    permute,
+    sample_indices,
+    unpermute,
+    windows,
+    windows_per_epoch,
+)
 
 PINNED = [37553, 35185, 2609, 8945]
 seeds = st.integers(-(2**70), 2**70)
@@ -20,13 +27,17 @@ def test_the_permutation_is_a_bijection_with_its_inverse(size, seed, epoch):
 
 @given(size=st.integers(2**31, 2**55), seed=seeds, data=st.data())
 def test_huge_permutations_have_their_inverse(size, seed, data):
-    places = np.array(data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=20)), dtype=np.int64)
+    places = np.array(
+        data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=20)), dtype=np.int64
+    )
     sent = permute(places, size, epoch_key(seed, 0))
     assert ((sent >= 0) & (sent < size)).all()
     assert np.array_equal(unpermute(sent, size, epoch_key(seed, 0)), places)
 
 
-@given(length=st.integers(1, 50), extra=st.integers(1, 3000), seed=seeds, epoch=st.integers(0, 1000))
+@given(
+    length=st.integers(1, 50), extra=st.integers(1, 3000), seed=seeds, epoch=st.integers(0, 1000)
+)
 def test_an_epoch_visits_every_window_once_and_windows_fit(length, extra, seed, epoch):
     n = length + extra
     count = windows_per_epoch(n, length)
@@ -39,7 +50,11 @@ def test_an_epoch_visits_every_window_once_and_windows_fit(length, extra, seed, 
 
 
 @given(
-    n=st.integers(20, 400), length=st.integers(1, 19), seed=seeds, step=st.integers(0, 200), batch=st.integers(1, 70)
+    n=st.integers(20, 400),
+    length=st.integers(1, 19),
+    seed=seeds,
+    step=st.integers(0, 200),
+    batch=st.integers(1, 70),
 )
 def test_a_batch_is_the_same_however_it_is_asked_for(n, length, seed, step, batch):
     rows = sample_indices(step, batch)
@@ -56,7 +71,11 @@ def test_the_order_is_pinned():
 def test_seeds_epochs_and_places_are_mixed():
     size = 7
     firsts = np.array(
-        [permute(np.arange(size), size, epoch_key(seed, epoch)) for seed in range(30) for epoch in range(40)]
+        [
+            permute(np.arange(size), size, epoch_key(seed, epoch))
+            for seed in range(30)
+            for epoch in range(40)
+        ]
     )
     expected = len(firsts) / size
     for place in range(size):

@@ -1,4 +1,5 @@
-"""Packed rows hold every example once an epoch, in an order that is a function of (seed, step), laid out exactly."""
+"""Packed rows hold every example once an epoch, in an order that is a function of (seed, step),
+laid out exactly."""
 
 from itertools import pairwise
 
@@ -10,10 +11,14 @@ from hypothesis import strategies as st
 
 import tiny
 from glassformer.batch import Batch
-from glassformer.data.packing import Example, PackedOrder, batches_of, filled, lengths_of, packed
+from glassformer.data.collate import packed
+from glassformer.data.example import Example
+from glassformer.data.packing import PackedOrder, batches_of, filled
 from glassformer.losses import binary_cross_entropy, cross_entropy
 
-LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=60).map(lambda each: np.array(each, np.int64))
+LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=60).map(
+    lambda each: np.array(each, np.int64)
+)
 TOKENS = st.integers(1, 700)
 
 
@@ -21,7 +26,9 @@ TOKENS = st.integers(1, 700)
 def test_every_example_is_in_an_epoch_once(lengths, tokens, seed, epoch):
     order = PackedOrder(lengths, tokens, seed)
     steps = range(epoch * order.batches, (epoch + 1) * order.batches)
-    assert sorted(i for step in steps for row in order.rows(step) for i in row) == list(range(len(lengths)))
+    assert sorted(i for step in steps for row in order.rows(step) for i in row) == list(
+        range(len(lengths))
+    )
 
 
 @given(LENGTHS, TOKENS)
@@ -60,7 +67,10 @@ def test_batches_are_a_function_of_seed_and_step(lengths, tokens, seed):
     steps = [*range(2 * one.batches)]
     forward = [one.rows(step) for step in steps]
     assert [other.rows(step) for step in reversed(steps)] == forward[::-1]
-    shapes = [sorted(sorted(map(len, rows)) for rows in forward[e * one.batches :][: one.batches]) for e in (0, 1)]
+    shapes = [
+        sorted(sorted(map(len, rows)) for rows in forward[e * one.batches :][: one.batches])
+        for e in (0, 1)
+    ]
     assert shapes[0] == shapes[1], "how rows are filled never changes"
 
 
@@ -86,14 +96,18 @@ def test_long_and_short_batches_are_mixed_in_every_epoch():
     lengths = np.repeat([10, 400], 200)
     order = PackedOrder(lengths, 512, 0)
     for epoch in range(3):
-        long = [lengths[order.rows(epoch * order.batches + step)[0][0]] == 400 for step in range(order.batches)]
+        long = [
+            lengths[order.rows(epoch * order.batches + step)[0][0]] == 400
+            for step in range(order.batches)
+        ]
         changes = sum(a != b for a, b in pairwise(long))
         # 200 long batches and 4 short ones: in sorted order there would be one change
         assert changes >= 4
 
 
 def test_batches_of_one_width_have_about_as_many_examples():
-    """Rows are filled the longest first: in that order, the first batches would have few examples, the last many."""
+    """Rows are filled the longest first: in that order, the first batches would have few examples,
+    the last many."""
     lengths = np.random.default_rng(1).integers(2, 60, 2000)
     counts = [sum(map(len, rows)) for rows in batches_of(lengths, 512) if len(rows) == 8]
     assert len(counts) > 100
@@ -126,7 +140,9 @@ def test_examples_in_a_batch_are_about_as_many_as_its_tokens_hold(tokens, length
 def by_loop(examples: list[Example], rows: list[list[int]]) -> dict[str, list]:
     """The slow way: one slot after the other."""
     width = max(sum(len(examples[i].ids) for i in row) for row in rows)
-    out: dict[str, list] = {name: [] for name in ("ids", "positions", "documents", "kinds", "at", "targets")}
+    out: dict[str, list] = {
+        name: [] for name in ("ids", "positions", "documents", "kinds", "at", "targets")
+    }
     number = 0
     for r, row in enumerate(rows):
         line: dict[str, list] = {name: [] for name in ("ids", "positions", "documents", "kinds")}
@@ -140,7 +156,9 @@ def by_loop(examples: list[Example], rows: list[list[int]]) -> dict[str, list]:
                 line["ids"].append(token)
                 line["positions"].append(position)
                 line["documents"].append(number)
-                line["kinds"].append(0 if example.kinds is None else int(example.kinds[position]))
+                line["kinds"].append(
+                    0 if example.token_type_ids is None else int(example.token_type_ids[position])
+                )
             number += 1
         rest = width - len(line["ids"])
         for name, empty in (("ids", 0), ("documents", -1), ("kinds", 0)):
@@ -157,7 +175,11 @@ def examples_and_rows(draw):
     made = []
     for _ in range(n):
         length = int(random.integers(1, 7))
-        at = np.sort(random.permutation(length)[: random.integers(0, length + 1)]) if with_at else None
+        at = (
+            np.sort(random.permutation(length)[: random.integers(0, length + 1)])
+            if with_at
+            else None
+        )
         targets = random.integers(0, 5, 1 if at is None else len(at)) if with_targets else None
         kinds = random.integers(0, 2, length) if with_kinds and random.random() < 0.7 else None
         made.append(Example(random.integers(1, 99, length).astype(np.int32), targets, at, kinds))
@@ -179,22 +201,33 @@ def test_packed_is_what_a_loop_lays_out(made):
     assert (places.valid is None) == bool(real.all())
     assert places.valid is None or places.valid.tolist() == real.tolist()
     assert places.position.tolist() == expected["positions"]
-    assert (None if batch.at is None else batch.at.tolist()) == (expected["at"] if examples[0].at is not None else None)
+    assert (None if batch.at is None else batch.at.tolist()) == (
+        expected["at"] if examples[0].at is not None else None
+    )
     assert (None if batch.targets is None else batch.targets.tolist()) == (
         expected["targets"] if examples[0].targets is not None else None
     )
-    kinds = expected["kinds"] if any(example.kinds is not None for example in examples) else None
-    assert (None if batch.kinds is None else batch.kinds.tolist()) == kinds
-
-
-def test_lengths():
-    assert lengths_of([Example(np.zeros(n, np.int32)) for n in (3, 1, 2)]).tolist() == [3, 1, 2]
+    kinds = (
+        expected["kinds"]
+        if any(example.token_type_ids is not None for example in examples)
+        else None
+    )
+    assert (None if batch.token_type_ids is None else batch.token_type_ids.tolist()) == kinds
 
 
 HEADS = {
     "tag": {"head": "tag", "n_classes": 4},
-    **{f"classify {pool}": {"head": "classify", "n_classes": 4, "pool": pool} for pool in ("first", "last", "mean")},
-    "pairs": {"head": "classify", "n_classes": 4, "pool": "mean", "n_kinds": 2, "pooler": True},
+    **{
+        f"classify {pool}": {"head": "classify", "n_classes": 4, "pool": pool}
+        for pool in ("first", "last", "mean")
+    },
+    "pairs": {
+        "head": "classify",
+        "n_classes": 4,
+        "pool": "mean",
+        "n_token_types": 2,
+        "pooler": True,
+    },
     "several": {"head": "classify", "n_classes": 4, "pool": "mean", "multi_label": True},
 }
 # 12 + 9 | 3 + 5 + 12 | 7: rows of 21, 20 and 7, so that two are padded
@@ -205,14 +238,14 @@ def some_examples(changes) -> list[Example]:
     random, made = np.random.default_rng(5), []
     for n in SIZES:
         ids = random.integers(0, tiny.VOCABULARY, n).astype(np.int32)
-        kinds = np.repeat([0, 1], [n // 2, n - n // 2]) if "n_kinds" in changes else None
+        kinds = np.repeat([0, 1], [n // 2, n - n // 2]) if "n_token_types" in changes else None
         if changes["head"] == "tag":
             at = np.flatnonzero(random.random(n) < 0.5)
             made.append(Example(ids, random.integers(0, 4, len(at)), at))
         elif changes.get("multi_label"):
-            made.append(Example(ids, random.integers(0, 2, (1, 4)), kinds=kinds))
+            made.append(Example(ids, random.integers(0, 2, (1, 4)), token_type_ids=kinds))
         else:
-            made.append(Example(ids, random.integers(0, 4, 1), kinds=kinds))
+            made.append(Example(ids, random.integers(0, 4, 1), token_type_ids=kinds))
     return made
 
 
@@ -240,7 +273,9 @@ def test_packed_equals_alone_in_logits_and_gradients(architecture, head, positio
         Batch(
             torch.from_numpy(examples[i].ids.astype(np.int64))[None],
             targets=torch.from_numpy(examples[i].targets),
-            kinds=None if examples[i].kinds is None else torch.from_numpy(examples[i].kinds)[None],
+            token_type_ids=None
+            if examples[i].token_type_ids is None
+            else torch.from_numpy(examples[i].token_type_ids)[None],
             at=None if examples[i].at is None else torch.from_numpy(examples[i].at),
         )
         for row in ROWS
@@ -251,6 +286,8 @@ def test_packed_equals_alone_in_logits_and_gradients(architecture, head, positio
     torch.testing.assert_close(together, alone, **tiny.EXACT)
     for name, gradient in of_alone.items():
         # a key's bias moves all scores alike; and the first element of a decoder sees itself alone
-        idle = name.endswith("k_proj.bias") or (architecture == "decoder" and changes.get("pool") == "first")
+        idle = name.endswith("k_proj.bias") or (
+            architecture == "decoder" and changes.get("pool") == "first"
+        )
         assert gradient.abs().max() > 1e-9 or idle, f"{name} takes no part"
         torch.testing.assert_close(of_together[name], gradient, **tiny.EXACT, msg=name)

@@ -1,4 +1,5 @@
-"""Batches of pairs: every pair once an epoch, a function of (seed, step), within the limit, and shifted rightly."""
+"""Batches of pairs: every pair once an epoch, a function of (seed, step), within the limit, and
+shifted rightly."""
 
 from functools import cache
 from itertools import chain
@@ -10,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.batch import IGNORE
-from glassformer.data.pairbatches import PairOrder, batch_of, pair_batch, pair_evaluation_batches, part_of
-from glassformer.data.pairstore import Column, PairSplit
+from glassformer.data.collate import micro_batch
+from glassformer.data.pair_batches import PairOrder, batch_of, pair_batch, pair_evaluation_batches
+from glassformer.data.pair_store import Column, PairSplit
 from glassformer.errors import DataError
 
 BOS, EOS = 1, 2
@@ -20,7 +22,9 @@ BOS, EOS = 1, 2
 def column(lengths, seed: int) -> Column:
     """Rows of random ids above the special ones, each ending with <eos>."""
     ends = np.cumsum(lengths, dtype=np.int64)
-    tokens = np.random.default_rng(seed).integers(3, 50, ends[-1] if len(ends) else 0).astype(np.int32)
+    tokens = (
+        np.random.default_rng(seed).integers(3, 50, ends[-1] if len(ends) else 0).astype(np.int32)
+    )
     tokens[ends - 1] = EOS
     return Column(tokens, ends)
 
@@ -45,7 +49,9 @@ def test_an_epoch_has_every_kept_pair_once_within_the_limit(lengths, batch_token
     made = split(lengths)
     fitting = [i for i, sides in enumerate(lengths) if max(sides) <= longest]
     if not fitting:
-        with pytest.raises(DataError, match=f"every train pair has a side of more than {longest} tokens; raise"):
+        with pytest.raises(
+            DataError, match=f"every train pair has a side of more than {longest} tokens; raise"
+        ):
             PairOrder(made, longest, batch_tokens, 1, seed)
         return
     order = PairOrder(made, longest, batch_tokens, 1, seed)
@@ -77,11 +83,16 @@ def test_a_step_is_a_function_of_the_seed_whatever_came_before(steps, seed):
 
 def test_epochs_and_seeds_differ_in_pairs_and_in_order():
     order, other = (PairOrder(many(), 30, 200, 1, seed) for seed in (0, 1))
-    epochs = [[frozenset(order.rows(e * order.batches + i).tolist()) for i in range(order.batches)] for e in range(2)]
+    epochs = [
+        [frozenset(order.rows(e * order.batches + i).tolist()) for i in range(order.batches)]
+        for e in range(2)
+    ]
     others = [frozenset(other.rows(i).tolist()) for i in range(other.batches)]
     for one in (epochs[1], others):
         assert one != epochs[0]
-        assert len(set(one) & set(epochs[0])) < len(one) / 2, "other neighbours, not the same batches in another order"
+        assert len(set(one) & set(epochs[0])) < len(one) / 2, (
+            "other neighbours, not the same batches in another order"
+        )
     # batches come in an order of chance, not from short to long
     longest = [max(many().target.lengths[list(rows)]) for rows in epochs[0]]
     assert longest != sorted(longest)
@@ -108,22 +119,28 @@ def test_a_batch_is_source_shifted_input_and_targets(lengths, seed):
     rows = np.random.default_rng(seed).permutation(len(lengths))[:5]
     batch = pair_batch(made, rows, BOS)
     where = batch.source.where()
-    assert batch.places is None, "padding behind a causal decoder needs no mark"
+    assert batch.positions is None, "padding behind a causal decoder needs no mark"
     for place, i in enumerate(rows.tolist()):
         source, target = made.source.row(i).tolist(), made.target.row(i).tolist()
         assert batch.source.elements[place, : len(source)].tolist() == source
         valid = where.valid[place].tolist() if where.valid is not None else [True] * where.length
         assert valid == [slot < len(source) for slot in range(where.length)]
-        assert batch.targets[place].tolist() == target + [IGNORE] * (batch.targets.shape[1] - len(target))
+        assert batch.targets[place].tolist() == target + [IGNORE] * (
+            batch.targets.shape[1] - len(target)
+        )
         assert batch.elements[place, : len(target)].tolist() == [BOS, *target[:-1]]
     assert batch.n_targets == sum(lengths[i][1] for i in rows)
     assert batch.source.elements.shape[1] == max(lengths[i][0] for i in rows)
 
 
 def test_the_shift_by_an_example():
-    batch = batch_of([np.array([7, 8, EOS]), np.array([9, EOS])], [np.array([5, EOS]), np.array([6, 4, EOS])], BOS)
+    batch = batch_of(
+        [np.array([7, 8, EOS]), np.array([9, EOS])],
+        [np.array([5, EOS]), np.array([6, 4, EOS])],
+        BOS,
+    )
     assert batch.source.elements.tolist() == [[7, 8, EOS], [9, EOS, 0]]
-    assert batch.source.places.valid.tolist() == [[True] * 3, [True, True, False]]
+    assert batch.source.positions.valid.tolist() == [[True] * 3, [True, True, False]]
     assert batch.elements.tolist() == [[BOS, 5, 0], [BOS, 6, 4]]
     assert batch.targets.tolist() == [[5, EOS, IGNORE], [6, 4, EOS]]
 
@@ -131,7 +148,7 @@ def test_the_shift_by_an_example():
 @given(st.integers(0, 40), st.integers(1, 9))
 def test_the_parts_of_a_batch_make_it_up(n, of):
     rows = np.arange(n)
-    parts = [part_of(rows, (part, of)) for part in range(of)]
+    parts = [micro_batch(rows, part, of) for part in range(of)]
     assert np.concatenate(parts).tolist() == rows.tolist()
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
@@ -142,19 +159,25 @@ def pairs_of(batch) -> list[tuple]:
         target = [i for i in batch.targets[place].tolist() if i != IGNORE]
         valid = batch.source.where().valid
         source = batch.source.elements[place]
-        sides.append((tuple((source if valid is None else source[valid[place]]).tolist()), tuple(target)))
+        sides.append(
+            (tuple((source if valid is None else source[valid[place]]).tolist()), tuple(target))
+        )
     return sides
 
 
 def test_an_evaluation_sees_every_pair_that_fits_once_or_batches_from_everywhere():
     made = many()
-    fitting = [i for i in range(len(made)) if max(made.source.lengths[i], made.target.lengths[i]) <= 25]
+    fitting = [
+        i for i in range(len(made)) if max(made.source.lengths[i], made.target.lengths[i]) <= 25
+    ]
     expected = sorted((tuple(made.source.row(i)), tuple(made.target.row(i))) for i in fitting)
     batches = [pairs_of(batch) for batch in pair_evaluation_batches(made, 25, 300, BOS)]
     assert sorted(chain(*batches)) == expected
     some = [pairs_of(batch) for batch in pair_evaluation_batches(made, 25, 300, BOS, limit=5)]
     assert len(some) == 5
-    assert [batch for batch in batches if batch in some] == some, "the same batches in the same order"
+    assert [batch for batch in batches if batch in some] == some, (
+        "the same batches in the same order"
+    )
     assert batches.index(some[0]) == 0
     assert batches.index(some[-1]) == len(batches) - 1
     assert len(list(pair_evaluation_batches(made, 25, 300, BOS, limit=10_000))) == len(batches)

@@ -1,4 +1,5 @@
-"""Pairs from every kind of file: what is read, how it is split, and one sentence for everything that is no pair."""
+"""Pairs from every kind of file: what is read, how it is split, and one sentence for everything
+that is no pair."""
 
 import csv
 import gzip
@@ -10,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data import dates
 from glassformer.data.config import DataConfig
 from glassformer.data.pairs import Pair, pair_sources, pairs, training_texts
+from glassformer.demos import dates
 from glassformer.errors import ConfigError, DataError
 
 ALL = {"validation_fraction": 0.0}
@@ -41,17 +42,28 @@ def two_files(folder, sources: bytes, targets: bytes) -> dict[str, str]:
 
 def lines(characters: str):
     """Lines of a file: whatever is no line's end, never nothing but spaces."""
-    line = st.text(characters, min_size=1, max_size=6).filter(lambda text: text.strip() and not text.endswith("\r"))
+    line = st.text(characters, min_size=1, max_size=6).filter(
+        lambda text: text.strip() and not text.endswith("\r")
+    )
     return st.lists(st.tuples(line, line), min_size=1, max_size=6)
 
 
 LATIN, ANY = "ab \t\"',é\x85\r\x1c", "ab \t\"',é\x85\r\x1c\u2028你🙂"
-ENCODINGS = {"utf-8": ANY, "latin-1": LATIN, "utf-16": ANY, "utf-16-le": ANY, "utf-8-sig": ANY, "utf-32": ANY}
+ENCODINGS = {
+    "utf-8": ANY,
+    "latin-1": LATIN,
+    "utf-16": ANY,
+    "utf-16-le": ANY,
+    "utf-8-sig": ANY,
+    "utf-32": ANY,
+}
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @given(st.data(), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
-def test_line_n_of_one_file_belongs_to_line_n_of_the_other(tmp_path_factory, encoding, data, end, last, zipped):
+def test_line_n_of_one_file_belongs_to_line_n_of_the_other(
+    tmp_path_factory, encoding, data, end, last, zipped
+):
     folder, rows = tmp_path_factory.mktemp("pairs"), data.draw(lines(ENCODINGS[encoding]))
     for side, name in enumerate("st"):
         raw = (end.join(row[side] for row in rows) + (end if last else "")).encode(encoding)
@@ -67,7 +79,10 @@ def test_files_are_paired_in_order_and_each_pair_says_where_it_stands(tmp_path):
     assert [(pair.source, pair.target) for pair in found] == [
         ("s1 a", "t1 a"), ("s1 b", "t1 b"), ("s2 a", "t2 a"), ("s2 b", "t2 b")
     ]  # fmt: skip
-    assert [pair.where for pair in found][1:3] == [f"{tmp_path}/s1, line 3", f"{tmp_path}/s2, line 1"]
+    assert [pair.where for pair in found][1:3] == [
+        f"{tmp_path}/s1, line 3",
+        f"{tmp_path}/s2, line 1",
+    ]
     assert {pair.split for pair in found} == {"train"}
     assert {pair.group for pair in found} == {None}
 
@@ -82,7 +97,9 @@ def test_a_table_with_tabs_takes_every_quote_as_it_is(tmp_path_factory, rows):
     body = "".join(f"{source}\t{target}\n" for source, target in rows)
     (folder / "bare.tsv").write_text(body, encoding="utf-8", newline="")
     assert texts(folder, path="bare.tsv") == rows
-    (folder / "headed.tsv").write_text(f"target\tid\tsource\n{body.replace(chr(9), f'{chr(9)}7{chr(9)}')}", newline="")
+    (folder / "headed.tsv").write_text(
+        f"target\tid\tsource\n{body.replace(chr(9), f'{chr(9)}7{chr(9)}')}", newline=""
+    )
     assert texts(folder, path="headed.tsv") == [(target, source) for source, target in rows]
     (folder / "named.txt").write_text(f"de\ten\n{body}", newline="")
     named = {"path": "named.txt", "format": "tsv", "source_field": "en", "target_field": "de"}
@@ -102,9 +119,13 @@ def test_columns_of_a_table_may_be_numbers(tmp_path):
 
 
 @given(lines("ab é\u2028'\",;\n"), st.sampled_from(["\n", "\r\n"]))
-def test_a_table_with_commas_may_have_quotes_and_line_ends_in_its_cells(tmp_path_factory, rows, end):
+def test_a_table_with_commas_may_have_quotes_and_line_ends_in_its_cells(
+    tmp_path_factory, rows, end
+):
     folder, out = tmp_path_factory.mktemp("pairs"), io.StringIO()
-    csv.writer(out, lineterminator=end).writerows([("group", "source", "target"), *(("x", *row) for row in rows)])
+    csv.writer(out, lineterminator=end).writerows(
+        [("group", "source", "target"), *(("x", *row) for row in rows)]
+    )
     (folder / "p.csv").write_text(out.getvalue(), newline="")
     assert texts(folder, path="p.csv") == rows
     assert {pair.group for pair in read(folder, path="p.csv", group_field="group")} == {"x"}
@@ -128,41 +149,64 @@ def test_a_cell_may_be_as_long_as_a_document(tmp_path):
 
 def test_json_lines_flat_nested_and_with_dots_in_their_names(tmp_path):
     rows = [
-        {"source": "a\nb", "target": "b", "translation": {"en": "one", "de": "eins"}, "x.y": "dotted", "lang": "de"},
-        {"source": "c", "target": "d", "translation": {"en": "two", "de": "zwei"}, "x.y": "too", "lang": 3},
+        {
+            "source": "a\nb",
+            "target": "b",
+            "translation": {"en": "one", "de": "eins"},
+            "x.y": "dotted",
+            "lang": "de",
+        },
+        {
+            "source": "c",
+            "target": "d",
+            "translation": {"en": "two", "de": "zwei"},
+            "x.y": "too",
+            "lang": 3,
+        },
     ]
     (tmp_path / "p.jsonl").write_text("\n\n".join(map(json.dumps, rows)))
     assert texts(tmp_path, path="p.jsonl") == [("a\nb", "b"), ("c", "d")]
     nested = {"source_field": "translation.en", "target_field": "translation.de"}
     assert texts(tmp_path, path="p.jsonl", **nested) == [("one", "eins"), ("two", "zwei")]
     assert texts(tmp_path, path="p.jsonl", source_field="x.y")[0] == ("dotted", "b")
-    assert [pair.group for pair in read(tmp_path, path="p.jsonl", group_field="lang")] == ["de", "3"]
+    assert [pair.group for pair in read(tmp_path, path="p.jsonl", group_field="lang")] == [
+        "de",
+        "3",
+    ]
     (tmp_path / "p.txt").write_text((tmp_path / "p.jsonl").read_text(), encoding="utf-16")
     assert texts(tmp_path, path="p.txt", format="jsonl", encoding="utf-16")[1] == ("c", "d")
 
 
 @given(st.integers(1, 60), st.floats(0, 0.45), st.floats(0, 0.45))
 @settings(max_examples=15)
-def test_drawn_splits_are_disjoint_whole_of_the_right_size_and_always_the_same(tmp_path_factory, n, validation, test):
+def test_drawn_splits_are_disjoint_whole_of_the_right_size_and_always_the_same(
+    tmp_path_factory, n, validation, test
+):
     folder = tmp_path_factory.mktemp("pairs")
     rows = [(f"s{i}", f"t{i}") for i in range(n)]
     (folder / "p.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in rows))
     fields = {"path": "p.tsv", "validation_fraction": validation, "test_fraction": test}
     found = read(folder, **fields)
-    assert [(pair.source, pair.target) for pair in found] == rows, "every pair once, none apart from its other side"
+    assert [(pair.source, pair.target) for pair in found] == rows, (
+        "every pair once, none apart from its other side"
+    )
     sizes = Counter(pair.split for pair in found)
     assert sizes["validation"] == round(n * validation)
     assert sizes["validation"] + sizes["test"] == round(n * (validation + test))
     assert read(folder, **fields) == found
     if min(sizes["train"], sizes["validation"]) > 10:
         places = [i for i, pair in enumerate(found) if pair.split == "validation"]
-        assert places != list(range(places[0], places[0] + len(places))), "drawn from everywhere, not one stretch"
+        assert places != list(range(places[0], places[0] + len(places))), (
+            "drawn from everywhere, not one stretch"
+        )
 
 
 def test_splits_with_files_of_their_own_take_nothing_from_path(tmp_path):
     for name in ("train", "val", "test"):
         for side in ("en", "de"):
-            (tmp_path / f"{name}.{side}").write_text("".join(f"{name} {side} {i}\n" for i in range(5)))
+            (tmp_path / f"{name}.{side}").write_text(
+                "".join(f"{name} {side} {i}\n" for i in range(5))
+            )
     fields = {
         "path": "train.en", "target_path": "train.de", "validation_path": "val.en",
         "validation_target_path": "val.de", "test_path": "test.en", "test_target_path": "test.de",
@@ -181,13 +225,19 @@ def test_splits_with_files_of_their_own_take_nothing_from_path(tmp_path):
 
 def test_a_tokenizer_sees_training_pairs_alone_with_the_prefix(tmp_path):
     (tmp_path / "p.tsv").write_text("".join(f"s{i}\tt{i}\n" for i in range(40)))
-    config = DataConfig.parse({"root": str(tmp_path), "path": "p.tsv", "validation_fraction": 0.3, "prefix": "to de: "})
+    config = DataConfig.parse(
+        {"root": str(tmp_path), "path": "p.tsv", "validation_fraction": 0.3, "prefix": "to de: "}
+    )
     training = [pair for pair in pairs(config) if pair.split == "train"]
     assert len(training) == 28
-    assert list(training_texts(config, ("source",))) == [f"to de: {pair.source}" for pair in training]
+    assert list(training_texts(config, ("source",))) == [
+        f"to de: {pair.source}" for pair in training
+    ]
     assert list(training_texts(config, ("target",))) == [pair.target for pair in training]
     both = list(training_texts(config, ("source", "target")))
-    assert Counter(both) == Counter(f"to de: {p.source}" for p in training) + Counter(p.target for p in training)
+    assert Counter(both) == Counter(f"to de: {p.source}" for p in training) + Counter(
+        p.target for p in training
+    )
 
 
 def test_the_demos_pairs(monkeypatch):
@@ -202,7 +252,9 @@ def test_the_demos_pairs(monkeypatch):
     found = list(pairs(DataConfig.parse({"path": "builtin:dates"})))
     assert asked == [(100_000, 1_500, 5_000)]
     assert [pair.split for pair in found] == ["train"] * 3 + ["validation"] * 2 + ["test"]
-    assert {(pair.source, pair.target, pair.group) for pair in found} == {("4 mars 2007", "2007-03-04", "French")}
+    assert {(pair.source, pair.target, pair.group) for pair in found} == {
+        ("4 mars 2007", "2007-03-04", "French")
+    }
 
 
 # What is no pair
@@ -212,7 +264,9 @@ def test_the_demos_pairs(monkeypatch):
 def test_files_of_unequal_lengths(tmp_path, sources, targets):
     longer, shorter = ("s.txt", "t.txt") if len(sources) > len(targets) else ("t.txt", "s.txt")
     said = refused(tmp_path, **two_files(tmp_path, sources, targets))
-    assert said.startswith(f"{tmp_path}/{longer} goes on at line 2 where {tmp_path}/{shorter} has ended after 1 lines;")
+    assert said.startswith(
+        f"{tmp_path}/{longer} goes on at line 2 where {tmp_path}/{shorter} has ended after 1 lines;"
+    )
 
 
 @pytest.mark.parametrize("blank", ["", "  ", "\u3000"])
@@ -221,13 +275,21 @@ def test_a_pair_of_two_empty_sides_is_left_out_and_one_empty_side_is_named(tmp_p
     both = two_files(tmp_path, b"a\n" + raw + b"\nc\n", b"x\n" + raw + b"\nz\n")
     assert texts(tmp_path, **both) == [("a", "x"), ("c", "z")]
     for sources, targets, side in ((raw, b"y", "source"), (b"y", raw, "target")):
-        said = refused(tmp_path, **two_files(tmp_path, b"a\n" + sources + b"\n", b"x\n" + targets + b"\n"))
+        said = refused(
+            tmp_path, **two_files(tmp_path, b"a\n" + sources + b"\n", b"x\n" + targets + b"\n")
+        )
         assert f"s.txt, line 2 has an empty {side} beside a" in said
 
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("p.tsv", "\n\n"), ("p.tsv", "\t\n \t \n"), ("p.csv", ""), ("p.jsonl", "\n \n"), ("p.csv", "source,target\n")],
+    [
+        ("p.tsv", "\n\n"),
+        ("p.tsv", "\t\n \t \n"),
+        ("p.csv", ""),
+        ("p.jsonl", "\n \n"),
+        ("p.csv", "source,target\n"),
+    ],
 )
 def test_nothing_but_empty_lines(tmp_path, name, content):
     (tmp_path / name).write_text(content)
@@ -258,13 +320,21 @@ def test_another_encoding_is_named_by_file_and_byte(tmp_path):
     [
         ("{", {}, "p.jsonl, line 2 is not JSON"),
         ("[" * 100_000, {}, "p.jsonl, line 2 is not JSON"),
-        ('{"source": "a", "targte": "b"}', {}, "p.jsonl, line 2 has no field 'target'; did you mean 'targte'?"),
+        (
+            '{"source": "a", "targte": "b"}',
+            {},
+            "p.jsonl, line 2 has no field 'target'; did you mean 'targte'?",
+        ),
         ('{"src": "a", "target": "b"}', {}, "(set data.source_field)"),
         ('["a", "b"]', {}, "p.jsonl, line 2 is not a JSON object but ['a', 'b']"),
         ("{}", {}, "p.jsonl, line 2 has no field 'source'"),
         ('{"source": 5, "target": "b"}', {}, "has 'source' that is not a string but 5"),
         ('{"source": "\\ud800", "target": "b"}', {}, "has an unpaired surrogate in 'source'"),
-        ('{"source": "a", "target": ""}', {}, "p.jsonl, line 2 has an empty target beside a source"),
+        (
+            '{"source": "a", "target": ""}',
+            {},
+            "p.jsonl, line 2 has an empty target beside a source",
+        ),
         ('{"source": "a", "target": "b"}', {"group_field": "lang"}, "has no field 'lang'"),
     ],
 )
@@ -297,9 +367,24 @@ def test_a_nested_field_that_is_not_there(tmp_path):
             "has no column 'emg' in its first row; did you mean 'eng'",
         ),
         ("p.tsv", "source\ttarget\na\tb\n", {"group_field": "lang"}, "has no column 'lang'"),
-        ("p.tsv", "source\tlang\ttarget\na\tb\tc\nd\te\n", {}, "p.tsv, line 3 has 2 columns, and column 3 is needed"),
-        ("p.tsv", "source\ttranslation\na\tb\n", {}, "no column 'target' in its first row; known are source, trans"),
-        ("p.tsv", "a\tb\n", {"source_field": "1", "target_field": "3"}, "has 2 columns and none is '3'"),
+        (
+            "p.tsv",
+            "source\tlang\ttarget\na\tb\tc\nd\te\n",
+            {},
+            "p.tsv, line 3 has 2 columns, and column 3 is needed",
+        ),
+        (
+            "p.tsv",
+            "source\ttranslation\na\tb\n",
+            {},
+            "no column 'target' in its first row; known are source, trans",
+        ),
+        (
+            "p.tsv",
+            "a\tb\n",
+            {"source_field": "1", "target_field": "3"},
+            "has 2 columns and none is '3'",
+        ),
         ("p.csv", 'a,b\nc,"d\ne,f\n', {}, "p.csv, line 3 is no ',' table"),
         ("p.csv", 'a,b\nc,"d"e\n', {}, "p.csv, line 2 is no ',' table"),
         ("p.tsv", "a\tb\n\tc\n", {}, "p.tsv, line 2 has an empty source beside a target"),
@@ -322,7 +407,9 @@ def test_a_target_without_its_source(tmp_path):
     (tmp_path / "p.tsv").write_text("a\tb\n")
     for split in ("validation", "test"):
         said = refused(tmp_path, ConfigError, path="p.tsv", **{f"{split}_target_path": "p.tsv"})
-        assert f"data.{split}_target_path is set but data.{split}_path, its other side, is not" in said
+        assert (
+            f"data.{split}_target_path is set but data.{split}_path, its other side, is not" in said
+        )
     refused(tmp_path, ConfigError, target_path="p.tsv")
 
 
@@ -335,4 +422,6 @@ def test_different_numbers_of_files(tmp_path):
 
 def test_files_that_are_not_there(tmp_path):
     (tmp_path / "sources.txt").write_text("x\n")
-    assert "there is no file or folder" in refused(tmp_path, path="sources.txt", target_path="targets.txt")
+    assert "there is no file or folder" in refused(
+        tmp_path, path="sources.txt", target_path="targets.txt"
+    )

@@ -9,17 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data import pairstore as store_module
+from glassformer.data import pair_store as store_module
 from glassformer.data.config import DataConfig
+from glassformer.data.pair_store import PairStore, PairText
 from glassformer.data.pairs import pairs
-from glassformer.data.pairstore import PairStore, PairText
 from glassformer.errors import DataError
 
 EOS = 0x110000
 
 
 class Encoder:
-    """Code points as ids behind a prefix, <eos> at the end, counting its calls: a reused store encodes nothing."""
+    """Code points as ids behind a prefix, <eos> at the end, counting its calls: a reused store
+    encodes nothing."""
 
     def __init__(self, prefix: str = ""):
         self.prefix, self.calls = prefix, 0
@@ -44,7 +45,9 @@ def place(tmp_path):
 
 def build(place, encoders=None, fingerprints=("f", "g"), **fields) -> PairStore:
     config = DataConfig.parse({"path": "p.tsv", "root": str(place), "test_fraction": 0.2} | fields)
-    return PairStore.open_or_build(place / "run" / "tokens", encoders or (Encoder(), Encoder()), fingerprints, config)
+    return PairStore.open_or_build(
+        place / "run" / "tokens", encoders or (Encoder(), Encoder()), fingerprints, config
+    )
 
 
 def content(folder):
@@ -54,12 +57,17 @@ def content(folder):
 word = st.text("ab é\u2028\x85🙂'\"", min_size=1, max_size=9).filter(str.strip)
 
 
-@given(st.lists(st.tuples(word, word, st.sampled_from(["de", "fr"])), min_size=1, max_size=9), st.booleans())
+@given(
+    st.lists(st.tuples(word, word, st.sampled_from(["de", "fr"])), min_size=1, max_size=9),
+    st.booleans(),
+)
 @settings(max_examples=15)
 def test_what_it_holds_is_what_was_read(tmp_path_factory, rows, grouped):
     place = tmp_path_factory.mktemp("store")
     named = [{"source": s, "target": t, "lang": group} for s, t, group in rows]
-    (place / "p.jsonl").write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in named), encoding="utf-8")
+    (place / "p.jsonl").write_text(
+        "\n".join(json.dumps(row, ensure_ascii=False) for row in named), encoding="utf-8"
+    )
     fields = {"path": "p.jsonl", "validation_fraction": 0.4, "test_fraction": 0.2}
     fields |= {"group_field": "lang"} if grouped else {}
     store = build(place, (Encoder("to de: "), Encoder()), **fields)
@@ -70,7 +78,11 @@ def test_what_it_holds_is_what_was_read(tmp_path_factory, rows, grouped):
         if not expected:
             continue
         split = store.split(name)
-        assert (split.name, len(split), store.counts[name]["pairs"]) == (name, len(expected), len(expected))
+        assert (split.name, len(split), store.counts[name]["pairs"]) == (
+            name,
+            len(expected),
+            len(expected),
+        )
         for i, pair in enumerate(expected):
             assert decoded(split.source.row(i)) == f"to de: {pair.source}"
             assert decoded(split.target.row(i)) == pair.target
@@ -78,7 +90,9 @@ def test_what_it_holds_is_what_was_read(tmp_path_factory, rows, grouped):
             assert side.lengths.tolist() == [len(side.row(i)) for i in range(len(side))]
             assert (isinstance(side.tokens, np.memmap), side.tokens.dtype) == (True, np.int32)
         if name != "train":
-            assert split.texts() == [PairText(p.source, p.target, p.group if grouped else None) for p in expected]
+            assert split.texts() == [
+                PairText(p.source, p.target, p.group if grouped else None) for p in expected
+            ]
     assert not (store.folder / "train.jsonl").exists()
     assert sorted(path.name for path in (place / "run").iterdir()) == ["tokens"]
 
@@ -92,7 +106,10 @@ def test_a_store_is_reused_while_nothing_changed(place):
     assert content(again.folder) == made
     opened = PairStore.open(place / "run" / "tokens")
     assert opened.counts == again.counts
-    assert decoded(opened.split("validation").target.row(0)) == again.split("validation").texts()[0].target
+    assert (
+        decoded(opened.split("validation").target.row(0))
+        == again.split("validation").texts()[0].target
+    )
 
 
 @pytest.mark.parametrize(
@@ -175,7 +192,9 @@ MANIFESTS = {
 
 
 def damage(folder, how):
-    name, change = FILES.get(how, ("manifest.json", lambda raw: MANIFESTS[how](json.loads(raw)).encode()))
+    name, change = FILES.get(
+        how, ("manifest.json", lambda raw: MANIFESTS[how](json.loads(raw)).encode())
+    )
     if change is None:
         (folder / name).unlink()
     else:
@@ -187,7 +206,9 @@ def test_a_damaged_or_foreign_store_is_rebuilt(place, how):
     folder = build(place).folder
     made = content(folder)
     damage(folder, how)
-    with pytest.raises(DataError, match=r"there is no whole pair store in .*; build it from its text again"):
+    with pytest.raises(
+        DataError, match=r"there is no whole pair store in .*; build it from its text again"
+    ):
         PairStore.open(folder)
     encoders = Encoder(), Encoder()
     build(place, encoders)
@@ -195,7 +216,9 @@ def test_a_damaged_or_foreign_store_is_rebuilt(place, how):
     assert content(folder) == made
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]\n", '{"source": "a"}\n', '{"source": "a", "target": "b"}\n', "\xff"])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[1]\n", '{"source": "a"}\n', '{"source": "a", "target": "b"}\n', "\xff"]
+)
 def test_damaged_texts_are_one_sentence(place, text):
     split = build(place).split("test")
     assert len(split.texts()) == 4
@@ -215,7 +238,9 @@ def test_other_peoples_files_are_never_touched(place):
     folder = place / "run" / "tokens"
     folder.mkdir(parents=True)
     (folder / "thesis.doc").write_text("years of work")
-    with pytest.raises(DataError, match=r"holds other files \(thesis.doc, ...\); choose another data.store"):
+    with pytest.raises(
+        DataError, match=r"holds other files \(thesis.doc, ...\); choose another data.store"
+    ):
         build(place)
     assert content(folder) == {"thesis.doc": b"years of work"}
     with pytest.raises(DataError, match=r"is a file, not the folder"):
@@ -234,7 +259,9 @@ def test_a_failure_while_building_leaves_what_was_there(place, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(store_module._Writer, "add", full)
-    with pytest.raises(DataError, match=r"cannot write the token store .*: No space left on device; free space"):
+    with pytest.raises(
+        DataError, match=r"cannot write the token store .*: No space left on device; free space"
+    ):
         build(place, fingerprints=("new", "new"))
 
     real, calls = Encoder.__call__, []
@@ -265,7 +292,10 @@ def test_a_bad_pair_is_found_before_anything_changes(place):
 
 def test_a_split_without_pairs_is_one_sentence(place):
     store = build(place, validation_fraction=0.0)
-    with pytest.raises(DataError, match=r"no validation pairs; set data.validation_path or data.validation_fraction"):
+    with pytest.raises(
+        DataError,
+        match=r"no validation pairs; set data.validation_path or data.validation_fraction",
+    ):
         store.split("validation")
     with pytest.raises(DataError, match=r"no train pairs; .*give more pairs"):
         build(place, path="other.tsv", validation_fraction=0.9, test_fraction=0.0).split("train")

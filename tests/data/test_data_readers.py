@@ -1,4 +1,5 @@
-"""Reading: every way to name text, every format, and one sentence for everything that is not text."""
+"""Reading: every way to name text, every format, and one sentence for everything that is not
+text."""
 
 import gzip
 import io
@@ -10,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from glassformer.data.config import DataConfig
-from glassformer.data.readers import read
+from glassformer.data.formats.documents import read
 from glassformer.data.sources import capture_stdin, resolve
 from glassformer.errors import ConfigError, DataError
 
@@ -25,7 +26,9 @@ def folder(tmp_path):
     (tmp_path / "b.txt").write_text("bee\r\n", newline="")
     (tmp_path / "a.md").write_text("ay 你")
     (tmp_path / "deep" / "er").mkdir(parents=True)
-    (tmp_path / "deep" / "er" / "c.jsonl").write_text('{"text": "one"}\n\n{"text": "two", "id": 3}\n')
+    (tmp_path / "deep" / "er" / "c.jsonl").write_text(
+        '{"text": "one"}\n\n{"text": "two", "id": 3}\n'
+    )
     (tmp_path / "deep" / "d.py.gz").write_bytes(gzip.compress(b"zipped = 1"))
     (tmp_path / "empty.txt").write_text("")
     (tmp_path / "picture.png").write_bytes(b"\x89PNG\0")
@@ -84,7 +87,9 @@ def test_encodings_and_byte_order_marks(tmp_path):
 def test_the_demo_text():
     found = texts("builtin:python")
     assert len(found) > 100
-    with pytest.raises(ConfigError, match=r"no built-in text 'builtin:pyton'; did you mean 'builtin:python'"):
+    with pytest.raises(
+        ConfigError, match=r"no built-in text 'builtin:pyton'; did you mean 'builtin:python'"
+    ):
         texts("builtin:pyton")
 
 
@@ -93,16 +98,25 @@ BAD = {
     "mark.txt": (b"\xef\xbb\xbf", "mark.txt is empty"),
     "nul.txt": (b"abc\0def", r"nul.txt looks binary \(a NUL byte at offset 3\)"),
     "binary.txt": (b"\x7fELF\xff\0", r"looks binary \(a NUL byte at offset 5\)"),
-    "latin.txt": ("caf\xe9 \xe9".encode("latin-1"), r"is not utf-8: byte 0xe9 at offset 3 .*data.encoding=latin-1"),
+    "latin.txt": (
+        "caf\xe9 \xe9".encode("latin-1"),
+        r"is not utf-8: byte 0xe9 at offset 3 .*data.encoding=latin-1",
+    ),
     "marked.txt": (b"\xef\xbb\xbfab\xff", "byte 0xff at offset 5"),
     "wide.txt": ("abc".encode("utf-16"), "data.encoding=utf-16"),
     "not.txt.gz": (b"plain text", "not.txt.gz is not a whole gzip file"),
     "cut.txt.gz": (gzip.compress(os.urandom(1000))[:-400], "cut.txt.gz is not a whole gzip file"),
-    "rot.txt.gz": (gzip.compress(b"text" * 100)[:12] + b"\xff" * 40, "rot.txt.gz is not a whole gzip file"),
+    "rot.txt.gz": (
+        gzip.compress(b"text" * 100)[:12] + b"\xff" * 40,
+        "rot.txt.gz is not a whole gzip file",
+    ),
     "bad.jsonl": (b'{"text": "a"}\n{"text": \n', r"bad.jsonl, line 2 is not JSON"),
     "deep.jsonl": (b"[" * 100_000, "deep.jsonl, line 1 is not JSON"),
     "list.jsonl": (b'["text"]', "line 1 is not a JSON object but"),
-    "field.jsonl": (b'{"text": "a"}\n{"txt": "b"}', "line 2 has no field 'text'; did you mean 'txt'.*data.text_field"),
+    "field.jsonl": (
+        b'{"text": "a"}\n{"txt": "b"}',
+        "line 2 has no field 'text'; did you mean 'txt'.*data.text_field",
+    ),
     "other.jsonl": (b'{"body": "b", "id": 1}', "no field 'text'; known are body, id"),
     "none.jsonl": (b"{}", "no field 'text'; the object is empty"),
     "number.jsonl": (b'{"text": 3}', "has 'text' that is not a string but 3"),
@@ -171,7 +185,9 @@ def test_standard_input_is_copied_once(tmp_path, monkeypatch):
     assert texts(capture_stdin(config, tmp_path / "run").path) == ["piped é"]
     assert capture_stdin(DataConfig(path="x"), tmp_path / "no") == DataConfig(path="x")
     stdin(monkeypatch, b'{"text": "a"}')
-    captured = capture_stdin(DataConfig(path="x", test_path="-", format="jsonl"), tmp_path / "lines")
+    captured = capture_stdin(
+        DataConfig(path="x", test_path="-", format="jsonl"), tmp_path / "lines"
+    )
     assert texts(captured.test_path) == ["a"]
 
 
@@ -188,8 +204,17 @@ def test_standard_input_that_cannot_be_had_is_one_sentence(tmp_path, monkeypatch
 
 
 def test_unknown_and_impossible_settings_are_refused():
-    bad = [{"paths": "x"}, {"encoding": "utf-9"}, {"encoding": "rot13"}, {"validation_fraction": 1.0}]
-    bad += [{"validation_fraction": 0.6, "test_fraction": 0.4}, {"format": "xml"}, {"documents": "apart"}]
+    bad = [
+        {"paths": "x"},
+        {"encoding": "utf-9"},
+        {"encoding": "rot13"},
+        {"validation_fraction": 1.0},
+    ]
+    bad += [
+        {"validation_fraction": 0.6, "test_fraction": 0.4},
+        {"format": "xml"},
+        {"documents": "apart"},
+    ]
     for settings in bad:
         with pytest.raises(ValidationError):
             DataConfig.model_validate(settings)
@@ -203,14 +228,23 @@ def test_running_text_of_a_table_is_its_text_column(tmp_path, format, mark):
     path = tmp_path / f"t.{format}"
     path.write_text(f"id{mark}text\n1{mark}one two\n2{mark}three\n", encoding="utf-8")
     config = DataConfig(path=str(path), format=format)
-    assert [document.text for document in read(resolve(config.path), config)] == ["one two", "three"]
-    raw = DataConfig(path=str(path))  # a file that only happens to be a table is a text like any other
-    assert [document.text for document in read(resolve(raw.path), raw)] == [path.read_text(encoding="utf-8")]
+    assert [document.text for document in read(resolve(config.path), config)] == [
+        "one two",
+        "three",
+    ]
+    raw = DataConfig(
+        path=str(path)
+    )  # a file that only happens to be a table is a text like any other
+    assert [document.text for document in read(resolve(raw.path), raw)] == [
+        path.read_text(encoding="utf-8")
+    ]
 
 
 def test_running_text_of_a_table_without_the_column_names_those_that_exist(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("id,words\n1,one\n", encoding="utf-8")
     config = DataConfig(path=str(path), format="csv", text_field="wrods")
-    with pytest.raises(DataError, match=r"t\.csv has no column 'wrods' in its first row; did you mean 'words'\?"):
+    with pytest.raises(
+        DataError, match=r"t\.csv has no column 'wrods' in its first row; did you mean 'words'\?"
+    ):
         list(read(resolve(config.path), config))

@@ -5,12 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.data.config import DataConfig
-from glassformer.data.readers import Document
+from glassformer.data.formats.documents import Document
 from glassformer.data.split import NAMES, _cut, borders, parts, texts_for_tokenizer
 
 
 def test_the_usual_border():
-    assert borders(1_115_394, 0.1, 0.0) == (1_003_854, 1_115_394)  # tinyshakespeare as nanoGPT splits it
+    assert borders(1_115_394, 0.1, 0.0) == (
+        1_003_854,
+        1_115_394,
+    )  # tinyshakespeare as nanoGPT splits it
     assert borders(1000, 0.2, 0.1) == (700, 900)
     assert borders(10, 0.0, 0.0) == (10, 10)
 
@@ -36,10 +39,14 @@ def test_fractions_cut_the_running_text_once(texts, validation, test):
 def test_files_win_over_fractions(tmp_path):
     for name in ("a", "b", "c"):
         (tmp_path / f"{name}.txt").write_text(name * 100)
-    config = DataConfig(path="a.txt", validation_path="b.txt", root=str(tmp_path), test_fraction=0.2)
+    config = DataConfig(
+        path="a.txt", validation_path="b.txt", root=str(tmp_path), test_fraction=0.2
+    )
     sizes = [(part.split, part.text[0], len(part.text)) for part in parts(config)]
     assert sizes == [("train", "a", 80), ("test", "a", 20), ("validation", "b", 100)]
-    config = DataConfig(path="a.txt", validation_path="b.txt", test_path=["b.txt", "c.txt"], root=str(tmp_path))
+    config = DataConfig(
+        path="a.txt", validation_path="b.txt", test_path=["b.txt", "c.txt"], root=str(tmp_path)
+    )
     assert [(p.split, p.text[0]) for p in parts(config)] == [
         ("train", "a"),
         ("validation", "b"),

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from glassformer.data import folder as folder_module
-from glassformer.data import store as store_module
+from glassformer.data import token_store as store_module
 from glassformer.data.config import DataConfig
-from glassformer.data.store import TokenStore
+from glassformer.data.token_store import TokenStore
 from glassformer.errors import ConfigError, DataError
 
 EOS = 256
@@ -52,14 +52,21 @@ def test_one_document_is_split_without_a_separator(place):
     assert train.tokens.dtype == np.uint16
     assert (train.n_characters, train.n_bytes, len(train.tokens)) == (90, 99, 99)
     assert train.document_ends.tolist() == [99]
-    assert store.counts["validation"] == {"tokens": 11, "bytes": 11, "characters": 10, "documents": 1}
+    assert store.counts["validation"] == {
+        "tokens": 11,
+        "bytes": 11,
+        "characters": 10,
+        "documents": 1,
+    }
     assert sorted(p.name for p in (place / "run").iterdir()) == ["store"]
 
 
 def test_a_separator_stands_behind_each_document_that_ends(place):
     (place / "l.jsonl").write_text("\n".join(json.dumps({"text": c * 4}) for c in "abcde"))
     store = build(place, path="l.jsonl", validation_fraction=0.3, test_fraction=0.0)
-    spelled = {n: "".join("|" if i == EOS else chr(i) for i in store.split(n).tokens) for n in store.counts}
+    spelled = {
+        n: "".join("|" if i == EOS else chr(i) for i in store.split(n).tokens) for n in store.counts
+    }
     assert spelled == {"train": "aaaa|bbbb|cccc|dd", "validation": "dd|eeee|"}
     assert store.split("train").document_ends.tolist() == [5, 10, 15, 17]
     assert store.split("validation").document_ends.tolist() == [3, 8]
@@ -79,7 +86,9 @@ def test_a_store_is_reused_while_nothing_changed(place):
     build(place, encode)
     made = content(place / "run" / "store")
     calls = encode.calls
-    again = build(place, encode, documents="separate")  # which changes how tokens are read, not the tokens
+    again = build(
+        place, encode, documents="separate"
+    )  # which changes how tokens are read, not the tokens
     assert encode.calls == calls
     assert content(place / "run" / "store") == made
     assert again.split("train").documents == "separate"
@@ -142,13 +151,27 @@ def damage(folder, how):
         case "type":
             manifest.write_text(json.dumps(data | {"type": "float64"}))
         case "splits":
-            manifest.write_text(json.dumps(data | {"splits": {"../x": {"tokens": 0, "documents": 0}}}))
+            manifest.write_text(
+                json.dumps(data | {"splits": {"../x": {"tokens": 0, "documents": 0}}})
+            )
         case "version":
             data["request"]["version"] = 99
             manifest.write_text(json.dumps(data))
 
 
-HOWS = ["cut", "longer", "ends", "gone", "no manifest", "half manifest", "list", "foreign", "type", "splits", "version"]
+HOWS = [
+    "cut",
+    "longer",
+    "ends",
+    "gone",
+    "no manifest",
+    "half manifest",
+    "list",
+    "foreign",
+    "type",
+    "splits",
+    "version",
+]
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -169,7 +192,9 @@ def test_other_peoples_files_are_never_touched(place):
     folder = place / "run" / "store"
     folder.mkdir(parents=True)
     (folder / "thesis.doc").write_text("years of work")
-    with pytest.raises(DataError, match=r"holds other files \(thesis.doc, ...\); choose another data.store"):
+    with pytest.raises(
+        DataError, match=r"holds other files \(thesis.doc, ...\); choose another data.store"
+    ):
         build(place)
     assert content(folder) == {"thesis.doc": b"years of work"}
     with pytest.raises(DataError, match=r"is a file, not the folder"):
@@ -190,7 +215,9 @@ def test_a_failure_while_building_leaves_what_was_there(place, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(store_module._Writer, "add", full)
-    with pytest.raises(DataError, match=r"cannot write the token store .*: No space left on device; free space"):
+    with pytest.raises(
+        DataError, match=r"cannot write the token store .*: No space left on device; free space"
+    ):
         build(place, fingerprint="new")
 
     def interrupt(self, ids, part):
@@ -230,7 +257,9 @@ def test_ids_beyond_the_vocabulary_are_refused(place):
 
 def test_a_split_without_text_is_one_sentence(place):
     store = build(place)
-    with pytest.raises(DataError, match=r"there is no test text; set data.test_path or data.test_fraction"):
+    with pytest.raises(
+        DataError, match=r"there is no test text; set data.test_path or data.test_fraction"
+    ):
         store.split("test")
 
 

@@ -1,4 +1,5 @@
-"""Tagged words from every kind of file: what is read, how it is split, one sentence for everything that is no such."""
+"""Tagged words from every kind of file: what is read, how it is split, one sentence for everything
+that is no such."""
 
 import gzip
 import json
@@ -11,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.data.config import DataConfig
-from glassformer.data.readers import read as documents
+from glassformer.data.formats.documents import read as documents
+from glassformer.data.formats.tagged_words import words_text
 from glassformer.data.sources import resolve
 from glassformer.data.tagged import Tagged, tagged
-from glassformer.data.words import words_text
 from glassformer.errors import ConfigError, DataError
 
 TREE = """# newdoc
@@ -31,7 +32,9 @@ TREE = """# newdoc
 
 
 def read(folder, **fields) -> list[Tagged]:
-    return list(tagged(DataConfig.parse({"root": str(folder), "validation_fraction": 0.0, **fields})))
+    return list(
+        tagged(DataConfig.parse({"root": str(folder), "validation_fraction": 0.0, **fields}))
+    )
 
 
 def sentences(folder, **fields) -> list[tuple[list[str], list[str]]]:
@@ -80,32 +83,44 @@ def test_conllu_round_trip(tmp_path_factory, corpus, end, last):
     folder = tmp_path_factory.mktemp("tagged")
     blocks = []
     for sentence in corpus:
-        rows = [f"{i}\t{word}\tlemma\t{tag}" + "\t_" * 6 for i, (word, tag) in enumerate(sentence, 1)]
+        rows = [
+            f"{i}\t{word}\tlemma\t{tag}" + "\t_" * 6 for i, (word, tag) in enumerate(sentence, 1)
+        ]
         blocks.append(end.join(["# comment", *rows]))
     body = (end + end).join(blocks) + end * 2 * last
     assert sentences(folder, **written(folder, "a.conllu", body)) == as_lists(corpus)
-    assert sentences(folder, **written(folder, "a.conllu.gz", gzip.compress(body.encode()))) == as_lists(corpus)
+    assert sentences(
+        folder, **written(folder, "a.conllu.gz", gzip.compress(body.encode()))
+    ) == as_lists(corpus)
 
 
-@given(corpora(texts("\t"), texts("\t").filter(with_letters)), st.sampled_from(["", " ", "\t", " \t "]))
+@given(
+    corpora(texts("\t"), texts("\t").filter(with_letters)), st.sampled_from(["", " ", "\t", " \t "])
+)
 def test_columns_with_tabs_round_trip(tmp_path_factory, corpus, blank):
     folder = tmp_path_factory.mktemp("tagged")
     corpus = [[row for row in sentence if row[0] != "-DOCSTART-"] for sentence in corpus]
-    body = f"\n{blank}\n".join("\n".join(f"{word}\t{tag}" for word, tag in sentence) for sentence in corpus)
+    body = f"\n{blank}\n".join(
+        "\n".join(f"{word}\t{tag}" for word, tag in sentence) for sentence in corpus
+    )
     assert sentences(folder, **written(folder, "a.iob", body)) == as_lists(corpus)
 
 
 @given(corpora(texts("\t "), texts("\t ").filter(with_letters)), st.integers(1, 3))
 def test_columns_with_spaces_round_trip(tmp_path_factory, corpus, spaces):
     folder = tmp_path_factory.mktemp("tagged")
-    rows = ("\n".join(f"{word}{' ' * spaces}x {tag}" for word, tag in sentence) for sentence in corpus)
+    rows = (
+        "\n".join(f"{word}{' ' * spaces}x {tag}" for word, tag in sentence) for sentence in corpus
+    )
     assert sentences(folder, **written(folder, "a.conll", "\n\n".join(rows))) == as_lists(corpus)
 
 
 @given(corpora(texts("\t "), texts("\t /")))
 def test_slashes_round_trip(tmp_path_factory, corpus):
     folder = tmp_path_factory.mktemp("tagged")
-    body = "\n\n".join("\t" + " ".join(f"{word}/{tag}" for word, tag in sentence) + " " for sentence in corpus)
+    body = "\n\n".join(
+        "\t" + " ".join(f"{word}/{tag}" for word, tag in sentence) + " " for sentence in corpus
+    )
     assert sentences(folder, **written(folder, "a", body), format="slash") == as_lists(corpus)
 
 
@@ -143,9 +158,15 @@ def test_universal_dependencies(tmp_path):
 def test_columns_are_taken_by_number(tmp_path):
     body = "-DOCSTART- -X- O\n\nEU NNP B-ORG\nrejects VBZ O\n-DOCSTART-\nPeter NNP B-PER\n"
     fields = written(tmp_path, "a.conll", body)
-    assert sentences(tmp_path, **fields) == [(["EU", "rejects"], ["B-ORG", "O"]), (["Peter"], ["B-PER"])]
+    assert sentences(tmp_path, **fields) == [
+        (["EU", "rejects"], ["B-ORG", "O"]),
+        (["Peter"], ["B-PER"]),
+    ]
     assert sentences(tmp_path, **fields, tag_field="2")[0][1] == ["NNP", "VBZ"]
-    assert sentences(tmp_path, **fields, word_field="2", tag_field="1")[0] == (["NNP", "VBZ"], ["EU", "rejects"])
+    assert sentences(tmp_path, **fields, word_field="2", tag_field="1")[0] == (
+        ["NNP", "VBZ"],
+        ["EU", "rejects"],
+    )
     for name in ("a.iob", "a.bio", "a.annotated"):
         assert len(sentences(tmp_path, **written(tmp_path, name, body))) == 2
 
@@ -159,7 +180,12 @@ def test_a_slash_in_a_word_and_lines_of_blanks(tmp_path):
 
 def test_a_tags_name_may_end_earlier_but_not_be_empty(tmp_path):
     fields = written(tmp_path, "a", "a/NN-TL -/-- b/-x c/NN")
-    assert sentences(tmp_path, **fields, format="slash", class_until="-")[0][1] == ["NN", "--", "-x", "NN"]
+    assert sentences(tmp_path, **fields, format="slash", label_delimiter="-")[0][1] == [
+        "NN",
+        "--",
+        "-x",
+        "NN",
+    ]
 
 
 # Splits
@@ -169,19 +195,28 @@ def test_splits_are_drawn_or_from_files_of_their_own(tmp_path):
     body = "\n".join(f"w{i}/t" for i in range(40))
     fields = written(tmp_path, "a", body) | {"format": "slash"}
     drawn = read(tmp_path, **fields, validation_fraction=0.25, test_fraction=0.1)
-    assert [found.words[0] for found in drawn] == [f"w{i}" for i in range(40)], "each once, in order"
+    assert [found.words[0] for found in drawn] == [f"w{i}" for i in range(40)], (
+        "each once, in order"
+    )
     assert Counter(found.split for found in drawn) == {"train": 26, "validation": 10, "test": 4}
     assert read(tmp_path, **fields, validation_fraction=0.25, test_fraction=0.1) == drawn
     written(tmp_path, "b", "v/t")
-    own = read(tmp_path, **fields, validation_path="b", test_path="b", validation_fraction=0.5, test_fraction=0.2)
+    own = read(
+        tmp_path,
+        **fields,
+        validation_path="b",
+        test_path="b",
+        validation_fraction=0.5,
+        test_fraction=0.2,
+    )
     assert Counter(found.split for found in own) == {"train": 40, "validation": 1, "test": 1}
 
 
 def test_the_demos_code(monkeypatch):
     module = ModuleType("pythoncode")
     module.python_code = lambda: iter([("train", ["def", "f"], ["keyword", "name.f"], "m, line 1")])
-    monkeypatch.setitem(sys.modules, "glassformer.data.pythoncode", module)
-    found = list(tagged(DataConfig(path="builtin:python-code", class_until=".")))
+    monkeypatch.setitem(sys.modules, "glassformer.demos.python_code", module)
+    found = list(tagged(DataConfig(path="builtin:python-code", label_delimiter=".")))
     assert found == [Tagged("train", ("def", "f"), ("keyword", "name"), "m, line 1")]
 
 
@@ -193,7 +228,9 @@ def test_the_words_alone_are_running_text(tmp_path):
         " They do n't\n 20 000 #1\n", " EU rejects\n Peter\n"
     ]  # fmt: skip
     written(tmp_path, "c", "a/x b/y\n")
-    assert [d.text for d in documents(resolve(str(tmp_path / "c")), DataConfig(format="slash"))] == [" a b\n"]
+    assert [
+        d.text for d in documents(resolve(str(tmp_path / "c")), DataConfig(format="slash"))
+    ] == [" a b\n"]
     assert words_text(()) == "\n"
 
 
@@ -201,17 +238,37 @@ def test_the_words_alone_are_running_text(tmp_path):
 
 ROW = "1\ta\t_\tX" + "\t_" * 6
 BAD = {
-    "nine.conllu": (f"{ROW}\n\n2\tb\t_\tX" + "\t_" * 5, {}, "nine.conllu, line 3 has 9 columns, not the 10 of CoNLL-U"),
+    "nine.conllu": (
+        f"{ROW}\n\n2\tb\t_\tX" + "\t_" * 5,
+        {},
+        "nine.conllu, line 3 has 9 columns, not the 10 of CoNLL-U",
+    ),
     "one.conllu": ("# x\nword\n", {}, "one.conllu, line 2 has 1 column, not the 10"),
     "id.conllu": (ROW.replace("1", "x", 1), {}, "id.conllu, line 1 has the id 'x', not a number"),
     "void.conllu": (ROW.replace("\ta\t", "\t\t"), {}, "void.conllu, line 1 has an empty word"),
-    "ragged.conll": ("a\tO\n\nb\tx\tO", {}, "ragged.conll, line 3 has 3 columns where line 1 has 2"),
+    "ragged.conll": (
+        "a\tO\n\nb\tx\tO",
+        {},
+        "ragged.conll, line 3 has 3 columns where line 1 has 2",
+    ),
     "spaces.conll": ("a b O\nc O", {}, "spaces.conll, line 2 has 2 columns where line 1 has 3"),
     "lonely.conll": ("\na\n", {}, "lonely.conll, line 2 has 1 column, not a word and a tag"),
     "open.conll": ("a\t\n", {}, "open.conll, line 1 has an empty tag"),
-    "high.conll": ("a O", {"tag_field": "3"}, "line 1 has 2 columns and none is '3'; set data.tag_field to a number"),
-    "zero.conll": ("a O", {"word_field": "0"}, "none is '0'; set data.word_field to a number from 1 to 2"),
-    "name.conll": ("a O", {"tag_field": "upos"}, "none is 'upos'; set data.tag_field to a number from 1 to 2"),
+    "high.conll": (
+        "a O",
+        {"tag_field": "3"},
+        "line 1 has 2 columns and none is '3'; set data.tag_field to a number",
+    ),
+    "zero.conll": (
+        "a O",
+        {"word_field": "0"},
+        "none is '0'; set data.word_field to a number from 1 to 2",
+    ),
+    "name.conll": (
+        "a O",
+        {"tag_field": "upos"},
+        "none is 'upos'; set data.tag_field to a number from 1 to 2",
+    ),
     "huge.conll": ("a O", {"tag_field": "9" * 5000}, "set data.tag_field to a number from 1 to 2"),
     "bare.txt": (
         "a/x b\n",
@@ -220,13 +277,33 @@ BAD = {
     ),
     "wordless.txt": ("/x", {"format": "slash"}, "line 1 has an empty word in '/x'"),
     "tagless.txt": ("\nx/", {"format": "slash"}, "line 2 has an empty tag in 'x/'"),
-    "short.jsonl": ('{"words": ["a", "b"], "tags": ["x"]}', {}, "short.jsonl, line 1 has 2 words and 1 tag;"),
+    "short.jsonl": (
+        '{"words": ["a", "b"], "tags": ["x"]}',
+        {},
+        "short.jsonl, line 1 has 2 words and 1 tag;",
+    ),
     "list.jsonl": ('["a"]', {}, "list.jsonl, line 1 is not a JSON object but ['a']"),
-    "field.jsonl": ('{"words": ["a"], "tag": ["x"]}', {}, "no field 'tags'; did you mean 'tag'? (set data.tag_field)"),
-    "named.jsonl": ('{"tokens": ["a"]}', {}, "no field 'words'; known are tokens (set data.word_field)"),
-    "number.jsonl": ('{"words": ["a"], "tags": [1]}', {}, "has 'tags' that is not a string but 1; give a list of str"),
+    "field.jsonl": (
+        '{"words": ["a"], "tag": ["x"]}',
+        {},
+        "no field 'tags'; did you mean 'tag'? (set data.tag_field)",
+    ),
+    "named.jsonl": (
+        '{"tokens": ["a"]}',
+        {},
+        "no field 'words'; known are tokens (set data.word_field)",
+    ),
+    "number.jsonl": (
+        '{"words": ["a"], "tags": [1]}',
+        {},
+        "has 'tags' that is not a string but 1; give a list of str",
+    ),
     "text.jsonl": ('{"words": "a", "tags": []}', {}, "has 'words' that is not a list but 'a'"),
-    "null.jsonl": ('{"words": ["a", ""], "tags": ["x", "y"]}', {}, "has an empty string in 'words'"),
+    "null.jsonl": (
+        '{"words": ["a", ""], "tags": ["x", "y"]}',
+        {},
+        "has an empty string in 'words'",
+    ),
     "half.jsonl": ('{"words": ["\\ud800"], "tags": ["x"]}', {}, "unpaired surrogate in 'words'"),
     "broken.jsonl": ("{", {}, "broken.jsonl, line 1 is not JSON"),
     "empty.conllu": ("", {}, "there are no sentences in"),
@@ -234,9 +311,21 @@ BAD = {
     "blank.conll": ("\n \n\t\n", {}, "there are no sentences in"),
     "blank.jsonl": ('{"words": [], "tags": []}\n', {}, "there are no sentences in"),
     "binary.conll": (b"a\tO\nb\0\tO\n", {}, "binary.conll looks binary (a NUL byte at offset 5)"),
-    "latin.conll": (b"a O\n\xe9t\xe9 O\n", {}, "byte 0xe9 at offset 4 does not fit; set data.encoding=latin-1"),
-    "rot.conll.gz": (gzip.compress(b"a\tO\n" * 99)[:-9], {}, "rot.conll.gz is not a whole gzip file"),
-    "plain.txt": ("a b", {}, "is read as text, where words have no tags; set data.format to conllu, conll, slash or"),
+    "latin.conll": (
+        b"a O\n\xe9t\xe9 O\n",
+        {},
+        "byte 0xe9 at offset 4 does not fit; set data.encoding=latin-1",
+    ),
+    "rot.conll.gz": (
+        gzip.compress(b"a\tO\n" * 99)[:-9],
+        {},
+        "rot.conll.gz is not a whole gzip file",
+    ),
+    "plain.txt": (
+        "a b",
+        {},
+        "is read as text, where words have no tags; set data.format to conllu, conll, slash or",
+    ),
     "table.csv": ("text,label\n", {}, "is read as csv, where words have no tags"),
 }
 
@@ -254,7 +343,7 @@ def test_settings_that_no_file_can_meet(tmp_path):
     said = refused(tmp_path, ConfigError, **fields, tag_field="upso")
     assert said == "CoNLL-U has no column 'upso'; did you mean 'upos'? (set data.tag_field)"
     assert "no column '11'" in refused(tmp_path, ConfigError, **fields, word_field="11")
-    assert "data.class_until: " in refused(tmp_path, ConfigError, **fields, class_until="")
+    assert "data.label_delimiter: " in refused(tmp_path, ConfigError, **fields, label_delimiter="")
     assert "data.overlap: " in refused(tmp_path, ConfigError, **fields, overlap=-1)
 
 

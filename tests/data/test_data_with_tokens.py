@@ -1,4 +1,5 @@
-"""Text to batches and back through a real tokenizer: data and tokens fit without knowing each other."""
+"""Text to batches and back through a real tokenizer: data and tokens fit without knowing each
+other."""
 
 import json
 
@@ -8,9 +9,9 @@ from glassformer.batch import IGNORE
 from glassformer.data.batches import evaluation_batches, training_batch
 from glassformer.data.config import DataConfig
 from glassformer.data.split import texts_for_tokenizer
-from glassformer.data.store import TokenStore
-from glassformer.tokens.config import TokenizerConfig
-from glassformer.tokens.train import train_tokenizer
+from glassformer.data.token_store import TokenStore
+from glassformer.tokenizers.config import TokenizerConfig
+from glassformer.tokenizers.train import train_tokenizer
 
 
 @pytest.mark.parametrize("kind", ["byte", "character", "bpe"])
@@ -19,7 +20,9 @@ def test_evaluation_spells_the_validation_text(tmp_path, kind):
     (tmp_path / "d.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in texts))
     config = DataConfig(path="d.jsonl", root=str(tmp_path))
     size = 300 if kind == "bpe" else None
-    tokenizer = train_tokenizer(TokenizerConfig(kind=kind, vocab_size=size), texts_for_tokenizer(config))
+    tokenizer = train_tokenizer(
+        TokenizerConfig(kind=kind, vocab_size=size), texts_for_tokenizer(config)
+    )
     store = TokenStore.open_or_build(
         tmp_path / "store",
         tokenizer.encode,

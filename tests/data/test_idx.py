@@ -1,4 +1,5 @@
-"""Arrays in files against numpy.save and the bytes written by hand; broken ones are one sentence each."""
+"""Arrays in files against numpy.save and the bytes written by hand; broken ones are one sentence
+each."""
 
 import gzip
 import io
@@ -13,12 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from glassformer.data.idx import npz_names, read_idx, read_npy, read_npz
+from glassformer.data.formats.idx import npz_names, read_idx, read_npy, read_npz
 from glassformer.errors import DataError
 
 
 def idx(array: np.ndarray, kind: int = 8) -> bytes:
-    return struct.pack(f">BBBB{array.ndim}I", 0, 0, kind, array.ndim, *array.shape) + array.tobytes()
+    return (
+        struct.pack(f">BBBB{array.ndim}I", 0, 0, kind, array.ndim, *array.shape) + array.tobytes()
+    )
 
 
 def npy(array: np.ndarray) -> bytes:
@@ -34,11 +37,16 @@ def ways(tmp_path, name: str, raw: bytes) -> list[str]:
     with zipfile.ZipFile(tmp_path / "x.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(f"a/{name}", raw)
         archive.writestr(f"a/{name}.gz", gzip.compress(raw))
-    return [str(tmp_path / place) for place in (name, f"{name}.gz", f"x.zip/a/{name}", f"x.zip/a/{name}.gz")]
+    return [
+        str(tmp_path / place)
+        for place in (name, f"{name}.gz", f"x.zip/a/{name}", f"x.zip/a/{name}.gz")
+    ]
 
 
 kinds = arrays.arrays(
-    st.sampled_from(["u1", ">i4", "<f8", "?"]), arrays.array_shapes(min_dims=1, max_dims=4, max_side=5), elements={}
+    st.sampled_from(["u1", ">i4", "<f8", "?"]),
+    arrays.array_shapes(min_dims=1, max_dims=4, max_side=5),
+    elements={},
 )
 
 
@@ -48,7 +56,9 @@ def test_idx_everywhere(tmp_path_factory, array):
         np.testing.assert_array_equal(read_idx(path), array)
 
 
-@pytest.mark.parametrize(("kind", "code"), [("i1", 9), (">i2", 11), (">i4", 12), (">f4", 13), (">f8", 14)])
+@pytest.mark.parametrize(
+    ("kind", "code"), [("i1", 9), (">i2", 11), (">i4", 12), (">f4", 13), (">f8", 14)]
+)
 def test_idx_of_other_numbers(tmp_path, kind, code):
     array = np.arange(-3, 3).astype(kind).reshape(2, 3)
     (tmp_path / "x").write_bytes(idx(array, code))
@@ -66,7 +76,11 @@ def test_npy_everywhere(tmp_path_factory, array, columns_first):
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_npz(tmp_path, save):
-    held = {"images": np.arange(24, dtype="u1").reshape(2, 3, 4), "y": np.array([1, 2]), "names": np.array(["a", "bc"])}
+    held = {
+        "images": np.arange(24, dtype="u1").reshape(2, 3, 4),
+        "y": np.array([1, 2]),
+        "names": np.array(["a", "bc"]),
+    }
     save(tmp_path / "x.npz", **held)
     path = str(tmp_path / "x.npz")
     assert sorted(npz_names(path)) == sorted(held)
@@ -91,7 +105,9 @@ def test_a_lying_header_allocates_nothing(tmp_path, name):
     places = ways(tmp_path, "x", struct.pack(">BBBB3I", 0, 0, 8, 3, 50_000, 50_000, 3) + b"123456")
     path = next(place for place in places if place.endswith(f"/{name}"))
     tracemalloc.start()
-    with pytest.raises(DataError, match=r"50,000 x 50,000 x 3 numbers of 1 byte, but only 6 bytes are there"):
+    with pytest.raises(
+        DataError, match=r"50,000 x 50,000 x 3 numbers of 1 byte, but only 6 bytes are there"
+    ):
         read_idx(path)
     assert tracemalloc.get_traced_memory()[1] < 4_000_000
     tracemalloc.stop()
@@ -129,10 +145,22 @@ def header(text: str) -> bytes:
         (read_idx, b"\0\0\x08\2\0\0\0\1", r"ends inside its header"),
         (read_idx, b"\0\0\x08\1\0\0\0\0", r"is empty"),
         (read_npy, b"PNG", r"is not a whole .npy file"),
-        (read_npy, header("{'descr': '|u1', 'fortran_order': False, 'shape': (-1, -4)}") + b"1234", r"is empty"),
-        (read_npy, header("{'descr': '|u1', 'fortran_order': False, 'shape': (2, 4L)}") + b"1234", r"2 x 4 numbers"),
+        (
+            read_npy,
+            header("{'descr': '|u1', 'fortran_order': False, 'shape': (-1, -4)}") + b"1234",
+            r"is empty",
+        ),
+        (
+            read_npy,
+            header("{'descr': '|u1', 'fortran_order': False, 'shape': (2, 4L)}") + b"1234",
+            r"2 x 4 numbers",
+        ),
         (read_npy, header("(" * 9000) + b"1", r"is not a whole .npy file"),
-        (read_npy, header("{'descr': '|V0', 'fortran_order': False, 'shape': (2,)}"), r"holds \|V0"),
+        (
+            read_npy,
+            header("{'descr': '|V0', 'fortran_order': False, 'shape': (2,)}"),
+            r"holds \|V0",
+        ),
         (read_npy, objects(), r"holds Python objects"),
         (read_npy, npy(np.zeros(2, [("a", "u1")])), r"holds \[\('a'"),
     ],
@@ -156,7 +184,11 @@ def test_broken_containers(tmp_path):
         read_idx(str(tmp_path / "none"))
 
 
-GOOD = [idx(np.arange(60, dtype="u1").reshape(3, 4, 5)), npy(np.arange(12, dtype="u1").reshape(3, 4)), npy(np.ones(3))]
+GOOD = [
+    idx(np.arange(60, dtype="u1").reshape(3, 4, 5)),
+    npy(np.arange(12, dtype="u1").reshape(3, 4)),
+    npy(np.ones(3)),
+]
 
 
 @given(

@@ -1,4 +1,5 @@
-"""Rows of parts from every form in which people keep them; each mistake is one sentence that names its place."""
+"""Rows of parts from every form in which people keep them; each mistake is one sentence that names
+its place."""
 
 import csv
 import gzip
@@ -12,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.data.config import DataConfig
+from glassformer.data.formats.records import filled
 from glassformer.data.parts import Mixed, mixed
-from glassformer.data.records import filled
 from glassformer.errors import ConfigError, DataError
 
 ROWS = [["What is it?", "a dog", 1], ["Is it red?", "yes", 0], ["Is it blue?", "no", 1]]
@@ -40,7 +41,9 @@ def read(folder: Path, name: str, content: str | bytes | None = None, **changes)
 
 def table(rows, delimiter=",", header=None):
     out = io.StringIO()
-    csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows([header, *rows] if header else rows)
+    csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows(
+        [header, *rows] if header else rows
+    )
     return out.getvalue()
 
 
@@ -51,12 +54,22 @@ OBJECTS = [dict(zip(HEADER, row, strict=True)) for row in ROWS]
 FORMS = {
     "an array of arrays": ("rows.json", json.dumps(ROWS), NUMBERED, "row 2"),
     "an array of objects": ("rows.json", json.dumps(OBJECTS, indent=1), NAMED, "row 2"),
-    "a compressed array": ("rows.json.gz", gzip.compress(json.dumps(ROWS).encode()), NUMBERED, "row 2"),
+    "a compressed array": (
+        "rows.json.gz",
+        gzip.compress(json.dumps(ROWS).encode()),
+        NUMBERED,
+        "row 2",
+    ),
     "JSON lines of arrays": ("rows.jsonl", "\n".join(map(json.dumps, ROWS)), NUMBERED, "line 2"),
     "JSON lines of objects": ("rows.jsonl", "\n".join(map(json.dumps, OBJECTS)), NAMED, "line 2"),
     "CSV with a header": ("rows.csv", table(ROWS, header=HEADER), NAMED, "line 3"),
     "CSV without one": ("rows.csv", table(ROWS), NUMBERED, "line 2"),
-    "TSV by name and number": ("rows.tsv", table(ROWS, "\t", HEADER), NUMBERED | {"target": "{answer}"}, "line 3"),
+    "TSV by name and number": (
+        "rows.tsv",
+        table(ROWS, "\t", HEADER),
+        NUMBERED | {"target": "{answer}"},
+        "line 3",
+    ),
 }
 
 
@@ -66,15 +79,27 @@ def test_every_form_of_a_table_gives_the_same_rows(folder, form):
     got = read(folder, name, content, **changes)
     assert [one.target for one in got] == ["a dog", "yes", "no"]
     for one, (question, _, number) in zip(got, ROWS, strict=True):
-        assert one.parts == (("image", f"{folder}/images.zip/train/{number}.png"), ("text", question))
+        assert one.parts == (
+            ("image", f"{folder}/images.zip/train/{number}.png"),
+            ("text", question),
+        )
         assert (one.split, one.labels) == ("train", ())
     assert got[1].where == f"{folder / name}, {place}"
 
 
 def test_a_row_may_list_its_parts_as_chats_do(folder):
     rows = [
-        {"input": [{"image": "photos/a.png"}, {"text": "What?"}, {"audio": "a.wav"}], "target": "a dog"},
-        {"input": [{"type": "text", "text": "What?"}, {"type": "image", "image": "photos/a.png"}], "target": 7},
+        {
+            "input": [{"image": "photos/a.png"}, {"text": "What?"}, {"audio": "a.wav"}],
+            "target": "a dog",
+        },
+        {
+            "input": [
+                {"type": "text", "text": "What?"},
+                {"type": "image", "image": "photos/a.png"},
+            ],
+            "target": 7,
+        },
         {"input": "What?", "target": "nothing"},
         {"input": ["What?", {"image": "images.zip/train/1.png"}], "label": ["red", "dog", "red"]},
     ]
@@ -114,26 +139,36 @@ def test_each_split_may_have_templates_of_its_own(folder):
     drawn = read(folder, "rows.json", **NUMBERED, validation_fraction=0.34)
     assert sorted(one.split for one in drawn) == ["train", "train", "validation"]
     assert {one.target for one in drawn} == {"a dog", "yes", "no"}
-    with pytest.raises(ConfigError, match=r"data\.test_parts is set but data\.test_path is not; set both"):
+    with pytest.raises(
+        ConfigError, match=r"data\.test_parts is set but data\.test_path is not; set both"
+    ):
         read(folder, "rows.json", **NUMBERED, test_parts=[{"text": "{1}"}])
 
 
 def test_classes_are_read_as_elsewhere(folder):
     text = ({"text": "{1}"},)
     got = read(folder, "rows.csv", "a,DESC:how|LOC\nb,LOC\n", parts=text, label_field="2", label_separator="|",
-               class_until=":")  # fmt: skip
+               label_delimiter=":")  # fmt: skip
     assert [one.labels for one in got] == [("DESC", "LOC"), ("LOC",)]
     assert {one.target for one in got} == {None}
-    (one,) = read(folder, "rows.json", '[{"t": "a", "label": 1}]', parts=({"text": "{t}"},), class_names=("no", "yes"))
+    (one,) = read(
+        folder,
+        "rows.json",
+        '[{"t": "a", "label": 1}]',
+        parts=({"text": "{t}"},),
+        class_names=("no", "yes"),
+    )
     assert one.labels == ("yes",)
-    (one,) = read(folder, "rows.json", '[{"t": "a", "c": true}]', parts=({"text": "{t}"},), label_field="c")
+    (one,) = read(
+        folder, "rows.json", '[{"t": "a", "c": true}]', parts=({"text": "{t}"},), label_field="c"
+    )
     assert one.labels == ("true",)
 
 
 TEXT = ({"text": "{1}"},)
 WRONG = {
     "an unknown type": (
-        '[{"input": [{"text": "a"}, {"clip": "b"}], "target": "c"}]',
+        '[{"input": [{"text": "a"}, {"max_grad_norm": "b"}], "target": "c"}]',
         {},
         r"rows\.json, row 1, part 2 is of type 'clip', which is none; known are audio, image, text",
     ),
@@ -147,8 +182,16 @@ WRONG = {
         {},
         r"part 1 has no field 'image'; known are file, type",
     ),
-    "two parts in one": ('[{"input": [{"image": "b", "text": "c"}]}]', {}, "part 1 is both text and image"),
-    "a part that is none": ('[{"input": [7], "target": "c"}]', {}, "part 1 is no part but 7; write"),
+    "two parts in one": (
+        '[{"input": [{"image": "b", "text": "c"}]}]',
+        {},
+        "part 1 is both text and image",
+    ),
+    "a part that is none": (
+        '[{"input": [7], "target": "c"}]',
+        {},
+        "part 1 is no part but 7; write",
+    ),
     "no list of parts": (
         '[{"inputs": [], "target": "c"}]',
         {},
@@ -170,14 +213,26 @@ WRONG = {
         {"parts": TEXT, "target": "{2}"},
         r"'1' that is not a string but \['a'\]",
     ),
-    "no value": ('[[null, "b"]]', {"parts": TEXT, "target": "{2}"}, r"'1' that is not a string but None"),
+    "no value": (
+        '[[null, "b"]]',
+        {"parts": TEXT, "target": "{2}"},
+        r"'1' that is not a string but None",
+    ),
     "nothing to learn": (
         '[["a", "b"]]',
         {"parts": TEXT},
         r"has neither a target nor a class; set data\.target to a temp",
     ),
-    "an empty target": ('[["a", " "]]', {"parts": TEXT, "target": "{2}"}, "row 1 has an empty target"),
-    "an empty class": ('[["a", " "]]', {"parts": TEXT, "label_field": "2"}, "row 1 has no class, or an empty one"),
+    "an empty target": (
+        '[["a", " "]]',
+        {"parts": TEXT, "target": "{2}"},
+        "row 1 has an empty target",
+    ),
+    "an empty class": (
+        '[["a", " "]]',
+        {"parts": TEXT, "label_field": "2"},
+        "row 1 has no class, or an empty one",
+    ),
     "a missing file": (
         '[["1.pgn", "b"]]',
         {"parts": ({"image": "images.zip/train/{1}"},), "target": "{2}"},
@@ -193,11 +248,27 @@ WRONG = {
         {"parts": ({"image": "{1}"},), "target": "{2}"},
         r"the image file .*/photos, which is not there",
     ),
-    "no file at all": ('[["", "b"]]', {"parts": ({"audio": "{1}"},), "target": "{2}"}, "names no audio file, but ''"),
-    "no array": ('{"a": 1}', {"parts": TEXT}, r"is not a JSON array but '\{.*; give an array of rows"),
-    "no JSON": ('[["a"', {"parts": TEXT}, r"rows\.json is not JSON \(.*; set data\.format=jsonl if each line is"),
+    "no file at all": (
+        '[["", "b"]]',
+        {"parts": ({"audio": "{1}"},), "target": "{2}"},
+        "names no audio file, but ''",
+    ),
+    "no array": (
+        '{"a": 1}',
+        {"parts": TEXT},
+        r"is not a JSON array but '\{.*; give an array of rows",
+    ),
+    "no JSON": (
+        '[["a"',
+        {"parts": TEXT},
+        r"rows\.json is not JSON \(.*; set data\.format=jsonl if each line is",
+    ),
     "no rows": ("[]", {"parts": TEXT}, r"there are no rows in rows\.json"),
-    "half a character": (r'[["\ud800", "b"]]', {"parts": TEXT, "target": "{2}"}, "unpaired surrogate"),
+    "half a character": (
+        r'[["\ud800", "b"]]',
+        {"parts": TEXT, "target": "{2}"},
+        "unpaired surrogate",
+    ),
 }
 
 
@@ -218,11 +289,26 @@ def test_a_bad_row_is_one_sentence(folder, case):
             {"parts": ({"text": "{question}"},)},
             r"r\.csv has no column 'question' in its first row; ",
         ),
-        ("r.csv", "q,a\nx,y\n", {"parts": ({"text": "{q}"},), "target": "{b}"}, r"no column 'b'.*set data\.target"),
-        ("r.csv", "q,a\nx\n", {"parts": ({"text": "{q}"},)}, r"r\.csv, line 2 has 1 column, and 2 are needed"),
+        (
+            "r.csv",
+            "q,a\nx,y\n",
+            {"parts": ({"text": "{q}"},), "target": "{b}"},
+            r"no column 'b'.*set data\.target",
+        ),
+        (
+            "r.csv",
+            "q,a\nx\n",
+            {"parts": ({"text": "{q}"},)},
+            r"r\.csv, line 2 has 1 column, and 2 are needed",
+        ),
         ("r.csv", 'q,a\n"x,y\n', {"parts": ({"text": "{q}"},)}, r"r\.csv, line \d is no ',' table"),
         ("r.csv", "q,a\nx,y\n", {}, r"no column 'input' in its first row.*set data\.input_field"),
-        ("r.txt", "x\n", {"parts": TEXT}, r"r\.txt is read as text, which has no fields; give \.jsonl"),
+        (
+            "r.txt",
+            "x\n",
+            {"parts": TEXT},
+            r"r\.txt is read as text, which has no fields; give \.jsonl",
+        ),
         ("r.jsonl", "{\n", {"parts": TEXT}, r"r\.jsonl, line 1 is not JSON"),
     ],
 )
@@ -232,13 +318,22 @@ def test_a_bad_table_is_one_sentence(folder, name, content, changes, sentence):
 
 
 def test_a_template_of_no_known_type_is_a_mistake_of_the_recipe(folder):
-    with pytest.raises(ConfigError, match=r"data\.parts, part 2 is of type 'picture', which is none; known are"):
+    with pytest.raises(
+        ConfigError, match=r"data\.parts, part 2 is of type 'picture', which is none; known are"
+    ):
         read(folder, "rows.json", "[]", parts=({"text": "{1}"}, {"picture": "{2}"}))
 
 
 def test_files_are_not_looked_for_where_bad_ones_are_left_out(folder):
     """Whoever reads them counts them."""
-    (one,) = read(folder, "rows.json", '[["x.png", "b"]]', parts=({"image": "{1}"},), target="{2}", bad_files="skip")
+    (one,) = read(
+        folder,
+        "rows.json",
+        '[["x.png", "b"]]',
+        parts=({"image": "{1}"},),
+        target="{2}",
+        bad_files="skip",
+    )
     assert one.parts == (("image", f"{folder}/x.png"),)
 
 
@@ -254,7 +349,10 @@ def test_an_archive_is_listed_once(folder, monkeypatch):
 def test_a_template_is_filled_once_and_nothing_else_changes(literal, value):
     """What a value looks like is never taken for a field."""
     plain = literal.replace("{", "").replace("}", "")
-    assert filled(plain + "{x}" + plain, {"x": value + "{x}"}, "here", "parts") == plain + value + "{x}" + plain
+    assert (
+        filled(plain + "{x}" + plain, {"x": value + "{x}"}, "here", "parts")
+        == plain + value + "{x}" + plain
+    )
     assert filled(plain, {}, "here", "parts") == plain
 
 
@@ -264,7 +362,8 @@ def test_a_target_may_be_a_picture_by_a_template_or_beside_its_row(folder):
         folder, "rows.csv", table(rows), parts=[{"text": "{1}"}], target_image="images.zip/train/{2}.png"
     )  # fmt: skip
     assert [(one.parts, one.target, one.image) for one in got] == [
-        ((("text", name),), None, f"{folder}/images.zip/train/{number}.png") for name, number in rows
+        ((("text", name),), None, f"{folder}/images.zip/train/{number}.png")
+        for name, number in rows
     ]
     row = json.dumps({"input": "a dog", "target": {"image": "a.png"}})
     (one,) = read(folder, "photos/rows.jsonl", row)

@@ -1,4 +1,5 @@
-"""Pictures of every format become pixels that NumPy computes too; broken ones are one sentence each."""
+"""Pictures of every format become pixels that NumPy computes too; broken ones are one sentence
+each."""
 
 import io
 import struct
@@ -33,14 +34,17 @@ def png(width: int, height: int, data: bytes = b"") -> bytes:
         (b"IEND", b""),
     ]
     written = [
-        struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body)) for kind, body in chunks
+        struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        for kind, body in chunks
     ]
     return b"\x89PNG\r\n\x1a\n" + b"".join(written)
 
 
 @pytest.mark.parametrize("kind", ["PNG", "BMP", "WEBP"])
 def test_colours_come_back_exactly(kind):
-    raw = saved(Image.fromarray(NOISE[..., :3]), kind, **({"lossless": True} if kind == "WEBP" else {}))
+    raw = saved(
+        Image.fromarray(NOISE[..., :3]), kind, **({"lossless": True} if kind == "WEBP" else {})
+    )
     pixels = decode(raw, "x")
     np.testing.assert_array_equal(pixels, NOISE[..., :3])
     assert pixels.flags.writeable
@@ -48,38 +52,53 @@ def test_colours_come_back_exactly(kind):
 
 @pytest.mark.parametrize("kind", ["PNG", "BMP", "GIF"])
 def test_grey_comes_back_exactly_with_one_channel(kind):
-    np.testing.assert_array_equal(decode(saved(Image.fromarray(NOISE[..., 0]), kind), "x"), NOISE[..., :1])
+    np.testing.assert_array_equal(
+        decode(saved(Image.fromarray(NOISE[..., 0]), kind), "x"), NOISE[..., :1]
+    )
 
 
 def test_black_and_white():
     bits = NOISE[..., 0] > 127
-    np.testing.assert_array_equal(decode(saved(Image.fromarray(bits)), "x"), 255 * bits[..., None].astype("u1"))
+    np.testing.assert_array_equal(
+        decode(saved(Image.fromarray(bits)), "x"), 255 * bits[..., None].astype("u1")
+    )
 
 
 def test_the_upper_eight_bits_of_sixteen():
     wide = np.arange(65536, dtype=np.uint16).reshape(256, 256)
-    np.testing.assert_array_equal(decode(saved(Image.fromarray(wide)), "x"), (wide // 256).astype("u1")[..., None])
+    np.testing.assert_array_equal(
+        decode(saved(Image.fromarray(wide)), "x"), (wide // 256).astype("u1")[..., None]
+    )
 
 
 @pytest.mark.parametrize("kind", ["PNG", "WEBP"])
 def test_transparency_is_mixed_with_white(kind):
     colour, alpha = NOISE[..., :3].astype(float), NOISE[..., 3:] / 255
     pixels = decode(
-        saved(Image.fromarray(NOISE), kind, **({"lossless": True, "exact": True} if kind == "WEBP" else {})), "x"
+        saved(
+            Image.fromarray(NOISE),
+            kind,
+            **({"lossless": True, "exact": True} if kind == "WEBP" else {}),
+        ),
+        "x",
     )
     np.testing.assert_array_equal(pixels, np.floor(colour * alpha + 255 * (1 - alpha) + 0.5 - 1e-9))
 
 
 def test_transparent_grey_stays_grey():
     pixels = decode(saved(Image.fromarray(NOISE[..., [0, 3]], "LA")), "x")
-    np.testing.assert_array_equal(pixels, decode(saved(Image.fromarray(NOISE[..., [0, 0, 0, 3]])), "x")[..., :1])
+    np.testing.assert_array_equal(
+        pixels, decode(saved(Image.fromarray(NOISE[..., [0, 0, 0, 3]])), "x")[..., :1]
+    )
 
 
 def test_a_palette_with_a_transparent_colour():
     picture = Image.fromarray(NOISE[..., 0] % 4, "L").convert("P")
     picture.putpalette([255, 0, 0, 0, 255, 0, 0, 0, 255, 7, 8, 9])
     colours = np.array([[255, 0, 0], [255, 255, 255], [0, 0, 255], [7, 8, 9]], np.uint8)
-    np.testing.assert_array_equal(decode(saved(picture, transparency=1), "x"), colours[NOISE[..., 0] % 4])
+    np.testing.assert_array_equal(
+        decode(saved(picture, transparency=1), "x"), colours[NOISE[..., 0] % 4]
+    )
 
 
 def test_cmyk_is_told_in_red_green_and_blue():
@@ -111,14 +130,20 @@ def test_damaged_exif_damages_no_picture():
     np.testing.assert_array_equal(decode(raw, "x"), NOISE[..., :3])
 
 
-@pytest.mark.parametrize(("width", "height"), [(50_000, 50_000), (10_000, 10_000), (1 << 13, (1 << 13) + 1)])
+@pytest.mark.parametrize(
+    ("width", "height"), [(50_000, 50_000), (10_000, 10_000), (1 << 13, (1 << 13) + 1)]
+)
 @pytest.mark.parametrize("kind", ["PNG", "GIF", "BMP", "JPEG"])
 def test_a_huge_header_is_refused_before_anything_is_allocated(width, height, kind):
     match kind:
         case "PNG":
             raw = png(width, height)
         case "GIF":
-            raw = b"GIF89a" + struct.pack("<HH", width, height) + saved(Image.new("L", (2, 2)), "GIF")[10:]
+            raw = (
+                b"GIF89a"
+                + struct.pack("<HH", width, height)
+                + saved(Image.new("L", (2, 2)), "GIF")[10:]
+            )
         case "BMP":
             raw = bytearray(saved(Image.new("RGB", (2, 2)), "BMP"))
             raw[18:26] = struct.pack("<II", width, height)
@@ -127,7 +152,9 @@ def test_a_huge_header_is_refused_before_anything_is_allocated(width, height, ki
             at = raw.index(b"\xff\xc0") + 5
             raw[at : at + 4] = struct.pack(">HH", height, width)
     tracemalloc.start()
-    with pytest.raises(DataError, match=r"x.png has [\dx, ]+ pixels by its header, and 1 to 67,108,864 can be read"):
+    with pytest.raises(
+        DataError, match=r"x.png has [\dx, ]+ pixels by its header, and 1 to 67,108,864 can be read"
+    ):
         decode(bytes(raw), "x.png")
     assert tracemalloc.get_traced_memory()[1] < 3_000_000  # Pillow's modules, the first time
     tracemalloc.stop()
@@ -157,7 +184,12 @@ WHOLE = [
     saved(Image.fromarray(NOISE[..., 0]), "PNG", exif=b"Exif\0\0MM\0*\0\0\0\x08\0\0"),
     saved(Image.fromarray(NOISE[..., :3]), "JPEG"),
     saved(Image.fromarray(NOISE[..., :3]), "JPEG", progressive=True),
-    saved(Image.fromarray(NOISE[..., :3]), "GIF", save_all=True, append_images=[Image.fromarray(NOISE[..., 1:])]),
+    saved(
+        Image.fromarray(NOISE[..., :3]),
+        "GIF",
+        save_all=True,
+        append_images=[Image.fromarray(NOISE[..., 1:])],
+    ),
     saved(Image.fromarray(NOISE), "WEBP"),
     saved(Image.fromarray(NOISE[..., :3]), "BMP"),
     saved(Image.fromarray(NOISE[..., 0]).convert("P"), "PNG", transparency=b"\0\1\2"),
@@ -183,19 +215,29 @@ def test_garbled_bytes_are_a_picture_or_a_data_error(raw, end, changes):
 
 
 def read(root, path, **fields):
-    return pictures(DataConfig(path=path, root=str(root), **({"validation_fraction": 0.0} | fields)))
+    return pictures(
+        DataConfig(path=path, root=str(root), **({"validation_fraction": 0.0} | fields))
+    )
 
 
 def test_files_in_folders_and_archives(tmp_path):
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         for name, colour in (("cat/1.png", 1), ("dog/2.bmp", 2), ("dog/3.jpg", 3)):
             archive.writestr(
-                name, saved(Image.new("L", (3, 2), colour), "JPEG" if name.endswith("jpg") else name[-3:].upper())
+                name,
+                saved(
+                    Image.new("L", (3, 2), colour),
+                    "JPEG" if name.endswith("jpg") else name[-3:].upper(),
+                ),
             )
         archive.writestr("dog/4.png", b"no picture")
     found = read(tmp_path, "x.zip")
-    assert [(picture.labels, picture.split) for picture in found] == [(("cat",), "train")] + 3 * [(("dog",), "train")]
-    assert [picture.pixels().tolist() for picture in found[:3]] == [[[[c]] * 3] * 2 for c in (1, 2, 3)]
+    assert [(picture.labels, picture.split) for picture in found] == [(("cat",), "train")] + 3 * [
+        (("dog",), "train")
+    ]
+    assert [picture.pixels().tolist() for picture in found[:3]] == [
+        [[[c]] * 3] * 2 for c in (1, 2, 3)
+    ]
     with pytest.raises(DataError, match=r"x.zip/dog/4.png is not a picture; give PNG"):
         found[3].pixels()
 
@@ -224,7 +266,11 @@ def test_arrays(tmp_path, kind):
         case _:
             np.savez(
                 tmp_path / "x.npz",
-                **({"x": STACK, "y": DIGITS} if kind == "npz" else {"images": STACK, "labels": DIGITS}),
+                **(
+                    {"x": STACK, "y": DIGITS}
+                    if kind == "npz"
+                    else {"images": STACK, "labels": DIGITS}
+                ),
             )
             path, fields = "x.npz", {}
     found = read(tmp_path, path, class_names=("a", "b", "c"), test_fraction=2 / 7, **fields)
@@ -243,18 +289,37 @@ def test_arrays_of_a_split_of_their_own_and_names_as_classes(tmp_path):
     np.savez(tmp_path / "train.npz", x=STACK, y=np.array(list("abcabca")))
     np.savez(tmp_path / "test.npz", x=STACK[:2], y=np.array(["c", "b"]))
     found = read(tmp_path, "train.npz", test_path="test.npz")
-    assert [(p.split, *p.labels) for p in found] == [("train", c) for c in "abcabca"] + [("test", "c"), ("test", "b")]
+    assert [(p.split, *p.labels) for p in found] == [("train", c) for c in "abcabca"] + [
+        ("test", "c"),
+        ("test", "b"),
+    ]
 
 
 @pytest.mark.parametrize(
     ("path", "fields", "sentence"),
     [
         ("x.npy", {}, r"data.label_path is not set; give the file with the classes of .*x.npy"),
-        ("x.npy", {"label_path": "two.npy"}, r"two.npy has 2 classes for the 7 pictures of .*x.npy; give one for each"),
+        (
+            "x.npy",
+            {"label_path": "two.npy"},
+            r"two.npy has 2 classes for the 7 pictures of .*x.npy; give one for each",
+        ),
         ("x.npy", {"label_path": "x.npy"}, r"x.npy holds 7 x 4 x 5 of uint8 as classes"),
-        ("x.npy", {"label_path": "float.npy"}, r"float.npy holds 2 x 3 x 4 x 1 of float64 as classes"),
-        ("float.npy", {"label_path": "two.npy"}, r"float.npy holds 2 x 3 x 4 x 1 of float64; give whole numbers"),
-        ("flat.npy", {"label_path": "two.npy"}, r"flat.npy holds 2 x 784 of uint8; give whole numbers"),
+        (
+            "x.npy",
+            {"label_path": "float.npy"},
+            r"float.npy holds 2 x 3 x 4 x 1 of float64 as classes",
+        ),
+        (
+            "float.npy",
+            {"label_path": "two.npy"},
+            r"float.npy holds 2 x 3 x 4 x 1 of float64; give whole numbers",
+        ),
+        (
+            "flat.npy",
+            {"label_path": "two.npy"},
+            r"flat.npy holds 2 x 784 of uint8; give whole numbers",
+        ),
         ("four.npy", {"label_path": "two.npy"}, r"four.npy holds 2 x 5 x 5 x 4 of uint8"),
         ("x.npz", {}, r"x.npz holds z; an array called images or x or data is needed"),
         (["x.npy", "flat.npy"], {"label_path": "two.npy"}, r"data.path stands for 2 files"),
@@ -265,7 +330,11 @@ def test_arrays_of_a_split_of_their_own_and_names_as_classes(tmp_path):
         ),
         ("x.npy", {"format": "conllu"}, r"data.format is conllu, which holds no pictures"),
         ("x.npy", {"format": "images"}, r"there are no pictures in x.npy"),
-        ("x.npy", {"format": "idx", "label_path": "no.npy"}, r"there is no file or folder .*no.npy"),
+        (
+            "x.npy",
+            {"format": "idx", "label_path": "no.npy"},
+            r"there is no file or folder .*no.npy",
+        ),
     ],
 )
 def test_one_sentence_for_arrays_that_are_no_pictures(tmp_path, path, fields, sentence):

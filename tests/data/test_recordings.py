@@ -1,4 +1,5 @@
-"""Recordings wherever they lie, with the classes that folders, tables and names tell; read only when asked for."""
+"""Recordings wherever they lie, with the classes that folders, tables and names tell; read only
+when asked for."""
 
 import json
 import zipfile
@@ -8,8 +9,8 @@ import pytest
 
 from glassformer.data.config import DataConfig
 from glassformer.data.recordings import Recording, recordings
-from glassformer.data.wav import write_wav
 from glassformer.errors import DataError
+from glassformer.media.wav import write_wav
 
 RATE = 8_000
 SPEAKERS = ("jan", "theo")
@@ -24,8 +25,13 @@ def tone(number: int, channels: int = 1) -> bytes:
 
 def names() -> dict[str, bytes]:
     """Digits as the free spoken ones are named: {label}_{speaker}_{index}.wav."""
-    every = [(digit, speaker, index) for digit in range(3) for speaker in SPEAKERS for index in range(4)]
-    return {f"{digit}_{speaker}_{index}.wav": tone(digit * 10 + index) for digit, speaker, index in every}
+    every = [
+        (digit, speaker, index) for digit in range(3) for speaker in SPEAKERS for index in range(4)
+    ]
+    return {
+        f"{digit}_{speaker}_{index}.wav": tone(digit * 10 + index)
+        for digit, speaker, index in every
+    }
 
 
 def put(folder, files: dict[str, bytes]) -> None:
@@ -35,7 +41,11 @@ def put(folder, files: dict[str, bytes]) -> None:
 
 
 def read(folder, **fields) -> list[Recording]:
-    return recordings(DataConfig.parse({"root": str(folder), "format": "audio", "validation_fraction": 0.0, **fields}))
+    return recordings(
+        DataConfig.parse(
+            {"root": str(folder), "format": "audio", "validation_fraction": 0.0, **fields}
+        )
+    )
 
 
 def value(recording: Recording) -> int:
@@ -66,12 +76,18 @@ def test_names_tell_the_class_and_a_condition_the_split(spoken):
     pattern = {"path": path, "label_pattern": "{label}_{speaker}_{index}.wav"}
     found = read(folder, **pattern, split_by={"test": {"index": ["0", "1"]}})
     assert told(found) == {
-        f"{digit}_{speaker}_{index}.wav": ("test" if index < 2 else "train", (str(digit),), digit * 10 + index)
+        f"{digit}_{speaker}_{index}.wav": (
+            "test" if index < 2 else "train",
+            (str(digit),),
+            digit * 10 + index,
+        )
         for digit in range(3)
         for speaker in SPEAKERS
         for index in range(4)
     }
-    one_out = read(folder, **pattern, split_by={"test": {"speaker": ["theo"]}}, group_field="speaker")
+    one_out = read(
+        folder, **pattern, split_by={"test": {"speaker": ["theo"]}}, group_field="speaker"
+    )
     assert {(one.split, one.group) for one in one_out} == {("train", "jan"), ("test", "theo")}
     assert [one.where for one in one_out] == [
         one.where for one in read(folder, **pattern, split_by={"test": {"speaker": ["theo"]}})
@@ -80,14 +96,26 @@ def test_names_tell_the_class_and_a_condition_the_split(spoken):
 
 def test_shares_drawn_by_chance_leave_none_out(spoken):
     folder, path = spoken
-    found = read(folder, path=path, label_pattern="{label}_{rest}.wav", validation_fraction=0.25, test_fraction=0.25)
+    found = read(
+        folder,
+        path=path,
+        label_pattern="{label}_{rest}.wav",
+        validation_fraction=0.25,
+        test_fraction=0.25,
+    )
     assert sorted(one.split for one in found) == ["test"] * 6 + ["train"] * 12 + ["validation"] * 6
     assert len({one.where for one in found}) == 24
 
 
 def test_a_folder_for_each_class_and_around_them_for_each_split(tmp_path):
     put(
-        tmp_path, {"train/dog/a.wav": tone(1), "train/cat/b.WAV": tone(2), "test/dog/c.wav": tone(3), "x/notes.md": b""}
+        tmp_path,
+        {
+            "train/dog/a.wav": tone(1),
+            "train/cat/b.WAV": tone(2),
+            "test/dog/c.wav": tone(3),
+            "x/notes.md": b"",
+        },
     )
     assert told(read(tmp_path, path=".")) == {
         "a.wav": ("train", ("dog",), 1),

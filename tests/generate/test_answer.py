@@ -1,4 +1,5 @@
-"""Decoding with patches among the tokens: as recomputed without a cache, alone as in a batch, within the context."""
+"""Decoding with patches among the tokens: as recomputed without a cache, alone as in a batch,
+within the context."""
 
 from dataclasses import replace
 
@@ -9,12 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tiny
+from glassformer.data.collate import encoder_decoder, padded
+from glassformer.data.example import Example, Patches
 from glassformer.errors import ConfigError
 from glassformer.generate import GenerateConfig, answer, beam_search, decode
 from glassformer.models import Transformer
-from glassformer.tokens.config import TokenizerConfig
-from glassformer.tokens.parts import PartsExample, PartsTokenizer, Patches, crossed, laid
-from glassformer.tokens.train import train_tokenizer
+from glassformer.processors.parts import PartsTokenizer
+from glassformer.tokenizers.config import TokenizerConfig
+from glassformer.tokenizers.train import train_tokenizer
 
 pytestmark = pytest.mark.usefixtures("no_grad")
 
@@ -35,7 +38,7 @@ def how(**changes) -> GenerateConfig:
     return GenerateConfig.parse({"max_new_tokens": 9, "temperature": 0} | changes)
 
 
-def example(layout, seed: int = 0) -> PartsExample:
+def example(layout, seed: int = 0) -> Example:
     """Two tokens for a text, three patches for a picture, two for a sound."""
     ids, patches = tiny.tokens(1, 8, seed=seed)[0].tolist(), []
     row: list[int] = []
@@ -44,10 +47,14 @@ def example(layout, seed: int = 0) -> PartsExample:
         if kind == "text":
             row += ids[2 * i : 2 * i + 2]
         else:
-            values = np.random.default_rng([seed, i]).standard_normal((n, WIDTHS[kind])).astype(np.float32)
+            values = (
+                np.random.default_rng([seed, i])
+                .standard_normal((n, WIDTHS[kind]))
+                .astype(np.float32)
+            )
             patches.append(Patches(kind, len(row), values))
             row += [0] * n
-    return PartsExample(np.array(row, np.int32), tuple(patches))
+    return Example(np.array(row, np.int32), patches=tuple(patches))
 
 
 def run(model, prompts, config, ends=(), source=None):
@@ -59,12 +66,13 @@ def run(model, prompts, config, ends=(), source=None):
     return ids, log_probs
 
 
-def recomputed(model, one: PartsExample, steps: int, source=None):
-    """The likeliest token by a whole forward pass each time, with its log p: no cache, no padding."""
+def recomputed(model, one: Example, steps: int, source=None):
+    """The likeliest token by a whole forward pass each time, with its log p: no cache, no
+    padding."""
     ids, log_probs = [], []
     for _ in range(steps):
         grown = replace(one, ids=np.append(one.ids, np.array(ids, np.int32)))
-        logits = model(replace(laid([grown]), source=source)).logits[0, -1]
+        logits = model(replace(padded([grown]), source=source)).logits[0, -1]
         ids.append(int(logits.argmax()))
         log_probs.append(float(logits.log_softmax(0)[ids[-1]]))
     return ids, log_probs
@@ -72,7 +80,10 @@ def recomputed(model, one: PartsExample, steps: int, source=None):
 
 @named
 def test_a_batch_with_parts_equals_whole_forward_passes_row_by_row(changes):
-    model, examples = tiny.model(**changes), [example(layout, seed) for seed, layout in enumerate(LAYOUTS)]
+    model, examples = (
+        tiny.model(**changes),
+        [example(layout, seed) for seed, layout in enumerate(LAYOUTS)],
+    )
     ids, log_probs = run(model, examples, how())
     for row, one in enumerate(examples):
         expected, expected_log_probs = recomputed(model, one, 9)
@@ -80,11 +91,18 @@ def test_a_batch_with_parts_equals_whole_forward_passes_row_by_row(changes):
         assert log_probs[row] == pytest.approx(expected_log_probs, abs=1e-10)
 
 
-@given(st.lists(layouts, min_size=1, max_size=4), st.sets(st.integers(0, 12), max_size=5), st.integers(0, 5))
+@given(
+    st.lists(layouts, min_size=1, max_size=4),
+    st.sets(st.integers(0, 12), max_size=5),
+    st.integers(0, 5),
+)
 @settings(max_examples=15)
 def test_sampled_rows_that_stop_at_different_steps_equal_those_rows_alone(rows, ends, seed):
     model = tiny.model(**MIXED, position="rotary")
-    examples, config = [example(layout, at) for at, layout in enumerate(rows)], how(temperature=1, seed=seed)
+    examples, config = (
+        [example(layout, at) for at, layout in enumerate(rows)],
+        how(temperature=1, seed=seed),
+    )
     together = run(model, examples, config, sorted(ends))
     for row, one in enumerate(examples):
         alone = run(model, [one], config, sorted(ends))
@@ -97,7 +115,7 @@ def test_sampled_rows_that_stop_at_different_steps_equal_those_rows_alone(rows, 
 def test_examples_without_patches_are_decoded_as_their_ids(lengths, temperature):
     model, config = tiny.model(**MIXED), how(temperature=temperature, repetition_penalty=1.3)
     prompts = [tiny.tokens(1, length, seed=at)[0].tolist() for at, length in enumerate(lengths)]
-    examples = [PartsExample(np.array(prompt, np.int32)) for prompt in prompts]
+    examples = [Example(np.array(prompt, np.int32)) for prompt in prompts]
     assert run(model, examples, config) == run(model, prompts, config)
 
 
@@ -106,11 +124,13 @@ def test_what_stands_in_the_place_of_a_patch_is_no_token_that_was_seen():
     model = tiny.model(**MIXED)
     one = example(["image", "text"], seed=3)
     text = one.ids[3:].tolist()
-    first = model(laid([one])).logits[0, -1]
+    first = model(padded([one])).logits[0, -1]
     punished = first.clone()
     punished[text] = torch.where(first[text] > 0, first[text] / 9, first[text] * 9)
     assert 0 not in text
-    assert run(model, [one], how(max_new_tokens=1, repetition_penalty=9.0))[0] == [[int(punished.argmax())]]
+    assert run(model, [one], how(max_new_tokens=1, repetition_penalty=9.0))[0] == [
+        [int(punished.argmax())]
+    ]
 
 
 @pytest.mark.parametrize("beams", [0, 1, 3])
@@ -118,7 +138,9 @@ def test_an_answer_ends_where_it_fills_the_context_also_beside_shorter_rows(beam
     model = tiny.model(**MIXED, max_length=8, position="learned")
     long, short = example(["image", "text", "text"], 1), example(["text"], 2)
     assert (long.length, short.length) == (7, 2)
-    config = GenerateConfig.parse({"max_new_tokens": 50, "beams": beams} | ({} if beams else {"temperature": 0}))
+    config = GenerateConfig.parse(
+        {"max_new_tokens": 50, "beams": beams} | ({} if beams else {"temperature": 0})
+    )
     if beams:
         found = [best[0].ids for best in beam_search(model, [long, short], config)]
     else:
@@ -130,21 +152,26 @@ def test_an_answer_ends_where_it_fills_the_context_also_beside_shorter_rows(beam
 
 def test_a_prompt_that_does_not_fit_is_refused_even_with_windows():
     model = tiny.model(**MIXED, max_length=6)
-    with pytest.raises(ConfigError, match=r"The prompt has 7 elements \(3 of them patches\) and the context 6;"):
+    with pytest.raises(
+        ConfigError, match=r"The prompt has 7 elements \(3 of them patches\) and the context 6;"
+    ):
         run(model, [example(["image", "text", "text"])], how(overflow="window"))
 
 
 def test_a_foreign_id_or_a_foreign_part_is_refused():
     model = tiny.model(**MIXED)
     with pytest.raises(ConfigError, match="holds token id 13"):
-        run(model, [PartsExample(np.array([1, 13], np.int32))], how())
+        run(model, [Example(np.array([1, 13], np.int32))], how())
     with pytest.raises(ConfigError, match="'image'"):
         run(tiny.model(), [example(["image", "text"])], how())
 
 
 @named
 def test_beams_with_one_hypothesis_are_greedy_and_more_never_find_less(changes):
-    model, examples = tiny.model(**changes), [example(layout, seed) for seed, layout in enumerate(LAYOUTS)]
+    model, examples = (
+        tiny.model(**changes),
+        [example(layout, seed) for seed, layout in enumerate(LAYOUTS)],
+    )
     greedy, log_probs = run(model, examples, how(max_new_tokens=5))
     search = {"max_new_tokens": 5, "length_penalty": 0.0}
     one = beam_search(model, examples, GenerateConfig.parse({**search, "beams": 1}))
@@ -156,9 +183,9 @@ def test_beams_with_one_hypothesis_are_greedy_and_more_never_find_less(changes):
         assert best[0].score == pytest.approx(again, abs=1e-9)
 
 
-def recomputed_score(model, one: PartsExample, ids: list[int]) -> float:
+def recomputed_score(model, one: Example, ids: list[int]) -> float:
     """Σ log p of an answer by one teacher-forced pass, as training sees it."""
-    batch = laid([replace(one, answer=np.array(ids, np.int32))])
+    batch = padded([replace(one, answer=np.array(ids, np.int32))])
     return float(model(batch).logits.log_softmax(-1).gather(1, batch.targets[:, None]).sum())
 
 
@@ -166,9 +193,9 @@ def recomputed_score(model, one: PartsExample, ids: list[int]) -> float:
 def test_an_encoder_decoder_with_parts_in_its_source_equals_whole_forward_passes(position):
     model = tiny.model(**MIXED, architecture="encoder_decoder", position=position)
     examples = [example(layout, seed) for seed, layout in enumerate(LAYOUTS)]
-    ids, _ = run(model, [[1]] * 4, how(), source=laid(examples))
+    ids, _ = run(model, [[1]] * 4, how(), source=padded(examples))
     for row, one in enumerate(examples):
-        expected, _ = recomputed(model, PartsExample(np.array([1], np.int32)), 9, source=laid([one]))
+        expected, _ = recomputed(model, Example(np.array([1], np.int32)), 9, source=padded([one]))
         assert ids[row] == expected
 
 
@@ -196,7 +223,7 @@ def writer(request, tokenizer):
 QUESTIONS = ("red?", "", "is it?", "a", "what?")
 
 
-def asked(tokenizer) -> list[PartsExample]:
+def asked(tokenizer) -> list[Example]:
     image = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
     return [
         tokenizer.example([("image", image * (1 + i)), ("text", text)], answer="never looked at")
@@ -220,7 +247,9 @@ def test_answers_stand_in_order_and_do_not_depend_on_who_is_beside_them(writer, 
 def test_answers_are_no_longer_than_asked_and_than_fits(writer, tokenizer):
     examples = asked(tokenizer)
     for most in (1, 3, 100):
-        for one, found in zip(examples, answer(writer, tokenizer, examples, how(max_new_tokens=most)), strict=True):
+        for one, found in zip(
+            examples, answer(writer, tokenizer, examples, how(max_new_tokens=most)), strict=True
+        ):
             room = 24 - len(one.ids) + 1 if writer.config.architecture == "decoder" else 24
             end = tokenizer.target.specials["eos"]
             assert len(found.ids) == min(most, room) or found.ids[-1] == end
@@ -235,13 +264,24 @@ def test_a_stop_string_cuts_the_answer_and_a_search_is_that_of_beam_search(write
     config = how(temperature=1.0, seed=5)
     for plain in answer(writer, tokenizer, examples, config):
         stop = plain.text[1:3]
-        for found in answer(writer, tokenizer, examples, config.model_copy(update={"stop": (stop,)})):
+        for found in answer(
+            writer, tokenizer, examples, config.model_copy(update={"stop": (stop,)})
+        ):
             assert stop not in found.text
     search = GenerateConfig.parse({"max_new_tokens": 4, "beams": 3})
     crossed_model = writer.config.architecture == "encoder_decoder"
-    prompts, source = ([[tokenizer.begin]] * len(examples), laid([replace(e, answer=None) for e in examples]))
+    prompts, source = (
+        [[tokenizer.begin]] * len(examples),
+        padded([replace(e, answer=None) for e in examples]),
+    )
     ends = (tokenizer.target.specials["eos"],)
-    best = beam_search(writer, prompts if crossed_model else examples, search, ends, source if crossed_model else None)
+    best = beam_search(
+        writer,
+        prompts if crossed_model else examples,
+        search,
+        ends,
+        source if crossed_model else None,
+    )
     found = answer(writer, tokenizer, examples, search, batch_size=2)
     assert [one.ids for one in found] == [hypotheses[0].ids for hypotheses in best]
 
@@ -251,5 +291,9 @@ def test_teacher_forced_targets_are_what_it_writes(writer, tokenizer):
     one = asked(tokenizer)[0]
     ids = answer(writer, tokenizer, [one], how(max_new_tokens=5))[0].ids
     taught = [replace(one, answer=np.array(ids, np.int32))]
-    batch = laid(taught) if writer.config.architecture == "decoder" else crossed(taught, tokenizer.begin)
+    batch = (
+        padded(taught)
+        if writer.config.architecture == "decoder"
+        else encoder_decoder(taught, tokenizer.begin)
+    )
     assert writer(batch).logits.argmax(-1).flatten().tolist() == ids

@@ -1,4 +1,5 @@
-"""Beam search: a plain search without cache, batch or early stop finds the same; k = 1 is greedy; rows are alone."""
+"""Beam search: a plain search without cache, batch or early stop finds the same; k = 1 is greedy;
+rows are alone."""
 
 import copy
 
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tiny
-from glassformer.batch import Batch, Places
+from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.generate import GenerateConfig, beam_search, decode, forced, score
 from glassformer.generate import beam as beam_module
@@ -22,7 +23,9 @@ KINDS = [
     {"position": "rotary", "n_kv_heads": 1},
     {"position": "alibi", "window": 5},
 ]
-named = pytest.mark.parametrize("changes", KINDS, ids=lambda c: "-".join(str(v) for v in c.values()))
+named = pytest.mark.parametrize(
+    "changes", KINDS, ids=lambda c: "-".join(str(v) for v in c.values())
+)
 
 
 def how(beams: int, **changes) -> GenerateConfig:
@@ -37,8 +40,10 @@ def padded(rows: list[list[int]], side: str = "right") -> Batch:
     """Sources padded on a side, their padding full of real ids: a mistake must show."""
     width, fill = max(map(len, rows)), iter(row(200, seed=99))
     filled = [[next(fill) for _ in range(width - len(ids))] for ids in rows]
-    elements = [ids + pad if side == "right" else pad + ids for ids, pad in zip(rows, filled, strict=True)]
-    return Batch(torch.tensor(elements), Places.padded([len(ids) for ids in rows], side))
+    elements = [
+        ids + pad if side == "right" else pad + ids for ids, pad in zip(rows, filled, strict=True)
+    ]
+    return Batch(torch.tensor(elements), Positions.padded([len(ids) for ids in rows], side))
 
 
 def source_of(model, sources, side="right"):
@@ -49,7 +54,9 @@ def search(model, prompts, sources, config, ends=(), side="right", limits=None):
     return beam_search(model, prompts, config, ends, source_of(model, sources, side), limits)
 
 
-def plainly(model, prompt, source, config, ends, limit) -> list[tuple[list[int], list[float], float, bool]]:
+def plainly(
+    model, prompt, source, config, ends, limit
+) -> list[tuple[list[int], list[float], float, bool]]:
     """The search by its definition, recomputing everything at every step."""
 
     def table(live: list[list[int]]) -> list[list[float]]:
@@ -62,7 +69,8 @@ def plainly(model, prompt, source, config, ends, limit) -> list[tuple[list[int],
 
 
 def defined(table_of, config, ends, limit) -> list[tuple[list[int], list[float], float, bool]]:
-    """The definition: at every step every continuation of every live hypothesis is ranked; nothing stops early."""
+    """The definition: at every step every continuation of every live hypothesis is ranked; nothing
+    stops early."""
     live, finished = [([], [])], []
     for _ in range(limit):
         if not live:
@@ -74,18 +82,23 @@ def defined(table_of, config, ends, limit) -> list[tuple[list[int], list[float],
             for token, log_prob in enumerate(table[at])
         ]
         chosen = sorted(offers)[: config.beams - len(finished)]
-        grown = [(live[at][0] + [token], live[at][1] + [table[at][token]]) for _, at, token in chosen]
+        grown = [
+            (live[at][0] + [token], live[at][1] + [table[at][token]]) for _, at, token in chosen
+        ]
         finished += [one for one in grown if one[0][-1] in ends]
         live = [one for one in grown if one[0][-1] not in ends]
     rank = lambda ones, end: sorted(
-        ((ids, gains, sum(gains) / len(ids) ** config.length_penalty, end) for ids, gains in ones), key=lambda o: -o[2]
+        ((ids, gains, sum(gains) / len(ids) ** config.length_penalty, end) for ids, gains in ones),
+        key=lambda o: -o[2],
     )
     return (rank(finished, True) + rank(live, False))[: config.n_best]
 
 
 def assert_same(found, expected):
     """Hypotheses, or tuples of their fields."""
-    fields = lambda one: one if isinstance(one, tuple) else (one.ids, one.log_probs, one.score, one.finished)
+    fields = lambda one: (
+        one if isinstance(one, tuple) else (one.ids, one.log_probs, one.score, one.finished)
+    )
     found, expected = [fields(one) for one in found], [fields(one) for one in expected]
     assert [(one[0], one[3]) for one in found] == [(one[0], one[3]) for one in expected]
     for one, other in zip(found, expected, strict=True):
@@ -101,23 +114,36 @@ def assert_same(found, expected):
     st.integers(0, 3),
 )
 @settings(max_examples=100)
-def test_the_choices_are_those_of_the_definition_for_any_probabilities(seed, beams, n_best, penalty, n_ends):
-    """A model of dice: log p depends on the sentence, the step and the last token, and falls and rises at will."""
-    config, ends, size = how(beams, n_best=min(n_best, beams), length_penalty=penalty), range(n_ends), 5
+def test_the_choices_are_those_of_the_definition_for_any_probabilities(
+    seed, beams, n_best, penalty, n_ends
+):
+    """A model of dice: log p depends on the sentence, the step and the last token, and falls and
+    rises at will."""
+    config, ends, size = (
+        how(beams, n_best=min(n_best, beams), length_penalty=penalty),
+        range(n_ends),
+        5,
+    )
     generator = torch.Generator().manual_seed(seed)
     limits = torch.randint(1, 13, (12,), generator=generator).tolist()
-    dice = 3 * torch.randn(len(limits), 12, size + 1, size, generator=generator, dtype=torch.float64)
+    dice = 3 * torch.randn(
+        len(limits), 12, size + 1, size, generator=generator, dtype=torch.float64
+    )
     dice = dice.log_softmax(-1)
     search = Beams(config, list(ends), limits)
     lasts, sentences = torch.full((len(limits),), size), torch.arange(len(limits))
     for step in range(12):
         ranked = dice[sentences, step, lasts].sort(dim=-1, descending=True, stable=True)
         offered = min(search.widest, size)
-        if not len(search.extend(ranked.values[:, :offered].numpy(), ranked.indices[:, :offered].numpy())):
+        if not len(
+            search.extend(ranked.values[:, :offered].numpy(), ranked.indices[:, :offered].numpy())
+        ):
             break
         lasts, sentences = torch.from_numpy(search.ids[:, -1]), torch.from_numpy(search.sentence)
     for at, limit in enumerate(limits):
-        table = lambda live, at=at: [dice[at, len(ids), ids[-1] if ids else size].tolist() for ids in live]
+        table = lambda live, at=at: [
+            dice[at, len(ids), ids[-1] if ids else size].tolist() for ids in live
+        ]
         assert_same(search.best()[at], defined(table, config, ends, limit))
 
 
@@ -170,7 +196,9 @@ def test_a_beam_of_one_is_greedy_decoding_token_by_token(changes):
     st.sampled_from(KINDS),
 )
 @settings(max_examples=10)
-def test_a_batch_equals_its_sentences_alone_whatever_the_padding(lengths, ends, beams, side, changes):
+def test_a_batch_equals_its_sentences_alone_whatever_the_padding(
+    lengths, ends, beams, side, changes
+):
     model, config = tiny.model(**changes), how(beams, n_best=beams)
     prompts = [row(n, seed=at) for at, (n, _) in enumerate(lengths)]
     sources = [row(n, seed=20 + at) for at, (_, n) in enumerate(lengths)]
@@ -182,10 +210,16 @@ def test_a_batch_equals_its_sentences_alone_whatever_the_padding(lengths, ends, 
 @given(st.permutations(range(7)), st.integers(1, 3))
 @settings(max_examples=10)
 def test_the_slots_of_a_source_may_stand_in_any_order(order, beams):
-    model, config, index = tiny.model(**BOTH, position="buckets"), how(beams, n_best=beams), torch.tensor(order)
+    model, config, index = (
+        tiny.model(**BOTH, position="buckets"),
+        how(beams, n_best=beams),
+        torch.tensor(order),
+    )
     straight = padded([row(4, 1), row(7, 2), row(2, 3)])
-    places = Places(straight.places.position[:, index], valid=straight.places.valid[:, index])
-    shuffled = Batch(straight.elements[:, index], places)
+    positions = Positions(
+        straight.positions.position[:, index], valid=straight.positions.valid[:, index]
+    )
+    shuffled = Batch(straight.elements[:, index], positions)
     for one, other in zip(
         beam_search(model, [[1]] * 3, config, (4,), straight),
         beam_search(model, [[1]] * 3, config, (4,), shuffled),
@@ -213,7 +247,10 @@ def test_forced_decoding_of_a_batch_is_that_of_its_rows():
     rows = forced(model, targets, padded(sources), 1)
     for target, source, log_probs in zip(targets, sources, rows, strict=True):
         assert log_probs == pytest.approx(score(model, target, padded([source]), [1]), abs=1e-10)
-    for wrong, message in (([], "of 0 tokens"), (row(33, 1), "of 33 tokens cannot be scored; give 1 to 32")):
+    for wrong, message in (
+        ([], "of 0 tokens"),
+        (row(33, 1), "of 33 tokens cannot be scored; give 1 to 32"),
+    ):
         with pytest.raises(ConfigError, match=message):
             forced(model, [wrong], padded([[1]]), 1)
 
@@ -254,13 +291,18 @@ def test_the_batch_shrinks_as_beams_narrow_and_sentences_end(monkeypatch):
 
 @pytest.mark.parametrize("penalty", [0.0, -1.0])
 def test_a_search_ends_when_nothing_live_can_win_any_more(monkeypatch, penalty):
-    """Without a reward for length a live hypothesis only gets worse: this search need not last its 30 steps."""
+    """Without a reward for length a live hypothesis only gets worse: this search need not last its
+    30 steps."""
     rows = counted(monkeypatch)
-    best = beam_search(tiny.model(), [[1]], how(4, max_new_tokens=30, length_penalty=penalty), (12,))[0][0]
+    best = beam_search(
+        tiny.model(), [[1]], how(4, max_new_tokens=30, length_penalty=penalty), (12,)
+    )[0][0]
     assert best.finished
     assert len(best.ids) <= len(rows) < 6
     rows.clear()
-    everything = beam_search(tiny.model(), [[1]], how(4, n_best=4, max_new_tokens=30, length_penalty=penalty), (12,))[0]
+    everything = beam_search(
+        tiny.model(), [[1]], how(4, n_best=4, max_new_tokens=30, length_penalty=penalty), (12,)
+    )[0]
     assert len(rows) > 6  # others were live
     assert everything[0] == best
 
@@ -271,7 +313,13 @@ def test_what_is_cut_off_stands_behind_what_ended_even_with_a_better_score():
     flags = [one.finished for one in ones]
     assert flags == sorted(flags, reverse=True)
     assert {True, False} == set(flags)
-    assert any(cut.score > whole.score for cut in ones if not cut.finished for whole in ones if whole.finished)
+    assert any(
+        cut.score > whole.score
+        for cut in ones
+        if not cut.finished
+        for whole in ones
+        if whole.finished
+    )
 
 
 @pytest.mark.parametrize("changes", [BOTH, {}], ids=["encoder_decoder", "decoder"])
@@ -298,7 +346,15 @@ def test_the_source_is_encoded_and_its_keys_computed_once():
     beam_search(model, [[1]] * 2, how(3), (4,), padded([[1, 2], [3]]))
     assert sorted(calls) == ["encode", "keys", "keys"]
     calls.clear()
-    list(decode(model, [[1]] * 2, GenerateConfig.parse({"max_new_tokens": 9}), (4,), padded([[1, 2], [3]])))
+    list(
+        decode(
+            model,
+            [[1]] * 2,
+            GenerateConfig.parse({"max_new_tokens": 9}),
+            (4,),
+            padded([[1, 2], [3]]),
+        )
+    )
     assert sorted(calls) == ["encode", "keys", "keys"]
 
 
@@ -320,7 +376,9 @@ def test_what_cannot_be_searched_is_said():
         beam_search(decoder, [[1]], how(2), (), padded([[1]]))
     with pytest.raises(ConfigError, match="2 sources were given for 1 targets"):
         beam_search(both, [[1]], how(2), (), padded([[1], [2]]))
-    with pytest.raises(ConfigError, match="The source holds token id 6; this model's sources run from 0 to 5"):
+    with pytest.raises(
+        ConfigError, match="The source holds token id 6; this model's sources run from 0 to 5"
+    ):
         beam_search(both, [[1]], how(2), (), padded([[1, 6]]))
     with pytest.raises(ConfigError, match="The source is empty"):
         beam_search(both, [[1]], how(2), (), Batch(torch.zeros(1, 0, dtype=torch.long)))

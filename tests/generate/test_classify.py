@@ -1,4 +1,5 @@
-"""Classification: packing changes nothing, long texts are means of their windows, pairs have two kinds of elements."""
+"""Classification: packing changes nothing, long texts are means of their windows, pairs have two
+kinds of elements."""
 
 import numpy as np
 import pytest
@@ -7,19 +8,34 @@ import torch
 import tiny
 from glassformer.batch import Batch
 from glassformer.generate.classify import classify
-from glassformer.tokens.definition import byte_definition, word_definition
-from glassformer.tokens.sequence import SequenceTokenizer
-from glassformer.tokens.text import Tokenizer
+from glassformer.processors.sequence import SequenceTokenizer
+from glassformer.tokenizers.definition import byte_definition, word_definition
+from glassformer.tokenizers.text import Tokenizer
 
 BYTES = Tokenizer(byte_definition())
 CLASSES, LENGTH = 5, 64
-TEXTS = ["a", "", "hello", ("pair one", "two"), "x" * 200, ("a" * 90, "b" * 10), ("", "c"), ("d" * 60, "e" * 90)]
-# The model computes in float64; probabilities leave it as float32, whose numbers in [0, 1] are 6e-8 apart.
+TEXTS = [
+    "a",
+    "",
+    "hello",
+    ("pair one", "two"),
+    "x" * 200,
+    ("a" * 90, "b" * 10),
+    ("", "c"),
+    ("d" * 60, "e" * 90),
+]
+# The model computes in float64; probabilities leave it as float32, whose numbers in [0, 1] are 6e-8
+# apart.
 CLOSE = {"rtol": 0, "atol": 1e-6}
 
 
 def classifier(**changes):
-    values = {"architecture": "encoder", "position": "rotary", "vocab_size": BYTES.vocab_size, "max_length": LENGTH}
+    values = {
+        "architecture": "encoder",
+        "position": "rotary",
+        "vocab_size": BYTES.vocab_size,
+        "max_length": LENGTH,
+    }
     return tiny.model(**{**values, "head": "classify", "n_classes": CLASSES, **changes})
 
 
@@ -30,9 +46,13 @@ def by_hand(model, text):
     """The mean over windows, each computed with nothing beside it."""
     rows = []
     for part in SEQUENCES.sequences(*((text,) if isinstance(text, str) else text)):
-        kinds = None if part.kinds is None or model.config.n_kinds < 2 else torch.from_numpy(part.kinds)[None]
+        kinds = (
+            None
+            if part.token_type_ids is None or model.config.n_token_types < 2
+            else torch.from_numpy(part.token_type_ids)[None]
+        )
         with torch.no_grad():
-            logits = model(Batch(torch.from_numpy(part.ids)[None], kinds=kinds)).logits[0]
+            logits = model(Batch(torch.from_numpy(part.ids)[None], token_type_ids=kinds)).logits[0]
         rows.append(logits.sigmoid() if model.config.multi_label else logits.softmax(-1))
     return torch.stack(rows).mean(0).numpy()
 
@@ -48,17 +68,23 @@ def test_many_texts_are_classified_as_each_by_hand(architecture, position, pool)
     np.testing.assert_allclose(found.sum(1), 1, **CLOSE)
 
 
-@pytest.mark.parametrize("changes", [{"n_kinds": 2}, {"n_kinds": 1}, {"multi_label": True}, {"pooler": True}], ids=str)
+@pytest.mark.parametrize(
+    "changes",
+    [{"n_token_types": 2}, {"n_token_types": 1}, {"multi_label": True}, {"pooler": True}],
+    ids=str,
+)
 def test_other_models(changes):
     model = classifier(pool="mean", **changes)
     expected = np.stack([by_hand(model, text) for text in TEXTS])
     np.testing.assert_allclose(classify(model, SEQUENCES, TEXTS), expected, **CLOSE)
     singles = [text for text in TEXTS if isinstance(text, str)]
-    np.testing.assert_allclose(classify(model, SEQUENCES, singles), [by_hand(model, text) for text in singles], **CLOSE)
+    np.testing.assert_allclose(
+        classify(model, SEQUENCES, singles), [by_hand(model, text) for text in singles], **CLOSE
+    )
 
 
 def test_the_sides_of_a_pair_are_told_apart():
-    model = classifier(n_kinds=2, pool="mean")
+    model = classifier(n_token_types=2, pool="mean")
     (pair,) = SEQUENCES.sequences("ab", "cd")
     with torch.no_grad():
         kindless = model(Batch(torch.from_numpy(pair.ids)[None])).logits.softmax(-1)[0].numpy()

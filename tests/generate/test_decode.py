@@ -1,4 +1,5 @@
-"""The decoding loop: a batch is its rows one by one, the cache is no cache, and nothing leaks to the caller."""
+"""The decoding loop: a batch is its rows one by one, the cache is no cache, and nothing leaks to
+the caller."""
 
 import copy
 
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tiny
-from glassformer.batch import Batch, Places
+from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.generate import GenerateConfig, decode
 from glassformer.models import Transformer
@@ -18,7 +19,9 @@ KINDS = [
     {"position": "rotary", "window": 5},
     {"position": "rotary", "n_kv_heads": 2, "qk_norm": True, "norm": "rms"},
 ]
-named = pytest.mark.parametrize("changes", KINDS, ids=lambda c: "-".join(str(v) for v in c.values()))
+named = pytest.mark.parametrize(
+    "changes", KINDS, ids=lambda c: "-".join(str(v) for v in c.values())
+)
 
 
 def how(**changes) -> GenerateConfig:
@@ -61,7 +64,8 @@ def test_rows_that_overflow_the_context_equal_those_rows_alone(changes):
 
 
 def test_the_rows_left_go_on_after_the_longest_has_stopped():
-    """The slots of a batch are as many as its longest row ever had; the others must not run out of them."""
+    """The slots of a batch are as many as its longest row ever had; the others must not run out of
+    them."""
     model, longest, short = tiny.model(), prompt(32), prompt(2, seed=1)
     steps = decode(model, [longest, short], how(max_new_tokens=25, temperature=0))
     ids = list(next(steps).ids[1:])
@@ -79,7 +83,9 @@ def test_the_rows_left_go_on_after_the_longest_has_stopped():
 @settings(max_examples=12)
 def test_rows_that_stop_at_different_steps_equal_those_rows_alone(lengths, ends, seed, changes):
     prompts = [prompt(length, seed=at) for at, length in enumerate(lengths)]
-    assert_batch_is_rows(tiny.model(**changes), prompts, how(max_new_tokens=20, seed=seed), sorted(ends))
+    assert_batch_is_rows(
+        tiny.model(**changes), prompts, how(max_new_tokens=20, seed=seed), sorted(ends)
+    )
 
 
 @named
@@ -96,7 +102,8 @@ def test_greedy_equals_the_likeliest_token_by_full_recomputation(changes):
 
 
 def test_a_full_row_goes_on_from_the_last_half_of_the_context():
-    """Recomputed by the definition: never more than the context, and after a cut exactly half of it is kept."""
+    """Recomputed by the definition: never more than the context, and after a cut exactly half of it
+    is kept."""
     model, context = tiny.model(), 32
     row, begin = prompt(40), 40 - context // 2
     expected = []
@@ -114,7 +121,7 @@ def with_source(model, prompts, sources, config, ends=(), side="right"):
     lengths = [len(ids) for ids in sources]
     fill = lambda ids: [7] * (max(lengths) - len(ids))
     elements = [ids + fill(ids) if side == "right" else fill(ids) + ids for ids in sources]
-    source = Batch(torch.tensor(elements), Places.padded(lengths, side))
+    source = Batch(torch.tensor(elements), Positions.padded(lengths, side))
     ids = [[] for _ in prompts]
     for step in decode(model, prompts, config, ends, source):
         for row, token in zip(step.rows, step.ids, strict=True):
@@ -124,20 +131,33 @@ def with_source(model, prompts, sources, config, ends=(), side="right"):
 
 @pytest.mark.parametrize("position", ["sinusoidal", "buckets", "rotary"])
 def test_greedy_with_a_source_is_recomputation_also_beyond_the_context(position):
-    model, context = tiny.model(architecture="encoder_decoder", position=position, max_length=10), 10
+    model, context = (
+        tiny.model(architecture="encoder_decoder", position=position, max_length=10),
+        10,
+    )
     source, row, begin = prompt(6, seed=1), [1], 0
     with torch.no_grad():
         for _ in range(25):
             begin = len(row) - context // 2 if len(row) - begin > context else begin
-            logits = model(Batch(torch.tensor([row[begin:]]), source=Batch(torch.tensor([source])))).logits
+            logits = model(
+                Batch(torch.tensor([row[begin:]]), source=Batch(torch.tensor([source])))
+            ).logits
             row.append(int(logits[0, -1].argmax()))
     config = how(max_new_tokens=25, temperature=0)
     assert with_source(model, [[1]], [source], config) == [row[1:]]
     # beside others, of which one ends before and one after the first cut
     others = with_source(
-        model, [[2], [1], [3, 4, 5]], [prompt(3), source, prompt(8)], config, (row[9], row[18]), "left"
+        model,
+        [[2], [1], [3, 4, 5]],
+        [prompt(3), source, prompt(8)],
+        config,
+        (row[9], row[18]),
+        "left",
     )
-    assert others[1] == row[1 : 1 + next(i for i, token in enumerate(row[1:], 1) if token in (row[9], row[18]))]
+    assert (
+        others[1]
+        == row[1 : 1 + next(i for i, token in enumerate(row[1:], 1) if token in (row[9], row[18]))]
+    )
 
 
 @given(
@@ -161,7 +181,9 @@ def test_log_probabilities_are_the_models_own_whatever_the_sampling():
     ids, log_probs = run(model, [row], how(temperature=3.0, top_k=5, repetition_penalty=2.0))
     with torch.no_grad():
         whole = model(torch.tensor([row + ids[0]])).logits[0].log_softmax(-1)
-    assert log_probs[0] == pytest.approx([float(whole[5 + i, token]) for i, token in enumerate(ids[0])], abs=1e-10)
+    assert log_probs[0] == pytest.approx(
+        [float(whole[5 + i, token]) for i, token in enumerate(ids[0])], abs=1e-10
+    )
 
 
 def test_a_prompt_longer_than_the_context_is_refused_unless_a_window_is_asked_for():
@@ -187,7 +209,9 @@ def test_no_prompts_give_no_steps():
 
 @pytest.mark.parametrize("changes", [{"architecture": "encoder"}, {"head": "tag", "n_classes": 3}])
 def test_only_a_decoder_with_a_language_model_head_is_decoded(changes):
-    with pytest.raises(ConfigError, match="Only a decoder or encoder-decoder with a language model head"):
+    with pytest.raises(
+        ConfigError, match="Only a decoder or encoder-decoder with a language model head"
+    ):
         run(tiny.model(**changes), [[1, 2]], how())
 
 
@@ -201,7 +225,9 @@ def test_an_end_token_ends_its_row_and_is_the_last():
 
 @pytest.mark.parametrize("n", [1, 2, 31, 32, 33])
 def test_exactly_max_new_tokens_come(n):
-    assert [len(ids) for ids in run(tiny.model(), [prompt(3), prompt(1)], how(max_new_tokens=n))[0]] == [n, n]
+    assert [
+        len(ids) for ids in run(tiny.model(), [prompt(3), prompt(1)], how(max_new_tokens=n))[0]
+    ] == [n, n]
 
 
 def test_rows_are_told_to_stop_by_the_caller():
@@ -215,7 +241,9 @@ def test_rows_are_told_to_stop_by_the_caller():
 
 def test_the_same_seed_gives_the_same_tokens_and_another_one_others():
     model = tiny.model()
-    first, again, other = (run(model, [prompt(3)], how(seed=seed, max_new_tokens=30))[0] for seed in (1, 1, 2))
+    first, again, other = (
+        run(model, [prompt(3)], how(seed=seed, max_new_tokens=30))[0] for seed in (1, 1, 2)
+    )
     assert first == again != other
 
 
@@ -273,7 +301,8 @@ def test_inference_mode_of_the_caller_stays_on():
 
 
 def test_a_model_can_be_trained_while_it_generates():
-    """A step of training between two steps of decoding: nothing that decoding left behind is an inference tensor."""
+    """A step of training between two steps of decoding: nothing that decoding left behind is an
+    inference tensor."""
     for changes in KINDS:
         model = copy.deepcopy(tiny.model(**changes)).train()
         steps = decode(model, [prompt(3), prompt(6)], how())

@@ -1,4 +1,5 @@
-"""Texts to vectors: the trunk's stream by hand, pooled; alone or among others, long or short, for every trunk."""
+"""Texts to vectors: the trunk's stream by hand, pooled; alone or among others, long or short, for
+every trunk."""
 
 import itertools
 from functools import cache
@@ -10,31 +11,44 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tiny
-from glassformer.batch import Batch, Places
+from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError, DataError
 from glassformer.generate.embed import embed, trained_reader
 from glassformer.layers.heads import ClassifyHead
 from glassformer.models.trunk import streams
-from glassformer.tokens.config import TokenizerConfig
-from glassformer.tokens.pair import PairTokenizer
-from glassformer.tokens.reading import TextReader
-from glassformer.tokens.train import train_tokenizer
+from glassformer.processors.pairs import PairTokenizer
+from glassformer.processors.text_reader import TextReader
+from glassformer.tokenizers.config import TokenizerConfig
+from glassformer.tokenizers.train import train_tokenizer
 
-TEXTS = ["a cat sat", "the dog", "x", "a cat on the mat and a dog on the mat", "dog dog", "sat a cat"]
+TEXTS = [
+    "a cat sat",
+    "the dog",
+    "x",
+    "a cat on the mat and a dog on the mat",
+    "dog dog",
+    "sat a cat",
+]
 EXACT = {"rtol": 1e-5, "atol": 1e-6}  # float32 of what was computed in float64
 POOLS = ("mean", "first", "last")
 
 
 @cache
 def tokenizer(kind="character"):
-    config = TokenizerConfig.parse({"kind": kind, **({"vocab_size": 280, "min_frequency": 1} if kind == "bpe" else {})})
+    config = TokenizerConfig.parse(
+        {"kind": kind, **({"vocab_size": 280, "min_frequency": 1} if kind == "bpe" else {})}
+    )
     return train_tokenizer(config, TEXTS * 3)
 
 
 def built(architecture, head="none", kind="character", **changes):
     tokens = tokenizer(kind)
     size = tokens.vocab_size
-    other = {"source_vocab_size": size, "vocab_size": 7} if architecture == "encoder_decoder" else {"vocab_size": size}
+    other = (
+        {"source_vocab_size": size, "vocab_size": 7}
+        if architecture == "encoder_decoder"
+        else {"vocab_size": size}
+    )
     model = tiny.model(architecture=architecture, head=head, max_length=64, **{**other, **changes})
     pair = PairTokenizer(tokens, tokens, "to x: ") if architecture == "encoder_decoder" else None
     return model, trained_reader(model.config.head, 64, tokens, pair)
@@ -42,13 +56,23 @@ def built(architecture, head="none", kind="character", **changes):
 
 TRUNKS = {
     "encoder": {"architecture": "encoder"},
-    "post-norm": {"architecture": "encoder", "norm_placement": "post", "embedding_norm": True, "n_kinds": 2},
+    "post-norm": {
+        "architecture": "encoder",
+        "norm_placement": "post",
+        "embedding_norm": True,
+        "n_token_types": 2,
+    },
     "masked": {"architecture": "encoder", "head": "masked_lm"},
     "decoder": {"architecture": "decoder", "head": "lm", "position": "rotary"},
     "tagger": {"architecture": "decoder", "head": "tag", "n_classes": 3},
     "classifier": {"architecture": "encoder", "head": "classify", "n_classes": 3, "pool": "mean"},
     "encoder-decoder": {"architecture": "encoder_decoder", "head": "lm"},
-    "one vocabulary": {"architecture": "encoder_decoder", "head": "lm", "source_vocab_size": None, "vocab_size": 40},
+    "one vocabulary": {
+        "architecture": "encoder_decoder",
+        "head": "lm",
+        "source_vocab_size": None,
+        "vocab_size": 40,
+    },
 }
 every_trunk = pytest.mark.parametrize("trunk", TRUNKS.values(), ids=TRUNKS.keys())
 
@@ -61,9 +85,9 @@ def by_hand(model, ids, how, layer):
     if layer == 0:
         hidden = embedding.element.weight[x]
     else:
-        places = Places.arange(x.shape[1])
-        view = stack.view(places, places, torch.float64)
-        hidden = embedding(x, places)
+        positions = Positions.arange(x.shape[1])
+        view = stack.view(positions, positions, torch.float64)
+        hidden = embedding(x, positions)
         for block in stack.blocks[:layer]:
             hidden = block(hidden, view)
         hidden = stack.norm(hidden) if layer is None and stack.norm is not None else hidden
@@ -110,13 +134,18 @@ def test_it_is_what_a_classifier_reads(how):
     torch.testing.assert_close(model.head.proj(vector), model(ids).logits, rtol=1e-5, atol=1e-5)
 
 
-@given(st.lists(st.text("acdot ", min_size=1, max_size=40).filter(str.strip), min_size=1, max_size=8), st.data())
+@given(
+    st.lists(st.text("acdot ", min_size=1, max_size=40).filter(str.strip), min_size=1, max_size=8),
+    st.data(),
+)
 def test_alone_or_among_others_in_any_order(texts, data):
     model, reader = built("encoder")
     order = data.draw(st.permutations(range(len(texts))))
     how = data.draw(st.sampled_from(POOLS))
     whole = embed(model, reader, texts, how)
-    np.testing.assert_allclose(embed(model, reader, [texts[i] for i in order], how), whole[list(order)], **EXACT)
+    np.testing.assert_allclose(
+        embed(model, reader, [texts[i] for i in order], how), whole[list(order)], **EXACT
+    )
     np.testing.assert_allclose(embed(model, reader, texts[:1], how), whole[:1], **EXACT)
 
 
@@ -130,12 +159,15 @@ def test_a_long_text_is_all_read_in_windows(how):
     assert all(len(part) <= 10 and part[0] == 1 and part[-1] == 2 for part in parts)
     assert all((one[5:-1] == other[1:5]).all() for one, other in itertools.pairwise(parts[:-1]))
     assert (
-        np.concatenate([parts[0][1:-1], *(part[5:-1] for part in parts[1:-1])]) == ids[: 8 + 4 * (len(parts) - 2)]
+        np.concatenate([parts[0][1:-1], *(part[5:-1] for part in parts[1:-1])])
+        == ids[: 8 + 4 * (len(parts) - 2)]
     ).all()
     assert parts[-1][-2] == ids[-1]
     vectors = np.stack([by_hand(model, part, how, None) for part in parts])
     weights = np.array([len(part) for part in parts])
-    wanted = {"mean": weights @ vectors / weights.sum(), "first": vectors[0], "last": vectors[-1]}[how]
+    wanted = {"mean": weights @ vectors / weights.sum(), "first": vectors[0], "last": vectors[-1]}[
+        how
+    ]
     (got,) = embed(model, reader, [text], how, normalize=False)
     np.testing.assert_allclose(got, wanted, **EXACT)
 
@@ -165,7 +197,9 @@ def test_what_there_is_not_is_named():
     with pytest.raises(ConfigError, match=r"no pool 'median'; did you mean 'mean'\?$"):
         embed(model, reader, [], "median")
     for layer in (-1, 3):
-        with pytest.raises(ConfigError, match=rf"no layer {layer} .* 0, the static embedding, and 1 to 2"):
+        with pytest.raises(
+            ConfigError, match=rf"no layer {layer} .* 0, the static embedding, and 1 to 2"
+        ):
             embed(model, reader, [], layer=layer)
     patches = tiny.model(architecture="encoder", elements="patches", patch_width=3, head="none")
     with pytest.raises(ConfigError, match="reads patches, not text"):
@@ -176,8 +210,8 @@ def test_what_there_is_not_is_named():
 def test_streams_are_those_of_one_pass(trunk):
     model, _ = built(**trunk)
     batch = Batch(tiny.tokens(2, 5) % 7)
-    found, places = streams(model, batch, [0, 1, 2, None])
-    assert places.length == 5
+    found, positions = streams(model, batch, [0, 1, 2, None])
+    assert positions.length == 5
     again, _ = streams(model, batch, [None, 1])
     assert torch.equal(found[3], again[0])
     assert torch.equal(found[1], again[1])
@@ -189,7 +223,9 @@ def test_dropout_is_off_and_the_mode_is_given_back():
     from glassformer.models.transformer import Transformer
 
     model = Transformer(
-        tiny.config(architecture="encoder", head="none", dropout=0.5, vocab_size=tokenizer().vocab_size)
+        tiny.config(
+            architecture="encoder", head="none", dropout=0.5, vocab_size=tokenizer().vocab_size
+        )
     )
     model.train()
     reader = trained_reader("none", 64, tokenizer())

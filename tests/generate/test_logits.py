@@ -1,4 +1,5 @@
-"""The transforms of logits as laws, and against the processors of another library on random numbers."""
+"""The transforms of logits as laws, and against the processors of another library on random
+numbers."""
 
 import math
 
@@ -44,7 +45,10 @@ def test_top_k_keeps_exactly_the_k_first_of_the_ranking(logits, k):
     assert all(out[0, i] == logits[0, i] for i in kept(out))
 
 
-@given(st.lists(st.sampled_from([-math.inf, *range(6)]).map(float), min_size=1, max_size=70), st.integers(1, 6))
+@given(
+    st.lists(st.sampled_from([-math.inf, *range(6)]).map(float), min_size=1, max_size=70),
+    st.integers(1, 6),
+)
 @settings(max_examples=300)
 def test_the_likeliest_are_the_first_of_the_ranking_whatever_the_blocks(row, k):
     logits = torch.tensor([row, row[::-1]])
@@ -97,8 +101,13 @@ def test_every_transform_equals_the_processor_of_transformers(seed):
     generator = torch.Generator().manual_seed(seed)
     logits = 3 * torch.randn(6, 40, generator=generator)
     seen = torch.randint(0, 40, (6, 9), generator=generator)
-    same = lambda ours, theirs: torch.testing.assert_close(ours.softmax(-1), theirs.softmax(-1), rtol=1e-5, atol=1e-7)
-    same(repetition_penalty(logits, seen.tolist(), 1.3), RepetitionPenaltyLogitsProcessor(1.3)(seen, logits))
+    same = lambda ours, theirs: torch.testing.assert_close(
+        ours.softmax(-1), theirs.softmax(-1), rtol=1e-5, atol=1e-7
+    )
+    same(
+        repetition_penalty(logits, seen.tolist(), 1.3),
+        RepetitionPenaltyLogitsProcessor(1.3)(seen, logits),
+    )
     same(temperature(logits, 0.7), TemperatureLogitsWarper(0.7)(seen, logits))
     same(top_k(logits, 7), TopKLogitsWarper(7)(seen, logits))
     same(top_p(logits, 0.8), TopPLogitsWarper(0.8)(seen, logits))
@@ -117,23 +126,28 @@ def test_a_small_temperature_is_the_likeliest_token_whatever_the_random_number(t
     logits = 40 * torch.randn(8, 30)
     for u in (0.0, 0.5, 1 - 2**-53):
         assert torch.equal(
-            choose(temperature(logits, tau), torch.full((8,), u, dtype=torch.float64)), logits.argmax(-1)
+            choose(temperature(logits, tau), torch.full((8,), u, dtype=torch.float64)),
+            logits.argmax(-1),
         )
 
 
 def test_a_large_temperature_is_uniform():
-    torch.testing.assert_close(temperature(torch.randn(2, 10), 1e9).softmax(-1), torch.full((2, 10), 0.1))
+    torch.testing.assert_close(
+        temperature(torch.randn(2, 10), 1e9).softmax(-1), torch.full((2, 10), 0.1)
+    )
 
 
 def test_the_order_is_penalty_temperature_top_k_top_p_min_p():
-    """Each pair of neighbours is told apart by a case in which the other order keeps another set."""
+    """Each pair of neighbours is told apart by a case in which the other order keeps another
+    set."""
     config = lambda **how: GenerateConfig.parse(how)
     possible = lambda logits, seen, **how: {
         int(next_tokens(logits, seen, config(seed=seed, **how), 0)) for seed in range(150)
     }
     # penalty before top-k: token 0 leads, and after its penalty it does not
     assert possible(torch.tensor([[2.0, 1.5, 0.0]]), [[0]], repetition_penalty=4.0, top_k=1) == {1}
-    # temperature before top-p: at τ = 1 token 0 has 0.67 of the mass, at τ = 10 all three are needed
+    # temperature before top-p: at τ = 1 token 0 has 0.67 of the mass, at τ = 10 all three are
+    # needed
     assert possible(torch.tensor([[2.0, 1.0, 0.0]]), [[]], temperature=10.0, top_p=0.66) == {0, 1}
     # top-k before top-p: of two equal tokens left, the first reaches 0.5; of four it would take two
     assert possible(torch.zeros(1, 4), [[]], top_k=2, top_p=0.5) == {0}
@@ -149,7 +163,8 @@ def test_greedy_takes_the_first_of_equals_and_still_minds_the_penalty():
 
 
 def test_choices_are_distributed_as_softmax_chi_square():
-    """Pearson's χ² over 20,000 draws; 9 degrees of freedom, 27.9 is exceeded with probability 0.001."""
+    """Pearson's χ² over 20,000 draws; 9 degrees of freedom, 27.9 is exceeded with probability
+    0.001."""
     logits = torch.linspace(-2, 2, 10)[None]
     n = 20_000
     u = torch.tensor([uniform(1, step) for step in range(n)], dtype=torch.float64)

@@ -1,4 +1,5 @@
-"""Generation that is watched: nothing changes by it, and every number is that of a whole forward pass."""
+"""Generation that is watched: nothing changes by it, and every number is that of a whole forward
+pass."""
 
 import copy
 import json
@@ -13,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tiny
-from glassformer.batch import Batch, Places
+from glassformer.batch import Batch, Positions
+from glassformer.data.collate import padded
+from glassformer.data.example import Example, Patches
 from glassformer.errors import ConfigError
 from glassformer.generate import (
     GenerateConfig,
@@ -30,9 +33,8 @@ from glassformer.generate import (
 from glassformer.generate import logits as transforms
 from glassformer.generate import rows as rows_module
 from glassformer.layers.tap import Tape, recording
-from glassformer.tokens.config import TokenizerConfig
-from glassformer.tokens.parts import PartsExample, Patches, laid
-from glassformer.tokens.train import train_tokenizer
+from glassformer.tokenizers.config import TokenizerConfig
+from glassformer.tokenizers.train import train_tokenizer
 
 BOTH = {"architecture": "encoder_decoder"}
 KINDS = [
@@ -42,7 +44,9 @@ KINDS = [
     BOTH | {"position": "buckets"},
     BOTH | {"position": "rotary", "n_kv_heads": 1},
 ]
-named = pytest.mark.parametrize("changes", KINDS, ids=lambda c: "-".join(str(v) for v in c.values()))
+named = pytest.mark.parametrize(
+    "changes", KINDS, ids=lambda c: "-".join(str(v) for v in c.values())
+)
 ALL = Watch(top=5, attention=True)
 
 
@@ -64,7 +68,7 @@ def sources(model, rows=SOURCES) -> Batch | None:
         return None
     width = max(map(len, rows))
     elements = [[7] * (width - len(ids)) + ids for ids in rows]
-    return Batch(torch.tensor(elements), Places.padded([len(ids) for ids in rows], "left"))
+    return Batch(torch.tensor(elements), Positions.padded([len(ids) for ids in rows], "left"))
 
 
 def alone(model, at: int) -> Batch | None:
@@ -122,7 +126,11 @@ def assert_told(choice, logits, own, cross, place: int, first: int = 0):
 def test_watching_changes_no_token_and_no_probability_not_even_in_the_last_bit(changes, double):
     model = tiny.model(**changes)
     model = model if double else copy.deepcopy(model).float()
-    for config in (how(seed=3, max_new_tokens=40), how(temperature=0), how(top_k=4, repetition_penalty=2.0)):
+    for config in (
+        how(seed=3, max_new_tokens=40),
+        how(temperature=0),
+        how(top_k=4, repetition_penalty=2.0),
+    ):
         plain = list(decode(model, PROMPTS, config, (3,), sources(model)))
         seen = list(decode(model, PROMPTS, config, (3,), sources(model), watch=ALL))
         assert plain == [replace(step, choices=()) for step in seen]
@@ -160,17 +168,25 @@ def test_beyond_the_context_the_rows_begin_where_the_window_does():
 def test_chosen_layers_and_heads_are_told_alone():
     model = tiny.model(**BOTH)
     every = watched(model, PROMPTS[:1], how(), (), alone(model, 0))[0]
-    few = watched(model, PROMPTS[:1], how(), (), alone(model, 0), Watch(attention=True, layers=(1,), heads=(3, 0)))[0]
+    few = watched(
+        model,
+        PROMPTS[:1],
+        how(),
+        (),
+        alone(model, 0),
+        Watch(attention=True, layers=(1,), heads=(3, 0)),
+    )[0]
     for one, other in zip(few, every, strict=True):
         assert (one.rows.layers, one.rows.heads) == ([1], [3, 0])
         assert one.rows.own == [[other.rows.own[1][3], other.rows.own[1][0]]]
         assert one.rows.cross == [[other.rows.cross[1][3], other.rows.cross[1][0]]]
 
 
-def parts(seed: int, before: int) -> PartsExample:
+def parts(seed: int, before: int) -> Example:
     values = np.random.default_rng(seed).standard_normal((3, 5)).astype(np.float32)
-    return PartsExample(
-        np.array([*row(before, seed), 0, 0, 0, *row(2, seed)], np.int32), (Patches("image", before, values),)
+    return Example(
+        np.array([*row(before, seed), 0, 0, 0, *row(2, seed)], np.int32),
+        patches=(Patches("image", before, values),),
     )
 
 
@@ -182,7 +198,9 @@ def test_prompts_with_patches_are_told_over_all_their_elements():
     model, prompts = mixed(), [parts(1, 1), parts(2, 4)]
     for prompt, told in zip(prompts, watched(model, prompts, how()), strict=True):
         ids = np.array([one.id for one in told], np.int32)
-        logits, own, _ = whole(model, laid([replace(prompt, ids=np.concatenate([prompt.ids, ids]))]))
+        logits, own, _ = whole(
+            model, padded([replace(prompt, ids=np.concatenate([prompt.ids, ids]))])
+        )
         for step, choice in enumerate(told):
             assert_told(choice, logits, own, None, len(prompt.ids) - 1 + step)
 
@@ -199,9 +217,12 @@ WAYS = [
 
 @pytest.mark.parametrize("ways", WAYS, ids=str)
 def test_probabilities_after_the_transforms_are_those_that_a_token_was_drawn_by(ways, monkeypatch):
-    """What `choose` was given, and `stages` of a whole forward pass; greedy decoding draws nothing."""
+    """What `choose` was given, and `stages` of a whole forward pass; greedy decoding draws
+    nothing."""
     drawn, choose, model, prompt = [], transforms.choose, tiny.model(), row(5)
-    monkeypatch.setattr(transforms, "choose", lambda logits, u: drawn.append(logits) or choose(logits, u))
+    monkeypatch.setattr(
+        transforms, "choose", lambda logits, u: drawn.append(logits) or choose(logits, u)
+    )
     told = watched(model, [prompt], how(**ways))[0]
     text = prompt + [one.id for one in told]
     logits = whole(model, Batch(torch.tensor([text])))[0]
@@ -209,7 +230,10 @@ def test_probabilities_after_the_transforms_are_those_that_a_token_was_drawn_by(
         seen = text[: len(prompt) + step]
         shown = stages(logits[len(seen) - 1], **{"seen": seen, **ways})
         near(choice.after, shown.probabilities[-1][choice.id])
-        near([one.after for one in choice.alternatives], shown["min_p"][[one.id for one in choice.alternatives]])
+        near(
+            [one.after for one in choice.alternatives],
+            shown["min_p"][[one.id for one in choice.alternatives]],
+        )
         if drawn:
             near(shown.probabilities[-1].tolist(), drawn[step][0].softmax(0))
     assert len(drawn) == (0 if ways.get("temperature") == 0 else len(told))
@@ -222,7 +246,9 @@ def test_probabilities_after_the_transforms_are_those_that_a_token_was_drawn_by(
     st.none() | st.floats(0.01, 1),
     st.none() | st.floats(0.01, 1),
 )
-def test_every_stage_is_a_distribution_and_each_keeps_less_than_the_one_before(row, temperature, top_k, top_p, min_p):
+def test_every_stage_is_a_distribution_and_each_keeps_less_than_the_one_before(
+    row, temperature, top_k, top_p, min_p
+):
     shown = stages(torch.tensor(row), temperature, top_k, top_p, min_p=min_p)
     assert shown.names == ("model", "repetition_penalty", "temperature", "top_k", "top_p", "min_p")
     p = shown.probabilities
@@ -234,7 +260,8 @@ def test_every_stage_is_a_distribution_and_each_keeps_less_than_the_one_before(r
         assert set(later.nonzero()[:, 0].tolist()) <= set(earlier.nonzero()[:, 0].tolist())
     if temperature == 0.01:
         exact = (torch.tensor(row).double() - max(row)) / 0.01
-        # the shifted logits are rounded to float32 once: 2^-24 of at most 2e6, but what is that low has e^-100 left
+        # the shifted logits are rounded to float32 once: 2^-24 of at most 2e6, but what is that low
+        # has e^-100 left
         torch.testing.assert_close(p[2], exact.softmax(0), rtol=1e-4, atol=1e-9)
     assert shown.bars(3)[0].probabilities == p[:, shown.bars(3)[0].id].tolist()
 
@@ -266,7 +293,10 @@ def test_a_watched_search_is_the_search_and_its_candidates_grow_into_its_hypothe
         lines = [[]]
         for step in steps:
             before = lines
-            lines = [(before[one.parent] if one.parent is not None else []) + [one] for one in step.candidates]
+            lines = [
+                (before[one.parent] if one.parent is not None else []) + [one]
+                for one in step.candidates
+            ]
             for line in (line for line in lines if line[-1].kept and not line[-1].live):
                 found = [one for one in hypotheses if one.ids == [node.id for node in line]]
                 for one in found:
@@ -284,14 +314,18 @@ def test_the_beam_keeps_the_likeliest_candidates_and_only_what_lives_goes_on(cha
     for step, following in zip(steps, [*steps[1:], None], strict=True):
         kept = [one.total for one in step.candidates if one.kept]
         assert len(kept) == min(room, len(step.candidates))
-        assert min(kept) >= max((one.total for one in step.candidates if not one.kept), default=-np.inf)
+        assert min(kept) >= max(
+            (one.total for one in step.candidates if not one.kept), default=-np.inf
+        )
         room -= sum(one.finished for one in step.candidates)
         live = {i for i, one in enumerate(step.candidates) if one.live}
         parents = {one.parent for one in following.candidates} if following else set()
         assert parents == live
         assert all(one.kept for one in step.candidates if one.live or one.finished)
         assert all(one.finished == (one.id in (2, 9)) for one in step.candidates if one.kept)
-        assert [one.rows is not None for one in step.candidates] == [one.kept for one in step.candidates]
+        assert [one.rows is not None for one in step.candidates] == [
+            one.kept for one in step.candidates
+        ]
 
 
 @named
@@ -307,7 +341,9 @@ def test_the_rows_of_a_candidate_are_those_of_a_whole_forward_pass(changes):
                 if not one.kept:
                     continue
                 if one.parent not in passes:
-                    passes[one.parent] = whole(model, Batch(torch.tensor([text]), source=alone(model, sentence)))
+                    passes[one.parent] = whole(
+                        model, Batch(torch.tensor([text]), source=alone(model, sentence))
+                    )
                 logits, own, cross = passes[one.parent]
                 near(one.rows.own, own[:, :, -1])
                 near(one.log_prob, logits[-1].log_softmax(0)[one.id])
@@ -330,13 +366,21 @@ def test_a_branch_by_the_token_that_was_chosen_is_what_was_written(changes, step
         near(one.rows.own, other.rows.own)
 
 
-@pytest.mark.parametrize(("length", "step", "seed"), [(1, 23, 0), (7, 9, 1), (30, 0, 2), (12, 15, 3), (10, 4, 4)])
+@pytest.mark.parametrize(
+    ("length", "step", "seed"), [(1, 23, 0), (7, 9, 1), (30, 0, 2), (12, 15, 3), (10, 4, 4)]
+)
 def test_a_branch_far_beyond_the_context_reads_the_window_that_the_loop_had(length, step, seed):
-    model, config, prompt = tiny.model(max_length=10), how(seed=seed, max_new_tokens=24), row(length, seed)
+    model, config, prompt = (
+        tiny.model(max_length=10),
+        how(seed=seed, max_new_tokens=24),
+        row(length, seed),
+    )
     told = watched(model, [prompt], config)[0]
     ids = [one.id for one in told]
     again = list(branch(model, prompt, ids, step, ids[step], config, watch=ALL))
-    assert [(one.id, one.rows.first) for one in again] == [(one.id, one.rows.first) for one in told[step:]]
+    assert [(one.id, one.rows.first) for one in again] == [
+        (one.id, one.rows.first) for one in told[step:]
+    ]
 
 
 def test_a_branch_by_another_token_goes_on_from_it_and_may_end_at_once():
@@ -364,8 +408,11 @@ def test_a_tree_of_a_picture_and_its_question():
     assert [one.id for one in last.choices] == last.ids[5:]
     assert [len(one.ids) for one in tree.branches] == [8, 8, 8]
     ids = np.concatenate([prompt.ids, np.array(last.ids, np.int32)])
-    logits = whole(model, laid([replace(prompt, ids=ids)]))[0].softmax(-1)
-    near([one.before for one in last.choices], logits[len(prompt.ids) + 4 : -1, :][torch.arange(3), last.ids[5:]])
+    logits = whole(model, padded([replace(prompt, ids=ids)]))[0].softmax(-1)
+    near(
+        [one.before for one in last.choices],
+        logits[len(prompt.ids) + 4 : -1, :][torch.arange(3), last.ids[5:]],
+    )
 
 
 @named
@@ -383,7 +430,9 @@ def test_a_text_that_is_followed_is_told_as_if_it_had_been_chosen(changes):
 
 def test_a_picture_s_given_answer_is_followed():
     model, prompt, ids = mixed(), parts(3, 1), row(4)
-    logits, own, _ = whole(model, laid([replace(prompt, ids=np.concatenate([prompt.ids, np.array(ids, np.int32)]))]))
+    logits, own, _ = whole(
+        model, padded([replace(prompt, ids=np.concatenate([prompt.ids, np.array(ids, np.int32)]))])
+    )
     for step, choice in enumerate(followed(model, prompt, ids, watch=ALL)):
         assert choice.id == ids[step]
         assert_told(choice, logits, own, None, len(prompt.ids) - 1 + step)
@@ -393,7 +442,9 @@ def test_what_is_known_of_each_token_comes_with_the_text_and_a_search_is_refused
     tokenizer = train_tokenizer(TokenizerConfig.parse({"kind": "character"}), ["the song"])
     model = tiny.model(vocab_size=tokenizer.vocab_size)
     found = generate(model, tokenizer, ["the", "so"], how(seed=1), ALL)
-    assert [one.text for one in found] == [one.text for one in generate(model, tokenizer, ["the", "so"], how(seed=1))]
+    assert [one.text for one in found] == [
+        one.text for one in generate(model, tokenizer, ["the", "so"], how(seed=1))
+    ]
     for one in found:
         assert [choice.id for choice in one.choices] == one.ids
         near([math.log(choice.before) for choice in one.choices], one.log_probs)

@@ -47,7 +47,9 @@ def test_a_prefix_is_read_and_not_scored(n):
     model, ids = tiny.model(), tiny.tokens(1, n + 20)[0].tolist()
     assert len(score(model, ids[n:], prefix=ids[:n])) == 20
     if n <= CONTEXT:  # the first window is then the same
-        assert score(model, ids[n:], prefix=ids[:n]) == pytest.approx(score(model, ids)[n - 1 :], abs=1e-10)
+        assert score(model, ids[n:], prefix=ids[:n]) == pytest.approx(
+            score(model, ids)[n - 1 :], abs=1e-10
+        )
 
 
 @pytest.mark.parametrize("n", [1, 4, 32])
@@ -55,13 +57,17 @@ def test_a_target_has_the_log_softmax_of_one_pass_given_its_source(n):
     model = tiny.model(architecture="encoder_decoder", position="buckets")
     ids, source = tiny.tokens(1, n)[0].tolist(), Batch(tiny.tokens(1, 6, seed=1))
     with torch.no_grad():
-        table = model(Batch(torch.tensor([[1, *ids[:-1]]]), source=source)).logits[0].log_softmax(-1)
+        table = (
+            model(Batch(torch.tensor([[1, *ids[:-1]]]), source=source)).logits[0].log_softmax(-1)
+        )
     expected = [float(table[i, token]) for i, token in enumerate(ids)]
     assert score(model, ids, source, [1]) == pytest.approx(expected, abs=1e-10)
 
 
 def test_what_cannot_be_scored_is_said():
-    with pytest.raises(ConfigError, match=r"text of 0 token\(s\) cannot be scored; at least 1 are needed"):
+    with pytest.raises(
+        ConfigError, match=r"text of 0 token\(s\) cannot be scored; at least 1 are needed"
+    ):
         score(tiny.model(), [], prefix=[1])
     with pytest.raises(ConfigError, match="An encoder-decoder reads a source"):
         score(tiny.model(architecture="encoder_decoder"), [1, 2])
@@ -69,7 +75,9 @@ def test_what_cannot_be_scored_is_said():
         score(tiny.model(), [1, 2], Batch(torch.tensor([[1]])))
     with pytest.raises(ConfigError, match=r"text of 1 token\(s\) cannot be scored"):
         score(tiny.model(), [1])
-    with pytest.raises(ConfigError, match="The text holds token id 13; this model's ids run from 0 to 12"):
+    with pytest.raises(
+        ConfigError, match="The text holds token id 13; this model's ids run from 0 to 12"
+    ):
         score(tiny.model(), [1, 13])
     with pytest.raises(ConfigError, match="Only a decoder"):
         score(tiny.model(architecture="encoder", head="masked_lm"), [1, 2])

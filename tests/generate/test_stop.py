@@ -1,4 +1,5 @@
-"""Stop strings over text in pieces: nothing of a stop is shown, nothing before it is lost, however it was cut."""
+"""Stop strings over text in pieces: nothing of a stop is shown, nothing before it is lost, however
+it was cut."""
 
 from itertools import pairwise
 
@@ -12,7 +13,8 @@ STOPS = st.lists(st.text("abc\né", min_size=1, max_size=5), max_size=4)
 
 
 def expected(text: str, stops: list[str]) -> str:
-    """Character by character: the first beginning of the text that ends with a stop, without the longest such stop."""
+    """Character by character: the first beginning of the text that ends with a stop, without the
+    longest such stop."""
     for end in range(1, len(text) + 1):
         ended = [stop for stop in stops if text[:end].endswith(stop)]
         if ended:

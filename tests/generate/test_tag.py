@@ -1,4 +1,5 @@
-"""Tagging: packing and windows change nothing; a word of a long document is tagged by the window that owns it."""
+"""Tagging: packing and windows change nothing; a word of a long document is tagged by the window
+that owns it."""
 
 from itertools import chain
 
@@ -9,9 +10,9 @@ import torch
 import tiny
 from glassformer.batch import Batch
 from glassformer.generate.tag import tag
-from glassformer.tokens.definition import byte_definition
-from glassformer.tokens.text import Tokenizer
-from glassformer.tokens.words import WordTokenizer
+from glassformer.processors.words import WordTokenizer
+from glassformer.tokenizers.definition import byte_definition
+from glassformer.tokenizers.text import Tokenizer
 
 BYTES = Tokenizer(byte_definition())
 CLASSES, LENGTH = 5, 64
@@ -19,7 +20,22 @@ SENTENCES = [
     ["a"],
     [],
     ["hello", "wor"],
-    ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog", "and", "then", "goes", "on"] * 3,
+    [
+        "the",
+        "quick",
+        "brown",
+        "fox",
+        "jumps",
+        "over",
+        "the",
+        "lazy",
+        "dog",
+        "and",
+        "then",
+        "goes",
+        "on",
+    ]
+    * 3,
     ["x"] * 40,
     ["a-word-that-is-longer-than-half-a-window", "", "é"],
     [],
@@ -84,7 +100,8 @@ def test_a_word_is_tagged_by_the_window_that_owns_it(architecture, position):
 
 
 def test_what_fits_is_read_whole():
-    """Without windows: the framed pieces of all words, computed at once, whatever the overlap would have been."""
+    """Without windows: the framed pieces of all words, computed at once, whatever the overlap would
+    have been."""
     model, sentence = tagger(), ["the", "naïve", "cat", "sat"]
     pieces = [list(f" {word}".encode()) for word in sentence]
     ids = [BYTES.specials["bos"], *chain.from_iterable(pieces), BYTES.specials["eos"]]

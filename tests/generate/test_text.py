@@ -1,4 +1,5 @@
-"""Text in, text out: the stream is the whole, characters and words are whole, and each text says why it ended."""
+"""Text in, text out: the stream is the whole, characters and words are whole, and each text says
+why it ended."""
 
 from functools import cache
 
@@ -12,9 +13,9 @@ from glassformer.generate import GenerateConfig, beam_search, generate, stream
 from glassformer.generate.decode import Step
 from glassformer.generate.stop import StopStrings
 from glassformer.models import Transformer
-from glassformer.tokens.config import TokenizerConfig
-from glassformer.tokens.text import Tokenizer
-from glassformer.tokens.train import train_tokenizer
+from glassformer.tokenizers.config import TokenizerConfig
+from glassformer.tokenizers.text import Tokenizer
+from glassformer.tokenizers.train import train_tokenizer
 
 SAMPLE = "the naïve café — 日本 🙂 sings the song\nand the dog sleeps\n" * 3
 
@@ -27,7 +28,8 @@ def tokenizer(kind: str) -> Tokenizer:
 
 @cache
 def model(kind: str) -> Transformer:
-    """Random weights: byte tokenizers then write broken UTF-8 nearly everywhere, which is what is wanted here."""
+    """Random weights: byte tokenizers then write broken UTF-8 nearly everywhere, which is what is
+    wanted here."""
     config = tiny.config(vocab_size=tokenizer(kind).vocab_size)
     return tiny.stir(Transformer(config).double(), 0.3).eval()
 
@@ -113,7 +115,10 @@ def test_stop_strings_neither_leak_nor_swallow(text, stops):
 
 def test_a_character_is_shown_when_its_last_byte_has_come(monkeypatch):
     scripted(monkeypatch, "a🙂b")
-    shown = [delta.text for delta in stream(model("byte"), tokenizer("byte"), ["x"], how(max_new_tokens=6))]
+    shown = [
+        delta.text
+        for delta in stream(model("byte"), tokenizer("byte"), ["x"], how(max_new_tokens=6))
+    ]
     assert shown == ["a", "🙂", "b"]
 
 
@@ -182,6 +187,12 @@ def test_a_stop_string_cuts_the_best_hypothesis():
 
 
 def test_beams_end_with_the_context_and_say_so():
-    """Decoding goes on in a window; a search has none, and its text is as long as the context allows."""
-    results = generate(model("byte"), tokenizer("byte"), ["the dog ", "x"], how(beams=2, max_new_tokens=60))
-    assert [(len(result.ids), result.finish) for result in results] == [(25, "length"), (32, "length")]
+    """Decoding goes on in a window; a search has none, and its text is as long as the context
+    allows."""
+    results = generate(
+        model("byte"), tokenizer("byte"), ["the dog ", "x"], how(beams=2, max_new_tokens=60)
+    )
+    assert [(len(result.ids), result.finish) for result in results] == [
+        (25, "length"),
+        (32, "length"),
+    ]

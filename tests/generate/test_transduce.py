@@ -1,4 +1,5 @@
-"""Text to text: batches and order change nothing, long texts come in pieces, and nothing is lost or made up."""
+"""Text to text: batches and order change nothing, long texts come in pieces, and nothing is lost or
+made up."""
 
 from functools import cache
 
@@ -10,13 +11,24 @@ from hypothesis import strategies as st
 import tiny
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
-from glassformer.generate import GenerateConfig, Transduction, beam_search, decode, score, score_pairs, transduce
+from glassformer.generate import (
+    GenerateConfig,
+    Transduction,
+    beam_search,
+    decode,
+    score,
+    score_pairs,
+    transduce,
+)
 from glassformer.models import Transformer
-from glassformer.tokens.config import TokenizerConfig
-from glassformer.tokens.pair import PairTokenizer
-from glassformer.tokens.train import train_tokenizer
+from glassformer.processors.pairs import PairTokenizer
+from glassformer.tokenizers.config import TokenizerConfig
+from glassformer.tokenizers.train import train_tokenizer
 
-SOURCE, TARGET = ["the dog sleeps, a cat sings the song\n" * 3], ["der hund schläft, eine katze singt das lied\n" * 3]
+SOURCE, TARGET = (
+    ["the dog sleeps, a cat sings the song\n" * 3],
+    ["der hund schläft, eine katze singt das lied\n" * 3],
+)
 CONTEXT = 24
 
 
@@ -28,8 +40,13 @@ def tokenizer(kind: str = "character", prefix: str = "") -> PairTokenizer:
 
 @cache
 def model(kind: str = "character") -> Transformer:
-    sizes = {"vocab_size": tokenizer(kind).target.vocab_size, "source_vocab_size": tokenizer(kind).source.vocab_size}
-    config = tiny.config(architecture="encoder_decoder", max_length=CONTEXT, position="rotary", **sizes)
+    sizes = {
+        "vocab_size": tokenizer(kind).target.vocab_size,
+        "source_vocab_size": tokenizer(kind).source.vocab_size,
+    }
+    config = tiny.config(
+        architecture="encoder_decoder", max_length=CONTEXT, position="rotary", **sizes
+    )
     return tiny.stir(Transformer(config).double(), 0.3).eval()
 
 
@@ -37,7 +54,13 @@ def how(**changes) -> GenerateConfig:
     return GenerateConfig.parse({"max_new_tokens": 10} | changes)
 
 
-HOWS = [how(beams=3, n_best=2), how(beams=1), how(seed=3), how(temperature=0), how(beams=2, stop=["e", "t"])]
+HOWS = [
+    how(beams=3, n_best=2),
+    how(beams=1),
+    how(seed=3),
+    how(temperature=0),
+    how(beams=2, stop=["e", "t"]),
+]
 TEXTS = ["the dog", "a cat sings", "", "sleeps", "the song", "a", " \t", "the dog sleeps a", "dog"]
 
 
@@ -62,7 +85,11 @@ def test_each_text_comes_out_as_alone_in_its_place_whatever_the_batches(config, 
 
 @pytest.mark.parametrize("kind", ["character", "word", "byte"])
 def test_the_hypotheses_are_those_of_the_search(kind):
-    texts, pair, config = ["the dog", "a cat sings"], tokenizer(kind), how(beams=4, n_best=3, length_penalty=0.5)
+    texts, pair, config = (
+        ["the dog", "a cat sings"],
+        tokenizer(kind),
+        how(beams=4, n_best=3, length_penalty=0.5),
+    )
     for text, ones in zip(texts, transduce(model(kind), pair, texts, config), strict=True):
         source = Batch.padded([pair.source_ids(text)])
         expected = beam_search(model(kind), [[pair.bos]], config, (pair.eos,), source)[0]
@@ -74,7 +101,9 @@ def test_the_hypotheses_are_those_of_the_search(kind):
             assert one.finish == ("end" if other.finished else "length")
 
 
-@pytest.mark.parametrize("changes", [{"seed": 5}, {"temperature": 0}, {"temperature": 2, "top_k": 3}])
+@pytest.mark.parametrize(
+    "changes", [{"seed": 5}, {"temperature": 0}, {"temperature": 2, "top_k": 3}]
+)
 def test_without_beams_the_tokens_are_those_of_decoding(changes):
     pair, config = tokenizer(), how(**changes)
     source = Batch.padded([pair.source_ids("the dog")])
@@ -89,7 +118,10 @@ def test_without_beams_the_tokens_are_those_of_decoding(changes):
 def test_texts_of_nothing_but_spaces_are_empty_and_no_model_runs(monkeypatch):
     monkeypatch.setattr(Transformer, "forward", None)
     monkeypatch.setattr(Transformer, "features", None)
-    assert transduce(model(), tokenizer(), ["", " \t\n", "\u3000"], how(beams=2)) == [[Transduction()]] * 3
+    assert (
+        transduce(model(), tokenizer(), ["", " \t\n", "\u3000"], how(beams=2))
+        == [[Transduction()]] * 3
+    )
     assert Transduction() == Transduction("", [], [], 0.0, "end")
     assert transduce(model(), tokenizer(), [], how()) == []
 
@@ -99,7 +131,12 @@ def inclined(biases: dict[str, float], **changes) -> Transformer:
     pair = tokenizer()
     sizes = {"vocab_size": pair.target.vocab_size, "source_vocab_size": pair.source.vocab_size}
     config = tiny.config(
-        architecture="encoder_decoder", position="none", head_bias=True, tied=False, **sizes, **changes
+        architecture="encoder_decoder",
+        position="none",
+        head_bias=True,
+        tied=False,
+        **sizes,
+        **changes,
     )
     built = tiny.stir(Transformer(config).double(), 0.3).eval()
     with torch.no_grad():
@@ -110,9 +147,11 @@ def inclined(biases: dict[str, float], **changes) -> Transformer:
 
 @pytest.mark.parametrize("choice", [{"beams": 2}, {"temperature": 0}])
 def test_a_target_is_as_long_as_its_source_its_model_and_the_caller_allow(choice):
-    """Twice the source's ids (<eos> among them) and 20 more: one runaway row does not hold the others."""
+    """Twice the source's ids (<eos> among them) and 20 more: one runaway row does not hold the
+    others."""
     lengths = lambda model, texts, most: [
-        len(one.ids) for (one,) in transduce(model, tokenizer(), texts, how(max_new_tokens=most, **choice))
+        len(one.ids)
+        for (one,) in transduce(model, tokenizer(), texts, how(max_new_tokens=most, **choice))
     ]
     roomy = inclined({"eos": -100.0}, max_length=40)
     assert lengths(roomy, ["a", "cat", "the dog"], 100) == [24, 28, 36]
@@ -148,7 +187,9 @@ def test_with_a_window_a_long_text_is_the_pieces_of_whole_words_that_fit(choice,
     for i, one in enumerate(whole):
         assert one.text == " ".join(part[i].text for part in parts)
         assert one.ids == [token for part in parts for token in part[i].ids]
-        assert one.log_probs == pytest.approx([p for part in parts for p in part[i].log_probs], abs=1e-10)
+        assert one.log_probs == pytest.approx(
+            [p for part in parts for p in part[i].log_probs], abs=1e-10
+        )
         assert one.score == pytest.approx(sum(one.log_probs) / len(one.log_probs))
         assert one.finish == ("end" if all(part[i].finish == "end" for part in parts) else "length")
 
@@ -156,7 +197,9 @@ def test_with_a_window_a_long_text_is_the_pieces_of_whole_words_that_fit(choice,
 def test_a_word_that_does_not_fit_is_cut_and_a_prefix_that_does_not_is_said():
     config = how(overflow="window", beams=1)
     (one,) = transduce(model(), tokenizer(), ["d" * 50], config)[0]
-    halves = [transduce(model(), tokenizer(), ["d" * n], config)[0][0].ids for n in (12, 13, 12, 13)]
+    halves = [
+        transduce(model(), tokenizer(), ["d" * n], config)[0][0].ids for n in (12, 13, 12, 13)
+    ]
     assert one.ids == [token for ids in halves for token in ids]
     with pytest.raises(ConfigError, match="Line 1 holds 't', of which one character has 32 tokens"):
         transduce(model(), tokenizer(prefix="d" * 30), ["the"], config)
@@ -179,7 +222,10 @@ def test_a_text_ends_before_its_first_stop_string(choice):
 
 @pytest.mark.parametrize("batch_size", [1, 2, 32])
 def test_pairs_are_scored_by_the_model_s_own_log_probabilities(batch_size):
-    pair, pairs = tokenizer(), [("the dog", "der hund"), ("a", ""), ("", "eine katze singt"), ("a cat sings", "das")]
+    pair, pairs = (
+        tokenizer(),
+        [("the dog", "der hund"), ("a", ""), ("", "eine katze singt"), ("a cat sings", "das")],
+    )
     rows = score_pairs(model(), pair, pairs, batch_size)
     for (source, target), row in zip(pairs, rows, strict=True):
         read = Batch.padded([pair.source_ids(source)])
@@ -193,7 +239,12 @@ def test_a_transduction_has_the_log_probabilities_of_the_pair():
     texts, pair = ["the dog", "a cat sings"], tokenizer()
     plain = inclined({"eos": 3.0, "unk": -100.0, "pad": -100.0, "bos": -100.0, "mask": -100.0})
     found = transduce(plain, pair, texts, how(beams=6, n_best=6))
-    pairs = [(text, one) for text, ones in zip(texts, found, strict=True) for one in ones if one.finish == "end"]
+    pairs = [
+        (text, one)
+        for text, ones in zip(texts, found, strict=True)
+        for one in ones
+        if one.finish == "end"
+    ]
     assert len(pairs) > 3
     rows = score_pairs(plain, pair, [(text, one.text) for text, one in pairs])
     for (_, one), row in zip(pairs, rows, strict=True):
@@ -207,7 +258,9 @@ def test_what_cannot_be_transduced_is_said():
         score_pairs(tiny.model(architecture="encoder"), tokenizer(), [("a", "a")])
     with pytest.raises(ConfigError, match="batch_size=0; raise it"):
         transduce(model(), tokenizer(), ["a"], how(), batch_size=0)
-    with pytest.raises(ConfigError, match="Pair 6 has 2 source and 31 target tokens and the context 24"):
+    with pytest.raises(
+        ConfigError, match="Pair 6 has 2 source and 31 target tokens and the context 24"
+    ):
         score_pairs(model(), tokenizer(), [("a", "das"), ("a", "d" * 30)], first=5)
     with pytest.raises(ConfigError, match="Pair 1 has 31 source and 2 target tokens"):
         score_pairs(model(), tokenizer(), [("d" * 30, "d")])

@@ -1,4 +1,5 @@
-"""Attribution against finite differences, weights set to zero by hand and loops in NumPy; faithfulness likewise."""
+"""Attribution against finite differences, weights set to zero by hand and loops in NumPy;
+faithfulness likewise."""
 
 import itertools
 from dataclasses import replace
@@ -29,14 +30,18 @@ def looked(**changes) -> Look:
 
 
 def answer(model: Transformer, shares, ids, source=None) -> float:
-    """Logit 4 minus logit 8 at position 3, with the embedding's rows of `ids` (and of the source's) dimmed."""
+    """Logit 4 minus logit 8 at position 3, with the embedding's rows of `ids` (and of the source's)
+    dimmed."""
     table = model.embed.element.weight
     kept = table.detach().clone()
     try:
         with torch.no_grad():
             for share, i in zip(shares, [*ids, *(source or [])], strict=True):
                 table[i] = kept[i] * share
-            batch = Batch(torch.tensor([ids]), source=None if source is None else Batch(torch.tensor([source])))
+            batch = Batch(
+                torch.tensor([ids]),
+                source=None if source is None else Batch(torch.tensor([source])),
+            )
             logits = model(batch).logits[0, 3]
         return float(logits[4] - logits[8])
     finally:
@@ -54,7 +59,9 @@ def seen(request) -> Look:
 
 
 def dimmed(seen: Look, shares) -> float:
-    return answer(seen.model, shares, OWN[0].tolist(), SOURCE[0].tolist() if seen.source_elements else None)
+    return answer(
+        seen.model, shares, OWN[0].tolist(), SOURCE[0].tolist() if seen.source_elements else None
+    )
 
 
 def test_gradient_times_input_is_the_slope_of_dimming(seen):
@@ -124,7 +131,9 @@ def test_occlusion_is_what_is_lost_without_an_element(seen):
     ids = OWN.clone()
     ids[0, 1] = 6
     changed = look(seen.model, replace(seen.batch, elements=ids))
-    assert float(mask.scores[1]) == pytest.approx(float(seen.logits[3, 4] - changed.logits[3, 4]), rel=1e-5)
+    assert float(mask.scores[1]) == pytest.approx(
+        float(seen.logits[3, 4] - changed.logits[3, 4]), rel=1e-5
+    )
 
 
 def patterns(seen: Look, side: str, site: str = "self") -> list[np.ndarray]:
@@ -151,7 +160,8 @@ def multiplied(steps: list[np.ndarray], begin: np.ndarray) -> np.ndarray:
 
 
 def joint(own: np.ndarray, cross: np.ndarray | None, source: bool) -> np.ndarray:
-    """A step of the 3 source and 5 own elements in one matrix: those that it does not concern stay."""
+    """A step of the 3 source and 5 own elements in one matrix: those that it does not concern
+    stay."""
     step = np.eye(8)
     if source:
         step[:3, :3] = own
@@ -164,14 +174,20 @@ def joint(own: np.ndarray, cross: np.ndarray | None, source: bool) -> np.ndarray
 def test_rollout_is_attention_multiplied_through(seen):
     found = both(attribute(seen, "rollout", 4, position=3))
     crossed = bool(seen.source_elements)
-    steps = [joint((np.eye(3) + a.mean(0)) / 2, None, True) for a in patterns(seen, "encoder")] if crossed else []
+    steps = (
+        [joint((np.eye(3) + a.mean(0)) / 2, None, True) for a in patterns(seen, "encoder")]
+        if crossed
+        else []
+    )
     for layer, a in enumerate(patterns(seen, "decoder")):
         steps.append(joint((np.eye(5) + a.mean(0)) / 2, None, False))
         if crossed:
             c = patterns(seen, "decoder", "cross")[layer].mean(0)
             steps.append(joint(np.eye(5) / 2, c / 2, False))
     row = multiplied(steps, np.eye(8))[6]
-    np.testing.assert_allclose(found, np.append(row[3:], row[:3] if crossed else []), rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(
+        found, np.append(row[3:], row[:3] if crossed else []), rtol=1e-6, atol=1e-7
+    )
     assert found.sum() == pytest.approx(1, rel=1e-6)
 
 
@@ -199,9 +215,13 @@ def test_gradient_attention_is_the_positive_part_of_gradient_times_pattern(archi
         steps = [joint(np.eye(3) + relevant("encoder", "attention", "self", 0), None, True)]
     for layer in range(layers):
         own = np.eye(5) + relevant("decoder", "attention", "self", layer)
-        steps.append(joint(own, relevant("decoder", "cross", "cross", layer) if crossed else None, False))
+        steps.append(
+            joint(own, relevant("decoder", "cross", "cross", layer) if crossed else None, False)
+        )
     row = multiplied(steps, np.eye(8))[6] - np.eye(8)[6]
-    np.testing.assert_allclose(found, np.append(row[3:], row[:3] if crossed else []), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        found, np.append(row[3:], row[:3] if crossed else []), rtol=1e-4, atol=1e-6
+    )
     assert found.max() > 1e-3
 
 
@@ -227,7 +247,8 @@ EDITS = [
     ids=lambda changes: changes["position"],
 )
 def test_gradient_attention_takes_no_pattern_on_the_way_back(changes, edits, monkeypatch):
-    """The same as the gradient by patterns that were kept, for which all of them had to be in memory at once."""
+    """The same as the gradient by patterns that were kept, for which all of them had to be in
+    memory at once."""
     seen = looked(**changes).edited(edits)
     names = [f"decoder.blocks.{layer}.attention.pattern" for layer in range(2)]
     logits, tape = rerun(seen, target := Target.of(seen, 4, 3, 8), keep=names, gradients=True)
@@ -243,16 +264,19 @@ def test_gradient_attention_takes_no_pattern_on_the_way_back(changes, edits, mon
     if not edits:
         monkeypatch.setattr("glassformer.layers.attention.attention_scores", never)
     found = attribute(seen, "gradient_attention", 4, position=3, against=8)
-    torch.testing.assert_close(found.scores.double(), row - torch.eye(5).double()[3], rtol=1e-6, atol=1e-12)
+    torch.testing.assert_close(
+        found.scores.double(), row - torch.eye(5).double()[3], rtol=1e-6, atol=1e-12
+    )
     assert (float(found.scores.max()) > 1e-3) == (len(edits) != 1)
 
 
 @pytest.mark.parametrize("method", [*METHODS, "faithfulness"])
 def test_whoever_waits_no_more_ends_the_work_between_passes(seen, method, monkeypatch):
     """Of work in several passes, none follows once the check has raised."""
-    for place in ("flow", "dimming"):
+    for place in ("flow", "interpolation"):
         monkeypatch.setattr(
-            f"glassformer.inspect.{place}.in_portions", lambda rows, *sizes: torch.arange(rows).split(2)
+            f"glassformer.inspect.{place}.in_portions",
+            lambda rows, *sizes: torch.arange(rows).split(2),
         )
     scores = attribute(seen, "rollout", 4)
 
@@ -292,7 +316,9 @@ def test_value_zeroing_is_how_far_a_block_moves_without_a_value(seen):
         as_it_is = seen[f"{point}.resid_post"].tensor.numpy()
         c = np.zeros((len(as_it_is), keys))
         for j in range(keys):
-            other = seen.edited([Zero(f"{point}.{name}.v", key=j)])[f"{point}.resid_post"].tensor.numpy()
+            other = seen.edited([Zero(f"{point}.{name}.v", key=j)])[
+                f"{point}.resid_post"
+            ].tensor.numpy()
             for i, (x, y) in enumerate(zip(as_it_is, other, strict=True)):
                 c[i, j] = 1 - (x @ y) / np.linalg.norm(x) / np.linalg.norm(y)
         return c
@@ -308,20 +334,32 @@ def test_value_zeroing_is_how_far_a_block_moves_without_a_value(seen):
         total = own.sum(1, keepdims=True) + cross.sum(1, keepdims=True)
         steps.append(joint(own / total, cross / total, False))
     row = multiplied(steps, np.eye(8))[6]
-    np.testing.assert_allclose(found, np.append(row[3:], row[:3] if crossed else []), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(
+        found, np.append(row[3:], row[:3] if crossed else []), rtol=1e-5, atol=1e-7
+    )
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("pool", ["first", "mean", "last"])
 def test_classes_of_patches(method, pool):
     """Every method gives a score to every element of the stream, the class token too."""
-    choices = {"architecture": "encoder", "elements": "patches", "head": "classify", "n_classes": 3, "pool": pool}
+    choices = {
+        "architecture": "encoder",
+        "elements": "patches",
+        "head": "classify",
+        "n_classes": 3,
+        "pool": pool,
+    }
     model = tiny.model(**choices, patch_width=4, max_length=6)
     found = attribute(look(model, Batch(torch.randn(1, 6, 4).double())), method, 1)
     assert found.scores.shape == (7 if pool == "first" else 6,)
     assert found.scores.isfinite().all()
     assert found.target.position is None
-    assert (found.scores.min() >= 0) or method in ("gradient_x_input", "integrated_gradients", "occlusion")
+    assert (found.scores.min() >= 0) or method in (
+        "gradient_x_input",
+        "integrated_gradients",
+        "occlusion",
+    )
 
 
 def test_rollout_pools_as_the_head_does():
@@ -360,25 +398,40 @@ def test_a_source_with_an_embedding_of_its_own():
 
 
 def test_edits_of_the_logits_find_them_by_position():
-    seen = looked().edited([Add("head.logits", vector=2.0, position=3), Zero("decoder.blocks.0.attention.z", head=1)])
+    seen = looked().edited(
+        [Add("head.logits", vector=2.0, position=3), Zero("decoder.blocks.0.attention.z", head=1)]
+    )
     plain = looked().edited(seen.edits[1:])
     for method in ("occlusion", "gradient_x_input"):
         torch.testing.assert_close(
-            attribute(seen, method, 4, position=3).scores, attribute(plain, method, 4, position=3).scores
+            attribute(seen, method, 4, position=3).scores,
+            attribute(plain, method, 4, position=3).scores,
         )
 
 
 def test_what_is_not_there_is_refused():
     seen = looked()
     for call, sentence in (
-        (lambda: attribute(seen, "rolout", 0), "no method 'rolout' of attribution; did you mean 'rollout'"),
+        (
+            lambda: attribute(seen, "rolout", 0),
+            "no method 'rolout' of attribution; did you mean 'rollout'",
+        ),
         (
             lambda: attribute(seen, "occlusion", 0, tolerance=1),
             "occlusion has no option 'tolerance'; known are baseline",
         ),
-        (lambda: attribute(seen, "rollout", 0, baseline="zero"), "rollout has no option 'baseline'; it has none"),
-        (lambda: attribute(seen, "occlusion", 0, baseline="nothing"), "'nothing' is neither 'zero' nor 'mean' nor"),
-        (lambda: attribute(seen, "occlusion", 0, baseline=13), "baseline 13 is no token; ids are 0 to 12"),
+        (
+            lambda: attribute(seen, "rollout", 0, baseline="zero"),
+            "rollout has no option 'baseline'; it has none",
+        ),
+        (
+            lambda: attribute(seen, "occlusion", 0, baseline="nothing"),
+            "'nothing' is neither 'zero' nor 'mean' nor",
+        ),
+        (
+            lambda: attribute(seen, "occlusion", 0, baseline=13),
+            "baseline 13 is no token; ids are 0 to 12",
+        ),
         (lambda: attribute(seen, "occlusion", 13), "no outcome 13"),
         (lambda: attribute(seen, "occlusion", 0, position=-6), "no position -6"),
     ):
@@ -399,9 +452,13 @@ def test_curves_are_the_probability_with_elements_dimmed_in_order():
         gone[order[:n]] = 0
         there[order[n:]] = 0
         for curve, shares in ((found.deletion, gone), (found.insertion, there)):
-            assert float(curve[n]) == pytest.approx(1 / (1 + np.exp(-dimmed(seen, shares))), rel=1e-5)
+            assert float(curve[n]) == pytest.approx(
+                1 / (1 + np.exp(-dimmed(seen, shares))), rel=1e-5
+            )
     p = found.deletion.tolist()
-    assert float(found.area(found.deletion)) == pytest.approx((p[0] / 2 + p[1] + p[2] + p[3] + p[4] / 2) / 4)
+    assert float(found.area(found.deletion)) == pytest.approx(
+        (p[0] / 2 + p[1] + p[2] + p[3] + p[4] / 2) / 4
+    )
     random = found.area(found.random_deletion).mean() - found.area(found.deletion)
     assert found.gain[0] == pytest.approx(float(random))
     for ends in (found.random_deletion, found.random_insertion.flip(1)):
@@ -446,9 +503,18 @@ def test_a_seed_is_an_order_and_the_source_counts():
 
 
 def test_a_class_token_is_never_taken_away():
-    choices = {"architecture": "encoder", "elements": "patches", "head": "classify", "n_classes": 3, "pool": "first"}
+    choices = {
+        "architecture": "encoder",
+        "elements": "patches",
+        "head": "classify",
+        "n_classes": 3,
+        "pool": "first",
+    }
     model = tiny.model(**choices, patch_width=4, max_length=6)
-    elements = [Element("[class]", None, "class"), *(Element(f"patch {i}", None, "image") for i in range(6))]
+    elements = [
+        Element("[class]", None, "class"),
+        *(Element(f"patch {i}", None, "image") for i in range(6)),
+    ]
     seen = look(model, Batch(torch.randn(1, 6, 4).double()), elements)
     found = faithfulness(seen, attribute(seen, "occlusion", 1))
     assert len(found.shares) == 7

@@ -58,8 +58,12 @@ def test_differences_of_patterns_are_between_aligned_elements():
     before, after = a.pattern(1, 2), b.pattern(1, 2)
     for i, query in enumerate(found.pairs):
         for j, key in enumerate(found.pairs):
-            assert float(difference[i, j]) == pytest.approx(float(after[query.b, key.b] - before[query.a, key.a]))
-        assert float(difference[i].sum()) == pytest.approx(-float(after[query.b, 0]))  # the rest went to 9
+            assert float(difference[i, j]) == pytest.approx(
+                float(after[query.b, key.b] - before[query.a, key.a])
+            )
+        assert float(difference[i].sum()) == pytest.approx(
+            -float(after[query.b, 0])
+        )  # the rest went to 9
 
 
 def test_translators_are_compared_on_both_sides():
@@ -116,13 +120,20 @@ def test_how_far_the_lenses_are_apart():
             p, q = torch.zeros(13).double(), torch.zeros(13).double()
             p[first.ids[layer, pair.a]] = first.probabilities[layer, pair.a]
             q[second.ids[layer, pair.b]] = second.probabilities[layer, pair.b]
-            assert float(table[layer, number]) == pytest.approx(divergence(p, q), rel=1e-6, abs=1e-9)
+            assert float(table[layer, number]) == pytest.approx(
+                divergence(p, q), rel=1e-6, abs=1e-9
+            )
     torch.testing.assert_close(found.lens([2]), table[2:])
 
 
 @pytest.mark.parametrize("several", [False, True])
 def test_one_answer_to_a_sequence(several):
-    changes = {"architecture": "encoder", "head": "classify", "n_classes": 3, "multi_label": several}
+    changes = {
+        "architecture": "encoder",
+        "head": "classify",
+        "n_classes": 3,
+        "multi_label": several,
+    }
     a, b = looked([3, 1, 7, 5], **changes), looked([4, 1, 2], **changes)
     found = compare(a, b)
     p, q = a.probabilities(), b.probabilities()
@@ -140,18 +151,31 @@ def test_a_look_beside_itself_is_all_zeros():
     found = compare(a, a)
     assert all(pair.same for pair in found.pairs)
     assert found.answer().divergence == 0
-    for zeros in (found.pattern(0, 0), found.lens(), found.metrics().of("entropy"), found.answer().change):
+    for zeros in (
+        found.pattern(0, 0),
+        found.lens(),
+        found.metrics().of("entropy"),
+        found.answer().change,
+    ):
         assert not zeros.any()
 
 
 def test_what_cannot_be_compared_is_refused():
     a = looked([3, 1, 7, 5])
     for other, call, sentence in (
-        (looked([3], n_layers=1), lambda c: c.metrics(), "not 2 layers of 4 heads and 1 layers of 4 heads"),
+        (
+            looked([3], n_layers=1),
+            lambda c: c.metrics(),
+            "not 2 layers of 4 heads and 1 layers of 4 heads",
+        ),
         (looked([3], n_layers=1), lambda c: c.lens(), "have 2 and 1 layers"),
         (looked([3], n_layers=1), lambda c: c.pattern(1, 0), "no layer 1"),
         (looked([3], vocab_size=12), lambda c: c.answer(), "not choose among the same outcomes"),
-        (looked([3], head="classify", n_classes=13), lambda c: c.lens(), "not choose among the same outcomes"),
+        (
+            looked([3], head="classify", n_classes=13),
+            lambda c: c.lens(),
+            "not choose among the same outcomes",
+        ),
         (looked([3, 1]), lambda c: c.answer(2), "no pair 2 of aligned elements; there are 2"),
     ):
         with pytest.raises(ConfigError, match=sentence):

@@ -1,4 +1,5 @@
-"""Edits: what each does, against plain arithmetic and against models that are built the edited way; and their JSON."""
+"""Edits: what each does, against plain arithmetic and against models that are built the edited way;
+and their JSON."""
 
 import copy
 import json
@@ -109,13 +110,19 @@ def test_an_edit_is_its_json(edit):
 
 
 def test_an_edit_reads_as_python():
-    assert repr(Set(PATTERN, head=5, to=0.9)) == f"Set('{PATTERN}', to=0.9, renormalise=False, head=5)"
+    assert (
+        repr(Set(PATTERN, head=5, to=0.9)) == f"Set('{PATTERN}', to=0.9, renormalise=False, head=5)"
+    )
     assert repr(Zero("head.logits", class_=3)) == "Zero('head.logits', class_=3)"
-    assert repr(Patch(Z, source=seen(), name="clean")) == f"Patch('{Z}', source=clean, name='clean')"
+    assert (
+        repr(Patch(Z, source=seen(), name="clean")) == f"Patch('{Z}', source=clean, name='clean')"
+    )
     assert Zero("*.z", query=slice(2, 5), head=[0, 1]).to_json() == {
         "edit": "Zero", "point": "*.z", "query": "2:5", "head": [0, 1]
     }  # fmt: skip
-    assert edit_from_json({"edit": "Zero", "point": "*.z", "query": ":-1"}).at == {"query": slice(None, -1)}
+    assert edit_from_json({"edit": "Zero", "point": "*.z", "query": ":-1"}).at == {
+        "query": slice(None, -1)
+    }
 
 
 def test_zero_cuts_a_head_off():
@@ -142,7 +149,8 @@ def test_mean_and_resample_take_from_other_positions():
 
 
 def test_mask_cuts_edges_as_a_window_does():
-    """Position-free model, all edges but the nearest cut in both layers: the same model with a window."""
+    """Position-free model, all edges but the nearest cut in both layers: the same model with a
+    window."""
     edits = [Mask("*.scores", query=i, key=list(range(i - 1))) for i in range(2, 6)]
     edited = seen(edits, position="none")
     assert_close(edited.logits, seen(position="none", window=2).logits, **EXACT)
@@ -165,10 +173,14 @@ def test_temperature_is_a_softmax_of_divided_scores():
 
 
 @given(st.floats(0, 1), st.integers(1, 5), st.data())
-def test_a_row_in_which_a_weight_is_set_sums_to_1_and_keeps_the_proportions_of_the_rest(to, query, data):
+def test_a_row_in_which_a_weight_is_set_sums_to_1_and_keeps_the_proportions_of_the_rest(
+    to, query, data
+):
     key = data.draw(st.integers(0, query))
     pattern = tensor_at(PATTERN)
-    after = done(Set(PATTERN, head=1, query=query, key=key, to=to, renormalise=True), pattern)[0, 1, query]
+    after = done(Set(PATTERN, head=1, query=query, key=key, to=to, renormalise=True), pattern)[
+        0, 1, query
+    ]
     assert after[key] == to
     assert_close(after.sum(), torch.tensor(1.0).double(), **EXACT)
     rest = [i for i in range(query + 1) if i != key]
@@ -178,7 +190,8 @@ def test_a_row_in_which_a_weight_is_set_sums_to_1_and_keeps_the_proportions_of_t
 
 
 @pytest.mark.parametrize(
-    ("at", "to"), [({"query": 0, "key": 0}, 0.5), ({"query": 3, "key": [0, 1]}, 0.7), ({"query": 2}, 0.1)]
+    ("at", "to"),
+    [({"query": 0, "key": 0}, 0.5), ({"query": 3, "key": [0, 1]}, 0.7), ({"query": 2}, 0.1)],
 )
 def test_a_row_that_cannot_sum_to_1_is_refused(at, to):
     row = f"head 2, query {at['query']} cannot sum to 1"
@@ -203,7 +216,9 @@ def test_what_the_mask_closed_stays_closed():
 
 @pytest.mark.parametrize("architecture", ["decoder", "encoder_decoder"])
 def test_patching_a_look_with_itself_changes_nothing(architecture):
-    model = copy.deepcopy(tiny.model(architecture=architecture, n_kv_heads=2, position="rotary")).float()
+    model = copy.deepcopy(
+        tiny.model(architecture=architecture, n_kv_heads=2, position="rotary")
+    ).float()
     source = Batch(tiny.tokens(1, 5, seed=2)) if architecture == "encoder_decoder" else None
     own = look(model, Batch(tiny.tokens(1, 6), source=source))
     for point in own.points():
@@ -219,14 +234,17 @@ def test_patching_a_look_with_itself_changes_nothing(architecture):
 def test_patching_takes_values_from_another_look():
     clean, dirty = seen(seed=1), seen()
     assert not torch.allclose(clean.logits, dirty.logits)
-    assert torch.equal(dirty.edited([Patch("decoder.blocks.1.resid_post", source=clean)]).logits, clean.logits)
+    assert torch.equal(
+        dirty.edited([Patch("decoder.blocks.1.resid_post", source=clean)]).logits, clean.logits
+    )
     one = dirty.edited([Patch(STREAM, source=clean, position=3)])
     assert torch.equal(one[STREAM].tensor[3], clean[STREAM].tensor[3])
     assert torch.equal(one[STREAM].tensor[4], dirty[STREAM].tensor[4])
     assert torch.equal(one.logits[:3], dirty.logits[:3])  # causal: nothing before it can know
     assert not torch.allclose(one.logits[3:], dirty.logits[3:])
     with pytest.raises(
-        ConfigError, match=r"it is \[6, 8\] here and \[4, 8\] in the source; look at inputs of one length"
+        ConfigError,
+        match=r"it is \[6, 8\] here and \[4, 8\] in the source; look at inputs of one length",
     ):
         dirty.edited([Patch(STREAM, source=seen(length=4))])
 
@@ -237,7 +255,8 @@ def test_a_frozen_pattern_stays_however_the_input_changes():
     for layer in range(2):
         for head in range(4):
             assert torch.equal(
-                frozen.pattern(layer, head), first[f"decoder.blocks.{layer}.attention.pattern"].tensor[head]
+                frozen.pattern(layer, head),
+                first[f"decoder.blocks.{layer}.attention.pattern"].tensor[head],
             )
             assert not torch.allclose(frozen.pattern(layer, head), second.pattern(layer, head))
     assert not torch.allclose(frozen.logits, first.logits)
@@ -322,5 +341,7 @@ def test_what_cannot_be_is_one_clear_sentence(make, said):
 
 
 def test_an_edit_that_never_fires_is_an_error():
-    with pytest.raises(ConfigError, match=r"'decoder.blocks.0.attention.zz' never fired .*did you mean"):
+    with pytest.raises(
+        ConfigError, match=r"'decoder.blocks.0.attention.zz' never fired .*did you mean"
+    ):
         seen([Zero("decoder.blocks.0.attention.zz")])

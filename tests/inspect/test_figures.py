@@ -1,7 +1,8 @@
 """The figures that looking inside is held to, in float32 and for every variant of attention.
 
-That the fused and the written-out attention differ by at most 1e-6 stands in `test_look`, that a compiled model has no
-graph break in `layers/test_tap`, with 200 runs in threads of their own as here.
+That the fused and the written-out attention differ by at most 1e-6 stands in `test_look`, that a
+compiled model has no graph break in `layers/test_tap`, with 200 runs in threads of their own as
+here.
 """
 
 import threading

@@ -1,4 +1,5 @@
-"""The page of pictures and sounds: whole, without anything from elsewhere, and true to the pixels."""
+"""The page of pictures and sounds: whole, without anything from elsewhere, and true to the
+pixels."""
 
 import base64
 import io
@@ -34,11 +35,22 @@ class Page(HTMLParser):
 
 
 def shown(**changes) -> Shown:
-    return Shown(**{"picture": PIXELS, "looked": LOOKED, "gold": "A", "found": "A", "probability": 0.5, **changes})
+    return Shown(
+        **{
+            "picture": PIXELS,
+            "looked": LOOKED,
+            "gold": "A",
+            "found": "A",
+            "probability": 0.5,
+            **changes,
+        }
+    )
 
 
 def page(*rows: Shown) -> tuple[str, Page]:
-    text = gallery_html("A <title>", "What & why", [("this model", 0.9876)], [Group("g", "about", rows)])
+    text = gallery_html(
+        "A <title>", "What & why", [("this model", 0.9876)], [Group("g", "about", rows)]
+    )
     return text, Page(text)
 
 
@@ -53,7 +65,9 @@ def image(address: str) -> Image.Image:
 def test_the_page_is_whole_and_loads_nothing():
     text, read = page(shown(), shown(picture=np.eye(4), sound=b"RIFF"))
     assert read.open == []
-    addresses = [a.get("src") or a.get("srcset") for tag in ("img", "source", "audio") for a in read.of(tag)]
+    addresses = [
+        a.get("src") or a.get("srcset") for tag in ("img", "source", "audio") for a in read.of(tag)
+    ]
     assert addresses
     assert all(address.startswith("data:") for address in addresses)
     assert not re.search(r"https?://|<script|<link", text)
@@ -71,7 +85,10 @@ def test_pixels_are_those_of_the_picture_grey_or_in_colour():
 def test_a_spectrogram_has_one_picture_for_each_theme_more_being_further_from_the_page():
     values = np.array([[-1.0, 0.0], [0.5, 2.0]])
     _, read = page(shown(picture=values))
-    for address, dark in ((read.of("img")[0]["src"], False), (read.of("source")[0]["srcset"], True)):
+    for address, dark in (
+        (read.of("img")[0]["src"], False),
+        (read.of("source")[0]["srcset"], True),
+    ):
         grey = np.asarray(image(address).convert("L")).astype(int) * (1 if dark else -1)
         assert grey[0, 0] == grey[0, 1] < grey[1, 0] < grey[1, 1]
 

@@ -1,18 +1,32 @@
-"""Where the class token looked: the numbers of the last block, on the grid that the patches came from."""
+"""Where the class token looked: the numbers of the last block, on the grid that the patches came
+from."""
 
 import pytest
 import torch
 
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
-from glassformer.inspect.gaze import gaze
+from glassformer.inspect.class_token_attention import gaze
 from glassformer.layers.tap import Tape, recording
 from glassformer.models import ModelConfig, Transformer
 from tiny import stir
 
 SMALL = {
-    **{"architecture": "encoder", "elements": "patches", "head": "classify", "n_classes": 3, "position": "learned"},
-    **{"d_model": 16, "n_layers": 2, "n_heads": 2, "patch_width": 4, "max_length": 6, "grid": (2, 3)},
+    **{
+        "architecture": "encoder",
+        "elements": "patches",
+        "head": "classify",
+        "n_classes": 3,
+        "position": "learned",
+    },
+    **{
+        "d_model": 16,
+        "n_layers": 2,
+        "n_heads": 2,
+        "patch_width": 4,
+        "max_length": 6,
+        "grid": (2, 3),
+    },
 }
 
 
@@ -28,7 +42,9 @@ def test_it_is_the_first_row_of_the_last_block_by_place():
     with torch.no_grad(), recording(tape):
         own(Batch(patches))
     q, k = tape.kept["encoder.blocks.1.attention.q"], tape.kept["encoder.blocks.1.attention.k"]
-    weights = (q[:, :, :1] @ k.transpose(2, 3) * own.config.head_width**-0.5).softmax(-1).mean(1)[:, 0]
+    weights = (
+        (q[:, :, :1] @ k.transpose(2, 3) * own.config.head_width**-0.5).softmax(-1).mean(1)[:, 0]
+    )
     for row in range(2):
         for column in range(3):
             torch.testing.assert_close(found[:, row, column], weights[:, 1 + 3 * row + column])

@@ -42,7 +42,9 @@ def test_a_head_that_looks_one_back():
     assert found["entropy"] == found["diagonal"] == 0
     assert found["first"] == pytest.approx(1 / 7)  # query 1 alone
     assert found["special"] == pytest.approx(1 / 7)
-    assert found["punctuation"] == pytest.approx(1 / 7)  # query 4 looks at the comma; nobody at the last
+    assert found["punctuation"] == pytest.approx(
+        1 / 7
+    )  # query 4 looks at the comma; nobody at the last
 
 
 def test_a_head_that_looks_at_the_first_or_at_itself():
@@ -71,7 +73,9 @@ def test_induction_looks_behind_earlier_occurrences_of_its_token():
     assert of(to([0, 0, 0, 0, 2, 0, 0, 0]))["induction"] == pytest.approx(1 / 2)
     found = of(to([0, 0, 0, 0, 1, 0, [1, 4], 0]))
     assert (found["repeated"], found["induction"]) == (1, 0)
-    twice = tuple(Element("a", 1, "token") for _ in range(2))  # what comes after it is the query itself
+    twice = tuple(
+        Element("a", 1, "token") for _ in range(2)
+    )  # what comes after it is the query itself
     assert math.isnan(of(torch.eye(2), twice)["induction"])
 
 
@@ -108,7 +112,11 @@ def test_a_sequence_of_one():
 
 
 def looked(**changes) -> Look:
-    source = Batch(tiny.tokens(1, 5, seed=3)) if changes.get("architecture") == "encoder_decoder" else None
+    source = (
+        Batch(tiny.tokens(1, 5, seed=3))
+        if changes.get("architecture") == "encoder_decoder"
+        else None
+    )
     return look(tiny.model(**changes), Batch(tiny.tokens(1, 6), source=source))
 
 
@@ -121,24 +129,38 @@ def test_the_metrics_of_a_model_are_those_of_its_patterns():
         for layer in range(2):
             for head in range(4):
                 pattern = seen.pattern(layer, head, side=side, site=site)
-                wanted = -sum(float(a * a.log2()) for row in pattern[1:] for a in row if a > 0) / (len(pattern) - 1)
+                wanted = -sum(float(a * a.log2()) for row in pattern[1:] for a in row if a > 0) / (
+                    len(pattern) - 1
+                )
                 assert float(found.of("entropy")[layer, head]) == pytest.approx(wanted, rel=1e-5)
-                assert float(found.of("first")[layer, head]) == pytest.approx(float(pattern[1:, 0].mean()), rel=1e-5)
+                assert float(found.of("first")[layer, head]) == pytest.approx(
+                    float(pattern[1:, 0].mean()), rel=1e-5
+                )
     with pytest.raises(ConfigError, match="no metric 'entrpy'; did you mean 'entropy'"):
         found.of("entrpy")
 
 
 def test_one_pattern_stands_in_memory_at_a_time(monkeypatch):
     seen, asked = looked(), []
-    monkeypatch.setattr(Look, "pattern", lambda self, layer, head, **at: asked.append((layer, head)) or torch.eye(6))
+    monkeypatch.setattr(
+        Look, "pattern", lambda self, layer, head, **at: asked.append((layer, head)) or torch.eye(6)
+    )
     assert head_metrics(seen).of("diagonal").tolist() == [[1] * 4] * 2
     assert asked == [(layer, head) for layer in range(2) for head in range(4)]
 
 
-@pytest.mark.parametrize(("side", "site"), [("", "self"), ("encoder", "self"), ("decoder", "cross")])
-@pytest.mark.parametrize("at_once", [100, 2])
-def test_an_effect_is_the_answer_with_a_head_at_its_mean_minus_the_answer(side, site, at_once, monkeypatch):
-    monkeypatch.setattr(headeffects, "in_portions", lambda rows, length: torch.arange(rows).split(at_once))
+@pytest.mark.parametrize(
+    ("side", "site"), [("", "self"), ("encoder", "self"), ("decoder", "cross")]
+)
+@pytest.mark.parametrize("parallel_micro_batches", [100, 2])
+def test_an_effect_is_the_answer_with_a_head_at_its_mean_minus_the_answer(
+    side, site, parallel_micro_batches, monkeypatch
+):
+    monkeypatch.setattr(
+        headeffects,
+        "in_portions",
+        lambda rows, length: torch.arange(rows).split(parallel_micro_batches),
+    )
     edit = Zero("decoder.blocks.0.feedforward_out", position=1)
     seen = looked(architecture="encoder_decoder").edited([edit])
     name = {"self": "attention", "cross": "cross"}[site]
@@ -148,8 +170,12 @@ def test_an_effect_is_the_answer_with_a_head_at_its_mean_minus_the_answer(side, 
     assert (found.abs() > 1e-4).all()
     for layer in range(2):
         for head in range(4):
-            silent = seen.edited([edit, Mean(f"{side or 'decoder'}.blocks.{layer}.{name}.z", head=head)])
-            assert float(found[layer, head]) == pytest.approx(difference(silent) - difference(seen), abs=1e-6)
+            silent = seen.edited(
+                [edit, Mean(f"{side or 'decoder'}.blocks.{layer}.{name}.z", head=head)]
+            )
+            assert float(found[layer, head]) == pytest.approx(
+                difference(silent) - difference(seen), abs=1e-6
+            )
 
 
 def test_a_class_has_effects_too_and_an_attention_that_is_not_there_has_none():

@@ -1,4 +1,5 @@
-"""Cross-attention as a result: the softmax of q and k, summed over words, and the alignment that follows from it."""
+"""Cross-attention as a result: the softmax of q and k, summed over words, and the alignment that
+follows from it."""
 
 from dataclasses import replace
 from functools import cache
@@ -13,10 +14,10 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.inspect.alignment import CrossAttention, cross_attention, pharaoh
 from glassformer.inspect.words import NUMBERS_AND_NAMES, WORD, Side, token_words, word_spans
 from glassformer.layers.tap import Tape, recording
-from glassformer.tokens.config import TokenizerConfig
-from glassformer.tokens.pair import PairTokenizer
-from glassformer.tokens.text import Tokenizer
-from glassformer.tokens.train import train_tokenizer
+from glassformer.processors.pairs import PairTokenizer
+from glassformer.tokenizers.config import TokenizerConfig
+from glassformer.tokenizers.text import Tokenizer
+from glassformer.tokenizers.train import train_tokenizer
 
 TEXTS = [
     "Die Größe der Häuser ist\twichtig, sagt  der Mann. 日本語 🙂👍🏽",
@@ -36,16 +37,24 @@ def owners_of(tokens, text, prefix="", word=WORD):
     return token_words(tokens, text, word_spans(text, word), prefix)
 
 
-def looked(kind="bpe", source="Die Größe der Häuser", target="the size of the houses", prefix="", **changes):
+def looked(
+    kind="bpe", source="Die Größe der Häuser", target="the size of the houses", prefix="", **changes
+):
     pair = PairTokenizer(tokenizer(kind), tokenizer(kind), prefix)
     size = pair.source.vocab_size
-    model = tiny.model(architecture="encoder_decoder", vocab_size=size, n_layers=3, max_length=96, **changes)
+    model = tiny.model(
+        architecture="encoder_decoder", vocab_size=size, n_layers=3, max_length=96, **changes
+    )
     return cross_attention(model, pair, source, target), model, pair
 
 
-def hand_made(patterns, source=("a", "b"), target=("x", "y"), source_of=(0, 1, None), target_of=(0, 1, None)):
+def hand_made(
+    patterns, source=("a", "b"), target=("x", "y"), source_of=(0, 1, None), target_of=(0, 1, None)
+):
     sides = [
-        Side(" ".join(words), tuple(f"t{i}" for i in range(len(owners))), tuple(words), tuple(owners))
+        Side(
+            " ".join(words), tuple(f"t{i}" for i in range(len(owners))), tuple(words), tuple(owners)
+        )
         for words, owners in ((source, source_of), (target, target_of))
     ]
     return CrossAttention(*sides, torch.as_tensor(patterns, dtype=torch.float64))
@@ -57,7 +66,9 @@ def test_rows_are_distributions_over_the_source(kind, prefix):
     look, model, pair = looked(kind, prefix=prefix)
     read, written = pair.source_ids(look.source.text), pair.target_ids(look.target.text)
     assert look.patterns.shape == (3, model.config.n_heads, len(written), len(read))
-    torch.testing.assert_close(look.patterns.sum(-1), torch.ones(look.patterns.shape[:3], dtype=torch.float64))
+    torch.testing.assert_close(
+        look.patterns.sum(-1), torch.ones(look.patterns.shape[:3], dtype=torch.float64)
+    )
     assert look.patterns.min() >= 0
     assert (len(look.source.pieces), len(look.target.pieces)) == (len(read), len(written))
     assert look.source.pieces[-1] == look.target.pieces[-1] == "<eos>"
@@ -65,7 +76,9 @@ def test_rows_are_distributions_over_the_source(kind, prefix):
     assert not look.patterns.is_inference()
 
 
-@pytest.mark.parametrize("changes", [{}, {"norm_placement": "post"}, {"n_kv_heads": 2}, {"scale": "none"}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"norm_placement": "post"}, {"n_kv_heads": 2}, {"scale": "none"}]
+)
 def test_the_pattern_is_the_softmax_of_queries_and_keys(changes):
     look, model, pair = looked(**changes)
     read, written = pair.source_ids(look.source.text), pair.target_ids(look.target.text)
@@ -77,22 +90,32 @@ def test_the_pattern_is_the_softmax_of_queries_and_keys(changes):
         q, k = (tape.kept[f"decoder.blocks.{layer}.cross.{name}"][0].numpy() for name in "qk")
         for head in range(len(q)):
             group = head // (len(q) // len(k))
-            scores = q[head] @ k[group].T * (1.0 if changes.get("scale") == "none" else q.shape[-1] ** -0.5)
+            scores = (
+                q[head]
+                @ k[group].T
+                * (1.0 if changes.get("scale") == "none" else q.shape[-1] ** -0.5)
+            )
             expected = np.exp(scores - scores.max(1, keepdims=True))
             expected /= expected.sum(1, keepdims=True)
-            np.testing.assert_allclose(look.patterns[layer, head].numpy(), expected, rtol=1e-10, atol=1e-12)
+            np.testing.assert_allclose(
+                look.patterns[layer, head].numpy(), expected, rtol=1e-10, atol=1e-12
+            )
 
 
 def test_each_row_belongs_to_the_prediction_of_its_token():
     whole, _, _ = looked(target="the size of the houses")
     part, _, pair = looked(target="the size of")
-    rows = len(pair.target_ids("the size of"))  # the last row predicts <eos> here and the next word there
+    rows = len(
+        pair.target_ids("the size of")
+    )  # the last row predicts <eos> here and the next word there
     torch.testing.assert_close(whole.patterns[:, :, :rows], part.patterns, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_words_are_sums_over_source_tokens_and_means_over_target_tokens(kind):
-    look, model, _ = looked(kind, source=" Die Größe\tder  Häuser", target="the size, matters", prefix="x: ")
+    look, model, _ = looked(
+        kind, source=" Die Größe\tder  Häuser", target="the size, matters", prefix="x: "
+    )
     for layers, heads in ((None, None), ([0, 2], [1]), ([1], [0, 3])):
         table = look.words(layers, heads)
         assert table.shape == (3, 4)
@@ -102,7 +125,9 @@ def test_words_are_sums_over_source_tokens_and_means_over_target_tokens(kind):
                 for head in range(model.config.n_heads) if heads is None else heads:
                     for i in look.target.tokens(t):
                         count += 1
-                        total += sum(look.patterns[layer, head, i, j].item() for j in look.source.tokens(s))
+                        total += sum(
+                            look.patterns[layer, head, i, j].item() for j in look.source.tokens(s)
+                        )
             assert table[t, s].item() == pytest.approx(total / count, abs=1e-12)
         assert (table.sum(1) < 1).all()  # <eos>, spaces and the prefix got some of it
 
@@ -124,7 +149,9 @@ def test_tokens_find_their_words(kind, prefix):
         elif kind == "character":
             assert len(own) == len(word)
         else:
-            assert b"".join(pair.source.token_bytes(index) for index in own).strip() == word.encode()
+            assert (
+                b"".join(pair.source.token_bytes(index) for index in own).strip() == word.encode()
+            )
     if kind != "word":
         assert None in owners  # spaces, the prefix
 
@@ -133,15 +160,18 @@ def test_a_word_that_begins_in_the_prefix_begins_behind_it():
     for kind in KINDS:
         owners = owners_of(tokenizer(kind), "houses matters", "the,")
         assert set(owners) == {None, 0, 1}
-    with pytest.raises(ConfigError, match=r"'thehouses' cannot be told apart by words.*a prefix that ends in a space"):
+    with pytest.raises(
+        ConfigError,
+        match=r"'thehouses' cannot be told apart by words.*a prefix that ends in a space",
+    ):
         owners_of(tokenizer("word"), "houses", "the")
     assert owners_of(tokenizer("byte"), "b c", "a") == [None, 0, None, 1]
 
 
 def test_a_token_over_two_words_belongs_to_the_larger_part():
     # a byte-level vocabulary that merges across spaces, as no tokenizer made here does
-    from glassformer.tokens.bytelevel import ALPHABET
-    from glassformer.tokens.definition import bpe_definition
+    from glassformer.tokenizers.bytelevel import ALPHABET
+    from glassformer.tokenizers.definition import bpe_definition
 
     space = ALPHABET[ord(" ")]
     definition = bpe_definition([("a", space), (f"a{space}", "b"), (f"a{space}b", "c")])
@@ -165,7 +195,10 @@ def test_texts_without_words():
 
 
 def test_the_alignment_of_a_pattern_made_by_hand():
-    first = [[[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.1, 0.1, 0.8]], [[0.1, 0.8, 0.1], [0.9, 0.1, 0.0], [0.0, 0.0, 1.0]]]
+    first = [
+        [[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.1, 0.1, 0.8]],
+        [[0.1, 0.8, 0.1], [0.9, 0.1, 0.0], [0.0, 0.0, 1.0]],
+    ]
     other = [[[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.5, 0.5, 0.0]]] * 2
     look = hand_made([first, other])
     assert look.best_layer == 0  # the layer before the last
@@ -179,11 +212,19 @@ def test_the_alignment_of_a_pattern_made_by_hand():
 
 def test_one_source_word_may_have_many_tokens_and_many_target_words():
     rows = [[0.3, 0.3, 0.4], [0.25, 0.25, 0.5], [0.0, 0.1, 0.9]]
-    look = hand_made([[rows]], source=("a", "b"), target=("x", "y", "z"), source_of=(0, 0, 1), target_of=(0, 1, 2))
+    look = hand_made(
+        [[rows]],
+        source=("a", "b"),
+        target=("x", "y", "z"),
+        source_of=(0, 0, 1),
+        target_of=(0, 1, 2),
+    )
     torch.testing.assert_close(look.words()[0], torch.tensor([0.6, 0.4], dtype=torch.float64))
     assert look.align() == [(0, 0), (0, 1), (1, 2)]  # undecided: the first
     assert pharaoh(look.align()) == "0-0 0-1 1-2"
-    nothing = hand_made([[[[0.0, 0.0, 1.0]] * 3]], source_of=(0, 1, None), target_of=(0, None, None))
+    nothing = hand_made(
+        [[[[0.0, 0.0, 1.0]] * 3]], source_of=(0, 1, None), target_of=(0, None, None)
+    )
     assert nothing.align() == []  # x looked at no word, y has no token
 
 
@@ -229,25 +270,38 @@ def test_the_model_is_left_as_it_was():
 def test_bad_input_is_refused():
     _, model, pair = looked()
     decoder = tiny.model(vocab_size=pair.source.vocab_size)
-    with pytest.raises(ConfigError, match=r"model\.architecture=decoder has none; give an encoder_decoder"):
+    with pytest.raises(
+        ConfigError, match=r"model\.architecture=decoder has none; give an encoder_decoder"
+    ):
         cross_attention(decoder, pair, "a", "b")
     small = tiny.model(architecture="encoder_decoder")
-    with pytest.raises(ConfigError, match=r"The source has token id .* and the model only 13; use its own tokenizer"):
+    with pytest.raises(
+        ConfigError,
+        match=r"The source has token id .* and the model only 13; use its own tokenizer",
+    ):
         cross_attention(small, pair, "a", "b")
     with pytest.raises(DataError, match="unpaired surrogate"):
         cross_attention(model, pair, "\ud800", "b")
     learned = tiny.model(
-        architecture="encoder_decoder", vocab_size=pair.source.vocab_size, position="learned", max_length=4
+        architecture="encoder_decoder",
+        vocab_size=pair.source.vocab_size,
+        position="learned",
+        max_length=4,
     )
     with pytest.raises(ConfigError, match="max_length"):
         cross_attention(learned, pair, "a b c d e f", "b")
 
 
 def test_a_tokenizer_that_reads_across_spaces_without_spelling_the_text_is_refused():
-    from glassformer.tokens.definition import word_definition
+    from glassformer.tokenizers.definition import word_definition
 
     definition = word_definition(["a b", "c"], lowercase=False)
-    definition["pre_tokenizer"] = {"type": "Split", "pattern": {"String": ";"}, "behavior": "Removed", "invert": False}
+    definition["pre_tokenizer"] = {
+        "type": "Split",
+        "pattern": {"String": ";"},
+        "behavior": "Removed",
+        "invert": False,
+    }
     odd = Tokenizer(definition)
     with pytest.raises(ConfigError, match="'a b;c' cannot be told apart by words"):
         owners_of(odd, "a b;c")
@@ -258,20 +312,41 @@ def test_words_may_be_something_else(kind):
     text = "sün 4. मार्च, 2007年3月"
     words = [text[begin:end] for begin, end in word_spans(text, NUMBERS_AND_NAMES)]
     assert words == ["sün", "4", "मार्च", "2007", "年", "3", "月"]
-    assert set(owners_of(tokenizer(kind), text, "x ", NUMBERS_AND_NAMES)) == {None, 0, 1, 2, 3, 4, 5, 6}
+    assert set(owners_of(tokenizer(kind), text, "x ", NUMBERS_AND_NAMES)) == {
+        None,
+        0,
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+    }
     look, *_ = looked(kind, source=text, target="2007-03-04")
     assert look.words().shape == (1, 4)
     pair = PairTokenizer(tokenizer(kind), tokenizer(kind))
-    model = tiny.model(architecture="encoder_decoder", vocab_size=pair.source.vocab_size, max_length=96)
+    model = tiny.model(
+        architecture="encoder_decoder", vocab_size=pair.source.vocab_size, max_length=96
+    )
     look = cross_attention(model, pair, text, "2007-03-04", word=NUMBERS_AND_NAMES)
     assert look.words().shape == (3, 7)
     assert look.target.words == ("2007", "03", "04")
 
 
 def test_a_word_tokenizer_follows_other_words_too():
-    assert owners_of(tokenizer("word"), "Häuser, (Mann).", word=r"\w+") == [0, None, None, 1, None, None]
+    assert owners_of(tokenizer("word"), "Häuser, (Mann).", word=r"\w+") == [
+        0,
+        None,
+        None,
+        1,
+        None,
+        None,
+    ]
     assert word_spans("ab", "x*") == []  # nothing is no word
-    with pytest.raises(ConfigError, match=r"word is '\(', which is no regular expression: .*; give one, for instance"):
+    with pytest.raises(
+        ConfigError,
+        match=r"word is '\(', which is no regular expression: .*; give one, for instance",
+    ):
         word_spans("a", "(")
 
 

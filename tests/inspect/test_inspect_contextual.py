@@ -1,4 +1,5 @@
-"""One word in several sentences: found whole, static alike, its vectors those of the stream; the map; the page."""
+"""One word in several sentences: found whole, static alike, its vectors those of the stream; the
+map; the page."""
 
 import itertools
 import re
@@ -22,26 +23,38 @@ from glassformer.inspect.wordmap import dots_svg
 from glassformer.inspect.wordpicture import MOST, contexts_html
 from glassformer.inspect.wordvectors import model_words
 from glassformer.layers.tap import Tape, recording
-from glassformer.tokens.config import TokenizerConfig
-from glassformer.tokens.pair import PairTokenizer
-from glassformer.tokens.reading import TextReader
-from glassformer.tokens.text import Tokenizer
-from glassformer.tokens.train import train_tokenizer
+from glassformer.processors.pairs import PairTokenizer
+from glassformer.processors.text_reader import TextReader
+from glassformer.tokenizers.config import TokenizerConfig
+from glassformer.tokenizers.text import Tokenizer
+from glassformer.tokenizers.train import train_tokenizer
 
-SENTENCES = ["I put money in the bank.", "we sat by the bank of the river", "the bank, a bank! banking"]
+SENTENCES = [
+    "I put money in the bank.",
+    "we sat by the bank of the river",
+    "the bank, a bank! banking",
+]
 KINDS = ("byte", "character", "bpe", "word")
 
 
 @cache
 def tokenizer(kind="character", **changes):
     sizes = {"vocab_size": 300, "min_frequency": 1} if kind == "bpe" else {}
-    return train_tokenizer(TokenizerConfig.parse({"kind": kind, **sizes, **changes}), [*SENTENCES, "Bank"] * 5)
+    return train_tokenizer(
+        TokenizerConfig.parse({"kind": kind, **sizes, **changes}), [*SENTENCES, "Bank"] * 5
+    )
 
 
 def built(kind="character", architecture="encoder", head="none", **changes):
     tokens = tokenizer(kind)
     model = tiny.model(
-        **{"architecture": architecture, "head": head, "max_length": 64, "vocab_size": tokens.vocab_size} | changes
+        **{
+            "architecture": architecture,
+            "head": head,
+            "max_length": 64,
+            "vocab_size": tokens.vocab_size,
+        }
+        | changes
     )
     pair = PairTokenizer(tokens, tokens, "x: ") if architecture == "encoder_decoder" else None
     return model, trained_reader(model.config.head, 64, tokens, pair)
@@ -88,7 +101,9 @@ def test_vectors_are_means_of_the_stream_at_the_words_characters():
 
 def test_in_a_decoder_only_what_stands_before_changes_a_word():
     model, reader = built(architecture="decoder", head="lm")
-    alike = contexts(model, reader, "bank", ["the bank of the river", "the bank, in town", "a bank"])
+    alike = contexts(
+        model, reader, "bank", ["the bank of the river", "the bank, in town", "a bank"]
+    )
     np.testing.assert_allclose(alike.similarities[:, 0, 1], 1, atol=1e-9)
     assert alike.similarities[-1, 0, 2] < 0.999
     both = contexts(*built(), "bank", ["the bank of the river", "the bank, in town"])
@@ -120,7 +135,9 @@ def test_a_sentence_longer_than_the_model_is_read_around_the_word():
         assert part[word].tolist() == tokenizer().encode("bank").tolist()
         wanted = tape.kept["encoder.blocks.1.resid_post"][0, word].mean(0)
         np.testing.assert_allclose(look.vectors[-1, place], wanted, rtol=1e-5, atol=1e-6)
-    with pytest.raises(DataError, match=r"Line 1: 'the bank of it' has 14 tokens and the model room for 12"):
+    with pytest.raises(
+        DataError, match=r"Line 1: 'the bank of it' has 14 tokens and the model room for 12"
+    ):
         contexts(model, narrow, "the bank of it", [text])
 
 
@@ -159,7 +176,10 @@ def test_words_are_found_whole(text, word, places):
     assert all(text[begin:end] == word for begin, end in find(text, word))
 
 
-@given(st.lists(st.sampled_from(["bank", "banks", "river", "a"]), max_size=12), st.sampled_from([" ", ", ", "\n", "—"]))
+@given(
+    st.lists(st.sampled_from(["bank", "banks", "river", "a"]), max_size=12),
+    st.sampled_from([" ", ", ", "\n", "—"]),
+)
 def test_as_often_as_it_was_written(words, gap):
     assert len(list(find(gap.join(words), "bank"))) == words.count("bank")
 
@@ -179,7 +199,9 @@ def test_where_there_are_two_dimensions_the_map_keeps_every_distance(vectors):
     for layer in range(3):
         for i, j in itertools.combinations(range(5), 2):
             wanted = np.linalg.norm(units[layer, i] - units[layer, j])
-            assert np.linalg.norm(points[layer, i] - points[layer, j]) == pytest.approx(wanted, abs=1e-5)
+            assert np.linalg.norm(points[layer, i] - points[layer, j]) == pytest.approx(
+                wanted, abs=1e-5
+            )
     assert not points[0].any()
     np.testing.assert_allclose(shares, 1)
 
@@ -188,10 +210,14 @@ def test_the_map_is_the_two_principal_components_turned_as_the_next_layer_is():
     from sklearn.decomposition import PCA
 
     vectors = np.random.default_rng(0).normal(size=(1, 7, 9)).repeat(3, 0)
-    vectors[1] = vectors[0] @ np.linalg.qr(np.random.default_rng(1).normal(size=(9, 9)))[0]  # turned, otherwise alike
+    vectors[1] = (
+        vectors[0] @ np.linalg.qr(np.random.default_rng(1).normal(size=(9, 9)))[0]
+    )  # turned, otherwise alike
     points, shares = look_at(vectors).maps()
     oracle = PCA(2).fit(unit(vectors[2]))
-    np.testing.assert_allclose(np.abs(points[2]), np.abs(oracle.transform(unit(vectors[2]))), atol=1e-5)
+    np.testing.assert_allclose(
+        np.abs(points[2]), np.abs(oracle.transform(unit(vectors[2]))), atol=1e-5
+    )
     np.testing.assert_allclose(shares, oracle.explained_variance_ratio_.sum(), rtol=1e-5)
     np.testing.assert_allclose(points[0], points[2], atol=1e-5)
     np.testing.assert_allclose(points[1], points[2], atol=1e-5)
@@ -253,8 +279,12 @@ def test_the_page_is_whole_and_says_every_number():
 
 def test_the_page_says_what_a_decoder_sees_and_that_tokens_differ():
     tokens = tokenizer("bpe")
-    assert len(tokens.encode("the bank")) < len(tokens.encode("the")) + 1 + len(tokens.encode("bank"))
-    text = contexts_html(contexts(*built("bpe", "decoder", "lm"), "bank", ["bank it", "the bank"]), "x")
+    assert len(tokens.encode("the bank")) < len(tokens.encode("the")) + 1 + len(
+        tokens.encode("bank")
+    )
+    text = contexts_html(
+        contexts(*built("bpe", "decoder", "lm"), "bank", ["bank it", "the bank"]), "x"
+    )
     assert "reads from left to right" in text
     assert "not the same tokens everywhere" in text
     assert "has one vector, whatever" not in text
@@ -317,7 +347,9 @@ def test_a_word_of_several_tokens_is_their_mean_and_an_unknown_one_is_none():
     rows = model.embed.element.weight.detach().numpy()
     np.testing.assert_allclose(words.vector("riverbank"), rows[ids].mean(0), rtol=1e-6)
     model, reader = built("word")
-    with pytest.raises(DataError, match=r"'banc' is not among the \d+ words of run; did you mean 'bank'"):
+    with pytest.raises(
+        DataError, match=r"'banc' is not among the \d+ words of run; did you mean 'bank'"
+    ):
         model_words(model, reader.tokenizer, "run").vector("banc")
 
 
@@ -330,10 +362,19 @@ def test_lower_case_words_are_left_out_however_they_are_written():
 
 
 def test_a_symbol_is_no_word_even_if_it_is_spelled_like_one():
-    symbol = {"id": 1, "content": "unk", "special": True, "single_word": False, "lstrip": False, "rstrip": False}
+    symbol = {
+        "id": 1,
+        "content": "unk",
+        "special": True,
+        "single_word": False,
+        "lstrip": False,
+        "rstrip": False,
+    }
     model = {"type": "WordLevel", "vocab": {"king": 0, "unk": 1}, "unk_token": "unk"}
     before = {"type": "WhitespaceSplit"}
-    tokens = Tokenizer({"added_tokens": [symbol | {"normalized": False}], "pre_tokenizer": before, "model": model})
+    tokens = Tokenizer(
+        {"added_tokens": [symbol | {"normalized": False}], "pre_tokenizer": before, "model": model}
+    )
     assert tokens.encode(" unk").tolist() == [1]
     assert model_words(tiny.model(vocab_size=2), tokens, "run").words == ["king"]
 
@@ -341,12 +382,20 @@ def test_a_symbol_is_no_word_even_if_it_is_spelled_like_one():
 @pytest.mark.parametrize("kind", ["byte", "character"])
 def test_letters_are_no_words(kind):
     model, reader = built(kind)
-    with pytest.raises(ConfigError, match=rf"No token of run is a whole word .* kind {kind}\); give .* --vectors"):
+    with pytest.raises(
+        ConfigError, match=rf"No token of run is a whole word .* kind {kind}\); give .* --vectors"
+    ):
         model_words(model, reader.tokenizer, "run")
 
 
 def test_an_encoder_decoder_has_the_words_of_its_source():
-    model, reader = built("word", "encoder_decoder", "lm", source_vocab_size=tokenizer("word").vocab_size, vocab_size=9)
+    model, reader = built(
+        "word",
+        "encoder_decoder",
+        "lm",
+        source_vocab_size=tokenizer("word").vocab_size,
+        vocab_size=9,
+    )
     words = model_words(model, reader.tokenizer, "run")
     rows = model.source_embed.element.weight.detach().numpy().astype(np.float32)
     assert all((rows == vector).all(1).any() for vector in words.vectors)

@@ -1,4 +1,5 @@
-"""A text in colours is the text: nothing is added but colour, and what a page shows can be read back from it."""
+"""A text in colours is the text: nothing is added but colour, and what a page shows can be read
+back from it."""
 
 import html
 import re
@@ -6,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.codewords import split_code
+from glassformer.demos.codewords import split_code
 from glassformer.inspect.highlight import PALETTE, PLAIN, coloured, legend, page, styles
 
 NAMES = ("function", "local", "keyword", "operator")

@@ -1,4 +1,5 @@
-"""Pictures of cross-attention: everything in them, nothing from outside, readable in light and dark."""
+"""Pictures of cross-attention: everything in them, nothing from outside, readable in light and
+dark."""
 
 import base64
 import io
@@ -121,7 +122,9 @@ def test_the_small_pictures_are_the_patterns_in_both_themes():
         assert len(images) == 2
         for head, address in enumerate(images):
             image = pixels(io.BytesIO(base64.b64decode(address.partition(",")[2])))
-            expected = np.array(ramp.ramp(dark=dark), dtype=np.uint8)[ramp.steps(found.patterns[0, head].numpy())]
+            expected = np.array(ramp.ramp(dark=dark), dtype=np.uint8)[
+                ramp.steps(found.patterns[0, head].numpy())
+            ]
             np.testing.assert_array_equal(image, expected)
 
 
@@ -152,7 +155,9 @@ def test_every_shade_is_readable_and_further_from_the_page(dark):
 
 def test_text_on_the_page_is_readable():
     html = attention_html(look("a", "b"), "t")
-    light, dark = (dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", part)) for part in html.split("@media", 2)[:2])
+    light, dark = (
+        dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", part)) for part in html.split("@media", 2)[:2]
+    )
     for theme in (light, dark):
         colours = {name: tuple(bytes.fromhex(value[1:])) for name, value in theme.items()}
         for text in ("ink", "soft", "mark"):

@@ -1,4 +1,5 @@
-"""Similarities, neighbours and analogies: by hand, against scikit-learn, in blocks of any size; files of vectors."""
+"""Similarities, neighbours and analogies: by hand, against scikit-learn, in blocks of any size;
+files of vectors."""
 
 import json
 
@@ -18,7 +19,9 @@ from glassformer.inspect.wordvectors import WordVectors, parse, read_words
 
 NUMBERS = st.floats(-1e3, 1e3, allow_nan=False).map(lambda x: round(x, 3))
 tables = st.integers(1, 6).flatmap(
-    lambda d: st.tuples(*(arrays(np.float64, st.tuples(st.integers(1, 9), st.just(d)), elements=NUMBERS),) * 2)
+    lambda d: st.tuples(
+        *(arrays(np.float64, st.tuples(st.integers(1, 9), st.just(d)), elements=NUMBERS),) * 2
+    )
 )
 
 
@@ -52,7 +55,9 @@ def test_large_and_small_numbers_stay_in_the_range(size):
 
 def test_nearest_is_scikit_learns_whatever_the_blocks(monkeypatch):
     queries, vectors = random(23, 5), random(101, 5, seed=1)
-    distances, indices = NearestNeighbors(n_neighbors=7, metric="cosine").fit(vectors).kneighbors(queries)
+    distances, indices = (
+        NearestNeighbors(n_neighbors=7, metric="cosine").fit(vectors).kneighbors(queries)
+    )
     for blocks in ((512, 8192), (4, 10), (1, 1), (23, 101), (5, 3)):
         monkeypatch.setattr(similarity, "QUERIES", blocks[0])
         monkeypatch.setattr(similarity, "VECTORS", blocks[1])
@@ -81,12 +86,17 @@ def test_there_may_be_fewer_than_are_asked_for_or_none():
 def test_memory_does_not_grow_with_the_vectors():
     import tracemalloc
 
-    vectors, queries = random(40_000, 8).astype(np.float32), random(2_000, 8, seed=1).astype(np.float32)
+    vectors, queries = (
+        random(40_000, 8).astype(np.float32),
+        random(2_000, 8, seed=1).astype(np.float32),
+    )
     tracemalloc.start()
     indices, _ = nearest(queries, vectors, 3)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 160e6  # all similarities at once would be 320 MB, and twice that while they are sorted
+    assert (
+        peak < 160e6
+    )  # all similarities at once would be 320 MB, and twice that while they are sorted
     some = [0, 777, 1999]
     wanted = (cosine(queries[some], vectors)).argmax(1)
     assert indices[some, 0].tolist() == wanted.tolist()
@@ -94,7 +104,9 @@ def test_memory_does_not_grow_with_the_vectors():
 
 def test_analogy_by_hand():
     royal, male, female = np.eye(3)
-    vectors = np.stack([royal + male, male, female, royal + female, royal, -royal])  # king man woman queen crown
+    vectors = np.stack(
+        [royal + male, male, female, royal + female, royal, -royal]
+    )  # king man woman queen crown
     (best, *_), (how, *_) = analogy(vectors, vectors[[0, 2]], vectors[[1]], exclude=(0, 1, 2))
     goal = (royal + male) / 2**0.5 - male + female
     assert best == 3
@@ -127,7 +139,9 @@ WORDS = WordVectors("w.txt", ["king", "man", "woman", "queen", "King"], np.eye(5
 
 
 def test_a_word_that_is_not_there_is_named_with_what_is_like_it():
-    with pytest.raises(DataError, match=r"'kind' is not among the 5 words of w.txt; did you mean 'king'\?"):
+    with pytest.raises(
+        DataError, match=r"'kind' is not among the 5 words of w.txt; did you mean 'king'\?"
+    ):
         WORDS.vector("kind")
     with pytest.raises(DataError, match=r"did you mean 'king' or 'King'\?"):
         WORDS.analogy("KING - man")
@@ -154,14 +168,20 @@ def test_word2vec_and_glove_files(tmp_path, header, gap, end):
     file.write_bytes((header + GLOVE).replace(" ", gap).replace("\n", end).encode())
     texts, vectors = read_text(file)
     assert texts == ["king", ". .", "\xa0", "king"]
-    np.testing.assert_array_equal(vectors, np.float32([[1, 0.5, -0.2], [3, 4, 5], [7, 8, 9], [0, 0, 0]]))
+    np.testing.assert_array_equal(
+        vectors, np.float32([[1, 0.5, -0.2], [3, 4, 5], [7, 8, 9], [0, 0, 0]])
+    )
     assert read_words(file).words == ["king", ". .", "\xa0"]
     assert read_words(file).vector("king")[0] == 1  # of a word that is there twice, the first
 
 
 def test_json_lines(tmp_path):
     file = tmp_path / "v.jsonl"
-    rows = [{"text": "a b", "vector": [1, 2.5]}, {"text": "", "vector": None}, {"text": "c", "vector": [0, -1e-8]}]
+    rows = [
+        {"text": "a b", "vector": [1, 2.5]},
+        {"text": "", "vector": None},
+        {"text": "c", "vector": [0, -1e-8]},
+    ]
     file.write_text("\n".join(map(json.dumps, rows)))
     texts, vectors = read_named(file)
     assert texts == ["a b", "c"]
@@ -195,8 +215,20 @@ def test_a_bad_file_of_words_is_refused_with_its_line(tmp_path, content, sentenc
 @pytest.mark.parametrize(
     "line",
     [
-        *("[1]", "7", "{", "[" * 9999, '{"text": "a"}', '{"vector": [1]}', '{"text": 1, "vector": [1]}'),
-        *('{"text": "a", "vector": []}', '{"text": "a", "vector": ["1"]}', '{"text": "a", "vector": [true]}'),
+        *(
+            "[1]",
+            "7",
+            "{",
+            "[" * 9999,
+            '{"text": "a"}',
+            '{"vector": [1]}',
+            '{"text": 1, "vector": [1]}',
+        ),
+        *(
+            '{"text": "a", "vector": []}',
+            '{"text": "a", "vector": ["1"]}',
+            '{"text": "a", "vector": [true]}',
+        ),
         *('{"text": "a", "vector": 3}', f'{{"text": "a", "vector": [1{"0" * 400}]}}'),
     ],
 )

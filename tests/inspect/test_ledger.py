@@ -1,4 +1,5 @@
-"""The ledger: its entries are the logit, and each is what that part alone wrote, the scales of the run kept."""
+"""The ledger: its entries are the logit, and each is what that part alone wrote, the scales of the
+run kept."""
 
 from dataclasses import replace
 
@@ -30,7 +31,12 @@ def looked(model: Transformer, **changes) -> Look:
     """A look at random input of the kind that the model reads."""
     config = model.config
     if config.elements == "patches":
-        return look(model, Batch(torch.randn(1, config.max_length, config.patch_width).to(next(model.parameters()))))
+        return look(
+            model,
+            Batch(
+                torch.randn(1, config.max_length, config.patch_width).to(next(model.parameters()))
+            ),
+        )
     source = Batch(tiny.tokens(1, 5, seed=3)) if config.architecture == "encoder_decoder" else None
     return look(model, replace(Batch(tiny.tokens(1, 6), source=source), **changes))
 
@@ -56,7 +62,9 @@ def test_it_is_the_logit_of_every_preset_in_float32(name, size):
     layers, heads = config.n_layers, config.n_heads
     assert found.of("head").shape == (layers, heads)
     assert found.of("feedforward").shape == (layers,)
-    assert found.of("cross").shape == ((layers, heads) if config.architecture == "encoder_decoder" else (0,))
+    assert found.of("cross").shape == (
+        (layers, heads) if config.architecture == "encoder_decoder" else (0,)
+    )
     assert found.of("elements").shape == (1,)
 
 
@@ -71,11 +79,14 @@ def configurations(draw) -> dict:
         "norm_placement": draw(st.sampled_from(["pre", "post"])),
         "position": draw(st.sampled_from(tiny.POSITIONS)),
         "pool": draw(st.sampled_from(["last", "first", "mean"])),
-        "n_kinds": draw(st.sampled_from([0, 2])),
+        "n_token_types": draw(st.sampled_from([0, 2])),
         "n_kv_heads": draw(st.sampled_from([1, 4])),
         "d_head": draw(st.sampled_from([2, 6])),
         "n_classes": 3,
-        **{name: draw(flag) for name in ("bias", "tied", "pooler", "gated", "embedding_norm", "embedding_scale")},
+        **{
+            name: draw(flag)
+            for name in ("bias", "tied", "pooler", "gated", "embedding_norm", "embedding_scale")
+        },
         **{name: draw(flag) for name in ("head_bias", "head_scale")},
     }
     return chosen
@@ -83,7 +94,10 @@ def configurations(draw) -> dict:
 
 @given(configurations(), st.integers(0, 2), st.integers(-6, 5), st.sampled_from([None, 0, 1]))
 def test_it_is_the_logit_of_every_configuration(chosen, target, position, against):
-    seen = looked(tiny.model(**chosen), kinds=torch.tensor([[0, 0, 1, 1, 0, 1]]) if chosen["n_kinds"] else None)
+    seen = looked(
+        tiny.model(**chosen),
+        token_type_ids=torch.tensor([[0, 0, 1, 1, 0, 1]]) if chosen["n_token_types"] else None,
+    )
     found = ledger(seen, target, position=position, against=against)
     exactly(found, seen, target, position, against)
     assert found.gap < 1e-13
@@ -110,7 +124,9 @@ def test_it_is_the_logit_under_edits(architecture, placement):
         found = ledger(seen, 2, against=5)
         exactly(found, seen, 2, -1, 5)
         assert found.gap < 1e-13, edit
-        own = edit.point.startswith("decoder") and not edit.point.endswith(("attention.z", "attention.v"))
+        own = edit.point.startswith("decoder") and not edit.point.endswith(
+            ("attention.z", "attention.v")
+        )
         assert len(found.of("edit")) == (own and not edit.point.endswith("feedforward_out"))
 
 
@@ -133,7 +149,9 @@ def test_what_an_edit_wrote_is_an_entry():
     model = seen.model
     x = seen["decoder.blocks.1.resid_post"].tensor[-1].numpy() + vector
     scale = 1 / np.sqrt((x * x).mean() + model.config.epsilon)
-    direction = model.head.weight[4].detach().numpy() * model.decoder.norm.weight.detach().numpy() * scale
+    direction = (
+        model.head.weight[4].detach().numpy() * model.decoder.norm.weight.detach().numpy() * scale
+    )
     (entry,) = [entry for entry in found.entries if entry.name == "edit"]
     assert (entry.layer, entry.head) == (1, None)
     assert entry.value == pytest.approx(float(vector @ direction), rel=1e-10)
@@ -142,14 +160,17 @@ def test_what_an_edit_wrote_is_an_entry():
 def frozen(x, weight, bias, scale, centred):
     """A norm by loops, at a scale that is given."""
     mean = sum(x) / len(x) if centred else 0.0
-    return np.array([(value - mean) * scale * w + b for value, w, b in zip(x, weight, bias, strict=True)])
+    return np.array(
+        [(value - mean) * scale * w + b for value, w, b in zip(x, weight, bias, strict=True)]
+    )
 
 
 @pytest.mark.parametrize("placement", ["pre", "post"])
 @pytest.mark.parametrize("norm", ["layer", "rms"])
 @pytest.mark.parametrize("head", ["lm", "masked_lm"])
 def test_each_entry_is_what_is_missing_without_it_at_the_same_scales(placement, norm, head):
-    """Against the stream put together in NumPy: with one part left out, and every scale and gate as in the run."""
+    """Against the stream put together in NumPy: with one part left out, and every scale and gate as
+    in the run."""
     model = tiny.model(norm=norm, norm_placement=placement, head=head, architecture="encoder")
     seen, at, target = looked(model), 3, 7
     keep = [f"encoder.blocks.*.{name}" for name in ("attention.z", "feedforward_out")]
@@ -169,7 +190,9 @@ def test_each_entry_is_what_is_missing_without_it_at_the_same_scales(placement, 
                 about = x - x.mean() if centred else x
                 scales.append(1 / np.sqrt((about * about).mean() + model.config.epsilon))
             scale = scales[-1] if first else next(remembered)
-            return frozen(x, w[f"{name}.weight"], w.get(f"{name}.bias", np.zeros(len(x))), scale, centred)
+            return frozen(
+                x, w[f"{name}.weight"], w.get(f"{name}.bias", np.zeros(len(x))), scale, centred
+            )
 
         def joined(name, x, branch):
             return x + branch if placement == "pre" else normed(name, x + branch)
@@ -181,13 +204,18 @@ def test_each_entry_is_what_is_missing_without_it_at_the_same_scales(placement, 
         x += 0 if left_out == ("elements", None, None) else value("embed.elements")
         x += 0 if left_out == ("positions", None, None) else value("embed.positions")
         for layer in range(2):
-            block, branch = f"encoder.blocks.{layer}", w[f"encoder.blocks.{layer}.attention.out_proj.bias"].copy()
+            block, branch = (
+                f"encoder.blocks.{layer}",
+                w[f"encoder.blocks.{layer}.attention.out_proj.bias"].copy(),
+            )
             z = tape.kept[f"{block}.attention.z"][0].numpy()
             for h in range(4):
                 out = w[f"{block}.attention.out_proj.weight"][:, 2 * h : 2 * h + 2]
                 branch += 0 if left_out == ("head", layer, h) else out @ z[h, at]
             x = joined(f"{block}.attention_norm", x, branch)
-            fed = 0 if left_out == ("feedforward", layer, None) else value(f"{block}.feedforward_out")
+            fed = (
+                0 if left_out == ("feedforward", layer, None) else value(f"{block}.feedforward_out")
+            )
             x = joined(f"{block}.feedforward_norm", x, fed)
         x = normed("encoder.norm", x) if placement == "pre" else x
         if head == "lm":
@@ -213,7 +241,13 @@ def test_each_entry_is_what_is_missing_without_it_at_the_same_scales(placement, 
 
 
 def test_parts_and_a_class_token_are_elements():
-    choices = {"architecture": "encoder", "elements": "patches", "head": "classify", "n_classes": 3, "pool": "first"}
+    choices = {
+        "architecture": "encoder",
+        "elements": "patches",
+        "head": "classify",
+        "n_classes": 3,
+        "pool": "first",
+    }
     vit = tiny.model(**choices, patch_width=4, max_length=6)
     assert ledger(looked(vit), 1).gap < 1e-13
     vqa = tiny.model(parts={"image": 5}, part_patches={"image": 3}, position="learned")
@@ -229,12 +263,16 @@ def test_what_is_not_there_is_refused():
         ledger(seen, 13)
     with pytest.raises(ConfigError, match="no outcome -1"):
         ledger(seen, 0, against=-1)
-    with pytest.raises(ConfigError, match="no position 6 in this sequence; its positions are 0 to 5"):
+    with pytest.raises(
+        ConfigError, match="no position 6 in this sequence; its positions are 0 to 5"
+    ):
         ledger(seen, 0, position=6)
 
 
 def test_the_model_stays_as_it_was():
-    model = tiny.stir(Transformer(ModelConfig.parse({"vocab_size": 13, **SMALL, "dropout": 0.5}))).train()
+    model = tiny.stir(
+        Transformer(ModelConfig.parse({"vocab_size": 13, **SMALL, "dropout": 0.5}))
+    ).train()
     seen = looked(model)
     assert ledger(seen, 1).gap < 1e-6
     assert model.training

@@ -1,4 +1,5 @@
-"""The lens: final norm and head on the stream after every block, as written out in NumPy; the last is the answer."""
+"""The lens: final norm and head on the stream after every block, as written out in NumPy; the last
+is the answer."""
 
 from dataclasses import replace
 
@@ -18,7 +19,11 @@ from glassformer.models import Transformer
 
 
 def looked(**changes) -> Look:
-    source = Batch(tiny.tokens(1, 5, seed=3)) if changes.get("architecture") == "encoder_decoder" else None
+    source = (
+        Batch(tiny.tokens(1, 5, seed=3))
+        if changes.get("architecture") == "encoder_decoder"
+        else None
+    )
     return look(tiny.model(**changes), replace(Batch(tiny.tokens(1, 6)), source=source))
 
 
@@ -28,7 +33,10 @@ def streams(seen: Look) -> list[np.ndarray]:
     tape = Tape(seen.model, (f"{side}.blocks.*.resid_pre", f"{side}.blocks.*.resid_post"))
     with torch.no_grad(), recording(tape):
         seen.model(seen.batch)
-    after = [tape.kept[f"{side}.blocks.{layer}.resid_post"] for layer in range(seen.model.config.n_layers)]
+    after = [
+        tape.kept[f"{side}.blocks.{layer}.resid_post"]
+        for layer in range(seen.model.config.n_layers)
+    ]
     return [x[0].numpy() for x in (tape.kept[f"{side}.blocks.0.resid_pre"], *after)]
 
 
@@ -82,9 +90,17 @@ def test_the_last_layer_is_the_models_own_answer(head, placement):
 @pytest.mark.parametrize("elements", ["tokens", "patches"])
 @pytest.mark.parametrize("several", [False, True])
 def test_a_head_that_pools_answers_once_after_every_layer(pool, pooler, elements, several):
-    changes = {"architecture": "encoder", "head": "classify", "n_classes": 3, "pool": pool, "pooler": pooler}
+    changes = {
+        "architecture": "encoder",
+        "head": "classify",
+        "n_classes": 3,
+        "pool": pool,
+        "pooler": pooler,
+    }
     model = tiny.model(**changes, multi_label=several, elements=elements, patch_width=4)
-    seen = look(model, Batch(tiny.tokens(1, 6) if elements == "tokens" else torch.randn(1, 6, 4).double()))
+    seen = look(
+        model, Batch(tiny.tokens(1, 6) if elements == "tokens" else torch.randn(1, 6, 4).double())
+    )
     found = lens(seen, 9, target=2)
     assert (found.layers, found.positions, found.ids.shape) == ((0, 1, 2), (), (3, 1, 3))
     weights = {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
@@ -111,7 +127,9 @@ def test_only_the_cells_that_are_asked_for_are_computed_some_at_a_time(monkeypat
 
 
 def test_a_model_in_training_is_looked_at_without_dropout_and_stays_so():
-    model = Transformer(tiny.config(dropout=0.5, head="tag", n_classes=3, architecture="encoder")).train()
+    model = Transformer(
+        tiny.config(dropout=0.5, head="tag", n_classes=3, architecture="encoder")
+    ).train()
     seen = look(model, Batch(tiny.tokens(1, 6)))
     first, second = lens(seen), lens(seen)
     assert model.training
@@ -122,7 +140,11 @@ def test_a_model_in_training_is_looked_at_without_dropout_and_stays_so():
 @pytest.mark.parametrize(
     ("changes", "options", "sentence"),
     [
-        ({}, {"layers": [3]}, "no layer 3 in this model; its layers are 0, the embedding, and 1 to 2"),
+        (
+            {},
+            {"layers": [3]},
+            "no layer 3 in this model; its layers are 0, the embedding, and 1 to 2",
+        ),
         ({}, {"positions": [6]}, "no position 6 in this sequence; its positions are 0 to 5"),
         ({}, {"target": 13}, "no outcome 13 in this model; its outcomes are 0 to 12"),
         ({"head": "none"}, {}, "head='none' gives vectors, not probabilities"),

@@ -14,8 +14,8 @@ from glassformer.inspect.edits import Add, Mask, Scale, Set, Zero
 from glassformer.inspect.look import Look, look, run
 from glassformer.inspect.points import AXES, Element, Named, token_label
 from glassformer.layers.attend import attention_values
-from glassformer.tokens.config import TokenizerConfig
-from glassformer.tokens.train import train_tokenizer
+from glassformer.tokenizers.config import TokenizerConfig
+from glassformer.tokenizers.train import train_tokenizer
 from tiny import EXACT
 from variants import PATCHES, VARIANTS, crossing, decoding, made
 
@@ -38,7 +38,9 @@ def test_what_is_worked_out_afterwards_is_what_the_model_does_when_it_writes_it_
     model, batch = made(variant)
     own = seen(model, batch)
     _, written = run(model, batch, ("*",))
-    assert not any(name.endswith((".scores", ".pattern")) for name in own.tape.axes), "the fused kernel was taken"
+    assert not any(name.endswith((".scores", ".pattern")) for name in own.tape.axes), (
+        "the fused kernel was taken"
+    )
     found = list(attentions(own))
     assert len(found) == model.config.n_layers * (3 if batch.source is not None else 1)
     for place, layer, side, site in found:
@@ -66,7 +68,9 @@ def test_masks_are_the_models_own():
     assert_close(cross.sum(1), torch.ones(4).double(), **EXACT)
 
 
-@pytest.mark.parametrize("variant", ["causal rotary", "both learned", "patches", "grouped", "encoder alibi", "mixture"])
+@pytest.mark.parametrize(
+    "variant", ["causal rotary", "both learned", "patches", "grouped", "encoder alibi", "mixture"]
+)
 def test_every_point_can_be_asked_for_by_its_name(variant):
     model, batch = made(variant, torch.float64)
     own = seen(model, batch)
@@ -83,14 +87,26 @@ def test_every_point_can_be_asked_for_by_its_name(variant):
 
 
 def test_points_say_where_they_are():
-    points = {point.name: point for point in seen(tiny.model(architecture="encoder_decoder"), crossing()).points()}
+    points = {
+        point.name: point
+        for point in seen(tiny.model(architecture="encoder_decoder"), crossing()).points()
+    }
     pattern = points["decoder.blocks.1.cross.pattern"]
-    assert (pattern.kind, pattern.layer, pattern.side, pattern.site) == ("pattern", 1, "decoder", "cross")
+    assert (pattern.kind, pattern.layer, pattern.side, pattern.site) == (
+        "pattern",
+        1,
+        "decoder",
+        "cross",
+    )
     assert (pattern.axes, pattern.shape) == (("batch", "head", "query", "key"), (1, 4, 4, 5))
     assert points["encoder.blocks.0.attention.q"].site == "self"
     out = points["decoder.blocks.0.cross_out"]
     assert (out.kind, out.layer, out.side, out.site) == ("cross_out", 0, "decoder", "")
-    assert (points["head.logits"].side, points["embed.elements"].layer, points["decoder.out"].side) == (
+    assert (
+        points["head.logits"].side,
+        points["embed.elements"].layer,
+        points["decoder.out"].side,
+    ) == (
         "",
         None,
         "decoder",
@@ -127,7 +143,10 @@ def test_a_named_tensor_is_cut_by_the_names_of_its_axes():
         (lambda own: own.pattern(2, 0), "no layer 2 in this model; its layers are 0 to 1"),
         (lambda own: own.pattern(0, 4), "no head 4 in this model; its heads are 0 to 3"),
         (lambda own: own.pattern(0, -1), "no head -1"),
-        (lambda own: own.pattern(0, 0, side="encoder"), "side='encoder' is not in this model; it has decoder"),
+        (
+            lambda own: own.pattern(0, 0, side="encoder"),
+            "side='encoder' is not in this model; it has decoder",
+        ),
         (lambda own: own.pattern(0, 0, site="cross"), "The decoder has no cross-attention"),
         (lambda own: own.scores(0, 0, site="crss"), "did you mean 'cross'"),
         (lambda own: own.probabilities(7), "position=7 is not there; position runs from 0 to 6"),
@@ -194,7 +213,9 @@ def test_elements_are_as_many_as_places():
     assert [element.kind for element in own.elements] == ["class"] + ["image"] * 6
     own = seen(tiny.model(architecture="encoder_decoder"), crossing())
     assert (len(own.elements), len(own.source_elements)) == (4, 5)
-    assert own.elements[0] == Element(str(int(own.batch.elements[0, 0])), int(own.batch.elements[0, 0]), "token")
+    assert own.elements[0] == Element(
+        str(int(own.batch.elements[0, 0])), int(own.batch.elements[0, 0]), "token"
+    )
 
 
 def test_gradients_are_those_of_the_embedded_elements():
@@ -208,7 +229,10 @@ def test_gradients_are_those_of_the_embedded_elements():
     assert gradients[1].abs().sum() > 0
     direction = torch.randn(7, 8, generator=torch.Generator().manual_seed(1)).double()
     step = 1e-5
-    ends = [run(model, decoding(), (), [Add("embed.elements", vector=sign * step * direction)])[0] for sign in (1, -1)]
+    ends = [
+        run(model, decoding(), (), [Add("embed.elements", vector=sign * step * direction)])[0]
+        for sign in (1, -1)
+    ]
     slope = (ends[0].logits[0, -1, 3] - ends[1].logits[0, -1, 3]) / (2 * step)
     assert_close((gradients[0][0] * direction).sum(), slope, rtol=1e-6, atol=1e-8)
     plain, tape = run(model, decoding(), ("*.q",))
@@ -227,7 +251,16 @@ def test_a_look_leaves_the_model_as_it_was():
 def test_labels_are_the_text_as_it_stands():
     text = "the cat\n the cät 😀" * 3
     byte = train_tokenizer(TokenizerConfig(kind="byte"), [])
-    assert [token_label(byte, int(i)) for i in byte.encode("a\n é")] == ["a", "\n", " ", "\\xc3", "\\xa9"]
+    assert [token_label(byte, int(i)) for i in byte.encode("a\n é")] == [
+        "a",
+        "\n",
+        " ",
+        "\\xc3",
+        "\\xa9",
+    ]
     assert token_label(byte, byte.specials["eos"]) == byte.piece(byte.specials["eos"])
     bpe = train_tokenizer(TokenizerConfig(kind="bpe", vocab_size=300), [text])
-    assert "".join(token_label(bpe, int(i)) for i in bpe.encode("the cat\n the cat")) == "the cat\n the cat"
+    assert (
+        "".join(token_label(bpe, int(i)) for i in bpe.encode("the cat\n the cat"))
+        == "the cat\n the cat"
+    )

@@ -1,4 +1,5 @@
-"""The seam: the fused form gives the reference's numbers, and rows without a key give 0 with finite gradients."""
+"""The seam: the fused form gives the reference's numbers, and rows without a key give 0 with finite
+gradients."""
 
 import math
 
@@ -24,7 +25,11 @@ def calls(draw):
     keys = queries if mask == "causal" else keys
     make = lambda *shape: torch.randn(*shape, dtype=torch.float64, requires_grad=True)
     torch.manual_seed(draw(st.integers(0, 1000)))
-    q, k, v = make(batch, groups * per, queries, 4), make(batch, groups, keys, 4), make(batch, groups, keys, 3)
+    q, k, v = (
+        make(batch, groups * per, queries, 4),
+        make(batch, groups, keys, 4),
+        make(batch, groups, keys, 3),
+    )
     dense = torch.rand(1 if mask == "one row" else batch, 1, queries, keys) < 0.5
     if queries > NOTHING_SEEN:
         dense[0, :, NOTHING_SEEN] = False
@@ -66,7 +71,9 @@ def test_the_reference_is_the_formula(call):
         keys = [j for j in range(k.shape[2]) if table is None or table[b % len(table), 0, i, j]]
         scores = [float(q[b, h, i] @ k[b, h // per, j]) * scale for j in keys]
         if bias is not None:
-            scores = [s + float(bias[b % len(bias), h, i, j]) for s, j in zip(scores, keys, strict=True)]
+            scores = [
+                s + float(bias[b % len(bias), h, i, j]) for s, j in zip(scores, keys, strict=True)
+            ]
         total = sum(math.exp(s) for s in scores)
         expected = sum(
             (math.exp(s) / total * v[b, h // per, j] for s, j in zip(scores, keys, strict=True)),
@@ -77,8 +84,12 @@ def test_the_reference_is_the_formula(call):
 
 def test_note_d_example_scores_102_and_99():
     scores = torch.tensor([[[[102.0, 99.0]]]], dtype=torch.float64) / 3**0.5
-    assert_close(scores.flatten().tolist(), [58.890, 57.158], atol=5e-4, rtol=0)  # D_K = 3, printed to 3 digits
-    assert_close(attention_pattern(scores).flatten().tolist(), [0.84967, 0.15033], atol=5e-6, rtol=0)
+    assert_close(
+        scores.flatten().tolist(), [58.890, 57.158], atol=5e-4, rtol=0
+    )  # D_K = 3, printed to 3 digits
+    assert_close(
+        attention_pattern(scores).flatten().tolist(), [0.84967, 0.15033], atol=5e-6, rtol=0
+    )
 
 
 @pytest.mark.parametrize("size", [1e4, 1e30])
@@ -106,9 +117,13 @@ def test_half_precision_agrees_and_keeps_its_type(dtype):
     q, k, v = (torch.randn(1, 2, 5, 8).to(dtype) for _ in range(3))
     bias = torch.randn(1, 2, 5, 5)
     for allow in (Allowed(), Allowed(causal=True)):
-        fused, reference = attend(q, k, v, allow, bias, 0.5), attend_reference(q, k, v, allow, bias, 0.5)
+        fused, reference = (
+            attend(q, k, v, allow, bias, 0.5),
+            attend_reference(q, k, v, allow, bias, 0.5),
+        )
         assert fused.dtype == reference.dtype == dtype
-        # values of size 1: a few units in the last place of bf16 (2^-8), from rounding bias and pattern
+        # values of size 1: a few units in the last place of bf16 (2^-8), from rounding bias and
+        # pattern
         assert_close(fused, reference, atol=0.05, rtol=0.05)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from glassformer.batch import Places
+from glassformer.batch import Positions
 from glassformer.layers.attend import attend_reference
 from glassformer.layers.attention import Attention, View, merge_heads, score_scale, split_heads
 from glassformer.layers.embed import Embedding, PatchEmbedding, TokenEmbedding
@@ -30,7 +30,9 @@ ACTIVATIONS = {
 def test_feed_forward(kind, gated):
     x = torch.linspace(-3, 3, 13, dtype=torch.float64)
     phi = activation_function(kind)
-    assert_close(phi(x), torch.tensor([ACTIVATIONS[kind](float(v)) for v in x], dtype=torch.float64), **EXACT)
+    assert_close(
+        phi(x), torch.tensor([ACTIVATIONS[kind](float(v)) for v in x], dtype=torch.float64), **EXACT
+    )
     ffn = stir(FeedForward(4, 6, activation=kind, gated=gated, bias=True).double())
     x = torch.randn(2, 3, 4, dtype=torch.float64)
     hidden = x @ ffn.up_proj.weight.T + ffn.up_proj.bias
@@ -57,10 +59,12 @@ def test_note_d_patches_times_w_emb():
 
 def test_an_embedding_is_a_sum():
     element = TokenEmbedding(7, 4, factor=2.0)
-    embed = Embedding(element, None, n_kinds=2, d_model=4, norm=None, dropout=0.0)
+    embed = Embedding(element, None, n_token_types=2, d_model=4, norm=None, dropout=0.0)
     stir(embed)
     ids, kinds = torch.tensor([[1, 2]]), torch.tensor([[0, 1]])
-    assert_close(embed(ids, Places.arange(2), kinds), 2 * element.weight[ids] + embed.kind.weight[kinds])
+    assert_close(
+        embed(ids, Positions.arange(2), kinds), 2 * element.weight[ids] + embed.kind.weight[kinds]
+    )
 
 
 def test_split_heads_cuts_consecutive_columns():
@@ -76,8 +80,11 @@ def test_scale():
 @pytest.mark.parametrize("n_kv_heads", [1, 2, 4])
 @pytest.mark.parametrize("qk_norm", [True, False])
 def test_attention_is_its_formula(n_kv_heads, qk_norm):
-    """A width of head that is free of d_model, grouped heads, query/key norm: W_O concat(z¹ .. zᴴ)."""
-    ours = Attention(10, 4, n_kv_heads, 6, bias=True, out_bias=True, qk_norm=qk_norm, epsilon=1e-3).double()
+    """A width of head that is free of d_model, grouped heads, query/key norm: W_O concat(z¹ ..
+    zᴴ)."""
+    ours = Attention(
+        10, 4, n_kv_heads, 6, bias=True, out_bias=True, qk_norm=qk_norm, epsilon=1e-3
+    ).double()
     stir(ours)
     x = torch.randn(2, 5, 10, dtype=torch.float64)
     linear = lambda proj: x @ proj.weight.T + proj.bias
@@ -86,7 +93,10 @@ def test_attention_is_its_formula(n_kv_heads, qk_norm):
     for head in range(4):
         own, group = slice(6 * head, 6 * head + 6), head // (4 // n_kv_heads)
         shared = slice(6 * group, 6 * group + 6)
-        q, k = normed(linear(ours.q_proj)[..., own], ours.q_norm), normed(linear(ours.k_proj)[..., shared], ours.k_norm)
+        q, k = (
+            normed(linear(ours.q_proj)[..., own], ours.q_norm),
+            normed(linear(ours.k_proj)[..., shared], ours.k_norm),
+        )
         weights = (q @ k.mT / 6**0.5).softmax(-1)
         z.append(weights @ linear(ours.v_proj)[..., shared])
     expected = torch.cat(z, -1) @ ours.out_proj.weight.T + ours.out_proj.bias
@@ -98,5 +108,7 @@ def test_note_e_one_key_alone_gives_its_value():
     v = torch.randn(1, 1, 4, 5)
     only = torch.zeros(1, 1, 4, 4, dtype=torch.bool)
     only[0, 0, 2, 1] = True
-    z = attend_reference(torch.randn(1, 1, 4, 5), torch.randn(1, 1, 4, 5), v, Allowed(dense=only), None, 1.0)
+    z = attend_reference(
+        torch.randn(1, 1, 4, 5), torch.randn(1, 1, 4, 5), v, Allowed(dense=only), None, 1.0
+    )
     assert torch.equal(z[0, 0, 2], v[0, 0, 1])

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from glassformer.batch import Places
+from glassformer.batch import Positions
 from glassformer.errors import ConfigError
 from glassformer.layers.cache import Cache, FixedCache
 
@@ -17,35 +17,37 @@ def numbers(first, count):
 def test_what_is_stored_comes_back_in_order(empty):
     cache = empty
     for first, count in ((0, 2), (2, 1), (3, 3)):
-        cache = cache.advanced(Places.arange(count, start=first))
+        cache = cache.advanced(Positions.arange(count, start=first))
         keys, values = cache.store(0, *numbers(first, count))
         assert keys.flatten().tolist() == list(range(first + count))
         assert values.flatten().tolist() == [-k for k in range(first + count)]
-        assert cache.places.position.tolist() == [list(range(first + count))]
-        assert cache.places.start == 0
-    assert empty.places is None
+        assert cache.positions.position.tolist() == [list(range(first + count))]
+        assert cache.positions.start == 0
+    assert empty.positions is None
     assert not empty.own
 
 
 def test_a_fixed_cache_copies_nothing():
-    cache = FixedCache(capacity=4).advanced(Places.arange(2))
+    cache = FixedCache(capacity=4).advanced(Positions.arange(2))
     keys, _ = cache.store(0, *numbers(0, 2))
-    later = cache.advanced(Places.arange(1, start=2))
+    later = cache.advanced(Positions.arange(1, start=2))
     assert later.store(0, *numbers(2, 1))[0].data_ptr() == keys.data_ptr()
 
 
 def test_a_fixed_cache_is_exactly_as_large_as_it_says():
-    cache = FixedCache(capacity=3).advanced(Places.arange(3))
-    with pytest.raises(ConfigError, match="holds 3 elements and 4 are needed; make it larger or generate fewer"):
-        cache.advanced(Places.arange(1, start=3))
+    cache = FixedCache(capacity=3).advanced(Positions.arange(3))
+    with pytest.raises(
+        ConfigError, match="holds 3 elements and 4 are needed; make it larger or generate fewer"
+    ):
+        cache.advanced(Positions.arange(1, start=3))
 
 
 def test_selected_rows_are_copies():
-    cache = FixedCache(capacity=3).advanced(Places.padded([1, 2], "left"))
+    cache = FixedCache(capacity=3).advanced(Positions.padded([1, 2], "left"))
     cache.store(0, torch.arange(4.0).view(2, 1, 2, 1), torch.arange(4.0).view(2, 1, 2, 1))
     picked = cache.selected(torch.tensor([1, 1, 0]))
     assert picked.own[0][0].flatten().tolist() == [2, 3, 2, 3, 0, 1]
-    assert picked.places.valid.tolist() == [[True, True], [True, True], [False, True]]
+    assert picked.positions.valid.tolist() == [[True, True], [True, True], [False, True]]
     picked.buffers[0][0].zero_()
     assert cache.own[0][0].flatten().tolist() == [0, 1, 2, 3]
 
@@ -53,16 +55,23 @@ def test_selected_rows_are_copies():
 @pytest.mark.parametrize("empty", [Cache(), FixedCache(capacity=3)])
 def test_rows_that_change_places_keep_their_sources(empty):
     """As hypotheses of one sentence do: only their own keys and values are copied."""
-    cache = empty.advanced(Places.padded([1, 2], "left"))
+    cache = empty.advanced(Positions.padded([1, 2], "left"))
     cache.store(0, torch.arange(4.0).view(2, 1, 2, 1), -torch.arange(4.0).view(2, 1, 2, 1))
     cross = cache.once(0, lambda: (torch.ones(2, 1, 5, 1), torch.zeros(2, 1, 5, 1)))
     picked = cache.selected(torch.tensor([1, 1]), same_sources=True)
     assert picked.own[0][0].flatten().tolist() == [2, 3, 2, 3]
     assert picked.own[0][1].flatten().tolist() == [-2, -3, -2, -3]
     assert picked.cross[0] is cross
-    assert picked.places is cache.places
-    later = picked.advanced(Places.arange(1, start=2))
-    assert later.store(0, torch.ones(2, 1, 1, 1), torch.ones(2, 1, 1, 1))[0].flatten().tolist() == [2, 3, 1, 2, 3, 1]
+    assert picked.positions is cache.positions
+    later = picked.advanced(Positions.arange(1, start=2))
+    assert later.store(0, torch.ones(2, 1, 1, 1), torch.ones(2, 1, 1, 1))[0].flatten().tolist() == [
+        2,
+        3,
+        1,
+        2,
+        3,
+        1,
+    ]
     assert cache.own[0][0].flatten().tolist() == [0, 1, 2, 3]
 
 
@@ -74,10 +83,10 @@ def test_the_encoder_s_keys_are_computed_once_for_each_line_of_descent():
         return numbers(0, 1)
 
     root = Cache()
-    first = root.advanced(Places.arange(1))
+    first = root.advanced(Positions.arange(1))
     first.once(0, compute)
     first.once(0, compute)
-    first.advanced(Places.arange(1, start=1)).once(0, compute)
+    first.advanced(Positions.arange(1, start=1)).once(0, compute)
     assert len(calls) == 1
-    root.advanced(Places.arange(1)).once(0, compute)
+    root.advanced(Positions.arange(1)).once(0, compute)
     assert len(calls) == 2

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from glassformer.batch import Places
+from glassformer.batch import Positions
 from glassformer.layers.heads import ClassifyHead, LanguageModelHead, NoHead, TagHead, pool
 from tiny import EXACT
 
@@ -14,23 +14,23 @@ HIDDEN = torch.arange(2 * 4 * 1, dtype=torch.float64).view(2, 4, 1)
 
 
 @pytest.mark.parametrize(
-    ("places", "how", "expected"),
+    ("positions", "how", "expected"),
     [
-        (Places.arange(4), "first", [0, 4]),
-        (Places.arange(4), "last", [3, 7]),
-        (Places.arange(4), "mean", [1.5, 5.5]),
-        (Places.padded([4, 2]), "first", [0, 4]),
-        (Places.padded([4, 2]), "last", [3, 5]),
-        (Places.padded([4, 2]), "mean", [1.5, 4.5]),
-        (Places.padded([1, 4], "left"), "first", [3, 4]),
-        (Places.padded([1, 4], "left"), "last", [3, 7]),
-        (Places.padded([1, 4], "left"), "mean", [3, 5.5]),
-        (Places(torch.tensor([[2, 0, 3, 1]])), "first", [1, 5]),
-        (Places(torch.tensor([[2, 0, 3, 1]])), "last", [2, 6]),
+        (Positions.arange(4), "first", [0, 4]),
+        (Positions.arange(4), "last", [3, 7]),
+        (Positions.arange(4), "mean", [1.5, 5.5]),
+        (Positions.padded([4, 2]), "first", [0, 4]),
+        (Positions.padded([4, 2]), "last", [3, 5]),
+        (Positions.padded([4, 2]), "mean", [1.5, 4.5]),
+        (Positions.padded([1, 4], "left"), "first", [3, 4]),
+        (Positions.padded([1, 4], "left"), "last", [3, 7]),
+        (Positions.padded([1, 4], "left"), "mean", [3, 5.5]),
+        (Positions(torch.tensor([[2, 0, 3, 1]])), "first", [1, 5]),
+        (Positions(torch.tensor([[2, 0, 3, 1]])), "last", [2, 6]),
     ],
 )
-def test_pool(places, how, expected):
-    assert pool(HIDDEN, places, how).flatten().tolist() == expected
+def test_pool(positions, how, expected):
+    assert pool(HIDDEN, positions, how).flatten().tolist() == expected
 
 
 @pytest.mark.parametrize("how", ["first", "last", "mean"])
@@ -38,30 +38,37 @@ def test_what_padding_holds_does_not_matter_even_nan(how):
     hidden = HIDDEN.clone()
     hidden[1, 2:] = torch.nan
     hidden.requires_grad_()
-    pooled = pool(hidden, Places.padded([4, 2]), how)
+    pooled = pool(hidden, Positions.padded([4, 2]), how)
     pooled.sum().backward()
     assert pooled.isfinite().all()
     assert hidden.grad.isfinite().all()
     assert (hidden.grad[1, 2:] == 0).all()
 
 
-def pool_by_loop(hidden, places, how):
+def pool_by_loop(hidden, positions, how):
     """One document after the other: its elements in the order of their positions."""
     found = []
-    for number in range(int(places.document.max()) + 1):
-        own = (places.document == number).nonzero().tolist()
+    for number in range(int(positions.document.max()) + 1):
+        own = (positions.document == number).nonzero().tolist()
         real = [
-            (int(places.position[r, t]), hidden[r, t]) for r, t in own if places.valid is None or places.valid[r, t]
+            (int(positions.position[r, t]), hidden[r, t])
+            for r, t in own
+            if positions.valid is None or positions.valid[r, t]
         ]
         vectors = [vector for _, vector in sorted(real, key=lambda pair: pair[0])]
-        found.append({"first": vectors[0], "last": vectors[-1], "mean": torch.stack(vectors).mean(0)}[how])
+        found.append(
+            {"first": vectors[0], "last": vectors[-1], "mean": torch.stack(vectors).mean(0)}[how]
+        )
     return torch.stack(found)
 
 
 @st.composite
 def documents(draw):
-    """Rows of documents with numbers from 0 on, padding (-1) behind them; or their slots in another order."""
-    rows = draw(st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=4), min_size=1, max_size=4))
+    """Rows of documents with numbers from 0 on, padding (-1) behind them; or their slots in another
+    order."""
+    rows = draw(
+        st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=4), min_size=1, max_size=4)
+    )
     width, number, table = max(map(sum, rows)), 0, []
     for row in rows:
         line = []
@@ -69,43 +76,50 @@ def documents(draw):
             line += [number] * length
             number += 1
         table.append(line + [-1] * (width - len(line)))
-    places = Places.packed(torch.tensor(table))
+    positions = Positions.packed(torch.tensor(table))
     if draw(st.booleans()):
         order = torch.tensor(draw(st.permutations(range(width))))
-        valid = None if places.valid is None else places.valid[:, order]
-        places = Places(places.position[:, order], places.document[:, order], valid)
-    return places
+        valid = None if positions.valid is None else positions.valid[:, order]
+        positions = Positions(positions.position[:, order], positions.document[:, order], valid)
+    return positions
 
 
 @given(documents(), st.sampled_from(["first", "last", "mean"]))
-def test_a_document_is_pooled_as_a_loop_would(places, how):
-    hidden = torch.randn(*places.document.shape, 3, dtype=torch.float64, requires_grad=True)
-    pooled = pool(hidden, places, how)
-    expected = pool_by_loop(hidden, places, how)
+def test_a_document_is_pooled_as_a_loop_would(positions, how):
+    hidden = torch.randn(*positions.document.shape, 3, dtype=torch.float64, requires_grad=True)
+    pooled = pool(hidden, positions, how)
+    expected = pool_by_loop(hidden, positions, how)
     assert_close(pooled, expected, **EXACT)
     weights = torch.randn_like(pooled)
-    mine, theirs = (torch.autograd.grad((x * weights).sum(), hidden, retain_graph=True)[0] for x in (pooled, expected))
+    mine, theirs = (
+        torch.autograd.grad((x * weights).sum(), hidden, retain_graph=True)[0]
+        for x in (pooled, expected)
+    )
     assert_close(mine, theirs, **EXACT)
 
 
 @pytest.mark.parametrize("how", ["first", "last", "mean"])
 def test_what_padding_behind_documents_holds_does_not_matter_even_nan(how):
-    places = Places.packed(torch.tensor([[0, 0, 1, -1], [2, -1, -1, -1]]))
+    positions = Positions.packed(torch.tensor([[0, 0, 1, -1], [2, -1, -1, -1]]))
     hidden = torch.randn(2, 4, 3)
-    hidden[places.document < 0] = torch.nan
+    hidden[positions.document < 0] = torch.nan
     hidden.requires_grad_()
-    pooled = pool(hidden, places, how)
+    pooled = pool(hidden, positions, how)
     pooled.sum().backward()
     assert pooled.shape == (3, 3)
     assert pooled.isfinite().all()
-    assert (hidden.grad[places.document < 0] == 0).all()
-    assert (hidden.grad.flatten(0, 1)[[0, 1, 2, 4]].sum(-1) > 0).sum() == (4 if how == "mean" else 3)
+    assert (hidden.grad[positions.document < 0] == 0).all()
+    assert (hidden.grad.flatten(0, 1)[[0, 1, 2, 4]].sum(-1) > 0).sum() == (
+        4 if how == "mean" else 3
+    )
 
 
 def test_a_mean_in_half_precision_does_not_stop_growing():
     """A sum of 1 + 1 + ... in bfloat16 stays at 256."""
-    places = Places.packed(torch.zeros(1, 1024, dtype=torch.long))
-    assert pool(torch.ones(1, 1024, 2, dtype=torch.bfloat16), places, "mean").tolist() == [[1.0, 1.0]]
+    positions = Positions.packed(torch.zeros(1, 1024, dtype=torch.long))
+    assert pool(torch.ones(1, 1024, 2, dtype=torch.bfloat16), positions, "mean").tolist() == [
+        [1.0, 1.0]
+    ]
 
 
 def test_language_model_head_is_h_times_e_transposed():
@@ -125,6 +139,6 @@ def test_tag_and_classify_heads():
     assert_close(tag(h), h @ tag.proj.weight.T + tag.proj.bias, **EXACT)
     classify = ClassifyHead(4, 5, "last", dense=True).double()
     expected = classify.proj(torch.tanh(classify.dense(h[:, -1])))
-    assert_close(classify(h, Places.arange(3)), expected, **EXACT)
-    assert ClassifyHead(4, None, "mean", dense=False)(h, Places.arange(3)).shape == (2, 4)
+    assert_close(classify(h, Positions.arange(3)), expected, **EXACT)
+    assert ClassifyHead(4, None, "mean", dense=False)(h, Positions.arange(3)).shape == (2, 4)
     assert NoHead()(h) is h

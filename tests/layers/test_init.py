@@ -22,7 +22,13 @@ def weights(seed=0, **changes):
 @pytest.mark.parametrize("architecture", ["decoder", "encoder_decoder"])
 def test_every_parameter_is_covered(kind, architecture):
     """Filled with NaN first, none is left."""
-    changes = {"architecture": architecture, "position": "buckets", "qk_norm": True, "gated": True, "n_kinds": 2}
+    changes = {
+        "architecture": architecture,
+        "position": "buckets",
+        "qk_norm": True,
+        "gated": True,
+        "n_token_types": 2,
+    }
     config = tiny.config(**changes, tied=False, head_bias=True, embedding_norm=True)
     model = Transformer(config)
     for parameter in model.parameters():
@@ -45,7 +51,10 @@ def test_it_is_a_function_of_seed_and_name(kind):
 
 
 def test_it_does_not_depend_on_other_modules_or_their_order():
-    small, large = weights(n_layers=1, init="bert"), weights(n_layers=3, init="bert", n_kinds=2, head_bias=True)
+    small, large = (
+        weights(n_layers=1, init="bert"),
+        weights(n_layers=3, init="bert", n_token_types=2, head_bias=True),
+    )
     assert all(torch.equal(small[name], large[name]) for name in small)
 
     def built(names):
@@ -72,10 +81,18 @@ def test_it_does_not_depend_on_precision_or_the_global_generator():
 
 def test_the_generator_keeps_its_promise():
     """These numbers are part of every saved seed: if they change, no run can be reproduced."""
-    assert torch.equal(torch.rand(3, generator=generator(0, "x")), torch.rand(3, generator=generator(0, "x")))
-    first = torch.randint(0, 10**6, (2,), generator=generator(0, "decoder.blocks.0.attention.q_proj.weight"))
+    assert torch.equal(
+        torch.rand(3, generator=generator(0, "x")), torch.rand(3, generator=generator(0, "x"))
+    )
+    first = torch.randint(
+        0, 10**6, (2,), generator=generator(0, "decoder.blocks.0.attention.q_proj.weight")
+    )
     assert first.tolist() == FIRST
-    assert generator(0, "x").initial_seed() != generator(1, "x").initial_seed() != generator(0, "x", 1).initial_seed()
+    assert (
+        generator(0, "x").initial_seed()
+        != generator(1, "x").initial_seed()
+        != generator(0, "x", 1).initial_seed()
+    )
 
 
 FIRST = [605871, 917980]
@@ -94,9 +111,13 @@ def test_statistics_are_the_table_s():
     assert spread(w["decoder.blocks.0.attention.q_proj.weight"]) == close(0.02)
     for name in ("attention.out_proj", "feedforward.down_proj"):
         assert spread(w[f"decoder.blocks.3.{name}.weight"]) == close(0.02 / 4)  # √(2·8)
-    assert spread(weights(init="bert", **sized)["decoder.blocks.3.attention.out_proj.weight"]) == close(0.02)
+    assert spread(
+        weights(init="bert", **sized)["decoder.blocks.3.attention.out_proj.weight"]
+    ) == close(0.02)
     w = weights(init="xavier", **sized)
-    assert spread(w["decoder.blocks.0.feedforward.up_proj.weight"]) == close((2 / (64 + 256)) ** 0.5)
+    assert spread(w["decoder.blocks.0.feedforward.up_proj.weight"]) == close(
+        (2 / (64 + 256)) ** 0.5
+    )
     assert spread(w["embed.element.weight"]) == close(64**-0.5)
     w = weights(init="t5", **sized)
     assert spread(w["decoder.blocks.0.attention.q_proj.weight"]) == close((64 * 16) ** -0.5)

@@ -8,14 +8,21 @@ from tiny import EXACT
 
 
 def test_layer_norm_is_its_formula_with_epsilon_0():
-    x, weight, bias = torch.randn(2, 3, 8, dtype=torch.float64), *torch.randn(2, 8, dtype=torch.float64)
+    x, weight, bias = (
+        torch.randn(2, 3, 8, dtype=torch.float64),
+        *torch.randn(2, 8, dtype=torch.float64),
+    )
     mean = x.mean(-1, keepdim=True)
-    sigma = (x - mean).square().mean(-1, keepdim=True).sqrt()  # of the population: divided by D, not D - 1
+    sigma = (
+        (x - mean).square().mean(-1, keepdim=True).sqrt()
+    )  # of the population: divided by D, not D - 1
     assert_close(layer_norm(x, weight, bias, 0.0), weight * (x - mean) / sigma + bias, **EXACT)
     plain = layer_norm(x, torch.ones(8, dtype=torch.float64), None, 0.0)
     assert_close(plain.mean(-1), torch.zeros(2, 3, dtype=torch.float64), **EXACT)
     assert_close(plain.var(-1, correction=0), torch.ones(2, 3, dtype=torch.float64), **EXACT)
-    assert layer_norm(torch.ones(1, 4), torch.ones(4), None, 0.0).isnan().all()  # σ = 0: undefined, as documented
+    assert (
+        layer_norm(torch.ones(1, 4), torch.ones(4), None, 0.0).isnan().all()
+    )  # σ = 0: undefined, as documented
 
 
 def test_epsilon_stands_under_the_root():
@@ -24,7 +31,9 @@ def test_epsilon_stands_under_the_root():
     centred = x - x.mean(-1, keepdim=True)
     expected = centred / (centred.square().mean(-1, keepdim=True) + 0.3).sqrt()
     assert_close(layer_norm(x, one, None, 0.3), expected, **EXACT)
-    assert_close(rms_norm(x, one, 0.3), x / (x.square().mean(-1, keepdim=True) + 0.3).sqrt(), **EXACT)
+    assert_close(
+        rms_norm(x, one, 0.3), x / (x.square().mean(-1, keepdim=True) + 0.3).sqrt(), **EXACT
+    )
 
 
 def test_modules_use_what_they_are_given():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 import tiny
-from glassformer.batch import Batch, Part, Places
+from glassformer.batch import Batch, Part, Positions
 from glassformer.errors import ConfigError
 from glassformer.models import Transformer
 
@@ -22,7 +22,12 @@ ROWS, LENGTH = 2, 6
 
 def part(name: str, at: list[int], index: list[int] | None = None, seed: int = 0) -> Part:
     values = torch.randn(len(at), WIDTHS[name], generator=torch.Generator().manual_seed(seed))
-    return Part(name, torch.tensor(at), values.double(), torch.tensor(range(len(at)) if index is None else index))
+    return Part(
+        name,
+        torch.tensor(at),
+        values.double(),
+        torch.tensor(range(len(at)) if index is None else index),
+    )
 
 
 IMAGE, AUDIO = part("image", [9, 1, 2], [3, 0, 1]), part("audio", [4, 7], seed=1)
@@ -30,12 +35,15 @@ SPLICED = Batch(tiny.tokens(ROWS, LENGTH), parts=(IMAGE, AUDIO))
 
 
 def embedded(model: Transformer, batch: Batch) -> torch.Tensor:
-    return model.embed(batch.elements, batch.where(), batch.kinds, batch.parts)
+    return model.embed(batch.elements, batch.where(), batch.token_type_ids, batch.parts)
 
 
-@pytest.mark.parametrize("choices", [{}, {"embedding_scale": True, "n_kinds": 2}, {"position": "none"}])
+@pytest.mark.parametrize(
+    "choices", [{}, {"embedding_scale": True, "n_token_types": 2}, {"position": "none"}]
+)
 def test_a_patch_by_hand(choices):
-    """x = patch W + t + g_n (+ p_i + k_0); a clip has no places of its own here, and a token is what it was."""
+    """x = patch W + t + g_n (+ p_i + k_0); a clip has no positions of its own here, and a token is
+    what it was."""
     model = tiny.model(**MIXED, **choices)
     w = {name: p.detach().numpy() for name, p in model.named_parameters()}
     x = embedded(model, SPLICED).detach().numpy().reshape(ROWS * LENGTH, -1)
@@ -45,7 +53,9 @@ def test_a_patch_by_hand(choices):
         row, i = divmod(slot, LENGTH)
         if slot in found:
             of, n = found[slot]
-            expected = np.einsum("p,dp->d", of.values[n].numpy(), w[f"embed.parts.{of.name}.proj.weight"])
+            expected = np.einsum(
+                "p,dp->d", of.values[n].numpy(), w[f"embed.parts.{of.name}.proj.weight"]
+            )
             expected = expected + w[f"embed.parts.{of.name}.kind"]
             if of.name == "image":
                 expected = expected + w["embed.parts.image.position.weight"][int(of.index[n])]
@@ -53,22 +63,30 @@ def test_a_patch_by_hand(choices):
             expected = factor * w["embed.element.weight"][int(SPLICED.elements[row, i])]
         if choices.get("position") != "none":
             expected = expected + w["embed.position.weight"][i]
-        if choices.get("n_kinds"):
+        if choices.get("n_token_types"):
             expected = expected + w["embed.kind.weight"][0]
-        np.testing.assert_allclose(x[slot], expected, rtol=0, atol=1e-12)  # eight sums of numbers below 10
+        np.testing.assert_allclose(
+            x[slot], expected, rtol=0, atol=1e-12
+        )  # eight sums of numbers below 10
     assert "embed.parts.audio.position.weight" not in w
 
 
 @pytest.mark.parametrize("architecture", ["encoder", "decoder", "encoder_decoder"])
 def test_text_alone_is_exactly_the_text_model(architecture):
-    """The same seed gives the same weights whether or not there are parts, and text the same logits, bit for bit."""
-    text, mixed = (Transformer(tiny.config(architecture=architecture, **c), seed=3) for c in ({}, MIXED))
+    """The same seed gives the same weights whether or not there are parts, and text the same
+    logits, bit for bit."""
+    text, mixed = (
+        Transformer(tiny.config(architecture=architecture, **c), seed=3) for c in ({}, MIXED)
+    )
     weights = dict(mixed.named_parameters())
     assert all(torch.equal(p, weights[name]) for name, p in text.named_parameters())
-    batch = Batch(tiny.tokens(2, 5), Places.padded([5, 3]))
+    batch = Batch(tiny.tokens(2, 5), Positions.padded([5, 3]))
     batch = replace(batch, source=batch) if architecture == "encoder_decoder" else batch
     assert torch.equal(text(batch).logits, mixed(batch).logits)
-    empty = replace(batch, parts=(replace(IMAGE, at=IMAGE.at[:0], values=IMAGE.values[:0], index=IMAGE.index[:0]),))
+    empty = replace(
+        batch,
+        parts=(replace(IMAGE, at=IMAGE.at[:0], values=IMAGE.values[:0], index=IMAGE.index[:0]),),
+    )
     assert torch.equal(text(batch).logits, mixed(empty).logits)
 
 
@@ -104,14 +122,19 @@ def test_the_order_of_parts_and_of_their_patches_does_not_matter(order, backward
 
 
 def test_gradients_are_those_of_differences():
-    """Of every parameter of the parts, and of the patches themselves, along a random direction, in float64."""
+    """Of every parameter of the parts, and of the patches themselves, along a random direction, in
+    float64."""
     model = tiny.stir(Transformer(tiny.config(**MIXED)).double()).eval()
     weights = [p for name, p in model.named_parameters() if "parts" in name]
     assert len(weights) == 5
     values = IMAGE.values.clone().requires_grad_()
 
     def loss():
-        return model(replace(SPLICED, parts=(replace(IMAGE, values=values), AUDIO))).logits.square().sum()
+        return (
+            model(replace(SPLICED, parts=(replace(IMAGE, values=values), AUDIO)))
+            .logits.square()
+            .sum()
+        )
 
     inputs = [*weights, values]
     gradients = torch.autograd.grad(loss(), inputs)
@@ -125,7 +148,9 @@ def test_gradients_are_those_of_differences():
                 ends.append(loss())
             tensor.add_(h * direction)
         # a central difference errs by h² times the third derivative
-        assert_close((gradient * direction).sum(), (ends[0] - ends[1]) / (2 * h), rtol=1e-5, atol=1e-6)
+        assert_close(
+            (gradient * direction).sum(), (ends[0] - ends[1]) / (2 * h), rtol=1e-5, atol=1e-6
+        )
         assert gradient.abs().max() > 1e-3
 
 
@@ -142,7 +167,8 @@ def test_types_are_told_apart_and_so_are_the_places_in_a_picture():
 
 
 def test_both_sides_share_the_maps_of_parts():
-    """A source with a vocabulary of its own has an embedding of its own, but a picture is a picture."""
+    """A source with a vocabulary of its own has an embedding of its own, but a picture is a
+    picture."""
     model = Transformer(tiny.config(architecture="encoder_decoder", source_vocab_size=9, **MIXED))
     assert model.source_embed.parts is model.embed.parts
     names = [name for name, _ in model.named_parameters() if "image" in name]
@@ -179,7 +205,8 @@ def test_what_does_not_fit_is_one_sentence(case):
 
 
 def test_half_precision_keeps_the_stream_as_it_is():
-    """Under autocast the map is computed in bfloat16 and the stream stays float32; a bfloat16 model stays bfloat16."""
+    """Under autocast the map is computed in bfloat16 and the stream stays float32; a bfloat16 model
+    stays bfloat16."""
     model = Transformer(tiny.config(**MIXED))
     exact = embedded(model, SPLICED)
     with torch.autocast("cpu", torch.bfloat16):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from glassformer.batch import Places
+from glassformer.batch import Positions
 from glassformer.errors import ConfigError
 from glassformer.layers.position import (
     AlibiBias,
@@ -40,12 +40,19 @@ def test_sinusoid_is_its_formula(i, d, printed):
 
     expected = torch.tensor([value(j) for j in range(d)], dtype=torch.float64)
     got = sinusoidal(torch.tensor(i), d, printed=printed, dtype=torch.float64)
-    assert_close(got, expected, atol=1e-10, rtol=0)  # angles up to 10^4 carry an error of 10^4 · 2^-52
+    assert_close(
+        got, expected, atol=1e-10, rtol=0
+    )  # angles up to 10^4 carry an error of 10^4 · 2^-52
 
 
 def test_note_e_table_of_sinusoids():
     table = sinusoidal(torch.tensor([0, 25, 50, 75, 100]), 8)[:, :4]
-    printed = [[0, 1, 0, 1], [-0.13, 0.99, 0.60, -0.80], [-0.26, 0.96, -0.96, 0.28], [-0.39, 0.92, 0.94, 0.35]]
+    printed = [
+        [0, 1, 0, 1],
+        [-0.13, 0.99, 0.60, -0.80],
+        [-0.26, 0.96, -0.96, 0.28],
+        [-0.39, 0.92, 0.94, 0.35],
+    ]
     printed.append([-0.51, 0.86, -0.54, -0.84])
     assert_close(table, torch.tensor(printed), atol=0.0051, rtol=0)  # printed with two digits
 
@@ -56,14 +63,19 @@ def test_only_paired_sinusoids_depend_on_distance():
     for printed in (False, True):
         p = sinusoidal(torch.arange(100), 64, printed=printed, dtype=torch.float64)
         dots = p @ p.T
-        spread[printed] = max(float(torch.diagonal(dots, k).max() - torch.diagonal(dots, k).min()) for k in range(90))
+        spread[printed] = max(
+            float(torch.diagonal(dots, k).max() - torch.diagonal(dots, k).min()) for k in range(90)
+        )
     assert spread[False] < 1e-12
     assert spread[True] == pytest.approx(5.6, abs=0.3)
 
 
 def test_the_first_position_may_be_called_one():
-    places = Places.arange(3)
-    assert torch.equal(SinusoidalPosition(6, first=1)(places), SinusoidalPosition(6)(Places.arange(3, start=1)))
+    positions = Positions.arange(3)
+    assert torch.equal(
+        SinusoidalPosition(6, first=1)(positions),
+        SinusoidalPosition(6)(Positions.arange(3, start=1)),
+    )
 
 
 def test_note_c_first_attempts():
@@ -75,12 +87,12 @@ def test_note_c_first_attempts():
 def test_learned_positions_refuse_what_is_outside_the_table():
     table = LearnedPosition(4, 2)
     torch.nn.init.normal_(table.weight)
-    padded = Places.padded([2, 4], "left")
+    padded = Positions.padded([2, 4], "left")
     assert torch.equal(table(padded)[0, 2:], table.weight[:2])
-    assert torch.equal(table(Places.arange(2, start=2))[0], table.weight[2:])
-    for places in (Places.arange(2, start=3), Places.padded([5, 1])):
+    assert torch.equal(table(Positions.arange(2, start=2))[0], table.weight[2:])
+    for positions in (Positions.arange(2, start=3), Positions.padded([5, 1])):
         with pytest.raises(ConfigError, match="Position 4 is outside the table of 4"):
-            table(places)
+            table(positions)
 
 
 def t5_bucket(distance: int, n: int, far: int, both: bool) -> int:
@@ -94,7 +106,9 @@ def t5_bucket(distance: int, n: int, far: int, both: bool) -> int:
     exact = n // 2
     if distance < exact:
         return offset + distance
-    return offset + min(n - 1, exact + int(math.log(distance / exact) / math.log(far / exact) * (n - exact)))
+    return offset + min(
+        n - 1, exact + int(math.log(distance / exact) / math.log(far / exact) * (n - exact))
+    )
 
 
 @pytest.mark.parametrize("both", [True, False])
@@ -113,14 +127,17 @@ def test_t5_buckets(n, far, both):
 
 
 def test_biases_look_up_by_distance():
-    query, key = Places.arange(2, start=3), Places(torch.tensor([[5, 0, 4]]))
+    query, key = Positions.arange(2, start=3), Positions(torch.tensor([[5, 0, 4]]))
     relative = RelativeBias(2, 2)
     relative.weight.data = torch.arange(10.0).view(5, 2)  # rows for i - j = -2 .. 2
     assert relative(query, key)[0, 0].tolist() == [[0.0, 8.0, 2.0], [2.0, 8.0, 4.0]]
     buckets = BucketBias(2, 8, 20, both_ways=False)
     buckets.weight.data = torch.arange(16.0).view(8, 2)
     assert buckets(query, key)[0, 1].tolist() == [[1.0, 7.0, 1.0], [1.0, 9.0, 1.0]]
-    assert AlibiBias(2)(query, key)[0, 0].tolist() == [[-2 / 16, -3 / 16, -1 / 16], [-1 / 16, -4 / 16, -0.0]]
+    assert AlibiBias(2)(query, key)[0, 0].tolist() == [
+        [-2 / 16, -3 / 16, -1 / 16],
+        [-1 / 16, -4 / 16, -0.0],
+    ]
 
 
 def test_alibi_slopes_are_the_published_ones():
@@ -132,38 +149,58 @@ def test_alibi_slopes_are_the_published_ones():
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 500), st.sampled_from([2, 6, 8]))
 def test_rotary_scores_depend_on_the_difference_only(i, j, shift, width):
     q, k = torch.randn(2, 1, 1, 1, width, dtype=torch.float64)
-    turned = lambda x, at: rotate(x, rotation(Places.arange(1, start=at), width, 10000.0, torch.float64))
+    turned = lambda x, at: rotate(
+        x, rotation(Positions.arange(1, start=at), width, 10000.0, torch.float64)
+    )
     score = lambda a, b: (turned(q, a) * turned(k, b)).sum()
     assert_close(score(i, j), score(i + shift, j + shift), **EXACT)
     assert_close(turned(q, i).norm(), q.norm(), **EXACT)
 
 
 def test_rotary_turns_counter_clockwise_by_its_angle():
-    """Su et al. 2021: the pair (x_k, x_{k+K/2}) as a complex number is multiplied by e^{i·position·θ_k}."""
+    """Su et al. 2021: the pair (x_k, x_{k+K/2}) as a complex number is multiplied by
+    e^{i·position·θ_k}."""
     x = torch.randn(1, 1, 5, 6, dtype=torch.float64)
-    got = rotate(x, rotation(Places.arange(5, start=2), 6, 100.0, torch.float64))
+    got = rotate(x, rotation(Positions.arange(5, start=2), 6, 100.0, torch.float64))
     angle = torch.arange(2, 7)[:, None] * 100.0 ** (-torch.arange(0, 6, 2, dtype=torch.float64) / 6)
     expected = torch.complex(x[..., :3], x[..., 3:]) * torch.polar(torch.ones_like(angle), angle)
     assert_close(got, torch.cat([expected.real, expected.imag], -1), **EXACT)
 
 
-@given(st.integers(1, 4), st.integers(1, 5), st.integers(0, 3), st.integers(0, 3), st.integers(0, 1), st.data())
-def test_scores_of_a_turned_grid_depend_on_rows_and_columns_apart(rows, columns, down, right, ahead, data):
-    """The same step from query to key has the same score everywhere, and a step along a row is none across rows."""
+@given(
+    st.integers(1, 4),
+    st.integers(1, 5),
+    st.integers(0, 3),
+    st.integers(0, 3),
+    st.integers(0, 1),
+    st.data(),
+)
+def test_scores_of_a_turned_grid_depend_on_rows_and_columns_apart(
+    rows, columns, down, right, ahead, data
+):
+    """The same step from query to key has the same score everywhere, and a step along a row is none
+    across rows."""
     q, k = torch.randn(2, 1, 1, 1, 8, dtype=torch.float64)
     wide = columns + right  # of a larger grid, in which the pair is moved
-    at = lambda r, c: Places(torch.tensor([[r * wide + c + ahead]]))
-    turned = lambda x, r, c: rotate(x, grid_rotation(at(r, c), 8, 100.0, wide, ahead, torch.float64))
+    at = lambda r, c: Positions(torch.tensor([[r * wide + c + ahead]]))
+    turned = lambda x, r, c: rotate(
+        x, grid_rotation(at(r, c), 8, 100.0, wide, ahead, torch.float64)
+    )
     r1, r2 = data.draw(st.integers(0, rows - 1)), data.draw(st.integers(0, rows - 1))
     c1, c2 = data.draw(st.integers(0, columns - 1)), data.draw(st.integers(0, columns - 1))
     score = lambda i, j, m, n: (turned(q, i, j) * turned(k, m, n)).sum()
-    assert_close(score(r1, c1, r2, c2), score(r1 + down, c1 + right, r2 + down, c2 + right), **EXACT)
-    # only the pairs of rows (k, k + K/2 for k in the first quarter) see rows, and only the others columns
+    assert_close(
+        score(r1, c1, r2, c2), score(r1 + down, c1 + right, r2 + down, c2 + right), **EXACT
+    )
+    # only the pairs of rows (k, k + K/2 for k in the first quarter) see rows, and only the others
+    # columns
     of_rows = torch.tensor([True, True, False, False] * 2)
     assert torch.equal(turned(q, r1, 0)[..., of_rows], turned(q, r1, c1)[..., of_rows])
     assert torch.equal(turned(q, 0, c1)[..., ~of_rows], turned(q, r1, c1)[..., ~of_rows])
     if ahead:
-        still = grid_rotation(Places(torch.zeros(1, 1, dtype=torch.int64)), 8, 100.0, wide, 1, torch.float64)
+        still = grid_rotation(
+            Positions(torch.zeros(1, 1, dtype=torch.int64)), 8, 100.0, wide, 1, torch.float64
+        )
         assert torch.equal(rotate(q, still), q)
 
 
@@ -175,7 +212,7 @@ def test_rows_and_columns_have_a_half_each(rows, columns, d, ahead):
         angle = i / 10000 ** (2 * (j // 2) / width)
         return math.sin(angle) if j % 2 == 0 else math.cos(angle)
 
-    got = GridPosition(d, columns, first=ahead)(Places.arange(ahead + rows * columns))[0].numpy()
+    got = GridPosition(d, columns, first=ahead)(Positions.arange(ahead + rows * columns))[0].numpy()
     half = d // 2
     for n in range(rows * columns):
         expected = [wave(n // columns, j, half) for j in range(half)] + [
@@ -196,12 +233,16 @@ def test_the_same_grid_stays_exactly_as_it_is(grid, ahead):
 
 @given(grids, grids, st.integers(0, 1))
 def test_what_is_linear_over_the_picture_stays_so(old, new, ahead):
-    """a + b·row + c·column at the middle of each patch, in units of the picture, up to its edges."""
+    """a + b·row + c·column at the middle of each patch, in units of the picture, up to its
+    edges."""
     a, b, c = torch.randn(3, 4, dtype=torch.float64)
 
     def plane(grid):
         rows, columns = ((torch.arange(n, dtype=torch.float64) + 0.5) / n for n in grid)
-        b_here, c_here = (b if old[0] > 1 else 0 * b), (c if old[1] > 1 else 0 * c)  # one patch has no slope
+        b_here, c_here = (
+            (b if old[0] > 1 else 0 * b),
+            (c if old[1] > 1 else 0 * c),
+        )  # one patch has no slope
         return (a + b_here * rows[:, None, None] + c_here * columns[:, None]).flatten(0, 1)
 
     token = torch.randn(ahead, 4, dtype=torch.float64)
@@ -210,7 +251,8 @@ def test_what_is_linear_over_the_picture_stays_so(old, new, ahead):
 
 
 def test_between_its_patches_a_grid_is_what_torch_makes_of_it():
-    """Torch's cubic convolution with antialiasing has the same kernel where a grid grows; its edges are others."""
+    """Torch's cubic convolution with antialiasing has the same kernel where a grid grows; its edges
+    are others."""
     table = torch.randn(8 * 9, 2)
     image = table.view(1, 8, 9, 2).permute(0, 3, 1, 2)
     theirs = torch.nn.functional.interpolate(image, size=(16, 27), mode="bicubic", antialias=True)

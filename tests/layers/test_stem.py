@@ -1,4 +1,5 @@
-"""Convolutions in front of W_emb: torch's own on the picture, what each patch sees, and what is refused."""
+"""Convolutions in front of W_emb: torch's own on the picture, what each patch sees, and what is
+refused."""
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch.testing import assert_close
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
 from glassformer.layers.stem import Stem, halvings, steps_of
-from glassformer.tokens.patches import patchify
+from glassformer.media.patches import patchify
 from tiny import EXACT, model
 
 sides = st.sampled_from([1, 2, 4, 8])
@@ -65,7 +66,8 @@ VISION = {
 
 
 def test_a_patch_sees_what_is_around_it_and_no_more():
-    """Convolutions of 3 x 3 at steps 1, 2 and 2 of 4 x 4 patches reach 4 pixels before it, and 1 behind."""
+    """Convolutions of 3 x 3 at steps 1, 2 and 2 of 4 x 4 patches reach 4 pixels before it, and 1
+    behind."""
     net = model(stem=(4, 5), n_layers=1, **VISION)
     pixels = torch.randn(1, 20, 20, 3, dtype=torch.float64)
     vectors = lambda pixels: net.embed.element(patchify(pixels, (4, 4)))[0].view(5, 5, -1)

@@ -14,7 +14,7 @@ import torch
 from torch.testing import assert_close
 
 import tiny
-from glassformer.batch import Batch, Places
+from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError
 from glassformer.layers.cache import Cache
 from glassformer.layers.tap import Tape, recording, tap, watching
@@ -102,11 +102,12 @@ def look(model, batch, keep=("*",), edits=()):
 
 
 def pair():
-    return Batch(tiny.tokens(2, 3), source=Batch(tiny.tokens(2, 4), Places.padded([4, 2])))
+    return Batch(tiny.tokens(2, 3), source=Batch(tiny.tokens(2, 4), Positions.padded([4, 2])))
 
 
 def test_the_points_of_a_decoder():
-    """A renamed module is a renamed point: people's scripts and the explorer rely on these names."""
+    """A renamed module is a renamed point: people's scripts and the explorer rely on these
+    names."""
     _, tape = look(tiny.model(n_layers=1), tiny.tokens(1, 3))
     assert tape.points == DECODER_POINTS
 
@@ -120,19 +121,34 @@ def test_the_points_of_an_encoder_decoder():
 
 def test_axes_say_what_is_there():
     _, tape = look(tiny.model(n_kv_heads=2), tiny.tokens(3, 5))
-    size = {"batch": 3, "position": 5, "query": 5, "key": 5, "model": 8, "dim": 2, "hidden": 12, "vocabulary": 13}
+    size = {
+        "batch": 3,
+        "position": 5,
+        "query": 5,
+        "key": 5,
+        "model": 8,
+        "dim": 2,
+        "hidden": 12,
+        "vocabulary": 13,
+    }
     for point, tensor in tape.kept.items():
         head = 2 if point.endswith((".k", ".v")) else 4
         assert tensor.shape[-1] == size[tape.axes[point][-1]], point
         if point != "embed.positions":  # one row for every sequence
-            assert tuple(tensor.shape) == tuple((size | {"head": head})[axis] for axis in tape.axes[point]), point
+            assert tuple(tensor.shape) == tuple(
+                (size | {"head": head})[axis] for axis in tape.axes[point]
+            ), point
 
 
 @pytest.mark.parametrize("position", tiny.POSITIONS)
 @pytest.mark.parametrize("architecture", ["encoder", "decoder", "encoder_decoder"])
 def test_looking_changes_nothing(position, architecture):
     model = tiny.model(architecture=architecture, position=position, n_kv_heads=2, window=4)
-    batch = pair() if architecture == "encoder_decoder" else Batch(tiny.tokens(2, 6), Places.padded([3, 6], "left"))
+    batch = (
+        pair()
+        if architecture == "encoder_decoder"
+        else Batch(tiny.tokens(2, 6), Positions.padded([3, 6], "left"))
+    )
     logits, tape = look(model, batch)
     assert_close(logits, model(batch).logits, **EXACT)
     for point, pattern in tape.kept.items():
@@ -238,7 +254,9 @@ def test_a_model_that_was_not_run_is_told_from_a_misspelt_point():
 
 
 def test_an_edit_must_keep_the_shape():
-    with pytest.raises(ConfigError, match=r"head.logits returned shape \(1, 3, 1\); \(1, 3, 13\) is needed"):
+    with pytest.raises(
+        ConfigError, match=r"head.logits returned shape \(1, 3, 1\); \(1, 3, 13\) is needed"
+    ):
         look(tiny.model(), tiny.tokens(1, 3), (), [By("head.logits", lambda t: t[..., :1])])
 
 
@@ -267,10 +285,17 @@ def test_tapes_nest():
 
 
 def test_threads_do_not_see_each_others_tapes():
-    """Three threads, 200 runs each: one edits heads, one the network, one nothing; every number is as it is alone."""
+    """Three threads, 200 runs each: one edits heads, one the network, one nothing; every number is
+    as it is alone."""
     model, ids = tiny.model(), tiny.tokens(1, 6)
-    kinds = [None, [By("*.0.attention.z", torch.zeros_like)], [By("*.feedforward_out", torch.zeros_like)]]
-    alone = [model(ids).logits if edits is None else look(model, ids, (), edits)[0] for edits in kinds]
+    kinds = [
+        None,
+        [By("*.0.attention.z", torch.zeros_like)],
+        [By("*.feedforward_out", torch.zeros_like)],
+    ]
+    alone = [
+        model(ids).logits if edits is None else look(model, ids, (), edits)[0] for edits in kinds
+    ]
     assert not any(torch.allclose(a, b) for a, b in itertools.combinations(alone, 2))
     wrong, barrier = [], threading.Barrier(len(kinds))
 
@@ -290,7 +315,8 @@ def test_threads_do_not_see_each_others_tapes():
 
 
 def test_an_idle_tap_costs_next_to_nothing():
-    """Measured 0.2 µs; at 50 times that a busy machine does not fail it, but a search by name does."""
+    """Measured 0.2 µs; at 50 times that a busy machine does not fail it, but a search by name
+    does."""
     module, x = torch.nn.Identity(), torch.zeros(1)
     idle = getattr(tap, "__wrapped__", tap)  # without the shape check of the tests
     best = min(_seconds(lambda: idle(module, "q", x, "batch"), 1000) for _ in range(5))
@@ -308,7 +334,7 @@ COMPILED = """
 import sys
 sys.path[:0] = {paths!r}
 import torch, tiny, variants
-from glassformer.batch import Batch, Places
+from glassformer.batch import Batch, Positions
 from glassformer.layers.tap import Tape, recording
 from glassformer.errors import ConfigError
 
@@ -316,7 +342,7 @@ for position in ("learned", "rotary", "relative"):
     torch._dynamo.reset()
     model = tiny.model(position=position, n_kv_heads=2, n_layers=1)
     compiled = torch.compile(model, fullgraph=True, backend="eager")
-    for batch in (Batch(tiny.tokens(2, 6)), Batch(tiny.tokens(2, 6), Places.padded([3, 6], "left"))):
+    for batch in (Batch(tiny.tokens(2, 6)), Batch(tiny.tokens(2, 6), Positions.padded([3, 6], "left"))):
         torch.testing.assert_close(compiled(batch).logits, model(batch).logits, rtol=1e-10, atol=1e-10)
 for variant in ("encoder alibi", "window", "post-norm", "no scale, normalized", "both buckets", "patches", "mixture"):
     torch._dynamo.reset()
@@ -336,5 +362,7 @@ except ConfigError as said:
 def test_a_compiled_model_has_no_graph_break_and_no_taps():
     """In a process of its own: the tests' shape checks and the compiler do not go together."""
     paths = [str(Path(__file__).parents[2] / "src"), str(Path(__file__).parents[1])]
-    done = subprocess.run([sys.executable, "-c", COMPILED.format(paths=paths)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILED.format(paths=paths)], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr[-2000:]

@@ -1,4 +1,5 @@
-"""Scores of classes: those of scikit-learn, in however many batches; calibration as its definition says."""
+"""Scores of classes: those of scikit-learn, in however many batches; calibration as its definition
+says."""
 
 import json
 import math
@@ -21,14 +22,19 @@ def close(a):
 
 @st.composite
 def batches(draw):
-    """Gold classes and probabilities of several batches: some classes rare, many probabilities alike, some 0 or 1."""
+    """Gold classes and probabilities of several batches: some classes rare, many probabilities
+    alike, some 0 or 1."""
     rng, n_classes = np.random.default_rng(draw(seeds)), draw(st.integers(1, 5))
     made = []
     for size in draw(st.lists(st.integers(0, 9), max_size=4)):
         gold = rng.integers(draw(st.sampled_from([-1, 0])), draw(st.integers(1, n_classes)), size)
-        weights = rng.integers(0, 4, (size, n_classes)) + (rng.random((size, 1)) < 0.5) * rng.random((size, n_classes))
+        weights = rng.integers(0, 4, (size, n_classes)) + (
+            rng.random((size, 1)) < 0.5
+        ) * rng.random((size, n_classes))
         weights[:, 0] += weights.sum(1) == 0
-        probabilities = (weights / weights.sum(1, keepdims=True)).astype(draw(st.sampled_from(["float32", "float64"])))
+        probabilities = (weights / weights.sum(1, keepdims=True)).astype(
+            draw(st.sampled_from(["float32", "float64"]))
+        )
         made.append((gold, probabilities))
     return NAMES[:n_classes], made
 
@@ -43,7 +49,9 @@ def expected_error(probabilities, so):
     for i in range(15):
         low, high = i / 15, (i + 1) / 15
         inside = [
-            j for j, p in enumerate(probabilities) if (low < p <= high) or (i == 0 and p == 0) or (p > 1 and i == 14)
+            j
+            for j, p in enumerate(probabilities)
+            if (low < p <= high) or (i == 0 and p == 0) or (p > 1 and i == 14)
         ]
         if inside:
             confidence = sum(float(probabilities[j]) for j in inside) / len(inside)
@@ -57,7 +65,9 @@ def check_table(rows, names, gold, predicted):
     present = sorted({*gold.tolist(), *predicted.tolist()} - {-1})
     assert [row["class"] for row in rows] == [names[i] for i in present]
     if present:
-        theirs = oracle.precision_recall_fscore_support(gold, predicted, labels=present, zero_division=0)
+        theirs = oracle.precision_recall_fscore_support(
+            gold, predicted, labels=present, zero_division=0
+        )
         ours = [[row[key] for row in rows] for key in ("precision", "recall", "f1", "n")]
         assert np.allclose(ours, theirs, rtol=0, atol=1e-12)
         return oracle.f1_score(gold, predicted, labels=present, average="macro", zero_division=0)
@@ -80,7 +90,9 @@ def test_one_class_each_is_scored_as_scikit_learn_does(made):
     if len(gold):
         assert result["accuracy"] == close(oracle.accuracy_score(gold, predicted))
         assert result["micro_f1"] == close(oracle.f1_score(gold, predicted, average="micro"))
-        confidence = np.array([p.max() for p in probabilities], dtype=float)  # parts may differ in precision
+        confidence = np.array(
+            [p.max() for p in probabilities], dtype=float
+        )  # parts may differ in precision
         assert result["ece"] == close(expected_error(confidence, predicted == gold))
     else:
         assert set(result.values()) == {0}
@@ -108,13 +120,20 @@ def test_tags_are_scored_as_scikit_learn_does(made):
     json.dumps([result, score.table(), score.confusion()], allow_nan=False)
 
 
-@given(seeds, st.integers(1, 5), st.lists(st.integers(0, 9), max_size=4), st.sampled_from([0.2, 0.5, 0.9]))
+@given(
+    seeds,
+    st.integers(1, 5),
+    st.lists(st.integers(0, 9), max_size=4),
+    st.sampled_from([0.2, 0.5, 0.9]),
+)
 def test_several_labels_are_scored_as_scikit_learn_does(seed, n_labels, sizes, threshold):
     rng, names, parts = np.random.default_rng(seed), NAMES[:n_labels], []
     score = MultiLabelScore(names)
     for size in sizes:
         gold = rng.random((size, n_labels)) < rng.random(n_labels) ** 2
-        probabilities = np.where(rng.random(gold.shape) < 0.6, gold, rng.integers(0, 11, gold.shape) / 10)
+        probabilities = np.where(
+            rng.random(gold.shape) < 0.6, gold, rng.integers(0, 11, gold.shape) / 10
+        )
         parts.append((gold, probabilities.astype(np.float64)))
         score.add(*parts[-1], threshold)
     gold = joined([g for g, _ in parts], np.zeros((0, n_labels), bool))
@@ -131,12 +150,18 @@ def test_several_labels_are_scored_as_scikit_learn_does(seed, n_labels, sizes, t
     assert result["accuracy"] == close((gold == predicted).all(1).mean())
     assert result["ece"] == close(expected_error(probabilities.ravel(), gold.ravel()))
     if n_labels == 1:  # scikit-learn takes a single column for another task
-        assert result["micro_f1"] == close(oracle.f1_score(gold[:, 0], predicted[:, 0], zero_division=0))
+        assert result["micro_f1"] == close(
+            oracle.f1_score(gold[:, 0], predicted[:, 0], zero_division=0)
+        )
         return
     assert result["accuracy"] == close(oracle.accuracy_score(gold, predicted))
-    assert result["micro_f1"] == close(oracle.f1_score(gold, predicted, average="micro", zero_division=0))
+    assert result["micro_f1"] == close(
+        oracle.f1_score(gold, predicted, average="micro", zero_division=0)
+    )
     if len(present):
-        theirs = oracle.precision_recall_fscore_support(gold, predicted, labels=present, zero_division=0)
+        theirs = oracle.precision_recall_fscore_support(
+            gold, predicted, labels=present, zero_division=0
+        )
         ours = [[row[key] for row in score.table()] for key in ("precision", "recall", "f1", "n")]
         assert np.allclose(ours, theirs, rtol=0, atol=1e-12)
     assert result["macro_f1"] == close(np.mean(theirs[2]) if len(present) else 0)
@@ -153,7 +178,10 @@ def test_a_label_never_seen_makes_its_example_wrong_and_is_missed():
     assert result["macro_f1"] == 1
 
 
-@given(seeds, st.lists(st.sampled_from([0.0, 1.0, 1 / 15, 0.2, 0.4, 0.6, 14 / 15, 0.5, 0.97]), max_size=40))
+@given(
+    seeds,
+    st.lists(st.sampled_from([0.0, 1.0, 1 / 15, 0.2, 0.4, 0.6, 14 / 15, 0.5, 0.97]), max_size=40),
+)
 def test_bins_hold_everything_once_and_give_the_error(seed, probabilities):
     so = np.random.default_rng(seed).random(len(probabilities)) < 0.5
     calibration = Calibration()
@@ -161,16 +189,24 @@ def test_bins_hold_everything_once_and_give_the_error(seed, probabilities):
         calibration.add(np.array(probabilities, dtype=float)[cut], so[cut])
     bins = calibration.bins()
     assert sum(b["n"] for b in bins) == len(probabilities)
-    assert all(b["n"] > 0 and 0 <= b["accuracy"] <= 1 and b["high"] - b["low"] == close(1 / 15) for b in bins)
+    assert all(
+        b["n"] > 0 and 0 <= b["accuracy"] <= 1 and b["high"] - b["low"] == close(1 / 15)
+        for b in bins
+    )
     assert all(b["low"] - 1e-12 <= b["confidence"] <= b["high"] + 1e-12 for b in bins)
     assert [b["low"] for b in bins] == sorted({b["low"] for b in bins})
-    total = sum(b["n"] * abs(b["accuracy"] - b["confidence"]) for b in bins) / max(1, len(probabilities))
+    total = sum(b["n"] * abs(b["accuracy"] - b["confidence"]) for b in bins) / max(
+        1, len(probabilities)
+    )
     assert calibration.error() == close(total) == close(expected_error(probabilities, so))
 
 
 def test_a_bin_ends_with_its_upper_edge_and_rounding_above_one_is_one():
     calibration = Calibration()
-    calibration.add(np.array([0.0, 0.2, 0.2 + 1e-12, 1.0, 1.0000001]), np.array([False, True, True, True, False]))
+    calibration.add(
+        np.array([0.0, 0.2, 0.2 + 1e-12, 1.0, 1.0000001]),
+        np.array([False, True, True, True, False]),
+    )
     assert [(round(b["low"] * 15), b["n"], b["accuracy"]) for b in calibration.bins()] == [
         (0, 1, 0.0),
         (2, 1, 1.0),

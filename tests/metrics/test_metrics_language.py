@@ -23,5 +23,7 @@ def test_scores_of_tokens_are_sums_over_batches(batches):
     assert result["loss"] == pytest.approx(sum(nats for nats, _ in batches) / tokens)
     assert result["perplexity"] == pytest.approx(math.exp(result["loss"]))
     assert result["accuracy"] == sum(n // 2 for _, n in batches) / tokens
-    assert result["bits_per_byte"] == pytest.approx(sum(nats for nats, _ in batches) / math.log(2) / 10)
+    assert result["bits_per_byte"] == pytest.approx(
+        sum(nats for nats, _ in batches) / math.log(2) / 10
+    )
     assert "bits_per_byte" not in score.result()

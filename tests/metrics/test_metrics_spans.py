@@ -1,4 +1,5 @@
-"""Spans, their scheme and their scores: those of seqeval, on tags that follow their scheme and on any others."""
+"""Spans, their scheme and their scores: those of seqeval, on tags that follow their scheme and on
+any others."""
 
 import re
 
@@ -6,14 +7,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.metrics import SCHEMES, Span, SpanScore, invalid_count, scheme_of, spans, violations
+from glassformer.metrics import (
+    SCHEMES,
+    Span,
+    SpanScore,
+    invalid_count,
+    scheme_of,
+    spans,
+    violations,
+)
 
 KINDS = ("PER", "LOC", "new-york", "_")
 MEANS = {"L": "E", "U": "S"}
 anything = st.lists(
-    st.sampled_from(["O", *"BIESLU", "B-", *(f"{letter}-{kind}" for letter in "BIESLU" for kind in KINDS)]), max_size=12
+    st.sampled_from(
+        ["O", *"BIESLU", "B-", *(f"{letter}-{kind}" for letter in "BIESLU" for kind in KINDS)]
+    ),
+    max_size=12,
 )
-lengths = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(1, 4), st.integers(0, 2)), max_size=6)
+lengths = st.lists(
+    st.tuples(st.sampled_from(KINDS), st.integers(1, 4), st.integers(0, 2)), max_size=6
+)
 
 
 def plain(tags):
@@ -21,7 +35,8 @@ def plain(tags):
 
 
 def written(chunks, scheme):
-    """The tags of chunks (kind, length, tokens outside before it), written as the scheme's definition says."""
+    """The tags of chunks (kind, length, tokens outside before it), written as the scheme's
+    definition says."""
     tags, last = [], None
     for i, (kind, length, gap) in enumerate(chunks):
         follows = last == kind and gap == 0
@@ -61,12 +76,15 @@ def test_what_a_scheme_writes_is_read_back_and_breaks_no_rule(chunks, name):
     assert violations(tags, SCHEMES[name]) == []
     assert invalid_count([tags, tags], SCHEMES[name]) == 0
     if tags:
-        assert invalid_count([tags], scheme_of([tags])) == 0, "the scheme that is found explains the tags"
+        assert invalid_count([tags], scheme_of([tags])) == 0, (
+            "the scheme that is found explains the tags"
+        )
 
 
 @given(lengths, st.sampled_from(list(SCHEMES)), st.integers(0, 3))
 def test_the_scheme_is_found_although_some_tags_are_wrong(chunks, name, wrong):
-    # enough of every letter that no other scheme explains it: longer and lone spans, and equal neighbours
+    # enough of every letter that no other scheme explains it: longer and lone spans, and equal
+    # neighbours
     clear = [("PER", 3, 0), ("PER", 2, 0), ("LOC", 1, 1), ("LOC", 1, 0)]
     bad = [["I-PER", "O", "B-PER"], ["E-PER"], ["0"], ["S-LOC", "I-PER"]][:wrong]
     sentences = [written(chunks, name)] + [written(clear, name)] * 9
@@ -111,14 +129,17 @@ def nearly(draw):
     name = draw(st.sampled_from(list(SCHEMES)))
     tags = written(draw(lengths), name) or draw(anything)
     if tags and draw(st.booleans()):
-        tags[draw(st.integers(0, len(tags) - 1))] = draw(st.sampled_from(["O", "B-PER", "I-PER", "E-PER", "I-LOC"]))
+        tags[draw(st.integers(0, len(tags) - 1))] = draw(
+            st.sampled_from(["O", "B-PER", "I-PER", "E-PER", "I-LOC"])
+        )
     return tags, name
 
 
 @given(nearly() | st.tuples(anything, st.sampled_from(list(SCHEMES))))
 @settings(max_examples=300)
 def test_tags_without_a_violation_say_the_same_in_their_own_scheme(case):
-    """A law that needs no table of transitions: writing what valid tags mark gives the tags back."""
+    """A law that needs no table of transitions: writing what valid tags mark gives the tags
+    back."""
     tags, name = case
     chunks, at = [], 0
     for kind, start, end in spans(tags):
@@ -175,9 +196,13 @@ def test_scores_are_those_of_seqeval(sentences):
         score.add(gold, predicted)
     result, rows = score.result(), score.table()
     gold, predicted = (
-        ([plain(tags) for tags in side] for side in zip(*sentences, strict=True)) if sentences else ([], [])
+        ([plain(tags) for tags in side] for side in zip(*sentences, strict=True))
+        if sentences
+        else ([], [])
     )
-    assert result["spans"] == sum(row["n"] for row in rows) == sum(len(spans(tags)) for tags in gold)
+    assert (
+        result["spans"] == sum(row["n"] for row in rows) == sum(len(spans(tags)) for tags in gold)
+    )
     if not rows:
         assert result == {"precision": 0, "recall": 0, "f1": 0, "macro_f1": 0, "spans": 0}
         return
@@ -185,7 +210,9 @@ def test_scores_are_those_of_seqeval(sentences):
     assert result["precision"] == pytest.approx(oracle.precision_score(gold, predicted, **average))
     assert result["recall"] == pytest.approx(oracle.recall_score(gold, predicted, **average))
     assert result["f1"] == pytest.approx(oracle.f1_score(gold, predicted, **average))
-    assert result["macro_f1"] == pytest.approx(oracle.f1_score(gold, predicted, average="macro", zero_division=0))
+    assert result["macro_f1"] == pytest.approx(
+        oracle.f1_score(gold, predicted, average="macro", zero_division=0)
+    )
     report = oracle.classification_report(gold, predicted, output_dict=True, zero_division=0)
     assert [row["class"] for row in rows] == [name for name in report if " avg" not in name]
     for row in rows:
@@ -200,7 +227,13 @@ def test_a_span_is_right_only_as_a_whole():
     score = SpanScore()
     score.add(["B-PER", "I-PER", "O", "B-LOC"], ["B-PER", "O", "O", "B-LOC"])
     score.add(["B-LOC", "O"], ["B-ORG", "O"])
-    assert score.result() == {"precision": 1 / 3, "recall": 1 / 3, "f1": 1 / 3, "macro_f1": 2 / 9, "spans": 3}
+    assert score.result() == {
+        "precision": 1 / 3,
+        "recall": 1 / 3,
+        "f1": 1 / 3,
+        "macro_f1": 2 / 9,
+        "spans": 3,
+    }
     assert score.table() == [
         {"class": "LOC", "precision": 1.0, "recall": 0.5, "f1": 2 / 3, "n": 2},
         {"class": "ORG", "precision": 0.0, "recall": 0.0, "f1": 0.0, "n": 0},

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from glassformer.metrics import Worst
 
-losses = st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.5, math.inf, math.nan]) | st.floats(0, 9), max_size=40)
+losses = st.lists(
+    st.sampled_from([0.0, 0.5, 1.0, 2.5, math.inf, math.nan]) | st.floats(0, 9), max_size=40
+)
 
 
 @given(losses, st.integers(0, 12))
@@ -16,10 +18,14 @@ def test_the_largest_losses_are_kept_in_order(losses, most):
     worst = Worst(most)
     for i, loss in enumerate(losses):
         worst.add(loss, {"text": str(i), "no order": {}})
-    order = sorted(range(len(losses)), key=lambda i: (-math.inf if math.isnan(losses[i]) else -losses[i], i))
+    order = sorted(
+        range(len(losses)), key=lambda i: (-math.inf if math.isnan(losses[i]) else -losses[i], i)
+    )
     rows = worst.rows()
     assert [row["text"] for row in rows] == [str(i) for i in order[:most]]
-    assert [row["loss"] for row in rows] == [losses[i] if math.isfinite(losses[i]) else None for i in order[:most]]
+    assert [row["loss"] for row in rows] == [
+        losses[i] if math.isfinite(losses[i]) else None for i in order[:most]
+    ]
     json.dumps(rows, allow_nan=False)
     assert worst.rows() == rows, "to look changes nothing"
 

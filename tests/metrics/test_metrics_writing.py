@@ -1,4 +1,5 @@
-"""Scores of written text: exact match by hand, BLEU and chrF as sacreBLEU computes them when it is called directly."""
+"""Scores of written text: exact match by hand, BLEU and chrF as sacreBLEU computes them when it is
+called directly."""
 
 import sys
 
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from glassformer.errors import ConfigError
 from glassformer.metrics import exact_match, translation_scores
-from glassformer.train.evaluate import score_outputs
+from glassformer.tasks.evaluate import score_outputs
 
 WORDS = ["der", "die", "Hund", "Katze", "schläft", ",", ".", "A", "3.5", "rot-blau", "don't"]
 words = st.lists(st.sampled_from(WORDS), max_size=8)
@@ -59,7 +60,9 @@ def test_without_sacrebleu_there_is_exact_match_alone(without_sacrebleu):
     assert score_outputs(["a", "b"], ["a", "c"]) == {"exact_match": 0.5}
     assert score_outputs(["a", "b"], ["a", "c"], best="exact_match") == {"exact_match": 0.5}
     for best in ("bleu", "chrf"):
-        with pytest.raises(ConfigError, match=r"need sacreBLEU; run pip install 'glassformer\[eval\]'"):
+        with pytest.raises(
+            ConfigError, match=r"need sacreBLEU; run pip install 'glassformer\[eval\]'"
+        ):
             score_outputs(["a"], ["a"], best=best)
 
 

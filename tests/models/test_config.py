@@ -1,4 +1,5 @@
-"""Every choice of the configuration builds, runs and learns; what cannot be is refused in one helpful sentence."""
+"""Every choice of the configuration builds, runs and learns; what cannot be is refused in one
+helpful sentence."""
 
 import types
 from typing import Annotated, Literal, get_args, get_origin
@@ -33,7 +34,7 @@ OTHER = {
     "bias": False,
     "embedding_scale": True,
     "embedding_norm": True,
-    "n_kinds": 2,
+    "n_token_types": 2,
     "tied": False,
     "head_bias": True,
     "head_scale": True,
@@ -50,19 +51,34 @@ OTHER = {
     "stem": (4, 5),
     "parts": {"image": 5, "audio": 4},
     "part_patches": {"image": 2},
-    "part_order": ("text",),
+    "modality_order": ("text",),
 }
-PATCHES = {"elements": "patches", "architecture": "encoder", "head": "none", "patch_width": 6, "max_length": 6}
+PATCHES = {
+    "elements": "patches",
+    "architecture": "encoder",
+    "head": "none",
+    "patch_width": 6,
+    "max_length": 6,
+}
 NEEDS = {  # what a value needs beside itself to make a difference
     "n_classes": {"head": "classify"},
     "classes": {"head": "classify"},
     "multi_label": {"head": "classify", "n_classes": 3},
     "pooler": {"head": "classify", "n_classes": 3},
     "pool": {"head": "classify", "n_classes": 3},
-    ("pool", "first"): {"head": "classify", "n_classes": 3, "architecture": "encoder"},  # alone, the first sees itself
+    ("pool", "first"): {
+        "head": "classify",
+        "n_classes": 3,
+        "architecture": "encoder",
+    },  # alone, the first sees itself
     ("head", "tag"): {"n_classes": 3},
     ("head", "classify"): {"n_classes": 3},
-    ("elements", "patches"): {"architecture": "encoder", "head": "classify", "n_classes": 3, "patch_width": 6},
+    ("elements", "patches"): {
+        "architecture": "encoder",
+        "head": "classify",
+        "n_classes": 3,
+        "patch_width": 6,
+    },
     "source_vocab_size": {"architecture": "encoder_decoder"},
     "patch_width": PATCHES,
     "grid": PATCHES | {"position": "sinusoidal_2d"},
@@ -73,7 +89,10 @@ NEEDS = {  # what a value needs beside itself to make a difference
     "part_patches": {"parts": {"image": 5, "audio": 4}},
     "max_distance": {"position": "relative"},
     "n_buckets": {"position": "buckets"},
-    "rotary_base": {"position": "rotary", "d_head": 4},  # the first pair turns by 1 whatever the base
+    "rotary_base": {
+        "position": "rotary",
+        "d_head": 4,
+    },  # the first pair turns by 1 whatever the base
     "bias_placement": {"position": "relative"},
     "first_position": {"position": "sinusoidal"},
 }
@@ -94,7 +113,9 @@ CHOICES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value"), CHOICES, ids=[f"{name}={value}" for name, value in CHOICES])
+@pytest.mark.parametrize(
+    ("name", "value"), CHOICES, ids=[f"{name}={value}" for name, value in CHOICES]
+)
 def test_every_choice_builds_runs_and_learns(name, value):
     needs = NEEDS.get((name, value) if isinstance(value, str) else name, NEEDS.get(name, {}))
     gradients = learn(tiny.config(**{name: value} | needs))
@@ -104,24 +125,41 @@ def test_every_choice_builds_runs_and_learns(name, value):
             assert gradient.abs().sum() > 0, parameter
 
 
-# Those that change shapes, only what is drawn, or only what logits are taken for, are covered elsewhere.
-SHAPES = ("vocab_size", "max_length", "elements", "patch_width", "head", "n_classes", "classes", "init", "multi_label")
+# Those that change shapes, only what is drawn, or only what logits are taken for, are covered
+# elsewhere.
+SHAPES = (
+    "vocab_size",
+    "max_length",
+    "elements",
+    "patch_width",
+    "head",
+    "n_classes",
+    "classes",
+    "init",
+    "multi_label",
+)
 # tests of layers; of data that are held against it
-ELSEWHERE = ("grid", "patch", "stem", "parts", "part_patches", "part_order")
+ELSEWHERE = ("grid", "patch", "stem", "parts", "part_patches", "modality_order")
 
 
-@pytest.mark.parametrize("name", [name for name in ModelConfig.model_fields if name not in (*SHAPES, *ELSEWHERE)])
+@pytest.mark.parametrize(
+    "name", [name for name in ModelConfig.model_fields if name not in (*SHAPES, *ELSEWHERE)]
+)
 def test_no_choice_is_silently_ignored(name):
     """Each field changes the numbers (same seed, same input)."""
     field = ModelConfig.model_fields[name]
-    choices = [choice for choice in literals(field.annotation) if not str(choice).endswith("_2d")]  # of patches alone
+    choices = [
+        choice for choice in literals(field.annotation) if not str(choice).endswith("_2d")
+    ]  # of patches alone
     needs = next((NEEDS[k] for k in (name, *((name, v) for v in choices)) if k in NEEDS), {})
     seen = []
     for value in choices or [field.default, OTHER[name]]:
         if name == "epsilon":  # 0 and 1e-5 differ by less than this test's rounding; 0.1 does not
             value = 0.1 if value == 0 else value
         torch.manual_seed(0)
-        model = tiny.stir(Transformer(tiny.config(**{"qk_norm": name == "epsilon"} | {name: value} | needs)))
+        model = tiny.stir(
+            Transformer(tiny.config(**{"qk_norm": name == "epsilon"} | {name: value} | needs))
+        )
         ids = tiny.tokens(2, 6)
         source = Batch(ids) if model.config.architecture == "encoder_decoder" else None
         seen.append(model(Batch(ids, source=source)).logits)
@@ -143,17 +181,26 @@ def test_no_choice_is_silently_ignored(name):
         ({"d_model": "wide"}, r"model\.d_model.*integer.*'wide'"),
         ({"dropout": 1.0}, r"model\.dropout.*less than 1"),
         ({"epsilon": -1e-5}, r"model\.epsilon.*greater than or equal to 0"),
-        ({"head": "tag", "n_classes": 3, "classes": ["a", "b"]}, r"n_classes=3 but classes names 2"),
+        (
+            {"head": "tag", "n_classes": 3, "classes": ["a", "b"]},
+            r"n_classes=3 but classes names 2",
+        ),
         ({"head": "tag", "classes": ["a", "a"]}, r"classes has a name twice"),
-        ({"head": "tag", "n_classes": 2, "multi_label": True}, r"multi_label needs head='classify', not 'tag'"),
+        (
+            {"head": "tag", "n_classes": 2, "multi_label": True},
+            r"multi_label needs head='classify', not 'tag'",
+        ),
         ({"elements": "patches"}, r"elements='patches' needs architecture='encoder'"),
         ({"elements": "patches", "architecture": "encoder"}, r"head='lm' needs elements='tokens'"),
         (
-            {"elements": "patches", "architecture": "encoder", "head": "none", "n_kinds": 2},
-            r"n_kinds=2 needs elements='tokens'",
+            {"elements": "patches", "architecture": "encoder", "head": "none", "n_token_types": 2},
+            r"n_token_types=2 needs elements='tokens'",
         ),
         ({"grid": (4, 8)}, r"grid needs elements='patches'"),
-        (PATCHES | {"grid": (2, 2)}, r"grid=2x2 has 4 patches and max_length is 6; make them equal"),
+        (
+            PATCHES | {"grid": (2, 2)},
+            r"grid=2x2 has 4 patches and max_length is 6; make them equal",
+        ),
         (
             PATCHES | {"position": "sinusoidal_2d", "d_model": 9, "n_heads": 3},
             r"needs elements='patches' and an even d_model",
@@ -161,22 +208,40 @@ def test_no_choice_is_silently_ignored(name):
         ({"position": "sinusoidal_2d"}, r"needs elements='patches'"),
         ({"stem": (4,)}, r"stem=\[4\] needs elements='patches'"),
         (PATCHES | {"patch": (4, 1)}, r"patch=\(4, 1\) has other numbers than patch_width=6"),
-        ({"position": "rotary_2d", "d_head": 4}, r"needs elements='patches' and heads of a multiple of 4"),
+        (
+            {"position": "rotary_2d", "d_head": 4},
+            r"needs elements='patches' and heads of a multiple of 4",
+        ),
         (PATCHES | {"position": "rotary_2d", "d_head": 6}, "heads of a multiple of 4"),
         ({"parts": {"image": 0}}, r"model\.parts.*greater than 0"),
         ({"parts": {"text": 5}}, r"'text' cannot name a part; take a short name in small letters"),
         ({"parts": {"train": 5}}, r"'train' cannot name a part"),
         ({"parts": {"an image": 5}}, r"'an image' cannot name a part"),
-        (PATCHES | {"parts": {"image": 5}}, r"parts=.* stand among tokens and need elements='tokens'"),
-        ({"part_order": ["image"]}, r"part_order=\('image',\) must be some of text, each once"),
-        ({"parts": {"image": 5}, "part_order": ["image", "image"]}, r"must be some of text, image, each once"),
-        ({"part_patches": {"image": 4}}, r"part_patches has 'image', and parts has not; parts is empty"),
+        (
+            PATCHES | {"parts": {"image": 5}},
+            r"parts=.* stand among tokens and need elements='tokens'",
+        ),
+        (
+            {"modality_order": ["image"]},
+            r"modality_order=\('image',\) must be some of text, each once",
+        ),
+        (
+            {"parts": {"image": 5}, "modality_order": ["image", "image"]},
+            r"must be some of text, image, each once",
+        ),
+        (
+            {"part_patches": {"image": 4}},
+            r"part_patches has 'image', and parts has not; parts is empty",
+        ),
         (
             {"parts": {"image": 5}, "part_patches": {"imgae": 4}},
             r"part_patches has 'imgae', and parts has not; did you mean 'image'\?",
         ),
         ({"position": "buckets", "n_buckets": 2}, r"n_buckets=2 is too few"),
-        ({"position": "buckets", "n_buckets": 64, "max_distance": 32}, r"max_distance=32 must exceed n_buckets/2=32"),
+        (
+            {"position": "buckets", "n_buckets": 64, "max_distance": 32},
+            r"max_distance=32 must exceed n_buckets/2=32",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_sentence(values, sentence):
@@ -205,10 +270,14 @@ def test_equal_configurations_have_one_hash():
     assert len({one, other, tiny.config(parts={"image": 5}), tiny.config()}) == 3
 
 
-@pytest.mark.parametrize("changes", [{"position": "sinusoidal_2d"}, {"position": "rotary_2d"}, {"stem": (4,)}])
+@pytest.mark.parametrize(
+    "changes", [{"position": "sinusoidal_2d"}, {"position": "rotary_2d"}, {"stem": (4,)}]
+)
 def test_what_needs_a_grid_waits_for_the_data_and_is_refused_without(changes):
     made = tiny.config(**PATCHES | {"d_head": 4} | changes)
     (name,) = changes
-    with pytest.raises(ConfigError, match=rf"model\.{name}=.* needs model\.grid and model\.patch, or pictures"):
+    with pytest.raises(
+        ConfigError, match=rf"model\.{name}=.* needs model\.grid and model\.patch, or pictures"
+    ):
         Transformer(made)
     Transformer(tiny.config(**PATCHES | {"d_head": 4, "grid": (2, 3), "patch": (2, 1)} | changes))

@@ -16,15 +16,39 @@ T = 12
 BASE = {"vocab_size": 50, "d_model": 16, "n_layers": 2, "n_heads": 4, "max_length": 16}
 CASES = {
     "decoder": {},
-    "grouped and gated": {"n_kv_heads": 2, "gated": True, "d_head": 6, "position": "rotary", "tied": False},
+    "grouped and gated": {
+        "n_kv_heads": 2,
+        "gated": True,
+        "d_head": 6,
+        "position": "rotary",
+        "tied": False,
+    },
     "window": {"window": 4},
     "encoder": {"architecture": "encoder", "head": "masked_lm"},
     "encoder window": {"architecture": "encoder", "head": "none", "window": 4},
     "tags": {"architecture": "encoder", "head": "tag", "n_classes": 5},
-    "classes": {"architecture": "encoder", "head": "classify", "n_classes": 5, "pooler": True, "pool": "first"},
-    "classes of means": {"architecture": "encoder", "head": "classify", "n_classes": 5, "pooler": True, "pool": "mean"},
+    "classes": {
+        "architecture": "encoder",
+        "head": "classify",
+        "n_classes": 5,
+        "pooler": True,
+        "pool": "first",
+    },
+    "classes of means": {
+        "architecture": "encoder",
+        "head": "classify",
+        "n_classes": 5,
+        "pooler": True,
+        "pool": "mean",
+    },
     "both": {"architecture": "encoder_decoder", "position": "sinusoidal"},
-    "patches": {"architecture": "encoder", "elements": "patches", "patch_width": 12, "head": "pool", "pool": "mean"},
+    "patches": {
+        "architecture": "encoder",
+        "elements": "patches",
+        "patch_width": 12,
+        "head": "pool",
+        "pool": "mean",
+    },
     "convolutions": {
         "architecture": "encoder",
         "elements": "patches",
@@ -47,12 +71,17 @@ def test_the_map_of_every_patch_is_counted(monkeypatch):
     monkeypatch.setattr(attention, "attend", attend_reference)
     made = config({"parts": {"image": 7, "audio": 5}})
     at, index = torch.tensor([0, 5, T + 1]), torch.tensor([0, 1, 0])
-    parts = Part("image", at, torch.randn(3, 7), index), Part("audio", at[:1] + 1, torch.randn(1, 5), index[:1])
+    parts = (
+        Part("image", at, torch.randn(3, 7), index),
+        Part("audio", at[:1] + 1, torch.randn(1, 5), index[:1]),
+    )
     with FlopCounterMode(display=False) as counter:
         Transformer(made)(replace(batch_of(made), parts=parts))
     shares = {"image": 3 / (2 * T), "audio": 1 / (2 * T)}
     counted = counter.get_total_flops() / (2 * T)
-    assert counted == pytest.approx(forward_flops(made, T, parts=shares) + dense_extra(made), rel=1e-9)
+    assert counted == pytest.approx(
+        forward_flops(made, T, parts=shares) + dense_extra(made), rel=1e-9
+    )
 
 
 def batch_of(made: ModelConfig) -> Batch:
@@ -63,11 +92,14 @@ def batch_of(made: ModelConfig) -> Batch:
 
 
 def dense_extra(made: ModelConfig) -> float:
-    """What the written-out attention computes and the mask throws away: all T keys for every query."""
+    """What the written-out attention computes and the mask throws away: all T keys for every
+    query."""
     heads, w = made.n_heads * made.head_width, min(T, made.window or T)
     past = w - w * (w - 1) / (2 * T)
     around = T if made.window is None else 2 * past - 1
-    lost = {"decoder": T - past, "encoder": T - around, "encoder_decoder": T - past}[made.architecture]
+    lost = {"decoder": T - past, "encoder": T - around, "encoder_decoder": T - past}[
+        made.architecture
+    ]
     return 4 * heads * lost * made.n_layers
 
 
@@ -88,7 +120,9 @@ def test_operations_where_only_some_elements_are_asked_for(monkeypatch):
     model, batch = Transformer(made), batch_of(made)
     with FlopCounterMode(display=False) as counter:
         model(replace(batch, at=torch.tensor([0, 2, T, 2 * T - 1])))
-    assert counter.get_total_flops() / (2 * T) == pytest.approx(forward_flops(made, T, asked=2 / T), rel=1e-9)
+    assert counter.get_total_flops() / (2 * T) == pytest.approx(
+        forward_flops(made, T, asked=2 / T), rel=1e-9
+    )
 
 
 def test_a_decoder_asks_from_its_end(monkeypatch):
@@ -99,7 +133,9 @@ def test_a_decoder_asks_from_its_end(monkeypatch):
         with FlopCounterMode(display=False) as counter:
             Transformer(made)(batch_of(made))
         thrown = 4 * made.n_heads * made.head_width * (T - keys) / T
-        assert counter.get_total_flops() / (2 * T) == pytest.approx(forward_flops(made, T) + thrown, rel=1e-9)
+        assert counter.get_total_flops() / (2 * T) == pytest.approx(
+            forward_flops(made, T) + thrown, rel=1e-9
+        )
 
 
 def test_keys_in_the_past_are_counted_by_the_mask_itself():
@@ -128,7 +164,9 @@ def test_matrices_are_all_parameters_once(name):
     made = config(CASES[name])
     listed, model = matrices(made), Transformer(made)
     assert sum(matrix.numbers for matrix in listed) == model.n_parameters
-    assert [(m.name, m.shape) for m in listed] == [(name, tuple(p.shape)) for name, p in model.named_parameters()]
+    assert [(m.name, m.shape) for m in listed] == [
+        (name, tuple(p.shape)) for name, p in model.named_parameters()
+    ]
 
 
 def saved_bytes(model: Transformer, batch: Batch) -> int:
@@ -164,10 +202,14 @@ def test_memory_is_estimated_within_a_factor_of_two(changes):
     tokens = torch.randint(200, (8, 64))
     measured = saved_bytes(model, Batch(tokens))
     parts = training_bytes(made, 8, 64, "adamw")
-    estimated = parts["activations"] + parts["logits"] / 3  # of the three copies one is kept for the backward pass
+    estimated = (
+        parts["activations"] + parts["logits"] / 3
+    )  # of the three copies one is kept for the backward pass
     assert 0.5 < estimated / measured < 2
     assert (
-        parts["weights"] == sum(p.nbytes for p in model.parameters()) == sum(p.grad.nbytes for p in model.parameters())
+        parts["weights"]
+        == sum(p.nbytes for p in model.parameters())
+        == sum(p.grad.nbytes for p in model.parameters())
     )
 
 
@@ -187,6 +229,11 @@ def test_the_optimizers_memory_is_counted(kind):
 
 
 def test_parts_at_once_stand_in_memory_together_and_each_has_its_gradients():
-    made = ModelConfig.parse({"vocab_size": 50, "d_model": 16, "n_layers": 2, "n_heads": 2, "max_length": 64})
-    whole, apart = training_bytes(made, 8, 64, "adamw"), training_bytes(made, 4, 64, "adamw", at_once=2)
+    made = ModelConfig.parse(
+        {"vocab_size": 50, "d_model": 16, "n_layers": 2, "n_heads": 2, "max_length": 64}
+    )
+    whole, apart = (
+        training_bytes(made, 8, 64, "adamw"),
+        training_bytes(made, 4, 64, "adamw", parallel_micro_batches=2),
+    )
     assert apart == whole | {"gradients": 2 * whole["gradients"]}

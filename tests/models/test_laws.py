@@ -1,4 +1,5 @@
-"""Laws that every model obeys whatever its configuration: causality, padding, packing, cache, order."""
+"""Laws that every model obeys whatever its configuration: causality, padding, packing, cache,
+order."""
 
 from dataclasses import replace
 
@@ -9,17 +10,24 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 import tiny
-from glassformer.batch import Batch, Places
+from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError
 from glassformer.layers.cache import Cache, FixedCache
 from tiny import EXACT, POSITIONS
 
 pytestmark = pytest.mark.usefixtures("no_grad")
 
-# Every position kind, with each of the other choices more than once; few enough that each model is built once.
+# Every position kind, with each of the other choices more than once; few enough that each model is
+# built once.
 variants = st.sampled_from(
     [
-        {"position": position, "n_kv_heads": heads, "window": window, "norm_placement": placement, "qk_norm": qk_norm}
+        {
+            "position": position,
+            "n_kv_heads": heads,
+            "window": window,
+            "norm_placement": placement,
+            "qk_norm": qk_norm,
+        }
         for position, heads, window, placement, qk_norm in [
             ("learned", 4, None, "pre", False),
             ("rotary", 2, None, "pre", True),
@@ -38,12 +46,12 @@ sides = st.sampled_from(["left", "right"])
 caches = st.sampled_from(["growing", "fixed"])
 
 
-def pad(rows: list[torch.Tensor], side: str, filler: int) -> tuple[torch.Tensor, Places]:
-    places = Places.padded([len(row) for row in rows], side)
-    ids = torch.full((len(rows), places.length), filler)
-    assert places.valid is not None
-    ids[places.valid] = torch.cat(rows)
-    return ids, places
+def pad(rows: list[torch.Tensor], side: str, filler: int) -> tuple[torch.Tensor, Positions]:
+    positions = Positions.padded([len(row) for row in rows], side)
+    ids = torch.full((len(rows), positions.length), filler)
+    assert positions.valid is not None
+    ids[positions.valid] = torch.cat(rows)
+    return ids, positions
 
 
 @given(variants, st.integers(2, 7), st.data())
@@ -62,10 +70,10 @@ def test_padding_on_either_side_changes_nothing(variant, sizes, side, filler):
     for architecture in ("decoder", "encoder"):
         model = tiny.model(architecture=architecture, **variant)
         rows = [tiny.tokens(size, seed=i) for i, size in enumerate(sizes)]
-        ids, places = pad(rows, side, filler)
-        logits = model(Batch(ids, places)).logits
+        ids, positions = pad(rows, side, filler)
+        logits = model(Batch(ids, positions)).logits
         for i, row in enumerate(rows):
-            assert_close(logits[i][places.valid[i]], model(row[None]).logits[0], **EXACT)
+            assert_close(logits[i][positions.valid[i]], model(row[None]).logits[0], **EXACT)
 
 
 @given(variants, lengths)
@@ -74,7 +82,7 @@ def test_packed_documents_are_as_if_alone(variant, sizes):
         model = tiny.model(architecture=architecture, **variant)
         rows = [tiny.tokens(size, seed=i) for i, size in enumerate(sizes)]
         document = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))[None]
-        packed = model(Batch(torch.cat(rows)[None], Places.packed(document))).logits[0]
+        packed = model(Batch(torch.cat(rows)[None], Positions.packed(document))).logits[0]
         alone = torch.cat([model(row[None]).logits[0] for row in rows])
         assert_close(packed, alone, **EXACT)
 
@@ -87,7 +95,9 @@ def test_packed_pairs_are_as_if_alone_in_cross_attention_too(sizes, position):
     packed = [
         Batch(
             torch.cat(rows)[None],
-            Places.packed(torch.cat([torch.full((len(row),), i) for i, row in enumerate(rows)])[None]),
+            Positions.packed(
+                torch.cat([torch.full((len(row),), i) for i, row in enumerate(rows)])[None]
+            ),
         )
         for rows in (targets, sources)
     ]
@@ -99,14 +109,14 @@ def test_packed_pairs_are_as_if_alone_in_cross_attention_too(sizes, position):
     assert_close(together, torch.cat(alone), **EXACT)
 
 
-def decode(model, ids, places, cuts, cache, memory=None):
+def decode(model, ids, positions, cuts, cache, memory=None):
     """The logits of `ids` fed in pieces that end at `cuts`."""
     logits, begin = [], 0
     for end in [*cuts, ids.shape[1]]:
         if end > begin:
-            part = None if places is None else tiny.piece(places, begin, end)
+            part = None if positions is None else tiny.piece(positions, begin, end)
             features = model.features(Batch(ids[:, begin:end], part), memory, cache)
-            logits.append(model.head(features.hidden, features.places))
+            logits.append(model.head(features.hidden, features.positions))
             cache, begin = features.cache, end
     return torch.cat(logits, 1), cache
 
@@ -114,12 +124,12 @@ def decode(model, ids, places, cuts, cache, memory=None):
 @given(variants, lengths, caches, sides, st.data())
 def test_a_cache_in_any_chunks_equals_no_cache(variant, sizes, kind, side, data):
     model = tiny.model(**variant)
-    ids, places = pad([tiny.tokens(size, seed=i) for i, size in enumerate(sizes)], side, 0)
+    ids, positions = pad([tiny.tokens(size, seed=i) for i, size in enumerate(sizes)], side, 0)
     cuts = sorted(data.draw(st.sets(st.integers(1, ids.shape[1]))))
-    whole = model(Batch(ids, places)).logits
-    parts, cache = decode(model, ids, places, cuts, tiny.empty_cache(kind, capacity=6))
-    assert_close(parts[places.valid], whole[places.valid], **EXACT)
-    assert cache.places.length == ids.shape[1]
+    whole = model(Batch(ids, positions)).logits
+    parts, cache = decode(model, ids, positions, cuts, tiny.empty_cache(kind, capacity=6))
+    assert_close(parts[positions.valid], whole[positions.valid], **EXACT)
+    assert cache.positions.length == ids.shape[1]
 
 
 @given(variants, st.integers(1, 8), caches, st.data())
@@ -135,8 +145,8 @@ def test_prompts_of_different_lengths_continue_as_if_alone(variant, sizes, kind,
     model = tiny.model(**variant)
     prompts = [tiny.tokens(size, seed=i) for i, size in enumerate(sizes)]
     more = tiny.tokens(len(sizes), 3, seed=99)
-    ids, places = pad(prompts, side, 0)
-    cache = model.features(Batch(ids, places), cache=tiny.empty_cache(kind)).cache
+    ids, positions = pad(prompts, side, 0)
+    cache = model.features(Batch(ids, positions), cache=tiny.empty_cache(kind)).cache
     after, _ = decode(model, more, None, [1], cache)
     for i, prompt in enumerate(prompts):
         alone = model(torch.cat([prompt, more[i]])[None]).logits[0, len(prompt) :]
@@ -163,7 +173,10 @@ def test_the_encoder_side_is_computed_once():
     calls = []
     handles = [
         model.encoder.blocks[0].register_forward_hook(lambda *_: calls.append("encoder")),
-        *(block.cross.k_proj.register_forward_hook(lambda *_: calls.append("k")) for block in model.decoder.blocks),
+        *(
+            block.cross.k_proj.register_forward_hook(lambda *_: calls.append("k"))
+            for block in model.decoder.blocks
+        ),
     ]
     try:
         decode(model, tiny.tokens(1, 4), None, [1, 2, 3], Cache(), memory)
@@ -183,38 +196,42 @@ def test_an_empty_cache_can_begin_two_generations_with_different_sources():
 @given(variants, st.permutations(range(5)), st.permutations(range(2)))
 def test_the_order_of_key_slots_does_not_matter(variant, slots, rows):
     model, ids, more = tiny.model(**variant), tiny.tokens(2, 5), tiny.tokens(2, 2, seed=3)
-    places = Places.padded([5, 3], "left")
-    cache = model.features(Batch(ids, places), cache=Cache()).cache
-    expected = model(Batch(more, cache.places.following(2)), cache).logits
+    positions = Positions.padded([5, 3], "left")
+    cache = model.features(Batch(ids, positions), cache=Cache()).cache
+    expected = model(Batch(more, cache.positions.following(2)), cache).logits
     at = torch.tensor(slots)
     shuffled = Cache(
-        Places(cache.places.position[:, at], valid=cache.places.valid[:, at]),
+        Positions(cache.positions.position[:, at], valid=cache.positions.valid[:, at]),
         {layer: (k[:, :, at], v[:, :, at]) for layer, (k, v) in cache.own.items()},
     )
-    assert_close(model(Batch(more, cache.places.following(2)), shuffled).logits, expected, **EXACT)
+    assert_close(
+        model(Batch(more, cache.positions.following(2)), shuffled).logits, expected, **EXACT
+    )
     # and rows may be reordered, as beams are
     order = torch.tensor(rows)
     for kind in ("growing", "fixed"):
-        start = model.features(Batch(ids, places), cache=tiny.empty_cache(kind)).cache
+        start = model.features(Batch(ids, positions), cache=tiny.empty_cache(kind)).cache
         assert_close(model(more[order], start.selected(order)).logits, expected[order], **EXACT)
 
 
 @given(variants, st.permutations(range(3)), sides)
 def test_the_order_of_rows_does_not_matter(variant, order, side):
     model = tiny.model(**variant)
-    ids, places = pad([tiny.tokens(size, seed=size) for size in (2, 5, 3)], side, 0)
+    ids, positions = pad([tiny.tokens(size, seed=size) for size in (2, 5, 3)], side, 0)
     order = torch.tensor(order)
-    expected = model(Batch(ids, places)).logits[order]
-    assert_close(model(Batch(ids[order], places.selected(order))).logits, expected, **EXACT)
+    expected = model(Batch(ids, positions)).logits[order]
+    assert_close(model(Batch(ids[order], positions.selected(order))).logits, expected, **EXACT)
 
 
 @given(st.integers(1, 20), st.sampled_from(["encoder", "decoder"]))
 def test_relative_kinds_of_position_depend_on_differences_only(shift, architecture):
     ids = tiny.tokens(2, 6)
-    moved = Places.arange(6, start=shift)
+    moved = Positions.arange(6, start=shift)
     for position in POSITIONS:
         model = tiny.model(architecture=architecture, position=position)
-        same = torch.allclose(model(Batch(ids, moved)).logits, model(ids).logits, rtol=1e-9, atol=1e-9)
+        same = torch.allclose(
+            model(Batch(ids, moved)).logits, model(ids).logits, rtol=1e-9, atol=1e-9
+        )
         assert same == (position not in ("learned", "sinusoidal", "sinusoidal_printed")), position
 
 
@@ -230,13 +247,14 @@ def test_an_encoder_without_positions_permutes_with_its_input(order, placement):
 
 @given(variants, st.permutations(range(5)))
 def test_the_order_of_slots_does_not_matter_at_all(variant, order):
-    """Shuffling elements together with their places shuffles the answers: nothing reads a slot's index."""
+    """Shuffling elements together with their positions shuffles the answers: nothing reads a slot's
+    index."""
     ids, at = tiny.tokens(2, 5), torch.tensor(order)
     for head in ("lm", "classify"):
         for pool in ("first", "last", "mean"):
             model = tiny.model(head=head, pool=pool, n_classes=3, **variant)
             expected = model(ids).logits
-            got = model(Batch(ids[:, at], Places(at[None]))).logits
+            got = model(Batch(ids[:, at], Positions(at[None]))).logits
             assert_close(got, expected[:, at] if head == "lm" else expected, **EXACT)
 
 
@@ -247,7 +265,7 @@ def test_a_growing_cache_may_branch():
     for tail in (left, right, left):
         expected = model(torch.cat([prompt, tail], 1)).logits[:, 4:]
         assert_close(model(tail, trunk).logits, expected, **EXACT)
-    assert trunk.places.length == 4
+    assert trunk.positions.length == 4
     assert trunk.own[0][0].shape[2] == 4
 
 

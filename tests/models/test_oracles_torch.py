@@ -1,4 +1,5 @@
-"""Against torch's own layers, with random weights copied over: the same numbers to float64 precision."""
+"""Against torch's own layers, with random weights copied over: the same numbers to float64
+precision."""
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from torch import nn
 from torch.testing import assert_close
 
 import tiny
-from glassformer.batch import Places
+from glassformer.batch import Positions
 from glassformer.layers.attention import Attention, View
 from glassformer.layers.block import PostNormBlock, PreNormBlock
 from glassformer.layers.feedforward import FeedForward
@@ -21,7 +22,9 @@ D, HEADS, F = 12, 3, 20
 
 def copy_attention(ours: Attention, theirs: nn.MultiheadAttention) -> None:
     weights, biases = theirs.in_proj_weight.chunk(3), theirs.in_proj_bias.chunk(3)
-    for proj, weight, bias in zip((ours.q_proj, ours.k_proj, ours.v_proj), weights, biases, strict=True):
+    for proj, weight, bias in zip(
+        (ours.q_proj, ours.k_proj, ours.v_proj), weights, biases, strict=True
+    ):
         proj.weight.data, proj.bias.data = weight.data.clone(), bias.data.clone()
     ours.out_proj.load_state_dict(theirs.out_proj.state_dict())
 
@@ -41,8 +44,14 @@ def test_multihead_attention(queries, keys, causal):
     if not causal:
         padding[0, 1:] = True
     mask = torch.ones(queries, queries, dtype=torch.bool).triu(1) if causal else None
-    expected, _ = theirs(x, source, source, key_padding_mask=None if causal else padding, attn_mask=mask)
-    allow = Allowed(causal=True) if causal else Allowed(dense=~padding[:, None, None, :].expand(-1, 1, queries, -1))
+    expected, _ = theirs(
+        x, source, source, key_padding_mask=None if causal else padding, attn_mask=mask
+    )
+    allow = (
+        Allowed(causal=True)
+        if causal
+        else Allowed(dense=~padding[:, None, None, :].expand(-1, 1, queries, -1))
+    )
     assert_close(ours(x, View(allow), source), expected, **EXACT)
 
 
@@ -70,13 +79,15 @@ def test_encoder_and_decoder_layers(pre, activation, crossed):
     ours.feedforward.down_proj.load_state_dict(theirs.linear2.state_dict())
 
     x, memory = torch.randn(2, 5, D, dtype=torch.float64), torch.randn(2, 4, D, dtype=torch.float64)
-    places, source_places = Places.padded([5, 3]), Places.padded([2, 4])
-    masked = {"tgt_key_padding_mask" if crossed else "src_key_padding_mask": ~places.valid}
+    positions, source_places = Positions.padded([5, 3]), Positions.padded([2, 4])
+    masked = {"tgt_key_padding_mask" if crossed else "src_key_padding_mask": ~positions.valid}
     triangle = torch.ones(5, 5, dtype=torch.bool).triu(1)
-    view = View(allowed(Causal() & Valid(), places, places))
+    view = View(allowed(Causal() & Valid(), positions, positions))
     if crossed:
-        expected = theirs(x, memory, triangle, memory_key_padding_mask=~source_places.valid, **masked)
-        source_view = View(allowed(Valid(), places, source_places))
+        expected = theirs(
+            x, memory, triangle, memory_key_padding_mask=~source_places.valid, **masked
+        )
+        source_view = View(allowed(Valid(), positions, source_places))
         got = ours(x, view, source=memory, source_view=source_view)
     else:
         expected, got = theirs(x, triangle, **masked), ours(x, view)

@@ -8,13 +8,14 @@ import torch
 from torch.testing import assert_close
 
 import tiny
-from glassformer.batch import Batch, Places
+from glassformer.batch import Batch, Positions
 from glassformer.models import ModelConfig, Transformer
 
 transformers = pytest.importorskip("transformers", reason="the oracle of this file")
 pytestmark = pytest.mark.usefixtures("no_grad")
 
-# float64 on both sides; transformers computes a few things (rotary angles, norms) in float32 whatever the model
+# float64 on both sides; transformers computes a few things (rotary angles, norms) in float32
+# whatever the model
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
 FLOAT32 = {"rtol": 2e-5, "atol": 2e-5}
 EAGER = {"attn_implementation": "eager"}
@@ -25,7 +26,8 @@ def ready(oracle):
 
 
 def ours(oracle, config: ModelConfig, names: dict[str, str], linear: bool = True) -> Transformer:
-    """Our model with the oracle's weights: `names` maps ours to theirs, `{}` standing for the number of a block.
+    """Our model with the oracle's weights: `names` maps ours to theirs, `{}` standing for the
+    number of a block.
 
     Every parameter of ours is filled, every one of theirs is used.
     """
@@ -59,28 +61,42 @@ def test_gpt2():
     oracle = ready(
         transformers.GPT2LMHeadModel(
             transformers.GPT2Config(
-                vocab_size=13, n_positions=16, n_embd=8, n_layer=2, n_head=2, bos_token_id=0, eos_token_id=0, **EAGER
+                vocab_size=13,
+                n_positions=16,
+                n_embd=8,
+                n_layer=2,
+                n_head=2,
+                bos_token_id=0,
+                eos_token_id=0,
+                **EAGER,
             )
         )
     )
     h = "transformer.h.{}"
-    names = {"embed.element.weight": "transformer.wte.weight", "embed.position.weight": "transformer.wpe.weight"}
+    names = {
+        "embed.element.weight": "transformer.wte.weight",
+        "embed.position.weight": "transformer.wpe.weight",
+    }
     b = "decoder.blocks.{}"
     for i, which in enumerate("qkv"):
         for part in ("weight", "bias"):
             names[f"{b}.attention.{which}_proj.{part}"] = (f"{h}.attn.c_attn.{part}", i)
     names |= both(f"{b}.attention.out_proj", f"{h}.attn.c_proj")
-    names |= both(f"{b}.feedforward.up_proj", f"{h}.mlp.c_fc") | both(f"{b}.feedforward.down_proj", f"{h}.mlp.c_proj")
+    names |= both(f"{b}.feedforward.up_proj", f"{h}.mlp.c_fc") | both(
+        f"{b}.feedforward.down_proj", f"{h}.mlp.c_proj"
+    )
     names |= both(f"{b}.attention_norm", f"{h}.ln_1") | both(f"{b}.feedforward_norm", f"{h}.ln_2")
     names |= both("decoder.norm", "transformer.ln_f")
     config = tiny.config(n_heads=2, d_ff=None, max_length=16, activation="gelu_tanh")
     model = ours(oracle, config, names, linear=False)
     ids = tiny.tokens(2, 7)
     assert_close(model(ids).logits, oracle(ids).logits, **EXACT)
-    places = Places.padded([7, 4], "left")
-    position = places.position
-    expected = oracle(ids, attention_mask=places.valid.long(), position_ids=position).logits
-    assert_close(model(Batch(ids, places)).logits[places.valid], expected[places.valid], **EXACT)
+    positions = Positions.padded([7, 4], "left")
+    position = positions.position
+    expected = oracle(ids, attention_mask=positions.valid.long(), position_ids=position).logits
+    assert_close(
+        model(Batch(ids, positions)).logits[positions.valid], expected[positions.valid], **EXACT
+    )
     single, theirs = model.float(), oracle.float()
     assert_close(single(ids).logits, theirs(ids).logits, **FLOAT32)
 
@@ -115,15 +131,19 @@ BERT = {
     "norm_placement": "post",
     "epsilon": 1e-12,
     "embedding_norm": True,
-    "n_kinds": 3,
+    "n_token_types": 3,
 }
 
 
 def bert_inputs():
-    places = Places.padded([6, 4])
+    positions = Positions.padded([6, 4])
     kinds = torch.tensor([[0, 0, 1, 1, 2, 2], [0, 1, 1, 2, 0, 0]])
-    batch = Batch(tiny.tokens(2, 6), places, kinds=kinds)
-    return batch, {"input_ids": batch.elements, "token_type_ids": kinds, "attention_mask": places.valid.long()}
+    batch = Batch(tiny.tokens(2, 6), positions, token_type_ids=kinds)
+    return batch, {
+        "input_ids": batch.elements,
+        "token_type_ids": kinds,
+        "attention_mask": positions.valid.long(),
+    }
 
 
 def test_bert_with_pooler():
@@ -133,7 +153,7 @@ def test_bert_with_pooler():
     batch, inputs = bert_inputs()
     expected = oracle(**inputs)
     assert_close(model(batch).logits, expected.pooler_output, **EXACT)
-    valid = batch.places.valid
+    valid = batch.positions.valid
     assert_close(model.features(batch).hidden[valid], expected.last_hidden_state[valid], **EXACT)
 
 
@@ -144,7 +164,7 @@ def test_bert_for_masked_language_modelling():
     names["head.unembed.bias"] = "cls.predictions.bias"
     model = ours(oracle, tiny.config(head="masked_lm", **BERT), names)
     batch, inputs = bert_inputs()
-    valid = batch.places.valid
+    valid = batch.positions.valid
     assert_close(model(batch).logits[valid], oracle(**inputs).logits[valid], **EXACT)
 
 
@@ -161,8 +181,13 @@ def test_t5():
     for side in ("encoder", "decoder"):
         b, layer = side + ".blocks.{}", side + ".block.{}.layer"
         first = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-        names |= {f"{side}.bias.weight": first, f"{side}.norm.weight": f"{side}.final_layer_norm.weight"}
-        parts = [("attention", 0, "SelfAttention")] + ([("cross", 1, "EncDecAttention")] if side == "decoder" else [])
+        names |= {
+            f"{side}.bias.weight": first,
+            f"{side}.norm.weight": f"{side}.final_layer_norm.weight",
+        }
+        parts = [("attention", 0, "SelfAttention")] + (
+            [("cross", 1, "EncDecAttention")] if side == "decoder" else []
+        )
         for part, at, name in parts:
             names[f"{b}.{part}_norm.weight"] = f"{layer}.{at}.layer_norm.weight"
             for which in ("q", "k", "v"):
@@ -177,9 +202,9 @@ def test_t5():
         scale="none", attention_bias=False, bias=False, head_scale=True,
     )  # fmt: skip
     model = ours(oracle, config, names)
-    source = Batch(tiny.tokens(2, 25, seed=1), Places.padded([25, 9]))
+    source = Batch(tiny.tokens(2, 25, seed=1), Positions.padded([25, 9]))
     ids = tiny.tokens(2, 24)
-    valid = source.places.valid.long()
+    valid = source.positions.valid.long()
     expected = oracle(input_ids=source.elements, attention_mask=valid, decoder_input_ids=ids).logits
     # transformers takes the T5 norm's square mean in float32
     assert_close(model(Batch(ids, source=source)).logits, expected, **FLOAT32)
@@ -204,14 +229,19 @@ def test_vit():
     state = {
         "embed.element.class_token": theirs["vit.embeddings.cls_token"],
         "embed.position.weight": theirs["vit.embeddings.position_embeddings"][0],
-        # their kernel is (channel, row, column); our patch is (row, column, channel) flattened, as in Note D
+        # their kernel is (channel, row, column); our patch is (row, column, channel) flattened, as
+        # in Note D
         "embed.element.proj.weight": theirs["vit.embeddings.patch_embeddings.projection.weight"]
         .permute(0, 2, 3, 1)
         .flatten(1),
         "embed.element.proj.bias": theirs["vit.embeddings.patch_embeddings.projection.bias"],
     }
-    theirs = {name.replace("attention.attention.", "attention."): value for name, value in theirs.items()}
-    find = lambda *tails: next(v for k, v in theirs.items() if any(k.endswith(tail) for tail in tails))
+    theirs = {
+        name.replace("attention.attention.", "attention."): value for name, value in theirs.items()
+    }
+    find = lambda *tails: next(
+        v for k, v in theirs.items() if any(k.endswith(tail) for tail in tails)
+    )
     for part in ("weight", "bias"):
         state |= {
             f"head.proj.{part}": find(f"classifier.{part}"),
@@ -220,14 +250,22 @@ def test_vit():
         for i in range(2):
 
             def layer(*names, i=i, part=part):
-                return find(*(f"{where}.{i}.{name}.{part}" for name in names for where in ("layer", "layers")))
+                return find(
+                    *(
+                        f"{where}.{i}.{name}.{part}"
+                        for name in names
+                        for where in ("layer", "layers")
+                    )
+                )
 
             block = f"encoder.blocks.{i}"
             state |= {
                 f"{block}.attention.q_proj.{part}": layer("attention.query", "attention.q_proj"),
                 f"{block}.attention.k_proj.{part}": layer("attention.key", "attention.k_proj"),
                 f"{block}.attention.v_proj.{part}": layer("attention.value", "attention.v_proj"),
-                f"{block}.attention.out_proj.{part}": layer("attention.output.dense", "attention.o_proj"),
+                f"{block}.attention.out_proj.{part}": layer(
+                    "attention.output.dense", "attention.o_proj"
+                ),
                 f"{block}.attention_norm.{part}": layer("layernorm_before"),
                 f"{block}.feedforward_norm.{part}": layer("layernorm_after"),
                 f"{block}.feedforward.up_proj.{part}": layer("intermediate.dense", "mlp.fc1"),
@@ -236,7 +274,9 @@ def test_vit():
     model.load_state_dict(state)
     assert model.n_parameters == sum(p.numel() for p in oracle.parameters())
     pictures = torch.randn(2, 3, 8, 8, dtype=torch.float64)
-    patches = pictures.unfold(2, 4, 4).unfold(3, 4, 4).permute(0, 2, 3, 4, 5, 1).flatten(3).flatten(1, 2)
+    patches = (
+        pictures.unfold(2, 4, 4).unfold(3, 4, 4).permute(0, 2, 3, 4, 5, 1).flatten(3).flatten(1, 2)
+    )
     # transformers takes this softmax in float32
     assert_close(model(Batch(patches)).logits, oracle(pictures).logits, **FLOAT32)
 
@@ -268,12 +308,15 @@ def test_llama():
         attention_bias=False, bias=False, tied=False,
     )  # fmt: skip
     model = ours(oracle, config, names)
-    ids, places = tiny.tokens(2, 9), Places.padded([9, 5], "left")
+    ids, positions = tiny.tokens(2, 9), Positions.padded([9, 5], "left")
     # transformers takes rotary angles and the square mean of RMSNorm in float32
     assert_close(model(ids).logits, oracle(ids).logits, **FLOAT32)
-    # a row of padding is NaN over there in float64: its softmax's float32 cannot hold the smallest float64
+    # a row of padding is NaN over there in float64: its softmax's float32 cannot hold the smallest
+    # float64
     model, oracle = model.float(), oracle.float()
-    expected = oracle(ids, attention_mask=places.valid.long(), position_ids=places.position).logits
-    got = model(Batch(ids, places)).logits
+    expected = oracle(
+        ids, attention_mask=positions.valid.long(), position_ids=positions.position
+    ).logits
+    got = model(Batch(ids, positions)).logits
     assert got.isfinite().all()
-    assert_close(got[places.valid], expected[places.valid], **FLOAT32)
+    assert_close(got[positions.valid], expected[positions.valid], **FLOAT32)

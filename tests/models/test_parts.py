@@ -1,4 +1,5 @@
-"""Pictures, sounds and text in one sequence: whole models obey with parts the laws that they obey without."""
+"""Pictures, sounds and text in one sequence: whole models obey with parts the laws that they obey
+without."""
 
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 import tiny
-from glassformer.batch import IGNORE, Batch, Part, Places
+from glassformer.batch import IGNORE, Batch, Part, Positions
 from glassformer.errors import ConfigError
 from glassformer.layers.cache import Cache
 from glassformer.losses import cross_entropy
@@ -24,11 +25,18 @@ MIXED = {"parts": WIDTHS, "part_patches": {"image": 4}}
 FORMS = {
     "a decoder that writes": {},
     "a decoder with rotary positions": {"position": "rotary"},
-    "an encoder with classes": {"architecture": "encoder", "head": "classify", "n_classes": 3, "pool": "mean"},
+    "an encoder with classes": {
+        "architecture": "encoder",
+        "head": "classify",
+        "n_classes": 3,
+        "pool": "mean",
+    },
     "a decoder with classes": {"head": "classify", "n_classes": 3, "pool": "last"},
 }
 rows_of_parts = st.lists(
-    st.lists(st.sampled_from(["text", "image", "audio"]), min_size=1, max_size=3), min_size=1, max_size=3
+    st.lists(st.sampled_from(["text", "image", "audio"]), min_size=1, max_size=3),
+    min_size=1,
+    max_size=3,
 )
 
 
@@ -39,21 +47,23 @@ def row(kinds: list[str], seed: int) -> Batch:
         begin, n = len(slots), 3 if kind == "image" else 2
         slots += [kind] * n
         if kind != "text":
-            values = torch.randn(n, WIDTHS[kind], generator=torch.Generator().manual_seed(10 * seed + i)).double()
+            values = torch.randn(
+                n, WIDTHS[kind], generator=torch.Generator().manual_seed(10 * seed + i)
+            ).double()
             parts.append(Part(kind, torch.arange(begin, begin + n), values, torch.arange(n)))
     return Batch(tiny.tokens(1, len(slots), seed=seed), parts=tuple(parts))
 
 
 def together(rows: list[Batch], side: str = "right") -> Batch:
     """The rows as one batch, padded."""
-    places = Places.padded([one.elements.shape[1] for one in rows], side)
-    ids = torch.full((len(rows), places.length), 5)
+    positions = Positions.padded([one.elements.shape[1] for one in rows], side)
+    ids = torch.full((len(rows), positions.length), 5)
     parts = []
     for i, one in enumerate(rows):
-        slots = places.valid[i].nonzero().squeeze(1)
+        slots = positions.valid[i].nonzero().squeeze(1)
         ids[i, slots] = one.elements[0]
-        parts += [replace(part, at=i * places.length + slots[part.at]) for part in one.parts]
-    return Batch(ids, places, parts=tuple(parts))
+        parts += [replace(part, at=i * positions.length + slots[part.at]) for part in one.parts]
+    return Batch(ids, positions, parts=tuple(parts))
 
 
 @given(st.sampled_from(sorted(FORMS)), rows_of_parts, st.sampled_from(["left", "right"]))
@@ -63,7 +73,7 @@ def test_a_batch_is_its_rows_and_padding_changes_nothing(form, kinds, side):
     batch = together(rows, side)
     logits = model(batch).logits
     for i, one in enumerate(rows):
-        mine = logits[i][batch.places.valid[i]] if logits.dim() == 3 else logits[i]
+        mine = logits[i][batch.positions.valid[i]] if logits.dim() == 3 else logits[i]
         assert_close(mine, model(one).logits[0], **EXACT)
 
 
@@ -80,7 +90,9 @@ def test_a_source_may_hold_parts_and_so_may_the_target(kinds):
         without = model(replace(target, parts=(), source=source)).logits[0]
         assert not torch.allclose(alone, without)
         if source.parts:
-            assert not torch.allclose(alone, model(replace(target, source=replace(source, parts=()))).logits[0])
+            assert not torch.allclose(
+                alone, model(replace(target, source=replace(source, parts=()))).logits[0]
+            )
 
 
 def test_a_picture_in_front_of_a_text_is_seen_by_all_of_it_and_sees_nothing_behind_it():
@@ -103,7 +115,7 @@ def test_a_picture_goes_into_the_cache_and_text_follows_it():
             parts = tuple(part.taken(torch.arange(begin, end), length) for part in batch.parts)
             features = model.features(Batch(batch.elements[:, begin:end], parts=parts), cache=cache)
             cache = features.cache
-            pieces.append(model.head(features.hidden, features.places))
+            pieces.append(model.head(features.hidden, features.positions))
         assert_close(torch.cat(pieces, 1), whole, **EXACT)
 
 
@@ -131,14 +143,18 @@ def test_shuffled_patches_are_the_same_picture_only_without_positions(order, poo
     picture, at = torch.randn(2, 12, 3, dtype=torch.float64), torch.tensor(order)
     for position in ("none", "sinusoidal_2d", "rotary_2d", "learned"):
         model = tiny.model(position=position, pool=pool, d_head=4, **PATCHES)
-        same = torch.allclose(model(Batch(picture[:, at])).logits, model(Batch(picture)).logits, rtol=1e-9, atol=1e-9)
+        same = torch.allclose(
+            model(Batch(picture[:, at])).logits, model(Batch(picture)).logits, rtol=1e-9, atol=1e-9
+        )
         assert same == (position == "none" or order == sorted(order))
         if position == "none":
             stream, moved = (model.features(Batch(p)).hidden for p in (picture, picture[:, at]))
             ahead = int(pool == "first")
             assert_close(moved[:, ahead:], stream[:, ahead:][:, at], **EXACT)
-        places = Places(at[None])
-        assert_close(model(Batch(picture[:, at], places)).logits, model(Batch(picture)).logits, **EXACT)
+        positions = Positions(at[None])
+        assert_close(
+            model(Batch(picture[:, at], positions)).logits, model(Batch(picture)).logits, **EXACT
+        )
 
 
 @pytest.mark.parametrize("pool", ["first", "mean"])
@@ -154,25 +170,37 @@ def test_a_model_for_another_resolution(position, pool):
     logits = larger(Batch(torch.randn(2, 40, 3, dtype=torch.float64))).logits
     assert logits.shape == (2, 4)
     assert logits.isfinite().all()
-    for (name, one), (other, two) in zip(larger.named_parameters(), model.named_parameters(), strict=True):
+    for (name, one), (other, two) in zip(
+        larger.named_parameters(), model.named_parameters(), strict=True
+    ):
         assert name == other
         if name != "embed.position.weight":
             assert torch.equal(one, two)
         else:
             assert torch.equal(one[: len(one) - 40], two[: len(two) - 12])
             assert one.shape == (40 + (pool == "first"), 8)
-    if position == "sinusoidal_2d":  # patch (0, 3) stands where it stood, whatever comes behind its row
-        old, new = (m.embed.position(m.seen(Batch(torch.zeros(1, n, 3)))) for m, n in ((model, 12), (larger, 40)))
+    if (
+        position == "sinusoidal_2d"
+    ):  # patch (0, 3) stands where it stood, whatever comes behind its row
+        old, new = (
+            m.embed.position(m.seen(Batch(torch.zeros(1, n, 3))))
+            for m, n in ((model, 12), (larger, 40))
+        )
         assert torch.equal(new[:, :4], old[:, :4])
     if position == "rotary_2d":  # so it does here
-        old, new = (m.encoder.turn(m.seen(Batch(torch.zeros(1, n, 3)))) for m, n in ((model, 12), (larger, 40)))
+        old, new = (
+            m.encoder.turn(m.seen(Batch(torch.zeros(1, n, 3))))
+            for m, n in ((model, 12), (larger, 40))
+        )
         for one, other in zip(old, new, strict=True):
             assert torch.equal(one[:, :, :4], other[:, :, :4])
             assert not torch.equal(one[:, :, 4:12], other[:, :, 4:12])
 
 
 def test_a_model_whose_patches_have_no_columns_stays_at_its_resolution():
-    with pytest.raises(ConfigError, match=r"'alibi' have no columns; use a model with one of learned"):
+    with pytest.raises(
+        ConfigError, match=r"'alibi' have no columns; use a model with one of learned"
+    ):
         at_grid(tiny.model(position="alibi", **PATCHES), (2, 6))
     with pytest.raises(ConfigError, match=r"has no model\.grid"):
         at_grid(tiny.model(), (2, 2))
@@ -182,4 +210,8 @@ def test_an_interpolated_model_can_be_trained():
     with torch.inference_mode(False), torch.enable_grad():
         larger = at_grid(Transformer(tiny.config(**PATCHES, pool="mean")), (4, 4)).train()
         larger(Batch(torch.randn(2, 16, 3))).logits.square().sum().backward()
-    assert all(p.grad is not None and p.grad.abs().sum() > 0 for n, p in larger.named_parameters() if "position" in n)
+    assert all(
+        p.grad is not None and p.grad.abs().sum() > 0
+        for n, p in larger.named_parameters()
+        if "position" in n
+    )

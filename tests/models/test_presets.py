@@ -31,7 +31,9 @@ def test_published_sizes(name, size):
 
 def test_the_2017_base_model_has_about_65_million():
     model = Transformer(presets.original_2017("base"), device="meta")
-    assert model.n_parameters == pytest.approx(65e6, rel=0.05)  # table 3 gives it to two digits, for 37,000 words
+    assert model.n_parameters == pytest.approx(
+        65e6, rel=0.05
+    )  # table 3 gives it to two digits, for 37,000 words
 
 
 SMALL = {"vocab_size": 17, "max_length": 8, "d_model": 24, "n_heads": 3, "n_layers": 2}
@@ -75,7 +77,10 @@ def test_presets_can_be_changed():
     ("call", "sentence"),
     [
         (lambda: presets.preset("gtp2"), r"no model\.preset 'gtp2'; did you mean 'gpt2'"),
-        (lambda: presets.gpt2("huge"), "gpt2 has no size 'huge'; known are small, medium, large, xl"),
+        (
+            lambda: presets.gpt2("huge"),
+            "gpt2 has no size 'huge'; known are small, medium, large, xl",
+        ),
         (lambda: presets.note("F"), "no note 'F'; known are A, B, C, D, E"),
         (lambda: presets.gpt2("small", lenght=3), r"Unknown key model\.lenght"),
         (lambda: presets.gpt2("small", n_heads=7), "n_heads=7 does not divide d_model=768"),

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_model
 from torch.testing import assert_close
 
 import tiny
-from glassformer.batch import Batch, Places
+from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError
 from glassformer.layers.cache import Cache
 from glassformer.models import Transformer
@@ -79,16 +79,24 @@ def test_misuse_is_refused():
     with pytest.raises(ConfigError, match="takes no cache"):
         tiny.model(architecture="encoder")(ids, Cache())
     for architecture in ("encoder", "decoder"):
-        with pytest.raises(ConfigError, match=rf"has a source, and model\.architecture={architecture} reads none"):
+        with pytest.raises(
+            ConfigError, match=rf"has a source, and model\.architecture={architecture} reads none"
+        ):
             tiny.model(architecture=architecture)(Batch(ids, source=Batch(ids)))
-    with pytest.raises(ConfigError, match=r"the model has none; set model\.n_kinds"):
-        tiny.model()(Batch(ids, kinds=ids))
+    with pytest.raises(ConfigError, match=r"the model has none; set model\.n_token_types"):
+        tiny.model()(Batch(ids, token_type_ids=ids))
     with pytest.raises(ConfigError, match=r"Position 32 is outside the table of 32"):
         tiny.model()(tiny.tokens(1, 33))
 
 
 def vision(**changes) -> Transformer:
-    choices = {"architecture": "encoder", "elements": "patches", "patch_width": 6, "head": "classify", "n_classes": 3}
+    choices = {
+        "architecture": "encoder",
+        "elements": "patches",
+        "patch_width": 6,
+        "head": "classify",
+        "n_classes": 3,
+    }
     return tiny.model(**choices | {"pool": "first"} | changes)
 
 
@@ -99,7 +107,7 @@ def test_padded_patches_change_nothing(position, pool):
     model = vision(position=position, pool=pool)
     patches = torch.randn(2, 5, 6, dtype=torch.float64)
     for side, real in (("right", slice(0, 3)), ("left", slice(2, 5))):
-        got = model(Batch(patches, Places.padded([5, 3], side))).logits
+        got = model(Batch(patches, Positions.padded([5, 3], side))).logits
         assert_close(got[0], model(Batch(patches[:1])).logits[0], **EXACT)
         assert_close(got[1], model(Batch(patches[1:, real])).logits[0], **EXACT)
 
@@ -108,19 +116,25 @@ def test_the_class_token_stands_first_and_takes_a_place():
     model = vision()
     features = model.features(Batch(torch.randn(2, 5, 6, dtype=torch.float64)))
     assert features.hidden.shape == (2, 6, 8)
-    assert features.places.position.tolist() == [list(range(6))]
+    assert features.positions.position.tolist() == [list(range(6))]
     assert model.embed.position.weight.shape[0] == model.config.max_length + 1
 
 
 def test_segments_default_to_the_first_kind():
-    model, ids = tiny.model(n_kinds=2), tiny.tokens(2, 4)
-    assert_close(model(ids).logits, model(Batch(ids, kinds=torch.zeros_like(ids))).logits, **EXACT)
-    assert not torch.allclose(model(ids).logits, model(Batch(ids, kinds=torch.ones_like(ids))).logits)
+    model, ids = tiny.model(n_token_types=2), tiny.tokens(2, 4)
+    assert_close(
+        model(ids).logits, model(Batch(ids, token_type_ids=torch.zeros_like(ids))).logits, **EXACT
+    )
+    assert not torch.allclose(
+        model(ids).logits, model(Batch(ids, token_type_ids=torch.ones_like(ids))).logits
+    )
 
 
 @pytest.mark.parametrize("architecture", ["encoder", "decoder", "encoder_decoder"])
 def test_dropout_is_there_in_training_only(architecture):
-    model = tiny.stir(Transformer(tiny.config(architecture=architecture, dropout=0.3, attention_dropout=0.3)))
+    model = tiny.stir(
+        Transformer(tiny.config(architecture=architecture, dropout=0.3, attention_dropout=0.3))
+    )
     ids = tiny.tokens(2, 5)
     batch = Batch(ids, source=Batch(ids) if architecture == "encoder_decoder" else None)
     assert not torch.equal(model(batch).logits, model(batch).logits)
@@ -131,7 +145,8 @@ def test_dropout_is_there_in_training_only(architecture):
 def test_inside_and_outside_placement_of_the_bias():
     """Note C: (QKᵀ + B)/√d_k equals QKᵀ/√d_k + B' with B' = B/√d_k."""
     inside, outside = (
-        copy.deepcopy(tiny.model(position="relative", bias_placement=where)) for where in ("inside", "outside")
+        copy.deepcopy(tiny.model(position="relative", bias_placement=where))
+        for where in ("inside", "outside")
     )
     outside.decoder.bias.weight.data *= inside.config.head_width**-0.5
     assert_close(inside(tiny.tokens(1, 6)).logits, outside(tiny.tokens(1, 6)).logits, **EXACT)
@@ -144,15 +159,19 @@ def test_the_residual_stream_passes_gradients_straight_through():
         block.attention.out_proj.weight.data.zero_()
         block.feedforward.down_proj.weight.data.zero_()
     x = torch.randn(1, 4, 8, dtype=torch.float64)
-    run = lambda x: model.decoder.blocks[0](x, model.decoder.view(Places.arange(4), Places.arange(4)))
+    run = lambda x: model.decoder.blocks[0](
+        x, model.decoder.view(Positions.arange(4), Positions.arange(4))
+    )
     jacobian = torch.autograd.functional.jacobian(run, x).view(32, 32)
     assert_close(jacobian, torch.eye(32, dtype=torch.float64), **EXACT)
 
 
 def test_a_padded_row_of_nothing_but_padding_gives_finite_gradients():
     model = copy.deepcopy(tiny.model(position="rotary"))
-    places = Places(torch.zeros(2, 4, dtype=torch.long), valid=torch.tensor([[True] * 4, [False] * 4]))
-    model(Batch(tiny.tokens(2, 4), places)).logits[0].sum().backward()
+    positions = Positions(
+        torch.zeros(2, 4, dtype=torch.long), valid=torch.tensor([[True] * 4, [False] * 4])
+    )
+    model(Batch(tiny.tokens(2, 4), positions)).logits[0].sum().backward()
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
@@ -163,7 +182,9 @@ def test_a_head_without_classes_is_refused_when_it_is_built(head):
 
 
 def test_the_head_answers_at_the_asked_elements_alone():
-    model = tiny.stir(Transformer(tiny.config(architecture="encoder", head="tag", classes=("a", "b", "c"))))
+    model = tiny.stir(
+        Transformer(tiny.config(architecture="encoder", head="tag", classes=("a", "b", "c")))
+    )
     ids, at = tiny.tokens(3, 6), torch.tensor([0, 7, 7, 17])
     everywhere = model(Batch(ids)).logits
     assert everywhere.shape == (3, 6, 3)

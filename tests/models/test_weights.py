@@ -22,7 +22,13 @@ from glassformer.models.weights import (
 
 
 def small(**changes) -> Transformer:
-    values = {"vocab_size": 11, "d_model": 8, "n_layers": 1, "n_heads": 2, "max_length": 8} | changes
+    values = {
+        "vocab_size": 11,
+        "d_model": 8,
+        "n_layers": 1,
+        "n_heads": 2,
+        "max_length": 8,
+    } | changes
     return Transformer(ModelConfig.parse(values), seed=1)
 
 
@@ -34,7 +40,9 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("changes", [{}, {"tied": False}, {"head": "masked_lm", "architecture": "encoder"}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"tied": False}, {"head": "masked_lm", "architecture": "encoder"}]
+)
 def test_a_model_comes_back_bit_for_bit(tmp_path, changes):
     model = small(**changes)
     save_weights(model, tmp_path / "model.safetensors")
@@ -42,7 +50,9 @@ def test_a_model_comes_back_bit_for_bit(tmp_path, changes):
     again = load_model(tmp_path)
     assert not again.training
     assert again.config == model.config
-    for (name, one), (other, two) in zip(model.named_parameters(), again.named_parameters(), strict=True):
+    for (name, one), (other, two) in zip(
+        model.named_parameters(), again.named_parameters(), strict=True
+    ):
         assert name == other
         assert torch.equal(one, two)
     tokens = torch.tensor([[1, 2, 3]])
@@ -112,7 +122,8 @@ def test_a_cut_file_is_one_sentence(folder, keep):
 
 
 @pytest.mark.parametrize(
-    "content", [b"\xff" * 100, b"{}", b"\x02\0\0\0\0\0\0\0{}", b"\x10\0\0\0\0\0\0\0[[[[[[[[[[[[[[[["]
+    "content",
+    [b"\xff" * 100, b"{}", b"\x02\0\0\0\0\0\0\0{}", b"\x10\0\0\0\0\0\0\0[[[[[[[[[[[[[[[["],
 )
 def test_a_file_of_something_else_is_one_sentence(folder, content):
     (folder / "model.safetensors").write_bytes(content)

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from glassformer.inspect.look import Look
-from glassformer.serve.examples import sensed
-from glassformer.serve.explorer import Explorer
-from glassformer.serve.inputs import given
-from glassformer.serve.wire import Reply
+from glassformer.serve.explorer.decode_input import given
+from glassformer.serve.explorer.examples import sensed
+from glassformer.serve.explorer.handler import Explorer
+from glassformer.serve.explorer.wire import Reply
 
 CLOSE = {"rtol": 2e-5, "atol": 2e-6}
 """float32 with sums of at most a few dozen terms, in another order."""

@@ -1,4 +1,5 @@
-"""Tiny runs of every family, trained for two steps and then stirred, so that every number differs from every other."""
+"""Tiny runs of every family, trained for two steps and then stirred, so that every number differs
+from every other."""
 
 from collections.abc import Callable
 from functools import cache
@@ -7,7 +8,14 @@ from typing import Any
 
 import pytest
 
-QUICK = {"steps": 2, "warmup_steps": 1, "evaluate_every": 2, "save_every": 1, "sample_tokens": 3, "sample_every": 2}
+QUICK = {
+    "steps": 2,
+    "warmup_steps": 1,
+    "evaluate_every": 2,
+    "save_every": 1,
+    "sample_tokens": 3,
+    "sample_every": 2,
+}
 
 
 def recipes() -> dict[str, Callable[[Path], Any]]:
@@ -20,10 +28,14 @@ def recipes() -> dict[str, Callable[[Path], Any]]:
     shape = {"n_heads": 4, "n_kv_heads": 2}
     return {
         "lm": lambda f: small_runs.recipe(f, model={**shape, "max_length": 48}, train=QUICK),
-        "masked": lambda f: small_tasks.masked_recipe(f, train=QUICK, model={"max_length": 48, "position": "alibi"}),
+        "masked": lambda f: small_tasks.masked_recipe(
+            f, train=QUICK, model={"max_length": 48, "position": "alibi"}
+        ),
         "tag": lambda f: small_tasks.tag_recipe(f, train=QUICK, model={"norm_placement": "post"}),
         "classify": lambda f: small_tasks.class_recipe(f, train=QUICK, model={"norm": "rms"}),
-        "translate": lambda f: small_runs.pair_recipe(f, train=QUICK, model={"n_layers": 2, "norm_placement": "post"}),
+        "translate": lambda f: small_runs.pair_recipe(
+            f, train=QUICK, model={"n_layers": 2, "norm_placement": "post"}
+        ),
         "image": lambda f: small_senses.picture_recipe(f, train=QUICK),
         "audio": lambda f: small_senses.sound_recipe(f, train=QUICK),
         "mixture": lambda f: small_parts.parts_recipe(f, train=QUICK),
@@ -31,7 +43,17 @@ def recipes() -> dict[str, Callable[[Path], Any]]:
     }
 
 
-FAMILIES = ["lm", "masked", "tag", "classify", "translate", "image", "audio", "mixture", "depiction"]
+FAMILIES = [
+    "lm",
+    "masked",
+    "tag",
+    "classify",
+    "translate",
+    "image",
+    "audio",
+    "mixture",
+    "depiction",
+]
 
 
 @pytest.fixture(scope="session")
@@ -56,7 +78,7 @@ def explorer_of(run_folder) -> Callable[[str], Any]:
     @cache
     def made(family: str):
         from glassformer.run import load
-        from glassformer.serve.explorer import Explorer
+        from glassformer.serve.explorer.handler import Explorer
         from tiny import stir
 
         run = load(run_folder(family))

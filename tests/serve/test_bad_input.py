@@ -1,7 +1,7 @@
 """Hostile and unusual input to the explorer: one clear answer each.
 
-A head that there is not stands in `test_ops`, a foreign Host header in `test_server`, files of the disk in
-`test_inputs`.
+A head that there is not stands in `test_ops`, a foreign Host header in `test_server`, files of the
+disk in `test_inputs`.
 """
 
 import copy
@@ -13,9 +13,9 @@ import glassformer as gf
 import tiny
 from glassformer.errors import ConfigError
 from glassformer.inspect.words import WORD, word_spans
-from glassformer.serve.explorer import Explorer
-from glassformer.tokens.config import TokenizerConfig
-from glassformer.tokens.train import train_tokenizer
+from glassformer.serve.explorer.handler import Explorer
+from glassformer.tokenizers.config import TokenizerConfig
+from glassformer.tokenizers.train import train_tokenizer
 from serve.asking import ask
 
 HOSTILE = ("<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>", "'\"&<!--")
@@ -31,7 +31,8 @@ def explorer(folder, texts, specials=()) -> Explorer:
 
 
 def test_tokens_that_look_like_a_page_are_data(tmp_path):
-    """They come as they are, in JSON that no browser takes for a page, and no saved page holds one as markup."""
+    """They come as they are, in JSON that no browser takes for a page, and no saved page holds one
+    as markup."""
     own = explorer(tmp_path, ["the cat sat"], HOSTILE)
     specials = own.run.tokenizer.specials
     ids = [specials[name] for name in HOSTILE]
@@ -41,7 +42,13 @@ def test_tokens_that_look_like_a_page_are_data(tmp_path):
     told = {one["id"]: one["label"] for row in header["outcome"]["rows"] for one in row["top"]}
     assert {label for i, label in told.items() if i in ids} <= set(HOSTILE)
     questions = [json.dumps({"op": "look", "look": look}), json.dumps({"op": "model"})]
-    page = ask(own, "document", state={"input": ids, "page": HOSTILE[1]}, questions=questions, title=HOSTILE[0])
+    page = ask(
+        own,
+        "document",
+        state={"input": ids, "page": HOSTILE[1]},
+        questions=questions,
+        title=HOSTILE[0],
+    )
     text = page.arrays["html"].tobytes().decode()
     for part in ("<img", "<script>alert", "&<!--"):
         assert part not in text
@@ -60,7 +67,12 @@ def test_text_from_right_to_left_stays_in_the_order_in_which_it_is_read(tmp_path
             words.setdefault(one["word"], []).append(one["id"])
     found = [own.run.tokenizer.decode(words[i]).strip() for i in range(len(words))]
     assert found == [text[begin:end] for begin, end in word_spans(text, WORD)]
-    assert ask(own, "row", look={"input": text}, layer=0, head=1, query=len(ids) - 1).arrays["weights"].sum() > 0.999
+    assert (
+        ask(own, "row", look={"input": text}, layer=0, head=1, query=len(ids) - 1)
+        .arrays["weights"]
+        .sum()
+        > 0.999
+    )
 
 
 @pytest.mark.parametrize("given", ["the cat " * 12_500, [1] * 100_000, "x" * 100_000])
@@ -71,7 +83,7 @@ def test_a_hundred_thousand_tokens_are_refused_unnamed(tmp_path, monkeypatch, gi
         raise AssertionError("too long is too long")
 
     for name in ("named", "words_of"):
-        monkeypatch.setattr(f"glassformer.run.elements.{name}", never)
+        monkeypatch.setattr(f"glassformer.run.encode_input.{name}", never)
     said = r"^The input has (at least )?\d+ elements and the model reads 40 at once; shorten it by (at least )?\d+, or"
     with pytest.raises(ConfigError, match=said):
         own.handle({"op": "look", "look": {"input": given}})

@@ -8,13 +8,15 @@ import urllib.request
 
 import pytest
 
-from glassformer.serve.server import Server
+from glassformer.serve.explorer.server import Server
 
 
 def started(*arguments: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "glassformer", "inspect", *map(str, arguments)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "BROWSER": "false"}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
 
 
 def test_it_answers_until_ctrl_c(run_folder):
@@ -24,7 +26,9 @@ def test_it_answers_until_ctrl_c(run_folder):
         address = process.stdout.readline().strip()
         assert address.startswith("http://127.0.0.1:")
         assert "/?token=" in address
-        request = urllib.request.Request(address.partition("?")[0] + "api", b"{}", {"Content-Type": "application/json"})
+        request = urllib.request.Request(
+            address.partition("?")[0] + "api", b"{}", {"Content-Type": "application/json"}
+        )
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(request, timeout=20)
         assert refused.value.code == 403

@@ -1,4 +1,5 @@
-"""What a request may give as an input: nothing from the disk, and every form that the run's own verbs take."""
+"""What a request may give as an input: nothing from the disk, and every form that the run's own
+verbs take."""
 
 import json
 from contextlib import suppress
@@ -7,14 +8,15 @@ import numpy as np
 import pytest
 
 from glassformer.errors import ConfigError, GlassformerError
-from glassformer.serve.inputs import given
+from glassformer.serve.explorer.decode_input import given
 from serve.asking import ask, first, model_of
 from small_senses import write_picture
 
 
 @pytest.mark.parametrize("family", ["image", "audio", "mixture", "lm", "translate", "tag"])
 def test_the_path_of_a_file_is_never_opened(explorer_of, tmp_path, monkeypatch, family):
-    """A page that is opened from a link must not read what it likes: neither a picture nor that a file is there."""
+    """A page that is opened from a link must not read what it likes: neither a picture nor that a
+    file is there."""
     explorer, path = explorer_of(family), str(tmp_path / "own.png")
     write_picture(tmp_path / "own.png", np.zeros((8, 8, 1), np.uint8))
 
@@ -22,15 +24,25 @@ def test_the_path_of_a_file_is_never_opened(explorer_of, tmp_path, monkeypatch, 
         raise AssertionError("a file was opened")
 
     for name in ("content", "sound", "source_at"):
-        monkeypatch.setattr(f"glassformer.run.sensed.{name}", never)
-    paths = [path, [path], [path, path], {"text": path}, [{"text": path}], [[path], path], [[1], path], [path, [1]]]
+        monkeypatch.setattr(f"glassformer.run.media_inputs.{name}", never)
+    paths = [
+        path,
+        [path],
+        [path, path],
+        {"text": path},
+        [{"text": path}],
+        [[path], path],
+        [[1], path],
+        [path, [1]],
+    ]
     paths += [{"image": path}, [{"image": path}], {"audio": path}, [[{"image": path}], "a"]]
     for value in paths:
         with suppress(GlassformerError):  # some are texts or pairs of texts, which a path may be
             ask(explorer, "look", look={"input": value})
     if family in ("image", "audio"):
         with pytest.raises(
-            ConfigError, match=rf'^This model reads one {family}, and .* is none; give {{"{family}": ADD'
+            ConfigError,
+            match=rf'^This model reads one {family}, and .* is none; give {{"{family}": ADD',
         ):
             ask(explorer, "look", look={"input": path})
 
@@ -43,7 +55,9 @@ def test_a_pair_may_be_token_ids_on_either_side(explorer_of):
         again = ask(explorer, "look", look={"input": value}).header
         assert again["outcome"] == seen["outcome"]
         assert [one["id"] for one in again["elements"]] == target
-    with pytest.raises(ConfigError, match="A token id is a number from 0, and the input holds -1 to 3"):
+    with pytest.raises(
+        ConfigError, match="A token id is a number from 0, and the input holds -1 to 3"
+    ):
         given([[3, -1], "a"], {})
     for value in ([[], "a"], [[1, True], "a"], [["a"], [1]], [[1], None]):
         with pytest.raises(GlassformerError):

@@ -1,4 +1,5 @@
-"""The explorer in a notebook: messages say what the handler says, page and Python agree, cells keep copies."""
+"""The explorer in a notebook: messages say what the handler says, page and Python agree, cells keep
+copies."""
 
 import base64
 import csv
@@ -22,17 +23,16 @@ import glassformer as gf
 from glassformer.errors import ConfigError, DataError
 from glassformer.inspect import ramp
 from glassformer.inspect.drawing import PAPER
-from glassformer.serve import notebook
-from glassformer.serve.asked import asked
-from glassformer.serve.examples import sensed
-from glassformer.serve.explorer import Explorer
-from glassformer.serve.files import STATIC
-from glassformer.serve.inputs import given
-from glassformer.serve.messages import Mailbox
-from glassformer.serve.page import POLICY, contents, framed
-from glassformer.serve.selection import DEFAULTS, OF_PAGES, opened, questions
-from glassformer.serve.snapshot import LARGEST, snapshot
-from glassformer.serve.wire import Reply
+from glassformer.serve.explorer.decode_input import given
+from glassformer.serve.explorer.encode_input import asked
+from glassformer.serve.explorer.examples import sensed
+from glassformer.serve.explorer.files import STATIC
+from glassformer.serve.explorer.handler import Explorer, notebook
+from glassformer.serve.explorer.messages import Mailbox
+from glassformer.serve.explorer.page import POLICY, contents, framed
+from glassformer.serve.explorer.selection import DEFAULTS, OF_PAGES, opened, questions
+from glassformer.serve.explorer.snapshot import LARGEST, snapshot
+from glassformer.serve.explorer.wire import Reply
 from serve.asking import model_of
 
 TEXT = "the cat sat on a mat"
@@ -61,7 +61,10 @@ class Widget:
         self.sent.put((json.loads(json.dumps(content)), buffers or []))
 
     def _repr_mimebundle_(self, **_):
-        return {"application/vnd.jupyter.widget-view+json": {"model_id": "x"}, "text/plain": "Widget()"}, {}
+        return {
+            "application/vnd.jupyter.widget-view+json": {"model_id": "x"},
+            "text/plain": "Widget()",
+        }, {}
 
 
 @pytest.fixture
@@ -78,7 +81,8 @@ def live(view, anywidget):
 
 
 def told(widget, message):
-    """Say something as the page does, and everything that is said back, until nothing more comes for it."""
+    """Say something as the page does, and everything that is said back, until nothing more comes
+    for it."""
     widget.heard(widget, message, [])
     said = []
     while True:
@@ -155,7 +159,9 @@ class Slow(Explorer):
         raise ZeroDivisionError("a bug")
 
 
-@pytest.mark.parametrize("stop", [{"view": "v", "id": 1, "cancel": True}, None], ids=["cancelled", "left"])
+@pytest.mark.parametrize(
+    "stop", [{"view": "v", "id": 1, "cancel": True}, None], ids=["cancelled", "left"]
+)
 def test_nothing_more_is_said_to_who_does_not_wait(stop):
     explorer, sent = Slow(), queue.Queue()
     mail = Mailbox(explorer, lambda message, parts: sent.put(message))
@@ -175,7 +181,9 @@ def test_nothing_more_is_said_to_who_does_not_wait(stop):
 
 def test_a_bug_is_said_too():
     sent = queue.Queue()
-    Mailbox(Slow(), lambda message, parts: sent.put(message)).take({"view": "v", "id": 1, "ask": {}})
+    Mailbox(Slow(), lambda message, parts: sent.put(message)).take(
+        {"view": "v", "id": 1, "ask": {}}
+    )
     said = sent.get(timeout=20)
     assert said["kind"] == "Bug"
     assert "ZeroDivisionError: a bug" in said["error"]
@@ -191,10 +199,20 @@ def test_page_and_python_select_the_same(live):
     ((start, _),) = told(widget, {"view": "v", "hello": "start"})
     assert start == {"to": "v", "start": view.selection}
     view.select(head=3, query=2)
-    assert widget.sent.get(timeout=1)[0] == {"not": "", "select": {"head": 3, "query": 2}, "gone": []}
-    widget.heard(widget, {"view": "v", "select": {"key": 1, "metric": "first"}, "gone": [], "heard": 1}, [])
+    assert widget.sent.get(timeout=1)[0] == {
+        "not": "",
+        "select": {"head": 3, "query": 2},
+        "gone": [],
+    }
+    widget.heard(
+        widget, {"view": "v", "select": {"key": 1, "metric": "first"}, "gone": [], "heard": 1}, []
+    )
     # the other views are told, and not the one that said it
-    assert widget.sent.get(timeout=1)[0] == {"not": "v", "select": {"key": 1, "metric": "first"}, "gone": []}
+    assert widget.sent.get(timeout=1)[0] == {
+        "not": "v",
+        "select": {"key": 1, "metric": "first"},
+        "gone": [],
+    }
     widget.heard(widget, {"view": "v", "select": {}, "gone": ["metric"], "heard": 1}, [])
     assert [view.selection[name] for name in ("layer", "head", "query", "key")] == [1, 3, 2, 1]
     assert "metric" not in view.selection
@@ -384,7 +402,7 @@ def test_a_copy_has_one_page_and_what_it_asks_first(view):
 def test_answers_beyond_the_limit_are_left_out(view, monkeypatch):
     whole = held(snapshot(view.explorer, view.selection, alone=True).decode())["answers"]
     assert sum(map(len, whole.values())) < LARGEST
-    monkeypatch.setattr("glassformer.serve.snapshot.LARGEST", 2000)
+    monkeypatch.setattr("glassformer.serve.explorer.snapshot.LARGEST", 2000)
     kept = held(snapshot(view.explorer, view.selection, alone=True).decode())["answers"]
     assert 2 <= len(kept) < len(whole)  # the model and the look, which have no arrays
 
@@ -398,7 +416,9 @@ def test_every_family_has_a_cell(explorer):
         looked = explorer.handle({"op": "look", "look": {"input": view.selection["input"]}}).header
         asks = questions(opened(view.selection, looked), card, looked)
         kept = held(snapshot(explorer, view.selection, alone=True).decode())["answers"]
-        assert len(kept) == len({json.dumps(one, sort_keys=True) for one in asks}), name  # none of them is refused
+        assert len(kept) == len({json.dumps(one, sort_keys=True) for one in asks}), (
+            name
+        )  # none of them is refused
         Image.open(io.BytesIO(view._still().png())).verify()
 
 
@@ -431,7 +451,11 @@ def test_all_heads_are_drawn_and_the_selected_is_framed(lm):
     image = np.array(Image.open(io.BytesIO(page.png())))
     seen, table = view.look(), np.array(ramp.ramp(dark=False))
     for number, box in enumerate(page.boxes):
-        shades = image[box.y : box.y + box.height, box.x : box.x + box.width].reshape(-1, 1, 3).astype(int)
+        shades = (
+            image[box.y : box.y + box.height, box.x : box.x + box.width]
+            .reshape(-1, 1, 3)
+            .astype(int)
+        )
         darkest = np.abs(shades - table).sum(2).argmin(1).max()
         most = float(seen.pattern(number // 4, number % 4).max()) ** 0.5 * (len(table) - 1)
         assert abs(darkest - most) < 0.6
@@ -506,8 +530,14 @@ def test_what_is_given_comes_back(explorer_of, family, tmp_path):
     if family == "image":
         np.testing.assert_array_equal(back, own)
         Image.fromarray(own.squeeze()).save(tmp_path / "a.png")
-        for value in (tmp_path / "a.png", str(tmp_path / "a.png"), {"image": str(tmp_path / "a.png")}):
-            np.testing.assert_array_equal(given(asked(value, run), {}, family).squeeze(), own.squeeze())
+        for value in (
+            tmp_path / "a.png",
+            str(tmp_path / "a.png"),
+            {"image": str(tmp_path / "a.png")},
+        ):
+            np.testing.assert_array_equal(
+                given(asked(value, run), {}, family).squeeze(), own.squeeze()
+            )
         with pytest.raises(DataError, match="nothere"):
             asked("nothere.png", run)
     else:
@@ -565,7 +595,9 @@ def test_names_are_those_of_the_pages():
 
 
 def test_pages_are_those_of_the_rail():
-    rail = re.search(r"export const pages = \[(.*)\]", (STATIC / "contents.js").read_text())[1].split(", ")
+    rail = re.search(r"export const pages = \[(.*)\]", (STATIC / "contents.js").read_text())[
+        1
+    ].split(", ")
     assert len(contents()) == len(rail)
     assert contents()["image"].families == ("image", "audio", "mixture")
     assert contents()["head"].module == "pages/head.js"

@@ -10,7 +10,7 @@ import torch
 from glassformer.errors import ConfigError
 from glassformer.inspect.edits import Mean, Patch, Zero
 from glassformer.inspect.headmetrics import METRICS, head_metrics
-from glassformer.serve.explorer import UnknownOp
+from glassformer.serve.explorer.handler import UnknownOp
 from serve.asking import CLOSE, ask, everywhere, first, model_of, own_look, softmax
 
 
@@ -18,7 +18,11 @@ def test_a_model_says_what_it_is_and_begins_with_inputs_that_it_can_read(explore
     header = model_of(explorer)
     assert header["family"] == request.node.callspec.params["explorer"]
     config = explorer.run.model.config
-    assert (header["layers"], header["heads"], header["kv_heads"]) == (config.n_layers, config.n_heads, config.kv_heads)
+    assert (header["layers"], header["heads"], header["kv_heads"]) == (
+        config.n_layers,
+        config.n_heads,
+        config.kv_heads,
+    )
     assert header["parameters"] == explorer.run.model.n_parameters
     assert header["checkpoints"] == [1, 2]
     assert header["config"]["d_model"] == config.d_model
@@ -36,25 +40,37 @@ def test_a_model_says_what_it_is_and_begins_with_inputs_that_it_can_read(explore
 def test_a_look_has_elements_and_the_likeliest_outcomes_everywhere(explorer):
     value = first(explorer)
     header, own = ask(explorer, "look", look={"input": value}).header, own_look(explorer, value)
-    assert [one["label"] for one in header["elements"]] == [element.label for element in own.elements]
-    assert [one["id"] for one in header["source_elements"]] == [element.id for element in own.source_elements]
+    assert [one["label"] for one in header["elements"]] == [
+        element.label for element in own.elements
+    ]
+    assert [one["id"] for one in header["source_elements"]] == [
+        element.id for element in own.source_elements
+    ]
     logits = own.logits.double().reshape(-1, own.logits.shape[-1])
     assert len(header["outcome"]["rows"]) == len(logits)
-    for position, (row, wanted) in enumerate(zip(header["outcome"]["rows"], logits.softmax(-1), strict=True)):
+    for position, (row, wanted) in enumerate(
+        zip(header["outcome"]["rows"], logits.softmax(-1), strict=True)
+    ):
         assert row["position"] == (position if own.logits.dim() == 2 else None)
         top = wanted.topk(min(5, len(wanted)))
         np.testing.assert_allclose([one["p"] for one in row["top"]], top.values, **CLOSE)
         assert [one["label"] for one in row["top"]] == [own.names[one["id"]] for one in row["top"]]
     assert (
         header["outcome"]["kind"]
-        == {"lm": "tokens", "masked_lm": "tokens", "tag": "tags", "classify": "class"}[explorer.run.model.config.head]
+        == {"lm": "tokens", "masked_lm": "tokens", "tag": "tags", "classify": "class"}[
+            explorer.run.model.config.head
+        ]
     )
     assert ask(explorer, "look", look={"input": value}).header["cached"]
 
 
 @pytest.mark.parametrize("size", [4, 64])
-def test_thumbnails_are_the_largest_weights_and_metrics_are_those_of_the_patterns(explorer, size, monkeypatch):
-    monkeypatch.setattr("glassformer.serve.thumbs.NUMBERS", 200)  # several portions, also of short sequences
+def test_thumbnails_are_the_largest_weights_and_metrics_are_those_of_the_patterns(
+    explorer, size, monkeypatch
+):
+    monkeypatch.setattr(
+        "glassformer.serve.explorer.thumbnails.NUMBERS", 200
+    )  # several portions, also of short sequences
     own, config = own_look(explorer, first(explorer)), explorer.run.model.config
     for where in everywhere(explorer):
         reply = ask(explorer, "thumbs", look={"input": first(explorer)}, size=size, **where)
@@ -65,15 +81,22 @@ def test_thumbnails_are_the_largest_weights_and_metrics_are_those_of_the_pattern
                 pattern = own.pattern(layer, head, **where).numpy()
                 wanted = np.array(
                     [
-                        [pattern[i : i + rows, j : j + columns].max() for j in range(0, pattern.shape[1], columns)]
+                        [
+                            pattern[i : i + rows, j : j + columns].max()
+                            for j in range(0, pattern.shape[1], columns)
+                        ]
                         for i in range(0, len(pattern), rows)
                     ]
                 )
                 assert max(wanted.shape) <= size
                 # a byte is a rounded root: (k ± 0.5)² / 255² around k²
-                np.testing.assert_allclose(pixels[layer, head] / 255, np.sqrt(wanted), atol=0.5 / 255 + 1e-5)
+                np.testing.assert_allclose(
+                    pixels[layer, head] / 255, np.sqrt(wanted), atol=0.5 / 255 + 1e-5
+                )
         assert [metric["name"] for metric in reply.header["metrics"]] == list(METRICS)
-        np.testing.assert_allclose(reply.arrays["metrics"], head_metrics(own, **where).values, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            reply.arrays["metrics"], head_metrics(own, **where).values, rtol=1e-4, atol=1e-5
+        )
 
 
 def test_a_head_is_its_pattern(explorer):
@@ -81,17 +104,21 @@ def test_a_head_is_its_pattern(explorer):
     for where in everywhere(explorer):
         reply = ask(explorer, "head", look={"input": first(explorer)}, layer=0, head=1, **where)
         pattern = own.pattern(0, 1, **where).double().numpy()
-        np.testing.assert_allclose(reply.arrays["pattern"] / 255, np.sqrt(pattern), atol=0.5 / 255 + 1e-6)
+        np.testing.assert_allclose(
+            reply.arrays["pattern"] / 255, np.sqrt(pattern), atol=0.5 / 255 + 1e-6
+        )
         np.testing.assert_allclose(reply.arrays["mass"], pattern.sum(0), **CLOSE)
         safe = np.where(pattern > 0, pattern, 1)
-        np.testing.assert_allclose(reply.arrays["entropy"], -(pattern * np.log2(safe)).sum(1), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            reply.arrays["entropy"], -(pattern * np.log2(safe)).sum(1), rtol=1e-4, atol=1e-5
+        )
         decoder = where["side"] != "encoder" and explorer.run.model.decoder is not None
         assert reply.header["mask"] == ("causal" if decoder and where["site"] == "self" else "none")
 
 
 def test_a_window_comes_with_the_mask(run_folder, monkeypatch):
     from glassformer.run import load
-    from glassformer.serve.explorer import Explorer
+    from glassformer.serve.explorer.handler import Explorer
 
     run = load(run_folder("lm"))
     from glassformer.layers.mask import Causal, Window
@@ -105,14 +132,21 @@ def test_a_window_comes_with_the_mask(run_folder, monkeypatch):
 
 
 def test_a_row_and_a_step_can_be_computed_again_from_their_operands(explorer):
-    """A head in float64, from nothing but what the step gives: scores, weights, z, and what joins the stream."""
+    """A head in float64, from nothing but what the step gives: scores, weights, z, and what joins
+    the stream."""
     own, model = own_look(explorer, first(explorer)), explorer.run.model
     for where in everywhere(explorer):
         place, module = own.attention(1, **where)
         query = len(own.pattern(1, 0, **where)) - 2
         total = np.zeros(model.config.d_model)
         for head in range(model.config.n_heads):
-            asked = {"look": {"input": first(explorer)}, "layer": 1, "head": head, "query": query, **where}
+            asked = {
+                "look": {"input": first(explorer)},
+                "layer": 1,
+                "head": head,
+                "query": query,
+                **where,
+            }
             step = ask(explorer, "step", **asked)
             row = ask(explorer, "row", **asked)
             a = {name: array.astype(np.float64) for name, array in step.arrays.items()}
@@ -133,14 +167,23 @@ def test_a_row_and_a_step_can_be_computed_again_from_their_operands(explorer):
             asked_of = own[f"{place}.q"].tensor[:, query]
             x = torch.from_numpy(step.arrays["norm"])
             if step.header["rotary"] is False and module.q_norm is None:
-                np.testing.assert_allclose(module.q_proj(x).view_as(asked_of), asked_of, rtol=1e-4, atol=1e-4)
+                np.testing.assert_allclose(
+                    module.q_proj(x).view_as(asked_of), asked_of, rtol=1e-4, atol=1e-4
+                )
         assert step.header["norm"] == (
-            "" if model.config.norm_placement == "post" else "LayerNorm" if model.config.norm == "layer" else "RMSNorm"
+            ""
+            if model.config.norm_placement == "post"
+            else "LayerNorm"
+            if model.config.norm == "layer"
+            else "RMSNorm"
         )
 
 
 def test_the_lens_ends_in_the_models_own_answer(explorer):
-    reply, own = ask(explorer, "lens", look={"input": first(explorer)}, k=3), own_look(explorer, first(explorer))
+    reply, own = (
+        ask(explorer, "lens", look={"input": first(explorer)}, k=3),
+        own_look(explorer, first(explorer)),
+    )
     layers = explorer.run.model.config.n_layers
     wanted = own.logits.reshape(-1, own.logits.shape[-1]).softmax(-1)
     assert reply.arrays["p"].shape[:2] == (layers + 1, len(wanted))
@@ -156,7 +199,9 @@ def test_the_ledger_adds_up(explorer):
     header = ask(explorer, "ledger", look={"input": first(explorer)}, target=1, against=0).header
     logits = own.logits[-1] if own.logits.dim() == 2 else own.logits
     assert header["logit"] == pytest.approx(float(logits[1] - logits[0]), abs=1e-4)
-    assert sum(entry["value"] for entry in header["entries"]) + header["bias"] == pytest.approx(header["total"])
+    assert sum(entry["value"] for entry in header["entries"]) + header["bias"] == pytest.approx(
+        header["total"]
+    )
     assert header["gap"] < 1e-5
     assert header["against"] == {"id": 0, "label": own.names[0]}
 
@@ -166,7 +211,11 @@ def test_effects_are_those_of_edits(explorer):
     own = own_look(explorer, first(explorer))
     value = lambda look: float((look.logits[-1] if look.logits.dim() == 2 else look.logits)[1])
     for where in everywhere(explorer):
-        items = [*explorer.stream({"op": "effects", "look": {"input": first(explorer)}, "target": 1, **where})]
+        items = [
+            *explorer.stream(
+                {"op": "effects", "look": {"input": first(explorer)}, "target": 1, **where}
+            )
+        ]
         config = explorer.run.model.config
         assert [(i["layer"], i["head"]) for i in items] == [
             (layer, head) for layer in range(config.n_layers) for head in range(config.n_heads)
@@ -188,7 +237,9 @@ def test_a_sweep_patches_one_place_after_the_other(lm):
     for item in lm.stream({**asked, "kind": "patch", "source": {"input": clean}}):
         assert item["change"] == pytest.approx(0, abs=1e-5)
     for item in lm.stream({**asked, "kind": "zero", "by": "layer_head"}):
-        wanted = a.edited([Zero(f"decoder.blocks.{item['row']}.attention.z", head=item["column"])]).logits[-1, 2]
+        wanted = a.edited(
+            [Zero(f"decoder.blocks.{item['row']}.attention.z", head=item["column"])]
+        ).logits[-1, 2]
         assert item["value"] == pytest.approx(float(wanted), abs=1e-4)
     with pytest.raises(ConfigError, match="take equal ones"):
         next(lm.stream({**asked, "kind": "patch", "source": {"input": "the"}}))
@@ -198,7 +249,9 @@ def test_a_sweep_patches_one_place_after_the_other(lm):
 
 def test_next_shows_each_stage(lm):
     logits = own_look(lm, "the cat").logits[3].double()
-    reply = ask(lm, "next", look={"input": "the cat"}, position=3, temperature=0.5, top_k=3, top_p=0.9)
+    reply = ask(
+        lm, "next", look={"input": "the cat"}, position=3, temperature=0.5, top_k=3, top_p=0.9
+    )
     ids = torch.from_numpy(reply.arrays["ids"]).long()
     assert ids.tolist() == logits.argsort(descending=True, stable=True)[:50].tolist()
     np.testing.assert_allclose(reply.arrays["before"], logits.softmax(-1)[ids], **CLOSE)
@@ -206,12 +259,24 @@ def test_next_shows_each_stage(lm):
     kept = (reply.arrays["top_k"] > 0).sum()
     assert kept == reply.header["possible"]["top_k"] == 3
     assert reply.arrays["top_p"].sum() == pytest.approx(1)
-    assert reply.header["rest"]["before"] == pytest.approx(1 - float(logits.softmax(-1)[ids].sum()), abs=1e-6)
+    assert reply.header["rest"]["before"] == pytest.approx(
+        1 - float(logits.softmax(-1)[ids].sum()), abs=1e-6
+    )
 
 
 def test_generation_is_the_runs_own_step_by_step(explorer_of):
     lm = explorer_of("lm")
-    items = [*lm.stream({"op": "generate", "look": {"input": "the c"}, "new_tokens": 6, "temperature": 0.7, "seed": 3})]
+    items = [
+        *lm.stream(
+            {
+                "op": "generate",
+                "look": {"input": "the c"},
+                "new_tokens": 6,
+                "temperature": 0.7,
+                "seed": 3,
+            }
+        )
+    ]
     assert "".join(item["label"] for item in items) == lm.run.generate(
         "the c", max_new_tokens=6, temperature=0.7, seed=3
     )
@@ -236,11 +301,17 @@ def test_generation_is_the_runs_own_step_by_step(explorer_of):
     assert (branch[0]["step"], branch[0]["id"]) == (1, other)
     translate = explorer_of("translate")
     pair = ["abc", ""]
-    items = [*translate.stream({"op": "generate", "look": {"input": pair}, "new_tokens": 5, "temperature": 0})]
+    items = [
+        *translate.stream(
+            {"op": "generate", "look": {"input": pair}, "new_tokens": 5, "temperature": 0}
+        )
+    ]
     source = ask(translate, "look", look={"input": pair}).header["source_elements"]
     assert np.array(items[0]["cross"]).shape == (2, len(source))
     np.testing.assert_allclose(np.array(items[0]["cross"]).sum(-1), 1, rtol=1e-5)
-    beams = [*translate.stream({"op": "generate", "look": {"input": pair}, "new_tokens": 5, "beams": 3})]
+    beams = [
+        *translate.stream({"op": "generate", "look": {"input": pair}, "new_tokens": 5, "beams": 3})
+    ]
     found = translate.run.transduced(
         ["abc"], translate.run.options(beams=3, n_best=1, max_new_tokens=5, length_penalty=1.0)
     )
@@ -277,11 +348,18 @@ def test_a_picture_is_drawn_as_the_run_draws_it(explorer_of, edits):
     seen = [one["id"] for one in ask(explorer, "look", look=look).header["elements"]]
     for there in (1, palette.config.n_pixels - 1):
         part = [*seen, *(item["id"] for item in items[:there])]
-        more = [*explorer.stream({**asked, "look": {"input": part, "edits": edits}, "temperature": 0})]
+        more = [
+            *explorer.stream({**asked, "look": {"input": part, "edits": edits}, "temperature": 0})
+        ]
         assert len(more) == palette.config.n_pixels - there
     short = [seen[0], *(item["id"] for item in items)]  # behind less text than in training
-    assert [*explorer.stream({**asked, "look": {"input": short, "edits": edits}})] == [], "the picture is whole"
-    for wrong, sentence in (({"given": [1]}, "Token 1 is no colour; those of"), ({"beams": 2}, "pixel by pixel")):
+    assert [*explorer.stream({**asked, "look": {"input": short, "edits": edits}})] == [], (
+        "the picture is whole"
+    )
+    for wrong, sentence in (
+        ({"given": [1]}, "Token 1 is no colour; those of"),
+        ({"beams": 2}, "pixel by pixel"),
+    ):
         with pytest.raises(ConfigError, match=sentence):
             [*explorer.stream({**asked, **wrong})]
 
@@ -296,7 +374,9 @@ def test_the_next_pixel_is_a_colour(explorer_of):
     assert reply.header["outcomes"] == n
     assert set(ids.tolist()) == set(range(n))
     np.testing.assert_allclose(reply.arrays["before"], logits.softmax(-1)[ids], rtol=1e-5)
-    assert set(reply.header["labels"].values()) <= {"#" + bytes(colour.tolist()).hex() for colour in palette.colours}
+    assert set(reply.header["labels"].values()) <= {
+        "#" + bytes(colour.tolist()).hex() for colour in palette.colours
+    }
 
 
 @pytest.mark.parametrize("method", ["gradient_x_input", "occlusion", "rollout"])
@@ -308,12 +388,27 @@ def test_attribution_gives_every_element_a_score(explorer, method):
     wanted = attribute(own, method, 1)
     np.testing.assert_allclose(reply.arrays["scores"], wanted.scores, rtol=1e-4, atol=1e-5)
     if own.source_elements:
-        np.testing.assert_allclose(reply.arrays["source"], wanted.source_scores, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            reply.arrays["source"], wanted.source_scores, rtol=1e-4, atol=1e-5
+        )
 
 
 def test_faithfulness_comes_beside_it(lm):
-    reply = ask(lm, "attribute", look={"input": "the cat"}, method="occlusion", target=2, faithfulness=True, steps=4)
-    assert len(reply.arrays["shares"]) == len(reply.arrays["deletion"]) == len(reply.arrays["random"]) == 5
+    reply = ask(
+        lm,
+        "attribute",
+        look={"input": "the cat"},
+        method="occlusion",
+        target=2,
+        faithfulness=True,
+        steps=4,
+    )
+    assert (
+        len(reply.arrays["shares"])
+        == len(reply.arrays["deletion"])
+        == len(reply.arrays["random"])
+        == 5
+    )
     p = own_look(lm, "the cat").probabilities()[2]
     assert reply.arrays["deletion"][0] == pytest.approx(float(p), abs=1e-5)
     assert reply.arrays["insertion"][-1] == pytest.approx(float(p), abs=1e-5)
@@ -325,13 +420,19 @@ def test_two_looks_are_aligned_and_subtracted_nowhere_but_in_the_browser(lm):
     assert reply.header["alignment"] == [[i, i] for i in range(11)]
     np.testing.assert_allclose(reply.arrays["pattern_a"], own_look(lm, a).pattern(1, 2), **CLOSE)
     np.testing.assert_allclose(reply.arrays["pattern_b"], own_look(lm, b).pattern(1, 2), **CLOSE)
-    np.testing.assert_allclose(reply.arrays["metrics_b"], head_metrics(own_look(lm, b)).values, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        reply.arrays["metrics_b"], head_metrics(own_look(lm, b)).values, rtol=1e-4, atol=1e-5
+    )
     p, q = own_look(lm, a).probabilities(), own_look(lm, b).probabilities()
     assert reply.header["kl"] == pytest.approx(float((p * (p / q).log2()).sum()), abs=1e-4)
     for change in reply.header["changes"]:
         assert change["b"] - change["a"] == pytest.approx(float((q - p)[change["id"]]), abs=1e-5)
-    shorter = ask(lm, "compare", a={"input": "the cat sat"}, b={"input": "the cat"}, layer=0, head=0)
-    assert shorter.header["alignment"] == [[i, i] for i in range(7)] + [[i, None] for i in range(7, 11)]
+    shorter = ask(
+        lm, "compare", a={"input": "the cat sat"}, b={"input": "the cat"}, layer=0, head=0
+    )
+    assert shorter.header["alignment"] == [[i, i] for i in range(7)] + [
+        [i, None] for i in range(7, 11)
+    ]
     assert shorter.arrays["pattern_a"].shape == (7, 7)
 
 
@@ -340,9 +441,17 @@ def test_pictures_come_as_the_model_was_given_them(explorer_of):
     array = np.load(image.run.folder / "pixels" / "validation.npy")
     reply = ask(image, "picture", look={"input": {"image": "example:1"}})
     np.testing.assert_array_equal(reply.arrays["pixels"], array[1])
-    assert (reply.header["kind"], reply.header["grid"], reply.header["turned"]) == ("image", [2, 2], False)
+    assert (reply.header["kind"], reply.header["grid"], reply.header["turned"]) == (
+        "image",
+        [2, 2],
+        False,
+    )
     sound = ask(explorer_of("audio"), "picture", look={"input": {"audio": "example:0"}})
-    assert (sound.header["kind"], sound.header["grid"], sound.header["turned"]) == ("spectrogram", [2, 2], True)
+    assert (sound.header["kind"], sound.header["grid"], sound.header["turned"]) == (
+        "spectrogram",
+        [2, 2],
+        True,
+    )
     assert sound.arrays["pixels"].shape == (16, 10, 1)
     mixture = explorer_of("mixture")
     reply = ask(mixture, "picture", look={"input": first(mixture)})
@@ -356,7 +465,7 @@ def test_pictures_come_as_the_model_was_given_them(explorer_of):
 def test_a_sent_picture_is_the_same_as_the_file(explorer_of, tmp_path):
     import base64
 
-    from glassformer.data.wav import write_wav
+    from glassformer.media.wav import write_wav
     from small_senses import write_picture
 
     image = explorer_of("image")
@@ -368,7 +477,9 @@ def test_a_sent_picture_is_the_same_as_the_file(explorer_of, tmp_path):
     audio = explorer_of("audio")
     samples = np.sin(np.arange(800) / 5).astype(np.float32)
     address = f"data:audio/wav;base64,{base64.b64encode(write_wav(samples, 8000)).decode()}"
-    own = audio.run.look((np.rint(samples * 32768).clip(-32768, 32767).astype(np.float32) / 32768, 8000))
+    own = audio.run.look(
+        (np.rint(samples * 32768).clip(-32768, 32767).astype(np.float32) / 32768, 8000)
+    )
     header = ask(audio, "look", look={"input": {"audio": address}}).header
     best = header["outcome"]["rows"][0]["top"][0]
     assert best["p"] == pytest.approx(float(own.probabilities().max()), abs=1e-5)
@@ -380,8 +491,13 @@ def test_the_stream_is_projected_on_its_main_directions(explorer):
         reply = ask(explorer, "project", look={"input": first(explorer)}, side=side)
         name = side or own.answering
         n = explorer.run.model.config.n_layers
-        points = [f"{name}.blocks.0.resid_pre", *(f"{name}.blocks.{i}.resid_post" for i in range(n))]
-        rows = np.stack([own[point].tensor.double().numpy() for point in points]).reshape(-1, own.model.config.d_model)
+        points = [
+            f"{name}.blocks.0.resid_pre",
+            *(f"{name}.blocks.{i}.resid_post" for i in range(n)),
+        ]
+        rows = np.stack([own[point].tensor.double().numpy() for point in points]).reshape(
+            -1, own.model.config.d_model
+        )
         u, s, _ = np.linalg.svd(rows - rows.mean(0), full_matrices=False)
         found = reply.arrays["points"].reshape(-1, 3)
         np.testing.assert_allclose(np.abs(found), np.abs(u[:, :3] * s[:3]), rtol=1e-3, atol=1e-3)
@@ -393,7 +509,9 @@ def test_curves_and_raw_tensors_and_points(lm):
     assert {"train_loss", "validation_loss"} <= set(reply.header["names"]) == set(reply.arrays)
     from glassformer.train.history import read_metrics
 
-    wanted = [(m["step"], m["train_loss"]) for m in read_metrics(lm.run.folder) if "train_loss" in m]
+    wanted = [
+        (m["step"], m["train_loss"]) for m in read_metrics(lm.run.folder) if "train_loss" in m
+    ]
     np.testing.assert_allclose(reply.arrays["train_loss"], wanted, rtol=1e-6)
     raw = ask(lm, "raw", look={"input": "the cat"}, point="decoder.blocks.1.attention.pattern")
     assert raw.header["axes"] == ["head", "query", "key"]
@@ -413,7 +531,9 @@ def test_edits_reach_the_look_and_its_source_is_a_look(lm):
         "to": 0.5,
         "renormalise": True,
     }
-    weights = ask(lm, "row", look={"input": "the cat", "edits": [edit]}, layer=0, head=1, query=4).arrays["weights"]
+    weights = ask(
+        lm, "row", look={"input": "the cat", "edits": [edit]}, layer=0, head=1, query=4
+    ).arrays["weights"]
     assert weights[0] == pytest.approx(0.5)
     np.testing.assert_allclose(weights[1:], plain[1:] * 0.5 / plain[1:].sum(), **CLOSE)
     patch = {"edit": "Patch", "point": "decoder.blocks.0.resid_pre", "source": {"input": "the dog"}}
@@ -428,7 +548,7 @@ def test_edits_reach_the_look_and_its_source_is_a_look(lm):
 
 def test_another_checkpoint_is_another_model(run_folder):
     from glassformer.run import load
-    from glassformer.serve.explorer import Explorer
+    from glassformer.serve.explorer.handler import Explorer
     from glassformer.train.checkpoint import Checkpoints
 
     explorer = Explorer(load(run_folder("lm")))
@@ -443,15 +563,30 @@ def test_another_checkpoint_is_another_model(run_folder):
 @pytest.mark.parametrize(
     ("request_", "sentence"),
     [
-        ({"op": "head", "layer": 0, "head": 9}, "There is no head 9 in this model; its heads are 0 to 3"),
-        ({"op": "head", "layer": 9, "head": 0}, "There is no layer 9 in this model; its layers are 0 to 1"),
-        ({"op": "head", "layer": 0, "head": 0, "side": "encoder"}, "side='encoder' is not in this model"),
+        (
+            {"op": "head", "layer": 0, "head": 9},
+            "There is no head 9 in this model; its heads are 0 to 3",
+        ),
+        (
+            {"op": "head", "layer": 9, "head": 0},
+            "There is no layer 9 in this model; its layers are 0 to 1",
+        ),
+        (
+            {"op": "head", "layer": 0, "head": 0, "side": "encoder"},
+            "side='encoder' is not in this model",
+        ),
         ({"op": "head", "layer": 0, "head": 0, "site": "cross"}, "has no cross-attention"),
-        ({"op": "row", "layer": 0, "head": 0, "query": 7}, "query=7 is not there; query runs from 0 to 6"),
+        (
+            {"op": "row", "layer": 0, "head": 0, "query": 7},
+            "query=7 is not there; query runs from 0 to 6",
+        ),
         ({"op": "head", "layer": 0}, "request.head is missing"),
         ({"op": "head", "layer": "x", "head": 0}, "request.layer: input should be a valid integer"),
         ({"op": "head", "layer": 0, "head": True}, "a yes or no is not what belongs here"),
-        ({"op": "head", "layer": 0, "head": 0, "heat": 1}, "Unknown key request.heat; did you mean 'head'"),
+        (
+            {"op": "head", "layer": 0, "head": 0, "heat": 1},
+            "Unknown key request.heat; did you mean 'head'",
+        ),
         ({"op": "raw", "point": "decoder.blocks.0.attention.patern"}, "did you mean"),
         ({"op": "ledger", "target": 10**6}, "There is no outcome"),
         ({"op": "lens", "positions": [99]}, "There is no position 99"),
@@ -466,7 +601,8 @@ def test_what_is_not_there_is_one_sentence(lm, request_, sentence):
 
 def test_an_input_that_is_too_long_is_refused_with_the_reason(lm):
     with pytest.raises(
-        ConfigError, match=r"^The input has at least \d+ elements and the model reads 48 at once; shorten"
+        ConfigError,
+        match=r"^The input has at least \d+ elements and the model reads 48 at once; shorten",
     ):
         lm.handle({"op": "look", "look": {"input": "a" * 100_000}})
 
@@ -482,7 +618,7 @@ def test_an_op_that_is_not_there(lm):
 
 def test_looks_are_let_go_when_there_is_no_room(run_folder):
     from glassformer.run import load
-    from glassformer.serve.explorer import Explorer
+    from glassformer.serve.explorer.handler import Explorer
 
     explorer = Explorer(load(run_folder("lm")), room=1)
     for text in ("a", "b"):
@@ -492,17 +628,21 @@ def test_looks_are_let_go_when_there_is_no_room(run_folder):
 
 
 def test_requests_with_other_edits_do_not_disturb_each_other(lm):
-    """Three kinds of requests on one model from many threads at once: each gets what it would get alone."""
+    """Three kinds of requests on one model from many threads at once: each gets what it would get
+    alone."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from glassformer.serve.explorer import Explorer
+    from glassformer.serve.explorer.handler import Explorer
 
     edits = [
         [],
         [{"edit": "Zero", "point": "decoder.blocks.0.attention.z", "head": 1}],
         [{"edit": "Scale", "point": "decoder.blocks.1.resid_mid", "by": 2}],
     ]
-    requests = [{"op": "raw", "look": {"input": "the cat", "edits": edit}, "point": "head.logits"} for edit in edits]
+    requests = [
+        {"op": "raw", "look": {"input": "the cat", "edits": edit}, "point": "head.logits"}
+        for edit in edits
+    ]
     alone = [Explorer(lm.run).handle(request).arrays["values"] for request in requests]
     assert not np.allclose(alone[0], alone[1])
     assert not np.allclose(alone[0], alone[2])
@@ -514,7 +654,7 @@ def test_requests_with_other_edits_do_not_disturb_each_other(lm):
 
 
 def test_whoever_has_gone_is_not_computed_for(lm):
-    from glassformer.serve.looks import Gone
+    from glassformer.serve.explorer.looks import Gone
 
     asked = []
 
@@ -530,10 +670,14 @@ def test_whoever_has_gone_is_not_computed_for(lm):
 
 @pytest.mark.parametrize(
     "more",
-    [{"method": "value_zeroing"}, {"method": "rollout", "faithfulness": True}, {"method": "integrated_gradients"}],
+    [
+        {"method": "value_zeroing"},
+        {"method": "rollout", "faithfulness": True},
+        {"method": "integrated_gradients"},
+    ],
 )
 def test_an_explanation_stops_when_nobody_waits_for_it(lm, more):
-    from glassformer.serve.looks import Gone
+    from glassformer.serve.explorer.looks import Gone
 
     request = {"op": "attribute", "look": {"input": "the cat"}, "target": 1, **more}
     asked = []

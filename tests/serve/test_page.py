@@ -1,4 +1,5 @@
-"""The linker: modules in the order of their imports, as one; and a saved page that holds its answers."""
+"""The linker: modules in the order of their imports, as one; and a saved page that holds its
+answers."""
 
 import base64
 import json
@@ -7,9 +8,9 @@ import re
 import pytest
 
 from glassformer.errors import ConfigError
-from glassformer.serve import page as page_module
-from glassformer.serve.page import cut, linked, ordered, saved
-from glassformer.serve.wire import Reply
+from glassformer.serve.explorer import page as page_module
+from glassformer.serve.explorer.page import cut, linked, ordered, saved
+from glassformer.serve.explorer.wire import Reply
 from serve.asking import ask
 
 MAIN = """import {a} from "./pages/a.js";
@@ -50,13 +51,21 @@ def test_a_module_stands_behind_all_that_it_imports(tmp_path):
     modules = ordered("main.js", static)
     assert set(modules) == {"main.js", "pages/a.js", "b.js", "d.js", "e.js"}
     names = list(modules)
-    for one, other in (("b.js", "pages/a.js"), ("pages/a.js", "main.js"), ("e.js", "d.js"), ("d.js", "main.js")):
+    for one, other in (
+        ("b.js", "pages/a.js"),
+        ("pages/a.js", "main.js"),
+        ("e.js", "d.js"),
+        ("d.js", "main.js"),
+    ):
         assert names.index(one) < names.index(other)
     for name, parts in zip(names, parts_of(linked("main.js", static)), strict=True):
-        # with names in place of the numbers, it is the source with the same names in place of its addresses
+        # with names in place of the numbers, it is the source with the same names in place of its
+        # addresses
         again = "".join(part if isinstance(part, str) else f"<{names[part]}>" for part in parts)
         address = re.compile(r"""["'](\.{1,2}/[^"'\n]+\.js)["']""")
-        assert again == address.sub(lambda m, name=name: f"<{page_module.resolved(name, m[1])}>", modules[name])
+        assert again == address.sub(
+            lambda m, name=name: f"<{page_module.resolved(name, m[1])}>", modules[name]
+        )
 
 
 def test_what_cannot_be_linked_is_refused(tmp_path):
@@ -79,7 +88,11 @@ def test_nothing_in_a_source_ends_the_script(tmp_path):
 
 
 def test_pieces_are_cut_at_the_quotes():
-    assert cut("a.js", 'import {b} from "./b.js";\nb();', {"b.js": 3}) == ["import {b} from ", 3, ";\nb();"]
+    assert cut("a.js", 'import {b} from "./b.js";\nb();', {"b.js": 3}) == [
+        "import {b} from ",
+        3,
+        ";\nb();",
+    ]
 
 
 def test_a_saved_page_holds_its_answers_and_asks_nobody(lm):
@@ -91,7 +104,13 @@ def test_a_saved_page_holds_its_answers_and_asks_nobody(lm):
         json.dumps({"look": look, "op": "head", "layer": 99, "head": 0}),
         json.dumps({"op": "document", "state": {}}),
     ]
-    reply = ask(lm, "document", state={"page": "tokens", "input": look["input"]}, questions=questions, title="<b>")
+    reply = ask(
+        lm,
+        "document",
+        state={"page": "tokens", "input": look["input"]},
+        questions=questions,
+        title="<b>",
+    )
     html = reply.arrays["html"].tobytes().decode()
     assert reply.header["answers"] == 3
     assert "<title>&lt;b&gt;</title>" in html
@@ -130,6 +149,8 @@ def test_a_saved_page_may_be_one_alone(lm):
 
 
 def test_what_is_no_page_is_not_among_the_contents(tmp_path):
-    static = files(tmp_path, contents='import {page as a} from "./a.js";\n', a="export const page = {};\n")
+    static = files(
+        tmp_path, contents='import {page as a} from "./a.js";\n', a="export const page = {};\n"
+    )
     with pytest.raises(ConfigError, match=r"a\.js says no id"):
         page_module.contents(static)

@@ -1,4 +1,5 @@
-"""The explorer over HTTP: who is let in, what is given out, and that nothing that is sent makes it fail."""
+"""The explorer over HTTP: who is let in, what is given out, and that nothing that is sent makes it
+fail."""
 
 import gzip
 import http.client
@@ -12,16 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.errors import ConfigError
-from glassformer.serve import server as server_module
-from glassformer.serve.files import Files
-from glassformer.serve.server import LARGEST_BODY, Server
-from glassformer.serve.wire import Reply
+from glassformer.serve.explorer import server as server_module
+from glassformer.serve.explorer.files import Files
+from glassformer.serve.explorer.server import LARGEST_BODY, Server
+from glassformer.serve.explorer.wire import Reply
 
 
 @contextmanager
 def served(explorer, **options):
     with Server(explorer, **{"port": 0, **options}) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread = threading.Thread(
+            target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
         thread.start()
         try:
             yield server
@@ -59,7 +62,11 @@ class Client:
 
     def __call__(self, method, path, body=None, **headers):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
-        own = {"Host": f"127.0.0.1:{self.port}", "Cookie": self.cookie, "Content-Type": "application/json"}
+        own = {
+            "Host": f"127.0.0.1:{self.port}",
+            "Cookie": self.cookie,
+            "Content-Type": "application/json",
+        }
         own |= {name.replace("_", "-"): value for name, value in headers.items()}
         try:
             connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
@@ -118,7 +125,15 @@ def test_the_printed_address_gives_the_cookie_and_the_cookie_opens(server, clien
 
 
 def test_without_the_token_nothing_is_told(client):
-    for cookie in (None, "", "a=b", f"{client.cookie}x", client.cookie.replace("=", "x="), '"', client.cookie[:-1]):
+    for cookie in (
+        None,
+        "",
+        "a=b",
+        f"{client.cookie}x",
+        client.cookie.replace("=", "x="),
+        '"',
+        client.cookie[:-1],
+    ):
         for path in ("/api", "/stream"):
             answer, body = client("POST", path, {"op": "model"}, Cookie=cookie)
             assert "token is missing" in refusal(answer, body, 403)
@@ -141,7 +156,9 @@ def test_a_foreign_host_is_refused_whatever_it_asks(client):
         "[::",
     ):
         for method, path in (("GET", "/"), ("GET", "/pages/a.js"), ("POST", "/api")):
-            answer, body = client(method, path, {"op": "model"} if method == "POST" else None, Host=host)
+            answer, body = client(
+                method, path, {"op": "model"} if method == "POST" else None, Host=host
+            )
             if method == "GET" or answer.status != 403:
                 assert answer.status == 403, (host, method)
             assert "not the explorer's own" in refusal(answer, body, 403)
@@ -162,7 +179,9 @@ def test_another_sites_page_is_refused(client):
     own = {"Origin": f"http://127.0.0.1:{client.port}", "Sec_Fetch_Site": "same-origin"}
     assert client("POST", "/api", {"op": "model"}, **own)[0].status == 200
     answer, body = client("POST", "/api", {"op": "model"}, Content_Type="text/plain")
-    assert "application/json" in refusal(answer, body, 415)  # so no form of another page can ask without asking first
+    assert "application/json" in refusal(
+        answer, body, 415
+    )  # so no form of another page can ask without asking first
 
 
 def test_files_are_given_out_by_a_table(client):
@@ -171,7 +190,9 @@ def test_files_are_given_out_by_a_table(client):
         assert answer.status == 200
         assert body
         secure(answer)
-    assert client("GET", "/pages/a.js")[0].headers["Content-Type"] == "text/javascript; charset=utf-8"
+    assert (
+        client("GET", "/pages/a.js")[0].headers["Content-Type"] == "text/javascript; charset=utf-8"
+    )
     for path in (
         "/../outside.js",
         "/pages/../../outside.js",
@@ -235,7 +256,11 @@ def test_wrong_requests_are_one_sentence_with_a_status(client):
         (b'{"op": "look", "look": {"input": {"image": "/etc/passwd"}}}', 400, "is no file"),
         (b'{"op": "look", "look": {"input": {"image": "example:0"}}}', 400, "it has none"),
         (b'{"op": "look", "look": {"input": "\\ud800"}}', 400, ""),
-        (b'{"op": "head", "look": {"input": "a"}, "layer": 0, "head": 99}', 400, "its heads are 0 to 3"),
+        (
+            b'{"op": "head", "look": {"input": "a"}, "layer": 0, "head": 99}',
+            400,
+            "its heads are 0 to 3",
+        ),
     ]
     for body, status, sentence in wrong:
         assert sentence in refusal(*client("POST", "/api", body), status)
@@ -246,7 +271,9 @@ def test_wrong_requests_are_one_sentence_with_a_status(client):
 
 def test_a_body_has_a_length_and_a_limit(client):
     assert "Content-Length" in refusal(*client("POST", "/api", None), 411)
-    assert "larger than" in refusal(*client("POST", "/api", None, Content_Length=str(LARGEST_BODY + 1)), 413)
+    assert "larger than" in refusal(
+        *client("POST", "/api", None, Content_Length=str(LARGEST_BODY + 1)), 413
+    )
     assert "larger than" in refusal(*client("POST", "/api", None, Content_Length="9" * 5000), 413)
     refusal(*client("POST", "/api", None, Content_Length="-5"), 411)
     refusal(*client("POST", "/api", None, Content_Length="5", Transfer_Encoding="chunked"), 411)
@@ -304,7 +331,12 @@ def test_whoever_hangs_up_ends_the_stream(client, server, monkeypatch):
 def test_several_requests_on_one_connection(client):
     connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)
     headers = {"Cookie": client.cookie, "Content-Type": "application/json"}
-    for body, status in ((b'{"op": "model"}', 200), (b"{", 400), (b'{"op": "curves"}', 200), (b'{"op": "x"}', 404)):
+    for body, status in (
+        (b'{"op": "model"}', 200),
+        (b"{", 400),
+        (b'{"op": "curves"}', 200),
+        (b'{"op": "x"}', 404),
+    ):
         connection.request("POST", "/api", body, headers)
         answer = connection.getresponse()
         answer.read()
@@ -358,7 +390,9 @@ def test_two_explorers_do_not_take_each_others_cookies(explorer_of, static):
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 INPUTS = JSON | st.sampled_from(
@@ -379,11 +413,30 @@ NUMBERS = st.integers(-3, 9) | JSON
 EDITS = st.fixed_dictionaries(
     {
         "edit": st.sampled_from(
-            ["Zero", "Mean", "Set", "Scale", "Patch", "Freeze", "Mask", "Temperature", "Permute", "Resample", "Add"]
+            [
+                "Zero",
+                "Mean",
+                "Set",
+                "Scale",
+                "Patch",
+                "Freeze",
+                "Mask",
+                "Temperature",
+                "Permute",
+                "Resample",
+                "Add",
+            ]
         )
         | JSON,
         "point": st.sampled_from(
-            ["*.z", "decoder.blocks.0.attention.pattern", "*.scores", "*.resid_post", "head.logits", "*"]
+            [
+                "*.z",
+                "decoder.blocks.0.attention.pattern",
+                "*.scores",
+                "*.resid_post",
+                "head.logits",
+                "*",
+            ]
         )
         | JSON,
     },
@@ -402,7 +455,10 @@ EDITS = st.fixed_dictionaries(
     },
 )
 LOOKS = (
-    st.fixed_dictionaries({"input": INPUTS}, optional={"edits": st.lists(EDITS, max_size=2) | JSON, "checkpoint": JSON})
+    st.fixed_dictionaries(
+        {"input": INPUTS},
+        optional={"edits": st.lists(EDITS, max_size=2) | JSON, "checkpoint": JSON},
+    )
     | JSON
 )
 ARGUMENTS = st.fixed_dictionaries(
@@ -438,7 +494,9 @@ ARGUMENTS = st.fixed_dictionaries(
         "layers": JSON | st.lists(st.integers(-2, 3), max_size=2),
         "positions": JSON | st.lists(st.integers(-9, 9), max_size=2),
         "point": st.sampled_from(["decoder.blocks.0.attention.z", "head.logits", "*"]) | JSON,
-        "method": st.sampled_from(["rollout", "occlusion", "value_zeroing", "gradient_x_input", "gradient_attention"])
+        "method": st.sampled_from(
+            ["rollout", "occlusion", "value_zeroing", "gradient_x_input", "gradient_attention"]
+        )
         | JSON,
         "kind": st.sampled_from(["patch", "zero", "mean"]),
         "by": st.sampled_from(["layer_position", "layer_head"]),
@@ -453,15 +511,18 @@ ARGUMENTS = st.fixed_dictionaries(
 @settings(max_examples=60)
 @given(data=st.data())
 def test_nothing_that_is_asked_is_an_error_of_ours(explorer_of, family, data):
-    """Any request has an answer or a sentence: no other exception may leave the explorer, which would be status 500."""
+    """Any request has an answer or a sentence: no other exception may leave the explorer, which
+    would be status 500."""
     from glassformer.errors import GlassformerError
-    from glassformer.serve.explorer import OPS, STREAMS
+    from glassformer.serve.explorer.handler import OPS, STREAMS
 
     explorer = explorer_of(family)
     op = data.draw(st.sampled_from([*OPS, *STREAMS, "document"]))
     fields = {**OPS, **STREAMS}[op][0].model_fields if op != "document" else {}
     arguments = data.draw(ARGUMENTS)
-    if fields and data.draw(st.integers(0, 9)):  # mostly arguments that the op has, and all that it needs
+    if fields and data.draw(
+        st.integers(0, 9)
+    ):  # mostly arguments that the op has, and all that it needs
         needed = [name for name, field in fields.items() if field.is_required()]
         arguments = {name: value for name, value in arguments.items() if name in fields}
         arguments |= {name: data.draw(_of(name, explorer)) for name in needed}
@@ -481,20 +542,30 @@ def test_nothing_that_is_asked_is_an_error_of_ours(explorer_of, family, data):
 def _of(name, explorer):
     from serve.asking import first
 
-    look = st.fixed_dictionaries({"input": st.just(first(explorer))}, optional={"edits": st.lists(EDITS, max_size=2)})
-    points = st.sampled_from(["decoder.blocks.0.attention.z", "encoder.blocks.0.resid_mid", "head.logits", "*"])
+    look = st.fixed_dictionaries(
+        {"input": st.just(first(explorer))}, optional={"edits": st.lists(EDITS, max_size=2)}
+    )
+    points = st.sampled_from(
+        ["decoder.blocks.0.attention.z", "encoder.blocks.0.resid_mid", "head.logits", "*"]
+    )
     return {"look": look, "a": look, "b": look, "point": points}.get(name, NUMBERS)
 
 
 def test_no_thread_outlives_the_server(static, lm):
-    """A thread that still runs when Python ends can abort it (SIGABRT after Ctrl-C, seen in one of four runs)."""
+    """A thread that still runs when Python ends can abort it (SIGABRT after Ctrl-C, seen in one of
+    four runs)."""
     before = set(threading.enumerate())
     with served(lm) as server:
-        connections = [http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20) for _ in range(3)]
+        connections = [
+            http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
+            for _ in range(3)
+        ]
         for connection in connections:
             connection.request("GET", "/pages/a.js")
             assert connection.getresponse().read()
-        assert len(set(threading.enumerate()) - before) == 4, "the server's own, and one for each open connection"
+        assert len(set(threading.enumerate()) - before) == 4, (
+            "the server's own, and one for each open connection"
+        )
     assert set(threading.enumerate()) <= before
     for connection in connections:
         connection.close()

@@ -1,4 +1,5 @@
-"""The pages are plain modules that draw only what they are given. Source text alone is read: no browser is needed."""
+"""The pages are plain modules that draw only what they are given. Source text alone is read: no
+browser is needed."""
 
 import re
 from graphlib import TopologicalSorter
@@ -8,14 +9,15 @@ import pytest
 
 import glassformer
 
-STATIC = Path(glassformer.__file__).parent / "serve" / "static"
+STATIC = Path(glassformer.__file__).parent / "serve" / "explorer" / "static"
 SCRIPTS = sorted(STATIC.rglob("*.js"))
 SOURCES = {path.relative_to(STATIC).as_posix(): path.read_text() for path in SCRIPTS}
 STYLE = (STATIC / "style.css").read_text()
 every_script = pytest.mark.parametrize("name", SOURCES)
 
 IMPORT = re.compile(
-    r"""^\s*(?:import|export)\b[^;"']*?from\s*["']([^"']+)["'];?|^\s*import\s*["']([^"']+)["']""", re.MULTILINE
+    r"""^\s*(?:import|export)\b[^;"']*?from\s*["']([^"']+)["'];?|^\s*import\s*["']([^"']+)["']""",
+    re.MULTILINE,
 )
 FORBIDDEN = {
     r"\bMath\s*\.\s*random\b": "numbers that are not computed from what is shown",
@@ -23,7 +25,8 @@ FORBIDDEN = {
     r"https?://|\bwss?://": "addresses outside this folder",
     r"\beval\s*\(|new\s+Function\b|setTimeout\(\s*[\"'`]": "text that becomes code",
     r"\brequire\s*\(|import\s*\(": "imports that the linker cannot follow",
-    r"sendBeacon|XMLHttpRequest|new\s+WebSocket|EventSource": "other ways to the network than wire.js",
+    r"sendBeacon|XMLHttpRequest|new\s+WebSocket|EventSource": "other ways to the network than "
+    "wire.js",
 }
 
 
@@ -31,7 +34,10 @@ def imports(name: str) -> list[str]:
     """What a module imports, as paths below `static`."""
     found = [one or other for one, other in IMPORT.findall(SOURCES[name])]
     assert all(re.match(r"\.\.?/", each) for each in found), f"{name}: a bare import in {found}"
-    return [(STATIC / name).parent.joinpath(each).resolve().relative_to(STATIC.resolve()).as_posix() for each in found]
+    return [
+        (STATIC / name).parent.joinpath(each).resolve().relative_to(STATIC.resolve()).as_posix()
+        for each in found
+    ]
 
 
 def code(source: str) -> str:
@@ -42,11 +48,15 @@ def code(source: str) -> str:
 @every_script
 @pytest.mark.parametrize("pattern", FORBIDDEN)
 def test_scripts_draw_only_what_they_are_given(name, pattern):
-    assert not (found := re.search(pattern, code(SOURCES[name]))), f"{name}: {found[0]}: {FORBIDDEN[pattern]}"
+    assert not (found := re.search(pattern, code(SOURCES[name]))), (
+        f"{name}: {found[0]}: {FORBIDDEN[pattern]}"
+    )
 
 
 def test_fetch_is_called_in_one_place():
-    assert [name for name in SOURCES if re.search(r"\bfetch\s*\(", code(SOURCES[name]))] == ["wire.js"]
+    assert [name for name in SOURCES if re.search(r"\bfetch\s*\(", code(SOURCES[name]))] == [
+        "wire.js"
+    ]
 
 
 @every_script
@@ -55,11 +65,16 @@ def test_imports_are_files_that_are_there(name):
 
 
 def test_no_two_modules_import_each_other():
-    assert list(TopologicalSorter({name: imports(name) for name in SOURCES}).static_order())  # CycleError otherwise
+    assert list(
+        TopologicalSorter({name: imports(name) for name in SOURCES}).static_order()
+    )  # CycleError otherwise
 
 
 def test_every_module_is_reached_from_the_page():
-    reached, waiting = set(), ["main.js", "framed.js", "widget.js"]  # of a server, of a notebook (its frame, its cell)
+    reached, waiting = (
+        set(),
+        ["main.js", "framed.js", "widget.js"],
+    )  # of a server, of a notebook (its frame, its cell)
     while waiting:
         name = waiting.pop()
         if name not in reached:
@@ -75,13 +90,17 @@ def test_what_is_imported_is_exported(name):
     ):
         target = (STATIC / name).parent.joinpath(source).resolve().read_text()
         offered = set(
-            re.findall(r"^export\s+(?:async\s+)?(?:function\*?|const|let|class)\s+(\w+)", target, re.MULTILINE)
+            re.findall(
+                r"^export\s+(?:async\s+)?(?:function\*?|const|let|class)\s+(\w+)",
+                target,
+                re.MULTILINE,
+            )
         )
         for listed in re.findall(r"^export\s*\{([^}]*)\}", target, re.MULTILINE):
             offered |= {each.strip() for each in listed.split(",")}
-        assert {each.split(" as ")[0].strip() for each in names.split(",") if each.strip()} <= offered, (
-            f"{name} from {source}"
-        )
+        assert {
+            each.split(" as ")[0].strip() for each in names.split(",") if each.strip()
+        } <= offered, f"{name} from {source}"
 
 
 @every_script
@@ -96,18 +115,31 @@ def test_a_module_says_what_it_is(name):
 def test_page_and_style_ask_nobody(name):
     text = (STATIC / name).read_text()
     assert not re.search(r"https?://|//[a-z]+\.|@import|url\(", text)
-    assert not re.search(r"<script(?![^>]*\bsrc=)|\bstyle=|\son\w+=", text)  # the server's policy forbids them
+    assert not re.search(
+        r"<script(?![^>]*\bsrc=)|\bstyle=|\son\w+=", text
+    )  # the server's policy forbids them
 
 
 # Colours: name -> (light, dark), as style.css has them.
 COLOURS = {
-    name: (light, dark) for name, light, dark in re.findall(r"--([\w-]+):\s*light-dark\((#\w{6}),\s*(#\w{6})\)", STYLE)
+    name: (light, dark)
+    for name, light, dark in re.findall(r"--([\w-]+):\s*light-dark\((#\w{6}),\s*(#\w{6})\)", STYLE)
 }
 TEXT = ["ink", "soft", "accent", "good", "bad", "q-ink", "k-ink", "v-ink"]
-TEXT_ON = [("on-accent", "accent"), ("paper", "ink"), ("ink", "tint"), ("accent", "tint"), ("ink", "bad-tint")]
+TEXT_ON = [
+    ("on-accent", "accent"),
+    ("paper", "ink"),
+    ("ink", "tint"),
+    ("accent", "tint"),
+    ("ink", "bad-tint"),
+]
 SHAPES = ["edge", "q", "v", "mark-good", "mark-bad"]
 PAIRS = [(4.5, text, ground) for text in TEXT for ground in ("paper", "raised")]
-PAIRS += [(4.5, *pair) for pair in TEXT_ON] + [(3.0, shape, "paper") for shape in SHAPES] + [(3.0, "edge", "raised")]
+PAIRS += (
+    [(4.5, *pair) for pair in TEXT_ON]
+    + [(3.0, shape, "paper") for shape in SHAPES]
+    + [(3.0, "edge", "raised")]
+)
 
 
 def luminance(colour: str) -> float:
@@ -129,7 +161,9 @@ def test_colours_can_be_told_apart(least, text, ground, theme):
 
 def test_contrast_is_that_of_the_guidelines():
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
-    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)  # the known grey just below 4.5
+    assert contrast("#777777", "#ffffff") == pytest.approx(
+        4.48, abs=0.01
+    )  # the known grey just below 4.5
 
 
 def test_every_colour_stands_once():

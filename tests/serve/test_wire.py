@@ -12,7 +12,7 @@ from safetensors.numpy import load
 
 from glassformer.errors import DataError
 from glassformer.files import finite
-from glassformer.serve.wire import Reply, root_bytes, text
+from glassformer.serve.explorer.wire import Reply, root_bytes, text
 
 PLAIN = st.recursive(
     st.none()
@@ -32,7 +32,10 @@ NAMES = st.text("abcdefghij_", min_size=1, max_size=8)
     st.dictionaries(NAMES, st.tuples(KINDS, st.lists(st.integers(0, 4), max_size=3)), max_size=4),
 )
 def test_an_answer_survives_its_bytes(header, shapes):
-    arrays = {name: np.arange(math.prod(shape)).reshape(shape).astype(kind) for name, (kind, shape) in shapes.items()}
+    arrays = {
+        name: np.arange(math.prod(shape)).reshape(shape).astype(kind)
+        for name, (kind, shape) in shapes.items()
+    }
     data = Reply(header, arrays).to_bytes()
     again = Reply.from_bytes(data)
     assert again.header == header

@@ -13,7 +13,9 @@ from small_runs import go, hashes, recipe
 
 
 def model(fill: float = 0.0) -> Transformer:
-    made = Transformer(ModelConfig.parse({"vocab_size": 5, "d_model": 4, "n_layers": 1, "n_heads": 1}))
+    made = Transformer(
+        ModelConfig.parse({"vocab_size": 5, "d_model": 4, "n_layers": 1, "n_heads": 1})
+    )
     with torch.no_grad():
         made.embed.element.weight.fill_(fill)
     return made
@@ -40,11 +42,15 @@ def test_what_was_saved_comes_back(tmp_path):
 def test_the_newest_and_the_best_are_kept(tmp_path):
     saved(tmp_path, 1, 2, 3, 4, 5, keep=2, best=2)
     assert Checkpoints(tmp_path).steps() == [2, 4, 5]
-    assert json.loads((tmp_path / "checkpoints" / "best.json").read_text()) == {"step": 2, "score": 1.0}
+    assert json.loads((tmp_path / "checkpoints" / "best.json").read_text()) == {
+        "step": 2,
+        "score": 1.0,
+    }
 
 
 def test_a_damaged_later_step_does_not_cost_the_good_ones(tmp_path):
-    """After a fall back to step 2, a broken folder of step 9 must not count among the newest that are kept."""
+    """After a fall back to step 2, a broken folder of step 9 must not count among the newest that
+    are kept."""
     saved(tmp_path, 2, 9)
     (tmp_path / "checkpoints" / "step-00000009" / "state.json").unlink()
     checkpoints = saved(tmp_path, 3, 4, keep=1)
@@ -94,7 +100,9 @@ def damage(folder, how: str, name: str) -> None:
 OF_A_FILE = [(how, name) for how in DAMAGES[:4] for name in (*FILES, "manifest.json")]
 
 
-@pytest.mark.parametrize(("how", "name"), [*OF_A_FILE, *((how, "state.json") for how in DAMAGES[4:])])
+@pytest.mark.parametrize(
+    ("how", "name"), [*OF_A_FILE, *((how, "state.json") for how in DAMAGES[4:])]
+)
 def test_damage_in_the_newest_is_passed_over_for_the_older_with_a_reason(tmp_path, how, name):
     checkpoints = saved(tmp_path, 3, 7)
     damage(checkpoints.path(7), how, name)
@@ -127,7 +135,10 @@ def test_every_flipped_byte_is_found(tmp_path):
                 assert checkpoints.newest()[0].step == 3, (name, at)
             except AssertionError:
                 # white space and the format's number in the manifest say nothing about the files
-                if name != "manifest.json" or json.loads(changed)["files"] != json.loads(whole)["files"]:
+                if (
+                    name != "manifest.json"
+                    or json.loads(changed)["files"] != json.loads(whole)["files"]
+                ):
                     raise
         (folder / name).write_bytes(whole)
 

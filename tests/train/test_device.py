@@ -14,7 +14,8 @@ def speeds(monkeypatch, float32: float, bfloat16: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bfloat16", "chosen"), [(500e9, "bfloat16"), (10e9, "float32"), (110e9, "float32"), (160e9, "bfloat16")]
+    ("bfloat16", "chosen"),
+    [(500e9, "bfloat16"), (10e9, "float32"), (110e9, "float32"), (160e9, "bfloat16")],
 )
 def test_bfloat16_is_chosen_only_if_clearly_faster(monkeypatch, bfloat16, chosen):
     speeds(monkeypatch, 100e9, bfloat16)
@@ -23,8 +24,8 @@ def test_bfloat16_is_chosen_only_if_clearly_faster(monkeypatch, bfloat16, chosen
     assert machine.precision_name == chosen
     assert machine.peak == (bfloat16 if chosen == "bfloat16" else 100e9)
     assert (
-        f"{chosen} (measured matrix products: float32 100 GFLOP/s, bfloat16 {bfloat16 / 1e9:.0f} GFLOP/s)"
-        in machine.reason
+        f"{chosen} (measured matrix products: float32 100 GFLOP/s, bfloat16 "
+        f"{bfloat16 / 1e9:.0f} GFLOP/s)" in machine.reason
     )
 
 
@@ -36,7 +37,8 @@ def test_what_is_asked_for_is_taken(monkeypatch):
 
 
 def test_a_peak_is_measured_again_where_more_than_all_of_it_was_reached(monkeypatch):
-    """Other programs that computed meanwhile have made it too low; they may do so again, and it does not fall."""
+    """Other programs that computed meanwhile have made it too low; they may do so again, and it
+    does not fall."""
     speeds(monkeypatch, 100e9, 1e9)
     machine = choose_machine("cpu", "float32")
     for measured, peak in ((130e9, 130e9), (70e9, 100e9)):

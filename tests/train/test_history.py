@@ -16,12 +16,16 @@ def test_lines_come_back(tmp_path):
     history = History(tmp_path, 0, tensorboard=False)
     history.add(1, train_loss=2.5)
     history.add(2, sample="ü\u2028\nx")
-    assert read_metrics(tmp_path) == [{"step": 1, "train_loss": 2.5}, {"step": 2, "sample": "ü\u2028\nx"}]
+    assert read_metrics(tmp_path) == [
+        {"step": 1, "train_loss": 2.5},
+        {"step": 2, "sample": "ü\u2028\nx"},
+    ]
     history.close()
 
 
 @pytest.mark.parametrize(
-    "end", [b'{"step": 3, "train', b"\xff\xfe", b"\n\n", b"[1]", b"null", b'{"step": "x"}', b'{"a": 1}']
+    "end",
+    [b'{"step": 3, "train', b"\xff\xfe", b"\n\n", b"[1]", b"null", b'{"step": "x"}', b'{"a": 1}'],
 )
 def test_a_torn_or_foreign_line_is_left_out(tmp_path, end):
     history = History(tmp_path, 0, tensorboard=False)
@@ -33,7 +37,9 @@ def test_a_torn_or_foreign_line_is_left_out(tmp_path, end):
     again = History(tmp_path, 1, tensorboard=False)
     again.add(2, train_loss=2.0)
     again.close()
-    assert [json.loads(line)["step"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()] == [1, 2]
+    assert [
+        json.loads(line)["step"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()
+    ] == [1, 2]
 
 
 def test_lines_after_the_resumed_step_are_taken_back(tmp_path):

@@ -1,4 +1,5 @@
-"""`kill -9` of a real process, wherever it hits; `--resume` until done; the bits of an uninterrupted run."""
+"""`kill -9` of a real process, wherever it hits; `--resume` until done; the bits of an
+uninterrupted run."""
 
 import os
 import random
@@ -29,7 +30,8 @@ os.fsync = fsync
 from glassformer.__main__ import main
 main()
 """
-# The same command, sent a signal at the n-th call, of Python's functions and of C's, after a step was logged.
+# The same command, sent a signal at the n-th call, of Python's functions and of C's, after a step
+# was logged.
 AFTER_A_STEP = """
 import os, sys
 from glassformer.__main__ import main
@@ -59,9 +61,15 @@ def command(code: str, recipe: Path, run: Path, resume: bool) -> list[str]:
 def whole(tmp_path_factory):
     """The recipe, and a run that nobody disturbed."""
     folder = tmp_path_factory.mktemp("kill")
-    made = values(folder, model={"dropout": 0.1}, train={"steps": 60, "save_every": 7, "evaluate_every": 20})
+    made = values(
+        folder, model={"dropout": 0.1}, train={"steps": 60, "save_every": 7, "evaluate_every": 20}
+    )
     (folder / "recipe.yaml").write_text(yaml.safe_dump(made))
-    subprocess.run(command(STARTED, folder / "recipe.yaml", folder / "whole", False), check=True, capture_output=True)
+    subprocess.run(
+        command(STARTED, folder / "recipe.yaml", folder / "whole", False),
+        check=True,
+        capture_output=True,
+    )
     return folder / "recipe.yaml", folder / "whole"
 
 
@@ -78,7 +86,9 @@ def assert_same(run: Path, whole: Path) -> None:
     assert not [p for p in run.rglob("*") if ".tmp" in p.name or p.name.startswith(".")]
 
 
-def interrupted(recipe: Path, run: Path, step: int, call: int, number: int) -> subprocess.CompletedProcess[str]:
+def interrupted(
+    recipe: Path, run: Path, step: int, call: int, number: int
+) -> subprocess.CompletedProcess[str]:
     """Train, or go on, until the signal comes at that call after that step."""
     moment = {"STEP": f"{step}", "CALL": f"{call}", "SIGNAL": f"{number:d}"}
     started = command(AFTER_A_STEP, recipe, run, (run / "recipe.yaml").exists())
@@ -96,7 +106,9 @@ def test_three_random_moments(whole, tmp_path):
     assert_same(run, reference)
 
 
-@pytest.mark.parametrize("at", [pytest.param(1, marks=pytest.mark.slow), 12, pytest.param(23, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "at", [pytest.param(1, marks=pytest.mark.slow), 12, pytest.param(23, marks=pytest.mark.slow)]
+)
 def test_inside_a_save(whole, tmp_path, at):
     """At 1 nothing is there yet; later it hits the files of the first and the second checkpoint."""
     recipe, reference = whole

@@ -1,4 +1,5 @@
-"""It learns: one batch by heart, a pattern exactly, and a source of random words down to its entropy."""
+"""It learns: one batch by heart, a pattern exactly, and a source of random words down to its
+entropy."""
 
 import math
 import random
@@ -14,7 +15,10 @@ from glassformer.train.schedule import rate
 from glassformer.train.step import training_step
 from small_runs import go, recipe
 
-CHOICES = {"adamw": {"learning_rate": 1e-2}, "muon": {"learning_rate": 1e-2, "matrix_learning_rate": 0.02}}
+CHOICES = {
+    "adamw": {"learning_rate": 1e-2},
+    "muon": {"learning_rate": 1e-2, "matrix_learning_rate": 0.02},
+}
 
 
 def fit(batches, config: ModelConfig, kind: str, steps: int) -> tuple[Transformer, list[float]]:
@@ -34,7 +38,7 @@ def fit(batches, config: ModelConfig, kind: str, steps: int) -> tuple[Transforme
                 step=step,
                 factor=factor,
                 precision=torch.float32,
-                clip=1.0,
+                max_grad_norm=1.0,
             ).loss
         )
     return model, losses
@@ -64,7 +68,9 @@ def test_copying_is_learned_and_holds_for_new_sequences(kind):
         targets[:, half - 1] = IGNORE
         return Batch(tokens[:, :-1], targets=targets)
 
-    config = ModelConfig(vocab_size=9, d_model=32, n_layers=2, n_heads=2, max_length=2 * half, position="learned")
+    config = ModelConfig(
+        vocab_size=9, d_model=32, n_layers=2, n_heads=2, max_length=2 * half, position="learned"
+    )
     model, _ = fit(batch, config, kind, 120)
     new = batch(10**6)
     with torch.no_grad():
@@ -74,7 +80,8 @@ def test_copying_is_learned_and_holds_for_new_sequences(kind):
 
 
 def markov_text(folder, words: int) -> float:
-    """A text in which each letter allows two next ones, 3 : 1; returns its entropy in nats per character."""
+    """A text in which each letter allows two next ones, 3 : 1; returns its entropy in nats per
+    character."""
     draw, letters, text = random.Random(0), "abcdefgh", "a"
     while len(text) < words:
         at = letters.index(text[-1])
@@ -89,8 +96,20 @@ def test_a_random_source_is_learned_down_to_its_entropy(tmp_path, kind):
     made = recipe(
         tmp_path,
         model={"d_model": 32, "max_length": 32},
-        train={"steps": 60, "batch_size": 16, "optimizer": kind, "evaluate_every": 60, "evaluate_batches": None}
-        | {"save_every": 60, "schedule": "wsd", "final_fraction": 0.0, "weight_decay": 0.0, **CHOICES[kind]},
+        train={
+            "steps": 60,
+            "batch_size": 16,
+            "optimizer": kind,
+            "evaluate_every": 60,
+            "evaluate_batches": None,
+        }
+        | {
+            "save_every": 60,
+            "schedule": "wsd",
+            "final_fraction": 0.0,
+            "weight_decay": 0.0,
+            **CHOICES[kind],
+        },
     )
     result, _ = go(made, tmp_path / "x")
     # 2,000 validation characters: the standard error of their own entropy is about 0.011

@@ -41,8 +41,15 @@ def decays(made: torch.nn.Module, optimizer: Optimizer) -> dict[str, bool]:
 
 VARIANTS = [
     {},
-    {"norm": "rms", "qk_norm": True, "tied": False, "head_bias": True, "gated": True, "position": "rotary"},
-    {"architecture": "encoder", "head": "masked_lm", "n_kinds": 2, "embedding_norm": True},
+    {
+        "norm": "rms",
+        "qk_norm": True,
+        "tied": False,
+        "head_bias": True,
+        "gated": True,
+        "position": "rotary",
+    },
+    {"architecture": "encoder", "head": "masked_lm", "n_token_types": 2, "embedding_norm": True},
     {"architecture": "encoder_decoder", "position": "sinusoidal"},
 ]
 
@@ -72,7 +79,9 @@ def test_adamw_is_torchs_step_by_step(factor):
         {"params": [p for p in theirs.parameters() if p.ndim >= 2], "weight_decay": 0.2},
         {"params": [p for p in theirs.parameters() if p.ndim < 2], "weight_decay": 0.0},
     ]
-    reference = torch.optim.AdamW(groups, lr=0.01 * factor, betas=(0.8, 0.9), foreach=False, fused=False)
+    reference = torch.optim.AdamW(
+        groups, lr=0.01 * factor, betas=(0.8, 0.9), foreach=False, fused=False
+    )
     for step in range(6):
         for made in (mine, theirs):
             give_gradients(made, step)
@@ -107,7 +116,9 @@ def test_muon_takes_the_matrices_of_blocks_alone():
     optimizer = Optimizer(made, TrainConfig(optimizer="muon"))
     give_gradients(made, 0)
     optimizer.step(1.0)
-    assert {key.rpartition(":")[0] for key in optimizer.state() if key.endswith(":momentum")} == chosen
+    assert {
+        key.rpartition(":")[0] for key in optimizer.state() if key.endswith(":momentum")
+    } == chosen
 
 
 @given(st.integers(1, 24), st.integers(1, 24), st.integers(0, 5), st.sampled_from([1e-3, 1.0, 1e4]))
@@ -115,7 +126,8 @@ def test_singular_values_go_to_about_one_and_directions_stay(rows, columns, seed
     x = torch.randn(2, rows, columns, generator=torch.Generator().manual_seed(seed)).double() * size
     left, values, right = torch.linalg.svd(x, full_matrices=False)
     new = torch.linalg.svdvals(orthogonalize(x))
-    # Five steps of this quintic take what is above 1% of the norm into [0.68, 1.21] (the band of Jordan et al.).
+    # Five steps of this quintic take what is above 1% of the norm into [0.68, 1.21] (the band of
+    # Jordan et al.).
     large = values / values.norm(dim=-1, keepdim=True) > 0.01
     assert new.max() < 1.25
     kept = torch.diagonal(left.mT @ orthogonalize(x) @ right.mT, dim1=1, dim2=2)
@@ -160,8 +172,12 @@ def test_a_restored_optimizer_takes_the_same_next_step(kind):
     for made, used in ((mine, optimizer), (other, restored)):
         give_gradients(made, 9)
         used.step(0.7)
-    assert all(torch.equal(p, q) for p, q in zip(mine.parameters(), other.parameters(), strict=True))
-    assert all(torch.equal(value, restored.state()[name]) for name, value in optimizer.state().items())
+    assert all(
+        torch.equal(p, q) for p, q in zip(mine.parameters(), other.parameters(), strict=True)
+    )
+    assert all(
+        torch.equal(value, restored.state()[name]) for name, value in optimizer.state().items()
+    )
     assert set(restored.state()) == set(saved)
 
 
@@ -212,7 +228,14 @@ def test_the_state_of_the_other_optimizer_is_refused(one, two):
         Optimizer(made, TrainConfig(optimizer=two)).restore(optimizer.state())
 
 
-DEEP = {"n_layers": 4, "architecture": "encoder", "head": "tag", "n_classes": 3, "embedding_norm": True, "n_kinds": 2}
+DEEP = {
+    "n_layers": 4,
+    "architecture": "encoder",
+    "head": "tag",
+    "n_classes": 3,
+    "embedding_norm": True,
+    "n_token_types": 2,
+}
 
 
 def rates(optimizer: Optimizer) -> dict[str, float]:
@@ -226,9 +249,12 @@ def rates(optimizer: Optimizer) -> dict[str, float]:
     "changes", [DEEP, {"n_layers": 3, "architecture": "encoder_decoder"}, {"position": "relative"}]
 )
 def test_each_layer_learns_as_many_times_slower_as_asked(kind, changes):
-    """Head and final norm by 1; block k of n by d^(n - k) with k = 0 the lowest; everything below by d^(n + 1)."""
+    """Head and final norm by 1; block k of n by d^(n - k) with k = 0 the lowest; everything below
+    by d^(n + 1)."""
     made, decay, n = model(**changes), 0.7, changes.get("n_layers", 2)
-    config = TrainConfig(optimizer=kind, layer_decay=decay, learning_rate=0.01, matrix_learning_rate=0.3)
+    config = TrainConfig(
+        optimizer=kind, layer_decay=decay, learning_rate=0.01, matrix_learning_rate=0.3
+    )
     optimizer = Optimizer(made, config)
     give_gradients(made, 0)
     optimizer.step(0.5)
@@ -261,7 +287,9 @@ def test_a_layer_decay_of_1_is_the_optimizer_without_it_bit_for_bit(kind):
         {"params": [p for p in rest if p.ndim >= 2], "weight_decay": 0.2},
         {"params": [p for p in rest if p.ndim < 2], "weight_decay": 0.0},
     ]
-    references: list[torch.optim.Optimizer] = [torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), fused=True)]
+    references: list[torch.optim.Optimizer] = [
+        torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), fused=True)
+    ]
     if chosen:
         references.append(Muon([named[n] for n in chosen], lr=0.02, weight_decay=0.2))
     for step in range(4):
@@ -270,7 +298,9 @@ def test_a_layer_decay_of_1_is_the_optimizer_without_it_bit_for_bit(kind):
         optimizer.step(1.0)
         for reference in references:
             reference.step()
-        assert all(torch.equal(p, q) for p, q in zip(mine.parameters(), theirs.parameters(), strict=True)), step
+        assert all(
+            torch.equal(p, q) for p, q in zip(mine.parameters(), theirs.parameters(), strict=True)
+        ), step
 
 
 def test_slower_layers_move_less():
@@ -280,10 +310,14 @@ def test_slower_layers_move_less():
     give_gradients(made, 0)
     optimizer.step(1.0)
     # AdamW's first step is the sign of the gradient times the rate
-    moved = {name: float((p.detach() - before[name]).abs().max()) for name, p in made.named_parameters()}
+    moved = {
+        name: float((p.detach() - before[name]).abs().max()) for name, p in made.named_parameters()
+    }
     assert moved["head.proj.weight"] == pytest.approx(0.01, rel=1e-3)
     assert moved["encoder.blocks.3.attention.q_proj.weight"] == pytest.approx(0.005, rel=1e-3)
-    assert moved["encoder.blocks.0.attention.q_proj.weight"] == pytest.approx(0.01 * 0.5**4, rel=1e-3)
+    assert moved["encoder.blocks.0.attention.q_proj.weight"] == pytest.approx(
+        0.01 * 0.5**4, rel=1e-3
+    )
     assert moved["embed.element.weight"] == pytest.approx(0.01 * 0.5**5, rel=1e-3)
 
 
@@ -292,7 +326,9 @@ def test_slower_layers_move_less():
 def test_a_frozen_trunk_is_not_moved_and_needs_no_gradient(kind, head):
     made = model(architecture="encoder", **head)
     before = {name: p.detach().clone() for name, p in made.named_parameters()}
-    optimizer = Optimizer(made, TrainConfig(optimizer=kind, start="x", freeze_trunk=True, layer_decay=0.5))
+    optimizer = Optimizer(
+        made, TrainConfig(optimizer=kind, init_from="x", freeze_trunk=True, layer_decay=0.5)
+    )
     assert len(optimizer.parameters) == sum(name.startswith("head.") for name in before)
     assert {name for name, p in made.named_parameters() if p.requires_grad} == {
         n for n in before if n.startswith("head.")
@@ -301,7 +337,9 @@ def test_a_frozen_trunk_is_not_moved_and_needs_no_gradient(kind, head):
     optimizer.step(1.0)
     for name, p in made.named_parameters():
         assert torch.equal(p, before[name]) != name.startswith("head."), name
-    restored = Optimizer(copy.deepcopy(made), TrainConfig(optimizer=kind, start="x", freeze_trunk=True))
+    restored = Optimizer(
+        copy.deepcopy(made), TrainConfig(optimizer=kind, init_from="x", freeze_trunk=True)
+    )
     restored.restore({name: value.clone() for name, value in optimizer.state().items()})
     assert restored.state().keys() == optimizer.state().keys()
     thawed = Optimizer(made, TrainConfig(optimizer=kind))
@@ -311,4 +349,4 @@ def test_a_frozen_trunk_is_not_moved_and_needs_no_gradient(kind, head):
 
 def test_a_head_that_is_all_trunk_cannot_be_trained_alone():
     with pytest.raises(ConfigError, match="freeze_trunk leaves nothing to learn"):
-        Optimizer(model(), TrainConfig(start="x", freeze_trunk=True))
+        Optimizer(model(), TrainConfig(init_from="x", freeze_trunk=True))

@@ -7,22 +7,35 @@ import pytest
 import torch
 
 import tiny
-from glassformer.batch import IGNORE, Batch, Places
+from glassformer.batch import IGNORE, Batch, Positions
 from glassformer.data.batches import training_batch
-from glassformer.data.packing import Example, packed
+from glassformer.data.collate import packed
+from glassformer.data.example import Example
 from glassformer.models import Transformer
+from glassformer.train.data_rows import rows_as_fed, targets_by_slot
 from glassformer.train.plan import make_plan
-from glassformer.train.runfolder import prepare
-from glassformer.train.show import rows_as_fed, targets_by_slot
+from glassformer.train.run_folder import prepare
 from small_runs import recipe
-from small_tasks import class_file, class_recipe, json_file, masked_recipe, slash, tag_recipe, two_labels
+from small_tasks import (
+    class_file,
+    class_recipe,
+    json_file,
+    masked_recipe,
+    slash,
+    tag_recipe,
+    two_labels,
+)
 
 
 def test_a_plan_counts_what_the_model_has(tmp_path):
     made = recipe(tmp_path, train={"micro_batches": 2})
     plan = make_plan(made)
     vocabulary = prepare(made, tmp_path / "x", False, lambda text: None).recipe
-    assert plan.parameters == sum(m.numbers for m in plan.matrices) == Transformer(vocabulary.model).n_parameters
+    assert (
+        plan.parameters
+        == sum(m.numbers for m in plan.matrices)
+        == Transformer(vocabulary.model).n_parameters
+    )
     assert plan.tokens_per_step == 4 * 16
     assert plan.seconds > 0
     assert plan.seconds == plan.seconds_per_step * 8
@@ -75,12 +88,18 @@ def test_rows_are_shifted_by_one_and_are_those_of_training(tmp_path):
 
 def test_the_mask_is_the_models_own_with_documents_and_a_window(tmp_path):
     """Element j is seen by i exactly if changing j changes the model's output at i."""
-    lines = "".join(json.dumps({"text": word * 2}) + "\n" for word in ["abc", "de", "fgh", "ij", "kl"] * 20)
+    lines = "".join(
+        json.dumps({"text": word * 2}) + "\n" for word in ["abc", "de", "fgh", "ij", "kl"] * 20
+    )
     (tmp_path / "d.jsonl").write_text(lines)
     made = recipe(
         tmp_path,
         model={"window": 3, "n_layers": 1},
-        data={"path": str(tmp_path / "d.jsonl"), "documents": "separate", "validation_fraction": 0.0},
+        data={
+            "path": str(tmp_path / "d.jsonl"),
+            "documents": "separate",
+            "validation_fraction": 0.0,
+        },
     )
     row = next(iter(rows_as_fed(made, 1, 0)))
     assert len(set(row.documents)) > 2
@@ -92,12 +111,12 @@ def test_the_mask_is_the_models_own_with_documents_and_a_window(tmp_path):
     with torch.no_grad():
         for p in model.parameters():
             p.normal_(0, 0.3, generator=torch.Generator().manual_seed(p.numel()))
-        places = Places(torch.tensor([row.positions]), torch.tensor([row.documents]))
-        before = model(Batch(torch.tensor([row.ids]), places)).logits[0]
+        positions = Positions(torch.tensor([row.positions]), torch.tensor([row.documents]))
+        before = model(Batch(torch.tensor([row.ids]), positions)).logits[0]
         for j in range(16):
             changed = torch.tensor([row.ids])
             changed[0, j] = (changed[0, j] + 1) % 30
-            moved = (model(Batch(changed, places)).logits[0] - before).abs().amax(-1) > 1e-9
+            moved = (model(Batch(changed, positions)).logits[0] - before).abs().amax(-1) > 1e-9
             assert moved.tolist() == [row.mask[i][j] for i in range(16)]
 
 
@@ -105,7 +124,10 @@ TASKS = {
     "tag": tag_recipe,
     "classify": class_recipe,
     "several": lambda folder, **changes: class_recipe(
-        folder, model={"multi_label": True}, data={"path": class_file(folder, label=two_labels)}, **changes
+        folder,
+        model={"multi_label": True},
+        data={"path": class_file(folder, label=two_labels)},
+        **changes,
     ),
     "masked": masked_recipe,
 }
@@ -151,25 +173,36 @@ def test_tags_are_shown_at_the_last_pieces_of_their_words(tmp_path):
 def by_loop(batch, config) -> list[list[int]]:
     """Where the answer for each document is read, and what it is: one element after the other."""
     found = [[IGNORE] * batch.elements.shape[1] for _ in batch.elements]
-    places = batch.where()
+    positions = batch.where()
     for number, target in enumerate(batch.targets.tolist()):
-        slots = [(int(places.position[r, t]), r, t) for r, t in (places.document == number).nonzero().tolist()]
+        slots = [
+            (int(positions.position[r, t]), r, t)
+            for r, t in (positions.document == number).nonzero().tolist()
+        ]
         _, r, t = min(slots) if config.pool == "first" else max(slots)
-        found[r][t] = sum(2**c for c, own in enumerate(target) if own) if config.multi_label else target
+        found[r][t] = (
+            sum(2**c for c, own in enumerate(target) if own) if config.multi_label else target
+        )
     return found
 
 
 @pytest.mark.parametrize("pool", ["first", "last", "mean"])
 @pytest.mark.parametrize("classes", [1, 4, 70])
 def test_the_target_of_a_document_stands_where_it_is_read(pool, classes):
-    """Also if there are as many rows as documents and as many classes as elements: it is not taken for a dense one."""
+    """Also if there are as many rows as documents and as many classes as elements: it is not taken
+    for a dense one."""
     random = np.random.default_rng(0)
     for multi in (False, True):
-        config = tiny.config(architecture="encoder", head="classify", n_classes=classes, pool=pool, multi_label=multi)
+        config = tiny.config(
+            architecture="encoder", head="classify", n_classes=classes, pool=pool, multi_label=multi
+        )
         for sizes, rows in (([4, 4], [[0], [1]]), ([3, 2, 4], [[0, 1], [2]]), ([1], [[0]])):
             shape = (1, classes) if multi else (1,)
             made = [
-                Example(np.arange(n, dtype=np.int32), random.integers(0, 2 if multi else classes, shape)) for n in sizes
+                Example(
+                    np.arange(n, dtype=np.int32), random.integers(0, 2 if multi else classes, shape)
+                )
+                for n in sizes
             ]
             batch = packed(made, rows)
             assert targets_by_slot(config, batch) == by_loop(batch, config)
@@ -180,9 +213,13 @@ def test_classes_are_shown_by_name(tmp_path):
     data = {"path": path, "validation_fraction": 0.0}
     shown = []
     for step in range(9):
-        for row in rows_as_fed(class_recipe(tmp_path, model={"multi_label": True}, data=data), 9, step):
+        for row in rows_as_fed(
+            class_recipe(tmp_path, model={"multi_label": True}, data=data), 9, step
+        ):
             at = [i for i, target in enumerate(row.targets) if target != IGNORE]
-            ends = [i for i, d in enumerate(row.documents) if d >= 0 and d not in row.documents[i + 1 :]]
+            ends = [
+                i for i, d in enumerate(row.documents) if d >= 0 and d not in row.documents[i + 1 :]
+            ]
             assert at == ends, "the mean has no element of its own"
             shown += [(row.targets[i], row.target_pieces[i]) for i in at]
     assert set(shown) == {(0b101, "x, z"), (0, ""), (0b010, "y")}
@@ -198,10 +235,19 @@ def test_hidden_tokens_are_shown_with_what_they_were(tmp_path):
     plain = list(rows_as_fed(recipe(tmp_path), 4, 3))
     hidden = 0
     for row, text in zip(rows, plain, strict=True):
-        restored = [i if target == IGNORE else target for i, target in zip(row.ids, row.targets, strict=True)]
+        restored = [
+            i if target == IGNORE else target
+            for i, target in zip(row.ids, row.targets, strict=True)
+        ]
         assert restored == text.ids
-        assert [piece for piece, target in zip(row.target_pieces, row.targets, strict=True) if target != IGNORE] == [
-            piece for piece, target in zip(text.pieces, row.targets, strict=True) if target != IGNORE
+        assert [
+            piece
+            for piece, target in zip(row.target_pieces, row.targets, strict=True)
+            if target != IGNORE
+        ] == [
+            piece
+            for piece, target in zip(text.pieces, row.targets, strict=True)
+            if target != IGNORE
         ]
         hidden += row.pieces.count("<mask>")
         assert row.mask == [[True] * 16] * 16

@@ -28,12 +28,16 @@ def time(monkeypatch):
 
 def test_a_line_says_step_loss_speed_share_and_time_left():
     assert line(moment(3)) == "step 3/100  loss 2.5000  12,346 tokens/s  42% of peak  1:01 left"
-    assert line(replace(moment(3), share_of_peak=1.3)) == "step 3/100  loss 2.5000  12,346 tokens/s  1:01 left"
+    assert (
+        line(replace(moment(3), share_of_peak=1.3))
+        == "step 3/100  loss 2.5000  12,346 tokens/s  1:01 left"
+    )
     assert "validation 2.0000" in line(Moment(3, 4, 2.5, 1.0, "1 token/s", 0.1, 1.0, 2.0))
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.0, "0:00"), (59.6, "1:00"), (3599.0, "59:59"), (3723.0, "1:02:03"), (-5.0, "0:00")]
+    ("seconds", "text"),
+    [(0.0, "0:00"), (59.6, "1:00"), (3599.0, "59:59"), (3723.0, "1:02:03"), (-5.0, "0:00")],
 )
 def test_clock(seconds, text):
     assert clock(seconds) == text
@@ -78,7 +82,9 @@ def test_on_a_terminal_one_line_is_redrawn_and_left_behind(time, monkeypatch):
     drawn = stream.getvalue()
     pieces = drawn.split("\r")
     assert 50 <= len(pieces) <= 56, "at most ten times a second, and at the end"
-    assert all(len(piece.rstrip("\n")) < 60 for piece in pieces), "a line that wraps cannot be redrawn"
+    assert all(len(piece.rstrip("\n")) < 60 for piece in pieces), (
+        "a line that wraps cannot be redrawn"
+    )
     assert "\ra message\n" in drawn
     assert drawn.endswith("\n")
     assert "step 100/100" in pieces[-1]

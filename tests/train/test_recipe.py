@@ -44,7 +44,10 @@ def test_overrides_are_yaml_values_on_top_of_the_file(tmp_path):
 
 
 def test_the_resolved_recipe_reads_back_as_itself(tmp_path):
-    made = read_recipe(None, ["model.preset=modern", "model.vocab_size=7", "data.path=ü.txt", "generate.stop=['\\n']"])
+    made = read_recipe(
+        None,
+        ["model.preset=modern", "model.vocab_size=7", "data.path=ü.txt", "generate.stop=['\\n']"],
+    )
     (tmp_path / "r.yaml").write_text(made.yaml(), encoding="utf-8")
     assert read_recipe(tmp_path / "r.yaml") == made
     assert yaml.safe_load(made.yaml())["train"]["batch_size"] == 32
@@ -71,15 +74,24 @@ def test_sections_that_hold_nothing_are_defaults(tmp_path):
         (["train.learning_rate=.nan"], r"train\.learning_rate"),
         (["train.schedule=cosin"], r"train\.schedule: .*'cosine'.*got 'cosin'"),
         (["train.micro_batches=5"], "micro_batches=5 does not divide batch_size=32"),
-        (["train.at_once=2"], "at_once=2 needs parts to compute; set micro_batches to as many or more"),
-        (["train.at_once=2", "train.micro_batches=4", "train.compile=true"], "at_once=2 is not for compiled models"),
+        (
+            ["train.parallel_micro_batches=2"],
+            "parallel_micro_batches=2 needs parts to compute; set micro_batches to as many or more",
+        ),
+        (
+            ["train.parallel_micro_batches=2", "train.micro_batches=4", "train.compile=true"],
+            "parallel_micro_batches=2 is not for compiled models",
+        ),
         (["model.n_heads=3", "model.d_model=16"], "n_heads=3 does not divide d_model=16"),
         (["model.preset=gpt3"], "'gpt3'; did you mean 'gpt2'"),
         (["model.preset=gpt2", "model.size=huge"], "no size 'huge'"),
         (["model.size=small"], r"needs a model\.preset"),
         (["model.preset=gpt2", "model.name=x"], r"Unknown key model\.name"),
         (["model.preset=gpt2", "model.heads=3"], r"Unknown key model\.heads; did you mean"),
-        (["train.length=99", "model.max_length=9"], r"train\.length=99 exceeds model\.max_length=9"),
+        (
+            ["train.length=99", "model.max_length=9"],
+            r"train\.length=99 exceeds model\.max_length=9",
+        ),
         (["data.path=3"], r"data\.path: .*string, got 3"),
         (["data.encoding=utf-88"], "utf-88"),
         (["tokenizer.kind=bpee"], r"tokenizer\.kind"),
@@ -125,7 +137,9 @@ def test_a_folder_is_no_recipe_and_an_empty_file_is_all_defaults(tmp_path):
 def test_the_vocabulary_comes_from_the_tokenizer_or_must_hold_it():
     assert read_recipe(None).with_vocabulary(70).model.vocab_size == 70
     assert read_recipe(None, ["model.vocab_size=80"]).with_vocabulary(70).model.vocab_size == 80
-    with pytest.raises(ConfigError, match="vocab_size=60 is smaller than the tokenizer's vocabulary of 70"):
+    with pytest.raises(
+        ConfigError, match="vocab_size=60 is smaller than the tokenizer's vocabulary of 70"
+    ):
         read_recipe(None, ["model.vocab_size=60"]).with_vocabulary(70)
 
 

@@ -1,4 +1,5 @@
-"""report.html: one well-formed page without scripts or network, whatever the numbers and samples are."""
+"""report.html: one well-formed page without scripts or network, whatever the numbers and samples
+are."""
 
 import math
 import re
@@ -42,9 +43,18 @@ class Page(HTMLParser):
 
 
 LINES = [
-    *({"step": s, "train_loss": 3.0 / s, "tokens_per_second": 10.0 * s, "learning_rate": 1e-3} for s in range(1, 30)),
+    *(
+        {"step": s, "train_loss": 3.0 / s, "tokens_per_second": 10.0 * s, "learning_rate": 1e-3}
+        for s in range(1, 30)
+    ),
     {"step": 10, "validation_loss": 2.0, "validation_perplexity": 7.4, "seconds": 3.0},
-    {"step": 20, "validation_loss": 1.5, "validation_perplexity": 4.5, "validation_bits_per_byte": 1.1, "seconds": 6.0},
+    {
+        "step": 20,
+        "validation_loss": 1.5,
+        "validation_perplexity": 4.5,
+        "validation_bits_per_byte": 1.1,
+        "seconds": 6.0,
+    },
     {"step": 20, "sample": '<script>alert(1)</script> & "x" \x1b[31m\x00'},
 ]
 
@@ -58,7 +68,9 @@ def test_the_page_is_well_formed_and_stands_alone():
     assert "<i>run</i>" in page.text
     assert not [c for c in text if ord(c) < 32 and c != "\n"]
     assert not [
-        name for name, _ in page.attributes if name in ("src", "href", "srcset", "xlink:href") or name[:2] == "on"
+        name
+        for name, _ in page.attributes
+        if name in ("src", "href", "srcset", "xlink:href") or name[:2] == "on"
     ]
     assert "http" not in text
     assert "url(" not in text
@@ -67,13 +79,17 @@ def test_the_page_is_well_formed_and_stands_alone():
     assert "–" in page.text, "a score that was not measured is a dash"
 
 
-@pytest.mark.parametrize("lines", [[], LINES[:1], [{"step": 1, "train_loss": math.nan}], LINES[-1:]])
+@pytest.mark.parametrize(
+    "lines", [[], LINES[:1], [{"step": 1, "train_loss": math.nan}], LINES[-1:]]
+)
 def test_little_or_nothing_is_also_a_page(lines):
     Page(report(lines, "", "x"))
 
 
 def test_what_is_not_finite_is_left_out_and_the_rest_is_drawn():
-    lines = [{"step": s, "train_loss": v} for s, v in enumerate([2.0, math.nan, 1.0, math.inf, 0.5])]
+    lines = [
+        {"step": s, "train_loss": v} for s, v in enumerate([2.0, math.nan, 1.0, math.inf, 0.5])
+    ]
     page = Page(report(lines, "", "x"))
     drawn = next(value for name, value in page.attributes if name == "points")
     assert len(drawn.split()) == 3
@@ -84,16 +100,29 @@ def test_what_is_not_finite_is_left_out_and_the_rest_is_drawn():
 def tables(text):
     """Every table of a page, as its rows of cells."""
     return [
-        [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.S) for row in re.findall(r"<tr>(.*?)</tr>", table, re.S)]
+        [
+            re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.S)
+            for row in re.findall(r"<tr>(.*?)</tr>", table, re.S)
+        ]
         for table in re.findall(r"<table.*?</table>", text, re.S)
     ]
 
 
 def test_whatever_score_was_measured_has_a_column_loss_first():
     lines = [
-        {"step": 1000, "validation_chrf": 30.5, "validation_loss": 2.0, "validation_other": 7, "seconds": 3.4},
+        {
+            "step": 1000,
+            "validation_chrf": 30.5,
+            "validation_loss": 2.0,
+            "validation_other": 7,
+            "seconds": 3.4,
+        },
         {"step": 2000, "validation_loss": 1.5, "validation_accuracy": 0.5, "seconds": 1234.5},
-        {"step": 2000, "validation_exact_match": 0.25, "validation_bleu": 20.125},  # the same step in another line
+        {
+            "step": 2000,
+            "validation_exact_match": 0.25,
+            "validation_bleu": 20.125,
+        },  # the same step in another line
         {"step": 3000, "validation_bleu_signature": "tok:13a|<v>"},
     ]
     text = report([*LINES[:29], *lines], "", "x")
@@ -112,8 +141,18 @@ def test_whatever_score_was_measured_has_a_column_loss_first():
 
 
 def test_scores_of_classes_stand_in_their_order_and_have_curves():
-    scores = {"unseen": 1, "ece": 0.125, "macro_f1": 0.25, "f1": 0.5, "recall": 0.4, "precision": 0.6, "micro_f1": 0.5}
-    line = {"step": 7, "seconds": 1.0} | {f"validation_{name}": value for name, value in scores.items()}
+    scores = {
+        "unseen": 1,
+        "ece": 0.125,
+        "macro_f1": 0.25,
+        "f1": 0.5,
+        "recall": 0.4,
+        "precision": 0.6,
+        "micro_f1": 0.5,
+    }
+    line = {"step": 7, "seconds": 1.0} | {
+        f"validation_{name}": value for name, value in scores.items()
+    }
     text = report([line | {"validation_loss": 1.0, "validation_exact_match": 0.75}], "", "x")
     head = [
         "step",
@@ -159,10 +198,16 @@ def test_a_long_table_of_classes_is_folded(n):
 
 def test_sources_references_and_outputs_stand_side_by_side_the_newest_first():
     older = {"step": 10, "samples": [{"source": "ein Hund", "reference": None, "output": ""}]}
-    newer = {"step": 20, "samples": [{"source": "<script>", "reference": "a dog", "output": "\x1b[31m\na cat"}]}
+    newer = {
+        "step": 20,
+        "samples": [{"source": "<script>", "reference": "a dog", "output": "\x1b[31m\na cat"}],
+    }
     text = report([older, newer, {"step": 30, "samples": []}], "", "x")
     head = ["source", "reference", "output"]
-    assert tables(text) == [[head, ["&lt;script&gt;", "a dog", "␛[31m\na cat"]], [head, ["ein Hund", "–", ""]]]
+    assert tables(text) == [
+        [head, ["&lt;script&gt;", "a dog", "␛[31m\na cat"]],
+        [head, ["ein Hund", "–", ""]],
+    ]
     page = Page(text)
     assert page.text.index("step 20") < page.text.index("step 10")
     assert "script" not in page.tags
@@ -206,7 +251,9 @@ def test_smoothing_keeps_few_points_and_the_mean(points, most):
     assert len(made) <= most
     assert smooth(points, len(points) + 1) == points
     if points and len(points) % math.ceil(len(points) / most) == 0:
-        assert sum(y for _, y in made) / len(made) == pytest.approx(sum(y for _, y in points) / len(points), abs=1e-6)
+        assert sum(y for _, y in made) / len(made) == pytest.approx(
+            sum(y for _, y in points) / len(points), abs=1e-6
+        )
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-9, 1e6))

@@ -1,4 +1,5 @@
-"""The part of report.html about classes: every count is there in words, whatever the names and texts are."""
+"""The part of report.html about classes: every count is there in words, whatever the names and
+texts are."""
 
 import re
 
@@ -39,7 +40,9 @@ def said(text, pattern):
 
 
 counts_of = st.integers(1, 6).flatmap(
-    lambda n: st.lists(st.lists(st.sampled_from([0, 1, 2, 1234]), min_size=n, max_size=n), min_size=n, max_size=n)
+    lambda n: st.lists(
+        st.lists(st.sampled_from([0, 1, 2, 1234]), min_size=n, max_size=n), min_size=n, max_size=n
+    )
 )
 
 
@@ -50,7 +53,9 @@ def test_few_classes_are_a_table_of_all_counts(counts):
     assert "Confusion of classes at step 20" in text
     (rows,) = tables(text)
     assert [re.sub("<.*?>", "", cell) for cell in rows[0]] == ["gold \\ predicted", *names]
-    assert rows[1:] == [[name, *(f"{n:,}" for n in row)] for name, row in zip(names, counts, strict=True)]
+    assert rows[1:] == [
+        [name, *(f"{n:,}" for n in row)] for name, row in zip(names, counts, strict=True)
+    ]
     assert said(text, 'title="(.*?)"') == explained(names, counts)
     shades = [int(share) for share in re.findall(r"var\(--a\) (\d+)%", text)]
     assert shades == [round(45 * n / max(1, sum(row))) for row in counts for n in row]
@@ -79,11 +84,17 @@ def test_many_classes_are_a_picture_and_the_most_frequent_confusions(n, drawn):
     assert sorted(said(text, "<title>(.*?)</title></rect>")) == sorted(
         cell for cell in explained(names, counts) if not cell[1].startswith("0 of")
     )
-    wrong = sorted((-n, i, j) for i, row in enumerate(counts) for j, n in enumerate(row) if i != j and n)
+    wrong = sorted(
+        (-n, i, j) for i, row in enumerate(counts) for j, n in enumerate(row) if i != j and n
+    )
     assert rows[0] == ["gold", "predicted", "n", "share of gold"]
-    assert rows[1:] == [[names[i], names[j], str(-n), f"{-n / sum(counts[i]):.1%}"] for n, i, j in wrong[:20]]
+    assert rows[1:] == [
+        [names[i], names[j], str(-n), f"{-n / sum(counts[i]):.1%}"] for n, i, j in wrong[:20]
+    ]
     places = re.findall(r'x="(\d+)" y="(\d+)" width="1"', text)
-    assert {(int(y), int(x)) for x, y in places} == {(i, j) for i in range(n) for j in range(n) if counts[i][j]}
+    assert {(int(y), int(x)) for x, y in places} == {
+        (i, j) for i in range(n) for j in range(n) if counts[i][j]
+    }
     assert "most frequent of" not in text
 
 
@@ -103,13 +114,21 @@ def test_many_classes_without_a_wrong_one():
     assert tables(text) == []
 
 
-bins_of = st.lists(st.tuples(st.integers(0, 14), st.integers(0, 10**7), st.floats(0, 1)), unique_by=lambda b: b[0])
+bins_of = st.lists(
+    st.tuples(st.integers(0, 14), st.integers(0, 10**7), st.floats(0, 1)), unique_by=lambda b: b[0]
+)
 
 
 @given(bins_of)
 def test_every_bin_that_holds_any_has_a_bar_its_number_and_a_row(made):
     bins = [
-        {"low": i / 15, "high": (i + 1) / 15, "n": n, "confidence": (i + 0.5) / 15, "accuracy": share}
+        {
+            "low": i / 15,
+            "high": (i + 1) / 15,
+            "n": n,
+            "confidence": (i + 0.5) / 15,
+            "accuracy": share,
+        }
         for i, n, share in made
     ]
     text, held = (
@@ -124,8 +143,13 @@ def test_every_bin_that_holds_any_has_a_bar_its_number_and_a_row(made):
     assert len(bars) == text.count('class="dot"') == len(held)
     for b, (_, y, _, height) in zip(held, bars, strict=True):
         assert float(height) == pytest.approx(320 * b["accuracy"], abs=0.1)
-        assert float(y) + float(height) == pytest.approx(24 + 320, abs=0.2), "bars stand on the axis"
-    assert re.findall(r'class="tally"[^>]*>([^<]*)<', text) == [*(_short(b["n"]) for b in held), "n"]
+        assert float(y) + float(height) == pytest.approx(24 + 320, abs=0.2), (
+            "bars stand on the axis"
+        )
+    assert re.findall(r'class="tally"[^>]*>([^<]*)<', text) == [
+        *(_short(b["n"]) for b in held),
+        "n",
+    ]
     assert text.count('class="even"') == 1
     rows = tables(text)[-1][1:] if held else []
     assert [row[1:] for row in rows] == [
@@ -145,11 +169,25 @@ def test_short_counts_are_short_and_near(n):
 
 def test_the_worst_examples_are_rows_and_long_texts_are_cut():
     rows = [
-        {"text": "a\nb" + "x" * 400, "expected": ["a", "b"], "predicted": [], "probability": 0.125, "loss": None},
-        {"text": "<script>\x1b[31m", "expected": "<b>", "predicted": "c", "probability": 1, "loss": 2.5},
+        {
+            "text": "a\nb" + "x" * 400,
+            "expected": ["a", "b"],
+            "predicted": [],
+            "probability": 0.125,
+            "loss": None,
+        },
+        {
+            "text": "<script>\x1b[31m",
+            "expected": "<b>",
+            "predicted": "c",
+            "probability": 1,
+            "loss": 2.5,
+        },
     ]
     old = {"step": 1, "validation_worst": [{"text": "old"}]}
-    text = page(old, {"step": 1200, "validation_worst": rows}, {"step": 1300, "validation_worst": []})
+    text = page(
+        old, {"step": 1200, "validation_worst": rows}, {"step": 1300, "validation_worst": []}
+    )
     assert "Largest losses at step 1,200" in text
     (shown,) = tables(text)
     assert shown == [
@@ -161,7 +199,9 @@ def test_the_worst_examples_are_rows_and_long_texts_are_cut():
 
 
 nasty = st.text(
-    st.sampled_from("<>&\"'/ a\0\x1b\u202e") | st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30
+    st.sampled_from("<>&\"'/ a\0\x1b\u202e") | st.characters(exclude_categories=["Cs"]),
+    min_size=1,
+    max_size=30,
 )
 
 

@@ -10,7 +10,8 @@ import torch
 
 from glassformer.errors import CheckpointError, ConfigError, TrainingError
 from glassformer.metrics import LanguageModelScore
-from glassformer.train import language, loop
+from glassformer.tasks import text_generation as language
+from glassformer.train import loop
 from glassformer.train.history import read_metrics
 from small_runs import go, hashes, losses, recipe, text_file, values
 from small_tasks import class_file, class_recipe, masked_recipe, tag_recipe, two_labels
@@ -21,11 +22,13 @@ CONFIGS = {
     "parts": {"model": {"dropout": 0.2}, "train": {"micro_batches": 2}},
     "at once": {
         "model": {"dropout": 0.2, "attention_dropout": 0.1},
-        "train": {"micro_batches": 4, "at_once": 3},
+        "train": {"micro_batches": 4, "parallel_micro_batches": 3},
     },
     "muon": {"train": {"optimizer": "muon", "schedule": "wsd", "micro_batches": 4}},
     "documents": {"data": {"documents": "separate", "path": "documents"}},
-    "smoothed, short": {"train": {"label_smoothing": 0.1, "length": 7, "schedule": "linear", "clip": 0.1}},
+    "smoothed, short": {
+        "train": {"label_smoothing": 0.1, "length": 7, "schedule": "linear", "max_grad_norm": 0.1}
+    },
     "not validated": {"data": {"validation_fraction": 0.0}},
     "bfloat16": {"train": {"precision": "bfloat16"}},
 }
@@ -74,11 +77,23 @@ def test_killed_and_resumed_is_uninterrupted(tmp_path, name):
 
 TASKS = {
     "tags": (tag_recipe, {"train": {"class_weights": "balanced", "batch_tokens": 64}}),
-    "other pieces": (tag_recipe, {"train": {"piece_dropout": 0.3}, "tokenizer": {"kind": "bpe", "vocab_size": 300}}),
-    "classes": (class_recipe, {"train": {"micro_batches": 2, "layer_decay": 0.5, "best": "macro_f1"}}),
-    "several classes": (class_recipe, {"model": {"multi_label": True}, "train": {"label_smoothing": 0.1}}),
+    "other pieces": (
+        tag_recipe,
+        {"train": {"piece_dropout": 0.3}, "tokenizer": {"kind": "bpe", "vocab_size": 300}},
+    ),
+    "classes": (
+        class_recipe,
+        {"train": {"micro_batches": 2, "layer_decay": 0.5, "best": "macro_f1"}},
+    ),
+    "several classes": (
+        class_recipe,
+        {"model": {"multi_label": True}, "train": {"label_smoothing": 0.1}},
+    ),
     "hidden tokens": (masked_recipe, {"train": {"micro_batches": 2}}),
-    "hidden words": (masked_recipe, {"train": {"whole_words": True, "length": 10}, "tokenizer": {"kind": "byte"}}),
+    "hidden words": (
+        masked_recipe,
+        {"train": {"whole_words": True, "length": 10}, "tokenizer": {"kind": "byte"}},
+    ),
 }
 
 
@@ -88,7 +103,12 @@ def test_other_tasks_too(tmp_path, name):
     make, changes = TASKS[name]
     changes = {section: dict(content) for section, content in changes.items()}
     changes["model"] = {"dropout": 0.2, "attention_dropout": 0.1} | changes.get("model", {})
-    changes["train"] = {"steps": 12, "batch_size": 8, "save_every": 3, "evaluate_every": 6} | changes["train"]
+    changes["train"] = {
+        "steps": 12,
+        "batch_size": 8,
+        "save_every": 3,
+        "evaluate_every": 6,
+    } | changes["train"]
     if name == "several classes":
         changes["data"] = {"path": class_file(tmp_path, label=two_labels)}
     made = make(tmp_path, **changes)
@@ -136,7 +156,10 @@ def test_the_same_run_twice_is_the_same_bits(tmp_path):
 def test_micro_batches_do_not_change_the_data(tmp_path):
     for n in (1, 4):
         go(recipe(tmp_path, train={"micro_batches": n}), tmp_path / str(n))
-    one, four = ([line["train_loss"] for line in losses(tmp_path / n) if "train_loss" in line] for n in ("1", "4"))
+    one, four = (
+        [line["train_loss"] for line in losses(tmp_path / n) if "train_loss" in line]
+        for n in ("1", "4")
+    )
     assert one == pytest.approx(four, rel=1e-4)  # float32 sums in another order
 
 
@@ -146,19 +169,28 @@ def test_a_finished_run_does_nothing_and_says_so(tmp_path):
     before = {p: p.read_bytes() for p in run.rglob("*") if p.is_file()}
     again, said = go(made, run, resume=True)
     assert "nothing to do: the run stands at step 8 of 8" in said
-    assert (again.steps, again.scores, again.best, again.interrupted) == (8, first.scores, first.best, None)
+    assert (again.steps, again.scores, again.best, again.interrupted) == (
+        8,
+        first.scores,
+        first.best,
+        None,
+    )
     assert {p: p.read_bytes() for p in run.rglob("*") if p.is_file()} == before
 
 
 def test_more_steps_are_allowed_and_go_on(tmp_path):
     run = tmp_path / "x"
     go(recipe(tmp_path, train={"schedule": "constant"}), run)
-    result, said = go(recipe(tmp_path, train={"schedule": "constant", "steps": 11}), run, resume=True)
+    result, said = go(
+        recipe(tmp_path, train={"schedule": "constant", "steps": 11}), run, resume=True
+    )
     go(recipe(tmp_path, train={"schedule": "constant", "steps": 11}), tmp_path / "whole")
     assert result.steps == 11
     assert "resuming at step 8" in said
     assert hashes(run)["0 model.safetensors"] == hashes(tmp_path / "whole")["0 model.safetensors"]
-    assert [line["step"] for line in read_metrics(run) if "train_loss" in line] == list(range(1, 12))
+    assert [line["step"] for line in read_metrics(run) if "train_loss" in line] == list(
+        range(1, 12)
+    )
 
 
 @pytest.mark.parametrize(
@@ -217,9 +249,13 @@ def test_the_precision_is_measured_once_and_may_be_changed_by_name(tmp_path, mon
     go(auto, tmp_path / "x")
     assert "precision: bfloat16" in (tmp_path / "x" / "recipe.yaml").read_text()
     faster = torch.float32
-    _, said = go(recipe(tmp_path, train={"precision": "auto", "steps": 4}), tmp_path / "x", resume=True)
+    _, said = go(
+        recipe(tmp_path, train={"precision": "auto", "steps": 4}), tmp_path / "x", resume=True
+    )
     assert "bfloat16" in said
-    _, said = go(recipe(tmp_path, train={"precision": "float32", "steps": 6}), tmp_path / "x", resume=True)
+    _, said = go(
+        recipe(tmp_path, train={"precision": "float32", "steps": 6}), tmp_path / "x", resume=True
+    )
     assert "float32" in said
     assert "bfloat16" not in said
 
@@ -272,11 +308,16 @@ def test_training_works_outside_the_main_thread(tmp_path):
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(go, recipe(tmp_path, train={"steps": 2}), tmp_path / "x").result()[0].steps == 2
+        assert (
+            pool.submit(go, recipe(tmp_path, train={"steps": 2}), tmp_path / "x").result()[0].steps
+            == 2
+        )
 
 
 @pytest.mark.parametrize("where", ["loss", "weights", "validation"])
-def test_what_is_not_finite_stops_the_run_and_leaves_the_last_good_checkpoint(tmp_path, monkeypatch, where):
+def test_what_is_not_finite_stops_the_run_and_leaves_the_last_good_checkpoint(
+    tmp_path, monkeypatch, where
+):
     run, made = tmp_path / "x", recipe(tmp_path, train={"evaluate_every": 6, "save_every": 2})
     real = loop._Training.advance
 
@@ -348,18 +389,23 @@ def test_a_run_killed_between_checkpoint_and_export_gets_its_best_model(tmp_path
     for name in ("model.safetensors", "config.json", "generation_config.json"):
         assert (run / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     card = (run / "README.md").read_text()
-    assert card.replace(str(run), "R").replace("# x", "#") == (tmp_path / "whole" / "README.md").read_text().replace(
-        str(tmp_path / "whole"), "R"
-    ).replace("# whole", "#")
+    assert card.replace(str(run), "R").replace("# x", "#") == (
+        tmp_path / "whole" / "README.md"
+    ).read_text().replace(str(tmp_path / "whole"), "R").replace("# whole", "#")
 
 
 def test_the_model_in_the_run_folder_is_the_best_not_the_last(tmp_path, monkeypatch):
     scores = iter([3.0, 1.0, 2.0, 1.5])
-    monkeypatch.setattr(language, "evaluate", lambda *arguments: LanguageModelScore(nats=next(scores), tokens=1))
+    monkeypatch.setattr(
+        language, "evaluate", lambda *arguments: LanguageModelScore(nats=next(scores), tokens=1)
+    )
     run = tmp_path / "x"
     result, _ = go(recipe(tmp_path, train={"evaluate_every": 2, "keep_last": 1}), run)
     assert (result.best, result.scores["loss"]) == (1.0, 1.5)
-    assert sorted(p.name for p in (run / "checkpoints").glob("step-*")) == ["step-00000004", "step-00000008"]
+    assert sorted(p.name for p in (run / "checkpoints").glob("step-*")) == [
+        "step-00000004",
+        "step-00000008",
+    ]
     kept, last = (run / "checkpoints" / f"step-{step:08d}" / "model.safetensors" for step in (4, 8))
     assert (run / "model.safetensors").read_bytes() == kept.read_bytes() != last.read_bytes()
     assert "step 4 of 8" in (run / "README.md").read_text()
@@ -378,7 +424,9 @@ def test_a_failing_sample_does_not_end_a_run(tmp_path, monkeypatch):
 
 
 def test_words_have_no_newline_to_begin_a_sample_with(tmp_path):
-    made = recipe(tmp_path, tokenizer={"kind": "word"}, train={"sample_tokens": 5, "sample_every": 4})
+    made = recipe(
+        tmp_path, tokenizer={"kind": "word"}, train={"sample_tokens": 5, "sample_every": 4}
+    )
     go(made, tmp_path / "x")
     assert [line["step"] for line in read_metrics(tmp_path / "x") if "sample" in line] == [4, 8]
 

@@ -9,9 +9,9 @@ import pytest
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.models.weights import load_model
-from glassformer.train.examples import ExampleTask
-from glassformer.train.mixture import MixtureTask
-from glassformer.train.runfolder import BEST, absolute
+from glassformer.tasks.examples import ExampleTask
+from glassformer.tasks.multimodal import MixtureTask
+from glassformer.train.run_folder import BEST, absolute
 from small_runs import go, recipe, text_file
 
 
@@ -23,7 +23,10 @@ def test_a_run_folder_is_a_model_in_the_usual_layout(tmp_path):
     run = tmp_path / "x"
     go(recipe(tmp_path, generate={"temperature": 0.5}), run)
     names = {p.name for p in run.iterdir()}
-    wanted = "recipe.yaml metrics.jsonl report.html checkpoints config.json model.safetensors tokenizer.json"
+    wanted = (
+        "recipe.yaml metrics.jsonl report.html checkpoints config.json model.safetensors "
+        "tokenizer.json"
+    )
     assert names >= {*wanted.split(), "generation_config.json", "README.md"}
     assert not [name for name in names if name.startswith(".")]
     assert load_model(run).config.vocab_size > 0
@@ -36,9 +39,18 @@ def test_the_card_says_what_from_what_and_how_good(tmp_path):
     run = tmp_path / "x"
     result, _ = go(recipe(tmp_path), run)
     card = (run / "README.md").read_text()
-    for part in ("# x", "`text.txt`", "character", "step 8 of 8", f"{result.scores['loss']:.4f}", f"generate {run}"):
+    for part in (
+        "# x",
+        "`text.txt`",
+        "character",
+        "step 8 of 8",
+        f"{result.scores['loss']:.4f}",
+        f"generate {run}",
+    ):
         assert part in card
-    assert str(tmp_path / "text.txt") not in card, "a card tells nothing about the folders of its maker"
+    assert str(tmp_path / "text.txt") not in card, (
+        "a card tells nothing about the folders of its maker"
+    )
     go(recipe(tmp_path, data={"validation_fraction": 0.0}), tmp_path / "y")
     assert "no validation split" in (tmp_path / "y" / "README.md").read_text()
 
@@ -65,7 +77,9 @@ def test_a_folder_with_a_run_or_a_model_is_refused(tmp_path):
     assert {p.name for p in other.iterdir()} == {"model.safetensors"}
 
 
-@pytest.mark.parametrize("name", ["README.md", "config.json", "tokenizer.json", "recipe.yaml", "report.html"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "config.json", "tokenizer.json", "recipe.yaml", "report.html"]
+)
 def test_files_of_others_are_never_replaced(tmp_path, name):
     place = tmp_path / "project"
     place.mkdir()
@@ -121,7 +135,9 @@ def test_a_text_that_is_missing_or_unset_is_one_sentence(tmp_path):
 def test_paths_become_absolute_so_that_a_run_works_from_anywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    data = recipe(tmp_path, data={"path": ["a.txt", "~/b.txt", "/c/*.txt", "builtin:python"], "store": "s"}).data
+    data = recipe(
+        tmp_path, data={"path": ["a.txt", "~/b.txt", "/c/*.txt", "builtin:python"], "store": "s"}
+    ).data
     home = tmp_path / "home" / "b.txt"
     assert absolute(data).path == [str(tmp_path / "a.txt"), str(home), "/c/*.txt", "builtin:python"]
     assert absolute(data).store == str(tmp_path / "s")

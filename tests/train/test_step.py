@@ -1,4 +1,5 @@
-"""A step is the gradient of one mean over all its targets, however it is cut; and it happens whole or not at all."""
+"""A step is the gradient of one mean over all its targets, however it is cut; and it happens whole
+or not at all."""
 
 import copy
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +14,8 @@ from glassformer.errors import TrainingError
 from glassformer.losses import LossSum, cross_entropy
 from glassformer.models import ModelConfig, Transformer
 from glassformer.train.config import TrainConfig
-from glassformer.train.hands import hands
 from glassformer.train.optimizer import Optimizer
+from glassformer.train.parallel import hands
 from glassformer.train.step import dropout_seed, training_step
 
 ROWS, LENGTH, VOCABULARY = 16, 6, 11
@@ -22,7 +23,13 @@ CPU = torch.device("cpu")
 
 
 def model(**changes) -> Transformer:
-    sizes = {"vocab_size": VOCABULARY, "d_model": 8, "n_layers": 2, "n_heads": 2, "max_length": LENGTH}
+    sizes = {
+        "vocab_size": VOCABULARY,
+        "d_model": 8,
+        "n_layers": 2,
+        "n_heads": 2,
+        "max_length": LENGTH,
+    }
     made = Transformer(ModelConfig.parse(sizes | changes), seed=1).double()
     with torch.no_grad():
         for p in made.parameters():
@@ -43,7 +50,9 @@ def batch() -> Batch:
 def parts(whole: Batch, n: int) -> list[Batch]:
     rows, size = whole.elements, ROWS // n
     assert whole.targets is not None
-    return [Batch(rows[i : i + size], targets=whole.targets[i : i + size]) for i in range(0, ROWS, size)]
+    return [
+        Batch(rows[i : i + size], targets=whole.targets[i : i + size]) for i in range(0, ROWS, size)
+    ]
 
 
 class Kept(Optimizer):
@@ -64,11 +73,19 @@ class Unlearning(Optimizer):
 
 def run(made: Transformer, batches: list[Batch], optimizer: Optimizer | None = None, **changes):
     optimizer = optimizer or Kept(made, TrainConfig())
-    options = {"seed": 0, "step": 3, "factor": 1.0, "precision": torch.float32, "clip": 0.0} | changes
+    options = {
+        "seed": 0,
+        "step": 3,
+        "factor": 1.0,
+        "precision": torch.float32,
+        "max_grad_norm": 0.0,
+    } | changes
     return training_step(made, list(made.parameters()), optimizer, batches, **options), optimizer
 
 
-def reference(made: Transformer, whole: Batch, smoothing: float = 0.0) -> tuple[float, dict[str, torch.Tensor]]:
+def reference(
+    made: Transformer, whole: Batch, smoothing: float = 0.0
+) -> tuple[float, dict[str, torch.Tensor]]:
     made = copy.deepcopy(made)
     logits = made(whole).logits.flatten(0, 1)
     assert whole.targets is not None
@@ -81,15 +98,19 @@ def reference(made: Transformer, whole: Batch, smoothing: float = 0.0) -> tuple[
 
 @pytest.mark.parametrize("n", [1, 4, 16])
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
-@pytest.mark.parametrize("at_once", [1, 3])
-def test_any_cut_of_the_batch_gives_the_gradient_of_one_mean(n, smoothing, at_once):
+@pytest.mark.parametrize("parallel_micro_batches", [1, 3])
+def test_any_cut_of_the_batch_gives_the_gradient_of_one_mean(n, smoothing, parallel_micro_batches):
     made = model()
     loss, gradients = reference(made, batch(), smoothing)
-    with hands(at_once, CPU) as threads:
-        result, kept = run(made, parts(batch(), n), loss=partial(cross_entropy, smoothing=smoothing), hands=threads)
+    with hands(parallel_micro_batches, CPU) as threads:
+        result, kept = run(
+            made, parts(batch(), n), loss=partial(cross_entropy, smoothing=smoothing), hands=threads
+        )
     assert result.loss == pytest.approx(loss, rel=1e-12)
     assert result.targets == batch().n_targets
-    largest = max(gradient.abs().max() for gradient in gradients.values())  # that of the key bias is 0 but for rounding
+    largest = max(
+        gradient.abs().max() for gradient in gradients.values()
+    )  # that of the key bias is 0 but for rounding
     for name, gradient in gradients.items():
         assert (kept.gradients[name] - gradient).abs().max() / largest < 1e-12, name
     norm = torch.cat([g.flatten() for g in gradients.values()]).norm()
@@ -102,7 +123,9 @@ def test_a_part_without_targets_is_no_obstacle():
     one, kept = run(made, [whole])
     two, also = run(made, [whole, empty])
     assert one == two
-    assert all(torch.allclose(also.gradients[n], g, rtol=1e-12, atol=0) for n, g in kept.gradients.items())
+    assert all(
+        torch.allclose(also.gradients[n], g, rtol=1e-12, atol=0) for n, g in kept.gradients.items()
+    )
 
 
 def test_no_target_at_all_is_refused():
@@ -116,11 +139,15 @@ def test_no_target_at_all_is_refused():
 def test_the_gradient_is_clipped_to_the_norm(clip):
     made = model()
     plain, kept = run(made, [batch()])
-    clipped, also = run(made, [batch()], clip=clip)
-    assert clipped.gradient_norm == plain.gradient_norm, "the norm is told as it was before clipping"
+    clipped, also = run(made, [batch()], max_grad_norm=clip)
+    assert clipped.gradient_norm == plain.gradient_norm, (
+        "the norm is told as it was before clipping"
+    )
     factor = min(1.0, clip / plain.gradient_norm)
     for name, gradient in kept.gradients.items():
-        assert torch.allclose(also.gradients[name], gradient * factor, rtol=1e-4, atol=0)  # clip / (norm + 1e-6)
+        assert torch.allclose(
+            also.gradients[name], gradient * factor, rtol=1e-4, atol=0
+        )  # clip / (norm + 1e-6)
 
 
 @pytest.mark.parametrize("changes", [{"dropout": 0.3}, {"attention_dropout": 0.3}])
@@ -141,12 +168,18 @@ def test_parts_computed_at_the_same_time_drop_and_sum_what_one_after_the_other_d
     one, kept = run(made, cut)
     with hands(3, CPU) as threads:
         found = [run(made, cut, hands=threads) for _ in range(5)]
-    assert all(result == found[0][0] for result, _ in found), "threads that end in another order change nothing"
+    assert all(result == found[0][0] for result, _ in found), (
+        "threads that end in another order change nothing"
+    )
     assert found[0][0].loss == pytest.approx(one.loss, rel=1e-12)
     largest = max(gradient.abs().max() for gradient in kept.gradients.values())
     for name, gradient in kept.gradients.items():
-        assert all(torch.equal(also.gradients[name], found[0][1].gradients[name]) for _, also in found), name
-        assert (found[0][1].gradients[name] - gradient).abs().max() / largest < 1e-12, name  # another order of sums
+        assert all(
+            torch.equal(also.gradients[name], found[0][1].gradients[name]) for _, also in found
+        ), name
+        assert (found[0][1].gradients[name] - gradient).abs().max() / largest < 1e-12, (
+            name
+        )  # another order of sums
 
 
 def test_what_is_not_learned_has_no_gradient_from_threads_either():
@@ -204,7 +237,9 @@ def damage(made: Transformer, how: str) -> None:
         if name == "loss":
             made.embed.element.weight[0].fill_(float(value))
         else:  # the loss stays finite, its gradient does not
-            made.decoder.blocks[0].attention.q_proj.weight.register_hook(lambda g: g.fill_(float(value)))
+            made.decoder.blocks[0].attention.q_proj.weight.register_hook(
+                lambda g: g.fill_(float(value))
+            )
 
 
 @pytest.mark.parametrize("how", ["loss nan", "loss inf", "gradient nan", "gradient inf"])
@@ -213,12 +248,14 @@ def damage(made: Transformer, how: str) -> None:
 def test_what_is_not_finite_raises_and_changes_nothing(how, kind, clip):
     made = model()
     optimizer = Optimizer(made, TrainConfig(optimizer=kind))
-    run(made, [batch()], optimizer, clip=clip)
+    run(made, [batch()], optimizer, max_grad_norm=clip)
     damage(made, how)
     weights = [p.detach().clone() for p in made.parameters()]
     state = {name: value.clone() for name, value in optimizer.state().items()}
-    with pytest.raises(TrainingError, match=r"At step 7 the (loss is|gradient's norm is) (nan|inf)\."):
-        run(made, parts(batch(), 4), optimizer, clip=clip, step=7)
+    with pytest.raises(
+        TrainingError, match=r"At step 7 the (loss is|gradient's norm is) (nan|inf)\."
+    ):
+        run(made, parts(batch(), 4), optimizer, max_grad_norm=clip, step=7)
     for p, before in zip(made.parameters(), weights, strict=True):
         assert torch.equal(p.nan_to_num(7, 8, 9), before.nan_to_num(7, 8, 9))
         assert p.grad is None
@@ -229,8 +266,12 @@ def test_what_is_not_finite_raises_and_changes_nothing(how, kind, clip):
 def test_label_smoothing_spreads_the_target(smoothing):
     logits, targets = torch.randn(3, 4, 7, dtype=torch.float64), torch.randint(7, (3, 4))
     targets[0] = IGNORE
-    wanted = torch.zeros(3, 4, 7, dtype=torch.float64).scatter(-1, targets.clamp(min=0)[..., None], 1 - smoothing)
+    wanted = torch.zeros(3, 4, 7, dtype=torch.float64).scatter(
+        -1, targets.clamp(min=0)[..., None], 1 - smoothing
+    )
     wanted = (wanted + smoothing / 7) * (targets != IGNORE)[..., None]
     loss = cross_entropy(logits, targets, smoothing)
-    assert loss.total.item() == pytest.approx(-(wanted * logits.log_softmax(-1)).sum().item(), rel=1e-12)
+    assert loss.total.item() == pytest.approx(
+        -(wanted * logits.log_softmax(-1)).sum().item(), rel=1e-12
+    )
     assert loss.count == 8

@@ -1,4 +1,5 @@
-"""Small models of every preset with moved weights, a batch for each; and the rows of the notes, computed once."""
+"""Small models of every preset with moved weights, a batch for each; and the rows of the notes,
+computed once."""
 
 from dataclasses import replace
 from functools import cache
@@ -6,7 +7,7 @@ from functools import cache
 import torch
 
 from glassformer import verify
-from glassformer.batch import IGNORE, Batch, Part, Places
+from glassformer.batch import IGNORE, Batch, Part, Positions
 from glassformer.models import Transformer, presets
 
 SMALL = {"d_model": 32, "n_layers": 2, "n_heads": 4, "max_length": 16}
@@ -20,16 +21,35 @@ CONFIGS = {
     "t5": presets.t5(**WORDS | {"d_ff": 48, "d_head": 6}),
     "vit": presets.vit(**SMALL, patch_width=12, n_classes=5),
     "vit, rows and columns": presets.vit(
-        **SMALL | {"max_length": 9}, patch_width=12, n_classes=5, grid=(3, 3), position="sinusoidal_2d"
+        **SMALL | {"max_length": 9},
+        patch_width=12,
+        n_classes=5,
+        grid=(3, 3),
+        position="sinusoidal_2d",
     ),
     "vit, turned by rows and columns": presets.vit(
-        **SMALL | {"max_length": 8}, patch_width=12, n_classes=5, grid=(2, 4), position="rotary_2d", rotary_base=100.0
+        **SMALL | {"max_length": 8},
+        patch_width=12,
+        n_classes=5,
+        grid=(2, 4),
+        position="rotary_2d",
+        rotary_base=100.0,
     ),
     "vit, turned, without a class token": presets.vit(
-        **SMALL | {"max_length": 8}, patch_width=12, n_classes=5, grid=(4, 2), position="rotary_2d", pool="mean"
+        **SMALL | {"max_length": 8},
+        patch_width=12,
+        n_classes=5,
+        grid=(4, 2),
+        position="rotary_2d",
+        pool="mean",
     ),
     "vit, convolutions": presets.vit(
-        **SMALL | {"max_length": 9}, patch_width=12, patch=(1, 4), grid=(3, 3), stem=(5, 6), n_classes=5
+        **SMALL | {"max_length": 9},
+        patch_width=12,
+        patch=(1, 4),
+        grid=(3, 3),
+        stem=(5, 6),
+        n_classes=5,
     ),
     "parts": presets.gpt2(**WORDS, parts={"image": 12, "audio": 5}, part_patches={"image": 4}),
     "parts in the source": presets.note("E", source_vocab_size=17, parts={"image": 12}, **WORDS),
@@ -62,16 +82,30 @@ def batch_for(config, *, padded=True):
     if config.elements == "patches":
         return Batch(torch.randn(2, 9, 12, generator=generator), targets=torch.tensor([1, 4]))
     parts = tuple(
-        Part(name, torch.tensor([1, 2, 8 + i]), torch.randn(3, width, generator=generator), torch.tensor([0, 1, 3]))
+        Part(
+            name,
+            torch.tensor([1, 2, 8 + i]),
+            torch.randn(3, width, generator=generator),
+            torch.tensor([0, 1, 3]),
+        )
         for i, (name, width) in enumerate(config.parts.items())
     )
     crossed = config.architecture == "encoder_decoder"
-    source = Batch(draw(2, 7), Places.padded([5, 7], "left"), parts=parts) if crossed else None
+    source = Batch(draw(2, 7), Positions.padded([5, 7], "left"), parts=parts) if crossed else None
     targets = draw(2, 9) % (config.n_classes or 17)
     targets[1, 6:] = IGNORE
-    kinds = draw(2, 9) % config.n_kinds if config.n_kinds else None
-    parts = () if crossed else tuple(replace(part, at=part.at + 2 * i) for i, part in enumerate(parts))
-    return Batch(draw(2, 9), Places.padded([9, 6]) if padded else None, targets, kinds, source, parts=parts)
+    kinds = draw(2, 9) % config.n_token_types if config.n_token_types else None
+    parts = (
+        () if crossed else tuple(replace(part, at=part.at + 2 * i) for i, part in enumerate(parts))
+    )
+    return Batch(
+        draw(2, 9),
+        Positions.padded([9, 6]) if padded else None,
+        targets,
+        kinds,
+        source,
+        parts=parts,
+    )
 
 
 @cache

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from glassformer import verify
-from glassformer.batch import Batch, Places
+from glassformer.batch import Batch, Positions
 from glassformer.models import Transformer, presets
 from verify.models import CONFIGS, WORDS, batch_for, moved
 
@@ -17,7 +17,13 @@ def test_every_preset_passes(name):
     rows = list(verify.model_rows(moved(config), batch_for(config)))
     assert [row for row in rows if not row.passed] == []
     equations = {row.equation for row in rows}
-    assert {"1 projections", "3 attention", "5 heads", "9 layer norm", "10 feed-forward"} <= equations
+    assert {
+        "1 projections",
+        "3 attention",
+        "5 heads",
+        "9 layer norm",
+        "10 feed-forward",
+    } <= equations
     assert {"1 to 13 together", "19 residual gradient"} <= equations
     decodes, reads = config.architecture != "encoder", config.architecture == "encoder_decoder"
     assert ("4 causality" in equations, "16 generation" in equations) == (decodes, decodes)
@@ -31,9 +37,9 @@ def test_packed_documents_in_any_order_of_slots():
     config = presets.gpt2(**WORDS)
     document = torch.tensor([[0, 0, 0, 1, 1, 2, 2, 2]])
     ids = torch.arange(8)[None]
-    rows = list(verify.model_rows(moved(config), Batch(ids, Places.packed(document))))
+    rows = list(verify.model_rows(moved(config), Batch(ids, Positions.packed(document))))
     assert all(row.passed for row in rows)
-    shuffled = Places(torch.tensor([[3, 0, 2, 1]]))
+    shuffled = Positions(torch.tensor([[3, 0, 2, 1]]))
     rows = list(verify.model_rows(moved(config), Batch(ids[:, :4], shuffled)))
     assert all(row.passed for row in rows)
     assert {"4 causality", "16 generation"}.isdisjoint({row.equation for row in rows})
@@ -52,10 +58,17 @@ def test_the_callers_model_is_left_as_it_was():
     assert all(row.passed for row in rows)
     after = model.state_dict()
     assert model.training
-    assert all(torch.equal(before[name], after[name]) and before[name].dtype == after[name].dtype for name in before)
-    assert all(parameter.grad is None and not parameter.requires_grad for parameter in model.parameters())
+    assert all(
+        torch.equal(before[name], after[name]) and before[name].dtype == after[name].dtype
+        for name in before
+    )
+    assert all(
+        parameter.grad is None and not parameter.requires_grad for parameter in model.parameters()
+    )
 
 
 def test_freshly_made_models_pass_too():
     model = Transformer(presets.modern(**WORDS))
-    assert all(row.passed for row in verify.model_rows(model, batch_for(model.config, padded=False)))
+    assert all(
+        row.passed for row in verify.model_rows(model, batch_for(model.config, padded=False))
+    )

@@ -22,7 +22,11 @@ def test_equations_1_to_19_are_all_there(rows):
 
 
 def test_every_disagreement_is_reached(rows):
-    points = {row.equation.removeprefix("reading: ") for row in rows if row.equation.startswith("reading: ")}
+    points = {
+        row.equation.removeprefix("reading: ")
+        for row in rows
+        if row.equation.startswith("reading: ")
+    }
     assert points == {
         "scale",
         "mask placement",
@@ -42,10 +46,21 @@ def test_every_disagreement_is_reached(rows):
 
 def test_the_golden_numbers_are_there(rows):
     text = " ".join(row.formula for row in rows if row.equation.startswith("golden: "))
-    for number in ("58.890", "57.158", ".84967", ".15033", "768", "124,439,808", "109,482,240", "86,567,656"):
+    for number in (
+        "58.890",
+        "57.158",
+        ".84967",
+        ".15033",
+        "768",
+        "124,439,808",
+        "109,482,240",
+        "86,567,656",
+    ):
         assert number in text
     assert "60,506,624" in text
-    assert sum("p_" in row.formula for row in rows if row.equation == "golden: position vectors") == 5
+    assert (
+        sum("p_" in row.formula for row in rows if row.equation == "golden: position vectors") == 5
+    )
 
 
 def test_tolerances_are_tight_except_for_printed_digits(rows):

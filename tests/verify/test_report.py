@@ -8,9 +8,31 @@ import pytest
 from glassformer import verify
 from glassformer.verify.row import Row, at_least, max_error, row
 
-GOOD = Row("Notes A, B", "3 attention", "a < b & c", "glassformer.layers.attend.attend", 2e-16, 1e-12, "matrix form")
-BAD = Row("Note C", "9 layer norm", "γ (x − μ) / σ", "glassformer.layers.norm.layer_norm", float("inf"), 1e-12)
-OTHER = Row("Published sizes", "golden: parameters", "GPT-2", "glassformer.models.transformer.Transformer", 0.0, 0.0)
+GOOD = Row(
+    "Notes A, B",
+    "3 attention",
+    "a < b & c",
+    "glassformer.layers.attend.attend",
+    2e-16,
+    1e-12,
+    "matrix form",
+)
+BAD = Row(
+    "Note C",
+    "9 layer norm",
+    "γ (x − μ) / σ",
+    "glassformer.layers.norm.layer_norm",
+    float("inf"),
+    1e-12,
+)
+OTHER = Row(
+    "Published sizes",
+    "golden: parameters",
+    "GPT-2",
+    "glassformer.models.transformer.Transformer",
+    0.0,
+    0.0,
+)
 
 
 def test_json_has_the_keys_and_survives_strict_json():
@@ -58,9 +80,16 @@ def test_the_page_has_every_row_and_loads_nothing():
     assert "a <title>" in text
     assert ("html", {"lang": "en"}) in reader.seen
     assert {tag for tag, _ in reader.seen}.isdisjoint({"script", "link", "img", "iframe"})
-    assert all("src" not in attrs and not attrs.get("href", "#").startswith("http") for _, attrs in reader.seen)
+    assert all(
+        "src" not in attrs and not attrs.get("href", "#").startswith("http")
+        for _, attrs in reader.seen
+    )
     assert "prefers-color-scheme: dark" in text
-    assert {attrs["id"] for tag, attrs in reader.seen if tag == "section"} == {"note-a", "note-c", "published-sizes"}
+    assert {attrs["id"] for tag, attrs in reader.seen if tag == "section"} == {
+        "note-a",
+        "note-c",
+        "published-sizes",
+    }
 
 
 def test_errors_are_measured():

@@ -4,7 +4,18 @@ import torch
 from torch.nn import functional as F
 
 from glassformer import losses, verify
-from glassformer.layers import attend, attention, block, cache, feedforward, heads, mask, norm, position, stack
+from glassformer.layers import (
+    attend,
+    attention,
+    block,
+    cache,
+    feedforward,
+    heads,
+    mask,
+    norm,
+    position,
+    stack,
+)
 from glassformer.models import presets
 from glassformer.verify import rows_attention, rows_golden, rows_readings, rows_stream, rows_task
 from verify.models import WORDS, batch_for, moved
@@ -42,7 +53,11 @@ def test_unmasked_future():
     model = moved(GPT)
     model.decoder.mask = mask.Valid()
     failed = failing_formulas(model)
-    assert {SCORES, "a_ij = 0 where M_ij = −∞", "changing token t+1 changes nothing up to t"} <= failed
+    assert {
+        SCORES,
+        "a_ij = 0 where M_ij = −∞",
+        "changing token t+1 changes nothing up to t",
+    } <= failed
     assert "A = softmax(S) by rows" not in failed
 
 
@@ -83,17 +98,23 @@ def test_epsilon_where_the_notes_have_none():
 
 def test_wrong_sinusoid(monkeypatch):
     right = position.sinusoidal
-    wrong = lambda place, d, *, printed=False, dtype=torch.float32: right(place, d, printed=not printed, dtype=dtype)
+    wrong = lambda place, d, *, printed=False, dtype=torch.float32: right(
+        place, d, printed=not printed, dtype=dtype
+    )
     monkeypatch.setattr(position, "sinusoidal", wrong)
     assert "8 positions" in failing(rows_stream.position_vectors())
     assert "golden: position vectors" in failing(rows_golden.golden_rows())
-    assert {"reading: sinusoid exponent", "reading: frequency"} <= failing(rows_readings.printed_sinusoid())
+    assert {"reading: sinusoid exponent", "reading: frequency"} <= failing(
+        rows_readings.printed_sinusoid()
+    )
     assert failing_formulas(moved(presets.note("A", **WORDS))) == {"p_i", WHOLE}
 
 
 def test_positions_in_single_precision(monkeypatch):
     right = position.sinusoidal
-    rounded = lambda place, d, *, printed=False, dtype=torch.float32: right(place, d, printed=printed).to(dtype)
+    rounded = lambda place, d, *, printed=False, dtype=torch.float32: right(
+        place, d, printed=printed
+    ).to(dtype)
     monkeypatch.setattr(position, "sinusoidal", rounded)
     assert "p_i" in failing_formulas(moved(presets.note("A", **WORDS)))
 
@@ -101,7 +122,9 @@ def test_positions_in_single_precision(monkeypatch):
 def test_missing_residual(monkeypatch):
     def forward(self, x, view, slot=None, source=None, source_view=None, source_slot=None):
         x = block.tap(self, "resid_pre", x, block.STREAM)
-        x = block.tap(self, "resid_mid", x + self.attend_own(self.attention_norm(x), view, slot), block.STREAM)
+        x = block.tap(
+            self, "resid_mid", x + self.attend_own(self.attention_norm(x), view, slot), block.STREAM
+        )
         return block.tap(self, "resid_post", self.feed(self.feedforward_norm(x)), block.STREAM)
 
     monkeypatch.setattr(block.PreNormBlock, "forward", forward)
@@ -112,13 +135,18 @@ def test_missing_residual(monkeypatch):
 
 def test_dropped_biases(monkeypatch):
     queries = lambda self, x, turn: attention.tap(
-        self, "q", attention.split_heads(F.linear(x, self.q_proj.weight), self.n_heads), "batch head query dim"
+        self,
+        "q",
+        attention.split_heads(F.linear(x, self.q_proj.weight), self.n_heads),
+        "batch head query dim",
     )
     monkeypatch.setattr(attention.Attention, "queries", queries)
     assert failing(rows_attention.projections()) == {"1 projections"}
     assert "q_i = x_i W_Q" in failing_formulas(moved(GPT))
     monkeypatch.setattr(
-        heads.LanguageModelHead, "forward", lambda self, hidden, places=None: F.linear(hidden, self.weight)
+        heads.LanguageModelHead,
+        "forward",
+        lambda self, hidden, positions=None: F.linear(hidden, self.weight),
     )
     assert "13 language model head" in failing(rows_task.head())
 
@@ -137,7 +165,12 @@ def test_heads_joined_in_the_wrong_order(monkeypatch):
 
 def test_groups_of_heads_dealt_out_in_turn(monkeypatch):
     wrong = lambda q, k, v, allow, bias, scale, dropout=0.0: attend.attend_reference(
-        q, k.repeat(1, q.shape[1] // k.shape[1], 1, 1), v.repeat(1, q.shape[1] // v.shape[1], 1, 1), allow, bias, scale
+        q,
+        k.repeat(1, q.shape[1] // k.shape[1], 1, 1),
+        v.repeat(1, q.shape[1] // v.shape[1], 1, 1),
+        allow,
+        bias,
+        scale,
     )
     monkeypatch.setattr(attention, "attend", wrong)
     details = {row.detail for row in rows_attention.heads() if not row.passed}
@@ -146,7 +179,9 @@ def test_groups_of_heads_dealt_out_in_turn(monkeypatch):
 
 def test_relative_bias_the_wrong_way_round(monkeypatch):
     right = position.RelativeBias.forward
-    monkeypatch.setattr(position.RelativeBias, "forward", lambda self, query, key: right(self, query, key).mT)
+    monkeypatch.setattr(
+        position.RelativeBias, "forward", lambda self, query, key: right(self, query, key).mT
+    )
     assert failing(rows_attention.relative()) == {"6 relative bias"}
 
 
@@ -160,7 +195,9 @@ def test_rotary_turned_backwards(monkeypatch):
 
 def test_padding_of_the_source_seen(monkeypatch):
     monkeypatch.setattr(stack, "SOURCE_MASK", mask.Everything())
-    rows = verify.model_rows(moved(presets.t5(**WORDS, d_ff=48)), batch_for(presets.t5(**WORDS, d_ff=48)))
+    rows = verify.model_rows(
+        moved(presets.t5(**WORDS, d_ff=48)), batch_for(presets.t5(**WORDS, d_ff=48))
+    )
     assert "7 cross-attention" in failing(rows)
 
 

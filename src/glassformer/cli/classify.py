@@ -1,11 +1,10 @@
-"""`glassformer classify`: lines or files in, the class of each out, in order; an empty line stays empty.
+"""`glassformer classify`: lines or files in, the class of each out, in order; an empty line stays
+empty.
 
-    name                             by default; of files, a TAB and the file behind it
-    probability <TAB> name           with --scores
-    name <TAB> name ...              with --top-k: the likeliest first, with --scores each behind its probability
-    name,name                        of a model with any number of classes: those that reach --threshold
-
-Knows: `Run`, lines. Does not know: how a text is classified.
+name                             by default; of files, a TAB and the file behind it
+probability <TAB> name           with --scores
+name <TAB> name ...              with --top-k: the likeliest first, with --scores each behind its probability
+name,name                        of a model with any number of classes: those that reach --threshold
 """
 
 import json
@@ -36,14 +35,22 @@ class Wanted:
     skip_bad: bool = False
 
 
-def classify(folder: Path, files: Sequence[str], wanted: Wanted, batch_size: int, device: str) -> None:
-    """Classify files, or the lines of standard input; for a model of pairs, two texts with a TAB between them."""
+def classify(
+    folder: Path, files: Sequence[str], wanted: Wanted, batch_size: int, device: str
+) -> None:
+    """Classify files, or the lines of standard input; for a model of pairs, two texts with a TAB
+    between them."""
     if wanted.top and wanted.threshold is not None and not wanted.as_json:
-        raise ConfigError("--top-k lists classes whatever their probability; leave it out or leave out --threshold.")
+        raise ConfigError(
+            "--top-k lists classes whatever their probability; leave it out or leave out "
+            "--threshold."
+        )
     run = load(folder, device)
     several = run.model.config.multi_label
     if wanted.threshold is not None and not several:
-        raise ConfigError("--threshold is for model.multi_label, and this model gives one class; leave it out.")
+        raise ConfigError(
+            "--threshold is for model.multi_label, and this model gives one class; leave it out."
+        )
     names = [one_line(name) for name in run.classes]
     if run.senses is not None:
         named = [files[i : i + batch_size] for i in range(0, len(files), batch_size)]
@@ -51,13 +58,21 @@ def classify(folder: Path, files: Sequence[str], wanted: Wanted, batch_size: int
         return
     if run.readers:
         if files:
-            raise ConfigError(f'{folder} reads rows of parts; give lines such as [{{"image": "{files[0]}"}}, "text"].')
+            raise ConfigError(
+                f'{folder} reads rows of parts; give lines such as [{{"image": "{files[0]}"}}, '
+                f'"text"].'
+            )
         _classify_rows(run, batch_size, names, wanted)
         return
     if files:
-        raise ConfigError(f"{folder} reads text, and {files[0]} is given as a file; give lines: < {files[0]}")
+        raise ConfigError(
+            f"{folder} reads text, and {files[0]} is given as a file; give lines: < {files[0]}"
+        )
     if wanted.skip_bad:
-        raise ConfigError("--skip-bad is for files of pictures or sound, and this model reads lines; leave it out.")
+        raise ConfigError(
+            "--skip-bad is for files of pictures or sound, and this model reads lines; leave "
+            "it out."
+        )
     run.classified([])  # a model that does not classify is refused before a line is waited for
     number, progress = 0, Lines()
     for chunk in chunks(batch_size):
@@ -66,7 +81,9 @@ def classify(folder: Path, files: Sequence[str], wanted: Wanted, batch_size: int
         for line, text in zip(chunk, texts, strict=True):
             row = np.zeros(0) if text is None else next(found).astype(np.float64)
             if wanted.as_json:
-                print_json(_values(_shown(line if text is None else text), row, names, several, wanted))
+                print_json(
+                    _values(_shown(line if text is None else text), row, names, several, wanted)
+                )
             else:
                 print("" if text is None else _columns(row, names, several, wanted))
         number += len(chunk)
@@ -75,7 +92,9 @@ def classify(folder: Path, files: Sequence[str], wanted: Wanted, batch_size: int
     progress.tell(number, last=True)
 
 
-def _classify_files(run: Run, groups: Iterable[Sequence[str]], names: list[str], wanted: Wanted) -> None:
+def _classify_files(
+    run: Run, groups: Iterable[Sequence[str]], names: list[str], wanted: Wanted
+) -> None:
     several, bad = run.model.config.multi_label, 0
     for group in groups:
         files = [name for name in group if name.strip()]
@@ -120,7 +139,9 @@ def _parts(line: str, number: int) -> list[dict[str, str]]:
     return [{kind: value} for kind, value in parts_of(listed, f"Line {number}")]
 
 
-def _perceived(run: Run, files: Sequence[str], skip: bool) -> tuple[list[tuple[str, np.ndarray]], list[str]]:
+def _perceived(
+    run: Run, files: Sequence[str], skip: bool
+) -> tuple[list[tuple[str, np.ndarray]], list[str]]:
     """Each file that can be read with its probabilities, and what is wrong with the others."""
     if not skip:
         return list(zip(files, run.perceived(files), strict=True)), []
@@ -139,11 +160,12 @@ def _text(run: Run, line: str, number: int) -> Text | None:
         return None
     always = run.recipe is not None and run.recipe.data.pair_field is not None
     texts = tuple(line.split("\t"))
-    if not always and (len(texts) == 1 or run.model.config.n_kinds < 2):
+    if not always and (len(texts) == 1 or run.model.config.n_token_types < 2):
         return line
     if len(texts) != 2:
         raise DataError(
-            f"Line {number} has {len(texts) - 1} TABs and this model classifies pairs; write two texts with one TAB "
+            f"Line {number} has {len(texts) - 1} TABs and this model classifies pairs; write "
+            f"two texts with one TAB "
             "between them."
         )
     return texts
@@ -162,7 +184,9 @@ def _shown(text: Text) -> dict[str, Any]:
     return {"text": text} if isinstance(text, str) else {"text": text[0], "pair": text[1]}
 
 
-def _values(what: dict[str, Any], row: np.ndarray, names: list[str], several: bool, wanted: Wanted) -> dict[str, Any]:
+def _values(
+    what: dict[str, Any], row: np.ndarray, names: list[str], several: bool, wanted: Wanted
+) -> dict[str, Any]:
     values, best = dict(what), _likeliest(row, 1)
     if several:
         values["labels"] = [names[i] for i in _labels(row, wanted)]

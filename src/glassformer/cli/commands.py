@@ -1,7 +1,6 @@
 """Which commands there are, in the order of `--help`, and their arguments.
 
-Heavy imports stand inside the commands, so that `--help` answers at once. Knows: argument names. Does not know: what
-commands do, how errors look.
+Heavy imports stand inside the commands, so that `--help` answers at once.
 """
 
 from pathlib import Path
@@ -18,23 +17,33 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={
         "help_option_names": ["-h", "--help"],
-        "token_normalize_func": lambda name: name.replace("_", "-"),  # --max_new_tokens is --max-new-tokens
+        "token_normalize_func": lambda name: name.replace(
+            "_", "-"
+        ),  # --max_new_tokens is --max-new-tokens
     },
 )
 data_app = typer.Typer(help="Look at training data.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(data_app, name="data")
 
 RunFolder = Annotated[Path, typer.Argument(help="A run folder.", metavar="RUN")]
-Overrides = Annotated[list[str] | None, typer.Argument(help="Changes such as train.steps=500.", metavar="KEY=VALUE")]
+Overrides = Annotated[
+    list[str] | None, typer.Argument(help="Changes such as train.steps=500.", metavar="KEY=VALUE")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, mps.")]
 
 
 @app.command()
 def demo(
-    name: Annotated[str, typer.Argument(help="Which demo: lm, translate, tag, classify, vision, vqa, audio.")] = "lm",
-    run: Annotated[Path | None, typer.Option("--run", help="Run folder; default runs/demo-NAME.")] = None,
-    steps: Annotated[int | None, typer.Option("--steps", help="Fewer or more steps.", min=1)] = None,
+    name: Annotated[
+        str, typer.Argument(help="Which demo: lm, translate, tag, classify, vision, vqa, audio.")
+    ] = "lm",
+    run: Annotated[
+        Path | None, typer.Option("--run", help="Run folder; default runs/demo-NAME.")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option("--steps", help="Fewer or more steps.", min=1)
+    ] = None,
     json_output: Json = False,
 ) -> None:
     """Train a small model on data that every machine has, and show what it learned (minutes)."""
@@ -45,12 +54,17 @@ def demo(
 
 @app.command()
 def train(
-    recipe: Annotated[str | None, typer.Argument(help="A YAML recipe; see recipes/.", metavar="RECIPE")] = None,
+    recipe: Annotated[
+        str | None, typer.Argument(help="A YAML recipe; see recipes/.", metavar="RECIPE")
+    ] = None,
     overrides: Overrides = None,
     run: Annotated[
-        Path | None, typer.Option("--run", help="Folder of the run; default runs/NAME of the recipe.")
+        Path | None,
+        typer.Option("--run", help="Folder of the run; default runs/NAME of the recipe."),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on at the newest checkpoint.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on at the newest checkpoint.")
+    ] = False,
     json_output: Json = False,
 ) -> None:
     """Train a model by a recipe."""
@@ -62,21 +76,26 @@ def train(
 @app.command()
 def evaluate(
     run: RunFolder,
-    data: Annotated[str | None, typer.Option("--data", help="Another text, all of it (file, folder, glob, -).")] = None,
-    split: Annotated[str, typer.Option("--split", help="Of its own data: train, validation, test.")] = "validation",
+    data: Annotated[
+        str | None, typer.Option("--data", help="Another text, all of it (file, folder, glob, -).")
+    ] = None,
+    split: Annotated[
+        str, typer.Option("--split", help="Of its own data: train, validation, test.")
+    ] = "validation",
     targets: Annotated[
         str | None, typer.Option("--targets", help="The targets of --data's sources, line by line.")
     ] = None,
     beams: Annotated[
-        int | None, typer.Option("--beams", help="How an encoder-decoder's output is searched for.", min=1)
+        int | None,
+        typer.Option("--beams", help="How an encoder-decoder's output is searched for.", min=1),
     ] = None,
     device: Device = "auto",
     json_output: Json = False,
 ) -> None:
     """Score a model on a whole split.
 
-    Loss, perplexity and bits per byte of text; BLEU, chrF and exact match of what it writes; accuracy and F1 of classes
-    and tags, one by one.
+    Loss, perplexity and bits per byte of text; BLEU, chrF and exact match of what it writes;
+    accuracy and F1 of classes and tags, one by one.
     """
     from glassformer.cli.use import evaluate as call
 
@@ -86,35 +105,60 @@ def evaluate(
 @app.command()
 def generate(
     run: RunFolder,
-    prompt: Annotated[list[str] | None, typer.Option("--prompt", help="What to go on from; may be repeated.")] = None,
-    image: Annotated[str | None, typer.Option("--image", help="A picture that the prompts are about.")] = None,
-    audio: Annotated[str | None, typer.Option("--audio", help="A recording that the prompts are about.")] = None,
-    max_new_tokens: Annotated[int | None, typer.Option("--max-new-tokens", help="At most this many.", min=1)] = None,
-    temperature: Annotated[float | None, typer.Option("--temperature", help="0: always the likeliest token.")] = None,
-    top_k: Annotated[int | None, typer.Option("--top-k", help="Only the K likeliest tokens.")] = None,
-    top_p: Annotated[float | None, typer.Option("--top-p", help="Only the likeliest that reach P.")] = None,
+    prompt: Annotated[
+        list[str] | None, typer.Option("--prompt", help="What to go on from; may be repeated.")
+    ] = None,
+    image: Annotated[
+        str | None, typer.Option("--image", help="A picture that the prompts are about.")
+    ] = None,
+    audio: Annotated[
+        str | None, typer.Option("--audio", help="A recording that the prompts are about.")
+    ] = None,
+    max_new_tokens: Annotated[
+        int | None, typer.Option("--max-new-tokens", help="At most this many.", min=1)
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option("--temperature", help="0: always the likeliest token.")
+    ] = None,
+    top_k: Annotated[
+        int | None, typer.Option("--top-k", help="Only the K likeliest tokens.")
+    ] = None,
+    top_p: Annotated[
+        float | None, typer.Option("--top-p", help="Only the likeliest that reach P.")
+    ] = None,
     min_p: Annotated[
-        float | None, typer.Option("--min-p", help="Only those at least P times as likely as the likeliest.")
+        float | None,
+        typer.Option("--min-p", help="Only those at least P times as likely as the likeliest."),
     ] = None,
     repetition_penalty: Annotated[
         float | None, typer.Option("--repetition-penalty", help="Above 1: less of what was there.")
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Same seed, same text.")] = None,
-    stop: Annotated[list[str] | None, typer.Option("--stop", help="End before this text; may be repeated.")] = None,
+    stop: Annotated[
+        list[str] | None, typer.Option("--stop", help="End before this text; may be repeated.")
+    ] = None,
     window: Annotated[
-        bool, typer.Option("--window", help="Go on from the last part of a prompt that is too long.")
+        bool,
+        typer.Option("--window", help="Go on from the last part of a prompt that is too long."),
     ] = False,
-    stream: Annotated[bool, typer.Option("--stream", help="Print text as it comes (as on a terminal).")] = False,
-    score: Annotated[bool, typer.Option("--score", help="Score the prompt's tokens instead.")] = False,
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Print text as it comes (as on a terminal).")
+    ] = False,
+    score: Annotated[
+        bool, typer.Option("--score", help="Score the prompt's tokens instead.")
+    ] = False,
     to_image: Annotated[
-        Path | None, typer.Option("--to-image", help="Draw what the prompt says into this .png file.")
+        Path | None,
+        typer.Option("--to-image", help="Draw what the prompt says into this .png file."),
     ] = None,
     device: Device = "cpu",
     json_output: Json = False,
 ) -> None:
-    """Write on from a prompt; without --prompt, from standard input if it is piped, else from a new line.
+    """Write on from a prompt; without --prompt, from standard input if it is piped, else from a new
+    line.
 
-    With --image or --audio, write what a model of sequences of parts answers to them and the prompt.
+    With --image or --audio, write what a model of sequences of parts answers to them and the
+    prompt.
     """
     from glassformer.cli.paint import paint
     from glassformer.cli.use import generate as call
@@ -133,7 +177,10 @@ def generate(
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     files = {kind: file for kind, file in (("image", image), ("audio", audio)) if file is not None}
     if to_image is not None:
-        unused = {**files, **{name: True for name, used in (("stream", stream), ("score", score)) if used}}
+        unused = {
+            **files,
+            **{name: True for name, used in (("stream", stream), ("score", score)) if used},
+        }
         paint(run, prompt or [], to_image, unused, given, device, json_output)
         return
     call(run, prompt, files, given, stream, score, device, json_output)
@@ -142,40 +189,62 @@ def generate(
 @app.command()
 def translate(
     run: RunFolder,
-    beams: Annotated[int | None, typer.Option("--beams", help="Hypotheses kept; 1: greedy.", min=1)] = None,
-    n_best: Annotated[int | None, typer.Option("--n-best", help="Print the N best of each line.", min=1)] = None,
+    beams: Annotated[
+        int | None, typer.Option("--beams", help="Hypotheses kept; 1: greedy.", min=1)
+    ] = None,
+    n_best: Annotated[
+        int | None, typer.Option("--n-best", help="Print the N best of each line.", min=1)
+    ] = None,
     length_penalty: Annotated[
         float | None, typer.Option("--length-penalty", help="α in the score Σ log p / lengthᵅ.")
     ] = None,
-    max_new_tokens: Annotated[int | None, typer.Option("--max-new-tokens", help="At most this many.", min=1)] = None,
-    temperature: Annotated[
-        float | None, typer.Option("--temperature", help="Sample at this temperature instead of searching.")
+    max_new_tokens: Annotated[
+        int | None, typer.Option("--max-new-tokens", help="At most this many.", min=1)
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Of sampling: same seed, same text.")] = None,
+    temperature: Annotated[
+        float | None,
+        typer.Option("--temperature", help="Sample at this temperature instead of searching."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Of sampling: same seed, same text.")
+    ] = None,
     window: Annotated[
-        bool, typer.Option("--window", help="Cut a line that is too long into pieces of whole words.")
+        bool,
+        typer.Option("--window", help="Cut a line that is too long into pieces of whole words."),
     ] = False,
-    scores: Annotated[bool, typer.Option("--scores", help="Put each line's score in front of it.")] = False,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="Put each line's score in front of it.")
+    ] = False,
     alignments: Annotated[
-        bool, typer.Option("--alignments", help="Put the word alignment behind each line, as 0-0 1-2.")
+        bool,
+        typer.Option("--alignments", help="Put the word alignment behind each line, as 0-0 1-2."),
     ] = False,
     layer: Annotated[
-        list[int] | None, typer.Option("--layer", help="Of --alignments: a decoder layer, from 0; may be repeated.")
+        list[int] | None,
+        typer.Option("--layer", help="Of --alignments: a decoder layer, from 0; may be repeated."),
     ] = None,
     head: Annotated[
-        list[int] | None, typer.Option("--head", help="Of --alignments: a head, from 0; may be repeated.")
+        list[int] | None,
+        typer.Option("--head", help="Of --alignments: a head, from 0; may be repeated."),
     ] = None,
     targets: Annotated[
-        Path | None, typer.Option("--targets", help="Score the lines of this file instead of writing any.")
+        Path | None,
+        typer.Option("--targets", help="Score the lines of this file instead of writing any."),
     ] = None,
     show_attention: Annotated[
-        Path | None, typer.Option("--show-attention", help="Draw the first line's cross-attention: .html or .png.")
+        Path | None,
+        typer.Option(
+            "--show-attention", help="Draw the first line's cross-attention: .html or .png."
+        ),
     ] = None,
-    batch_size: Annotated[int, typer.Option("--batch-size", help="Lines translated together.", min=1)] = 32,
+    batch_size: Annotated[
+        int, typer.Option("--batch-size", help="Lines translated together.", min=1)
+    ] = 32,
     device: Device = "cpu",
     json_output: Json = False,
 ) -> None:
-    """Turn each line of standard input into what the model makes of it, in order; an empty line stays empty."""
+    """Turn each line of standard input into what the model makes of it, in order; an empty line
+    stays empty."""
     from glassformer.cli.translate import Wanted
     from glassformer.cli.translate import translate as call
 
@@ -197,16 +266,21 @@ def translate(
 def tag(
     run: RunFolder,
     columns: Annotated[
-        bool, typer.Option("--columns", help="A line for each word with its tag behind a TAB (CoNLL).")
+        bool,
+        typer.Option("--columns", help="A line for each word with its tag behind a TAB (CoNLL)."),
     ] = False,
-    top_k: Annotated[int, typer.Option("--top-k", help="With --json: the K likeliest tags, or all.", min=1)] = 1,
+    top_k: Annotated[
+        int, typer.Option("--top-k", help="With --json: the K likeliest tags, or all.", min=1)
+    ] = 1,
     punctuation: Annotated[
-        bool, typer.Option("--punctuation", help="Raw text: punctuation marks are words of their own.")
+        bool,
+        typer.Option("--punctuation", help="Raw text: punctuation marks are words of their own."),
     ] = False,
     device: Device = "cpu",
     json_output: Json = False,
 ) -> None:
-    """Tag the words of each line of standard input, which stand apart by spaces; lines may be of any length."""
+    """Tag the words of each line of standard input, which stand apart by spaces; lines may be of
+    any length."""
     from glassformer.cli.tag import tag as call
 
     call(run, columns, top_k, punctuation, device, json_output)
@@ -216,76 +290,126 @@ def tag(
 def classify(
     run: RunFolder,
     files: Annotated[
-        list[str] | None, typer.Argument(help="Pictures or recordings, also in archives: a.zip/b.png.", metavar="FILE")
+        list[str] | None,
+        typer.Argument(
+            help="Pictures or recordings, also in archives: a.zip/b.png.", metavar="FILE"
+        ),
     ] = None,
-    scores: Annotated[bool, typer.Option("--scores", help="Put each class's probability in front of it.")] = False,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="Put each class's probability in front of it.")
+    ] = False,
     top_k: Annotated[
-        int | None, typer.Option("--top-k", help="The K likeliest classes, or all, as columns.", min=1)
+        int | None,
+        typer.Option("--top-k", help="The K likeliest classes, or all, as columns.", min=1),
     ] = None,
     threshold: Annotated[
         float | None,
-        typer.Option("--threshold", help="Of any number of classes: those at least so probable; 0.5.", min=0, max=1),
+        typer.Option(
+            "--threshold",
+            help="Of any number of classes: those at least so probable; 0.5.",
+            min=0,
+            max=1,
+        ),
     ] = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Go on where a file cannot be read, and count those.")
     ] = False,
-    batch_size: Annotated[int, typer.Option("--batch-size", help="Lines or files classified together.", min=1)] = 256,
+    batch_size: Annotated[
+        int, typer.Option("--batch-size", help="Lines or files classified together.", min=1)
+    ] = 256,
     device: Device = "cpu",
     json_output: Json = False,
 ) -> None:
     """Print the class of each line of standard input, or of each file, in order.
 
-    Of a model of pairs, a line is two texts and a TAB; of one of pictures or recordings, the name of a file; of one of
-    sequences of parts, a JSON list of them, [{"image": "a.png"}, {"text": "What is it?"}].
+    Of a model of pairs, a line is two texts and a TAB; of one of pictures or recordings, the name
+    of a file; of one of sequences of parts, a JSON list of them, [{"image": "a.png"}, {"text":
+    "What is it?"}].
     """
     from glassformer.cli.classify import Wanted
     from glassformer.cli.classify import classify as call
 
-    call(run, files or [], Wanted(scores, top_k, threshold, json_output, skip_bad), batch_size, device)
+    call(
+        run,
+        files or [],
+        Wanted(scores, top_k, threshold, json_output, skip_bad),
+        batch_size,
+        device,
+    )
 
 
 @app.command()
 def embed(
     run: Annotated[Path | None, typer.Argument(help="A run folder.", metavar="RUN")] = None,
     pool: Annotated[
-        str | None, typer.Option("--pool", help="mean (the default), first, or last, the one for a decoder.")
+        str | None,
+        typer.Option("--pool", help="mean (the default), first, or last, the one for a decoder."),
     ] = None,
-    no_normalize: Annotated[bool, typer.Option("--no-normalize", help="Leave vectors as long as they are.")] = False,
+    no_normalize: Annotated[
+        bool, typer.Option("--no-normalize", help="Leave vectors as long as they are.")
+    ] = False,
     layer: Annotated[
-        int | None, typer.Option("--layer", help="After this layer, 0: the static embedding; default: after the last.")
+        int | None,
+        typer.Option(
+            "--layer", help="After this layer, 0: the static embedding; default: after the last."
+        ),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Write the vectors to this .npy file instead.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write the vectors to this .npy file instead.")
+    ] = None,
     near: Annotated[
-        Path | None, typer.Option("--near", help="Find what is nearest among these lines, or in what embed wrote.")
+        Path | None,
+        typer.Option(
+            "--near", help="Find what is nearest among these lines, or in what embed wrote."
+        ),
     ] = None,
-    analogy: Annotated[bool, typer.Option("--analogy", help="Lines are such as: king - man + woman.")] = False,
+    analogy: Annotated[
+        bool, typer.Option("--analogy", help="Lines are such as: king - man + woman.")
+    ] = False,
     vectors: Annotated[
-        Path | None, typer.Option("--vectors", help="Of --analogy: words with vectors, in place of a RUN's own.")
+        Path | None,
+        typer.Option(
+            "--vectors", help="Of --analogy: words with vectors, in place of a RUN's own."
+        ),
     ] = None,
     word: Annotated[
-        str | None, typer.Option("--word", help="Compare this word's vectors in all lines, layer by layer.")
+        str | None,
+        typer.Option("--word", help="Compare this word's vectors in all lines, layer by layer."),
     ] = None,
-    html: Annotated[Path | None, typer.Option("--html", help="Of --word: also draw it, as .html.")] = None,
-    top_k: Annotated[int | None, typer.Option("--top-k", help="Print so many, default 10.", min=1)] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Of --word: also draw it, as .html.")
+    ] = None,
+    top_k: Annotated[
+        int | None, typer.Option("--top-k", help="Print so many, default 10.", min=1)
+    ] = None,
     device: Device = "cpu",
     json_output: Json = False,
 ) -> None:
-    """Turn each line of standard input into a vector; or find what is near, do analogies, see a word in contexts."""
+    """Turn each line of standard input into a vector; or find what is near, do analogies, see a
+    word in contexts."""
     from glassformer.cli.embed import Wanted
     from glassformer.cli.embed import embed as call
 
-    wanted = Wanted(pool, no_normalize, layer, out, near, analogy, vectors, word, html, top_k, json_output)
+    wanted = Wanted(
+        pool, no_normalize, layer, out, near, analogy, vectors, word, html, top_k, json_output
+    )
     call(run, wanted, device)
 
 
 @app.command()
 def tokenize(
-    where: Annotated[str, typer.Argument(help="A run, a tokenizer.json or a recipe.", metavar="RUN|TOKENIZER|RECIPE")],
+    where: Annotated[
+        str,
+        typer.Argument(help="A run, a tokenizer.json or a recipe.", metavar="RUN|TOKENIZER|RECIPE"),
+    ],
     overrides: Overrides = None,
     text: Annotated[
-        str | None, typer.Option("--text", help="The text; default: standard input, or the recipe's.")
+        str | None,
+        typer.Option("--text", help="The text; default: standard input, or the recipe's."),
     ] = None,
-    report: Annotated[bool, typer.Option("--report", help="Tokens per byte, unknowns, frequent pieces.")] = False,
+    report: Annotated[
+        bool, typer.Option("--report", help="Tokens per byte, unknowns, frequent pieces.")
+    ] = False,
     json_output: Json = False,
 ) -> None:
     """Show how a text is cut into tokens."""
@@ -300,13 +424,19 @@ def data_show(
     overrides: Overrides = None,
     rows: Annotated[int, typer.Option("--rows", help="How many rows.", min=1)] = 2,
     step: Annotated[int, typer.Option("--step", help="Of which training step.", min=0)] = 0,
-    width: Annotated[int, typer.Option("--width", help="How many elements of each row.", min=1)] = 24,
-    html: Annotated[Path | None, typer.Option("--html", help="Draw them on this page instead.")] = None,
+    width: Annotated[
+        int, typer.Option("--width", help="How many elements of each row.", min=1)
+    ] = 24,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Draw them on this page instead.")
+    ] = None,
     json_output: Json = False,
 ) -> None:
-    """Show rows exactly as they are fed: ids, positions, mask, shifted targets, which tokens bear loss.
+    """Show rows exactly as they are fed: ids, positions, mask, shifted targets, which tokens bear
+    loss.
 
-    Of pictures and recordings: their patches, in the order in which they enter, after all that changes them.
+    Of pictures and recordings: their patches, in the order in which they enter, after all that
+    changes them.
     """
     from glassformer.cli.show import data_show as call
 
@@ -327,7 +457,9 @@ def plan(
 
 @app.command()
 def verify(
-    run: Annotated[Path | None, typer.Argument(help="Check this run's own weights.", metavar="RUN")] = None,
+    run: Annotated[
+        Path | None, typer.Argument(help="Check this run's own weights.", metavar="RUN")
+    ] = None,
     text: Annotated[str | None, typer.Option("--text", help="The text to run through it.")] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Also write a readable page.")] = None,
     json_output: Json = False,
@@ -341,12 +473,19 @@ def verify(
 @app.command()
 def inspect(
     run: RunFolder,
-    port: Annotated[int | None, typer.Option("--port", help="Default: the first free one from 8420.", min=0)] = None,
-    host: Annotated[str, typer.Option("--host", help="The address at which it listens.")] = "127.0.0.1",
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+    port: Annotated[
+        int | None, typer.Option("--port", help="Default: the first free one from 8420.", min=0)
+    ] = None,
+    host: Annotated[
+        str, typer.Option("--host", help="The address at which it listens.")
+    ] = "127.0.0.1",
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the address.")
+    ] = False,
     device: Device = "cpu",
 ) -> None:
-    """See and touch a model from inside, in the browser: its attention, its stream, its choices; Ctrl-C ends it."""
+    """See and touch a model from inside, in the browser: its attention, its stream, its choices;
+    Ctrl-C ends it."""
     from glassformer.cli.inspect import inspect as call
 
     call(run, port, host, not no_browser, device)
@@ -365,6 +504,8 @@ def version(value: bool) -> bool:
 @app.callback()
 def options(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
-    show_version: Annotated[bool, typer.Option("--version", callback=version, is_eager=True, help="Print it.")] = False,
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=version, is_eager=True, help="Print it.")
+    ] = False,
 ) -> None:
     """The whole Transformer as one tool: train it, run it, and see inside it."""

@@ -1,7 +1,5 @@
-"""The demos: a model trained in minutes on data that every machine has, and something to look at in the end.
-
-Knows: which demos there are. Does not know: what they show.
-"""
+"""The demos: a model trained in minutes on data that every machine has, and something to look at in
+the end."""
 
 import sys
 from collections.abc import Callable
@@ -9,8 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from glassformer.cli import demo_audio, demo_classify, demo_lm, demo_tag, demo_translate, demo_vision, demo_vqa
 from glassformer.cli.train import finish
+from glassformer.demos import audio as demo_audio
+from glassformer.demos import classify as demo_classify
+from glassformer.demos import lm as demo_lm
+from glassformer.demos import tag as demo_tag
+from glassformer.demos import translate as demo_translate
+from glassformer.demos import vision as demo_vision
+from glassformer.demos import vqa as demo_vqa
 from glassformer.errors import ConfigError, suggest
 from glassformer.run import Run, load
 from glassformer.train import Recipe
@@ -60,4 +64,6 @@ def demo(name: str, run: Path | None, steps: int | None, as_json: bool) -> None:
 
 def _trained(recipe: dict[str, dict[str, Any]], folder: Path, steps: int | None) -> Result:
     train = {**recipe["train"], **({"steps": steps} if steps else {})}
-    return train_recipe(Recipe.parse({**recipe, "train": train}), folder, (folder / "recipe.yaml").is_file())
+    return train_recipe(
+        Recipe.parse({**recipe, "train": train}), folder, (folder / "recipe.yaml").is_file()
+    )

@@ -1,11 +1,9 @@
 """`glassformer embed`: texts to vectors, and what vectors are good for.
 
-    lines                    {"text": ..., "vector": [...]} for each, an empty line null; or a row of --out FILE.npy
-    --near FILE              for each line the nearest of the file: text <TAB> similarity
-    --analogy                lines such as `king - man + woman`: word <TAB> similarity
-    --word bank              lines with that word: how alike its vectors in them are, layer by layer
-
-Knows: `Run`, lines, options. Does not know: how a vector comes about.
+lines                    {"text": ..., "vector": [...]} for each, an empty line null; or a row of --out FILE.npy
+--near FILE              for each line the nearest of the file: text <TAB> similarity
+--analogy                lines such as `king - man + woman`: word <TAB> similarity
+--word bank              lines with that word: how alike its vectors in them are, layer by layer
 """
 
 import shutil
@@ -60,20 +58,28 @@ class Wanted:
     json: bool = False
 
     def mode(self) -> str:
-        """Which of MODES is meant. ConfigError: more than one, or an option that has no place in it."""
-        given = [name for name, value in vars(self).items() if value is not None and value is not False]
+        """Which of MODES is meant. ConfigError: more than one, or an option that has no place in
+        it."""
+        given = [
+            name for name, value in vars(self).items() if value is not None and value is not False
+        ]
         modes = [name for name in given if name in MODES]
         if len(modes) > 1:
-            raise ConfigError(f"--{modes[0]} and --{modes[1]} are two different questions; leave one of them out.")
+            raise ConfigError(
+                f"--{modes[0]} and --{modes[1]} are two different questions; leave one of them out."
+            )
         mode = modes[0] if modes else ""
         for name in given:
             if name != mode and name not in MODES[mode]:
-                homes = " or ".join(f"--{home}" for home, own in MODES.items() if home and name in own)
+                homes = " or ".join(
+                    f"--{home}" for home, own in MODES.items() if home and name in own
+                )
                 place = f"beside --{mode}" if mode else f"without {homes}"
                 raise ConfigError(f"--{name.replace('_', '-')} has no use {place}; leave it out.")
         if self.out is not None and self.json:
             raise ConfigError(
-                "--out writes a table and nothing is printed, so --json has no use; leave one of them out."
+                "--out writes a table and nothing is printed, so --json has no use; leave one "
+                "of them out."
             )
         for name, path, suffix in (("out", self.out, ".npy"), ("html", self.html, ".html")):
             if path is not None and path.suffix.lower() != suffix:
@@ -148,17 +154,21 @@ def _near(run: Run, wanted: Wanted) -> None:
 
 
 def _known(run: Run, path: Path, wanted: Wanted) -> tuple[list[str], np.ndarray]:
-    """The texts and vectors of a file that `embed` wrote (a .npy has no texts), or of the lines of any other."""
+    """The texts and vectors of a file that `embed` wrote (a .npy has no texts), or of the lines of
+    any other."""
     if path.suffix in (".npy", ".jsonl"):
         texts, vectors = ([], read_array(path)) if path.suffix == ".npy" else read_named(path)
     else:
         texts = [line for _, line in lines_of(path)]
         vectors = _of(run, texts, wanted)
     if not len(vectors):
-        raise DataError(f"{path} is empty, so that nothing in it is near to anything; give a file with lines.")
+        raise DataError(
+            f"{path} is empty, so that nothing in it is near to anything; give a file with lines."
+        )
     if vectors.shape[1] != run.model.config.d_model:
         raise DataError(
-            f"The vectors of {path} have {counted(vectors.shape[1], 'number')} and those of {run.folder} "
+            f"The vectors of {path} have {counted(vectors.shape[1], 'number')} and those of "
+            f"{run.folder} "
             f"{run.model.config.d_model}; they are of another model."
         )
     return texts, vectors
@@ -191,7 +201,9 @@ class Blocks:
     def show(self, line: str, found: Sequence[tuple[str, float]], as_json: bool) -> None:
         """What was found for a line, the best first."""
         if as_json:
-            rows = [{"text": text, "similarity": round(similarity, 6)} for text, similarity in found]
+            rows = [
+                {"text": text, "similarity": round(similarity, 6)} for text, similarity in found
+            ]
             print_json({"text": line, "near": rows})
         elif found:
             blocks = [f"{one_line(text)}\t{similarity:.4f}" for text, similarity in found]
@@ -205,7 +217,9 @@ def _word(run: Run, wanted: Wanted) -> None:
     look = run.contexts(wanted.word, [line for lines in chunks(TOGETHER) for line in lines])
     if wanted.html is not None:
         write_text(wanted.html, contexts_html(look, run.folder.name))
-        sys.stderr.write(f"{look.word!r} in {counted(len(look.occurrences), 'context')}: {wanted.html}\n")
+        sys.stderr.write(
+            f"{look.word!r} in {counted(len(look.occurrences), 'context')}: {wanted.html}\n"
+        )
     if wanted.json:
         print_json(_values(look))
     else:
@@ -214,21 +228,35 @@ def _word(run: Run, wanted: Wanted) -> None:
 
 def _values(look: Contexts) -> dict[str, Any]:
     layers = [
-        {"layer": layer, "mean": float(look.pairs(layer).mean()), "similarities": np.round(table, 6).tolist()}
+        {
+            "layer": layer,
+            "mean": float(look.pairs(layer).mean()),
+            "similarities": np.round(table, 6).tolist(),
+        }
         for layer, table in enumerate(look.similarities)
     ]
-    return {"word": look.word, "occurrences": [vars(one) for one in look.occurrences], "layers": layers}
+    return {
+        "word": look.word,
+        "occurrences": [vars(one) for one in look.occurrences],
+        "layers": layers,
+    }
 
 
 def _print(look: Contexts, name: str) -> None:
-    print(f"{look.word!r} in {counted(len(look.occurrences), 'context')}, cosine similarities in {name}\n")
+    print(
+        f"{look.word!r} in {counted(len(look.occurrences), 'context')}, cosine similarities in "
+        f"{name}\n"
+    )
     width = shutil.get_terminal_size().columns - 6
     for number, one in enumerate(look.occurrences, 1):
         print(f"{number:4}  {_around(one.text, one.begin, one.end, width)}")
     print(f"\n{'layer':>5} {'least':>7} {'mean':>7} {'most':>7}")
     for layer in range(len(look.vectors)):
         pairs = look.pairs(layer)
-        print(f"{layer:5} {pairs.min():7.3f} {pairs.mean():7.3f} {pairs.max():7.3f}{'' if layer else '  static'}")
+        print(
+            f"{layer:5} {pairs.min():7.3f} {pairs.mean():7.3f} "
+            f"{pairs.max():7.3f}{'' if layer else '  static'}"
+        )
     if len(look.occurrences) > MATRIX:
         return
     for layer, table in enumerate(look.similarities):

@@ -1,7 +1,4 @@
-"""`glassformer inspect`: the explorer of a run, in the browser, until Ctrl-C.
-
-Knows: runs, the server. Does not know: what is drawn.
-"""
+"""`glassformer inspect`: the explorer of a run, in the browser, until Ctrl-C."""
 
 import sys
 import threading
@@ -10,9 +7,9 @@ from pathlib import Path
 
 from glassformer.errors import counted
 from glassformer.run import load
-from glassformer.serve.explorer import Explorer
-from glassformer.serve.guard import LOCAL
-from glassformer.serve.server import Server, one_hand
+from glassformer.serve.explorer.auth import LOCAL
+from glassformer.serve.explorer.handler import Explorer
+from glassformer.serve.explorer.server import Server, one_hand
 
 
 def inspect(folder: Path, port: int | None, host: str, browser: bool, device: str) -> None:
@@ -20,10 +17,13 @@ def inspect(folder: Path, port: int | None, host: str, browser: bool, device: st
     hand = one_hand()  # opens the run, too
     run = hand.submit(load, folder, device).result()
     with Server(Explorer(run), host, port, hand) as server:
-        sys.stderr.write(f"{folder}: {counted(run.model.n_parameters, 'parameter')}; Ctrl-C ends the explorer\n")
+        sys.stderr.write(
+            f"{folder}: {counted(run.model.n_parameters, 'parameter')}; Ctrl-C ends the explorer\n"
+        )
         if host not in LOCAL:
             sys.stderr.write(
-                f"others in the network reach {host} too; whoever has the address can look at this model\n"
+                f"others in the network reach {host} too; whoever has the address can look at "
+                f"this model\n"
             )
         print(server.address, flush=True)
         if browser:  # a browser of the terminal would not come back before it is closed

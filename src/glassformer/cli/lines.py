@@ -1,7 +1,7 @@
 """Lines of standard input, as every command reads them that answers a line by a line.
 
-A program that writes one line and waits gets its answer; of a file, many lines are taken together. Memory is bounded
-however long the input or its lines are. Knows: bytes, lines. Does not know: what becomes of them.
+A program that writes one line and waits gets its answer; of a file, many lines are taken together.
+Memory is bounded however long the input or its lines are.
 """
 
 import os
@@ -21,7 +21,8 @@ SAID_EVERY = 5.0
 
 
 def chunks(most: int) -> Iterator[list[str]]:
-    """Lines of standard input as they come: all that are there by now, at least one, at most `most` (fewer long ones).
+    """Lines of standard input as they come: all that are there by now, at least one, at most `most`
+    (fewer long ones).
 
     A thread reads ahead. DataError: a line that is not UTF-8.
     """
@@ -60,7 +61,8 @@ def one_line(text: str) -> str:
 
 
 class Lines:
-    """Says on stderr how many lines are done, every few seconds and at the end of what took longer."""
+    """Says on stderr how many lines are done, every few seconds and at the end of what took
+    longer."""
 
     def __init__(self) -> None:
         self._begin = self._said = time.monotonic()
@@ -72,12 +74,15 @@ class Lines:
         due = now - self._said > SAID_EVERY or (last and now - self._begin > SAID_EVERY)
         if due and number > self._number:
             rate = number / (now - self._begin)
-            sys.stderr.write(f"{number:,} lines in {clock(now - self._begin)}, {rate:.1f} lines/s\n")
+            sys.stderr.write(
+                f"{number:,} lines in {clock(now - self._begin)}, {rate:.1f} lines/s\n"
+            )
             self._said, self._number = now, number
 
 
 class _Ahead(queue.Queue[bytes | None]):
-    """Lines that were read and not yet taken, None at the end; its size is theirs, so that long ones are few."""
+    """Lines that were read and not yet taken, None at the end; its size is theirs, so that long
+    ones are few."""
 
     def _init(self, maxsize: int) -> None:
         super()._init(maxsize)
@@ -114,6 +119,7 @@ def _text(raw: bytes, number: int) -> str:
         return raw.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise DataError(
-            f"Line {number} of standard input is not UTF-8 (byte 0x{raw[error.start]:02x} at offset {error.start}); "
+            f"Line {number} of standard input is not UTF-8 (byte 0x{raw[error.start]:02x} at "
+            f"offset {error.start}); "
             "convert it first, for instance with iconv."
         ) from None

@@ -1,7 +1,5 @@
-"""`glassformer generate --to-image`: what a prompt says, as a picture in a PNG file, enlarged so that it can be seen.
-
-Knows: `Run`, PNG. Does not know: how a picture is drawn.
-"""
+"""`glassformer generate --to-image`: what a prompt says, as a picture in a PNG file, enlarged so
+that it can be seen."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -29,24 +27,39 @@ def paint(
 ) -> None:
     """Draw one prompt into a file; `unused`: other options that were given."""
     if unused:
-        raise ConfigError(f"--to-image draws what a text says, so --{min(unused)} has no use; leave it out.")
+        raise ConfigError(
+            f"--to-image draws what a text says, so --{min(unused)} has no use; leave it out."
+        )
     if len(prompts) != 1:
-        raise ConfigError(f"--to-image draws one picture, of one --prompt, not of {len(prompts)}; give one.")
+        raise ConfigError(
+            f"--to-image draws one picture, of one --prompt, not of {len(prompts)}; give one."
+        )
     if out.suffix.lower() != ".png":
         raise ConfigError(f"--to-image writes PNG, and {out} is named otherwise; name a .png file.")
     if not out.parent.is_dir():
-        raise ConfigError(f"--to-image cannot write {out}: there is no folder {out.parent}; make it first.")
+        raise ConfigError(
+            f"--to-image cannot write {out}: there is no folder {out.parent}; make it first."
+        )
     run = load(folder, device)
     ids, palette = run.drawn(prompts, **options)
     pixels = palette.pixels(ids)[0]
     try:
         Image.fromarray(enlarged(pixels)).save(out)
     except OSError as error:
-        raise ConfigError(f"Cannot write {out}: {error.strerror or error}; choose another file.") from None
+        raise ConfigError(
+            f"Cannot write {out}: {error.strerror or error}; choose another file."
+        ) from None
     height, width, _ = pixels.shape
     if as_json:
         rows = ids.reshape(height, width).tolist()
-        print_json({"prompt": prompts[0], "image": str(out), "ids": rows, "palette": palette.colours.tolist()})
+        print_json(
+            {
+                "prompt": prompts[0],
+                "image": str(out),
+                "ids": rows,
+                "palette": palette.colours.tolist(),
+            }
+        )
     else:
         print(f"{out}: {height} x {width} pixels, {factor(pixels)} times enlarged")
 

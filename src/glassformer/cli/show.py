@@ -1,7 +1,4 @@
-"""The commands that look without training: tokens, rows of data, costs, equations.
-
-Knows: what is to be printed. Does not know: how it is found out.
-"""
+"""The commands that look without training: tokens, rows of data, costs, equations."""
 
 import re
 import sys
@@ -12,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.terminal import on_terminal, print_json, read_stdin
 from glassformer.errors import ConfigError, counted
-from glassformer.tokens.text import Tokenizer
+from glassformer.tokenizers.text import Tokenizer
 
 if TYPE_CHECKING:
     from glassformer.batch import Batch
@@ -23,10 +20,12 @@ READ = {"image.json": "patches of pictures", "audio.json": "patches of recording
 """What a model reads that has this file in its folder."""
 
 
-def tokenize(where: str, overrides: list[str], text: str | None, report: bool, as_json: bool) -> None:
+def tokenize(
+    where: str, overrides: list[str], text: str | None, report: bool, as_json: bool
+) -> None:
     """`glassformer tokenize`: the pieces of each line, or a report over the whole text."""
-    from glassformer.tokens.report import report as make_report
-    from glassformer.tokens.train import train_tokenizer
+    from glassformer.tokenizers.report import report as make_report
+    from glassformer.tokenizers.train import train_tokenizer
 
     recipe = _recipe_of(where, overrides) if where.endswith((".yaml", ".yml")) else None
     if recipe is None:
@@ -36,7 +35,9 @@ def tokenize(where: str, overrides: list[str], text: str | None, report: bool, a
         tokenizer = train_tokenizer(recipe.tokenizer, _training_texts(recipe))
     if text is None and not (recipe and (sys.stdin is None or sys.stdin.isatty())):
         text = read_stdin()
-    if not text and recipe is not None:  # no text was given: a report on the beginning of the recipe's own
+    if (
+        not text and recipe is not None
+    ):  # no text was given: a report on the beginning of the recipe's own
         text, report = "\n".join(islice(_training_texts(recipe), 1000))[: 1 << 20], True
     text = text or ""
     if report:
@@ -57,19 +58,21 @@ def _check_reads_text(where: str) -> None:
     for file, read in READ.items():
         if (Path(where) / file).is_file() and not (Path(where) / "tokenizer.json").is_file():
             raise ConfigError(
-                f"{where} reads {read}, not text; see them by `glassformer data show {where} --html FILE`."
+                f"{where} reads {read}, not text; see them by `glassformer data show {where} "
+                f"--html FILE`."
             )
 
 
 def _training_texts(recipe: Any) -> Iterator[str]:
     """What the recipe's tokenizer is made from; of two, that of the targets."""
-    from glassformer.train.runfolder import task_of
+    from glassformer.train.run_folder import task_of
 
     return task_of(recipe).training_texts(recipe)
 
 
 def _recipe_of(where: str, overrides: list[str]) -> Any:
-    """The recipe of a YAML file or of a run folder; imported here because `tokenize RUN` needs nothing of training."""
+    """The recipe of a YAML file or of a run folder; imported here because `tokenize RUN` needs
+    nothing of training."""
     from glassformer.train.recipe import read_recipe
 
     path = Path(where)
@@ -82,22 +85,36 @@ def _print_report(values: dict[str, Any], as_json: bool) -> None:
         return
     for name, value in values.items():
         if isinstance(value, list):
-            pieces = "  ".join(f"'{row['piece']}' {row.get('count', row.get('bytes'))}" for row in value)
+            pieces = "  ".join(
+                f"'{row['piece']}' {row.get('count', row.get('bytes'))}" for row in value
+            )
             print(f"{name.replace('_', ' '):16} {pieces}")
         else:
-            print(f"{name.replace('_', ' '):16} {f'{value:.4f}' if isinstance(value, float) else value}")
+            print(
+                f"{name.replace('_', ' '):16} "
+                f"{f'{value:.4f}' if isinstance(value, float) else value}"
+            )
 
 
 def data_show(
-    where: str, overrides: list[str], rows: int, step: int, width: int, html: Path | None, as_json: bool
+    where: str,
+    overrides: list[str],
+    rows: int,
+    step: int,
+    width: int,
+    html: Path | None,
+    as_json: bool,
 ) -> None:
-    """`glassformer data show`: every line of a row is one element as the model is fed it; pictures are drawn."""
+    """`glassformer data show`: every line of a row is one element as the model is fed it; pictures
+    are drawn."""
     from glassformer.files import write_text
-    from glassformer.train.fed import as_fed, fed_page
+    from glassformer.train.encoded import as_fed, fed_page
 
     recipe = _recipe_of(where, overrides)
     if html is not None:
-        write_text(html, fed_page(recipe, rows, step, f"What the model of {Path(where).stem} is fed"))
+        write_text(
+            html, fed_page(recipe, rows, step, f"What the model of {Path(where).stem} is fed")
+        )
         return
     for number, row in enumerate(as_fed(recipe, rows, step)):
         if as_json:
@@ -123,7 +140,9 @@ def verify(run: Path | None, text: str | None, html: Path | None, as_json: bool)
     from glassformer.files import write_text
 
     if run is None and text is not None:
-        raise ConfigError("--text needs a RUN whose model reads it; leave it out to check the equations alone.")
+        raise ConfigError(
+            "--text needs a RUN whose model reads it; leave it out to check the equations alone."
+        )
     if run is None:
         title, rows = "The equations of the notes", list(checks.notes_rows())
     else:
@@ -144,34 +163,44 @@ def _rows_of_run(run: Path, text: str | None) -> "list[Row]":
     from glassformer import verify as checks
     from glassformer.batch import IGNORE, Batch
     from glassformer.run import load
-    from glassformer.serve.examples import family, first
+    from glassformer.serve.explorer.examples import family, first
 
     opened = load(run)
     context = opened.model.config.max_length
     if opened.pair is not None:
         return list(checks.model_rows(opened.model, _pair_batch(opened, text)))
     if family(opened) not in ("lm", "masked"):
-        return list(checks.model_rows(opened.model, opened.look(first(opened) if text is None else text).batch))
+        return list(
+            checks.model_rows(
+                opened.model, opened.look(first(opened) if text is None else text).batch
+            )
+        )
     if text is None:
         ids = opened.tokens("validation").tokens[: min(64, context)].tolist()
     else:
         ids = opened.tokenizer.encode(text).tolist()
     if not 2 <= len(ids) <= context:
         raise ConfigError(
-            f"The text has {counted(len(ids), 'token')}; between 2 and the context of {context} are needed."
+            f"The text has {counted(len(ids), 'token')}; between 2 and the context of "
+            f"{context} are needed."
         )
     targets = torch.tensor([[*ids[1:], IGNORE]])
     return list(checks.model_rows(opened.model, Batch(torch.tensor([ids]), targets=targets)))
 
 
 def _pair_batch(run: "Run", text: str | None) -> "Batch":
-    """A source and what the model makes of it; without a text, the first two validation pairs that fit."""
-    from glassformer.data.pairbatches import batch_of, pair_batch
+    """A source and what the model makes of it; without a text, the first two validation pairs that
+    fit."""
+    from glassformer.data.pair_batches import batch_of, pair_batch
 
     pair = run.pair
     assert pair is not None
     if text is None:
         split, context = run.pairs("validation"), run.model.config.max_length
-        fits = [i for i in range(len(split)) if max(split.source.lengths[i], split.target.lengths[i]) <= context]
+        fits = [
+            i
+            for i in range(len(split))
+            if max(split.source.lengths[i], split.target.lengths[i]) <= context
+        ]
         return pair_batch(split, fits[:2], pair.bos)
     return batch_of([pair.source_ids(text)], [pair.target_ids(run.translate(text))], pair.bos)

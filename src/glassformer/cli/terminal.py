@@ -1,7 +1,4 @@
-"""What passes between commands and the terminal: text in, JSON out.
-
-Knows: standard input and output. Does not know: commands.
-"""
+"""What passes between commands and the terminal: text in, JSON out."""
 
 import json
 import sys
@@ -13,7 +10,8 @@ from glassformer.files import finite
 
 
 def print_json(value: Any) -> None:
-    """One line of strict JSON on stdout: a number that JSON does not have (NaN, infinity) is null."""
+    """One line of strict JSON on stdout: a number that JSON does not have (NaN, infinity) is
+    null."""
     print(json.dumps(finite(value), ensure_ascii=False, allow_nan=False).translate(LINE_ENDS))
 
 
@@ -22,7 +20,8 @@ LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
 
 
 def read_stdin() -> str:
-    """All of standard input, which must be UTF-8; somebody who sits before an empty terminal is told what to do."""
+    """All of standard input, which must be UTF-8; somebody who sits before an empty terminal is
+    told what to do."""
     if sys.stdin is None:
         return ""
     if sys.stdin.isatty():
@@ -31,7 +30,8 @@ def read_stdin() -> str:
         return sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(
-            f"Standard input is not UTF-8 (byte 0x{error.object[error.start]:02x} at offset {error.start}); "
+            f"Standard input is not UTF-8 (byte 0x{error.object[error.start]:02x} at offset "
+            f"{error.start}); "
             "convert it first, for instance with iconv."
         ) from None
 
@@ -42,7 +42,8 @@ def on_terminal() -> bool:
 
 
 def ask(what: str, answer: Callable[[str], Any]) -> None:
-    """Answer the lines that a person types, until an empty one; where nobody sits there, nothing is asked."""
+    """Answer the lines that a person types, until an empty one; where nobody sits there, nothing is
+    asked."""
     if not on_terminal() or sys.stdin is None or not sys.stdin.isatty():
         return
     print(f"\n{what} (an empty line ends):")

@@ -1,7 +1,4 @@
-"""The commands that train.
-
-Knows: recipes by path. Does not know: steps.
-"""
+"""The commands that train."""
 
 import signal
 import sys
@@ -15,8 +12,11 @@ from glassformer.train.progress import clock
 from glassformer.train.recipe import read_recipe
 
 
-def train(recipe: str | None, overrides: list[str], run: Path | None, resume: bool, as_json: bool) -> None:
-    """`glassformer train`: a recipe file, overrides only, or --resume of a run by its own recipe."""
+def train(
+    recipe: str | None, overrides: list[str], run: Path | None, resume: bool, as_json: bool
+) -> None:
+    """`glassformer train`: a recipe file, overrides only, or --resume of a run by its own
+    recipe."""
     if recipe is not None and "=" in recipe:
         overrides, recipe = [recipe, *overrides], None
     folder = run or Path("runs") / (Path(recipe).stem if recipe else "last")
@@ -26,17 +26,26 @@ def train(recipe: str | None, overrides: list[str], run: Path | None, resume: bo
         recipe = str(folder / "recipe.yaml")
     if recipe is None and not overrides:
         raise ConfigError(
-            "There is nothing to train by; give a recipe (see recipes/) or overrides like data.path=FILE."
+            "There is nothing to train by; give a recipe (see recipes/) or overrides like "
+            "data.path=FILE."
         )
     finish(train_recipe(read_recipe(recipe, overrides), folder, resume), as_json)
 
 
 def finish(result: Result, as_json: bool) -> None:
-    """Say how it ended; an interrupted run ends with the signal's exit code and says how to go on."""
+    """Say how it ended; an interrupted run ends with the signal's exit code and says how to go
+    on."""
     if result.interrupted is not None:
-        sys.stderr.write(f"stopped at step {result.steps}; go on with: glassformer train --resume --run {result.run}\n")
+        sys.stderr.write(
+            f"stopped at step {result.steps}; go on with: glassformer train --resume --run "
+            f"{result.run}\n"
+        )
         sys.exit(130 if result.interrupted == signal.SIGINT else 143)
-    scores = {"steps": result.steps, f"best_{result.metric}": result.best, "seconds": round(result.seconds, 2)}
+    scores = {
+        "steps": result.steps,
+        f"best_{result.metric}": result.best,
+        "seconds": round(result.seconds, 2),
+    }
     if as_json:
         print_json({"run": str(result.run), **scores, **result.scores})
         return

@@ -1,10 +1,11 @@
-"""`glassformer translate`: lines in, lines out, in order, whatever the task: translation, summaries, answers.
+"""`glassformer translate`: lines in, lines out, in order, whatever the task: translation,
+summaries, answers.
 
     text                          by default
     score <TAB> text <TAB> 0-0    with --scores and --alignments
     0 ||| text ||| score          with --n-best (the format of Moses)
 
-An empty line stays an empty line. Knows: `Run`, lines. Does not know: how a line is translated.
+An empty line stays an empty line.
 """
 
 import sys
@@ -46,18 +47,27 @@ def translate(
     batch_size: int,
     device: str,
 ) -> None:
-    """Translate standard input; with `targets`, score those lines instead; with `picture`, draw the first line's."""
+    """Translate standard input; with `targets`, score those lines instead; with `picture`, draw the
+    first line's."""
     if picture is not None and picture.suffix.lower() not in (".html", ".png"):
-        raise ConfigError(f"--show-attention writes .html or .png, not {picture.name!r}; name such a file.")
+        raise ConfigError(
+            f"--show-attention writes .html or .png, not {picture.name!r}; name such a file."
+        )
     if (wanted.layers is not None or wanted.heads is not None) and not wanted.alignments:
-        raise ConfigError("--layer and --head choose what --alignments reads; add --alignments or leave them out.")
+        raise ConfigError(
+            "--layer and --head choose what --alignments reads; add --alignments or leave them out."
+        )
     if wanted.alignments and options.get("n_best", 1) > 1:
-        raise ConfigError("--alignments belong to the best translation, so --n-best has no place beside it.")
+        raise ConfigError(
+            "--alignments belong to the best translation, so --n-best has no place beside it."
+        )
     if targets is not None:
         _refuse_beside_targets(options, wanted, picture)
     run = load(folder, device)
     config = run.options(**options)
-    run.transduced([], config, batch_size)  # a model that does not translate is refused before a line is waited for
+    run.transduced(
+        [], config, batch_size
+    )  # a model that does not translate is refused before a line is waited for
     if targets is not None:
         return _score(run, targets, wanted.as_json)
     number, progress = 0, Lines()
@@ -73,12 +83,18 @@ def translate(
         progress.tell(number)
     progress.tell(number, last=True)
     if picture is not None:
-        raise DataError(f"There was no line to draw, so {picture} was not written; give a sentence.")
+        raise DataError(
+            f"There was no line to draw, so {picture} was not written; give a sentence."
+        )
     return None
 
 
 def _refuse_beside_targets(options: dict[str, Any], wanted: Wanted, picture: Path | None) -> None:
-    also = {"scores": wanted.scores, "alignments": wanted.alignments, "show_attention": picture is not None}
+    also = {
+        "scores": wanted.scores,
+        "alignments": wanted.alignments,
+        "show_attention": picture is not None,
+    }
     asked = [*options, *(name for name, given in also.items() if given)]
     if asked:
         name = asked[0].replace("overflow", "window").replace("_", "-")
@@ -86,13 +102,22 @@ def _refuse_beside_targets(options: dict[str, Any], wanted: Wanted, picture: Pat
 
 
 def _print(
-    run: Run, number: int, source: str, found: list[Transduction], wanted: Wanted, config: GenerateConfig
+    run: Run,
+    number: int,
+    source: str,
+    found: list[Transduction],
+    wanted: Wanted,
+    config: GenerateConfig,
 ) -> None:
     best, alignment = found[0], None
     text = one_line(best.text)
     if wanted.alignments:
-        attention = run.cross_attention(source, best.text) if _whole(run, source, best.text) else None
-        alignment = "" if attention is None else pharaoh(attention.align(wanted.layers, wanted.heads))
+        attention = (
+            run.cross_attention(source, best.text) if _whole(run, source, best.text) else None
+        )
+        alignment = (
+            "" if attention is None else pharaoh(attention.align(wanted.layers, wanted.heads))
+        )
     if wanted.as_json:
         print_json(_values(source, found, alignment))
     elif config.n_best > 1:
@@ -106,7 +131,8 @@ def _print(
 
 
 def _whole(run: Run, source: str, target: str) -> bool:
-    """Whether there are words on both sides that the model can read at once; a line that was cut has no alignment."""
+    """Whether there are words on both sides that the model can read at once; a line that was cut
+    has no alignment."""
     pair, most = run.pair, run.model.config.max_length
     assert pair is not None, "checked before the first line"
     if not (source.strip() and target.strip()):
@@ -115,7 +141,10 @@ def _whole(run: Run, source: str, target: str) -> bool:
 
 
 def _values(source: str, found: list[Transduction], alignment: str | None) -> dict[str, Any]:
-    rows = [{"text": one.text, "score": one.score, "finish": one.finish, "tokens": len(one.ids)} for one in found]
+    rows = [
+        {"text": one.text, "score": one.score, "finish": one.finish, "tokens": len(one.ids)}
+        for one in found
+    ]
     values: dict[str, Any] = {"source": source, **rows[0]}
     if len(rows) > 1:
         values["n_best"] = rows
@@ -142,12 +171,19 @@ def _score(run: Run, targets: Path, as_json: bool) -> None:
     wanted = wanted[:-1] if wanted[-1] == "" else wanted
     sources = [line for chunk in chunks(1 << 10) for line in chunk]
     if len(sources) != len(wanted):
-        raise DataError(f"There are {len(sources)} sources and {len(wanted)} lines in {targets}; give one for each.")
+        raise DataError(
+            f"There are {len(sources)} sources and {len(wanted)} lines in {targets}; give one "
+            f"for each."
+        )
     for (source, target), log_probs in zip(
-        zip(sources, wanted, strict=True), run.score_pairs(list(zip(sources, wanted, strict=True))), strict=True
+        zip(sources, wanted, strict=True),
+        run.score_pairs(list(zip(sources, wanted, strict=True))),
+        strict=True,
     ):
         total = sum(log_probs)
         if as_json:
-            print_json({"source": source, "target": target, "log_prob": total, "log_probs": log_probs})
+            print_json(
+                {"source": source, "target": target, "log_prob": total, "log_probs": log_probs}
+            )
         else:
             print(f"{total:.4f}\t{total / len(log_probs):.4f}\t{target}")

@@ -1,7 +1,4 @@
-"""The commands that use a trained model.
-
-Knows: `Run`. Does not know: how it was trained.
-"""
+"""The commands that use a trained model."""
 
 import math
 import sys
@@ -13,29 +10,54 @@ from glassformer.cli.terminal import on_terminal, print_json, read_stdin
 from glassformer.errors import ConfigError, counted
 from glassformer.run import Run, load
 
-NUMBERS = ("loss", "perplexity", "bits_per_byte", "bits_per_pixel", "accuracy", "exact_match", "bleu", "chrf")
+NUMBERS = (
+    "loss",
+    "perplexity",
+    "bits_per_byte",
+    "bits_per_pixel",
+    "accuracy",
+    "exact_match",
+    "bleu",
+    "chrf",
+)
 NUMBERS += ("precision", "recall", "f1", "micro_f1", "macro_f1", "ece")
 MOST_ROWS, MOST_NAMED = 30, 10
 """Classes in a table, and unseen ones that are named; --json has them all."""
 
 
 def evaluate(
-    run: Path, data: str | None, targets: str | None, split: str, beams: int | None, device: str, as_json: bool
+    run: Path,
+    data: str | None,
+    targets: str | None,
+    split: str,
+    beams: int | None,
+    device: str,
+    as_json: bool,
 ) -> None:
     """`glassformer evaluate`."""
     opened = load(run, device)
     if beams is not None and opened.pair is None:
-        raise ConfigError("--beams is for what an encoder-decoder writes, and this model is none; leave it out.")
-    scores = opened.evaluate(split, data, targets=targets, **({} if beams is None else {"beams": beams}))
+        raise ConfigError(
+            "--beams is for what an encoder-decoder writes, and this model is none; leave it out."
+        )
+    scores = opened.evaluate(
+        split, data, targets=targets, **({} if beams is None else {"beams": beams})
+    )
     if as_json:
         print_json(scores)
         return
     of = scores["data"] or f"{scores['split']} split"
-    n, what = (scores["tokens"], "predicted tokens") if "tokens" in scores else (scores["examples"], "examples")
+    n, what = (
+        (scores["tokens"], "predicted tokens")
+        if "tokens" in scores
+        else (scores["examples"], "examples")
+    )
     print(f"{scores['run']}, {of}: {n:,} {what}")
     for name in NUMBERS:
         if name in scores:
-            print(f"  {name.replace('_', ' '):14} {scores[name]:.4f}  {scores.get(f'{name}_signature', '')}".rstrip())
+            print(
+                f"  {name.replace('_', ' '):14} {scores[name]:.4f}  {scores.get(f'{name}_signature', '')}".rstrip()
+            )
     if "spans" in scores:
         print(f"  {'spans':14} {scores['spans']:,}")
     _print_unseen(scores.get("unseen_classes", {}))
@@ -49,7 +71,10 @@ def _print_unseen(classes: dict[str, int]) -> None:
     named = sorted(classes.items(), key=lambda pair: -pair[1])
     shown = ", ".join(f"{one_line(name)} ({count:,})" for name, count in named[:MOST_NAMED])
     more = f" and {counted(len(named) - MOST_NAMED, 'other')}" if len(named) > MOST_NAMED else ""
-    print(f"  {'unseen':14} {sum(classes.values()):,} of classes that the model does not know: {shown}{more}")
+    print(
+        f"  {'unseen':14} {sum(classes.values()):,} of classes that the model does not know: "
+        f"{shown}{more}"
+    )
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
@@ -59,7 +84,10 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
         width = max(5, *(len(one_line(row["class"])) for row in shown))
         print(f"    {'class':{width}} precision   recall       f1        n")
         for row in shown:
-            ratios = " ".join(f"{row[name]:{size}.4f}" for name, size in (("precision", 9), ("recall", 8), ("f1", 8)))
+            ratios = " ".join(
+                f"{row[name]:{size}.4f}"
+                for name, size in (("precision", 9), ("recall", 8), ("f1", 8))
+            )
             print(f"    {one_line(row['class']):{width}} {ratios} {row['n']:8,}")
         if len(rows) > MOST_ROWS:
             print(f"    and {len(rows) - MOST_ROWS:,} more, with --json")
@@ -84,13 +112,19 @@ def generate(
     """
     if scored and (options or streamed):
         name = next(iter(options), "stream").replace("overflow", "window").replace("_", "-")
-        raise ConfigError(f"--score reads the prompt and writes nothing, so --{name} has no use; leave it out.")
+        raise ConfigError(
+            f"--score reads the prompt and writes nothing, so --{name} has no use; leave it out."
+        )
     if streamed and prompts is not None and len(prompts) > 1:
-        raise ConfigError(f"--stream shows one text as it grows, not {len(prompts)}; give one --prompt.")
+        raise ConfigError(
+            f"--stream shows one text as it grows, not {len(prompts)}; give one --prompt."
+        )
     opened = load(run, device)
     if opened.readers or files:
         if scored or streamed:
-            raise ConfigError("What is answered to parts is given as a whole; leave out --score and --stream.")
+            raise ConfigError(
+                "What is answered to parts is given as a whole; leave out --score and --stream."
+            )
         asked = prompts if prompts is not None else [_piped().strip()]
         return _answers(opened, asked, files, options, as_json)
     given = prompts if prompts is not None else [_piped() or "\n"]
@@ -104,13 +138,23 @@ def generate(
     return None
 
 
-def _answers(run: Run, prompts: list[str], files: dict[str, str], options: dict[str, Any], as_json: bool) -> None:
+def _answers(
+    run: Run, prompts: list[str], files: dict[str, str], options: dict[str, Any], as_json: bool
+) -> None:
     """A line, or with --json an object, for each prompt."""
     found = run.answered([run.ordered(prompt, files) for prompt in prompts], run.options(**options))
     for prompt, result in zip(prompts, found, strict=True):
         if as_json:
             tokens = len(result.ids)
-            print_json({"prompt": prompt, **files, "text": result.text, "finish": result.finish, "tokens": tokens})
+            print_json(
+                {
+                    "prompt": prompt,
+                    **files,
+                    "text": result.text,
+                    "finish": result.finish,
+                    "tokens": tokens,
+                }
+            )
         else:
             print(one_line(result.text))
 
@@ -120,7 +164,8 @@ def _piped() -> str:
 
 
 def _stream(run: Run, prompt: str, options: dict[str, Any], as_json: bool) -> None:
-    """The text as it grows; with --json a line for each piece, the last one says why the text ended."""
+    """The text as it grows; with --json a line for each piece, the last one says why the text
+    ended."""
     deltas = run.stream(prompt, **options)
     if as_json:
         for delta in deltas:
@@ -141,7 +186,9 @@ def _whole(run: Run, prompts: list[str], options: dict[str, Any], as_json: bool)
     for number, (prompt, result) in enumerate(zip(prompts, results, strict=True)):
         if as_json:
             tokens = len(result.ids)
-            print_json({"prompt": prompt, "text": result.text, "finish": result.finish, "tokens": tokens})
+            print_json(
+                {"prompt": prompt, "text": result.text, "finish": result.finish, "tokens": tokens}
+            )
             continue
         if number:
             print()
@@ -161,4 +208,6 @@ def _score(run: Run, prompt: str, as_json: bool) -> None:
     for token in tokens:
         shown = "-" if token.log_prob is None else f"{token.log_prob:.4f}"
         print(f"'{token.piece}'".ljust(16), f"{shown:>9}")
-    print(f"{'sum':16} {total:9.4f}  ({-total / len(known):.4f} nats a token, {len(known)} predicted)")
+    print(
+        f"{'sum':16} {total:9.4f}  ({-total / len(known):.4f} nats a token, {len(known)} predicted)"
+    )

@@ -1,5 +1,5 @@
 """Files to batches, in a reproducible order: readers, splits, the token store.
 
-Import from the modules: this file imports nothing, so that reading a configuration does not load torch.
-Knows: files, documents, token ids. Does not know: tokenizers, networks.
+Import from the modules: this file imports nothing, so that reading a configuration does not load
+torch.
 """

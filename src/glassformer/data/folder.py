@@ -1,7 +1,5 @@
-"""A folder of derived data that is whole or not there: filled beside its place, then renamed into it.
-
-Knows: folders and their manifest, which is written last. Does not know: what the data are.
-"""
+"""A folder of derived data that is whole or not there: filled beside its place, then renamed into
+it."""
 
 import json
 import os
@@ -22,10 +20,11 @@ def build(
     write: Callable[[Path], dict[str, Any]],
     whole: Callable[[Path], dict[str, Any] | None],
 ) -> dict[str, Any]:
-    """Fill `folder` by `write`, which gets an empty folder and returns the manifest; an interruption changes nothing.
+    """Fill `folder` by `write`, which gets an empty folder and returns the manifest; an
+    interruption changes nothing.
 
-    `names` are the files that such a folder may hold; `whole` gives a folder's manifest if it is as it was written.
-    DataError: a full disk, or a folder with other files in it, which is left alone.
+    `names` are the files that such a folder may hold; `whole` gives a folder's manifest if it is as
+    it was written. DataError: a full disk, or a folder with other files in it, which is left alone.
     """
     _refuse_other_files(folder, names)
     work = folder.parent / f".{folder.name}.{uuid.uuid4().hex[:12]}.tmp"
@@ -43,7 +42,8 @@ def build(
         if other is not None and other["request"] == manifest.get("request"):
             return other
         raise DataError(
-            f"cannot write the token store {folder}: {problem.strerror or problem}; free space or set data.store"
+            f"cannot write the token store {folder}: {problem.strerror or problem}; free space "
+            f"or set data.store"
         ) from problem
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -55,13 +55,19 @@ def _refuse_other_files(folder: Path, names: Collection[str]) -> None:
     if folder.is_dir():
         others = sorted({path.name for path in folder.iterdir()} - set(names))
         if others:
-            raise DataError(f"the folder {folder} holds other files ({others[0]}, ...); choose another data.store")
+            raise DataError(
+                f"the folder {folder} holds other files ({others[0]}, ...); choose another "
+                f"data.store"
+            )
     elif folder.exists():
-        raise DataError(f"{folder} is a file, not the folder of a token store; choose another data.store")
+        raise DataError(
+            f"{folder} is a file, not the folder of a token store; choose another data.store"
+        )
 
 
 def _replace(work: Path, folder: Path) -> None:
-    """Put `work` in the place of `folder` by renaming: maps of the old files stay valid for those who read them."""
+    """Put `work` in the place of `folder` by renaming: maps of the old files stay valid for those
+    who read them."""
     old = work.with_suffix(".old")
     if folder.exists():
         folder.rename(old)

@@ -1,6 +1,7 @@
-"""Labelled texts of every split: a text, or two, with its classes; from tables, JSONL, lines that begin with a class.
+"""Labelled texts of every split: a text, or two, with its classes; from tables, JSONL, lines that
+begin with a class.
 
-Every sentence about a bad line names its file. Knows: these formats. Does not know: how many classes a text may have.
+Every sentence about a bad line names its file.
 """
 
 import re
@@ -9,12 +10,12 @@ from dataclasses import dataclass
 from itertools import chain
 
 from glassformer.data.config import DataConfig
-from glassformer.data.drawn import in_splits, paths
-from glassformer.data.lines import found, lines, objects, text_at
-from glassformer.data.records import classes_at
+from glassformer.data.formats.lines import found, lines, objects, text_at
+from glassformer.data.formats.records import classes_at
+from glassformer.data.formats.tables import cells
 from glassformer.data.sources import LANGUAGES, Source, resolve
 from glassformer.data.split import SplitName
-from glassformer.data.tables import cells
+from glassformer.data.split_assignment import in_splits, paths
 from glassformer.errors import DataError
 
 MARK = "__label__"
@@ -40,10 +41,14 @@ class Labelled:
 def labelled(config: DataConfig) -> Iterator[Labelled]:
     """Every labelled text of every split; rows with neither text nor class are left out.
 
-    Only an empty list of a JSONL line says that a text is of no class. DataError: a text without a class or a class
-    without a text, files without any, another format.
+    Only an empty list of a JSONL line says that a text is of no class. DataError: a text without a
+    class or a class without a text, files without any, another format.
     """
-    rows = _demo() if config.path == LANGUAGES else in_splits(config, lambda name: _rows(config, paths(config)[name]))
+    rows = (
+        _demo()
+        if config.path == LANGUAGES
+        else in_splits(config, lambda name: _rows(config, paths(config)[name]))
+    )
     for split, (text, pair, labels, where) in rows:
         classes = dict.fromkeys(map(config.class_name, labels))  # each once, in order
         yield Labelled(split, text, pair, tuple(classes), where)
@@ -56,7 +61,9 @@ def _rows(config: DataConfig, path: str | list[str] | None) -> Iterator[Row]:
             some, labels_seen = True, labels_seen or bool(labels)
             for side, content in (("text", text), ("second text", pair)):
                 if content is not None and not content.strip():
-                    raise DataError(f"{where} has an empty {side} beside its class; fill it or remove the line")
+                    raise DataError(
+                        f"{where} has an empty {side} beside its class; fill it or remove the line"
+                    )
             yield text, pair, labels, where
     if not labels_seen:
         problem = "no text has a class in" if some else "there are no labelled texts in"
@@ -73,13 +80,16 @@ def _all_rows(source: Source, config: DataConfig) -> Iterator[Row]:
             return _lines(source, config)
         case kind:
             raise DataError(
-                f"{source.path} is read as {kind}, where texts have no classes; set data.format to csv, tsv, jsonl or "
+                f"{source.path} is read as {kind}, where texts have no classes; set "
+                f"data.format to csv, tsv, jsonl or "
                 "label_first"
             )
 
 
 def _table_rows(source: Source, config: DataConfig) -> Iterator[Row]:
-    for row, where in cells(source, config, ("text_field", "label_field", "pair_field"), "a text and a label"):
+    for row, where in cells(
+        source, config, ("text_field", "label_field", "pair_field"), "a text and a label"
+    ):
         text, label, *pair = row
         if any(cell.strip() for cell in row):
             yield text, pair[0] if pair else None, classes_at(label, config, where), where
@@ -88,7 +98,11 @@ def _table_rows(source: Source, config: DataConfig) -> Iterator[Row]:
 def _json_rows(source: Source, config: DataConfig) -> Iterator[Row]:
     for record, where in objects(source, config):
         text = text_at(record, config.text_field, where, "text_field")
-        pair = None if config.pair_field is None else text_at(record, config.pair_field, where, "pair_field")
+        pair = (
+            None
+            if config.pair_field is None
+            else text_at(record, config.pair_field, where, "pair_field")
+        )
         value = found(record, config.label_field, where, "label_field")
         yield text, pair, classes_at(value, config, where), where
 
@@ -99,12 +113,15 @@ def _lines(source: Source, config: DataConfig) -> Iterator[Row]:
         if first is not None:
             words = first[1].split()
             marked = words[0].startswith(MARK)
-            named = (classes_at(word.removeprefix(MARK) if marked else word, config, where) for word in words)
+            named = (
+                classes_at(word.removeprefix(MARK) if marked else word, config, where)
+                for word in words
+            )
             yield line[first.end() :].rstrip(), None, tuple(chain.from_iterable(named)), where
 
 
 def _demo() -> Iterator[tuple[SplitName, Row]]:
-    from glassformer.data.languages import languages
+    from glassformer.demos.languages import languages
 
     for split, text, label, where in languages():
         yield split, (text, None, (label,), where)

@@ -1,10 +1,11 @@
-"""Masks for language modelling: which tokens are asked for, and what stands in their places (Devlin et al. 2019).
+"""Masks for language modelling: which tokens are asked for, and what stands in their places (Devlin
+et al. 2019).
 
     asked for     each token, or each word whole, with probability `fraction`
     of those      80 % become <mask>, 10 % a random token, 10 % stay what they are
 
-All of it is a function of (seed, step) alone, and other masks fall on the same text in another epoch. Knows: ids.
-Does not know: tokenizers (it is given a table of where words begin), models.
+All of it is a function of (seed, step) alone, and other masks fall on the same text in another
+epoch.
 """
 
 import unicodedata
@@ -19,9 +20,11 @@ from glassformer.errors import DataError
 
 @dataclass(frozen=True)
 class Masking:
-    """How tokens are masked; `ordinary` are the ids that may be asked for or stand in as random ones, int64.
+    """How tokens are masked; `ordinary` are the ids that may be asked for or stand in as random
+    ones, int64.
 
-    `begins`: for each id of the vocabulary, whether it begins a word; None: every token is by itself.
+    `begins`: for each id of the vocabulary, whether it begins a word; None: every token is by
+    itself.
     """
 
     mask: int
@@ -30,7 +33,8 @@ class Masking:
     begins: np.ndarray | None = None
 
     def __call__(self, batch: Batch, seed: int, step: int) -> Batch:
-        """The batch with masks; the head answers `at` those tokens, whose `targets` are what stood there."""
+        """The batch with masks; the head answers `at` those tokens, whose `targets` are what stood
+        there."""
         elements = batch.elements.numpy()
         random = np.random.Generator(np.random.Philox(key=[seed % (1 << 64), step]))
         allowed, draws = self._allowed(batch), self._draws(elements, random)
@@ -43,15 +47,23 @@ class Masking:
         masked = elements.copy()
         masked.ravel()[at] = np.where(draw < 0.8, self.mask, np.where(draw < 0.9, others, targets))
         return replace(
-            batch, elements=torch.from_numpy(masked), targets=torch.from_numpy(targets), at=torch.from_numpy(at)
+            batch,
+            elements=torch.from_numpy(masked),
+            targets=torch.from_numpy(targets),
+            at=torch.from_numpy(at),
         )
 
     def _draws(self, elements: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """A random number in [0, 1) for each element, or the same one for all elements of a word."""
+        """A random number in [0, 1) for each element, or the same one for all elements of a
+        word."""
         if self.begins is None:
             return random.random(elements.shape)
-        word = np.cumsum(self.begins[elements], axis=1)  # what a row begins with may be the rest of a word: number 0
-        return np.take_along_axis(random.random((len(elements), elements.shape[1] + 1)), word, axis=1)
+        word = np.cumsum(
+            self.begins[elements], axis=1
+        )  # what a row begins with may be the rest of a word: number 0
+        return np.take_along_axis(
+            random.random((len(elements), elements.shape[1] + 1)), word, axis=1
+        )
 
     def _allowed(self, batch: Batch) -> np.ndarray:
         """Whether each element may be asked for: no special symbol, and no padding."""
@@ -63,10 +75,16 @@ class Masking:
 
 
 def word_begins(pieces: list[bytes]) -> np.ndarray:
-    """Whether each token of a vocabulary begins a word: with no letter, no digit and no part of one."""
+    """Whether each token of a vocabulary begins a word: with no letter, no digit and no part of
+    one."""
     return np.array([not _goes_on(piece.decode(errors="replace")[:1]) for piece in pieces])
 
 
 def _goes_on(first: str) -> bool:
-    """Whether a character belongs to the word in front of it: also accents, and U+FFFD for a letter's later bytes."""
-    return first.isalnum() or first == "\ufffd" or (first != "" and unicodedata.category(first)[0] == "M")
+    """Whether a character belongs to the word in front of it: also accents, and U+FFFD for a
+    letter's later bytes."""
+    return (
+        first.isalnum()
+        or first == "\ufffd"
+        or (first != "" and unicodedata.category(first)[0] == "M")
+    )

@@ -1,9 +1,8 @@
-"""The order in which training sees the text: a pure function of (seed, index), with no state to save.
+"""The order in which training sees the text: a pure function of (seed, index), with no state to
+save.
 
-    epoch e       visits each of its W windows once, in an order that is a keyed permutation of 0..W-1
-    window w      begins at phase(e) + w * length; the phase moves the borders from epoch to epoch
-
-Knows: integers. Does not know: text, tokens, steps of an optimizer.
+epoch e       visits each of its W windows once, in an order that is a keyed permutation of 0..W-1
+window w      begins at phase(e) + w * length; the phase moves the borders from epoch to epoch
 """
 
 import math
@@ -17,12 +16,14 @@ _HALF, _FIRST, _SECOND = np.uint64(32), np.uint64(_MIX), np.uint64(_ODD)
 
 
 def sample_indices(step: int, batch_size: int) -> np.ndarray:
-    """The global sample indices of a step: step * batch_size .. (step + 1) * batch_size - 1, int64."""
+    """The global sample indices of a step: step * batch_size .. (step + 1) * batch_size - 1,
+    int64."""
     return np.arange(step * batch_size, (step + 1) * batch_size, dtype=np.int64)
 
 
 def windows_per_epoch(n_tokens: int, length: int) -> int:
-    """W = max(1, floor((n - length) / length)), so that length + 1 tokens fit behind every start at every phase.
+    """W = max(1, floor((n - length) / length)), so that length + 1 tokens fit behind every start at
+    every phase.
 
     Needs n_tokens >= length + 1.
     """
@@ -30,15 +31,19 @@ def windows_per_epoch(n_tokens: int, length: int) -> int:
 
 
 def windows(n_tokens: int, length: int, seed: int, index: np.ndarray) -> np.ndarray:
-    """Where the windows with the given global sample indices begin, int64; each has length + 1 tokens.
+    """Where the windows with the given global sample indices begin, int64; each has length + 1
+    tokens.
 
-    start = phase(seed, e) + length * permute(i mod W, W, seed, e) with e = i div W; phases are uniform over all that
-    fit, at least `length` of them if n_tokens >= 2 * length. Needs n_tokens >= length + 1.
+    start = phase(seed, e) + length * permute(i mod W, W, seed, e) with e = i div W; phases are
+    uniform over all that fit, at least `length` of them if n_tokens >= 2 * length. Needs n_tokens
+    >= length + 1.
     """
     count = windows_per_epoch(n_tokens, length)
     slack = n_tokens - count * length  # phases 0 .. n - 1 - count * length
     starts = np.empty(len(index), dtype=np.int64)
-    epochs = range(int(index.min()) // count, int(index.max()) // count + 1) if len(index) else range(0)
+    epochs = (
+        range(int(index.min()) // count, int(index.max()) // count + 1) if len(index) else range(0)
+    )
     for epoch in epochs:  # nearly always just one
         here = slice(None) if len(epochs) == 1 else index // count == epoch
         key = epoch_key(seed, epoch)
@@ -54,9 +59,9 @@ def epoch_key(seed: int, epoch: int) -> int:
 def permute(place: np.ndarray, size: int, key: int) -> np.ndarray:
     """A pseudo-random permutation of 0..size-1 at the given places, int64.
 
-    A generalized Feistel cipher on a grid of a * b >= size cells: left <- left + hash(right) mod a, then right in the
-    same way, in turn; repeated until the cell is below size (cycle walking). size < 2^62. Source: Black & Rogaway,
-    Ciphers with Arbitrary Finite Domains, 2002, methods 2 and 3.
+    A generalized Feistel cipher on a grid of a * b >= size cells: left <- left + hash(right) mod a,
+    then right in the same way, in turn; repeated until the cell is below size (cycle walking). size
+    < 2^62. Source: Black & Rogaway, Ciphers with Arbitrary Finite Domains, 2002, methods 2 and 3.
     """
     return _walk(place, size, key, forward=True)
 
@@ -89,7 +94,8 @@ def _cipher(
 
 
 def _hash(value: np.ndarray, key: np.uint64) -> np.ndarray:
-    """32 well-mixed bits of each value (below 2^32) under a key; multiplication wraps modulo 2^64."""
+    """32 well-mixed bits of each value (below 2^32) under a key; multiplication wraps modulo
+    2^64."""
     mixed = (value ^ key) * _FIRST
     mixed ^= mixed >> _HALF
     mixed *= _SECOND

@@ -5,27 +5,23 @@
     slots     rows are filled once, the longest first, each into the fullest row with room: their lengths never change
     epoch e   among examples of equal length (seed, e) decides who takes which slot, and also the order of the batches
 
-So the number of batches never changes, and which examples are in a batch is a function of (seed, step). Knows: lengths,
-ids. Does not know: tokenizers, models.
+So the number of batches never changes, and which examples are in a batch is a function of (seed,
+step).
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
-import torch
 
-from glassformer.batch import Batch, Places
+from glassformer.data.collate import Row
 from glassformer.data.order import epoch_key, permute
 
 NARROWEST = 64
-Row = list[int]
-"""The examples of one row, by number."""
 
 
 class PackedOrder:
-    """Which examples are in the rows of a step's batch: at most `batch_tokens` elements, padding included."""
+    """Which examples are in the rows of a step's batch: at most `batch_tokens` elements, padding
+    included."""
 
     def __init__(self, lengths: np.ndarray, batch_tokens: int, seed: int):
         self.seed, self._lengths = seed, lengths
@@ -61,27 +57,36 @@ class PackedOrder:
 
 
 def batches_of(lengths: np.ndarray, batch_tokens: int) -> list[list[Row]]:
-    """All examples in rows, rows of one width in batches of at most `batch_tokens` elements (or one longer example)."""
+    """All examples in rows, rows of one width in batches of at most `batch_tokens` elements (or one
+    longer example)."""
     widths = np.array([width_of(int(length), batch_tokens) for length in lengths])
     batches = []
     for width in np.unique(widths):
         chosen = np.flatnonzero(widths == width)
         rows = [chosen[row].tolist() for row in filled(lengths[chosen], int(width))]
-        mixed = permute(np.arange(len(rows)), len(rows), 0)  # or the first batches would have all the longest
+        mixed = permute(
+            np.arange(len(rows)), len(rows), 0
+        )  # or the first batches would have all the longest
         size = max(1, batch_tokens // int(width))
-        batches += [[rows[i] for i in mixed[first : first + size]] for first in range(0, len(rows), size)]
+        batches += [
+            [rows[i] for i in mixed[first : first + size]] for first in range(0, len(rows), size)
+        ]
     return batches
 
 
 def width_of(length: int, widest: int) -> int:
-    """The width of the rows that an example of this length goes into: at most `widest`, unless it is longer."""
+    """The width of the rows that an example of this length goes into: at most `widest`, unless it
+    is longer."""
     return max(length, min(widest, max(NARROWEST, 1 << (length - 1).bit_length())))
 
 
 def filled(lengths: np.ndarray, width: int) -> list[Row]:
-    """Rows of at most `width` elements that hold every example once: the longest first, each where it fits best."""
+    """Rows of at most `width` elements that hold every example once: the longest first, each where
+    it fits best."""
     rows: list[Row] = []
-    room: list[tuple[int, int]] = []  # what is left in each open row, and its number; the least first
+    room: list[
+        tuple[int, int]
+    ] = []  # what is left in each open row, and its number; the least first
     for i in np.argsort(-lengths, kind="stable").tolist():
         place = bisect_left(room, (int(lengths[i]), -1))
         left, row = room.pop(place) if place < len(room) else (width, len(rows))
@@ -91,50 +96,3 @@ def filled(lengths: np.ndarray, width: int) -> list[Row]:
         if left := left - int(lengths[i]):
             insort(room, (left, row))
     return rows
-
-
-@dataclass(frozen=True)
-class Example:
-    """A sequence, and what is to be said of it: at some of its elements (`at`), or (None) of the whole."""
-
-    ids: np.ndarray
-    """int32 [T]."""
-    targets: np.ndarray | None = None
-    """int64: a class for each of `at` [W]; of the whole, one class [1], or 0 and 1 for each class [1, C]."""
-    at: np.ndarray | None = None
-    """int64 [W], indices into `ids`."""
-    kinds: np.ndarray | None = None
-    """int64 [T]: the segment of each element."""
-
-
-def packed(examples: Sequence[Example] | Mapping[int, Example], rows: Sequence[Row]) -> Batch:
-    """The batch of these rows: document k is the k-th example in reading order, with positions of its own from 0."""
-    chosen = [examples[i] for row in rows for i in row]
-    width = max(sum(len(examples[i].ids) for i in row) for row in rows)
-    lengths = np.array([len(example.ids) for example in chosen])
-    firsts = np.cumsum([0, *map(len, rows)])[:-1]
-    before = np.cumsum(lengths) - lengths  # elements in front of each example, padding not counted
-    row = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
-    begins = row * width + before - before[firsts][row]
-    slots = np.repeat(begins - before, lengths) + np.arange(lengths.sum())
-
-    def laid(parts: Sequence[np.ndarray], empty: int) -> torch.Tensor:
-        flat = np.full(len(rows) * width, empty)
-        flat[slots] = np.concatenate(parts)
-        return torch.from_numpy(flat).view(len(rows), width)
-
-    kinds = [np.zeros_like(example.ids) if example.kinds is None else example.kinds for example in chosen]
-    targets = [example.targets for example in chosen if example.targets is not None]
-    at = [begin + example.at for begin, example in zip(begins, chosen, strict=True) if example.at is not None]
-    return Batch(
-        laid([example.ids for example in chosen], 0),
-        Places.packed(laid([np.repeat(np.arange(len(chosen)), lengths)], -1)),
-        torch.from_numpy(np.concatenate(targets)) if targets else None,
-        laid(kinds, 0) if any(example.kinds is not None for example in chosen) else None,
-        at=torch.from_numpy(np.concatenate(at)) if at else None,
-    )
-
-
-def lengths_of(examples: Sequence[Example]) -> np.ndarray:
-    """How many elements each has, int64."""
-    return np.array([len(example.ids) for example in examples], np.int64)

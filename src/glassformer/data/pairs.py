@@ -1,6 +1,7 @@
-"""From sources to pairs of a text and what is to be made of it: two files line by line, TSV, CSV, JSONL, the demo's.
+"""From sources to pairs of a text and what is to be made of it: two files line by line, TSV, CSV,
+JSONL, the demo's.
 
-Every sentence about a bad pair names its file and line. Knows: encodings and formats. Does not know: tokens.
+Every sentence about a bad pair names its file and line.
 """
 
 from collections.abc import Iterator
@@ -8,11 +9,11 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from glassformer.data.config import DataConfig
-from glassformer.data.drawn import in_splits, paths
-from glassformer.data.lines import found, lines, objects, text_at
+from glassformer.data.formats.lines import found, lines, objects, text_at
+from glassformer.data.formats.tables import cells
 from glassformer.data.sources import DATES, Source, resolve
 from glassformer.data.split import NAMES, SplitName
-from glassformer.data.tables import cells
+from glassformer.data.split_assignment import in_splits, paths
 from glassformer.errors import ConfigError, DataError
 
 DATE_COUNTS = (100_000, 1_500, 5_000)
@@ -34,9 +35,11 @@ class Pair:
 
 
 def pairs(config: DataConfig) -> Iterator[Pair]:
-    """Every pair of every split; pairs of two empty sides are left out, and one empty side is a DataError.
+    """Every pair of every split; pairs of two empty sides are left out, and one empty side is a
+    DataError.
 
-    Splits without a file of their own are drawn from `path` by a fixed permutation, since files are often sorted.
+    Splits without a file of their own are drawn from `path` by a fixed permutation, since files are
+    often sorted.
     """
     if config.path == DATES:
         yield from _dates()
@@ -46,46 +49,70 @@ def pairs(config: DataConfig) -> Iterator[Pair]:
     }  # fmt: skip
     for name in NAMES[1:]:
         if targets[name] is not None and paths(config)[name] is None:
-            raise ConfigError(f"data.{name}_target_path is set but data.{name}_path, its other side, is not; set both.")
-    for split, row in in_splits(config, lambda name: _rows(config, paths(config)[name], targets[name])):
+            raise ConfigError(
+                f"data.{name}_target_path is set but data.{name}_path, its other side, is not; "
+                f"set both."
+            )
+    for split, row in in_splits(
+        config, lambda name: _rows(config, paths(config)[name], targets[name])
+    ):
         yield Pair(split, *row)
 
 
 def training_texts(config: DataConfig, sides: tuple[str, ...]) -> Iterator[str]:
-    """The texts of the training pairs alone, of the given sides: what a tokenizer may be trained on."""
+    """The texts of the training pairs alone, of the given sides: what a tokenizer may be trained
+    on."""
     for pair in pairs(config):
         if pair.split == "train":
-            yield from ((config.prefix + pair.source) if side == "source" else pair.target for side in sides)
+            yield from (
+                (config.prefix + pair.source) if side == "source" else pair.target for side in sides
+            )
 
 
 def pair_sources(config: DataConfig) -> dict[str, list[Source]]:
     """The files that the pairs are read from, by field of the configuration."""
-    fields = ("path", "target_path", "validation_path", "validation_target_path", "test_path", "test_target_path")
+    fields = (
+        "path",
+        "target_path",
+        "validation_path",
+        "validation_target_path",
+        "test_path",
+        "test_target_path",
+    )
     named = {field: getattr(config, field) for field in fields}
     return {field: resolve(path, config.root) for field, path in named.items() if path is not None}
 
 
-def _rows(config: DataConfig, path: str | list[str] | None, target_path: str | list[str] | None) -> Rows:
+def _rows(
+    config: DataConfig, path: str | list[str] | None, target_path: str | list[str] | None
+) -> Rows:
     some = False
     for source, target, group, where in _all_rows(config, path, target_path):
         if not source.strip() and not target.strip():
             continue
         for side, text, other in (("source", source, "target"), ("target", target, "source")):
             if not text.strip():
-                raise DataError(f"{where} has an empty {side} beside a {other}; fill it or remove both")
+                raise DataError(
+                    f"{where} has an empty {side} beside a {other}; fill it or remove both"
+                )
         some = True
         yield source, target, group, where
     if not some:
-        raise DataError(f"there are no pairs in {path}; give files with a source and a target on every line")
+        raise DataError(
+            f"there are no pairs in {path}; give files with a source and a target on every line"
+        )
 
 
-def _all_rows(config: DataConfig, path: str | list[str] | None, target_path: str | list[str] | None) -> Rows:
+def _all_rows(
+    config: DataConfig, path: str | list[str] | None, target_path: str | list[str] | None
+) -> Rows:
     sources = resolve(path, config.root)
     if target_path is not None:
         targets = resolve(target_path, config.root)
         if len(sources) != len(targets):
             raise DataError(
-                f"there are {len(sources)} files of sources and {len(targets)} of targets; give one for each"
+                f"there are {len(sources)} files of sources and {len(targets)} of targets; "
+                f"give one for each"
             )
         for left, right in zip(sources, targets, strict=True):
             yield from _two_files(left, right, config)
@@ -100,8 +127,10 @@ def _all_rows(config: DataConfig, path: str | list[str] | None, target_path: str
                     yield row[0], row[1], row[2] if len(row) > 2 else None, where
             case _:
                 raise DataError(
-                    f"{source.path} is a text file with one side only; set data.target_path (of another split, "
-                    "data.validation_target_path or data.test_target_path) to the file of targets, or data.format to "
+                    f"{source.path} is a text file with one side only; set data.target_path "
+                    f"(of another split, "
+                    "data.validation_target_path or data.test_target_path) to the file of "
+                    "targets, or data.format to "
                     "tsv, csv or jsonl if it holds both"
                 )
 
@@ -112,7 +141,8 @@ def _two_files(left: Source, right: Source, config: DataConfig) -> Rows:
         if source is None or target is None:
             longer, shorter = (right, left) if source is None else (left, right)
             raise DataError(
-                f"{longer.path} goes on at line {number} where {shorter.path} has ended after {number - 1} lines; "
+                f"{longer.path} goes on at line {number} where {shorter.path} has ended after "
+                f"{number - 1} lines; "
                 "line n of one file must belong to line n of the other"
             )
         yield source, target, None, where
@@ -120,17 +150,27 @@ def _two_files(left: Source, right: Source, config: DataConfig) -> Rows:
 
 def _json_rows(source: Source, config: DataConfig) -> Rows:
     for record, where in objects(source, config):
-        group = None if config.group_field is None else str(found(record, config.group_field, where, "group_field"))
+        group = (
+            None
+            if config.group_field is None
+            else str(found(record, config.group_field, where, "group_field"))
+        )
         source_text = text_at(record, config.source_field, where, "source_field")
         yield source_text, text_at(record, config.target_field, where, "target_field"), group, where
 
 
 def _dates() -> Iterator[Pair]:
-    from glassformer.data.dates import date_splits, language_names
+    from glassformer.demos.dates import date_splits, language_names
 
     names = language_names()
     splits = date_splits(*DATE_COUNTS)
     for name in NAMES:
         part = {"train": splits.train, "validation": splits.validation, "test": splits.test}[name]
         for number, date in enumerate(part, 1):
-            yield Pair(name, date.source, date.target, names[date.language], f"{DATES}/{name}, pair {number}")
+            yield Pair(
+                name,
+                date.source,
+                date.target,
+                names[date.language],
+                f"{DATES}/{name}, pair {number}",
+            )

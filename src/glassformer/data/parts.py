@@ -1,10 +1,10 @@
-"""Rows of text, pictures and sounds, with what is to be said of them: lists of parts, or any table through templates.
+"""Rows of text, pictures and sounds, with what is to be said of them: lists of parts, or any table
+through templates.
 
     {"input": [{"image": "1.png"}, {"text": "What is it?"}], "target": "a dog"}       a row that lists its parts
     ["What is it?", "a dog", 1]      parts: [{image: "images.zip/{3}.png"}, {text: "{1}"}], target: "{2}"
 
-The files that a row lists are looked for beside it, those of a template from data.root. Knows: rows, names of files.
-Does not know: what is in a picture or a recording, tokens.
+The files that a row lists are looked for beside it, those of a template from data.root.
 """
 
 import difflib
@@ -14,16 +14,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.data.archives import members
 from glassformer.data.config import DataConfig
-from glassformer.data.contents import source_at
-from glassformer.data.drawn import in_splits, paths
-from glassformer.data.labelledfiles import named_class
-from glassformer.data.lines import checked_text, found
-from glassformer.data.records import FIELD, classes_at, field_of, filled, records, written
-from glassformer.data.shaperows import drawn_rows, shape_rows
+from glassformer.data.formats.archives import members
+from glassformer.data.formats.contents import source_at
+from glassformer.data.formats.labelled_files import named_class
+from glassformer.data.formats.lines import checked_text, found
+from glassformer.data.formats.records import FIELD, classes_at, field_of, filled, records, written
 from glassformer.data.sources import DRAWN, SHAPES, Source, resolve
 from glassformer.data.split import NAMES, SplitName
+from glassformer.data.split_assignment import in_splits, paths
+from glassformer.demos.shape_rows import drawn_rows, shape_rows
 from glassformer.errors import ConfigError, DataError, suggest
 
 KINDS = ("text", "image", "audio")
@@ -35,16 +35,19 @@ Parts = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Mixed:
-    """A row of parts, what is to be written of them or its classes, and where it stands, as a user would name it."""
+    """A row of parts, what is to be written of them or its classes, and where it stands, as a user
+    would name it."""
 
     where: str
     split: SplitName
     parts: Parts
-    """Kind and value of each in order: a text, or the absolute path of a file, which may go on in a zip archive."""
+    """Kind and value of each in order: a text, or the absolute path of a file, which may go on in a
+    zip archive."""
     target: str | None
     labels: tuple[str, ...]
     group: str | None = None
-    """What `data.group_field` says of it, such as the kind of question, by which scores are listed too."""
+    """What `data.group_field` says of it, such as the kind of question, by which scores are listed
+    too."""
     image: str | None = None
     """The picture that is to be drawn, an absolute path as those of parts."""
 
@@ -52,8 +55,9 @@ class Mixed:
 def mixed(config: DataConfig) -> Iterator[Mixed]:
     """Every row of every split. ConfigError: templates that cannot be.
 
-    DataError: a row without parts, without a target and a class, of a type that there is not, with a field or a file
-    missing (a file is not looked for if `bad_files` is skip: whoever reads it counts it); no rows.
+    DataError: a row without parts, without a target and a class, of a type that there is not, with
+    a field or a file missing (a file is not looked for if `bad_files` is skip: whoever reads it
+    counts it); no rows.
     """
     if config.path == SHAPES:
         for row in shape_rows():
@@ -65,23 +69,32 @@ def mixed(config: DataConfig) -> Iterator[Mixed]:
             yield Mixed(picture, split, (("text", f"a {' '.join(kind)}"),), None, (), image=picture)
         return
     templates, files = {split: _templates(config, split) for split in NAMES}, _Files(config)
-    for split, (row, where, source) in in_splits(config, lambda split: _rows(config, split, templates[split])):
+    for split, (row, where, source) in in_splits(
+        config, lambda split: _rows(config, split, templates[split])
+    ):
         beside = posixpath.dirname(source.path)
         if chosen := templates[split if _own(config, split) else "train"]:
-            parts = tuple((kind, filled(template, row, where, "parts")) for kind, template in chosen)
+            parts = tuple(
+                (kind, filled(template, row, where, "parts")) for kind, template in chosen
+            )
             folder = config.root or "."
         else:
             parts, folder = _listed(row, config, where), beside
         if not parts:
             raise DataError(f"{where} has no parts; give at least one, or remove the row")
-        placed = tuple((kind, v if kind == "text" else files.path(kind, v, folder, where)) for kind, v in parts)
+        placed = tuple(
+            (kind, v if kind == "text" else files.path(kind, v, folder, where)) for kind, v in parts
+        )
         target, labels = _target(row, config, where), _labels(row, config, where)
         image = _target_image(row, config, where)
         if image is not None:
-            image = files.path("image", image, (config.root or ".") if config.target_image else beside, where)
+            image = files.path(
+                "image", image, (config.root or ".") if config.target_image else beside, where
+            )
         if target is None and image is None and not labels:
             raise DataError(
-                f"{where} has neither a target nor a class; set data.target to a template such as '{{answer}}', or "
+                f"{where} has neither a target nor a class; set data.target to a template such "
+                f"as '{{answer}}', or "
                 "data.label_field"
             )
         group = None if config.group_field is None else _group(row, config.group_field, where)
@@ -99,27 +112,41 @@ def _templates(config: DataConfig, split: SplitName) -> Parts:
     if given and not _own(config, split):
         raise ConfigError(f"data.{setting} is set but data.{split}_path is not; set both.")
     try:
-        return tuple(_part(item, f"data.{setting}, part {n}") for n, item in enumerate(given or config.parts, 1))
+        return tuple(
+            _part(item, f"data.{setting}, part {n}")
+            for n, item in enumerate(given or config.parts, 1)
+        )
     except DataError as problem:
         raise ConfigError(str(problem)) from None
 
 
 def _part(item: Any, where: str) -> tuple[str, str]:
-    """The kind and value of {"image": ...} or {"type": "image", "image": ...}; a string is a text."""
+    """The kind and value of {"image": ...} or {"type": "image", "image": ...}; a string is a
+    text."""
     if isinstance(item, str):
         item = {"text": item}
     if not isinstance(item, dict) or not item:
-        raise DataError(f"{where} is no part but {item!r:.40}; write {{'text': ...}} or {{'image': ...}}")
-    kinds = [item["type"]] if "type" in item else [kind for kind in KINDS if kind in item] or [next(iter(item))]
+        raise DataError(
+            f"{where} is no part but {item!r:.40}; write {{'text': ...}} or {{'image': ...}}"
+        )
+    kinds = (
+        [item["type"]]
+        if "type" in item
+        else [kind for kind in KINDS if kind in item] or [next(iter(item))]
+    )
     if len(kinds) > 1:
         raise DataError(f"{where} is both {kinds[0]} and {kinds[1]}; make it two parts")
     kind = str(kinds[0])
     if kind not in KINDS:
         raise DataError(f"{where} is of type {kind!r:.40}, which is none; {suggest(kind, KINDS)}")
-    return kind, checked_text(found(item, kind, where, "input_field"), kind, where, "give a text, or a file's name")
+    return kind, checked_text(
+        found(item, kind, where, "input_field"), kind, where, "give a text, or a file's name"
+    )
 
 
-def _rows(config: DataConfig, split: SplitName, templates: Parts) -> Iterator[tuple[Any, str, Source]]:
+def _rows(
+    config: DataConfig, split: SplitName, templates: Parts
+) -> Iterator[tuple[Any, str, Source]]:
     """The rows of a split's own files, where they stand and in what."""
     named, some = paths(config)[split], False
     wanted = {field: "parts" for _, template in templates for field in FIELD.findall(template)}
@@ -133,7 +160,9 @@ def _rows(config: DataConfig, split: SplitName, templates: Parts) -> Iterator[tu
             some = True
             yield row, where, source
     if not some:
-        raise DataError(f"there are no rows in {named}; give rows of parts with a target or a class")
+        raise DataError(
+            f"there are no rows in {named}; give rows of parts with a target or a class"
+        )
 
 
 def _group(row: Any, field: str, where: str) -> str:
@@ -146,22 +175,27 @@ def _listed(row: Any, config: DataConfig, where: str) -> Parts:
 
 
 def parts_of(listed: Any, where: str) -> Parts:
-    """The parts of a list of {"image": FILE} and {"text": ...}, or of a text alone; DataError: it is no such list."""
+    """The parts of a list of {"image": FILE} and {"text": ...}, or of a text alone; DataError: it
+    is no such list."""
     items = listed if isinstance(listed, list) else [listed]
     return tuple(_part(item, f"{where}, part {number}") for number, item in enumerate(items, 1))
 
 
 class _Files:
-    """Where the files are that rows name; a folder or archive is listed once, since it may have many of them."""
+    """Where the files are that rows name; a folder or archive is listed once, since it may have
+    many of them."""
 
     def __init__(self, config: DataConfig):
         self._look = config.bad_files == "stop"
         self._names: dict[str, set[str]] = {}
 
     def path(self, kind: str, name: str, folder: str, where: str) -> str:
-        """The absolute path of a file that is named from `folder`; DataError: no name, or nothing there."""
+        """The absolute path of a file that is named from `folder`; DataError: no name, or nothing
+        there."""
         if not name.strip() or "\0" in name:
-            raise DataError(f"{where} names no {kind} file, but {name!r}; fill it or remove the row")
+            raise DataError(
+                f"{where} names no {kind} file, but {name!r}; fill it or remove the row"
+            )
         path = os.path.abspath(os.path.join(os.path.expanduser(folder), os.path.expanduser(name)))
         if self._look and (own := posixpath.basename(path)) not in (beside := self._beside(path)):
             close = difflib.get_close_matches(own, beside, n=2)
@@ -196,7 +230,11 @@ def _target(row: Any, config: DataConfig, where: str) -> str | None:
     """What is to be written, by its template or in the target field; None: there is none."""
     if config.target is not None:
         target = filled(config.target, row, where, "target")
-    elif isinstance(row, dict) and config.target_field in row and not isinstance(row[config.target_field], dict):
+    elif (
+        isinstance(row, dict)
+        and config.target_field in row
+        and not isinstance(row[config.target_field], dict)
+    ):
         target = written(row[config.target_field], config.target_field, where)
     else:
         return None
@@ -206,19 +244,24 @@ def _target(row: Any, config: DataConfig, where: str) -> str | None:
 
 
 def _target_image(row: Any, config: DataConfig, where: str) -> str | None:
-    """The name of the picture that is to be drawn, by its template or in {"target": {"image": FILE}}; None: none."""
+    """The name of the picture that is to be drawn, by its template or in {"target": {"image":
+    FILE}}; None: none."""
     if config.target_image is not None:
         return filled(config.target_image, row, where, "target_image")
     if not isinstance(row, dict) or not isinstance(row.get(config.target_field), dict):
         return None
     kind, name = _part(row[config.target_field], f"{where}, {config.target_field}")
     if kind != "image":
-        raise DataError(f"{where} has a target of type {kind}, which cannot be made; give a text or {{'image': FILE}}")
+        raise DataError(
+            f"{where} has a target of type {kind}, which cannot be made; give a text or "
+            f"{{'image': FILE}}"
+        )
     return name
 
 
 def _labels_named(config: DataConfig) -> bool:
-    """Whether the settings say where classes stand; otherwise only a field of the usual name holds some."""
+    """Whether the settings say where classes stand; otherwise only a field of the usual name holds
+    some."""
     return config.label_field != DataConfig.model_fields["label_field"].default
 
 

@@ -1,7 +1,5 @@
-"""Pictures of every split with their classes: files in folders, tables and archives, arrays (IDX, NumPy), drawn signs.
-
-Knows: picture formats, arrays of pictures. Does not know: the size that a model wants, patches.
-"""
+"""Pictures of every split with their classes: files in folders, tables and archives, arrays (IDX,
+NumPy), drawn signs."""
 
 import io
 import posixpath
@@ -15,12 +13,12 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from glassformer.data.config import DataConfig
-from glassformer.data.contents import content
-from glassformer.data.drawn import in_splits, paths
-from glassformer.data.idx import npz_names, read_idx, read_npy, read_npz
-from glassformer.data.labelledfiles import labelled_files, named_class
+from glassformer.data.formats.contents import content
+from glassformer.data.formats.idx import npz_names, read_idx, read_npy, read_npz
+from glassformer.data.formats.labelled_files import labelled_files, named_class
 from glassformer.data.sources import DRAWN, GLYPHS, Source, resolve
 from glassformer.data.split import NAMES, SplitName
+from glassformer.data.split_assignment import in_splits, paths
 from glassformer.errors import ConfigError, DataError, counted
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
@@ -59,9 +57,11 @@ class Picture:
 
 
 def pictures(config: DataConfig) -> list[Picture]:
-    """Every picture of every split, in a fixed order; splits without files of their own are drawn by chance.
+    """Every picture of every split, in a fixed order; splits without files of their own are drawn
+    by chance.
 
-    DataError: there are none, one has no class, an array is none of pictures or has other than one class for each.
+    DataError: there are none, one has no class, an array is none of pictures or has other than one
+    class for each.
     """
     if config.path == GLYPHS:
         return list(_drawn_signs())
@@ -72,15 +72,21 @@ def pictures(config: DataConfig) -> list[Picture]:
             Picture(file.where, file.labels, file.group, file.split, file.source)
             for file in labelled_files(config, SUFFIXES, "picture")
         ]
-    arrays = {split: _arrays(config, split) for split, path in paths(config).items() if split == "train" or path}
+    arrays = {
+        split: _arrays(config, split)
+        for split, path in paths(config).items()
+        if split == "train" or path
+    }
     return [
         Picture(where, (label,), None, split, pixels)
-        for split, (where, label, pixels) in in_splits(config, lambda split: iter(zip(*arrays[split], strict=True)))
+        for split, (where, label, pixels) in in_splits(
+            config, lambda split: iter(zip(*arrays[split], strict=True))
+        )
     ]
 
 
 def _drawn_signs() -> Iterator[Picture]:
-    from glassformer.data.glyphs import COUNTS, glyphs
+    from glassformer.demos.glyphs import COUNTS, glyphs
 
     for split in NAMES:
         stack, signs = glyphs(split, COUNTS[split])
@@ -90,18 +96,20 @@ def _drawn_signs() -> Iterator[Picture]:
 
 def _drawn_shapes() -> Iterator[Picture]:
     """Small pictures of one thing, whose classes are its size, its colour and its shape."""
-    from glassformer.data.shaperows import told_pictures
+    from glassformer.demos.shape_rows import told_pictures
 
     for split, name, kind, pixels in told_pictures():
         yield Picture(name, kind, None, split, pixels)
 
 
 def decode(raw: bytes, where: str) -> np.ndarray:
-    """The pixels of a picture file, uint8 [H, W, C]: one channel if it is grey, otherwise red, green and blue.
+    """The pixels of a picture file, uint8 [H, W, C]: one channel if it is grey, otherwise red,
+    green and blue.
 
-    It stands upright (EXIF), transparent pixels are mixed with white, of 16 bits the upper eight remain, and of an
-    animation the first picture. DataError: damaged, another format, more than 2**26 pixels (told by the header, before
-    anything is allocated). Not for several threads at once.
+    It stands upright (EXIF), transparent pixels are mixed with white, of 16 bits the upper eight
+    remain, and of an animation the first picture. DataError: damaged, another format, more than
+    2**26 pixels (told by the header, before anything is allocated). Not for several threads at
+    once.
     """
     with warnings.catch_warnings():  # Pillow says on stderr what it thinks of odd files
         warnings.simplefilter("ignore")
@@ -114,9 +122,13 @@ def decode(raw: bytes, where: str) -> np.ndarray:
         except DataError:
             raise
         except Image.DecompressionBombError as problem:
-            raise _too_large(where, str(problem).partition("(")[2].partition(")")[0] or "more pixels") from None
+            raise _too_large(
+                where, str(problem).partition("(")[2].partition(")")[0] or "more pixels"
+            ) from None
         except UnidentifiedImageError:
-            raise DataError(f"{where} is not a picture; give PNG, JPEG, WebP, BMP or GIF files") from None
+            raise DataError(
+                f"{where} is not a picture; give PNG, JPEG, WebP, BMP or GIF files"
+            ) from None
         except Exception as problem:  # noqa: BLE001 - what decoders raise on damaged files is not foreseeable
             reason = " ".join(str(problem).split())[:80] or type(problem).__name__
             raise DataError(f"{where} is a damaged picture ({reason}); copy it again") from None
@@ -131,7 +143,10 @@ def _pixels(picture: Image.Image) -> np.ndarray:
         grey = len(colours) % 3 == 0 and bool((colours.reshape(-1, 3) == colours[::3, None]).all())
     if picture.has_transparency_data:
         both = np.asarray(picture.convert("RGBA"))
-        colour, alpha = both[..., : 1 if grey else 3].astype(np.uint16), both[..., 3:].astype(np.uint16)
+        colour, alpha = (
+            both[..., : 1 if grey else 3].astype(np.uint16),
+            both[..., 3:].astype(np.uint16),
+        )
         return ((colour * alpha + 255 * (255 - alpha) + 127) // 255).astype(np.uint8)
     mode = "L" if grey else "RGB"
     pixels = np.array(picture if picture.mode == mode else picture.convert(mode))
@@ -149,7 +164,9 @@ def _upright(picture: Image.Image, pixels: np.ndarray) -> np.ndarray:
 
 
 def _too_large(where: str, size: str) -> DataError:
-    return DataError(f"{where} has {size} by its header, and 1 to {LARGEST:,} can be read; make it smaller")
+    return DataError(
+        f"{where} has {size} by its header, and 1 to {LARGEST:,} can be read; make it smaller"
+    )
 
 
 def _kind(config: DataConfig) -> Literal["images", "array"]:
@@ -159,7 +176,8 @@ def _kind(config: DataConfig) -> Literal["images", "array"]:
         return "images"
     if config.format != "auto":
         raise ConfigError(
-            f"data.format is {config.format}, which holds no pictures; set it to images, idx, numpy, csv, tsv or jsonl."
+            f"data.format is {config.format}, which holds no pictures; set it to images, idx, "
+            f"numpy, csv, tsv or jsonl."
         )
     names = [config.path] if isinstance(config.path, str) else config.path or []
     return "array" if names and all(map(_is_array, names)) else "images"
@@ -176,29 +194,44 @@ def _arrays(config: DataConfig, split: SplitName) -> tuple[list[str], list[str],
     path = _single(getattr(config, f"{prefix}path"), config, f"{prefix}path")
     label_path: str | None = getattr(config, f"{prefix}label_path")
     if label_path is None and not path.endswith(".npz"):
-        raise ConfigError(f"data.{prefix}label_path is not set; give the file with the classes of {path}.")
+        raise ConfigError(
+            f"data.{prefix}label_path is not set; give the file with the classes of {path}."
+        )
     stack = _stack(_array(path, IMAGES), path)
-    path_of_labels = path if label_path is None else _single(label_path, config, f"{prefix}label_path")
+    path_of_labels = (
+        path if label_path is None else _single(label_path, config, f"{prefix}label_path")
+    )
     labels = _array(path_of_labels, LABELS)
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.ndim != 1 or labels.dtype.kind not in "iubU":
         shape = " x ".join(map(str, labels.shape))
         raise DataError(
-            f"{path_of_labels} holds {shape} of {labels.dtype} as classes; give one whole number or name each"
+            f"{path_of_labels} holds {shape} of {labels.dtype} as classes; give one whole "
+            f"number or name each"
         )
     if len(labels) != len(stack):
         raise DataError(
-            f"{path_of_labels} has {len(labels):,} classes for the {counted(len(stack), 'picture')} of {path}; "
+            f"{path_of_labels} has {len(labels):,} classes for the "
+            f"{counted(len(stack), 'picture')} of {path}; "
             "give one for each"
         )
-    names = {label: named_class(str(label), config, path_of_labels) for label in set(labels.tolist())}
-    return [f"{path}, picture {i}" for i in range(1, len(stack) + 1)], [names[i] for i in labels.tolist()], list(stack)
+    names = {
+        label: named_class(str(label), config, path_of_labels) for label in set(labels.tolist())
+    }
+    return (
+        [f"{path}, picture {i}" for i in range(1, len(stack) + 1)],
+        [names[i] for i in labels.tolist()],
+        list(stack),
+    )
 
 
 def _single(named: str | list[str] | None, config: DataConfig, setting: str) -> str:
     sources = resolve(named, config.root)
     if len(sources) != 1:
-        raise ConfigError(f"data.{setting} stands for {len(sources)} files; give one array with all of the pictures.")
+        raise ConfigError(
+            f"data.{setting} stands for {len(sources)} files; give one array with all of the "
+            f"pictures."
+        )
     return sources[0].path
 
 
@@ -211,7 +244,8 @@ def _array(path: str, wanted: tuple[str, ...]) -> np.ndarray:
     name = next((name for name in wanted if name in names), None)
     if name is None:
         raise DataError(
-            f"{path} holds {', '.join(names) or 'nothing'}; an array called {' or '.join(wanted)} is needed"
+            f"{path} holds {', '.join(names) or 'nothing'}; an array called "
+            f"{' or '.join(wanted)} is needed"
         )
     return read_npz(path, name)
 
@@ -226,7 +260,8 @@ def _stack(array: np.ndarray, path: str) -> np.ndarray:
     if array.dtype != np.uint8 or array.ndim != 4 or array.shape[3] not in (1, 3):
         shape = " x ".join(map(str, array.shape))
         raise DataError(
-            f"{path} holds {shape} of {array.dtype}; give whole numbers from 0 to 255 (uint8): pictures x rows x "
+            f"{path} holds {shape} of {array.dtype}; give whole numbers from 0 to 255 (uint8): "
+            f"pictures x rows x "
             "columns, with or without 1 or 3 channels behind"
         )
     return array

@@ -1,28 +1,27 @@
-"""Recordings with classes: which there are in folders, tables and zip archives, and what each sounds like when asked.
-
-Knows: that a recording is a WAV file, or a note of the demo. Does not know: how its class was told, how models hear.
-"""
+"""Recordings with classes: which there are in folders, tables and zip archives, and what each
+sounds like when asked."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from glassformer.data import notes
 from glassformer.data.config import DataConfig
-from glassformer.data.contents import content
-from glassformer.data.labelledfiles import labelled_files
+from glassformer.data.formats.contents import content
+from glassformer.data.formats.labelled_files import labelled_files
 from glassformer.data.sources import NOTES, Source
 from glassformer.data.split import NAMES, SplitName
-from glassformer.data.wav import read_wav
+from glassformer.demos import instruments as notes
 from glassformer.errors import ConfigError, suggest
+from glassformer.media.wav import read_wav
 
 SUFFIXES = (".wav", ".wave")
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A recording, its classes, each once, the group (its speaker, perhaps) that it belongs to, and its split."""
+    """A recording, its classes, each once, the group (its speaker, perhaps) that it belongs to, and
+    its split."""
 
     source: Source
     labels: tuple[str, ...]
@@ -35,12 +34,14 @@ class Recording:
         return self.source.path
 
     def samples(self) -> tuple[np.ndarray, int]:
-        """The sound, float32 [T] in [-1, 1], and its samples a second, read now; DataError: it cannot be read."""
+        """The sound, float32 [T] in [-1, 1], and its samples a second, read now; DataError: it
+        cannot be read."""
         return sound(self.source)
 
 
 def recordings(config: DataConfig) -> list[Recording]:
-    """Every recording of every split, in a fixed order; errors as of `labelled_files`. None of them is opened yet."""
+    """Every recording of every split, in a fixed order; errors as of `labelled_files`. None of them
+    is opened yet."""
     if config.path == NOTES:
         return list(_notes(config.label_field))
     files = labelled_files(config, SUFFIXES, "recording")
@@ -51,7 +52,9 @@ def _notes(field: str) -> Iterator[Recording]:
     """The synthesized notes: their class is the instrument, or the pitch if `field` says so."""
     fields = {"label": 0, "instrument": 0, "pitch": 1}
     if field not in fields:
-        raise ConfigError(f"data.label_field is {field!r}, which {NOTES} lack; {suggest(field, fields)}")
+        raise ConfigError(
+            f"data.label_field is {field!r}, which {NOTES} lack; {suggest(field, fields)}"
+        )
     for split in NAMES:
         for number in range(notes.COUNTS[split]):
             label = notes.named(split, number)[fields[field]]
@@ -59,7 +62,8 @@ def _notes(field: str) -> Iterator[Recording]:
 
 
 def sound(source: Source) -> tuple[np.ndarray, int]:
-    """What a file holds, float32 [T] in [-1, 1], the mean of its channels, and its samples a second; as `read_wav`."""
+    """What a file holds, float32 [T] in [-1, 1], the mean of its channels, and its samples a
+    second; as `read_wav`."""
     if source.path.startswith(f"{NOTES}/"):
         split, number = source.path.split("/")[1:]
         return notes.note(NAMES[NAMES.index(split)], int(number)), notes.RATE

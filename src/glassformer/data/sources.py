@@ -1,7 +1,5 @@
-"""From what the user names (files, globs, folders, zip archives, standard input, the demo data) to single sources.
-
-Knows: names, sizes and times of files. Does not know: what is in them.
-"""
+"""From what the user names (files, globs, folders, zip archives, standard input, the demo data) to
+single sources."""
 
 import difflib
 import glob
@@ -14,12 +12,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from glassformer.data.archives import matches, members
 from glassformer.data.config import DataConfig
+from glassformer.data.formats.archives import matches, members
 from glassformer.errors import ConfigError, DataError, suggest
 
 STDIN = "-"
-PYTHON, DATES, CODE, LANGUAGES = "builtin:python", "builtin:dates", "builtin:python-code", "builtin:languages"
+PYTHON, DATES, CODE, LANGUAGES = (
+    "builtin:python",
+    "builtin:dates",
+    "builtin:python-code",
+    "builtin:languages",
+)
 SHAPES, GLYPHS, NOTES = "builtin:shapes", "builtin:glyphs", "builtin:notes"
 DRAWN = "builtin:shapes-drawn"
 BUILTINS = {
@@ -36,7 +39,21 @@ FORMATS = {
 """The formats that a file's suffix tells; every other file is text."""
 TEXT_SUFFIXES = FORMATS.keys() | {
     *(".txt", ".text", ".md", ".rst", ".org", ".tex", ".html", ".xml", ".srt"),
-    *(".json", ".yaml", ".yml", ".toml", ".py", ".pyi", ".c", ".h", ".cc", ".cpp", ".hpp", ".cs", ".java"),
+    *(
+        ".json",
+        ".yaml",
+        ".yml",
+        ".toml",
+        ".py",
+        ".pyi",
+        ".c",
+        ".h",
+        ".cc",
+        ".cpp",
+        ".hpp",
+        ".cs",
+        ".java",
+    ),
     *(".js", ".ts", ".go", ".rs", ".rb", ".jl", ".lua", ".sh", ".sql"),
 }
 """What is read in a folder, each also with .gz."""
@@ -44,7 +61,8 @@ TEXT_SUFFIXES = FORMATS.keys() | {
 
 @dataclass(frozen=True)
 class Source:
-    """One thing that is read: an absolute path, one that goes on inside a zip archive, or the name of demo data."""
+    """One thing that is read: an absolute path, one that goes on inside a zip archive, or the name
+    of demo data."""
 
     path: str
     archive: str | None = None
@@ -61,14 +79,19 @@ class Source:
         return Path(self.path.removesuffix(".gz")).suffix.lower()
 
     def format(self, config: DataConfig) -> str:
-        """The format that the settings name, or that the suffix tells; DataError: it is demo data, which has none."""
+        """The format that the settings name, or that the suffix tells; DataError: it is demo data,
+        which has none."""
         if self.path in BUILTINS:
             held = BUILTINS[self.path]
-            raise DataError(f"{self.path} holds {held} and is read alone, by a model of these; name files instead")
+            raise DataError(
+                f"{self.path} holds {held} and is read alone, by a model of these; name files "
+                f"instead"
+            )
         return FORMATS.get(self.suffix, "text") if config.format == "auto" else config.format
 
     def stamp(self) -> dict[str, str | int]:
-        """What changes when the content does: size and modification time of the file; for demo data, their origin."""
+        """What changes when the content does: size and modification time of the file; for demo
+        data, their origin."""
         if self.path in BUILTINS:
             return {"path": self.path, "python": platform.python_version(), "version": 1}
         with reading(self.path):
@@ -84,28 +107,34 @@ def reading(path: str) -> Iterator[None]:
     except OSError as problem:
         if problem.strerror is None:  # not the system's: gzip's complaint about the content
             raise
-        raise DataError(f"cannot read {path}: {problem.strerror}; check that it exists and may be read") from problem
+        raise DataError(
+            f"cannot read {path}: {problem.strerror}; check that it exists and may be read"
+        ) from problem
 
 
 def resolve(named: str | list[str] | None, root: str | None = None) -> list[Source]:
-    """The sources that a path, glob, folder, built-in name or a list of these stands for, each once, in order.
+    """The sources that a path, glob, folder, built-in name or a list of these stands for, each
+    once, in order.
 
-    Files of a glob or folder come sorted by path, and a zip archive is a folder. ConfigError: nothing named. DataError:
-    nothing found, or `-`, which `capture_stdin` must have replaced.
+    Files of a glob or folder come sorted by path, and a zip archive is a folder. ConfigError:
+    nothing named. DataError: nothing found, or `-`, which `capture_stdin` must have replaced.
     """
     if not named:
         raise ConfigError(
-            "data.path is not set; give a text file, folder, glob, '-' for standard input or 'builtin:python'"
+            "data.path is not set; give a text file, folder, glob, '-' for standard input or "
+            "'builtin:python'"
         )
     names = [named] if isinstance(named, str) else named
     return list(dict.fromkeys(source for name in names for source in _resolve(name, root)))
 
 
 def capture_stdin(config: DataConfig, folder: str | os.PathLike[str]) -> DataConfig:
-    """The same settings with `-` replaced by a copy of standard input in `folder`, made once and then reused.
+    """The same settings with `-` replaced by a copy of standard input in `folder`, made once and
+    then reused.
 
-    Standard input can be read only once, but training reads its text several times and again when it resumes. Call
-    this first; without `-` it changes nothing. DataError: it is empty, or the copy cannot be written.
+    Standard input can be read only once, but training reads its text several times and again when
+    it resumes. Call this first; without `-` it changes nothing. DataError: it is empty, or the copy
+    cannot be written.
     """
     copy = Path(folder).absolute() / ("stdin.jsonl" if config.format == "jsonl" else "stdin.txt")
     changed: dict[str, list[str]] = {}
@@ -130,7 +159,8 @@ def _copy_stdin(copy: Path) -> None:
         part.replace(copy)
     except OSError as problem:
         raise DataError(
-            f"cannot copy standard input to {copy}: {problem.strerror}; free space or choose another run folder"
+            f"cannot copy standard input to {copy}: {problem.strerror}; free space or choose "
+            f"another run folder"
         ) from problem
     finally:
         with suppress(OSError):  # there is nothing to remove where nothing could be made
@@ -142,14 +172,19 @@ def _resolve(name: str, root: str | None) -> Iterator[Source]:
         yield Source(name)
         return
     if name == STDIN:
-        raise DataError("standard input can be read only once and no copy was made; call capture_stdin(config, folder)")
+        raise DataError(
+            "standard input can be read only once and no copy was made; call "
+            "capture_stdin(config, folder)"
+        )
     if name.startswith("builtin:"):
         raise ConfigError(f"there is no built-in text {name!r}; {suggest(name, BUILTINS)}")
     path = Path(root or ".").expanduser().joinpath(Path(name).expanduser()).absolute()
     if "\0" in name:
         raise DataError(f"the path {name!r} has a NUL character; give a path without one")
     with reading(str(path)):
-        archive = next((p for p in (path, *path.parents) if p.suffix.lower() == ".zip" and p.is_file()), None)
+        archive = next(
+            (p for p in (path, *path.parents) if p.suffix.lower() == ".zip" and p.is_file()), None
+        )
         if archive is not None:
             yield from _in_archive(str(archive), "/".join(path.parts[len(archive.parts) :]))
         elif path.is_dir():
@@ -157,7 +192,9 @@ def _resolve(name: str, root: str | None) -> Iterator[Source]:
         elif path.is_file():
             yield Source(str(path))
         elif path.exists():  # a pipe or device would be read up on the first of several passes
-            raise DataError(f"{path} is not a regular file; pipe its content in and set data.path to '-'")
+            raise DataError(
+                f"{path} is not a regular file; pipe its content in and set data.path to '-'"
+            )
         elif glob.has_magic(name):
             yield from _matching(path)
         else:
@@ -173,13 +210,18 @@ def _in_folder(folder: Path) -> Iterator[Source]:
 
 
 def _in_archive(archive: str, inside: str) -> Iterator[Source]:
-    """A member, the members that a glob means, or those of a folder; `inside` is empty for all of the archive."""
+    """A member, the members that a glob means, or those of a folder; `inside` is empty for all of
+    the archive."""
     names = members(archive)
     if inside in names:
         yield Source(f"{archive}/{inside}", archive)
         return
     folder = f"{inside}/" if inside else ""
-    shown = [name for name in names if not any(part.startswith((".", "__MACOSX")) for part in name.split("/"))]
+    shown = [
+        name
+        for name in names
+        if not any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
+    ]
     below = [Source(f"{archive}/{name}", archive) for name in shown if name.startswith(folder)]
     if below or not inside:
         yield from _texts(below, f"{archive}/{inside}".rstrip("/"), f"{archive}/{folder}*")
@@ -187,7 +229,11 @@ def _in_archive(archive: str, inside: str) -> Iterator[Source]:
     found = [Source(f"{archive}/{name}", archive) for name in shown if matches(name, inside)]
     if not found:
         close = difflib.get_close_matches(inside, names, n=2)
-        rest = suggest(inside, close) if close else f"it begins with {', '.join(names[:3]) or 'nothing: it is empty'}"
+        rest = (
+            suggest(inside, close)
+            if close
+            else f"it begins with {', '.join(names[:3]) or 'nothing: it is empty'}"
+        )
         raise DataError(f"nothing in {archive} is named or matches {inside}; {rest}")
     yield from found
 
@@ -197,16 +243,21 @@ def _texts(found: Iterable[Source], place: str, pattern: str) -> Iterator[Source
     texts = [source for source in found if source.suffix in TEXT_SUFFIXES]
     if not texts:
         raise DataError(
-            f"{place} has no text files (looked for .txt, .md, .py, .jsonl and the like, also .gz, in "
+            f"{place} has no text files (looked for .txt, .md, .py, .jsonl and the like, also "
+            f".gz, in "
             f"{len(found)} files); give a file or a glob such as {pattern}"
         )
     yield from texts
 
 
 def _matching(pattern: Path) -> Iterator[Source]:
-    found = [path for path in sorted(glob.glob(str(pattern), recursive=True)) if os.path.isfile(path)]
+    found = [
+        path for path in sorted(glob.glob(str(pattern), recursive=True)) if os.path.isfile(path)
+    ]
     if not found:
-        raise DataError(f"no file matches {pattern}; check the pattern, or put it in quotes for the shell")
+        raise DataError(
+            f"no file matches {pattern}; check the pattern, or put it in quotes for the shell"
+        )
     for path in found:
         yield from _in_archive(path, "") if path.lower().endswith(".zip") else [Source(path)]
 

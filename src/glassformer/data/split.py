@@ -1,14 +1,11 @@
-"""Which part of the text is for training, which for validation and which for testing.
-
-Knows: fractions and files. Does not know: tokens.
-"""
+"""Which part of the text is for training, which for validation and which for testing."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from glassformer.data.config import DataConfig
-from glassformer.data.readers import Document, read
+from glassformer.data.formats.documents import Document, read
 from glassformer.data.sources import resolve
 
 SplitName = Literal["train", "validation", "test"]
@@ -17,7 +14,8 @@ NAMES: tuple[SplitName, ...] = ("train", "validation", "test")
 
 @dataclass(frozen=True)
 class Part:
-    """A document, or the piece of one, that belongs to a split; `ends`: it reaches to the document's end."""
+    """A document, or the piece of one, that belongs to a split; `ends`: it reaches to the
+    document's end."""
 
     split: SplitName
     text: str
@@ -26,7 +24,8 @@ class Part:
 
 
 def borders(n: int, validation: float, test: float) -> tuple[int, int]:
-    """Where validation and test begin in n characters: int(n (1 - validation - test)) and int(n (1 - test)).
+    """Where validation and test begin in n characters: int(n (1 - validation - test)) and int(n (1
+    - test)).
 
     The training text comes first, then validation, then test.
     """
@@ -46,7 +45,10 @@ def parts(config: DataConfig) -> Iterator[Part]:
         begins = (0, *borders(n, validation, test), n)
         yield from _cut(read(sources, config), begins)
     else:
-        yield from (Part("train", document.text, document.source, True) for document in read(sources, config))
+        yield from (
+            Part("train", document.text, document.source, True)
+            for document in read(sources, config)
+        )
     others: list[tuple[SplitName, str | list[str] | None]]
     others = [("validation", config.validation_path), ("test", config.test_path)]
     for name, path in others:

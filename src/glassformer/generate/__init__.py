@@ -1,7 +1,5 @@
-"""Logits to choices: pure transforms, one decoding loop that yields, beams, stop conditions, text to text, scoring.
-
-Knows: models and tokenizers. Does not know: training, files, servers.
-"""
+"""Logits to choices: pure transforms, one decoding loop that yields, beams, stop conditions, text
+to text, scoring."""
 
 from glassformer.generate.answer import answer as answer
 from glassformer.generate.beam import Hypothesis as Hypothesis

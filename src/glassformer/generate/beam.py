@@ -1,11 +1,12 @@
-"""Beam search: the likeliest whole continuation, looked for among the k likeliest beginnings (Sutskever et al. 2014).
+"""Beam search: the likeliest whole continuation, looked for among the k likeliest beginnings
+(Sutskever et al. 2014).
 
     live hypotheses of a sentence   the k likeliest continuations over all of them   those that end leave the beam
         <bos>                           <bos> the      <bos> a                           k - 1 go on
         ...
 
-All sentences of a batch are searched together, and a row of the model's batch is one live hypothesis: as beams narrow
-and sentences end, the batch shrinks. Knows: models, token ids. Does not know: text.
+All sentences of a batch are searched together, and a row of the model's batch is one live
+hypothesis: as beams narrow and sentences end, the batch shrinks.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ import numpy as np
 import torch
 
 from glassformer.batch import Batch
+from glassformer.data.example import Example
 from glassformer.errors import ConfigError
 from glassformer.generate.advance import (
     Prompts,
@@ -38,15 +40,16 @@ from glassformer.generate.logits import likeliest
 from glassformer.generate.watch import Watch
 from glassformer.layers.cache import Cache
 from glassformer.models.transformer import Features, Transformer, evaluating
-from glassformer.tokens.parts import PartsExample
 
 ROUNDING = 1e-12
-"""A sentence goes on while the best it can reach is no more than this part below what it has: floats are rounded."""
+"""A sentence goes on while the best it can reach is no more than this part below what it has:
+floats are rounded."""
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A continuation of a prompt: its ids with the end token if it `finished`, log p of each, Σ log p / lengthᵅ."""
+    """A continuation of a prompt: its ids with the end token if it `finished`, log p of each, Σ log
+    p / lengthᵅ."""
 
     ids: list[int]
     log_probs: list[float]
@@ -56,7 +59,8 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Search:
-    """How far a beam search is: what it weighed at its last step, and the best hypotheses that ended so far."""
+    """How far a beam search is: what it weighed at its last step, and the best hypotheses that
+    ended so far."""
 
     steps: tuple[BeamStep, ...]
     best: list[list[Hypothesis]]
@@ -70,14 +74,16 @@ def beam_search(
     source: Batch | None = None,
     limits: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` best hypotheses for each prompt, best first, as found with beams of `beams` hypotheses.
+    """The `n_best` best hypotheses for each prompt, best first, as found with beams of `beams`
+    hypotheses.
 
-    At each step the k likeliest continuations (by Σ log p) of a sentence's live hypotheses are kept. One that produced
-    a token of `ends` leaves the beam, which is narrower from then on: with k = 1 this is greedy decoding. A sentence is
-    done when nothing live can still beat its n_best-th finished hypothesis, so stopping early changes nothing. One that
-    reached `max_new_tokens`, its own of `limits`, or the end of the context without an end token is unfinished and
-    stands after all finished ones. Of equals the earlier one in the beam stays ahead, and in it the lower token id.
-    Errors: those of `decode`, and `config.beams` 0.
+    At each step the k likeliest continuations (by Σ log p) of a sentence's live hypotheses are
+    kept. One that produced a token of `ends` leaves the beam, which is narrower from then on: with
+    k = 1 this is greedy decoding. A sentence is done when nothing live can still beat its n_best-th
+    finished hypothesis, so stopping early changes nothing. One that reached `max_new_tokens`, its
+    own of `limits`, or the end of the context without an end token is unfinished and stands after
+    all finished ones. Of equals the earlier one in the beam stays ahead, and in it the lower token
+    id. Errors: those of `decode`, and `config.beams` 0.
     """
     beams: Beams | None = None
     for search, _ in _searched(model, prompts, config, ends, source, limits, None):
@@ -94,7 +100,8 @@ def beam_steps(
     limits: Sequence[int] | None = None,
     watch: Watch = Watch(),  # noqa: B008 (it is frozen)
 ) -> Iterator[Search]:
-    """The same search, watched: yields after each step what was weighed; the last `best` is what `beam_search` gives.
+    """The same search, watched: yields after each step what was weighed; the last `best` is what
+    `beam_search` gives.
 
     Errors: those of `beam_search` and of `Watcher`.
     """
@@ -111,21 +118,31 @@ def _searched(
     limits: Sequence[int] | None,
     watch: Watch | None,
 ) -> Iterator[tuple["Beams", tuple[BeamStep, ...]]]:
-    """The search step by step; the modes are entered for each computation, since a generator would leak them."""
+    """The search step by step; the modes are entered for each computation, since a generator would
+    leak them."""
     check_language_model(model)
     check_source(source, len(prompts), model)
     check_prompts(prompts, model, config)
     if not config.beams:
-        raise ConfigError("A beam search needs beams of at least 1 hypothesis, and beams=0; raise it, or use decode.")
+        raise ConfigError(
+            "A beam search needs beams of at least 1 hypothesis, and beams=0; raise it, or use "
+            "decode."
+        )
     if not prompts:
         return
     context = model.config.max_length
     rows = examples_of(prompts) or [_last(tokens_of(prompt), context) for prompt in prompts]
     longest = limits or [config.max_new_tokens] * len(rows)
-    sizes = [len(row.ids if isinstance(row, PartsExample) else row) for row in rows]
-    room = [min(config.max_new_tokens, most, context - size + 1) for most, size in zip(longest, sizes, strict=True)]
+    sizes = [len(row.ids if isinstance(row, Example) else row) for row in rows]
+    room = [
+        min(config.max_new_tokens, most, context - size + 1)
+        for most, size in zip(longest, sizes, strict=True)
+    ]
     beams = Beams(config, ends, room)
-    left_out = [len(tokens_of(prompt)) - len(tokens_of(row)) for prompt, row in zip(prompts, rows, strict=True)]
+    left_out = [
+        len(tokens_of(prompt)) - len(tokens_of(row))
+        for prompt, row in zip(prompts, rows, strict=True)
+    ]
     watcher = None if watch is None else BeamWatcher(model, watch, config, left_out)
     computing = partial(evaluating, model) if watcher is None else watcher.computing
     with computing():
@@ -138,12 +155,19 @@ def _searched(
         check_numbers(log_probs)
         before, totals = beams.sentence, beams.totals
         parents = beams.extend(log_probs.cpu().numpy(), ids.cpu().numpy())
-        yield beams, () if watcher is None else watcher.step(features, logits, before, totals, beams.chosen)
+        yield (
+            beams,
+            () if watcher is None else watcher.step(features, logits, before, totals, beams.chosen),
+        )
         if not len(parents):
             return
         with computing():
-            features = _reordered(features, parents, same_sources=np.array_equal(before, beams.sentence))
-            features = advance(model, features, torch.from_numpy(beams.ids[:, -1]).to(logits.device))
+            features = _reordered(
+                features, parents, same_sources=np.array_equal(before, beams.sentence)
+            )
+            features = advance(
+                model, features, torch.from_numpy(beams.ids[:, -1]).to(logits.device)
+            )
 
 
 def _last(ids: list[int], context: int) -> list[int]:
@@ -157,14 +181,19 @@ def _reordered(features: Features, parents: np.ndarray, same_sources: bool) -> F
 
 
 class Beams:
-    """The live hypotheses of all sentences, one row each, by sentence and then likeliest first; and the ended ones.
+    """The live hypotheses of all sentences, one row each, by sentence and then likeliest first; and
+    the ended ones.
 
     `limits` are the most tokens that each sentence may get.
     """
 
     def __init__(self, config: GenerateConfig, ends: Sequence[int], limits: Sequence[int]):
         n = len(limits)
-        self.config, self.ends, self.limits = config, np.array(ends, dtype=np.int64), np.array(limits)
+        self.config, self.ends, self.limits = (
+            config,
+            np.array(ends, dtype=np.int64),
+            np.array(limits),
+        )
         self.sentence = np.arange(n)
         self.ids = np.zeros((n, 0), dtype=np.int64)
         self.log_probs = np.zeros((n, 0))
@@ -183,7 +212,8 @@ class Beams:
         return int(self.width[self.sentence].max())
 
     def extend(self, log_probs: np.ndarray, ids: np.ndarray) -> np.ndarray:
-        """Go on to the best continuations, of which each row offers its likeliest [R, K]; returns the rows they extend.
+        """Go on to the best continuations, of which each row offers its likeliest [R, K]; returns
+        the rows they extend.
 
         Hypotheses that ended, and sentences for which nothing better can come, are live no longer.
         """
@@ -225,14 +255,22 @@ class Beams:
             self.bars[sentence] = scores[self.config.n_best - 1]
 
     def _hopeful(self, rows: np.ndarray) -> np.ndarray:
-        """Whether the sentence of each row can still have a better hypothesis than its n_best-th finished one.
+        """Whether the sentence of each row can still have a better hypothesis than its n_best-th
+        finished one.
 
-        Log p is at most 0: a total only falls, and is divided by at most the limit's power, or, if α < 0, by at least
-        that of the next length.
+        Log p is at most 0: a total only falls, and is divided by at most the limit's power, or, if
+        α < 0, by at least that of the next length.
         """
-        sentence, length, penalty = self.sentence[rows], self.ids.shape[1], self.config.length_penalty
+        sentence, length, penalty = (
+            self.sentence[rows],
+            self.ids.shape[1],
+            self.config.length_penalty,
+        )
         most = self.limits[sentence] if penalty >= 0 else np.full(len(rows), length + 1)
-        reachable, bars = self.totals[rows] / most.astype(np.float64) ** penalty, self.bars[sentence]
+        reachable, bars = (
+            self.totals[rows] / most.astype(np.float64) ** penalty,
+            self.bars[sentence],
+        )
         hope = np.zeros(len(self.limits), dtype=bool)
         hope[sentence[(reachable > bars * (1 + ROUNDING)) | np.isneginf(bars)]] = True
         return hope[sentence]

@@ -1,9 +1,8 @@
-"""What a beam search weighs at each step: every candidate with its score, whence it came, and what became of it.
+"""What a beam search weighs at each step: every candidate with its score, whence it came, and what
+became of it.
 
-    candidates of step 0        kept  pruned  kept              parent: the candidate of the step before that it extends
-    candidates of step 1    kept  pruned    finished  kept
-
-Knows: log-probabilities, rows of attention. Does not know: how the search chooses, text.
+candidates of step 0        kept  pruned  kept              parent: the candidate of the step before that it extends
+candidates of step 1    kept  pruned    finished  kept
 """
 
 from collections.abc import Sequence
@@ -22,12 +21,14 @@ from glassformer.models.transformer import Features, Transformer
 
 @dataclass(frozen=True)
 class Candidate:
-    """A continuation that was weighed: its token and log p (nats), Σ log p of the whole, and Σ log p / lengthᵅ.
+    """A continuation that was weighed: its token and log p (nats), Σ log p of the whole, and Σ log
+    p / lengthᵅ.
 
-    `parent` is the number of the candidate that it extends among those of the step before, None at the first step.
-    `kept`: it was among the likeliest that the beam has room for; `finished`: it ended by an end token; `live`: the
-    search goes on from it. One kept that is neither is cut off, or can no longer win. `rows` (of what was kept) belong
-    to the element that its token was read from.
+    `parent` is the number of the candidate that it extends among those of the step before, None at
+    the first step. `kept`: it was among the likeliest that the beam has room for; `finished`: it
+    ended by an end token; `live`: the search goes on from it. One kept that is neither is cut off,
+    or can no longer win. `rows` (of what was kept) belong to the element that its token was read
+    from.
     """
 
     id: int
@@ -43,7 +44,8 @@ class Candidate:
 
 @dataclass(frozen=True)
 class BeamStep:
-    """The candidates of one sentence at one step (from 0): of each live hypothesis in turn, its likeliest first."""
+    """The candidates of one sentence at one step (from 0): of each live hypothesis in turn, its
+    likeliest first."""
 
     sentence: int
     step: int
@@ -52,7 +54,8 @@ class BeamStep:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a step of a search went on to: the hypotheses extended, which of their offers; which ended, which live."""
+    """What a step of a search went on to: the hypotheses extended, which of their offers; which
+    ended, which live."""
 
     parents: np.ndarray
     offers: np.ndarray
@@ -67,14 +70,18 @@ class Chosen:
 
 
 def normalized(total: float, length: float, penalty: float) -> float:
-    """A hypothesis' score Σ log p / lengthᵅ (Wu et al. 2016 in its plain form); the end token counts in the length."""
+    """A hypothesis' score Σ log p / lengthᵅ (Wu et al. 2016 in its plain form); the end token
+    counts in the length."""
     return total / max(length, 1) ** penalty
 
 
 class BeamWatcher(Watcher):
-    """Looks on at a search whose prompts lost `firsts` elements each, because they were longer than the context."""
+    """Looks on at a search whose prompts lost `firsts` elements each, because they were longer than
+    the context."""
 
-    def __init__(self, model: Transformer, watch: Watch, config: GenerateConfig, firsts: Sequence[int]):
+    def __init__(
+        self, model: Transformer, watch: Watch, config: GenerateConfig, firsts: Sequence[int]
+    ):
         super().__init__(model, watch)
         self.config, self.firsts = config, firsts
         self.length = 0
@@ -82,15 +89,23 @@ class BeamWatcher(Watcher):
         """Of each live hypothesis, the number of the candidate that it was."""
 
     def step(
-        self, features: Features, logits: Float[Tensor, "B V"], sentence: np.ndarray, totals: np.ndarray, chosen: Chosen
+        self,
+        features: Features,
+        logits: Float[Tensor, "B V"],
+        sentence: np.ndarray,
+        totals: np.ndarray,
+        chosen: Chosen,
     ) -> tuple[BeamStep, ...]:
-        """The candidates of every sentence: the likeliest of each of its hypotheses, at least as many as are kept."""
+        """The candidates of every sentence: the likeliest of each of its hypotheses, at least as
+        many as are kept."""
         table = likeliest(logits, max(self.top, self.config.beams))
         log_probs = logits.log_softmax(-1).gather(-1, table).tolist()
         ids, rows = table.tolist(), self.rows(features, [self.firsts[i] for i in sentence.tolist()])
         fates = {
             (parent, offer): at
-            for at, (parent, offer) in enumerate(zip(chosen.parents.tolist(), chosen.offers.tolist(), strict=True))
+            for at, (parent, offer) in enumerate(
+                zip(chosen.parents.tolist(), chosen.offers.tolist(), strict=True)
+            )
         }
         ended, live = chosen.ended.tolist(), set(chosen.live.tolist())
         self.length += 1
@@ -104,7 +119,11 @@ class BeamWatcher(Watcher):
                 one = Candidate(token, log_prob, whole, score, self.numbers[row])
                 if at is not None:
                     numbers[at] = len(candidates)
-                    one = replace(one, kept=True, finished=ended[at], live=at in live, rows=rows[row])
+                    one = replace(
+                        one, kept=True, finished=ended[at], live=at in live, rows=rows[row]
+                    )
                 candidates.append(one)
         self.numbers = [numbers[at] for at in chosen.live.tolist()]
-        return tuple(BeamStep(number, self.length - 1, candidates) for number, candidates in found.items())
+        return tuple(
+            BeamStep(number, self.length - 1, candidates) for number, candidates in found.items()
+        )

@@ -1,7 +1,5 @@
-"""How text is generated: the fields of a recipe's `generate` section and of every generating command.
-
-Knows: names and ranges. Does not know: what they do (see `logits.py`).
-"""
+"""How text is generated: the fields of a recipe's `generate` section and of every generating
+command."""
 
 from typing import Literal, Self
 
@@ -17,10 +15,15 @@ class GenerateConfig(Record):
 
     max_new_tokens: int = Field(100, ge=1, description="At most this many new tokens.")
     temperature: float = Field(
-        1.0, ge=0, allow_inf_nan=False, description="τ in softmax(u / τ); 0 takes the likeliest token (greedy)."
+        1.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="τ in softmax(u / τ); 0 takes the likeliest token (greedy).",
     )
     top_k: int | None = Field(None, ge=1, description="Only the k likeliest tokens.")
-    top_p: float | None = Field(None, gt=0, le=1, description="Only the likeliest tokens that together reach p.")
+    top_p: float | None = Field(
+        None, gt=0, le=1, description="Only the likeliest tokens that together reach p."
+    )
     min_p: float | None = Field(
         None, gt=0, le=1, description="Only tokens at least p times as likely as the likeliest."
     )
@@ -28,18 +31,29 @@ class GenerateConfig(Record):
         1.0,
         gt=0,
         allow_inf_nan=False,
-        description="Divide (multiply) positive (negative) logits of seen tokens, the prompt's included.",
+        description="Divide (multiply) positive (negative) logits of seen tokens, the prompt's "
+        "included.",
     )
-    seed: int = Field(0, ge=0, description="The same seed and prompt give the same text, alone or in a batch.")
+    seed: int = Field(
+        0, ge=0, description="The same seed and prompt give the same text, alone or in a batch."
+    )
     stop: tuple[str, ...] = Field((), description="End before any of these strings.")
     overflow: Literal["refuse", "window"] = Field(
         "refuse",
-        description="A prompt longer than the context: refuse, or window to go on from its last half context.",
+        description="A prompt longer than the context: refuse, or window to go on from its "
+        "last half context.",
     )
-    beams: int = Field(0, ge=0, description="0: sample by temperature; 1: greedy; k: the best of k hypotheses.")
-    n_best: int = Field(1, ge=1, description="How many hypotheses of a beam search are given, the best first.")
+    beams: int = Field(
+        0, ge=0, description="0: sample by temperature; 1: greedy; k: the best of k hypotheses."
+    )
+    n_best: int = Field(
+        1, ge=1, description="How many hypotheses of a beam search are given, the best first."
+    )
     length_penalty: float = Field(
-        1.0, ge=-10, le=10, description="α in a hypothesis' score Σ log p / lengthᵅ; 0 favours short ones."
+        1.0,
+        ge=-10,
+        le=10,
+        description="α in a hypothesis' score Σ log p / lengthᵅ; 0 favours short ones.",
     )
 
     @model_validator(mode="after")
@@ -51,6 +65,7 @@ class GenerateConfig(Record):
             for name in ("temperature", "top_k", "top_p", "min_p", "repetition_penalty"):
                 if (value := getattr(self, name)) != type(self).model_fields[name].default:
                     raise ValueError(
-                        f"{name}={value} is for sampling and beams={self.beams} searches; leave one of them out"
+                        f"{name}={value} is for sampling and beams={self.beams} searches; "
+                        f"leave one of them out"
                     )
         return self

@@ -3,10 +3,8 @@
     <bos> a large red circle <eos> <eos> <eos>   pixel pixel pixel ...     of the palette's colours, in reading order
     |------------ as long as may be ----------|
 
-What is to be drawn is filled up to one length, so that each pixel always stands at the same position: a model with
-learned positions knows row and column. Colours follow the text's vocabulary.
-
-Knows: models, tokenizers, palettes. Does not know: files, tasks.
+What is to be drawn is filled up to one length, so that each pixel always stands at the same
+position: a model with learned positions knows row and column. Colours follow the text's vocabulary.
 """
 
 from collections.abc import Sequence
@@ -14,12 +12,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from glassformer.data.example import Example
 from glassformer.errors import ConfigError
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.decode import decode
+from glassformer.media.palette import Palette
 from glassformer.models.transformer import Transformer
-from glassformer.tokens.palette import Palette
-from glassformer.tokens.parts import TEXT, PartsExample, PartsTokenizer
+from glassformer.processors.parts import TEXT, PartsTokenizer
 
 
 def draw(
@@ -30,9 +29,11 @@ def draw(
     config: GenerateConfig,
     batch_size: int = 64,
 ) -> np.ndarray:
-    """The colours of a picture for each prompt, int64 [N, h * w]; `palette.pixels` makes pixels of them.
+    """The colours of a picture for each prompt, int64 [N, h * w]; `palette.pixels` makes pixels of
+    them.
 
-    ConfigError: a prompt longer than those that the model was trained with; otherwise the errors of `decode`.
+    ConfigError: a prompt longer than those that the model was trained with; otherwise the errors of
+    `decode`.
     """
     first, n = tokenizer.text.vocab_size, palette.config.n_pixels
     width = model.config.max_length - n + 1
@@ -40,7 +41,8 @@ def draw(
     briefs = [brief(tokenizer, [(TEXT, prompt)], width) for prompt in prompts]
     if longest := max((len(one.ids) for one in briefs if len(one.ids) > width), default=0):
         raise ConfigError(
-            f"The prompt has {longest} tokens and this model reads at most {width} before a picture; shorten it, or "
+            f"The prompt has {longest} tokens and this model reads at most {width} before a "
+            f"picture; shorten it, or "
             "train with a larger model.max_length."
         )
     found = np.empty((len(prompts), n), np.int64)
@@ -52,11 +54,15 @@ def draw(
     return found
 
 
-def brief(tokenizer: PartsTokenizer, parts: Sequence[tuple[str, str | np.ndarray]], width: int) -> PartsExample:
-    """What is to be drawn, at least `width` elements: its end is repeated. ConfigError: the tokenizer has no end."""
+def brief(
+    tokenizer: PartsTokenizer, parts: Sequence[tuple[str, str | np.ndarray]], width: int
+) -> Example:
+    """What is to be drawn, at least `width` elements: its end is repeated. ConfigError: the
+    tokenizer has no end."""
     if not len(tokenizer.eos):
         raise ConfigError(
-            "The tokenizer has no eos symbol, behind which a picture begins; train one of kind bpe, word, character or "
+            "The tokenizer has no eos symbol, behind which a picture begins; train one of kind "
+            "bpe, word, character or "
             "byte."
         )
     example = tokenizer.example(parts)

@@ -3,8 +3,8 @@
     mean    of all elements that the model reads, <bos> and <eos> among them where it was trained with them
     first   that of the first element (<bos>, BERT's way)        last   that of the last one (Note D; a decoder's)
 
-These are the vectors that a classify head with the same `pool` reads. Source: Note D (contextualized representations).
-Knows: windows, packing, models. Does not know: files, similarities.
+These are the vectors that a classify head with the same `pool` reads. Source: Note D
+(contextualized representations).
 """
 
 from collections.abc import Sequence
@@ -13,33 +13,39 @@ from typing import Literal, get_args
 import numpy as np
 import torch
 
-from glassformer.data.packing import Example
+from glassformer.data.example import Example
 from glassformer.errors import ConfigError, DataError, suggest
 from glassformer.generate.answers import packed_batches
 from glassformer.layers.heads import HeadKind, Pool, pool
 from glassformer.models.transformer import Transformer
 from glassformer.models.trunk import check_trunk, streams
-from glassformer.tokens.pair import PairTokenizer
-from glassformer.tokens.reading import TextReader
-from glassformer.tokens.text import Tokenizer
-from glassformer.tokens.words import framing
+from glassformer.processors.pairs import PairTokenizer
+from glassformer.processors.text_reader import TextReader
+from glassformer.processors.words import framing
+from glassformer.tokenizers.text import Tokenizer
 
 Texts = str | Sequence[str]
 """A text, or several."""
 POOLS: tuple[Pool, ...] = get_args(Pool)
 
 
-def trained_reader(head: HeadKind, longest: int, tokenizer: Tokenizer, pair: PairTokenizer | None = None) -> TextReader:
-    """What a model reads of a text: running text bare, examples between <bos> and <eos>, sources as a `pair` has them.
+def trained_reader(
+    head: HeadKind, longest: int, tokenizer: Tokenizer, pair: PairTokenizer | None = None
+) -> TextReader:
+    """What a model reads of a text: running text bare, examples between <bos> and <eos>, sources as
+    a `pair` has them.
 
-    A model of tags was trained with a space in front of every word. `longest`: elements in a window.
+    A model of tags was trained with a space in front of every word. `longest`: elements in a
+    window.
     """
     if pair is not None:
         return TextReader(pair.source, longest, pair.prefix, end=framing(pair.source, "eos"))
     if head in ("lm", "masked_lm"):
         return TextReader(tokenizer, longest)
     prefix = " " if head == "tag" else ""
-    return TextReader(tokenizer, longest, prefix, framing(tokenizer, "bos"), framing(tokenizer, "eos"))
+    return TextReader(
+        tokenizer, longest, prefix, framing(tokenizer, "bos"), framing(tokenizer, "eos")
+    )
 
 
 def embed(
@@ -53,9 +59,10 @@ def embed(
 ) -> np.ndarray:
     """A vector for each text, float32 [N, D], of length 1 with `normalize`.
 
-    `layer`: after that block, 0 for the static embedding, None for the end of the trunk (see `models.trunk`). A text
-    longer than the model is read by overlapping windows: the mean of their elements, the first of the first, the last
-    of the last. ConfigError: a pool or a layer that there is not. DataError: a text that is `empty`, having no tokens.
+    `layer`: after that block, 0 for the static embedding, None for the end of the trunk (see
+    `models.trunk`). A text longer than the model is read by overlapping windows: the mean of their
+    elements, the first of the first, the last of the last. ConfigError: a pool or a layer that
+    there is not. DataError: a text that is `empty`, having no tokens.
     """
     if how not in POOLS:
         raise ConfigError(f"There is no pool {how!r}; {suggest(how, POOLS)}")
@@ -65,7 +72,10 @@ def embed(
     for number, text in enumerate(texts, 1):
         own = reader.windows(text)
         if not own and empty == "refuse":
-            raise DataError(f"Text {number} of {len(texts)} is {text[:40]!r}, which has no tokens; leave it out.")
+            raise DataError(
+                f"Text {number} of {len(texts)} is {text[:40]!r}, which has no tokens; leave "
+                f"it out."
+            )
         own = own if how == "mean" else own[:1] if how == "first" else own[-1:]
         examples += [Example(ids) for ids in own]
         owners += [number - 1] * len(own)

@@ -4,7 +4,7 @@ They act in this order, each on the result of the one before (the order of the f
 
     repetition penalty -> temperature -> top-k -> top-p -> min-p -> choose
 
-A token that is ruled out has logit -inf. Knows: rows of logits. Does not know: models, text.
+A token that is ruled out has logit -inf.
 """
 
 import hashlib
@@ -27,7 +27,8 @@ def limited(logits: Float[Tensor, "B V"], ids: range) -> Float[Tensor, "B V"]:
 def repetition_penalty(
     logits: Float[Tensor, "B V"], seen: Sequence[Sequence[int]], penalty: float
 ) -> Float[Tensor, "B V"]:
-    """Logits of tokens already in the row: divided by `penalty` if positive, multiplied if negative.
+    """Logits of tokens already in the row: divided by `penalty` if positive, multiplied if
+    negative.
 
     Source: Keskar et al. 2019 (CTRL), section 4.1.
     """
@@ -41,27 +42,38 @@ def repetition_penalty(
 def temperature(logits: Float[Tensor, "B V"], tau: float) -> Float[Tensor, "B V"]:
     """(u - max u) / τ, τ > 0: large τ tends to uniform, small τ to the likeliest token (Note E).
 
-    The shift leaves softmax(u / τ) as it is, and makes it a distribution for every τ; u / τ alone may overflow.
+    The shift leaves softmax(u / τ) as it is, and makes it a distribution for every τ; u / τ alone
+    may overflow.
     """
     shifted = (logits - logits.amax(-1, keepdim=True)).double() / tau
     return shifted.to(logits.dtype)
 
 
 def top_k(logits: Float[Tensor, "B V"], k: int) -> Float[Tensor, "B V"]:
-    """Keep exactly the k largest logits of each row (all, if there are fewer); of equals, the lower token ids."""
+    """Keep exactly the k largest logits of each row (all, if there are fewer); of equals, the lower
+    token ids."""
     if k >= logits.shape[-1]:
         return logits
-    few = k * k <= logits.shape[-1]  # then looking for the largest k times is far faster than sorting
-    keep = likeliest(logits, k) if few else logits.sort(dim=-1, descending=True, stable=True).indices[:, :k]
+    few = (
+        k * k <= logits.shape[-1]
+    )  # then looking for the largest k times is far faster than sorting
+    keep = (
+        likeliest(logits, k)
+        if few
+        else logits.sort(dim=-1, descending=True, stable=True).indices[:, :k]
+    )
     return torch.full_like(logits, -torch.inf).scatter(-1, keep, logits.gather(-1, keep))
 
 
 def top_p(logits: Float[Tensor, "B V"], p: float) -> Float[Tensor, "B V"]:
-    """Keep the smallest set of likeliest tokens whose probability reaches p (Holtzman et al. 2020); never none."""
+    """Keep the smallest set of likeliest tokens whose probability reaches p (Holtzman et al. 2020);
+    never none."""
     ordered, index = logits.sort(dim=-1, descending=True, stable=True)
     probabilities = ordered.double().softmax(-1)
     before = probabilities.cumsum(-1) - probabilities
-    return torch.full_like(logits, -torch.inf).scatter(-1, index, ordered.masked_fill(before >= p, -torch.inf))
+    return torch.full_like(logits, -torch.inf).scatter(
+        -1, index, ordered.masked_fill(before >= p, -torch.inf)
+    )
 
 
 def min_p(logits: Float[Tensor, "B V"], p: float) -> Float[Tensor, "B V"]:
@@ -71,9 +83,12 @@ def min_p(logits: Float[Tensor, "B V"], p: float) -> Float[Tensor, "B V"]:
 
 
 def uniform(seed: int, step: int) -> float:
-    """A number in [0, 1) that depends on (seed, step) alone, whatever else is generated beside it."""
+    """A number in [0, 1) that depends on (seed, step) alone, whatever else is generated beside
+    it."""
     digest = hashlib.sha256(f"{seed}:{step}".encode()).digest()
-    return (int.from_bytes(digest[:8], "little") >> 11) / 2**53  # the 53 bits of a float: 1.0 is never reached
+    return (
+        int.from_bytes(digest[:8], "little") >> 11
+    ) / 2**53  # the 53 bits of a float: 1.0 is never reached
 
 
 def choose(logits: Float[Tensor, "B V"], u: Float[Tensor, "B"]) -> Int[Tensor, "B"]:
@@ -86,10 +101,11 @@ def choose(logits: Float[Tensor, "B V"], u: Float[Tensor, "B"]) -> Int[Tensor, "
 
 
 def likeliest(logits: Float[Tensor, "B V"], k: int) -> Int[Tensor, "B K"]:
-    """Where the k largest logits of each row stand (K = min(k, V)), largest first; of equals, the lower token id first.
+    """Where the k largest logits of each row stand (K = min(k, V)), largest first; of equals, the
+    lower token id first.
 
-    They lie in those k blocks whose maxima are the k largest (of equals the first blocks), so the vocabulary is read
-    once, and never sorted.
+    They lie in those k blocks whose maxima are the k largest (of equals the first blocks), so the
+    vocabulary is read once, and never sorted.
     """
     size, width = logits.shape[-1], max(1, math.isqrt(logits.shape[-1] // k))
     whole, tail = logits[:, : size - size % width], logits[:, size - size % width :]
@@ -103,7 +119,10 @@ def likeliest(logits: Float[Tensor, "B V"], k: int) -> Int[Tensor, "B K"]:
 
 def _first_maxima(values: Float[Tensor, "B N"], k: int) -> Int[Tensor, "B K"]:
     """Indices of the k largest values of each row, in order; of equals, the first first."""
-    values, chosen = values.clamp(min=torch.finfo(values.dtype).min), []  # so that -inf is below all of them
+    values, chosen = (
+        values.clamp(min=torch.finfo(values.dtype).min),
+        [],
+    )  # so that -inf is below all of them
     for _ in range(min(k, values.shape[-1])):
         chosen.append(values.argmax(-1, keepdim=True))  # the first of equals, by its definition
         values.scatter_(-1, chosen[-1], -torch.inf)
@@ -113,7 +132,8 @@ def _first_maxima(values: Float[Tensor, "B N"], k: int) -> Int[Tensor, "B K"]:
 def transformed(
     logits: Float[Tensor, "B V"], seen: Sequence[Sequence[int]], config: GenerateConfig
 ) -> Iterator[tuple[str, Float[Tensor, "B V"]]]:
-    """The logits after each transform, by its field of `config`, in their order; one not asked for changes nothing.
+    """The logits after each transform, by its field of `config`, in their order; one not asked for
+    changes nothing.
 
     A temperature of 0 rules out all but the likeliest token.
     """
@@ -147,12 +167,17 @@ def remaining(
 def next_tokens(
     logits: Float[Tensor, "B V"], seen: Sequence[Sequence[int]], config: GenerateConfig, step: int
 ) -> Int[Tensor, "B"]:
-    """The chosen token of each row by all transforms of `config`; `step` counts new tokens, from 0."""
+    """The chosen token of each row by all transforms of `config`; `step` counts new tokens, from
+    0."""
     if logits.device.type == "mps":  # it has no float64
         return next_tokens(logits.cpu(), seen, config, step).to(logits.device)
     stages = transformed(logits, seen, config)
     if config.temperature == 0:
-        return next(stages)[1].argmax(-1)  # what the others would leave, without ruling anything out
+        return next(stages)[1].argmax(
+            -1
+        )  # what the others would leave, without ruling anything out
     *_, (_, left) = stages
-    u = torch.full((len(left),), uniform(config.seed, step), dtype=torch.float64, device=left.device)
+    u = torch.full(
+        (len(left),), uniform(config.seed, step), dtype=torch.float64, device=left.device
+    )
     return choose(left, u)

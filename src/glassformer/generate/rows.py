@@ -1,9 +1,10 @@
-"""What the newest elements of a decoder looked at: rows of attention, computed beside the forward pass, not in it.
+"""What the newest elements of a decoder looked at: rows of attention, computed beside the forward
+pass, not in it.
 
     q of the last n elements (from a tape)  ·  k of all elements (from the cache)   ->   softmax(q kᵀ · scale + ...)
 
-The pass itself takes the fused kernel as always: looking changes no number, and no whole pattern is ever held.
-Knows: stacks, taps, caches. Does not know: tokens, how they are chosen.
+The pass itself takes the fused kernel as always: looking changes no number, and no whole pattern is
+ever held.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from glassformer.axes import Float, Tensor
-from glassformer.batch import Places
+from glassformer.batch import Positions
 from glassformer.errors import ConfigError
 from glassformer.layers.attend import attention_pattern, attention_scores
 from glassformer.layers.attention import Attention, View
@@ -26,10 +27,12 @@ from glassformer.models.transformer import Features, Transformer, evaluating
 
 @dataclass(frozen=True)
 class AttentionRows:
-    """What one element looked at when the next token was read from it: weights [layer][head][element].
+    """What one element looked at when the next token was read from it: weights
+    [layer][head][element].
 
-    `own` runs over the elements `first` .. itself, patches included (those before `first` have left the context),
-    `cross` over the source's; it is empty without an encoder. `layers` and `heads` say which ones these are.
+    `own` runs over the elements `first` .. itself, patches included (those before `first` have left
+    the context), `cross` over the source's; it is empty without an encoder. `layers` and `heads`
+    say which ones these are.
     """
 
     layers: list[int]
@@ -40,17 +43,22 @@ class AttentionRows:
 
 
 class RowReader:
-    """Reads the rows of attention of a decoder's last elements, at these layers and heads (None: all).
+    """Reads the rows of attention of a decoder's last elements, at these layers and heads (None:
+    all).
 
     ConfigError: a layer or head that the model does not have.
     """
 
-    def __init__(self, model: Transformer, layers: Sequence[int] | None, heads: Sequence[int] | None):
+    def __init__(
+        self, model: Transformer, layers: Sequence[int] | None, heads: Sequence[int] | None
+    ):
         config = model.config
         self.model = model
         self.layers = _numbers(layers, config.n_layers, "layer")
         self.heads = _numbers(heads, config.n_heads, "head")
-        self.sites = ("attention", "cross") if config.architecture == "encoder_decoder" else ("attention",)
+        self.sites = (
+            ("attention", "cross") if config.architecture == "encoder_decoder" else ("attention",)
+        )
         self.queries: dict[str, Tensor] = {}
         """The queries of the last computation, by the names of their points."""
 
@@ -62,27 +70,37 @@ class RowReader:
         """
         if recorded():
             raise ConfigError(
-                "Rows of attention are kept by a tape of their own and another is active; leave it first."
+                "Rows of attention are kept by a tape of their own and another is active; "
+                "leave it first."
             )
-        tape = Tape(self.model, keep=tuple(_point(layer, site) for layer in self.layers for site in self.sites))
+        tape = Tape(
+            self.model,
+            keep=tuple(_point(layer, site) for layer in self.layers for site in self.sites),
+        )
         with evaluating(self.model), recording(tape):
             yield
         self.queries = tape.kept
 
-    def rows(self, features: Features, firsts: Sequence[int], n: int = 1) -> list[list[AttentionRows]]:
-        """The rows of the last `n` elements of each row of the batch that was just computed, oldest first.
+    def rows(
+        self, features: Features, firsts: Sequence[int], n: int = 1
+    ) -> list[list[AttentionRows]]:
+        """The rows of the last `n` elements of each row of the batch that was just computed, oldest
+        first.
 
-        `firsts`: how many elements of each row have left the context and are not among those of the cache.
+        `firsts`: how many elements of each row have left the context and are not among those of the
+        cache.
         """
         assert self.model.decoder is not None
         assert features.cache is not None
-        assert features.cache.places is not None
-        query, key, source = _last(features.places, n), features.cache.places, features.memory
+        assert features.cache.positions is not None
+        query, key, source = _last(features.positions, n), features.cache.positions, features.memory
         with torch.inference_mode():
-            view = self.model.decoder.view(query, key, torch.promote_types(features.hidden.dtype, torch.float32))
+            view = self.model.decoder.view(
+                query, key, torch.promote_types(features.hidden.dtype, torch.float32)
+            )
             own, cross = self._patterns("attention", view, features.cache.own, n), None
             if source is not None:
-                view = View(allowed(SOURCE_MASK, query, source.places))
+                view = View(allowed(SOURCE_MASK, query, source.positions))
                 cross = self._patterns("cross", view, features.cache.cross, n)
         return [
             [
@@ -91,7 +109,9 @@ class RowReader:
                     self.heads,
                     first,
                     _real(own[row, :, :, at], key, row, key.length - n + 1 + at),
-                    [] if cross is None or source is None else _real(cross[row, :, :, at], source.places, row),
+                    []
+                    if cross is None or source is None
+                    else _real(cross[row, :, :, at], source.positions, row),
                 )
                 for at in range(n)
             ]
@@ -120,20 +140,26 @@ def _point(layer: int, site: str) -> str:
 def _numbers(asked: Sequence[int] | None, n: int, what: str) -> list[int]:
     chosen = list(range(n)) if asked is None else list(asked)
     if wrong := [number for number in chosen if not 0 <= number < n]:
-        raise ConfigError(f"There is no {what} {wrong[0]} in this model; its {what}s are 0 to {n - 1}.")
+        raise ConfigError(
+            f"There is no {what} {wrong[0]} in this model; its {what}s are 0 to {n - 1}."
+        )
     return chosen
 
 
-def _last(places: Places, n: int) -> Places:
-    """The places of the last n elements."""
+def _last(positions: Positions, n: int) -> Positions:
+    """The positions of the last n elements."""
     part = lambda t: None if t is None else t[:, -n:]  # noqa: E731
-    start = None if places.start is None else places.start + places.length - n
-    return Places(places.position[:, -n:], part(places.document), part(places.valid), start)
+    start = None if positions.start is None else positions.start + positions.length - n
+    return Positions(
+        positions.position[:, -n:], part(positions.document), part(positions.valid), start
+    )
 
 
-def _real(weights: Float[Tensor, "L H S"], places: Places, row: int, end: int | None = None) -> list[list[list[float]]]:
+def _real(
+    weights: Float[Tensor, "L H S"], positions: Positions, row: int, end: int | None = None
+) -> list[list[list[float]]]:
     """The weights of a row's real elements before slot `end`."""
     weights = weights[:, :, :end]
-    if places.valid is not None:
-        weights = weights[:, :, places.valid[row if len(places.valid) > 1 else 0, :end].cpu()]
+    if positions.valid is not None:
+        weights = weights[:, :, positions.valid[row if len(positions.valid) > 1 else 0, :end].cpu()]
     return weights.tolist()

@@ -1,7 +1,5 @@
-"""How likely a given text is: the log-probability of each of its tokens, alone or as the target of a source.
-
-Knows: models, token ids. Does not know: text.
-"""
+"""How likely a given text is: the log-probability of each of its tokens, alone or as the target of
+a source."""
 
 from collections.abc import Sequence
 
@@ -9,7 +7,13 @@ import torch
 
 from glassformer.batch import IGNORE, Batch
 from glassformer.errors import ConfigError
-from glassformer.generate.advance import check_ids, check_language_model, check_source, encoded, half
+from glassformer.generate.advance import (
+    check_ids,
+    check_language_model,
+    check_source,
+    encoded,
+    half,
+)
 from glassformer.losses import token_log_probs
 from glassformer.models.transformer import Transformer, evaluating
 
@@ -17,12 +21,13 @@ from glassformer.models.transformer import Transformer, evaluating
 def score(
     model: Transformer, ids: Sequence[int], source: Batch | None = None, prefix: Sequence[int] = ()
 ) -> list[float]:
-    """log p(x_t | prefix, x_1 .. x_{t-1}, source) in nats for each x of `ids`; without a prefix for t = 2 .. T only.
+    """log p(x_t | prefix, x_1 .. x_{t-1}, source) in nats for each x of `ids`; without a prefix for
+    t = 2 .. T only.
 
-    A text longer than the context is read in windows that overlap by half, so that every token but those of the first
-    window is predicted from at least half a context; each is counted once.
-    Errors: nothing to predict, an id outside the vocabulary, a model without a language model head, an encoder-decoder
-    without a source (of one row) or another model with one.
+    A text longer than the context is read in windows that overlap by half, so that every token but
+    those of the first window is predicted from at least half a context; each is counted once.
+    Errors: nothing to predict, an id outside the vocabulary, a model without a language model head,
+    an encoder-decoder without a source (of one row) or another model with one.
     """
     check_language_model(model)
     check_source(source, 1, model)
@@ -31,7 +36,9 @@ def score(
     check_ids(whole, model, "The text")
     if len(whole) <= len(given):
         least = 1 if prefix else 2
-        raise ConfigError(f"A text of {len(ids)} token(s) cannot be scored; at least {least} are needed.")
+        raise ConfigError(
+            f"A text of {len(ids)} token(s) cannot be scored; at least {least} are needed."
+        )
     context, device = model.config.max_length, next(model.parameters()).device
     tokens, scored, log_probs = torch.tensor(whole, device=device), len(given), []
     with evaluating(model):
@@ -42,14 +49,17 @@ def score(
             targets = window[1:].clone()
             targets[: scored - begin - 1] = IGNORE
             features = model.features(Batch(window[None, :-1]), memory)
-            logits = model.head(features.hidden, features.places)
+            logits = model.head(features.hidden, features.positions)
             log_probs += token_log_probs(logits, targets[None])[0, scored - begin - 1 :].tolist()
             scored = begin + len(window)
     return log_probs
 
 
-def forced(model: Transformer, targets: Sequence[Sequence[int]], source: Batch, first: int) -> list[list[float]]:
-    """log p of every token of each target that begins behind the token `first`, given its row of `source`, in nats.
+def forced(
+    model: Transformer, targets: Sequence[Sequence[int]], source: Batch, first: int
+) -> list[list[float]]:
+    """log p of every token of each target that begins behind the token `first`, given its row of
+    `source`, in nats.
 
     Errors: those of `score`, an empty target, and one longer than the context.
     """
@@ -59,10 +69,12 @@ def forced(model: Transformer, targets: Sequence[Sequence[int]], source: Batch, 
     for target in targets:
         check_ids([first, *target], model, "The target")
         if not 0 < len(target) <= context:
-            raise ConfigError(f"A target of {len(target)} tokens cannot be scored; give 1 to {context}.")
+            raise ConfigError(
+                f"A target of {len(target)} tokens cannot be scored; give 1 to {context}."
+            )
     wanted = Batch.padded(targets, IGNORE).elements.to(device)
     inputs = Batch.padded([[first, *target[:-1]] for target in targets]).to(device)
     with evaluating(model):
         features = model.features(inputs, encoded(source, model))
-        log_probs = token_log_probs(model.head(features.hidden, features.places), wanted)
+        log_probs = token_log_probs(model.head(features.hidden, features.positions), wanted)
     return [row[: len(target)] for row, target in zip(log_probs.tolist(), targets, strict=True)]

@@ -1,8 +1,7 @@
-"""The distribution of the next token, stage by stage: as the model has it, and after each transform in turn.
+"""The distribution of the next token, stage by stage: as the model has it, and after each transform
+in turn.
 
-    model ─> repetition_penalty ─> temperature ─> top_k ─> top_p ─> min_p, from which a token is drawn
-
-Knows: one row of logits, the transforms. Does not know: models, what tokens are called.
+model ─> repetition_penalty ─> temperature ─> top_k ─> top_p ─> min_p, from which a token is drawn
 """
 
 from collections.abc import Sequence
@@ -27,7 +26,8 @@ class Bar:
 
 @dataclass(frozen=True)
 class Stages:
-    """A distribution for each stage, in float64; the first is the model's own, the last what a token is drawn from."""
+    """A distribution for each stage, in float64; the first is the model's own, the last what a
+    token is drawn from."""
 
     names: tuple[str, ...]
     probabilities: Float[Tensor, "_ V"]
@@ -39,9 +39,13 @@ class Stages:
         return self.probabilities[self.names.index(name)]
 
     def bars(self, n: int = 20) -> list[Bar]:
-        """The n tokens that the model itself finds likeliest, in their order; of equals, the lower ids."""
+        """The n tokens that the model itself finds likeliest, in their order; of equals, the lower
+        ids."""
         ids = likeliest(self.probabilities[:1], n)[0]
-        return [Bar(token, row) for token, row in zip(ids.tolist(), self.probabilities[:, ids].T.tolist(), strict=True)]
+        return [
+            Bar(token, row)
+            for token, row in zip(ids.tolist(), self.probabilities[:, ids].T.tolist(), strict=True)
+        ]
 
 
 def stages(
@@ -54,10 +58,12 @@ def stages(
     repetition_penalty: float = 1.0,
     seen: Sequence[int] = (),
 ) -> Stages:
-    """What each transform makes of one row of logits, by the very functions that the decoding loop draws by.
+    """What each transform makes of one row of logits, by the very functions that the decoding loop
+    draws by.
 
-    p = softmax(u) at each stage. `seen` are the ids that a repetition penalty counts; a temperature of 0 leaves the
-    likeliest token alone. Errors: a value out of its range, logits that are not numbers.
+    p = softmax(u) at each stage. `seen` are the ids that a repetition penalty counts; a temperature
+    of 0 leaves the likeliest token alone. Errors: a value out of its range, logits that are not
+    numbers.
     """
     config = GenerateConfig.parse(
         {

@@ -1,7 +1,5 @@
-"""Stop strings over text that arrives in pieces: nothing of a stop is ever shown, nothing before it is lost.
-
-Knows: text. Does not know: tokens.
-"""
+"""Stop strings over text that arrives in pieces: nothing of a stop is ever shown, nothing before it
+is lost."""
 
 from collections.abc import Sequence
 
@@ -9,8 +7,8 @@ from collections.abc import Sequence
 class StopStrings:
     """Passes text through, holding back the longest tail that could still become one of `stops`.
 
-    The stop that is complete first counts (of several that end at one place the longest), so that the result does not
-    depend on how the text was cut into pieces.
+    The stop that is complete first counts (of several that end at one place the longest), so that
+    the result does not depend on how the text was cut into pieces.
     """
 
     def __init__(self, stops: Sequence[str]):
@@ -41,4 +39,6 @@ class StopStrings:
 
 def _overlap(text: str, stop: str) -> int:
     """Length of the longest tail of `text` that is a proper beginning of `stop`."""
-    return next((n for n in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:n])), 0)
+    return next(
+        (n for n in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:n])), 0
+    )

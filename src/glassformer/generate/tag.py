@@ -1,7 +1,5 @@
-"""Tagging: a class for each word of a sentence or document, however long, whatever the tokenizer makes of the words.
-
-Knows: words, windows, models with a tag head. Does not know: what classes mean, files.
-"""
+"""Tagging: a class for each word of a sentence or document, however long, whatever the tokenizer
+makes of the words."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,18 +8,20 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from glassformer.data.packing import Example
+from glassformer.data.example import Example
 from glassformer.generate.answers import answers
 from glassformer.models.transformer import Transformer
-from glassformer.tokens.words import WordTokenizer
+from glassformer.processors.words import WordTokenizer
 
 TOGETHER = 1 << 15
-"""Elements that are waited for before they are computed: enough to pack well, few enough to stay in memory."""
+"""Elements that are waited for before they are computed: enough to pack well, few enough to stay in
+memory."""
 
 
 @dataclass(frozen=True)
 class Tags:
-    """The likeliest classes of each word, best first, and their probabilities: int64 and float32 [W, K]."""
+    """The likeliest classes of each word, best first, and their probabilities: int64 and float32
+    [W, K]."""
 
     classes: np.ndarray
     probabilities: np.ndarray
@@ -36,8 +36,9 @@ def tag(
 ) -> Iterator[Tags]:
     """The tags of each sentence, in order, the `top` likeliest of each word.
 
-    A document longer than the model is read by overlapping windows; a word's tags come from the window in which it has
-    the most context. Memory grows with the words of a document alone, not with what the model does with them.
+    A document longer than the model is read by overlapping windows; a word's tags come from the
+    window in which it has the most context. Memory grows with the words of a document alone, not
+    with what the model does with them.
     """
     top = min(top, model.config.class_count)
     waiting: deque[_Sentence] = deque()
@@ -63,18 +64,27 @@ class _Sentence:
 
     def __init__(self, n: int, top: int):
         self.missing = n
-        self.classes, self.probabilities = np.zeros((n, top), np.int64), np.zeros((n, top), np.float32)
+        self.classes, self.probabilities = (
+            np.zeros((n, top), np.int64),
+            np.zeros((n, top), np.float32),
+        )
 
     def tags(self) -> Tags:
         return Tags(self.classes, self.probabilities)
 
 
 def _compute(
-    model: Transformer, windows: list[tuple[_Sentence, int, Example]], top: int, precision: torch.dtype
+    model: Transformer,
+    windows: list[tuple[_Sentence, int, Example]],
+    top: int,
+    precision: torch.dtype,
 ) -> None:
     logits = answers(model, [example for *_, example in windows], precision)
     for (sentence, begin, _), own in zip(windows, logits, strict=True):
         best = own.softmax(-1).topk(top)
         words = slice(begin, begin + len(own))
-        sentence.classes[words], sentence.probabilities[words] = best.indices.numpy(), best.values.numpy()
+        sentence.classes[words], sentence.probabilities[words] = (
+            best.indices.numpy(),
+            best.values.numpy(),
+        )
         sentence.missing -= len(own)

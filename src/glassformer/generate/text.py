@@ -1,7 +1,5 @@
-"""Text in, text out: prompts to ids, ids to text as it grows, stop strings, and why each text ended.
-
-Knows: tokenizers and the decoding loop. Does not know: files, servers.
-"""
+"""Text in, text out: prompts to ids, ids to text as it grows, stop strings, and why each text
+ended."""
 
 from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,8 +14,8 @@ from glassformer.generate.decode import Step, decode
 from glassformer.generate.stop import StopStrings
 from glassformer.generate.watch import Choice, Watch
 from glassformer.models.transformer import Transformer
-from glassformer.tokens.stream import WINDOW, StreamDecoder
-from glassformer.tokens.text import Tokenizer
+from glassformer.tokenizers.stream import WINDOW, StreamDecoder
+from glassformer.tokenizers.text import Tokenizer
 
 Finish = Literal["end", "stop", "length"]
 
@@ -33,7 +31,8 @@ class Delta:
 
 @dataclass
 class Generated:
-    """One finished text: the new text without the prompt, its token ids and log-probabilities, and why it ended.
+    """One finished text: the new text without the prompt, its token ids and log-probabilities, and
+    why it ended.
 
     `choices`: what else is known of each token, if somebody watched.
     """
@@ -53,11 +52,13 @@ def stream(
     results: list[Generated] | None = None,
     watch: Watch | None = None,
 ) -> Iterator[Delta]:
-    """Yield the text of every prompt as it grows, never a broken UTF-8 character nor any part of a stop string.
+    """Yield the text of every prompt as it grows, never a broken UTF-8 character nor any part of a
+    stop string.
 
-    The concatenated deltas of a row are its text, and the prompt followed by it is the whole; `results`, if given,
-    gathers ids and log-probabilities beside it. With `config.beams` the best hypothesis comes when its search is over.
-    Errors: those of `decode` and `beam_search`, and text that the tokenizer refuses.
+    The concatenated deltas of a row are its text, and the prompt followed by it is the whole;
+    `results`, if given, gathers ids and log-probabilities beside it. With `config.beams` the best
+    hypothesis comes when its search is over. Errors: those of `decode` and `beam_search`, and text
+    that the tokenizer refuses.
     """
     gathered = [Generated() for _ in prompts] if results is None else results
     begins = [_ids(tokenizer, prompt, tokenizer.specials.get("eos")) for prompt in prompts]
@@ -74,15 +75,20 @@ def deltas(
     source: Batch | None = None,
     watch: Watch | None = None,
 ) -> Iterator[Delta]:
-    """The same for prompts of any kind; each row's text follows the ids `before` it, which are not shown."""
+    """The same for prompts of any kind; each row's text follows the ids `before` it, which are not
+    shown."""
     if config.beams and watch is not None:
         raise ConfigError(
-            f"A beam search is watched step by step, and beams={config.beams}; use beam_steps, or beams=0."
+            f"A beam search is watched step by step, and beams={config.beams}; use beam_steps, "
+            f"or beams=0."
         )
     end, decoders = tokenizer.specials.get("eos"), [_after(tokenizer, ids) for ids in before]
     stops = [StopStrings(config.stop) for _ in prompts]
     ends = () if end is None else (end,)
-    limits, steps = rooms(prompts, model, config), decode(model, prompts, config, ends, source, watch=watch)
+    limits, steps = (
+        rooms(prompts, model, config),
+        decode(model, prompts, config, ends, source, watch=watch),
+    )
     if config.beams:  # nothing is known of the best before the whole search is done
         best = [found[0] for found in beam_search(model, prompts, config, ends, source)]
         limits, steps = [len(one.ids) for one in best], _replayed(best)
@@ -120,18 +126,23 @@ def _replayed(found: Sequence[Hypothesis]) -> Generator[Step, Collection[int] | 
     done: set[int] = set()
     for at in range(max((len(one.ids) for one in found), default=0)):
         rows = tuple(row for row, one in enumerate(found) if at < len(one.ids) and row not in done)
-        ids, log_probs = (tuple(found[row].ids[at] for row in rows), tuple(found[row].log_probs[at] for row in rows))
+        ids, log_probs = (
+            tuple(found[row].ids[at] for row in rows),
+            tuple(found[row].log_probs[at] for row in rows),
+        )
         done.update((yield Step(rows, ids, log_probs)) or ())
 
 
 def _ids(tokenizer: Tokenizer, prompt: str, end: int | None) -> list[int]:
-    """The ids of a prompt; spaces alone may have none of their own, and then stand for the beginning of a text."""
+    """The ids of a prompt; spaces alone may have none of their own, and then stand for the
+    beginning of a text."""
     ids = tokenizer.encode(prompt).tolist()
     return [end] if prompt and not ids and end is not None else ids
 
 
 def _after(tokenizer: Tokenizer, ids: Sequence[int]) -> StreamDecoder:
-    """A decoder that has seen the prompt, so that a space between it and the first new word is not lost."""
+    """A decoder that has seen the prompt, so that a space between it and the first new word is not
+    lost."""
     decoder = StreamDecoder(tokenizer)
     for index in ids[-WINDOW:]:
         decoder.push(index)

@@ -1,8 +1,7 @@
-"""Text to text by an encoder-decoder: lines in, for each the best lines out, whatever their number and lengths.
+"""Text to text by an encoder-decoder: lines in, for each the best lines out, whatever their number
+and lengths.
 
-    texts ─ ids ─ cut if too long ─ sorted by length ─> batches ─ beams or samples ─> joined ─ in the texts' order
-
-Knows: tokenizers, beams and the decoding loop. Does not know: files, tasks, scores of quality.
+texts ─ ids ─ cut if too long ─ sorted by length ─> batches ─ beams or samples ─> joined ─ in the texts' order
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,14 +16,16 @@ from glassformer.generate.score import forced
 from glassformer.generate.stop import StopStrings
 from glassformer.generate.text import Finish
 from glassformer.models.transformer import Transformer
-from glassformer.tokens.pair import PairTokenizer
+from glassformer.processors.pairs import PairTokenizer
 
 
 @dataclass(frozen=True)
 class Transduction:
-    """What a text became: text, token ids with the end's, log p of each, their score, and why it ended.
+    """What a text became: text, token ids with the end's, log p of each, their score, and why it
+    ended.
 
-    `ids` and `log_probs` are whole where a stop string cut the text. The score is that of beam search.
+    `ids` and `log_probs` are whole where a stop string cut the text. The score is that of beam
+    search.
     """
 
     text: str = ""
@@ -42,12 +43,14 @@ def transduce(
     batch_size: int = 32,
     first: int = 1,
 ) -> list[list[Transduction]]:
-    """The `n_best` transductions of each text, best first (one, if they are sampled); a text alone or among others.
+    """The `n_best` transductions of each text, best first (one, if they are sampled); a text alone
+    or among others.
 
-    A target gets at most `max_new_tokens`, the model's context, and 20 tokens more than twice its source. A text of
-    nothing but spaces becomes one empty text with score 0. One longer than the context is a ConfigError that names it,
-    counted from `first`; with `overflow` "window" it is cut into pieces of whole words, and the i-th best of the text
-    is the i-th best of each piece. Errors: also a model that is no encoder-decoder.
+    A target gets at most `max_new_tokens`, the model's context, and 20 tokens more than twice its
+    source. A text of nothing but spaces becomes one empty text with score 0. One longer than the
+    context is a ConfigError that names it, counted from `first`; with `overflow` "window" it is cut
+    into pieces of whole words, and the i-th best of the text is the i-th best of each piece.
+    Errors: also a model that is no encoder-decoder.
     """
     _check(model, batch_size)
     pieces = [
@@ -76,21 +79,28 @@ def score_pairs(
 ) -> list[list[float]]:
     """log p of each token of every pair's target, the end included, given its source, in nats.
 
-    Errors: a model that is no encoder-decoder; a pair with a side longer than the context, counted from `first`.
+    Errors: a model that is no encoder-decoder; a pair with a side longer than the context, counted
+    from `first`.
     """
     _check(model, batch_size)
     context = model.config.max_length
-    sides = [(tokenizer.source_ids(source).tolist(), tokenizer.target_ids(target).tolist()) for source, target in pairs]
+    sides = [
+        (tokenizer.source_ids(source).tolist(), tokenizer.target_ids(target).tolist())
+        for source, target in pairs
+    ]
     for at, (source, target) in enumerate(sides, first):
         if max(len(source), len(target)) > context:
             raise ConfigError(
-                f"Pair {at} has {len(source)} source and {len(target)} target tokens and the context {context}; "
+                f"Pair {at} has {len(source)} source and {len(target)} target tokens and the "
+                f"context {context}; "
                 "shorten it, or leave it out."
             )
     log_probs: list[list[float]] = [[] for _ in pairs]
     for batch in by_length([len(source) for source, _ in sides], batch_size):
         source = Batch.padded([sides[i][0] for i in batch])
-        for i, row in zip(batch, forced(model, [sides[i][1] for i in batch], source, tokenizer.bos), strict=True):
+        for i, row in zip(
+            batch, forced(model, [sides[i][1] for i in batch], source, tokenizer.bos), strict=True
+        ):
             log_probs[i] = row
     return log_probs
 
@@ -99,7 +109,8 @@ def _check(model: Transformer, batch_size: int) -> None:
     architecture = model.config.architecture
     if architecture != "encoder_decoder":
         raise ConfigError(
-            f"Only an encoder-decoder turns a text into another; this model has architecture={architecture!r}."
+            f"Only an encoder-decoder turns a text into another; this model has "
+            f"architecture={architecture!r}."
         )
     if batch_size < 1:
         raise ConfigError(f"A batch needs at least 1 text, and batch_size={batch_size}; raise it.")
@@ -108,20 +119,23 @@ def _check(model: Transformer, batch_size: int) -> None:
 def _pieces(
     tokenizer: PairTokenizer, text: str, context: int, config: GenerateConfig, number: int
 ) -> Iterator[list[int]]:
-    """The ids of a text, if too long in pieces: halved between words, and inside a word that alone is too long."""
+    """The ids of a text, if too long in pieces: halved between words, and inside a word that alone
+    is too long."""
     ids = tokenizer.source_ids(text).tolist()
     if len(ids) <= context:
         yield ids
         return
     if config.overflow == "refuse":
         raise ConfigError(
-            f"Line {number} has {len(ids)} tokens and the context {context}; shorten it, or cut it into pieces with "
+            f"Line {number} has {len(ids)} tokens and the context {context}; shorten it, or "
+            f"cut it into pieces with "
             "--window (overflow='window' in Python)."
         )
     words = text.split()
     if len(words) == 1 and len(words[0]) == 1:
         raise ConfigError(
-            f"Line {number} holds {text.strip()!r}, of which one character has {len(ids)} tokens, and the context is "
+            f"Line {number} holds {text.strip()!r}, of which one character has {len(ids)} "
+            f"tokens, and the context is "
             f"{context}; train with a larger model.max_length."
         )
     parts, glue = (words, " ") if len(words) > 1 else (list(words[0]), "")
@@ -140,7 +154,9 @@ def _hypotheses(
     model: Transformer, tokenizer: PairTokenizer, sources: list[list[int]], config: GenerateConfig
 ) -> list[list[Hypothesis]]:
     """The hypotheses for each source; how long a target may get depends on its own source alone."""
-    limits = [min(config.max_new_tokens, model.config.max_length, 2 * len(ids) + 20) for ids in sources]
+    limits = [
+        min(config.max_new_tokens, model.config.max_length, 2 * len(ids) + 20) for ids in sources
+    ]
     source, prompts = Batch.padded(sources), [[tokenizer.bos]] * len(sources)
     if config.beams:
         return beam_search(model, prompts, config, (tokenizer.eos,), source, limits)
@@ -148,10 +164,17 @@ def _hypotheses(
 
 
 def _sampled(
-    model: Transformer, prompts: list[list[int]], config: GenerateConfig, end: int, source: Batch, limits: list[int]
+    model: Transformer,
+    prompts: list[list[int]],
+    config: GenerateConfig,
+    end: int,
+    source: Batch,
+    limits: list[int],
 ) -> list[list[Hypothesis]]:
     ids, log_probs = [[[] for _ in prompts] for _ in range(2)]
-    steps = decode(model, prompts, config.model_copy(update={"max_new_tokens": max(limits)}), (end,), source)
+    steps = decode(
+        model, prompts, config.model_copy(update={"max_new_tokens": max(limits)}), (end,), source
+    )
     step = next(steps, None)
     while step is not None:
         for row, token, log_prob in zip(step.rows, step.ids, step.log_probs, strict=True):
@@ -168,15 +191,23 @@ def _sampled(
     ]
 
 
-def _joined(parts: list[list[Hypothesis]], tokenizer: PairTokenizer, config: GenerateConfig) -> list[Transduction]:
-    """The i-th best of a text from the i-th best of its pieces; pieces that have fewer give their last."""
+def _joined(
+    parts: list[list[Hypothesis]], tokenizer: PairTokenizer, config: GenerateConfig
+) -> list[Transduction]:
+    """The i-th best of a text from the i-th best of its pieces; pieces that have fewer give their
+    last."""
     most = max(len(part) for part in parts)
     ranks = [[part[min(i, len(part) - 1)] for part in parts] for i in range(most)]
     return [_transduction(rank, tokenizer, config) for rank in ranks]
 
 
-def _transduction(parts: list[Hypothesis], tokenizer: PairTokenizer, config: GenerateConfig) -> Transduction:
-    whole, stops = " ".join(tokenizer.target.decode(part.ids) for part in parts), StopStrings(config.stop)
+def _transduction(
+    parts: list[Hypothesis], tokenizer: PairTokenizer, config: GenerateConfig
+) -> Transduction:
+    whole, stops = (
+        " ".join(tokenizer.target.decode(part.ids) for part in parts),
+        StopStrings(config.stop),
+    )
     text = stops.push(whole) + stops.flush()
     ids = [token for part in parts for token in part.ids]
     log_probs = [log_prob for part in parts for log_prob in part.log_probs]

@@ -4,6 +4,5 @@
     lens(seen); ledger(seen, 17); attribute(seen, "integrated_gradients", 17)   what its answer is made of
     pharaoh(cross_attention(model, tokenizer, "ein Haus", "a house").align())   which words belong together
 
-Import from the modules: this file imports nothing. Knows: `models`, taps, tokenizers. Does not know: decoding, run
-folders, the command line.
+Import from the modules: this file imports nothing.
 """

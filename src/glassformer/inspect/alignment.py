@@ -1,13 +1,12 @@
-"""Cross-attention as a result: which source tokens each prediction looked at, and which words belong together.
+"""Cross-attention as a result: which source tokens each prediction looked at, and which words
+belong together.
 
     pattern [L, H, T, S]  ->  words [target words, source words]  ->  align  ->  "0-0 1-2"
 
-Row t of a pattern belongs to the prediction of target token t: the query is the stream at decoder input t (<bos>, or
-target token t - 1), from which that token is read. The row of the input token itself would be the next one; some find
-it to align better (Chen et al., Accurate Word Alignment Induction from Neural Machine Translation, 2020), but it is
-not what the prediction was made from.
-
-Knows: the encoder-decoder, taps, words. Does not know: pictures, decoding.
+Row t of a pattern belongs to the prediction of target token t: the query is the stream at decoder
+input t (<bos>, or target token t - 1), from which that token is read. The row of the input token
+itself would be the next one; some find it to align better (Chen et al., Accurate Word Alignment
+Induction from Neural Machine Translation, 2020), but it is not what the prediction was made from.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,12 +20,13 @@ from glassformer.errors import ConfigError
 from glassformer.inspect.words import WORD, Side, read_side
 from glassformer.layers.tap import Tape, recording
 from glassformer.models.transformer import Transformer, evaluating
-from glassformer.tokens.pair import PairTokenizer
+from glassformer.processors.pairs import PairTokenizer
 
 
 @dataclass(frozen=True)
 class CrossAttention:
-    """What every head of every decoder layer looked at in one pair; row t is the prediction of target token t."""
+    """What every head of every decoder layer looked at in one pair; row t is the prediction of
+    target token t."""
 
     source: Side
     target: Side
@@ -34,15 +34,19 @@ class CrossAttention:
 
     @property
     def best_layer(self) -> int:
-        """The layer before the last, whose heads align words best in a trained model (Garg et al. 2019, section 3)."""
+        """The layer before the last, whose heads align words best in a trained model (Garg et al.
+        2019, section 3)."""
         return max(0, len(self.patterns) - 2)
 
-    def words(self, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None) -> Float[Tensor, "_ _"]:
+    def words(
+        self, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None
+    ) -> Float[Tensor, "_ _"]:
         """Attention between words, [target words, source words].
 
-        m_uw = mean over layers, heads and the tokens t of target word u of Σ a_ts over the tokens s of source word w.
-        Layers default to `best_layer`, heads to all; both count from 0. What a row lacks to 1 went to tokens of no
-        word: <eos>, a prefix, spaces. ConfigError: a layer or head that there is not.
+        m_uw = mean over layers, heads and the tokens t of target word u of Σ a_ts over the tokens s
+        of source word w. Layers default to `best_layer`, heads to all; both count from 0. What a
+        row lacks to 1 went to tokens of no word: <eos>, a prefix, spaces. ConfigError: a layer or
+        head that there is not.
         """
         n_layers, n_heads = self.patterns.shape[:2]
         layers = _chosen(layers, n_layers, "layer", [self.best_layer])
@@ -51,11 +55,15 @@ class CrossAttention:
         into, out_of = (_membership(side).to(mean.dtype) for side in (self.target, self.source))
         return (into @ mean @ out_of.T) / into.sum(1, keepdim=True).clamp(min=1)
 
-    def align(self, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None) -> list[tuple[int, int]]:
-        """Pairs (source word, target word), sorted: every target word with the source word it looked at most.
+    def align(
+        self, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None
+    ) -> list[tuple[int, int]]:
+        """Pairs (source word, target word), sorted: every target word with the source word it
+        looked at most.
 
-        Source: Garg et al., Jointly Learning to Align and Translate with Transformer Models, 2019. A target word that
-        no token carries, or that looked at no word, is in no pair; of equal source words the first is taken.
+        Source: Garg et al., Jointly Learning to Align and Translate with Transformer Models, 2019.
+        A target word that no token carries, or that looked at no word, is in no pair; of equal
+        source words the first is taken.
         """
         table = self.words(layers, heads)
         if not table.numel():
@@ -69,13 +77,15 @@ def cross_attention(
 ) -> CrossAttention:
     """Run an encoder-decoder once on a pair and keep what its cross-attention looked at.
 
-    The encoder reads prefix + source and <eos>, the decoder <bos> and the target. `word` is the regular expression of
-    a word. ConfigError: a model that is no encoder-decoder, or one of another vocabulary than the tokenizer.
+    The encoder reads prefix + source and <eos>, the decoder <bos> and the target. `word` is the
+    regular expression of a word. ConfigError: a model that is no encoder-decoder, or one of another
+    vocabulary than the tokenizer.
     """
     config = model.config
     if config.architecture != "encoder_decoder":
         raise ConfigError(
-            f"Cross-attention is what a decoder sees of an encoder, and model.architecture={config.architecture} has "
+            f"Cross-attention is what a decoder sees of an encoder, and "
+            f"model.architecture={config.architecture} has "
             "none; give an encoder_decoder."
         )
     read, written = tokenizer.source_ids(source), tokenizer.target_ids(target)
@@ -84,9 +94,14 @@ def cross_attention(
         ("source", "target"), (read.max(), max(written.max(), tokenizer.bos)), sizes, strict=True
     ):
         if largest >= size:
-            raise ConfigError(f"The {name} has token id {largest} and the model only {size}; use its own tokenizer.")
+            raise ConfigError(
+                f"The {name} has token id {largest} and the model only {size}; use its own "
+                f"tokenizer."
+            )
     given = torch.tensor([[tokenizer.bos, *written[:-1].tolist()]])
-    batch = Batch(given, source=Batch(torch.tensor([read.tolist()]))).to(next(model.parameters()).device)
+    batch = Batch(given, source=Batch(torch.tensor([read.tolist()]))).to(
+        next(model.parameters()).device
+    )
     return CrossAttention(
         read_side(tokenizer.source, source, read, tokenizer.prefix, word),
         read_side(tokenizer.target, target, written, word=word),
@@ -95,7 +110,8 @@ def cross_attention(
 
 
 def pharaoh(pairs: Iterable[tuple[int, int]]) -> str:
-    """An alignment in the format of Pharaoh: `0-0 1-2`, source word before target word, both from 0."""
+    """An alignment in the format of Pharaoh: `0-0 1-2`, source word before target word, both from
+    0."""
     return " ".join(f"{source}-{target}" for source, target in pairs)
 
 
@@ -103,17 +119,26 @@ def _patterns(model: Transformer, batch: Batch) -> Float[Tensor, "L H T S"]:
     tape = Tape(model, keep=("decoder.blocks.*.cross.pattern",))
     with evaluating(model), recording(tape):
         model(batch)
-    kept = [tape.kept[f"decoder.blocks.{layer}.cross.pattern"][0] for layer in range(model.config.n_layers)]
-    return torch.stack(kept).cpu().clone()  # a tensor of inference mode could not be worked with freely
+    kept = [
+        tape.kept[f"decoder.blocks.{layer}.cross.pattern"][0]
+        for layer in range(model.config.n_layers)
+    ]
+    return (
+        torch.stack(kept).cpu().clone()
+    )  # a tensor of inference mode could not be worked with freely
 
 
 def _chosen(asked: Sequence[int] | None, n: int, what: str, default: Sequence[int]) -> list[int]:
     chosen = list(default if asked is None else asked)
     wrong = [number for number in chosen if not 0 <= number < n]
     if wrong:
-        raise ConfigError(f"There is no {what} {wrong[0]} in this model; its {what}s are 0 to {n - 1}.")
+        raise ConfigError(
+            f"There is no {what} {wrong[0]} in this model; its {what}s are 0 to {n - 1}."
+        )
     if not chosen:
-        raise ConfigError(f"No {what} was chosen; give at least one of 0 to {n - 1}, or leave the choice out.")
+        raise ConfigError(
+            f"No {what} was chosen; give at least one of 0 to {n - 1}, or leave the choice out."
+        )
     return chosen
 
 

@@ -1,7 +1,8 @@
-"""Pictures with what was asked about them, what is right and what a model answered, as one readable HTML page.
+"""Pictures with what was asked about them, what is right and what a model answered, as one readable
+HTML page.
 
-Nothing is loaded from anywhere and nothing is scripted; it is light or dark as the reader's system is. Knows: HTML.
-Does not know: how the answers came about.
+Nothing is loaded from anywhere and nothing is scripted; it is light or dark as the reader's system
+is.
 """
 
 from collections.abc import Sequence
@@ -32,7 +33,8 @@ td.value { text-align: right; padding: 0 .6rem; } .scores th { text-align: left;
 
 @dataclass(frozen=True)
 class Answered:
-    """A question, its right answer and what was answered; a question "" is what the picture shows as a whole."""
+    """A question, its right answer and what was answered; a question "" is what the picture shows
+    as a whole."""
 
     question: str
     gold: str
@@ -46,21 +48,25 @@ def answered_html(
     cards: Sequence[tuple[np.ndarray, Sequence[Answered]]],
     drawn: Sequence[tuple[str, np.ndarray, np.ndarray]] = (),
 ) -> str:
-    """A self-contained HTML document: shares of right answers (what was asked for, the model's, a guess without
-    looking), then pictures uint8 [H, W, C] with all that was asked about each, then what was drawn: the words, the
-    picture drawn from them, and a real one.
+    """A self-contained HTML document: shares of right answers (what was asked for, the model's, a
+    guess without looking), then pictures uint8 [H, W, C] with all that was asked about each, then
+    what was drawn: the words, the picture drawn from them, and a real one.
     """
     value = lambda share: f'<td class="value">{share:.1%}</td>'  # noqa: E731
     rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th>{value(own)}{value(blind)}</tr>' for name, own, blind in scores
+        f'<tr><th scope="row">{escape(name)}</th>{value(own)}{value(blind)}</tr>'
+        for name, own, blind in scores
     )
-    head = '<tr><th></th><th scope="col">answered right</th><th scope="col">without looking</th></tr>'
+    head = (
+        '<tr><th></th><th scope="col">answered right</th><th scope="col">without looking</th></tr>'
+    )
     shown = "".join(_card(pixels, answers) for pixels, answers in cards)
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{STYLE}{ANSWERED_STYLE}</style></head><body><main><h1>{escape(title)}</h1><p>{escape(about)}</p>"
-        f'<div class="wide"><table class="scores"><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
+        f'<div class="wide"><table '
+        f'class="scores"><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
         f'<div class="cards">{shown}</div>{_drawn(drawn)}</main></body></html>\n'
     )
 
@@ -69,24 +75,34 @@ def _drawn(drawn: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> str:
     if not drawn:
         return ""
     shown = "".join(
-        f'<figure><img alt="drawn: {escape(words)}" src="{picture(made)}"><img alt="a real one" class="real" '
+        f'<figure><img alt="drawn: {escape(words)}" src="{picture(made)}"><img alt="a real '
+        f'one" class="real" '
         f'src="{picture(real)}"><figcaption>{escape(words)}</figcaption></figure>'
         for words, made, real in drawn
     )
-    about = "What another model drew from words that it never saw together; beside each, smaller, a real picture."
+    about = (
+        "What another model drew from words that it never saw together; beside each, "
+        "smaller, a real picture."
+    )
     return f'<h2>Drawn from words</h2><p>{about}</p><div class="cards drawn">{shown}</div>'
 
 
 def _card(pixels: np.ndarray, answers: Sequence[Answered]) -> str:
     listed = "".join(map(_answer, answers))
     said = next((answer.gold for answer in answers if not answer.question), "")
-    return f'<section class="card"><img alt="{escape(said)}" src="{picture(pixels)}"><dl>{listed}</dl></section>'
+    return (
+        f'<section class="card"><img alt="{escape(said)}" '
+        f'src="{picture(pixels)}"><dl>{listed}</dl></section>'
+    )
 
 
 def _answer(answer: Answered) -> str:
     found = escape(answer.found)
     if answer.found != answer.gold:
-        found = f'<span class="wrong">{found or "nothing"}</span> <span class="right">not {escape(answer.gold)}</span>'
+        found = (
+            f'<span class="wrong">{found or "nothing"}</span> <span class="right">not '
+            f"{escape(answer.gold)}</span>"
+        )
     if not answer.question:
         return f'<dt class="said">{found}</dt>'
     return f"<dt>{escape(answer.question)}</dt><dd>{found}</dd>"

@@ -1,11 +1,12 @@
-"""Two looks side by side: what is in one place in both, and how patterns, metrics and answers differ there, B - A.
+"""Two looks side by side: what is in one place in both, and how patterns, metrics and answers
+differ there, B - A.
 
     found = compare(a, b)            two prompts, checkpoints, models, or lists of edits
     found.pattern(3, 5)              how differently a head looked, between elements that both have
     found.answer().change            which outcomes it made likelier
 
-Elements are aligned by their labels (difflib); where as many were exchanged for as many, they are aligned one for one
-and marked as not the same ("tired" for "wide"). Knows: looks, metrics, lens. Does not know: why they differ.
+Elements are aligned by their labels (difflib); where as many were exchanged for as many, they are
+aligned one for one and marked as not the same ("tired" for "wide").
 """
 
 import difflib
@@ -34,7 +35,8 @@ class Pair:
 
 @dataclass(frozen=True)
 class Answer:
-    """How the answer changed: the outcomes whose probability did most, with their probability in A and in B.
+    """How the answer changed: the outcomes whose probability did most, with their probability in A
+    and in B.
 
     `divergence` is Σ p_A log2 (p_A / p_B) over all outcomes, in bits, 0 where nothing changed.
     """
@@ -52,21 +54,27 @@ class Answer:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Two looks and the elements that they share, in order; those of the sources of encoder-decoders likewise."""
+    """Two looks and the elements that they share, in order; those of the sources of
+    encoder-decoders likewise."""
 
     a: Look
     b: Look
     pairs: tuple[Pair, ...]
     source_pairs: tuple[Pair, ...]
 
-    def pattern(self, layer: int, head: int, *, side: str = "", site: str = "self") -> Float[Tensor, "_ _"]:
+    def pattern(
+        self, layer: int, head: int, *, side: str = "", site: str = "self"
+    ) -> Float[Tensor, "_ _"]:
         """A head's pattern in B minus that in A, [queries, keys] of aligned elements, in [-1, 1].
 
-        What a row lacks to 0 went to elements that only one of the two has. ConfigError: a head that one has not.
+        What a row lacks to 0 went to elements that only one of the two has. ConfigError: a head
+        that one has not.
         """
         queries = self.source_pairs if side == "encoder" and self.source_pairs else self.pairs
         keys = self.source_pairs if site == "cross" else queries
-        first, second = (look.pattern(layer, head, side=side, site=site) for look in (self.a, self.b))
+        first, second = (
+            look.pattern(layer, head, side=side, site=site) for look in (self.a, self.b)
+        )
         before = first[[pair.a for pair in queries]][:, [pair.a for pair in keys]]
         return second[[pair.b for pair in queries]][:, [pair.b for pair in keys]] - before
 
@@ -74,12 +82,17 @@ class Comparison:
         """The metrics of every head in B minus those in A; ConfigError: models of other sizes."""
         first, second = (head_metrics(look, side=side, site=site) for look in (self.a, self.b))
         if first.values.shape != second.values.shape:
-            sizes = " and ".join(f"{n} layers of {h} heads" for n, h, _ in (first.values.shape, second.values.shape))
-            raise ConfigError(f"The heads of two models can be compared if they are as many, not {sizes}.")
+            sizes = " and ".join(
+                f"{n} layers of {h} heads" for n, h, _ in (first.values.shape, second.values.shape)
+            )
+            raise ConfigError(
+                f"The heads of two models can be compared if they are as many, not {sizes}."
+            )
         return HeadMetrics(second.values - first.values, first.names, side, site)
 
     def answer(self, number: int = -1, k: int = 10) -> Answer:
-        """How the answer at pair `number` changed, by its k largest changes; of a head that pools, the one answer.
+        """How the answer at pair `number` changed, by its k largest changes; of a head that pools,
+        the one answer.
 
         ConfigError: models with other outcomes, or no such pair.
         """
@@ -96,17 +109,23 @@ class Comparison:
         return Answer(most, before[most], after[most], float(divergence))
 
     def lens(self, layers: Sequence[int] | None = None) -> Float[Tensor, "L _"]:
-        """How far the lens of B is from that of A, after `layers` (None: all) at every pair: Σ p_A log2 (p_A / p_B).
+        """How far the lens of B is from that of A, after `layers` (None: all) at every pair: Σ p_A
+        log2 (p_A / p_B).
 
         In bits. ConfigError: models with other outcomes or with other numbers of layers.
         """
         self._comparable()
         most, other = (look.model.config.n_layers for look in (self.a, self.b))
         if most != other:
-            raise ConfigError(f"The models have {most} and {other} layers, so their lenses cannot be compared.")
+            raise ConfigError(
+                f"The models have {most} and {other} layers, so their lenses cannot be compared."
+            )
         layers = range(most + 1) if layers is None else layers
         at = self._positions(range(len(self.pairs)))
-        both = zip(*(log_probabilities(look, layers, at[i]) for i, look in enumerate((self.a, self.b))), strict=True)
+        both = zip(
+            *(log_probabilities(look, layers, at[i]) for i, look in enumerate((self.a, self.b))),
+            strict=True,
+        )
         several = self.a.model.config.multi_label
         found = torch.cat([_divergence(first, second, several) for first, second in both])
         return found.view(len(layers), -1)
@@ -118,7 +137,8 @@ class Comparison:
             named and self.a.names != self.b.names
         ):
             raise ConfigError(
-                "The two models do not choose among the same outcomes, so their answers cannot be compared."
+                "The two models do not choose among the same outcomes, so their answers cannot "
+                "be compared."
             )
 
     def _positions(self, numbers: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -128,17 +148,23 @@ class Comparison:
         count = len(self.pairs)
         for number in numbers:
             if not -count <= number < count:
-                raise ConfigError(f"There is no pair {number} of aligned elements; there are {count}, counted from 0.")
+                raise ConfigError(
+                    f"There is no pair {number} of aligned elements; there are {count}, "
+                    f"counted from 0."
+                )
         return [self.pairs[n].a for n in numbers], [self.pairs[n].b for n in numbers]
 
 
 def compare(a: Look, b: Look) -> Comparison:
     """Two looks with their elements aligned."""
-    return Comparison(a, b, aligned(a.elements, b.elements), aligned(a.source_elements, b.source_elements))
+    return Comparison(
+        a, b, aligned(a.elements, b.elements), aligned(a.source_elements, b.source_elements)
+    )
 
 
 def aligned(a: Sequence[Element], b: Sequence[Element]) -> tuple[Pair, ...]:
-    """Elements that correspond, in order: equal labels, and one for one where as many stand for as many."""
+    """Elements that correspond, in order: equal labels, and one for one where as many stand for as
+    many."""
     labels = [[element.label for element in side] for side in (a, b)]
     matcher = difflib.SequenceMatcher(None, *labels, autojunk=False)
     return tuple(
@@ -149,8 +175,11 @@ def aligned(a: Sequence[Element], b: Sequence[Element]) -> tuple[Pair, ...]:
     )
 
 
-def _divergence(first: Float[Tensor, "*rows _"], second: Float[Tensor, "*rows _"], several: bool) -> Tensor:
-    """Σ p log2 (p / q) of ln p and ln q; of outcomes that do not exclude each other, the sum of each one's own."""
+def _divergence(
+    first: Float[Tensor, "*rows _"], second: Float[Tensor, "*rows _"], several: bool
+) -> Tensor:
+    """Σ p log2 (p / q) of ln p and ln q; of outcomes that do not exclude each other, the sum of
+    each one's own."""
     terms = first.exp() * (first - second)
     if several:
         first, second = (torch.log(-torch.expm1(logs)) for logs in (first, second))

@@ -1,9 +1,10 @@
-"""One word in several sentences: its vector after every layer, from the static row to what the context made of it.
+"""One word in several sentences: its vector after every layer, from the static row to what the
+context made of it.
 
     layer 0      one vector for a word, wherever it stands: similarity 1 (Note C, "one vector per word")
     layer 1..N   another one in another context (Note B, "contextual embeddings")
 
-A word of several tokens has the mean of their vectors. Knows: models, taps, words in texts. Does not know: pictures.
+A word of several tokens has the mean of their vectors.
 """
 
 import difflib
@@ -21,7 +22,7 @@ from glassformer.inspect.similarity import cosine, unit
 from glassformer.inspect.words import token_words, word_spans
 from glassformer.models.transformer import Transformer
 from glassformer.models.trunk import streams
-from glassformer.tokens.reading import TextReader
+from glassformer.processors.text_reader import TextReader
 
 UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
 """Scripts, by the first word of their letters' names, that put no space between words."""
@@ -31,7 +32,8 @@ NO_SPREAD = 1e-6
 
 @dataclass(frozen=True)
 class Occurrence:
-    """The word at characters begin .. end - 1 of a sentence, as these tokens; sentences are numbered by line."""
+    """The word at characters begin .. end - 1 of a sentence, as these tokens; sentences are
+    numbered by line."""
 
     line: int
     text: str
@@ -42,7 +44,8 @@ class Occurrence:
 
 @dataclass(frozen=True)
 class Contexts:
-    """A word's occurrences and their vectors after each layer, float32 [L + 1, N, D]; layer 0 is static."""
+    """A word's occurrences and their vectors after each layer, float32 [L + 1, N, D]; layer 0 is
+    static."""
 
     word: str
     occurrences: tuple[Occurrence, ...]
@@ -56,15 +59,18 @@ class Contexts:
         return np.stack([cosine(layer, layer) for layer in self.vectors.astype(np.float64)])
 
     def pairs(self, layer: int) -> np.ndarray:
-        """The similarity of each two occurrences, float64 [N (N - 1) / 2]: (0, 1), (0, 2), ..., (1, 2), ..."""
+        """The similarity of each two occurrences, float64 [N (N - 1) / 2]: (0, 1), (0, 2), ..., (1,
+        2), ..."""
         return self.similarities[layer][np.triu_indices(len(self.occurrences), 1)]
 
     def maps(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where the occurrences lie after each layer, in a plane; and how much of their spread that plane shows.
+        """Where the occurrences lie after each layer, in a plane; and how much of their spread that
+        plane shows.
 
-        float64 [L + 1, N, 2], the two principal components of the unit vectors around their mean: one scale for all
-        layers, in which a distance d stands for the similarity 1 - d² / 2 at most. Each layer is turned to lie as the
-        next does. Shares are in [0, 1], 1 where there is no spread.
+        float64 [L + 1, N, 2], the two principal components of the unit vectors around their mean:
+        one scale for all layers, in which a distance d stands for the similarity 1 - d² / 2 at
+        most. Each layer is turned to lie as the next does. Shares are in [0, 1], 1 where there is
+        no spread.
         """
         found: list[np.ndarray] = []
         shares: list[float] = []
@@ -75,11 +81,14 @@ class Contexts:
         return np.stack(found[::-1]), np.array(shares[::-1])
 
 
-def contexts(model: Transformer, reader: TextReader, word: str, sentences: Sequence[str], first: int = 1) -> Contexts:
+def contexts(
+    model: Transformer, reader: TextReader, word: str, sentences: Sequence[str], first: int = 1
+) -> Contexts:
     """Every occurrence of a word in sentences, numbered from `first`; blank ones are passed over.
 
-    The word is sought as it is written, whole, and may consist of several. A sentence longer than the model is read
-    around the word. DataError: a sentence without the word, or fewer than two occurrences.
+    The word is sought as it is written, whole, and may consist of several. A sentence longer than
+    the model is read around the word. DataError: a sentence without the word, or fewer than two
+    occurrences.
     """
     word = word.strip()
     if not word:
@@ -91,60 +100,85 @@ def contexts(model: Transformer, reader: TextReader, word: str, sentences: Seque
             continue
         spans = list(find(text, word))
         if not spans:
-            close = difflib.get_close_matches(word, {text[a:b] for a, b in word_spans(text, r"\w+")}, n=1)
+            close = difflib.get_close_matches(
+                word, {text[a:b] for a, b in word_spans(text, r"\w+")}, n=1
+            )
             hint = f"it has {close[0]!r}" if close else "leave it out"
             raise DataError(f"Line {line} does not have the word {word!r}; {hint}.")
         ids, owners = reader.ids(text), token_words(reader.tokenizer, text, spans, reader.prefix)
         for number, (begin, end) in enumerate(spans):
             at = [place for place, owner in enumerate(owners) if owner == number]
             if not at:
-                raise DataError(f"Line {line}: the tokenizer has no token for {word!r} alone; choose a longer word.")
+                raise DataError(
+                    f"Line {line}: the tokenizer has no token for {word!r} alone; choose a "
+                    f"longer word."
+                )
             occurrences.append(
-                Occurrence(line, text, begin, end, tuple(reader.tokenizer.piece(int(ids[i])) for i in at))
+                Occurrence(
+                    line, text, begin, end, tuple(reader.tokenizer.piece(int(ids[i])) for i in at)
+                )
             )
             vectors.append(_vectors(model, reader, ids, at, f"Line {line}: {word!r}"))
     if len(occurrences) < 2:
         where = ("nowhere", "once")[len(occurrences)]
-        raise DataError(f"{word!r} is in these lines {where}, and it takes two to compare; give more sentences.")
+        raise DataError(
+            f"{word!r} is in these lines {where}, and it takes two to compare; give more sentences."
+        )
     return Contexts(word, tuple(occurrences), np.stack(vectors, 1), model.encoder is None)
 
 
 def find(text: str, word: str) -> Iterator[tuple[int, int]]:
-    """Where a text has a word, as characters begin .. end - 1: not inside of a longer word, nor two that overlap."""
+    """Where a text has a word, as characters begin .. end - 1: not inside of a longer word, nor two
+    that overlap."""
     begin = text.find(word)
     while begin >= 0:
         end = begin + len(word)
-        whole = not _one_word(text[:begin][-1:], word[0]) and not _one_word(word[-1], text[end:][:1])
+        whole = not _one_word(text[:begin][-1:], word[0]) and not _one_word(
+            word[-1], text[end:][:1]
+        )
         if whole:
             yield begin, end
         begin = text.find(word, end if whole else begin + 1)
 
 
 def _one_word(left: str, right: str) -> bool:
-    """Whether two characters side by side belong to one word; a mark belongs to the letter before it."""
+    """Whether two characters side by side belong to one word; a mark belongs to the letter before
+    it."""
     if right and unicodedata.category(right)[0] == "M":
         return True
     return all(
-        character.isalnum() or character == "_" or (character and unicodedata.category(character)[0] == "M")
+        character.isalnum()
+        or character == "_"
+        or (character and unicodedata.category(character)[0] == "M")
         for character in (left, right)
-    ) and not any(unicodedata.name(character, "").startswith(UNSPACED) for character in (left, right))
+    ) and not any(
+        unicodedata.name(character, "").startswith(UNSPACED) for character in (left, right)
+    )
 
 
-def _vectors(model: Transformer, reader: TextReader, ids: np.ndarray, at: list[int], name: str) -> np.ndarray:
+def _vectors(
+    model: Transformer, reader: TextReader, ids: np.ndarray, at: list[int], name: str
+) -> np.ndarray:
     """The mean of the stream at these tokens after each layer, float32 [L + 1, D]."""
     if at[-1] - at[0] >= reader.room:
-        raise DataError(f"{name} has {at[-1] - at[0] + 1} tokens and the model room for {reader.room}; choose another.")
+        raise DataError(
+            f"{name} has {at[-1] - at[0] + 1} tokens and the model room for {reader.room}; "
+            f"choose another."
+        )
     middle = (at[0] + at[-1] + 1) // 2
     begin = max(0, min(middle - reader.room // 2, len(ids) - reader.room))
     part = reader.framed(ids[begin : begin + reader.room]).astype(np.int64)
     batch = Batch(torch.from_numpy(part)[None]).to(next(model.parameters()).device)
     places = [place - begin + len(reader.begin) for place in at]
     found, _ = streams(model, batch, range(model.config.n_layers + 1))
-    return torch.stack([stream[0, places].double().mean(0) for stream in found]).float().cpu().numpy()
+    return (
+        torch.stack([stream[0, places].double().mean(0) for stream in found]).float().cpu().numpy()
+    )
 
 
 def _plane(points: np.ndarray) -> tuple[np.ndarray, float]:
-    """The two principal components of points [N, D] around their mean [N, 2], and their share of the variance."""
+    """The two principal components of points [N, D] around their mean [N, 2], and their share of
+    the variance."""
     centred = points - points.mean(0)
     if np.abs(centred).max() < NO_SPREAD:
         return np.zeros((len(points), 2)), 1.0
@@ -157,6 +191,7 @@ def _plane(points: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def _turned(points: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """Points [N, 2] turned and mirrored to lie as near to others as can be (orthogonal Procrustes)."""
+    """Points [N, 2] turned and mirrored to lie as near to others as can be (orthogonal
+    Procrustes)."""
     left, _, right = np.linalg.svd(points.T @ like)
     return points @ left @ right

@@ -1,7 +1,7 @@
-"""Cross-attention as a PNG: words by words in large, every layer and head in small, on a light page.
+"""Cross-attention as a PNG: words by words in large, every layer and head in small, on a light
+page.
 
-Letters that no font here has come out as its empty box. Knows: Pillow, fonts that systems have. Does not know: how the
-numbers came about.
+Letters that no font here has come out as its empty box.
 """
 
 from functools import cache
@@ -24,7 +24,8 @@ FONTS = (
     "Arial Unicode.ttf",
     "Hiragino Sans GB.ttc",
 )
-"""What is looked for by name, beside Pillow's own font; the first that has all letters of a word draws it."""
+"""What is looked for by name, beside Pillow's own font; the first that has all letters of a word
+draws it."""
 
 MARGIN, GAP, CELL, SMALL, CAPTION = 48, 40, 84, 260, 40
 LARGEST = 6000
@@ -36,13 +37,17 @@ INK, SOFT, PAPER, MARK = (29, 35, 39), (91, 101, 109), (253, 253, 252), (179, 71
 
 
 def attention_png(look: CrossAttention, path: Path) -> None:
-    """Draw a pair's cross-attention into a file, which is whole or not there: the picture of `attention_html`.
+    """Draw a pair's cross-attention into a file, which is whole or not there: the picture of
+    `attention_html`.
 
-    The ringed cells are those of `CrossAttention.align()`. CheckpointError: the file cannot be written.
+    The ringed cells are those of `CrossAttention.align()`. CheckpointError: the file cannot be
+    written.
     """
     words, heads = _words(look), _heads(look)
     width = max(words.width, heads.width)
-    image = Image.new("RGB", (width + 2 * MARGIN, words.height + heads.height + 2 * MARGIN + GAP), PAPER)
+    image = Image.new(
+        "RGB", (width + 2 * MARGIN, words.height + heads.height + 2 * MARGIN + GAP), PAPER
+    )
     image.paste(words, (MARGIN, MARGIN))
     image.paste(heads, (MARGIN, MARGIN + words.height + GAP))
     with replacing(path) as temporary:
@@ -56,7 +61,9 @@ def _words(look: CrossAttention) -> Image.Image:
         return line_image("There are no words to compare.", 28, SOFT)
     cell = max(4, min(CELL, LARGEST // max(len(rows), len(columns))))
     size = max(9, min(28, int(cell * 0.42)))
-    down, across = ([line_image(_cut(word), size, INK) for word in words] for words in (rows, columns))
+    down, across = (
+        [line_image(_cut(word), size, INK) for word in words] for words in (rows, columns)
+    )
     if upright := max(name.width for name in across) > cell - 8:
         across = [name.rotate(90, expand=True) for name in across]
     left, top = max(name.width for name in down) + 16, max(name.height for name in across) + 16
@@ -64,22 +71,42 @@ def _words(look: CrossAttention) -> Image.Image:
     for t, name in enumerate(down):
         image.paste(name, (left - 16 - name.width, top + t * cell + (cell - name.height) // 2))
     for s, name in enumerate(across):
-        image.paste(name, (left + s * cell + (cell - name.width) // 2, top - (12 if upright else 8) - name.height))
+        image.paste(
+            name,
+            (
+                left + s * cell + (cell - name.width) // 2,
+                top - (12 if upright else 8) - name.height,
+            ),
+        )
     _draw_cells(image, look, (left, top), cell)
     return image
 
 
-def _draw_cells(image: Image.Image, look: CrossAttention, corner: tuple[int, int], cell: int) -> None:
-    draw, shades, weights = ImageDraw.Draw(image), ramp.ramp(dark=False), look.words().double().numpy()
+def _draw_cells(
+    image: Image.Image, look: CrossAttention, corner: tuple[int, int], cell: int
+) -> None:
+    draw, shades, weights = (
+        ImageDraw.Draw(image),
+        ramp.ramp(dark=False),
+        look.words().double().numpy(),
+    )
     pad, best = max(0, cell // 28), {(t, s) for s, t in look.align()}
     for (t, s), step in np.ndenumerate(ramp.steps(weights)):
         x, y = corner[0] + s * cell, corner[1] + t * cell
         box = (x + pad, y + pad, x + cell - 1 - pad, y + cell - 1 - pad)
         ring = MARK if (t, s) in best else None
-        draw.rounded_rectangle(box, cell // 9, fill=shades[step], outline=ring, width=max(1, cell // 16))
+        draw.rounded_rectangle(
+            box, cell // 9, fill=shades[step], outline=ring, width=max(1, cell // 16)
+        )
         if cell >= 40:
             text, middle = number(float(weights[t, s])), (x + cell / 2, y + cell / 2)
-            draw.text(middle, text, ramp.ink(shades[step]), font=font_for("", int(cell * 0.3)), anchor="mm")
+            draw.text(
+                middle,
+                text,
+                ramp.ink(shades[step]),
+                font=font_for("", int(cell * 0.3)),
+                anchor="mm",
+            )
 
 
 def _heads(look: CrossAttention) -> Image.Image:
@@ -125,7 +152,8 @@ def font_for(text: str, size: int) -> ImageFont.FreeTypeFont:
 
 @cache
 def _fonts(size: int) -> tuple[ImageFont.FreeTypeFont, ...]:
-    """The fonts of FONTS that this system has; Pillow's own, which has Latin letters alone, comes last."""
+    """The fonts of FONTS that this system has; Pillow's own, which has Latin letters alone, comes
+    last."""
     found = []
     for name in FONTS:
         try:

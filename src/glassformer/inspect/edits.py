@@ -1,15 +1,15 @@
-"""What can be done to a model's inside while it runs: values of small classes, in order, the same in Python and JSON.
+"""What can be done to a model's inside while it runs: values of small classes, in order, the same
+in Python and JSON.
 
     Zero("decoder.blocks.3.attention.z", head=5)
     Set("decoder.blocks.3.attention.pattern", head=5, query=8, key=1, to=0.9, renormalise=True)
     {"edit": "Zero", "point": "decoder.blocks.3.attention.z", "head": 5}
 
-Every edit is given a point (or a pattern such as `*.attention.z`), its own options, and where it acts, by the names of
-axes: a number, a list of numbers or a slice (`"2:5"` in JSON) each; what is not named is meant as a whole. An axis
-called `class` is written `class_`. Edits change copies. On scores, what the mask closed stays closed; a pattern has
-no mask any more, so that a weight set on a key behind the query lets it see the future.
-
-Knows: tensors, axes. Does not know: models, how edits are carried out (`layers.tap`).
+Every edit is given a point (or a pattern such as `*.attention.z`), its own options, and where it
+acts, by the names of axes: a number, a list of numbers or a slice (`"2:5"` in JSON) each; what is
+not named is meant as a whole. An axis called `class` is written `class_`. Edits change copies. On
+scores, what the mask closed stays closed; a pattern has no mask any more, so that a weight set on a
+key behind the query lets it see the future. (`layers.tap`).
 """
 
 import math
@@ -38,7 +38,8 @@ class Source(Protocol):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Zero(Edit):
-    """x = 0, which is off-distribution: no model has met it in training; Mean and Resample disturb less."""
+    """x = 0, which is off-distribution: no model has met it in training; Mean and Resample disturb
+    less."""
 
     def new(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
         """0."""
@@ -49,7 +50,8 @@ class Zero(Edit):
 class Mean(Edit):
     """x_t = (1/T) Σ_u x_u: at each place the mean over all positions of this sequence.
 
-    For points with one axis of positions: position, query or key. ConfigError: others, such as a pattern.
+    For points with one axis of positions: position, query or key. ConfigError: others, such as a
+    pattern.
     """
 
     def new(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
@@ -59,9 +61,11 @@ class Mean(Edit):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Resample(Edit):
-    """x_t = x_π(t): at each place the value of another position, by a permutation π of all of them that keeps none.
+    """x_t = x_π(t): at each place the value of another position, by a permutation π of all of them
+    that keeps none.
 
-    π is a function of `seed` and the length alone. ConfigError: a point without an axis of positions, or with one.
+    π is a function of `seed` and the length alone. ConfigError: a point without an axis of
+    positions, or with one.
     """
 
     seed: int = 0
@@ -77,7 +81,8 @@ class Resample(Edit):
         dim = _positions(self, axes, point)
         if (size := tensor.shape[dim]) < 2:
             raise ConfigError(
-                f"Resample of {point}: there is no other position in a sequence of one; give a longer input."
+                f"Resample of {point}: there is no other position in a sequence of one; give a "
+                f"longer input."
             )
         cycle = torch.randperm(size, generator=torch.Generator().manual_seed(self.seed))
         order = torch.empty_like(cycle)
@@ -89,8 +94,8 @@ class Resample(Edit):
 class Set(Edit):
     """x = to, a number or numbers that fit the point's last axes.
 
-    With `renormalise`, on a pattern: the rest of each row is scaled by (1 - Σ set) / Σ rest, so that it sums to 1.
-    ConfigError: a row that cannot, since the rest is 0 or more than 1 was set.
+    With `renormalise`, on a pattern: the rest of each row is scaled by (1 - Σ set) / Σ rest, so
+    that it sums to 1. ConfigError: a row that cannot, since the rest is 0 or more than 1 was set.
     """
 
     to: Numbers
@@ -114,17 +119,25 @@ class Set(Edit):
         if not self.renormalise:
             return given
         if kind_of(point) != "pattern":
-            raise ConfigError(f"Set of {point}: renormalise is for rows of a pattern; leave it out.")
+            raise ConfigError(
+                f"Set of {point}: renormalise is for rows of a pattern; leave it out."
+            )
         inside = self.inside(tensor, axes, point).expand_as(tensor)
         left = 1 - given.where(inside, 0).sum(-1, keepdim=True)
         rest = tensor.where(~inside, 0).sum(-1, keepdim=True)
         rows = inside.any(-1, keepdim=True)
-        cannot = rows & ((left < -TOLERANCE) | ((rest <= 0) & (left > TOLERANCE)) | (given < 0).any(-1, keepdim=True))
+        cannot = rows & (
+            (left < -TOLERANCE)
+            | ((rest <= 0) & (left > TOLERANCE))
+            | (given < 0).any(-1, keepdim=True)
+        )
         if bool(cannot.any()):
             _, head, query, _ = cannot.nonzero()[0].tolist()
             raise ConfigError(
-                f"Set of {point}: the row of head {head}, query {query} cannot sum to 1, for {self.to} was set and the "
-                f"other weights are {float(rest[cannot][0]):.3g} in all; set another weight, or name other queries."
+                f"Set of {point}: the row of head {head}, query {query} cannot sum to 1, for "
+                f"{self.to} was set and the "
+                f"other weights are {float(rest[cannot][0]):.3g} in all; set another weight, "
+                f"or name other queries."
             )
         factor = (left.clamp(min=0) / rest.where(rest > 0, 1)).where(rows, 1)
         return torch.where(inside, given, given * factor)
@@ -147,7 +160,8 @@ class Scale(Edit):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Add(Edit):
-    """x = x + vector, a number or numbers that fit the point's last axes: a direction of the stream, for example."""
+    """x = x + vector, a number or numbers that fit the point's last axes: a direction of the
+    stream, for example."""
 
     vector: Numbers
 
@@ -162,10 +176,12 @@ class Add(Edit):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Patch(Edit):
-    """x = the value of the same point and place in another look, `source`; JSON has its `name` as `source`.
+    """x = the value of the same point and place in another look, `source`; JSON has its `name` as
+    `source`.
 
-    A look patched with itself is the same bit for bit, but for scores and patterns, whose attention is then written
-    out: within 1e-6 in float32. ConfigError: no source, or one in which the point has another shape.
+    A look patched with itself is the same bit for bit, but for scores and patterns, whose attention
+    is then written out: within 1e-6 in float32. ConfigError: no source, or one in which the point
+    has another shape.
     """
 
     source: Source
@@ -175,8 +191,12 @@ class Patch(Edit):
         """A look; a text."""
         if name == "name" and not isinstance(value, str):
             raise ConfigError(f"{self._name}: name={value!r} is no name; give a text.")
-        if name == "source" and (isinstance(value, str | Mapping) or not hasattr(value, "__getitem__")):
-            raise ConfigError(f"{self._name}: source={value!r} is no look; give the look whose values are taken.")
+        if name == "source" and (
+            isinstance(value, str | Mapping) or not hasattr(value, "__getitem__")
+        ):
+            raise ConfigError(
+                f"{self._name}: source={value!r} is no look; give the look whose values are taken."
+            )
         return value
 
     def new(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
@@ -184,7 +204,8 @@ class Patch(Edit):
         value = self.source[point].tensor
         if value.shape != tensor.shape[1:]:
             raise ConfigError(
-                f"{self._name} of {point}: it is {list(tensor.shape[1:])} here and {list(value.shape)} in the source; "
+                f"{self._name} of {point}: it is {list(tensor.shape[1:])} here and "
+                f"{list(value.shape)} in the source; "
                 "look at inputs of one length."
             )
         return value.detach().to(tensor)[None]
@@ -192,24 +213,30 @@ class Patch(Edit):
     def to_json(self) -> dict[str, Any]:
         """The edit as plain values; ConfigError: the source has no name."""
         if not self.name:
-            raise ConfigError(f"{self._name} of {self.point}: its source has no name; give one as name=.")
+            raise ConfigError(
+                f"{self._name} of {self.point}: its source has no name; give one as name=."
+            )
         plain = super().to_json()
         return {("source" if key == "name" else key): value for key, value in plain.items()}
 
     def __repr__(self) -> str:
-        return super().__repr__().replace(f"source={self.source!r}", f"source={self.name or 'look'}")
+        return (
+            super().__repr__().replace(f"source={self.source!r}", f"source={self.name or 'look'}")
+        )
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Freeze(Patch):
-    """A pattern as it was in another look of the same length, however the input changes. ConfigError: as Patch."""
+    """A pattern as it was in another look of the same length, however the input changes.
+    ConfigError: as Patch."""
 
     kinds = ("pattern",)
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Mask(Edit):
-    """Cut edges: scores are -inf before the softmax, and the other weights of the row grow. For scores.
+    """Cut edges: scores are -inf before the softmax, and the other weights of the row grow. For
+    scores.
 
     A query all of whose edges are cut sees nothing and gets 0.
     """
@@ -223,7 +250,8 @@ class Mask(Edit):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Temperature(Edit):
-    """scores / tau before the softmax, tau > 0: below 1 a head looks more sharply, above 1 more evenly. For scores."""
+    """scores / tau before the softmax, tau > 0: below 1 a head looks more sharply, above 1 more
+    evenly. For scores."""
 
     tau: float
     kinds = ("scores",)
@@ -231,7 +259,9 @@ class Temperature(Edit):
     def checked(self, name: str, value: Any) -> Any:
         """A number above 0."""
         if (tau := number_of("Temperature", name, value)) <= 0:
-            raise ConfigError(f"Temperature: tau={value!r} must be above 0; near 0 is the largest score alone.")
+            raise ConfigError(
+                f"Temperature: tau={value!r} must be above 0; near 0 is the largest score alone."
+            )
         return tau
 
     def new(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
@@ -241,9 +271,11 @@ class Temperature(Edit):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Permute(Edit):
-    """x_t = x_order[t]: the positions in another order, for example of the stream, `*.blocks.0.resid_pre`.
+    """x_t = x_order[t]: the positions in another order, for example of the stream,
+    `*.blocks.0.resid_pre`.
 
-    For points with one axis of positions. ConfigError: others, or an order that has not each position once.
+    For points with one axis of positions. ConfigError: others, or an order that has not each
+    position once.
     """
 
     order: tuple[int, ...]
@@ -259,23 +291,29 @@ class Permute(Edit):
         """The positions in that order."""
         dim = _positions(self, axes, point)
         if (size := tensor.shape[dim]) != len(self.order):
-            raise ConfigError(f"Permute of {point}: the order has {len(self.order)} positions and the point {size}.")
+            raise ConfigError(
+                f"Permute of {point}: the order has {len(self.order)} positions and the point "
+                f"{size}."
+            )
         return tensor.index_select(dim, torch.tensor(self.order, device=tensor.device))
 
 
 EDITS: dict[str, type[Edit]] = {
-    kind.__name__: kind for kind in (Zero, Mean, Resample, Set, Scale, Add, Patch, Freeze, Mask, Temperature, Permute)
+    kind.__name__: kind
+    for kind in (Zero, Mean, Resample, Set, Scale, Add, Patch, Freeze, Mask, Temperature, Permute)
 }
 
 
 def edit_from_json(value: Any, sources: Mapping[str, Source] | None = None) -> Edit:
     """The edit of plain values: `edit` names it, `point` where it acts, then its options and axes.
 
-    `sources`: the looks that Patch and Freeze may name. ConfigError: whatever is unknown, missing or out of range.
+    `sources`: the looks that Patch and Freeze may name. ConfigError: whatever is unknown, missing
+    or out of range.
     """
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise ConfigError(
-            f"{value!r} is no edit; give an object such as {{'edit': 'Zero', 'point': '*.z', 'head': 0}}."
+            f"{value!r} is no edit; give an object such as {{'edit': 'Zero', 'point': '*.z', "
+            f"'head': 0}}."
         )
     given = dict(value)
     if not isinstance(name := given.pop("edit", None), str) or name not in EDITS:
@@ -290,7 +328,9 @@ def edit_from_json(value: Any, sources: Mapping[str, Source] | None = None) -> E
         if isinstance(index := given.get(axis), str):
             given[axis] = _slice(kind.__name__, axis, index)
         elif isinstance(index, slice):
-            raise ConfigError(f"{name}: {axis}={index!r} is Python's; JSON has slices as 'begin:end'.")
+            raise ConfigError(
+                f"{name}: {axis}={index!r} is Python's; JSON has slices as 'begin:end'."
+            )
     return kind(point, **given)
 
 
@@ -316,12 +356,14 @@ def _slice(name: str, axis: str, text: str) -> slice:
 def _fitting(edit: Edit, numbers: Numbers, tensor: Tensor, point: str) -> Tensor:
     value = torch.tensor(numbers, dtype=tensor.dtype, device=tensor.device)
     fits = value.dim() <= tensor.dim() and all(
-        own in (1, size) for own, size in zip(reversed(value.shape), reversed(tensor.shape), strict=False)
+        own in (1, size)
+        for own, size in zip(reversed(value.shape), reversed(tensor.shape), strict=False)
     )
     if not fits:
         name, given, there = type(edit).__name__, list(value.shape), list(tensor.shape[1:])
         raise ConfigError(
-            f"{name} of {point}: numbers of shape {given} do not fit {there}; give one number, or as many."
+            f"{name} of {point}: numbers of shape {given} do not fit {there}; give one number, "
+            f"or as many."
         )
     return value
 
@@ -331,7 +373,8 @@ def _positions(edit: Edit, axes: tuple[str, ...], point: str) -> int:
     own = [axis for axis in axes if axis in ("position", "query", "key")]
     if len(own) != 1:
         raise ConfigError(
-            f"{type(edit).__name__} of {point}: it moves values between positions, and this point has "
+            f"{type(edit).__name__} of {point}: it moves values between positions, and this "
+            f"point has "
             f"{'no axis of them' if not own else 'queries and keys, whose mask it would break'}; take another point."
         )
     return axes.index(own[0])

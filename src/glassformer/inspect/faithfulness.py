@@ -3,8 +3,8 @@
     deletion    from the whole input, the highest scores first: the probability should fall early (small area)
     insertion   from the baseline, the highest scores first: it should rise early (large area)
 
-Beside both stand random orders, without which no curve says anything. Source: Petsiuk et al. 2018 (RISE); the random
-orders as in Samek et al. 2017. Knows: scores, shares of elements. Does not know: where the scores come from.
+Beside both stand random orders, without which no curve says anything. Source: Petsiuk et al. 2018
+(RISE); the random orders as in Samek et al. 2017.
 """
 
 from dataclasses import dataclass
@@ -14,16 +14,18 @@ import torch
 from glassformer.axes import Float, Int, Tensor
 from glassformer.errors import ConfigError
 from glassformer.inspect.attribution import Attribution
-from glassformer.inspect.dimming import Baseline, Dimmer
+from glassformer.inspect.interpolation import Baseline, Dimmer
 from glassformer.inspect.look import Look
 from glassformer.inspect.target import Check, unchecked
 
 
 @dataclass(frozen=True)
 class Faithfulness:
-    """The target's probability with a share of the elements taken away (`deletion`) or put in (`insertion`).
+    """The target's probability with a share of the elements taken away (`deletion`) or put in
+    (`insertion`).
 
-    `shares` run from 0 to 1; the random curves have one row for each order. Areas under the curves are in [0, 1].
+    `shares` run from 0 to 1; the random curves have one row for each order. Areas under the curves
+    are in [0, 1].
     """
 
     shares: Float[Tensor, "_"]
@@ -38,7 +40,8 @@ class Faithfulness:
 
     @property
     def gain(self) -> tuple[float, float]:
-        """How much smaller the area under deletion and how much larger that under insertion is than at random."""
+        """How much smaller the area under deletion and how much larger that under insertion is than
+        at random."""
         fallen = self.area(self.random_deletion).mean() - self.area(self.deletion)
         risen = self.area(self.insertion) - self.area(self.random_insertion).mean()
         return float(fallen), float(risen)
@@ -54,17 +57,21 @@ def faithfulness(
     baseline: Baseline = "zero",
     check: Check = unchecked,
 ) -> Faithfulness:
-    """Delete and insert a look's elements in the order of their scores, and in `orders` random ones, in `steps` steps.
+    """Delete and insert a look's elements in the order of their scores, and in `orders` random
+    ones, in `steps` steps.
 
-    Every element counts that can reach the answer: of a decoder none behind the position, and no class token. Scores
-    of a translator's source count with the others. `check` is called between passes. ConfigError: scores of another
-    look, or no step.
+    Every element counts that can reach the answer: of a decoder none behind the position, and no
+    class token. Scores of a translator's source count with the others. `check` is called between
+    passes. ConfigError: scores of another look, or no step.
     """
     dimmer = Dimmer(look, attribution.target, baseline, check)
-    scores = torch.cat([part for part in (attribution.scores, attribution.source_scores) if part is not None])
+    scores = torch.cat(
+        [part for part in (attribution.scores, attribution.source_scores) if part is not None]
+    )
     if len(scores) != dimmer.count:
         raise ConfigError(
-            f"The attribution has {len(scores)} scores and the input {dimmer.count} elements; give its own."
+            f"The attribution has {len(scores)} scores and the input {dimmer.count} elements; "
+            f"give its own."
         )
     if steps < 1 or orders < 1:
         raise ConfigError(f"steps={steps} and orders={orders} must both be at least 1.")

@@ -1,4 +1,4 @@
-"""How the page of what is fed looks. Knows: CSS. Does not know: what is on the page."""
+"""How the page of what is fed looks."""
 
 STYLE = """
 .fed { background: var(--card); border: 1px solid var(--line); border-radius: .7rem; padding: 1.1rem 1.3rem 1.3rem;

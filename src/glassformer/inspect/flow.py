@@ -1,10 +1,10 @@
-"""What reaches the place that is read, layer by layer: attention rollout and its two better-informed relatives.
+"""What reaches the place that is read, layer by layer: attention rollout and its two
+better-informed relatives.
 
     R <- own R + cross [0 | R_source]        R [T, T + S] begins as [1 | 0], R_source [S, S] of the encoder as 1
 
-Each method says only how much of each key a layer gives to each query. The row of R at the answer's position (of a
-head that pools: its mean, as it pools) is the score of every element. Knows: patterns, blocks. Does not know: what the
-scores are for.
+Each method says only how much of each key a layer gives to each query. The row of R at the answer's
+position (of a head that pools: its mean, as it pools) is the score of every element.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,16 @@ import torch
 
 from glassformer.axes import Float, Tensor
 from glassformer.inspect.look import Look, fires
-from glassformer.inspect.target import Check, Replaced, Target, in_portions, reading, rerun, slopes_by, unchecked
+from glassformer.inspect.target import (
+    Check,
+    Replaced,
+    Target,
+    in_portions,
+    reading,
+    rerun,
+    slopes_by,
+    unchecked,
+)
 from glassformer.layers.attention import View
 from glassformer.layers.mask import allowed
 from glassformer.layers.stack import SOURCE_MASK
@@ -27,10 +36,11 @@ Scores = tuple[Float[Tensor, "T"], Float[Tensor, "S"] | None]
 
 
 def rollout(look: Look, target: Target, check: Check = unchecked) -> Scores:
-    """R = Π (1 + A) / 2, A the mean of the heads: attention multiplied through, half of it the residual connection.
+    """R = Π (1 + A) / 2, A the mean of the heads: attention multiplied through, half of it the
+    residual connection.
 
-    The outcome plays no part. Cross-attention is a residual branch like any other, so rows of R add up to 1.
-    Source: Abnar & Zuidema 2020.
+    The outcome plays no part. Cross-attention is a residual branch like any other, so rows of R add
+    up to 1. Source: Abnar & Zuidema 2020.
     """
 
     def mean(layer: int, side: str, site: str) -> Tensor:
@@ -47,9 +57,9 @@ def rollout(look: Look, target: Target, check: Check = unchecked) -> Scores:
 def gradient_attention(look: Look, target: Target, check: Check = unchecked) -> Scores:
     """R = Π (1 + Ā) - 1, Ā the mean over heads of (∇A ⊙ A)⁺: attention that speaks for the target.
 
-    What the residual connection alone passes on is left out. Since z = A v, ∇A = ∇z vᵀ: so no pattern is kept for the
-    way back. Source: Chefer et al. 2021 (generic attention explainability, without their normalization between two
-    sequences).
+    What the residual connection alone passes on is left out. Since z = A v, ∇A = ∇z vᵀ: so no
+    pattern is kept for the way back. Source: Chefer et al. 2021 (generic attention explainability,
+    without their normalization between two sequences).
     """
     places = {
         (layer, side, site): look.attention(layer, side=side, site=site)[0]
@@ -59,7 +69,9 @@ def gradient_attention(look: Look, target: Target, check: Check = unchecked) -> 
     }
     names = [f"{place}.z" for place in places.values()]
     logits, tape = rerun(look, target, keep=names, gradients=True)
-    came = [tape.before.get(name, tape.kept[name]) for name in names]  # edits of z itself come after the pattern
+    came = [
+        tape.before.get(name, tape.kept[name]) for name in names
+    ]  # edits of z itself come after the pattern
     slopes = dict(zip(places, slopes_by(target.value(logits).sum(), came), strict=True))
     del logits, tape, came
 
@@ -83,7 +95,8 @@ def gradient_attention(look: Look, target: Target, check: Check = unchecked) -> 
 
 
 def _mean(look: Look, of_head: Callable[[int], Tensor], check: Check) -> Float[Tensor, "T S"]:
-    """The mean of the heads in float64, one at a time: all heads of a layer need not fit into memory."""
+    """The mean of the heads in float64, one at a time: all heads of a layer need not fit into
+    memory."""
     heads, total = look.model.config.n_heads, None
     for head in range(heads):
         check()
@@ -94,10 +107,11 @@ def _mean(look: Look, of_head: Callable[[int], Tensor], check: Check) -> Float[T
 
 
 def value_zeroing(look: Look, target: Target, check: Check = unchecked) -> Scores:
-    """R = Π C, C_ij how far block l moves element i (cosine distance) if element j's value vectors are zero there.
+    """R = Π C, C_ij how far block l moves element i (cosine distance) if element j's value vectors
+    are zero there.
 
-    Rows of C add up to 1, those over the source included. The whole block is run again for every j, its feed-forward
-    network too; the outcome plays no part. Source: Mohebbi et al. 2023.
+    Rows of C add up to 1, those over the source included. The whole block is run again for every j,
+    its feed-forward network too; the outcome plays no part. Source: Mohebbi et al. 2023.
     """
 
     def given(layer: int, side: str) -> Given:
@@ -113,27 +127,33 @@ def value_zeroing(look: Look, target: Target, check: Check = unchecked) -> Score
 
 
 def _moved(look: Look, layer: int, side: str, site: str, check: Check) -> Float[Tensor, "T S"]:
-    """1 - cos of each query's stream after a block, as it is and with the values of each key set to zero."""
+    """1 - cos of each query's stream after a block, as it is and with the values of each key set to
+    zero."""
     place, _ = look.attention(layer, side=side, site=site)
     name = place.rpartition(".")[0]
-    stack, places, crossed = look.stack(side), look.places(side), _crossed(look, side)
+    stack, places, crossed = look.stack(side), look.positions(side), _crossed(look, side)
     x, as_it_is = look[f"{name}.resid_pre"].tensor, look[f"{name}.resid_post"].tensor.double()
     view = stack.view(places, places, torch.promote_types(x.dtype, torch.float32))
     source = look["encoder.out"].tensor if crossed else None
-    source_view = View(allowed(SOURCE_MASK, places, look.places("encoder"))) if crossed else None
-    here = [point for point in (*look.tape.points, *look.tape.asked) if point.startswith(f"{name}.")]
+    source_view = View(allowed(SOURCE_MASK, places, look.positions("encoder"))) if crossed else None
+    here = [
+        point for point in (*look.tape.points, *look.tape.asked) if point.startswith(f"{name}.")
+    ]
     edits = [edit for edit in look.edits if any(fires(edit, point) for point in here)]
     found = []
     for some in in_portions(len(look[f"{place}.v"].tensor[0]), len(x)):
         check()
         rows = len(some)
-        tape = Tape(look.model, (), (*edits, Replaced(f"{place}.v", lambda v, some=some: without(v, some))))
+        tape = Tape(
+            look.model, (), (*edits, Replaced(f"{place}.v", lambda v, some=some: without(v, some)))
+        )
         many = None if source is None else source.expand(rows, -1, -1)
         with evaluating(look.model), torch.inference_mode(False), torch.no_grad(), recording(tape):
             moved = stack.blocks[layer](x.expand(rows, -1, -1), view, None, many, source_view)
         found.append(1 - torch.cosine_similarity(moved.double(), as_it_is[None], dim=-1))
     far = torch.cat(found).T.cpu()
-    # A vector off by ε in each number is off by ε²/2 in its cosine: below that, nothing moved but the last digits.
+    # A vector off by ε in each number is off by ε²/2 in its cosine: below that, nothing moved but
+    # the last digits.
     noise = (8 * torch.finfo(x.dtype).eps) ** 2 + 8 * torch.finfo(far.dtype).eps
     return far.where(far > noise, 0)
 
@@ -151,7 +171,7 @@ def _followed(look: Look, target: Target, given: Callable[[int, str], Given]) ->
     read = reading(look, target)
     beside = None
     if _crossed(look, side):
-        beside = torch.eye(look.places("encoder").length, dtype=torch.float64)
+        beside = torch.eye(look.positions("encoder").length, dtype=torch.float64)
         for layer in range(layers):
             beside = given(layer, "encoder")[0] @ beside
     # Only the row that is read is carried, from the end to the beginning.

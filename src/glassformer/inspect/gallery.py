@@ -1,7 +1,7 @@
 """Pictures and sounds with what a model found in them, as one readable HTML page.
 
-Nothing is loaded from anywhere; it is light or dark as the reader's system is, and works without a script. Knows: HTML,
-pictures as addresses, WAV as bytes. Does not know: how the numbers came about.
+Nothing is loaded from anywhere; it is light or dark as the reader's system is, and works without a
+script.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,8 @@ class Shown:
     """A picture, or a sound by its spectrogram, with what was found in it and what is right."""
 
     picture: np.ndarray
-    """Pixels uint8 [H, W, C], or numbers from 0 to 1 [H, W] that are drawn in the shades of the page."""
+    """Pixels uint8 [H, W, C], or numbers from 0 to 1 [H, W] that are drawn in the shades of the
+    page."""
     looked: np.ndarray
     """The share of attention of each patch, [rows, columns], placed as in the picture."""
     gold: str
@@ -56,18 +57,24 @@ class Group:
     shown: Sequence[Shown]
 
 
-def gallery_html(title: str, about: str, scores: Sequence[tuple[str, float]], groups: Sequence[Group]) -> str:
-    """A self-contained HTML document: scores between 0 and 1 by name, then the groups that hold anything."""
+def gallery_html(
+    title: str, about: str, scores: Sequence[tuple[str, float]], groups: Sequence[Group]
+) -> str:
+    """A self-contained HTML document: scores between 0 and 1 by name, then the groups that hold
+    anything."""
     head = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}{GALLERY_STYLE}</style>'
+        f'<meta name="viewport" content="width=device-width, '
+        f'initial-scale=1"><style>{STYLE}{GALLERY_STYLE}</style>'
         "</head>"
     )
     rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td class="value">{value:.2%}</td></tr>' for name, value in scores
+        f'<tr><th scope="row">{escape(name)}</th><td class="value">{value:.2%}</td></tr>'
+        for name, value in scores
     )
     switch = (
-        '<label><input type="checkbox" id="heat" checked> orange: where the class token looked in the last layer (the '
+        '<label><input type="checkbox" id="heat" checked> orange: where the class token looked '
+        "in the last layer (the "
         "mean over its heads; the strongest of each picture is the most orange)</label>"
     )
     body = "".join(map(_group, [group for group in groups if group.shown]))
@@ -84,7 +91,8 @@ def _group(group: Group) -> str:
     figures = "".join(map(_figure, group.shown))
     return (
         f"<section><h2>{escape(group.title)}</h2><p>{escape(group.about)}</p>"
-        f'<div class="shown" style="--wide:{wide};--aspect:{width}/{height}">{figures}</div></section>'
+        f'<div class="shown" '
+        f'style="--wide:{wide};--aspect:{width}/{height}">{figures}</div></section>'
     )
 
 
@@ -96,7 +104,8 @@ def _figure(shown: Shown) -> str:
     sound = f'<audio controls preload="none" src="{wav}"></audio>' if wav else ""
     alt = escape(f"{shown.gold}, found {shown.found}", quote=True)
     return (
-        f'<figure><span class="seen">{_image(shown.picture, alt)}<img class="heat" src="{_heat(shown.looked)}" alt="">'
+        f'<figure><span class="seen">{_image(shown.picture, alt)}<img class="heat" '
+        f'src="{_heat(shown.looked)}" alt="">'
         f"</span><figcaption>{found} {shown.probability:.0%}{gold}</figcaption>{sound}"
         "</figure>"
     )

@@ -1,10 +1,9 @@
 """What a head does, in numbers of its pattern: one value for each layer, head and metric.
 
-Every metric is a mean over the queries of a sequence but the first, which in a decoder sees only itself. Patterns are
-read one head at a time: those of 12 x 12 heads on 1,024 elements never stand in memory together. NaN: not defined here
-(a distance between two sequences, induction where no token comes twice).
-
-Knows: patterns, elements' labels and ids. Does not know: models, what a head is good for (see `headeffects`).
+Every metric is a mean over the queries of a sequence but the first, which in a decoder sees only
+itself. Patterns are read one head at a time: those of 12 x 12 heads on 1,024 elements never stand
+in memory together. NaN: not defined here (a distance between two sequences, induction where no
+token comes twice).
 """
 
 from collections.abc import Sequence
@@ -21,14 +20,18 @@ METRICS = {
     "entropy": "How spread the attention is, in bits: 0 is one element, log2(n) all n alike.",
     "distance": "How many elements away a query looks on average.",
     "previous": "The share of attention that goes to the element just before the query.",
-    "first": "The share of attention that goes to the first element (a sink, where it has no meaning of its own).",
+    "first": "The share of attention that goes to the first element (a sink, where it has no "
+    "meaning of its own).",
     "diagonal": "The share of attention that stays at the query's own element.",
     "induction": (
-        "Where the query's token occurred before: the share of attention to the elements just after those occurrences "
+        "Where the query's token occurred before: the share of attention to the elements just "
+        "after those occurrences "
         "(Olsson et al. 2022)."
     ),
-    "repeated": "Where the query's token occurred before: the share of attention to those occurrences.",
-    "punctuation": "The share of attention that goes to tokens without a letter or digit, spaces apart.",
+    "repeated": "Where the query's token occurred before: the share of attention to those "
+    "occurrences.",
+    "punctuation": "The share of attention that goes to tokens without a letter or digit, "
+    "spaces apart.",
     "special": "The share of attention that goes to special tokens and the class token.",
 }
 """Name of each metric and what it says."""
@@ -38,7 +41,8 @@ WITHIN = ("distance", "previous", "diagonal", "induction", "repeated")
 
 @dataclass(frozen=True)
 class HeadMetrics:
-    """A value for each layer, head and metric, the metrics in the order of `names`; shares are in [0, 1]."""
+    """A value for each layer, head and metric, the metrics in the order of `names`; shares are in
+    [0, 1]."""
 
     values: Float[Tensor, "L H _"]
     names: tuple[str, ...]
@@ -53,16 +57,22 @@ class HeadMetrics:
 
 
 def head_metrics(look: Look, *, side: str = "", site: str = "self") -> HeadMetrics:
-    """The metrics of every head of a stack: `side` "" is the one that answers, `site` self or cross."""
+    """The metrics of every head of a stack: `side` "" is the one that answers, `site` self or
+    cross."""
     queries = look.source_elements if side == "encoder" and look.source_elements else look.elements
     keys = look.source_elements if site == "cross" else queries
     config = look.model.config
     tables = key_tables(queries, keys, within=site == "self")
     values = [
-        [measured(look.pattern(layer, head, side=side, site=site), tables) for head in range(config.n_heads)]
+        [
+            measured(look.pattern(layer, head, side=side, site=site), tables)
+            for head in range(config.n_heads)
+        ]
         for layer in range(config.n_layers)
     ]
-    return HeadMetrics(torch.stack([torch.stack(row) for row in values]), tuple(METRICS), side, site)
+    return HeadMetrics(
+        torch.stack([torch.stack(row) for row in values]), tuple(METRICS), side, site
+    )
 
 
 def measured(pattern: Float[Tensor, "T S"], tables: dict[str, Tensor]) -> Float[Tensor, "_"]:
@@ -76,15 +86,20 @@ def measured(pattern: Float[Tensor, "T S"], tables: dict[str, Tensor]) -> Float[
             found.append(torch.tensor(float("nan")))
             continue
         table = tables[name]
-        rows = (table.any(1) if name in ("induction", "repeated") else torch.ones(len(table), dtype=torch.bool))[
-            counted
-        ]
+        rows = (
+            table.any(1)
+            if name in ("induction", "repeated")
+            else torch.ones(len(table), dtype=torch.bool)
+        )[counted]
         found.append((pattern * table).sum(1)[counted][rows].mean())
     return torch.stack([value.float() for value in found])
 
 
-def key_tables(queries: Sequence[Element], keys: Sequence[Element], *, within: bool) -> dict[str, Tensor]:
-    """What a metric multiplies a pattern [T, S] with, by its name: 1 at the keys that it counts, or a distance.
+def key_tables(
+    queries: Sequence[Element], keys: Sequence[Element], *, within: bool
+) -> dict[str, Tensor]:
+    """What a metric multiplies a pattern [T, S] with, by its name: 1 at the keys that it counts, or
+    a distance.
 
     `within`: queries and keys are one sequence; otherwise the metrics that need that are left out.
     """
@@ -92,7 +107,10 @@ def key_tables(queries: Sequence[Element], keys: Sequence[Element], *, within: b
     marks = torch.tensor([_is_punctuation(key) for key in keys])
     special = torch.tensor([key.kind in ("special", "class") for key in keys])
     tables = {"first": (j == 0).expand(len(queries), -1)}
-    tables |= {"punctuation": marks.expand(len(queries), -1), "special": special.expand(len(queries), -1)}
+    tables |= {
+        "punctuation": marks.expand(len(queries), -1),
+        "special": special.expand(len(queries), -1),
+    }
     if within:
         same = _same_token(queries) & (j < i)
         after = torch.zeros_like(same)
@@ -110,4 +128,8 @@ def _same_token(elements: Sequence[Element]) -> Tensor:
 
 def _is_punctuation(element: Element) -> bool:
     mark = element.label.strip()
-    return element.kind == "token" and bool(mark) and not any(character.isalnum() for character in mark)
+    return (
+        element.kind == "token"
+        and bool(mark)
+        and not any(character.isalnum() for character in mark)
+    )

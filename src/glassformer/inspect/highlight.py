@@ -1,7 +1,8 @@
-"""A text with its tagged words in colours: for a terminal, or as an HTML page that names every tag on hover.
+"""A text with its tagged words in colours: for a terminal, or as an HTML page that names every tag
+on hover.
 
-Colours of the page keep a contrast of at least 4.5:1 on their ground, light and dark, and weight or slant helps where
-hues are near. Knows: spans of characters and their tags. Does not know: how words were found or tagged.
+Colours of the page keep a contrast of at least 4.5:1 on their ground, light and dark, and weight or
+slant helps where hues are near.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,25 +50,32 @@ def legend(names: Sequence[str]) -> str:
 
 
 def page(source: str, spans: Spans, tags: Sequence[str], names: Sequence[str], title: str) -> str:
-    """A self-contained page: the text in colours, light or dark as the reader's system is, with a legend."""
+    """A self-contained page: the text in colours, light or dark as the reader's system is, with a
+    legend."""
     style = styles(names)
     body = "".join(
-        escape(part) if tag not in style else f'<span class="t{style[tag]}" title="{escape(tag)}">{escape(part)}</span>'
+        escape(part)
+        if tag not in style
+        else f'<span class="t{style[tag]}" title="{escape(tag)}">{escape(part)}</span>'
         for part, tag in _parts(source, spans, tags)
     )
     key = " ".join(f'<span class="t{i}">{escape(tag)}</span>' for tag, i in style.items())
     rules = "".join(
-        f".t{i}{{color:light-dark({light},{dark});{shape}}}" for i, (_, light, dark, shape) in enumerate(PALETTE)
+        f".t{i}{{color:light-dark({light},{dark});{shape}}}"
+        for i, (_, light, dark, shape) in enumerate(PALETTE)
     )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{escape(title)}</title><style>'
+        f'<meta name="viewport" content="width=device-width, '
+        f'initial-scale=1"><title>{escape(title)}</title><style>'
         ":root{color-scheme:light dark}"
         "body{font:16px/1.5 system-ui,sans-serif;max-width:64rem;margin:2.5rem auto;padding:0 1rem;"
         "color:light-dark(#1d2327,#e4e7e9);background:light-dark(#fdfdfc,#14181a)}"
-        "pre{font:14px/1.6 ui-monospace,Menlo,monospace;overflow-x:auto;padding:1rem;border-radius:10px;"
+        "pre{font:14px/1.6 "
+        "ui-monospace,Menlo,monospace;overflow-x:auto;padding:1rem;border-radius:10px;"
         "border:1px solid light-dark(#d9dee5,#333b47)}"
-        f".key span{{margin-right:1rem}}h1{{font-size:1.4rem;overflow-wrap:anywhere}}{rules}</style></head><body>"
+        f".key "
+        f"span{{margin-right:1rem}}h1{{font-size:1.4rem;overflow-wrap:anywhere}}{rules}</style></head><body>"
         f'<h1>{escape(title)}</h1><p class="key">{key}</p><pre>{body}</pre></body></html>\n'
     )
 

@@ -1,7 +1,4 @@
-"""Arrays as pictures that stand inside a page: PNG files as addresses, as any file can be.
-
-Knows: PNG. Does not know: pages.
-"""
+"""Arrays as pictures that stand inside a page: PNG files as addresses, as any file can be."""
 
 import base64
 import io
@@ -30,14 +27,18 @@ def thumbnail(pixels: np.ndarray, most: int) -> np.ndarray:
     height, width = pixels.shape[:2]
     if max(height, width) <= most:
         return pixels
-    size = max(1, round(width * most / max(height, width))), max(1, round(height * most / max(height, width)))
+    size = (
+        max(1, round(width * most / max(height, width))),
+        max(1, round(height * most / max(height, width))),
+    )
     image = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
     small = np.array(image.resize(size, Image.Resampling.BOX))
     return small[..., None] if small.ndim == 2 else small
 
 
 def heard(spectrogram: np.ndarray) -> np.ndarray:
-    """A normalized spectrogram, float [frames, mels], as numbers from 0 to 1, [mels, frames]: low bands at the bottom.
+    """A normalized spectrogram, float [frames, mels], as numbers from 0 to 1, [mels, frames]: low
+    bands at the bottom.
 
     Two standard deviations around each band's mean are the range.
     """

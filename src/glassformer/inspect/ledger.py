@@ -2,16 +2,15 @@
 
     logit  =  embedding + Σ heads z_h W_O^h + Σ feed-forward networks + biases
 
-Two things in a Transformer are not sums: a norm divides by a scale, and the heads of BERT bend by GELU or tanh. Both
-are FROZEN at their values in this run (u Φ(u) with Φ(u) kept, u · (tanh u / u) likewise), after which the logit is
-linear in every part; centring is linear and is not frozen. So a share says what a part wrote towards the logit in this
-run; it does not say what the logit would be without the part, whose absence would change the scales.
+Two things in a Transformer are not sums: a norm divides by a scale, and the heads of BERT bend by
+GELU or tanh. Both are FROZEN at their values in this run (u Φ(u) with Φ(u) kept, u · (tanh u / u)
+likewise), after which the logit is linear in every part; centring is linear and is not frozen. So a
+share says what a part wrote towards the logit in this run; it does not say what the logit would be
+without the part, whose absence would change the scales.
 
-By Euler's theorem a linear function is the sum of its parts times its gradient by them, so the walk below is the
-forward pass of the stream alone and the shares are one backward pass through it, in float64.
-Source: Note B (residual stream); Elhage et al. 2021 (direct logit attribution).
-
-Knows: blocks, heads, taps. Does not know: attention, pictures.
+By Euler's theorem a linear function is the sum of its parts times its gradient by them, so the walk
+below is the forward pass of the stream alone and the shares are one backward pass through it, in
+float64. Source: Note B (residual stream); Elhage et al. 2021 (direct logit attribution).
 """
 
 from dataclasses import dataclass
@@ -25,7 +24,12 @@ from glassformer.inspect.look import Look, fires, run
 from glassformer.inspect.target import Target, reading
 from glassformer.layers.attention import Attention
 from glassformer.layers.block import Block, PreNormBlock
-from glassformer.layers.heads import ClassifyHead, LanguageModelHead, MaskedLanguageModelHead, TagHead
+from glassformer.layers.heads import (
+    ClassifyHead,
+    LanguageModelHead,
+    MaskedLanguageModelHead,
+    TagHead,
+)
 from glassformer.layers.linear import Linear
 from glassformer.layers.norm import LayerNorm, RMSNorm
 
@@ -34,7 +38,8 @@ from glassformer.layers.norm import LayerNorm, RMSNorm
 class Entry:
     """What one part wrote towards the target, in logits.
 
-    `name` is elements, positions, kinds, head, cross, feedforward, or edit: what an edit put into the stream there.
+    `name` is elements, positions, kinds, head, cross, feedforward, or edit: what an edit put into
+    the stream there.
     """
 
     name: str
@@ -45,10 +50,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class Ledger:
-    """A logit (or a difference of two) in parts: `logit` is the model's own, `total` the sum of all entries and `bias`.
+    """A logit (or a difference of two) in parts: `logit` is the model's own, `total` the sum of all
+    entries and `bias`.
 
-    `bias` is what the learned constants wrote: biases behind the heads, of norms and of the head, which are the same
-    for every input but for the scales. The feed-forward networks' and the values' are with them.
+    `bias` is what the learned constants wrote: biases behind the heads, of norms and of the head,
+    which are the same for every input but for the scales. The feed-forward networks' and the
+    values' are with them.
     """
 
     target: Target
@@ -68,21 +75,29 @@ class Ledger:
 
     @property
     def gap(self) -> float:
-        """|total - logit| / scale, in [0, 1]: the rounding of the model's own precision, below 1e-5 in float32."""
+        """|total - logit| / scale, in [0, 1]: the rounding of the model's own precision, below 1e-5
+        in float32."""
         return abs(self.total - self.logit) / self.scale if self.scale else abs(self.logit)
 
     def of(self, name: str) -> Float[Tensor, "L H"] | Float[Tensor, "L"]:
-        """The shares of all entries of one name: `head` and `cross` [L, H], `feedforward` [L], others [1]."""
+        """The shares of all entries of one name: `head` and `cross` [L, H], `feedforward` [L],
+        others [1]."""
         found = [entry for entry in self.entries if entry.name == name]
         values = torch.tensor([entry.value for entry in found])
-        return values.view(-1, len({entry.head for entry in found})) if found and found[0].head is not None else values
+        return (
+            values.view(-1, len({entry.head for entry in found}))
+            if found and found[0].head is not None
+            else values
+        )
 
 
 def ledger(look: Look, target: int, *, position: int = -1, against: int | None = None) -> Ledger:
-    """The logit of outcome `target` at `position` (minus that of `against`) as the sum of what every part wrote.
+    """The logit of outcome `target` at `position` (minus that of `against`) as the sum of what
+    every part wrote.
 
-    Of a head that pools, the answer to the whole sequence, and `position` is not read. Of an encoder-decoder, the
-    decoder's stream: what it read of the source is the share of `cross`. ConfigError: no such outcome or position.
+    Of a head that pools, the answer to the whole sequence, and `position` is not read. Of an
+    encoder-decoder, the decoder's stream: what it read of the source is the share of `cross`.
+    ConfigError: no such outcome or position.
     """
     asked = Target.of(look, target, position, against)
     logits = look.logits if asked.position is None else look.logits[asked.position]
@@ -101,14 +116,18 @@ def ledger(look: Look, target: int, *, position: int = -1, against: int | None =
         if name == "bias":
             bias += float(shares.sum())
         elif name in ("head", "cross"):
-            entries += [Entry(name, layer, head, float(share)) for head, share in enumerate(shares.sum((0, 2)))]
+            entries += [
+                Entry(name, layer, head, float(share))
+                for head, share in enumerate(shares.sum((0, 2)))
+            ]
         else:
             entries.append(Entry(name, layer, None, float(shares.sum())))
     return Ledger(asked, tuple(entries), bias, logit)
 
 
 class _Walk:
-    """The stream of the elements that are read, put together again from its parts in float64; each part is a leaf."""
+    """The stream of the elements that are read, put together again from its parts in float64; each
+    part is a leaf."""
 
     def __init__(self, look: Look, target: Target):
         self.look, self.model, self.target = look, look.model, target
@@ -123,7 +142,14 @@ class _Walk:
     def _points(self) -> tuple[str, ...]:
         """Every point at which something joins the stream, and every point of the stream."""
         embedding = ["elements"] if self.model.embed.position is None else ["elements", "positions"]
-        block = ["resid_pre", "attention.z", "attention_out", "resid_mid", "feedforward_out", "resid_post"]
+        block = [
+            "resid_pre",
+            "attention.z",
+            "attention_out",
+            "resid_mid",
+            "feedforward_out",
+            "resid_post",
+        ]
         block += ["cross.z", "cross_out"] if self.look.source_elements else []
         layers = range(len(self.stack.blocks))
         blocks = [f"{self.side}.blocks.{layer}.{name}" for layer in layers for name in block]
@@ -146,9 +172,13 @@ class _Walk:
         if embed.position is not None:
             x = x + self.part("positions", None, self.seen("embed.positions"))
         if embed.kind is not None:
-            kinds = self.look.batch.kinds
+            kinds = self.look.batch.token_type_ids
             table = exact(embed.kind.weight)
-            rows = table[:1].expand(len(self.rows), -1) if kinds is None else table[kinds[0].cpu()[self.rows]]
+            rows = (
+                table[:1].expand(len(self.rows), -1)
+                if kinds is None
+                else table[kinds[0].cpu()[self.rows]]
+            )
             x = x + self.part("kinds", None, rows)
         return x if embed.norm is None else self.normed(embed.norm, x)
 
@@ -161,9 +191,15 @@ class _Walk:
             return x + branch if pre else self.normed(norm, x + branch)
 
         x = self.settled(f"{point}.resid_pre", x, layer)
-        x = joined(x, self.attended("head", layer, f"{point}.attention", block.attention), block.attention_norm)
+        x = joined(
+            x,
+            self.attended("head", layer, f"{point}.attention", block.attention),
+            block.attention_norm,
+        )
         if block.cross is not None and block.cross_norm is not None:
-            x = joined(x, self.attended("cross", layer, f"{point}.cross", block.cross), block.cross_norm)
+            x = joined(
+                x, self.attended("cross", layer, f"{point}.cross", block.cross), block.cross_norm
+            )
         x = self.settled(f"{point}.resid_mid", x, layer)
         fed = self.part("feedforward", layer, self.seen(f"{point}.feedforward_out"))
         return self.settled(f"{point}.resid_post", joined(x, fed, block.feedforward_norm), layer)
@@ -183,19 +219,31 @@ class _Walk:
                 flat = u.detach()
                 x = u * torch.where(flat == 0, 1.0, flat.tanh() / flat)
             x = self.settled("head.pooled", x, None)
-            return self.chosen(x) if head.proj is None else self.read(x, head.proj.weight, head.proj.bias)
+            return (
+                self.chosen(x)
+                if head.proj is None
+                else self.read(x, head.proj.weight, head.proj.bias)
+            )
         if isinstance(head, MaskedLanguageModelHead):
             u = self.mapped(head.dense, x)
             x = self.normed(head.norm, u * torch.special.ndtr(u.detach()))
             head = head.unembed
         if isinstance(head, LanguageModelHead):
             return self.read(x * head.factor, head.weight, head.bias)
-        return self.read(x, head.proj.weight, head.proj.bias) if isinstance(head, TagHead) else self.chosen(x)
+        return (
+            self.read(x, head.proj.weight, head.proj.bias)
+            if isinstance(head, TagHead)
+            else self.chosen(x)
+        )
 
     def read(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The target's row of the last map, minus that of the other outcome."""
         x = (x * self.difference(exact(weight[self.outcomes]))).sum()
-        return x if bias is None else x + self.part("bias", None, self.difference(exact(bias[self.outcomes])))
+        return (
+            x
+            if bias is None
+            else x + self.part("bias", None, self.difference(exact(bias[self.outcomes])))
+        )
 
     def chosen(self, x: Tensor) -> Tensor:
         """Of a head without a last map, the numbers themselves."""
@@ -215,13 +263,19 @@ class _Walk:
         """The norm with its scale frozen, its bias a part."""
         if isinstance(norm, LayerNorm):
             x = x - x.mean(-1, keepdim=True)
-        x = x * (x.detach().square().mean(-1, keepdim=True) + norm.epsilon).rsqrt() * exact(norm.weight)
+        x = (
+            x
+            * (x.detach().square().mean(-1, keepdim=True) + norm.epsilon).rsqrt()
+            * exact(norm.weight)
+        )
         bias = norm.bias if isinstance(norm, LayerNorm) else None
         return x if bias is None else x + self.part("bias", None, exact(bias))
 
     def settled(self, point: str, x: Tensor, layer: int | None) -> Tensor:
         """The stream at a point; what an edit put there that no part wrote is a part of its own."""
-        return x + self.part("edit", layer, self.seen(point) - x.detach()) if self.edited(point) else x
+        return (
+            x + self.part("edit", layer, self.seen(point) - x.detach()) if self.edited(point) else x
+        )
 
     def edited(self, point: str) -> bool:
         """Whether an edit of the look acts at a point."""

@@ -4,12 +4,11 @@
     stream after block 1       ─┼─> final norm ─> head ─> the k likeliest outcomes
     ...                        ─┘
 
-The final norm and the head are those of the end ("raw"): a middle layer need not speak their language, and an unlikely
-answer there says nothing against it. After the last block it is the model's own answer. Cells are computed as they are
-asked for and in portions, so the logits of all cells never stand in memory together.
-Source: nostalgebraist 2020 (interpreting GPT: the logit lens); for classes of pictures, each layer through the head.
-
-Knows: blocks, heads, taps. Does not know: what is done with the answers.
+The final norm and the head are those of the end ("raw"): a middle layer need not speak their
+language, and an unlikely answer there says nothing against it. After the last block it is the
+model's own answer. Cells are computed as they are asked for and in portions, so the logits of all
+cells never stand in memory together. Source: nostalgebraist 2020 (interpreting GPT: the logit
+lens); for classes of pictures, each layer through the head.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,11 +30,12 @@ NUMBERS = 1 << 24
 
 @dataclass(frozen=True)
 class Lens:
-    """The k likeliest outcomes after each of `layers` (0: the embedding) at each of `positions`, likeliest first.
+    """The k likeliest outcomes after each of `layers` (0: the embedding) at each of `positions`,
+    likeliest first.
 
-    Of a head that pools there is one answer to the sequence: `positions` is empty and the second axis is 1. Where
-    outcomes do not exclude each other, each has a probability of its own. `of_target` is the probability of the
-    outcome that was asked for.
+    Of a head that pools there is one answer to the sequence: `positions` is empty and the second
+    axis is 1. Where outcomes do not exclude each other, each has a probability of its own.
+    `of_target` is the probability of the outcome that was asked for.
     """
 
     layers: tuple[int, ...]
@@ -53,38 +53,60 @@ def lens(
     positions: Sequence[int] | None = None,
     target: int | None = None,
 ) -> Lens:
-    """The answers after `layers` (0 .. L; None: all) at `positions` (None: all), of the stack that answers.
+    """The answers after `layers` (0 .. L; None: all) at `positions` (None: all), of the stack that
+    answers.
 
-    ConfigError: a layer, position or outcome that there is not, or a head that gives no probabilities.
+    ConfigError: a layer, position or outcome that there is not, or a head that gives no
+    probabilities.
     """
     layers, positions = _layers(look, layers), _positions(look, positions)
     count = look.logits.shape[-1]
     if target is not None and not 0 <= target < count:
-        raise ConfigError(f"There is no outcome {target} in this model; its outcomes are 0 to {count - 1}.")
+        raise ConfigError(
+            f"There is no outcome {target} in this model; its outcomes are 0 to {count - 1}."
+        )
     found = []
     for logs in log_probabilities(look, layers, positions):
         best = logs.topk(min(k, count), dim=-1)
-        found.append((best.indices, best.values.exp(), logs[:, target].exp() if target is not None else logs[:, 0]))
+        found.append(
+            (
+                best.indices,
+                best.values.exp(),
+                logs[:, target].exp() if target is not None else logs[:, 0],
+            )
+        )
     shape = len(layers), max(1, len(positions))
-    ids, probabilities, wanted = (torch.cat(parts).unflatten(0, shape) for parts in zip(*found, strict=True))
+    ids, probabilities, wanted = (
+        torch.cat(parts).unflatten(0, shape) for parts in zip(*found, strict=True)
+    )
     return Lens(layers, positions, ids, probabilities, None if target is None else wanted)
 
 
-def log_probabilities(look: Look, layers: Sequence[int], positions: Sequence[int]) -> Iterator[Float[Tensor, "_ _"]]:
-    """ln p of every outcome, cell by cell (layer by layer, in each all positions), some cells at a time.
+def log_probabilities(
+    look: Look, layers: Sequence[int], positions: Sequence[int]
+) -> Iterator[Float[Tensor, "_ _"]]:
+    """ln p of every outcome, cell by cell (layer by layer, in each all positions), some cells at a
+    time.
 
     `positions` is empty for a head that pools.
     """
     model, norm, side = look.model, look.stack().norm, look.answering
-    if isinstance(model.head, NoHead) or (isinstance(model.head, ClassifyHead) and model.head.proj is None):
-        raise ConfigError(f"model.head={model.config.head!r} gives vectors, not probabilities; use one with outcomes.")
+    if isinstance(model.head, NoHead) or (
+        isinstance(model.head, ClassifyHead) and model.head.proj is None
+    ):
+        raise ConfigError(
+            f"model.head={model.config.head!r} gives vectors, not probabilities; use one with "
+            f"outcomes."
+        )
     portion = max(1, NUMBERS // look.logits.shape[-1])
     for layer in layers:
-        point = f"{side}.blocks.0.resid_pre" if layer == 0 else f"{side}.blocks.{layer - 1}.resid_post"
+        point = (
+            f"{side}.blocks.0.resid_pre" if layer == 0 else f"{side}.blocks.{layer - 1}.resid_post"
+        )
         stream = look[point].tensor
         for hidden in stream[list(positions)].split(portion) if positions else (stream[None],):
             with evaluating(model), torch.inference_mode(False), torch.no_grad():
-                logits = model.head(hidden if norm is None else norm(hidden), look.places())
+                logits = model.head(hidden if norm is None else norm(hidden), look.positions())
             logits = logits.to(torch.promote_types(logits.dtype, torch.float32)).cpu()
             yield F.logsigmoid(logits) if model.config.multi_label else logits.log_softmax(-1)
 
@@ -95,15 +117,23 @@ def _layers(look: Look, layers: Sequence[int] | None) -> tuple[int, ...]:
     for layer in chosen:
         if not 0 <= layer <= most:
             raise ConfigError(
-                f"There is no layer {layer} in this model; its layers are 0, the embedding, and 1 to {most}."
+                f"There is no layer {layer} in this model; its layers are 0, the embedding, "
+                f"and 1 to {most}."
             )
     return chosen
 
 
 def _positions(look: Look, positions: Sequence[int] | None) -> tuple[int, ...]:
-    length = look.places().length
+    length = look.positions().length
     if isinstance(look.model.head, ClassifyHead):
         if positions:
-            raise ConfigError("This head answers to the whole sequence, so the lens has no positions; leave them out.")
+            raise ConfigError(
+                "This head answers to the whole sequence, so the lens has no positions; leave "
+                "them out."
+            )
         return ()
-    return tuple(range(length)) if positions is None else tuple(placed(position, length) for position in positions)
+    return (
+        tuple(range(length))
+        if positions is None
+        else tuple(placed(position, length) for position in positions)
+    )

@@ -1,4 +1,5 @@
-"""One look at a model: the forward pass of one sequence, every point of it by name, and the same under edits.
+"""One look at a model: the forward pass of one sequence, every point of it by name, and the same
+under edits.
 
     seen = look(model, Batch(ids))
     seen.points()                                      what there is to look at, found by executing
@@ -6,9 +7,9 @@
     seen.pattern(layer=3, head=5)                      [query, key], worked out when it is asked for
     seen.edited([Zero("decoder.blocks.3.attention.z", head=5)]).logits
 
-The pass takes the fused attention unless an edit needs it written out. Queries, keys, values and the stream are kept;
-scores and patterns are worked out from queries and keys with the model's own mask and bias, head by head; whatever
-else is asked for is fetched by another pass. Knows: models, taps. Does not know: text, files, what a look explains.
+The pass takes the fused attention unless an edit needs it written out. Queries, keys, values and
+the stream are kept; scores and patterns are worked out from queries and keys with the model's own
+mask and bias, head by head; whatever else is asked for is fetched by another pass.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from typing import cast
 import torch
 
 from glassformer.axes import Float, Tensor
-from glassformer.batch import Batch, Places
+from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError, suggest
 from glassformer.inspect.edit import Edit
 from glassformer.inspect.points import Element, Named, Point, kind_of, point_of
@@ -47,19 +48,26 @@ def run(
 ) -> tuple[Output, Tape]:
     """One forward pass without dropout under a tape; what was kept are ordinary tensors.
 
-    With `gradients`, the embedded elements are leaves, kept as `embed.elements`, and everything after them can be
-    differentiated. Errors: a pattern that never fired (ConfigError), and those of the edits.
+    With `gradients`, the embedded elements are leaves, kept as `embed.elements`, and everything
+    after them can be differentiated. Errors: a pattern that never fired (ConfigError), and those of
+    the edits.
     """
     changes = (*((_Leaf(),) if gradients else ()), *edits)
     tape = Tape(model, (*keep, *((_Leaf.point,) if gradients else ())), changes)
     batch = batch.to(next(model.parameters()).device)
-    with evaluating(model), torch.inference_mode(False), torch.set_grad_enabled(gradients), recording(tape):
+    with (
+        evaluating(model),
+        torch.inference_mode(False),
+        torch.set_grad_enabled(gradients),
+        recording(tape),
+    ):
         output = model(batch)
     return output, tape
 
 
 class _Leaf:
-    """Embedded elements as leaves: gradients are asked for there, whatever of the model is frozen."""
+    """Embedded elements as leaves: gradients are asked for there, whatever of the model is
+    frozen."""
 
     point = "*embed.elements"
 
@@ -84,19 +92,24 @@ def look(
     names: Sequence[str] = (),
     edits: Sequence[Edit] = (),
 ) -> "Look":
-    """Look at one sequence; without `elements`, tokens are called by their ids. Errors: those of `run`."""
+    """Look at one sequence; without `elements`, tokens are called by their ids. Errors: those of
+    `run`."""
     if len(batch.elements) != 1:
-        raise ConfigError(f"A look is at one sequence, and the batch has {len(batch.elements)}; give them one by one.")
+        raise ConfigError(
+            f"A look is at one sequence, and the batch has {len(batch.elements)}; give them "
+            f"one by one."
+        )
     batch = replace(batch, at=None, targets=None)
     output, tape = run(model, batch, [f"*.{kind}" for kind in KEPT], edits)
-    own = tuple(elements) or numbered(batch, output.features.places.length)
+    own = tuple(elements) or numbered(batch, output.features.positions.length)
     source = () if batch.source is None else tuple(source_elements) or numbered(batch.source)
-    assert len(own) == output.features.places.length, "one element for each place"
+    assert len(own) == output.features.positions.length, "one element for each place"
     return Look(model, batch, own, source, tuple(names), tuple(edits), output, tape)
 
 
 def numbered(batch: Batch, length: int | None = None) -> tuple[Element, ...]:
-    """The elements of a sequence of which nothing but its numbers is known; of patches, there may be one more."""
+    """The elements of a sequence of which nothing but its numbers is known; of patches, there may
+    be one more."""
     if batch.elements.dim() == 2:
         return tuple(Element(str(i), i, "token") for i in batch.elements[0].tolist())
     n = batch.elements.shape[1]
@@ -127,20 +140,23 @@ class Look:
         return self.output.logits[0]
 
     def probabilities(self, position: int = -1) -> Float[Tensor, "V"]:
-        """The softmax of the logits at a position, in float32 or better; with `multi_label`, the sigmoid of each.
+        """The softmax of the logits at a position, in float32 or better; with `multi_label`, the
+        sigmoid of each.
 
         ConfigError: a position that is not there, or a model that has no outcomes.
         """
         config, logits = self.model.config, self.logits
         if config.head in ("pool", "none"):
             raise ConfigError(
-                f"A model with model.head={config.head!r} gives vectors, no probabilities; ask for logits."
+                f"A model with model.head={config.head!r} gives vectors, no probabilities; ask "
+                f"for logits."
             )
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         if config.head == "classify":
             if position != -1:
                 raise ConfigError(
-                    f"position={position} was asked for, and a sequence has its class as a whole; omit it."
+                    f"position={position} was asked for, and a sequence has its class as a "
+                    f"whole; omit it."
                 )
             return logits.sigmoid() if config.multi_label else logits.softmax(-1)
         return Named(logits, ("position", "vocabulary")).sel(position=position).tensor.softmax(-1)
@@ -150,36 +166,47 @@ class Look:
         return look(self.model, self.batch, self.elements, self.source_elements, self.names, edits)
 
     def points(self) -> tuple[Point, ...]:
-        """Every point that fires, in the order in which they do; an encoder-decoder's encoder comes first."""
+        """Every point that fires, in the order in which they do; an encoder-decoder's encoder comes
+        first."""
         return self._points
 
     @cached_property
     def _points(self) -> tuple[Point, ...]:
         _, tape = run(self.model, self.batch, (), (*self.edits, _Shown()))
         edited = lambda name: any(fires(edit, name) for edit in self.edits)  # noqa: E731
-        return tuple(point_of(name, tape.axes[name], tape.shapes[name], edited(name)) for name in tape.points)
+        return tuple(
+            point_of(name, tape.axes[name], tape.shapes[name], edited(name)) for name in tape.points
+        )
 
     def __getitem__(self, name: str) -> Named:
-        """The tensor of a point without its batch axis, after the edits; ConfigError: no such point."""
+        """The tensor of a point without its batch axis, after the edits; ConfigError: no such
+        point."""
         place, _, kind = name.rpartition(".")
         if name in self.tape.asked and kind in WRITTEN:
             return Named(self._written(place, kind)[0], WEIGHTS[1:])
         return Named(self._tensor(name)[0].detach(), self.tape.axes[name][1:])
 
     def before(self, name: str) -> Named:
-        """The tensor of a point as it was before the edits of this very point; others have acted already."""
+        """The tensor of a point as it was before the edits of this very point; others have acted
+        already."""
         held = self[name]
         _, tape = run(self.model, self.batch, (name,), self.edits)
         return Named(tape.before.get(name, tape.kept[name])[0].detach(), held.axes)
 
-    def pattern(self, layer: int, head: int, *, side: str = "", site: str = "self") -> Float[Tensor, "T S"]:
-        """What each query of a head looked at, [query, key]; every row sums to 1, or is 0 where nothing may be seen.
+    def pattern(
+        self, layer: int, head: int, *, side: str = "", site: str = "self"
+    ) -> Float[Tensor, "T S"]:
+        """What each query of a head looked at, [query, key]; every row sums to 1, or is 0 where
+        nothing may be seen.
 
-        `side` "": the only stack, or the decoder of an encoder-decoder. ConfigError: a head that there is not.
+        `side` "": the only stack, or the decoder of an encoder-decoder. ConfigError: a head that
+        there is not.
         """
         return self._head(layer, head, side, site, "pattern")
 
-    def scores(self, layer: int, head: int, *, side: str = "", site: str = "self") -> Float[Tensor, "T S"]:
+    def scores(
+        self, layer: int, head: int, *, side: str = "", site: str = "self"
+    ) -> Float[Tensor, "T S"]:
         """The same before the softmax: q kᵀ · scale + bias, -inf where nothing may be seen."""
         return self._head(layer, head, side, site, "scores")
 
@@ -197,29 +224,36 @@ class Look:
         """The side that the head reads: decoder where there is one."""
         return "encoder" if self.model.decoder is None else "decoder"
 
-    def places(self, side: str = "") -> Places:
+    def positions(self, side: str = "") -> Positions:
         """Where the elements of a side stand."""
         features = self.output.features
         if side in ("", self.answering):
-            return features.places
+            return features.positions
         self.stack(side)
         assert features.memory is not None
-        return features.memory.places
+        return features.memory.positions
 
     def attention(
         self, layer: int, *, side: str = "", site: str = "self", head: int | None = None
     ) -> tuple[str, Attention]:
-        """The path and the module of an attention; ConfigError: a layer, a side, a site or a head that there is not."""
+        """The path and the module of an attention; ConfigError: a layer, a side, a site or a head
+        that there is not."""
         blocks, own = self.stack(side).blocks, {"self": "attention", "cross": "cross"}
         if not 0 <= layer < len(blocks):
-            raise ConfigError(f"There is no layer {layer} in this model; its layers are 0 to {len(blocks) - 1}.")
+            raise ConfigError(
+                f"There is no layer {layer} in this model; its layers are 0 to {len(blocks) - 1}."
+            )
         if site not in own:
             raise ConfigError(f"There is no site {site!r} of attention; {suggest(site, own)}")
         module = getattr(blocks[layer], own[site])
         if module is None:
-            raise ConfigError(f"The {side or self.answering} has no cross-attention; ask for site='self'.")
+            raise ConfigError(
+                f"The {side or self.answering} has no cross-attention; ask for site='self'."
+            )
         if head is not None and not 0 <= head < module.n_heads:
-            raise ConfigError(f"There is no head {head} in this model; its heads are 0 to {module.n_heads - 1}.")
+            raise ConfigError(
+                f"There is no head {head} in this model; its heads are 0 to {module.n_heads - 1}."
+            )
         return f"{side or self.answering}.blocks.{layer}.{own[site]}", module
 
     def _head(self, layer: int, head: int, side: str, site: str, kind: str) -> Tensor:
@@ -232,7 +266,9 @@ class Look:
     def _written(self, place: str, kind: str, head: int | None = None) -> Tensor:
         """The scores or the pattern of one head or of all, [1, H, T, S], after the edits."""
         side, _, layer, name = place.split(".")
-        q, k, view, scale = self.asked(int(layer), side=side, site="cross" if name == "cross" else "self", head=head)
+        q, k, view, scale = self.asked(
+            int(layer), side=side, site="cross" if name == "cross" else "self", head=head
+        )
         scores = attention_scores(q, k, view.allow, view.bias, scale)
         scores = changed(scores, self.edits, WEIGHTS, f"{place}.scores")
         if kind == "scores":
@@ -243,7 +279,8 @@ class Look:
     def asked(
         self, layer: int, *, side: str = "", site: str = "self", head: int | None = None
     ) -> tuple[Float[Tensor, "1 H T _"], Float[Tensor, "1 K S _"], View, float]:
-        """What an attention, or one head of it, makes its scores of: queries, keys, mask and bias, scale.
+        """What an attention, or one head of it, makes its scores of: queries, keys, mask and bias,
+        scale.
 
         ConfigError: a layer, a side, a site or a head that there is not.
         """
@@ -253,18 +290,23 @@ class Look:
             return q, k, view, module.scale
         group = head // (q.shape[1] // k.shape[1])
         bias = None if view.bias is None else view.bias[:, head : head + 1]
-        return q[:, head : head + 1], k[:, group : group + 1], replace(view, bias=bias), module.scale
+        return (
+            q[:, head : head + 1],
+            k[:, group : group + 1],
+            replace(view, bias=bias),
+            module.scale,
+        )
 
     @torch.no_grad()
     def view(self, side: str = "", site: str = "self") -> View:
         """The mask and the bias of an attention, made once for all layers."""
         side = side or self.answering
         if (side, site) not in self._views:
-            places = self.places(side)
+            positions = self.positions(side)
             self._views[side, site] = (
-                View(allowed(SOURCE_MASK, places, self.places("encoder")))
+                View(allowed(SOURCE_MASK, positions, self.positions("encoder")))
                 if site == "cross"
-                else self.stack(side).view(places, places)
+                else self.stack(side).view(positions, positions)
             )
         return self._views[side, site]
 

@@ -1,7 +1,8 @@
-"""Cross-attention as one readable HTML page: words by words in large, every layer and head in small.
+"""Cross-attention as one readable HTML page: words by words in large, every layer and head in
+small.
 
-Nothing is loaded from anywhere; it is light or dark as the reader's system is, and can be read without a mouse and
-without its dozen lines of script. Knows: HTML, CSS. Does not know: how the numbers came about.
+Nothing is loaded from anywhere; it is light or dark as the reader's system is, and can be read
+without a mouse and without its dozen lines of script.
 """
 
 import base64
@@ -85,20 +86,25 @@ for (const table of document.querySelectorAll('table')) {
 """
 
 SIDEWAYS, DENSE = 12, 24
-"""From so many source words on, their names stand upright; from so many on, numbers are shown only when asked for."""
+"""From so many source words on, their names stand upright; from so many on, numbers are shown only
+when asked for."""
 
 
 def attention_html(look: CrossAttention, title: str) -> str:
-    """A self-contained HTML document of a pair's cross-attention: words in large, every head's tokens in small.
+    """A self-contained HTML document of a pair's cross-attention: words in large, every head's
+    tokens in small.
 
-    The words' numbers are those of `CrossAttention.words()`, the marked cells those of `CrossAttention.align()`.
+    The words' numbers are those of `CrossAttention.words()`, the marked cells those of
+    `CrossAttention.align()`.
     """
     head = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}{_shades()}</style></head>'
+        f'<meta name="viewport" content="width=device-width, '
+        f'initial-scale=1"><style>{STYLE}{_shades()}</style></head>'
     )
     intro = (
-        f'<h1>{escape(title)}</h1><dl class="pair"><dt>source</dt><dd><bdi>{escape(look.source.text)}</bdi></dd>'
+        f"<h1>{escape(title)}</h1><dl "
+        f'class="pair"><dt>source</dt><dd><bdi>{escape(look.source.text)}</bdi></dd>'
         f"<dt>target</dt><dd><bdi>{escape(look.target.text)}</bdi></dd></dl>"
     )
     body = f"{intro}{_words(look)}{_heads(look)}"
@@ -106,9 +112,13 @@ def attention_html(look: CrossAttention, title: str) -> str:
 
 
 def _shades() -> str:
-    """One class for each step of the ramp, in both themes, each with the ink that is readable on it."""
+    """One class for each step of the ramp, in both themes, each with the ink that is readable on
+    it."""
     light, dark = (
-        "".join(f".s{i}{{background:{ramp.css(c)};color:{ramp.css(ramp.ink(c))}}}" for i, c in enumerate(shades))
+        "".join(
+            f".s{i}{{background:{ramp.css(c)};color:{ramp.css(ramp.ink(c))}}}"
+            for i, c in enumerate(shades)
+        )
         for shades in (ramp.ramp(dark=False), ramp.ramp(dark=True))
     )
     return f"{light}@media (prefers-color-scheme: dark){{{dark}}}"
@@ -120,14 +130,23 @@ def _words(look: CrossAttention) -> str:
     if not pairs:
         return "<h2>Words</h2><p>There are no words to compare: a side of the pair is empty.</p>"
     written = " ".join(f"<span>{pharaoh([pair])}</span>" for pair in pairs)
-    layer = f"layer {look.best_layer}, the one before the last" if len(look.patterns) > 1 else "the only layer"
+    layer = (
+        f"layer {look.best_layer}, the one before the last"
+        if len(look.patterns) > 1
+        else "the only layer"
+    )
     return (
-        "<h2>Words</h2><p>Each row is a word of the target, each column a word of the source. A number is the share of "
-        "attention that the source word got while the target word was written, the mean over the heads of "
-        f"{layer}. Under <i>other</i> is what went to tokens of no word, such as the end of the source.</p>"
+        "<h2>Words</h2><p>Each row is a word of the target, each column a word of the source. "
+        "A number is the share of "
+        "attention that the source word got while the target word was written, the mean over "
+        "the heads of "
+        f"{layer}. Under <i>other</i> is what went to tokens of no word, such as the end of "
+        f"the source.</p>"
         f'{_table(look, set(pairs))}<output aria-live="polite">&nbsp;</output>{_legend()}'
-        "<h2>Alignment</h2><p>Every target word with the source word that it looked at most, as source-target, counted "
-        f"from 0. Attention tells where the model looked, not what it took from there.</p><code>{written}</code>"
+        "<h2>Alignment</h2><p>Every target word with the source word that it looked at most, "
+        "as source-target, counted "
+        f"from 0. Attention tells where the model looked, not what it took from "
+        f"there.</p><code>{written}</code>"
     )
 
 
@@ -135,7 +154,8 @@ def _table(look: CrossAttention, pairs: set[tuple[int, int]]) -> str:
     words, columns = look.words().double().numpy(), look.source.words
     kind = f"{'side' if len(columns) >= SIDEWAYS else ''} {'dense' if len(columns) >= DENSE else ''}".strip()
     head = "".join(
-        f'<th scope="col" class="word" title="{escape(word)}"><bdi>{escape(word)}</bdi></th>' for word in columns
+        f'<th scope="col" class="word" title="{escape(word)}"><bdi>{escape(word)}</bdi></th>'
+        for word in columns
     )
     rows = []
     for t, (target, weights) in enumerate(zip(look.target.words, words, strict=True)):
@@ -144,9 +164,13 @@ def _table(look: CrossAttention, pairs: set[tuple[int, int]]) -> str:
             for s, (source, weight) in enumerate(zip(columns, weights, strict=True))
         )
         rest = f'<td class="rest">{number(max(0.0, 1 - weights.sum()))}</td>'
-        rows.append(f'<tr><th scope="row" title="{escape(target)}"><bdi>{escape(target)}</bdi></th>{cells}{rest}</tr>')
+        rows.append(
+            f'<tr><th scope="row" '
+            f'title="{escape(target)}"><bdi>{escape(target)}</bdi></th>{cells}{rest}</tr>'
+        )
     return (
-        f'<div class="wide"><table class="{kind}" aria-label="Attention between words; arrow keys move">'
+        f'<div class="wide"><table class="{kind}" aria-label="Attention between words; arrow '
+        f'keys move">'
         f'<thead><tr><td></td>{head}<th scope="col" class="rest">other</th></tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
@@ -155,7 +179,8 @@ def _table(look: CrossAttention, pairs: set[tuple[int, int]]) -> str:
 def _cell(weight: float, name: str, *, best: bool, first: bool) -> str:
     title = escape(f"{name}: {weight:.4f}{', the most of its row' if best else ''}")
     return (
-        f'<td class="s{ramp.step(weight)}{" best" if best else ""}" tabindex="{0 if first else -1}" title="{title}">'
+        f'<td class="s{ramp.step(weight)}{" best" if best else ""}" '
+        f'tabindex="{0 if first else -1}" title="{title}">'
         f"{number(weight)}</td>"
     )
 
@@ -169,10 +194,14 @@ def _heads(look: CrossAttention) -> str:
     """The section of small pictures, one for every head of every layer, over tokens."""
     layers, heads = look.patterns.shape[:2]
     rows = ("".join(_figure(look, layer, head) for head in range(heads)) for layer in range(layers))
-    grids = "".join(f'<div class="grid" style="--heads:{heads}">{figures}</div>' for figures in rows)
+    grids = "".join(
+        f'<div class="grid" style="--heads:{heads}">{figures}</div>' for figures in rows
+    )
     return (
-        "<h2>Every layer and head</h2><p>The same over tokens: target tokens from top to bottom, each row the "
-        "prediction of its token; source tokens from left to right. Below each stands its strongest cell. "
+        "<h2>Every layer and head</h2><p>The same over tokens: target tokens from top to "
+        "bottom, each row the "
+        "prediction of its token; source tokens from left to right. Below each stands its "
+        "strongest cell. "
         "The layer used above is outlined.</p><details><summary>The tokens in their order</summary>"
         f"<p>target {_tokens(look.target)}</p><p>source {_tokens(look.source)}</p></details>{grids}"
     )
@@ -190,7 +219,10 @@ def _seen(piece: str) -> str:
 def _figure(look: CrossAttention, layer: int, head: int) -> str:
     pattern = look.patterns[layer, head].double().numpy()
     row, column = np.unravel_index(int(pattern.argmax()), pattern.shape)
-    strongest = f"{_seen(look.source.pieces[column])} → {_seen(look.target.pieces[row])} {number(pattern.max())}"
+    strongest = (
+        f"{_seen(look.source.pieces[column])} → {_seen(look.target.pieces[row])} "
+        f"{number(pattern.max())}"
+    )
     label = f"layer {layer} · head {head}"
     light, dark = (_image(pattern, ramp.ramp(dark=dark)) for dark in (False, True))
     shape = f"aspect-ratio:{min(2.0, max(0.5, pattern.shape[1] / pattern.shape[0])):.3f}"

@@ -1,9 +1,10 @@
-"""What is looked at, by name: points of a model, elements of a sequence, axes of a tensor and places on them.
+"""What is looked at, by name: points of a model, elements of a sequence, axes of a tensor and
+positions on them.
 
     Named(tensor, ("head", "query", "key")).sel(head=5, query=[0, 1], key=slice(2, 4))
 
-An axis is addressed by its name only; an index is a number (counted from the end if below 0), several, or a slice, and
-it must be there. Knows: names, tokenizers' spellings. Does not know: what happens at a point.
+An axis is addressed by its name only; an index is a number (counted from the end if below 0),
+several, or a slice, and it must be there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,12 +14,23 @@ import torch
 
 from glassformer.axes import Bool, Tensor
 from glassformer.errors import ConfigError, suggest
-from glassformer.tokens.text import Tokenizer
+from glassformer.tokenizers.text import Tokenizer
 
-AXES = ("batch", "position", "head", "query", "key", "dim", "model", "hidden", "vocabulary", "class")
+AXES = (
+    "batch",
+    "position",
+    "head",
+    "query",
+    "key",
+    "dim",
+    "model",
+    "hidden",
+    "vocabulary",
+    "class",
+)
 """The names of all axes that points have."""
 Index = int | Sequence[int] | slice
-"""Places on an axis."""
+"""Positions on an axis."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +57,8 @@ class Element:
     """One element of a sequence, as people name it."""
 
     label: str
-    """A token's text as it stands in the text, white space kept; or `patch 2,3`, `frame 5`, `[class]`."""
+    """A token's text as it stands in the text, white space kept; or `patch 2,3`, `frame 5`,
+    `[class]`."""
     id: int | None
     """The token id; None for patches."""
     kind: str
@@ -73,20 +86,24 @@ def kind_of(point: str) -> str:
 
 
 def chosen(index: Index, size: int, axis: str, what: str) -> list[int]:
-    """The places 0 .. size - 1 that an index names; ConfigError: one that is not there, or none at all."""
+    """The positions 0 .. size - 1 that an index names; ConfigError: one that is not there, or none
+    at all."""
     if isinstance(index, slice):
         ends = [end for end in (index.start, index.stop) if end is not None]
         far = [end for end in ends if not -size <= end <= size]
         found = [] if far else list(range(size)[index])
         if not found:
             raise ConfigError(
-                f"{what}: {axis}={spelled(index)} is outside of 0 to {size - 1} or empty; give a slice inside."
+                f"{what}: {axis}={spelled(index)} is outside of 0 to {size - 1} or empty; give "
+                f"a slice inside."
             )
         return found
     numbers = [index] if isinstance(index, int) else list(index)
     for number in numbers:
         if not -size <= number < size:
-            raise ConfigError(f"{what}: {axis}={number} is not there; {axis} runs from 0 to {size - 1}.")
+            raise ConfigError(
+                f"{what}: {axis}={number} is not there; {axis} runs from 0 to {size - 1}."
+            )
     return [number % size for number in numbers]
 
 
@@ -99,9 +116,14 @@ def spelled(index: Index) -> int | list[int] | str:
 
 
 def region(
-    at: Mapping[str, Index], axes: tuple[str, ...], shape: Sequence[int], what: str, device: torch.device
+    at: Mapping[str, Index],
+    axes: tuple[str, ...],
+    shape: Sequence[int],
+    what: str,
+    device: torch.device,
 ) -> Bool[Tensor, "..."]:
-    """True where every axis of `at` has one of its places: a table of as many axes, of size 1 where nothing is asked.
+    """True where every axis of `at` has one of its positions: a table of as many axes, of size 1
+    where nothing is asked.
 
     ConfigError: an axis that is none of `axes`, a place that is not there.
     """
@@ -127,18 +149,19 @@ class Named:
         return tuple(self.tensor.shape)
 
     def sel(self, **at: Index) -> "Named":
-        """The part at these places; an axis with one number is gone. An axis called `class` is written `class_`.
+        """The part at these positions; an axis with one number is gone. An axis called `class` is
+        written `class_`.
 
         ConfigError: an axis that there is not, a place that is not there.
         """
         tensor, axes = self.tensor, self.axes
         for name, index in at.items():
             dim = _axis(name.removesuffix("_"), axes, "The tensor")
-            places = chosen(index, tensor.shape[dim], axes[dim], "The tensor")
+            positions = chosen(index, tensor.shape[dim], axes[dim], "The tensor")
             if isinstance(index, int):
-                tensor, axes = tensor.select(dim, places[0]), axes[:dim] + axes[dim + 1 :]
+                tensor, axes = tensor.select(dim, positions[0]), axes[:dim] + axes[dim + 1 :]
             else:
-                tensor = tensor.index_select(dim, torch.tensor(places, device=tensor.device))
+                tensor = tensor.index_select(dim, torch.tensor(positions, device=tensor.device))
         return Named(tensor, axes)
 
 
@@ -149,7 +172,8 @@ def _axis(name: str, axes: tuple[str, ...], what: str) -> int:
 
 
 def token_label(tokenizer: Tokenizer, index: int) -> str:
-    r"""A token's text as it stands in a text, white space kept; bytes that are no text as `\xe2`; a symbol's name."""
+    r"""A token's text as it stands in a text, white space kept; bytes that are no text as `\xe2`; a
+    symbol's name."""
     if index in tokenizer.specials.values():
         return tokenizer.piece(index)
     return tokenizer.token_bytes(index).decode("utf-8", "backslashreplace")

@@ -1,9 +1,10 @@
-"""The colours of attention: one hue, so that more is always further from the page, in light and in dark.
+"""The colours of attention: one hue, so that more is always further from the page, in light and in
+dark.
 
     0 ── lightness .985 -> .30 on a light page ── 1          0 ── .20 -> .93 on a dark page ── 1
 
-A weight a has step √a of the ramp, since most weights are small. Source: Ottosson, A perceptual color space for image
-processing, 2020 (OKLab). Knows: colours. Does not know: what is coloured.
+A weight a has step √a of the ramp, since most weights are small. Source: Ottosson, A perceptual
+color space for image processing, 2020 (OKLab).
 """
 
 import math
@@ -34,7 +35,10 @@ def ramp(*, dark: bool) -> list[Colour]:
     """The shades of a theme, from that of 0 to that of 1."""
     first, last = (0.20, 0.93) if dark else (0.985, 0.30)
     places = [shade / (STEPS - 1) for shade in range(STEPS)]
-    return [_srgb(first + (last - first) * x, 0.008 + 0.12 * math.sin(math.pi * min(x, 0.72))) for x in places]
+    return [
+        _srgb(first + (last - first) * x, 0.008 + 0.12 * math.sin(math.pi * min(x, 0.72)))
+        for x in places
+    ]
 
 
 def ink(paper: Colour) -> Colour:
@@ -55,7 +59,10 @@ def css(colour: Colour) -> str:
 
 
 def _luminance(colour: Colour) -> float:
-    linear = [c / 12.92 if (c := part / 255) <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for part in colour]
+    linear = [
+        c / 12.92 if (c := part / 255) <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+        for part in colour
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
@@ -74,4 +81,6 @@ def _srgb(lightness: float, chroma: float) -> Colour:
 
 def _encoded(linear: float) -> int:
     linear = min(1.0, max(0.0, linear))
-    return round(255 * (12.92 * linear if linear <= 0.0031308 else 1.055 * linear ** (1 / 2.4) - 0.055))
+    return round(
+        255 * (12.92 * linear if linear <= 0.0031308 else 1.055 * linear ** (1 / 2.4) - 0.055)
+    )

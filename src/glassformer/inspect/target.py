@@ -1,9 +1,9 @@
-"""What is asked of an answer: one outcome's logit, or how far it is above another's, and the model run again for it.
+"""What is asked of an answer: one outcome's logit, or how far it is above another's, and the model
+run again for it.
 
     rerun(look, rows=B, changes=...)  ->  logits [B, V]      the same input B times, each row changed in its own way
 
-Every explanation that changes something and looks again comes through here. Knows: looks, taps. Does not know: what is
-changed, or why.
+Every explanation that changes something and looks again comes through here.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,12 +24,14 @@ ELEMENTS = 1 << 13
 LEARNING = 1 << 10
 """The same where gradients are asked for, which keep what every layer computed."""
 Check = Callable[[], object]
-"""What is called between passes, so that whoever waits for the answer can end the work by an exception of theirs."""
+"""What is called between passes, so that whoever waits for the answer can end the work by an
+exception of theirs."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """The logit of outcome `index` (minus that of `against`) at `position`; None: the answer to the whole sequence."""
+    """The logit of outcome `index` (minus that of `against`) at `position`; None: the answer to the
+    whole sequence."""
 
     index: int
     against: int | None
@@ -43,11 +45,14 @@ class Target:
         count = look.logits.shape[-1]
         for outcome in (index, against):
             if outcome is not None and not 0 <= outcome < count:
-                raise ConfigError(f"There is no outcome {outcome} in this model; its outcomes are 0 to {count - 1}.")
+                raise ConfigError(
+                    f"There is no outcome {outcome} in this model; its outcomes are 0 to "
+                    f"{count - 1}."
+                )
         several = look.model.config.multi_label
         if isinstance(look.model.head, ClassifyHead):
             return cls(index, against, None, several)
-        return cls(index, against, placed(position, look.places().length), several)
+        return cls(index, against, placed(position, look.positions().length), several)
 
     def value(self, logits: Float[Tensor, "B _"]) -> Float[Tensor, "B"]:
         """The target of each row, in logits."""
@@ -55,7 +60,8 @@ class Target:
         return wanted if self.against is None else wanted - logits[:, self.against]
 
     def probability(self, logits: Float[Tensor, "B _"]) -> Float[Tensor, "B"]:
-        """The outcome's probability in each row; with `against`, its probability if it is one of the two."""
+        """The outcome's probability in each row; with `against`, its probability if it is one of
+        the two."""
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         if self.against is not None or self.several:
             return self.value(logits).sigmoid()
@@ -64,7 +70,8 @@ class Target:
 
 @dataclass(frozen=True)
 class Replaced:
-    """A change by any function of a point's tensor [B, ...], for what edits cannot say: another one in each row."""
+    """A change by any function of a point's tensor [B, ...], for what edits cannot say: another one
+    in each row."""
 
     point: str
     by: Callable[[Tensor], Tensor]
@@ -79,15 +86,20 @@ def unchecked() -> None:
 
 
 def placed(position: int, length: int) -> int:
-    """A position counted from the beginning; negative ones count from the end. ConfigError: there is none such."""
+    """A position counted from the beginning; negative ones count from the end. ConfigError: there
+    is none such."""
     if not -length <= position < length:
-        raise ConfigError(f"There is no position {position} in this sequence; its positions are 0 to {length - 1}.")
+        raise ConfigError(
+            f"There is no position {position} in this sequence; its positions are 0 to "
+            f"{length - 1}."
+        )
     return position % length
 
 
 def reading(look: Look, target: Target) -> Float[Tensor, "T"]:
-    """How much of each element the head reads: pooling is linear, so it is read off the identity."""
-    places, head = look.places().to("cpu"), look.model.head
+    """How much of each element the head reads: pooling is linear, so it is read off the
+    identity."""
+    places, head = look.positions().to("cpu"), look.model.head
     one = torch.eye(places.length, dtype=torch.float64)
     if target.position is not None:
         return one[target.position]
@@ -109,10 +121,17 @@ def rerun(
     Gives the logits that the target is read from, [rows, V], and the tape with what was kept.
     """
     batch = repeated(look.batch, rows)
-    length, edits = look.places().length, (*look.edits, *changes)
+    length, edits = look.positions().length, (*look.edits, *changes)
     at = target.position
-    if any(fires(edit, point) for edit in edits for point in look.tape.points if point.endswith("logits")):
-        at = None  # an edit of the logits finds them by their position, so all of them must be there
+    if any(
+        fires(edit, point)
+        for edit in edits
+        for point in look.tape.points
+        if point.endswith("logits")
+    ):
+        at = (
+            None  # an edit of the logits finds them by their position, so all of them must be there
+        )
     if at is not None:
         batch = replace(batch, at=torch.arange(rows, device=batch.elements.device) * length + at)
     output, tape = run(look.model, batch, keep, edits, gradients)
@@ -121,14 +140,19 @@ def rerun(
 
 
 def slopes_by(value: Float[Tensor, ""], tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The gradient of a value by each tensor that it may depend on; 0 by those that an edit has cut off from it."""
+    """The gradient of a value by each tensor that it may depend on; 0 by those that an edit has cut
+    off from it."""
     known = [tensor for tensor in tensors if tensor.requires_grad] if value.requires_grad else []
     found = iter(torch.autograd.grad(value, known, materialize_grads=True) if known else ())
-    return [next(found) if known and tensor.requires_grad else torch.zeros_like(tensor) for tensor in tensors]
+    return [
+        next(found) if known and tensor.requires_grad else torch.zeros_like(tensor)
+        for tensor in tensors
+    ]
 
 
 def in_portions(rows: int, length: int, elements: int = ELEMENTS) -> Iterator[Int[Tensor, "_"]]:
-    """The numbers 0 .. rows - 1, as many at a time as rows of `length` fit into a pass of so many elements."""
+    """The numbers 0 .. rows - 1, as many at a time as rows of `length` fit into a pass of so many
+    elements."""
     return iter(torch.arange(rows).split(max(1, elements // max(1, length))))
 
 
@@ -143,7 +167,9 @@ def repeated(batch: Batch, rows: int) -> Batch:
     return replace(
         batch,
         elements=batch.elements.expand(rows, *batch.elements.shape[1:]),
-        kinds=None if batch.kinds is None else batch.kinds.expand(rows, -1),
+        token_type_ids=None
+        if batch.token_type_ids is None
+        else batch.token_type_ids.expand(rows, -1),
         targets=None,
         at=None,
         source=None if batch.source is None else repeated(batch.source, rows),

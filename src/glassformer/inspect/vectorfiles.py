@@ -4,7 +4,7 @@
     .jsonl                       {"text": "king", "vector": [0.1, -0.2, ...]}
     .npy                         a table, a row for each text
 
-Every error names the line. Knows: files. Does not know: what the vectors are for.
+Every error names the line.
 """
 
 import json
@@ -30,24 +30,33 @@ def read_text(path: Path) -> Named:
 
 
 def read_named(path: Path) -> Named:
-    """The texts and vectors of JSON lines, those whose vector is null left out. DataError: names the line."""
+    """The texts and vectors of JSON lines, those whose vector is null left out. DataError: names
+    the line."""
     return _gathered(path, _of_json(path))
 
 
 def read_array(path: Path) -> np.ndarray:
-    """The vectors of a .npy file, float32 [N, D]. DataError: it is no such thing, or a row has NaN."""
+    """The vectors of a .npy file, float32 [N, D]. DataError: it is no such thing, or a row has
+    NaN."""
     try:
         with path.open("rb") as file:
             array: Any = np.lib.format.read_array(file, allow_pickle=False)
     except (OSError, ValueError, EOFError, MemoryError) as problem:
         reason = " ".join(str(problem).split())
-        raise DataError(f"cannot read {path} as a .npy file ({reason}); give one that --out wrote.") from None
+        raise DataError(
+            f"cannot read {path} as a .npy file ({reason}); give one that --out wrote."
+        ) from None
     if array.ndim != 2 or array.dtype.kind not in "fiu":
-        raise DataError(f"{path} does not hold a table of numbers, a row for each text; give one that --out wrote.")
+        raise DataError(
+            f"{path} does not hold a table of numbers, a row for each text; give one that "
+            f"--out wrote."
+        )
     with np.errstate(over="ignore"):
         vectors = array.astype(np.float32)
     if len(wrong := np.flatnonzero(~np.isfinite(vectors).all(1))):
-        raise DataError(f"{path}, row {wrong[0] + 1}: the vector has NaN, infinity or a number too large.")
+        raise DataError(
+            f"{path}, row {wrong[0] + 1}: the vector has NaN, infinity or a number too large."
+        )
     return vectors
 
 
@@ -59,7 +68,9 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
                 if line := _decoded(path, number, raw).strip(" \t\r\n"):
                     yield number, line
     except OSError as problem:
-        raise DataError(f"cannot read {path}: {problem.strerror}; give a file that is there.") from None
+        raise DataError(
+            f"cannot read {path}: {problem.strerror}; give a file that is there."
+        ) from None
 
 
 def _decoded(path: Path, number: int, raw: bytes) -> str:
@@ -67,7 +78,9 @@ def _decoded(path: Path, number: int, raw: bytes) -> str:
         return raw.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as problem:
         bad = f"byte 0x{raw[problem.start]:02x} at offset {problem.start}"
-        raise DataError(f"{path}, line {number}: it is not UTF-8 ({bad}); convert it first, with iconv.") from None
+        raise DataError(
+            f"{path}, line {number}: it is not UTF-8 ({bad}); convert it first, with iconv."
+        ) from None
 
 
 def _gathered(path: Path, entries: Iterable[Entry]) -> Named:
@@ -78,7 +91,10 @@ def _gathered(path: Path, entries: Iterable[Entry]) -> Named:
         with np.errstate(over="ignore"):
             vector = np.array(values, np.float32)
         if not np.isfinite(vector).all():
-            raise DataError(f"{path}, line {number}: the vector of {text!r} has NaN, infinity or a number too large.")
+            raise DataError(
+                f"{path}, line {number}: the vector of {text!r} has NaN, infinity or a number "
+                f"too large."
+            )
         if vectors and len(vector) != len(vectors[0]):
             raise _ragged(path, number, len(vector), len(vectors[0]))
         texts.append(text)
@@ -88,13 +104,15 @@ def _gathered(path: Path, entries: Iterable[Entry]) -> Named:
 
 def _ragged(path: Path, number: int, got: int, wanted: int) -> DataError:
     return DataError(
-        f"{path}, line {number}: it has {counted(got, 'number')} and the vectors before it {wanted}; all need the same "
+        f"{path}, line {number}: it has {counted(got, 'number')} and the vectors before it "
+        f"{wanted}; all need the same "
         "width."
     )
 
 
 def _of_text(path: Path) -> Iterator[Entry]:
-    """word v1 v2 ...; a word may hold spaces, as some of GloVe do, so numbers are counted from the end."""
+    """word v1 v2 ...; a word may hold spaces, as some of GloVe do, so numbers are counted from the
+    end."""
     width = 0
     for number, line in lines_of(path):
         parts = GAP.split(line) if "\t" in line or "  " in line else line.split(" ")
@@ -102,7 +120,10 @@ def _of_text(path: Path) -> Iterator[Entry]:
             continue  # how many words, how many numbers
         width = width or len(parts) - 1
         if not width:
-            raise DataError(f"{path}, line {number}: {line[:40]!r} has no numbers; give lines such as 'king 0.1 -0.2'.")
+            raise DataError(
+                f"{path}, line {number}: {line[:40]!r} has no numbers; give lines such as "
+                f"'king 0.1 -0.2'."
+            )
         if len(parts) <= width or (len(parts) > width + 1 and _is_number(parts[-1 - width])):
             raise _ragged(path, number, len(parts) - 1, width)
         try:
@@ -128,13 +149,18 @@ def _of_json(path: Path) -> Iterator[Entry]:
         try:
             row = json.loads(line)
             text, vector = row["text"], row["vector"]
-            right = isinstance(text, str) and (vector is None or (vector and not any(map(_no_number, vector))))
+            right = isinstance(text, str) and (
+                vector is None or (vector and not any(map(_no_number, vector)))
+            )
             values = [] if vector is None else [float(value) for value in vector]
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             right, text, values = False, "", []
         if not right:
             example = '{"text": "king", "vector": [0.1, -0.2]}'
-            raise DataError(f"{path}, line {number}: it is not such as {example}; give lines that `embed` wrote.")
+            raise DataError(
+                f"{path}, line {number}: it is not such as {example}; give lines that `embed` "
+                f"wrote."
+            )
         if values:
             yield number, text, values
 

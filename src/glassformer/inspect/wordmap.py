@@ -1,7 +1,4 @@
-"""Occurrences of a word as numbered dots in a plane, an SVG.
-
-Knows: SVG. Does not know: the page around it, how the places came about.
-"""
+"""Occurrences of a word as numbered dots in a plane, an SVG."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -15,7 +12,8 @@ SIDE, EDGE = 260, 26
 def dots_svg(points: np.ndarray, title: str, *, few: bool) -> str:
     """Points [N, 2] in [-1, 1] as dots numbered from 1.
 
-    Of few, those that would lie on one another share a dot; of many, only those that lie apart have their number.
+    Of few, those that would lie on one another share a dot; of many, only those that lie apart have
+    their number.
     """
     places = SIDE / 2 + points * [1, -1] * (SIDE / 2 - EDGE)
     groups = _apart(places) if few or not points.any() else []
@@ -27,7 +25,8 @@ def dots_svg(points: np.ndarray, title: str, *, few: bool) -> str:
     told = "; ".join(label for *_, label in groups) or f"{len(places)} occurrences"
     axes = f'<path class="rule" d="M{SIDE / 2} 8V{SIDE - 8}M8 {SIDE / 2}H{SIDE - 8}"/>'
     return (
-        f'<svg class="map" viewBox="0 0 {SIDE} {SIDE}" role="img" aria-label="{title}, what lies together: {told}">'
+        f'<svg class="map" viewBox="0 0 {SIDE} {SIDE}" role="img" aria-label="{title}, what '
+        f'lies together: {told}">'
         f"{axes}{dots or _small(places)}</svg>"
     )
 
@@ -35,15 +34,27 @@ def dots_svg(points: np.ndarray, title: str, *, few: bool) -> str:
 def _small(places: np.ndarray) -> str:
     """Dots that may cover one another, each with its number beside it where there is room."""
     dots = ""
-    boxes = [(x + 5, y - 5, x + 7 + 6 * len(str(i)), y + 5) for i, (x, y) in enumerate(places.tolist(), 1)]
+    boxes = [
+        (x + 5, y - 5, x + 7 + 6 * len(str(i)), y + 5)
+        for i, (x, y) in enumerate(places.tolist(), 1)
+    ]
     numbered: list[int] = []
     for i, (x, y) in enumerate(places.tolist()):
-        dots += f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="3.5" opacity=".65"><title>{i + 1}</title></circle>'
+        dots += (
+            f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="3.5" '
+            f'opacity=".65"><title>{i + 1}</title></circle>'
+        )
         left, top, right, bottom = boxes[i]
         others = np.delete(places, i, 0)
-        inside = (left - 9 < others[:, 0]) & (others[:, 0] < right + 3) & (np.abs(others[:, 1] - y) < 8)
+        inside = (
+            (left - 9 < others[:, 0]) & (others[:, 0] < right + 3) & (np.abs(others[:, 1] - y) < 8)
+        )
         if inside.any() or any(
-            left < boxes[j][2] and boxes[j][0] < right and top < boxes[j][3] and boxes[j][1] < bottom for j in numbered
+            left < boxes[j][2]
+            and boxes[j][0] < right
+            and top < boxes[j][3]
+            and boxes[j][1] < bottom
+            for j in numbered
         ):
             continue
         numbered.append(i)
@@ -52,14 +63,18 @@ def _small(places: np.ndarray) -> str:
 
 
 def _apart(places: np.ndarray) -> list[tuple[float, float, float, str]]:
-    """Dots that do not cover one another: middle, half width and label of each; what would lie together is one."""
+    """Dots that do not cover one another: middle, half width and label of each; what would lie
+    together is one."""
     groups = [[i] for i in range(len(places))]
     while True:
-        dots = [_dot(places[group].mean(0), _ranges([i + 1 for i in sorted(group)])) for group in groups]
+        dots = [
+            _dot(places[group].mean(0), _ranges([i + 1 for i in sorted(group)])) for group in groups
+        ]
         covered = (
             (i, j)
             for i, j in combinations(range(len(dots)), 2)
-            if abs(dots[i][1] - dots[j][1]) < 19 and abs(dots[i][0] - dots[j][0]) < dots[i][2] + dots[j][2] - 1
+            if abs(dots[i][1] - dots[j][1]) < 19
+            and abs(dots[i][0] - dots[j][0]) < dots[i][2] + dots[j][2] - 1
         )
         pair = next(covered, None)
         if pair is None:

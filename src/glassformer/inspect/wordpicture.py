@@ -1,11 +1,12 @@
-"""One word in several sentences as a readable HTML page: how its vectors move apart, layer by layer.
+"""One word in several sentences as a readable HTML page: how its vectors move apart, layer by
+layer.
 
     sentences    numbered, the word marked
     curve        the similarity of every two occurrences through the layers
     layers       a small picture of each: where the occurrences lie, and every similarity as a number
 
-Nothing is loaded from anywhere and nothing is scripted; it is light or dark as the reader's system is. Knows: HTML,
-SVG. Does not know: how the numbers came about.
+Nothing is loaded from anywhere and nothing is scripted; it is light or dark as the reader's system
+is.
 """
 
 import math
@@ -51,7 +52,8 @@ svg .strong { fill: var(--ink); font-weight: 600; }
 
 MOST = 64
 NUMBERED = 12
-"""From more occurrences on, a cell shows its number only when asked, and dots of the map are small."""
+"""From more occurrences on, a cell shows its number only when asked, and dots of the map are
+small."""
 LINES = 28
 """From more occurrences on, the curve of each two is not drawn, but the least and the most."""
 
@@ -59,7 +61,9 @@ LINES = 28
 def contexts_html(look: Contexts, title: str) -> str:
     """A self-contained HTML document of a word's occurrences; ConfigError for more than MOST."""
     if len(look.occurrences) > MOST:
-        raise ConfigError(f"{len(look.occurrences)} occurrences are too many for a picture; give at most {MOST}.")
+        raise ConfigError(
+            f"{len(look.occurrences)} occurrences are too many for a picture; give at most {MOST}."
+        )
     name = f"“{escape(look.word)}” in {len(look.occurrences)} contexts"
     head = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
@@ -74,12 +78,16 @@ def contexts_html(look: Contexts, title: str) -> str:
 
 def _shades(*, dark: bool) -> str:
     shades = ramp.ramp(dark=dark)
-    return "".join(f".s{i}{{background:{ramp.css(c)};color:{ramp.css(ramp.ink(c))}}}" for i, c in enumerate(shades))
+    return "".join(
+        f".s{i}{{background:{ramp.css(c)};color:{ramp.css(ramp.ink(c))}}}"
+        for i, c in enumerate(shades)
+    )
 
 
 def _sentence(number: int, one: Occurrence) -> str:
     before, word, after = (
-        escape(part) for part in (one.text[: one.begin], one.text[one.begin : one.end], one.text[one.end :])
+        escape(part)
+        for part in (one.text[: one.begin], one.text[one.begin : one.end], one.text[one.end :])
     )
     return f'<li><span class="n">{number}</span><bdi>{before}<mark>{word}</mark>{after}</bdi></li>'
 
@@ -89,21 +97,28 @@ def _said(look: Contexts) -> str:
     first, last = look.pairs(0).mean(), look.pairs(-1).mean()
     static = "Before the first layer the word has one vector, whatever stands around it"
     if look.pairs(0).min() < 1 - 1e-3:
-        spelled = " and ".join(sorted({"·".join(one.pieces).replace(" ", "␣") for one in look.occurrences}))
+        spelled = " and ".join(
+            sorted({"·".join(one.pieces).replace(" ", "␣") for one in look.occurrences})
+        )
         static = (
-            f"The word is not the same tokens everywhere ({escape(spelled)}), so that it begins with several vectors"
+            f"The word is not the same tokens everywhere ({escape(spelled)}), so that it "
+            f"begins with several vectors"
         )
     sees = (
-        " This model reads from left to right: only what stands before the word can change it." if look.causal else ""
+        " This model reads from left to right: only what stands before the word can change it."
+        if look.causal
+        else ""
     )
     return (
-        f"{static}: a mean similarity of {_number(first)}. After {counted(len(look.vectors) - 1, 'layer')} of "
+        f"{static}: a mean similarity of {_number(first)}. After "
+        f"{counted(len(look.vectors) - 1, 'layer')} of "
         f"attention each context has made its own of it: {_number(last)}.{sees}"
     )
 
 
 def _curve(look: Contexts) -> str:
-    """Similarity through the layers: every two occurrences thin, their mean strong and with numbers."""
+    """Similarity through the layers: every two occurrences thin, their mean strong and with
+    numbers."""
     values = np.stack([look.pairs(layer) for layer in range(len(look.vectors))])
     low, width, height = _lowest(look), 640, 240
     step = width / max(1, len(values) - 1)
@@ -120,26 +135,37 @@ def _curve(look: Contexts) -> str:
         f'<text x="-10" y="{y(tick) + 4:.1f}" text-anchor="end">{_number(tick)}</text>'
         for tick in ticks
     )
-    several = values.T if len(look.occurrences) <= LINES else np.stack([values.min(1), values.max(1)])
+    several = (
+        values.T if len(look.occurrences) <= LINES else np.stack([values.min(1), values.max(1)])
+    )
     thin = "".join(f'<polyline class="pair" points="{path(line)}"/>' for line in several)
     mean = values.mean(1)
     every = math.ceil(len(values) / 13)
     dots = "".join(
-        f'<circle class="dot" cx="{i * step:.1f}" cy="{y(value):.1f}" r="4.5"/>' for i, value in enumerate(mean)
+        f'<circle class="dot" cx="{i * step:.1f}" cy="{y(value):.1f}" r="4.5"/>'
+        for i, value in enumerate(mean)
     )
     words = "".join(
-        f'<text class="strong" x="{i * step:.1f}" y="{y(mean[i]) - 12:.1f}">{_number(mean[i])}</text>'
+        f'<text class="strong" x="{i * step:.1f}" '
+        f'y="{y(mean[i]) - 12:.1f}">{_number(mean[i])}</text>'
         f'<text x="{i * step:.1f}" y="{height + 22}">{i or "static"}</text>'
         for i in range(0, len(mean), every)
     )
     told = ", ".join(f"layer {i} {_number(value)}" for i, value in enumerate(mean))
-    thin_is = "each two occurrences" if len(look.occurrences) <= LINES else "the least and the most alike two"
+    thin_is = (
+        "each two occurrences"
+        if len(look.occurrences) <= LINES
+        else "the least and the most alike two"
+    )
     return (
-        "<h2>Through the layers</h2><p>How alike the word's vectors are, after each layer: the strong line is the mean "
+        "<h2>Through the layers</h2><p>How alike the word's vectors are, after each layer: the "
+        "strong line is the mean "
         f"of all pairs, thin lines are {thin_is}.</p>"
-        f'<div class="wide"><svg class="curve" viewBox="-48 -24 {width + 72} {height + 56}" role="img" '
+        f'<div class="wide"><svg class="curve" viewBox="-48 -24 {width + 72} {height + 56}" '
+        f'role="img" '
         f'aria-label="Mean similarity: {told}">{rules}{thin}'
-        f'<polyline class="mean" points="{path(mean)}"/>{dots}<g text-anchor="middle">{words}</g></svg></div>'
+        f'<polyline class="mean" points="{path(mean)}"/>{dots}<g '
+        f'text-anchor="middle">{words}</g></svg></div>'
     )
 
 
@@ -157,8 +183,10 @@ def _cards(look: Contexts) -> str:
     steps = [low + (1 - low) * share for share in (0, 0.25, 0.5, 0.75, 1)]
     legend = "".join(f'<b class="s{_step(value, low)}">{_number(value)}</b>' for value in steps)
     return (
-        "<h2>Layer by layer</h2><p>Where the occurrences lie: the plane in which they are spread most (their principal "
-        "components), at one scale for all layers, so that a larger distance is a smaller similarity. Below it the "
+        "<h2>Layer by layer</h2><p>Where the occurrences lie: the plane in which they are "
+        "spread most (their principal "
+        "components), at one scale for all layers, so that a larger distance is a smaller "
+        "similarity. Below it the "
         "cosine similarity of every two; 1 is the same direction.</p>"
         f'<div class="legend">{legend}<span>similarity</span></div>'
         f'<div class="cards" style="--card-width:{width:.1f}rem">{cards}</div>'
@@ -167,13 +195,18 @@ def _cards(look: Contexts) -> str:
 
 def _card(layer: int, table: np.ndarray, points: np.ndarray, share: float, low: float) -> str:
     title = f"Layer {layer}" if layer else "Layer 0, static"
-    shown = f"{share:.0%} of the spread is in this plane." if np.abs(points).max() > 0 else "All in one place."
+    shown = (
+        f"{share:.0%} of the spread is in this plane."
+        if np.abs(points).max() > 0
+        else "All in one place."
+    )
     numbers = range(1, len(table) + 1)
     head = "".join(f'<th scope="col">{number}</th>' for number in numbers)
     rows = "".join(
         f'<tr><th scope="row">{i}</th>'
         + "".join(
-            f'<td class="s{_step(value, low)}" title="{i} and {j}: {value:.4f}">{_number(value)}</td>'
+            f'<td class="s{_step(value, low)}" title="{i} and {j}: '
+            f'{value:.4f}">{_number(value)}</td>'
             for j, value in zip(numbers, row, strict=True)
         )
         + "</tr>"
@@ -183,13 +216,15 @@ def _card(layer: int, table: np.ndarray, points: np.ndarray, share: float, low: 
     kind = ' class="many"' if len(table) > NUMBERED else ""
     return (
         f'<section class="card"><h3>{title}</h3><p>{shown}</p>{dots}<div class="wide"><table{kind}>'
-        f"<caption>Cosine similarities, {title.lower()}</caption><thead><tr><td></td>{head}</tr></thead>"
+        f"<caption>Cosine similarities, "
+        f"{title.lower()}</caption><thead><tr><td></td>{head}</tr></thead>"
         f"<tbody>{rows}</tbody></table></div></section>"
     )
 
 
 def _lowest(look: Contexts) -> float:
-    """Where the scale of colours begins: the least similarity, rounded down to a tenth, at most .9."""
+    """Where the scale of colours begins: the least similarity, rounded down to a tenth, at most
+    .9."""
     return min(0.9, math.floor(float(look.similarities.min()) * 10) / 10)
 
 
@@ -199,4 +234,8 @@ def _step(value: float, low: float) -> int:
 
 def _number(value: float) -> str:
     """Two digits, as .87, -.05 and 1.00."""
-    return f"{value:.2f}".replace("-0.00", "0.00").replace("0.", ".", 1) if abs(value) < 0.995 else f"{value:.2f}"
+    return (
+        f"{value:.2f}".replace("-0.00", "0.00").replace("0.", ".", 1)
+        if abs(value) < 0.995
+        else f"{value:.2f}"
+    )

@@ -4,8 +4,7 @@
     tokens   e in ␣ ␣ H ä us chen <eos>
     word_of  0 0  - - 1 1 1  1    -
 
-A word is a maximal run of characters that are not space, or what another regular expression finds. Knows: tokenizers,
-UTF-8. Does not know: models, attention.
+A word is a maximal run of characters that are not space, or what another regular expression finds.
 """
 
 import re
@@ -15,18 +14,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from glassformer.errors import ConfigError
-from glassformer.tokens.lookup import utf8
-from glassformer.tokens.text import Tokenizer
+from glassformer.tokenizers.lookup import utf8
+from glassformer.tokenizers.text import Tokenizer
 
 WORD = r"[\S\x1c-\x1f]+"
 """What is not Unicode's white space, to which Python alone adds four separators."""
 NUMBERS_AND_NAMES = r"\d+|[^\s\d.,،፣/()-]+"
-"""The parts of a date, however it is written: numbers, and runs of what is neither number, space nor punctuation."""
+"""The parts of a date, however it is written: numbers, and runs of what is neither number, space
+nor punctuation."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a pair: its text, its tokens in printable form, its words, and the word of each token or None."""
+    """One side of a pair: its text, its tokens in printable form, its words, and the word of each
+    token or None."""
 
     text: str
     pieces: tuple[str, ...]
@@ -38,12 +39,15 @@ class Side:
         return [place for place, owner in enumerate(self.word_of) if owner == word]
 
 
-def read_side(tokenizer: Tokenizer, text: str, ids: np.ndarray, prefix: str = "", word: str = WORD) -> Side:
-    """The side of a text whose `ids` are those of prefix + text and perhaps special symbols behind them.
+def read_side(
+    tokenizer: Tokenizer, text: str, ids: np.ndarray, prefix: str = "", word: str = WORD
+) -> Side:
+    """The side of a text whose `ids` are those of prefix + text and perhaps special symbols behind
+    them.
 
-    A token that touches two words belongs to the one of which it holds more bytes, the first if that is undecided; a
-    token of space, of the prefix or without text belongs to none. ConfigError: `word` is no regular expression, or the
-    tokenizer cannot be followed.
+    A token that touches two words belongs to the one of which it holds more bytes, the first if
+    that is undecided; a token of space, of the prefix or without text belongs to none. ConfigError:
+    `word` is no regular expression, or the tokenizer cannot be followed.
     """
     spans = word_spans(text, word)
     owners = token_words(tokenizer, text, spans, prefix)
@@ -54,7 +58,8 @@ def read_side(tokenizer: Tokenizer, text: str, ids: np.ndarray, prefix: str = ""
 
 
 def word_spans(text: str, word: str = WORD) -> list[tuple[int, int]]:
-    """Where the words of a text begin and end, in characters; ConfigError: `word` is no regular expression."""
+    """Where the words of a text begin and end, in characters; ConfigError: `word` is no regular
+    expression."""
     try:
         return [found.span() for found in re.finditer(word, text) if found[0]]
     except re.error as problem:
@@ -63,8 +68,11 @@ def word_spans(text: str, word: str = WORD) -> list[tuple[int, int]]:
         ) from None
 
 
-def token_words(tokenizer: Tokenizer, text: str, spans: list[tuple[int, int]], prefix: str = "") -> list[int | None]:
-    """The number of the word that each token of prefix + text belongs to, or None; see `read_side`."""
+def token_words(
+    tokenizer: Tokenizer, text: str, spans: list[tuple[int, int]], prefix: str = ""
+) -> list[int | None]:
+    """The number of the word that each token of prefix + text belongs to, or None; see
+    `read_side`."""
     whole = prefix + text
     ids = [int(index) for index in tokenizer.encode(whole)]
     if tokenizer.kind == "character":  # also where a character is unknown, which has no bytes
@@ -75,7 +83,9 @@ def token_words(tokenizer: Tokenizer, text: str, spans: list[tuple[int, int]], p
     return _by_pieces(tokenizer, text, spans, prefix, ids)
 
 
-def _by_bytes(text: str, spans: list[tuple[int, int]], prefix: str, lengths: list[int]) -> list[int | None]:
+def _by_bytes(
+    text: str, spans: list[tuple[int, int]], prefix: str, lengths: list[int]
+) -> list[int | None]:
     """The word of each token, given how many bytes each has."""
     owner: list[int | None] = [None] * len(prefix.encode())
     for piece, number in _pieces(text, spans):
@@ -91,7 +101,8 @@ def _by_bytes(text: str, spans: list[tuple[int, int]], prefix: str, lengths: lis
 def _by_pieces(
     tokenizer: Tokenizer, text: str, spans: list[tuple[int, int]], prefix: str, ids: list[int]
 ) -> list[int | None]:
-    """The word of each token where tokens do not spell the text (unknown words, lower case): words encoded alone."""
+    """The word of each token where tokens do not spell the text (unknown words, lower case): words
+    encoded alone."""
     found, owners = [], []
     for piece, number in ((prefix, None), *_pieces(text, spans)):
         tokens = tokenizer.encode(piece).tolist() if piece.strip() else []
@@ -99,7 +110,8 @@ def _by_pieces(
         owners += [number] * len(tokens)
     if found != ids:
         raise ConfigError(
-            f"The tokens of {(prefix + text)[:40]!r} cannot be told apart by words, since some reach beyond a word; "
+            f"The tokens of {(prefix + text)[:40]!r} cannot be told apart by words, since some "
+            f"reach beyond a word; "
             "use a tokenizer of kind byte, character or bpe, and a prefix that ends in a space."
         )
     return owners

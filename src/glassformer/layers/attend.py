@@ -1,8 +1,9 @@
-"""The one seam for attention: softmax(q kᵀ · scale + mask + bias) v, in a reference and a fused form that agree.
+"""The one seam for attention: softmax(q kᵀ · scale + mask + bias) v, in a reference and a fused
+form that agree.
 
-The reference writes the softmax out and gives the pattern; the fused form is the framework's kernel. A query that
-may attend to nothing gets 0 in both. Grouped heads: query head h uses key-value head h // (H / G).
-Source: Note A equation 9.1, Notes B to E. Knows: tensors. Does not know: projections, positions, caches.
+The reference writes the softmax out and gives the pattern; the fused form is the framework's
+kernel. A query that may attend to nothing gets 0 in both. Grouped heads: query head h uses
+key-value head h // (H / G). Source: Note A equation 9.1, Notes B to E.
 """
 
 import torch
@@ -20,10 +21,13 @@ def attention_scores(
     bias: Float[Tensor, "_ H T S"] | None,
     scale: float,
 ) -> Float[Tensor, "B H T S"]:
-    """Scores S = q kᵀ · scale + bias, and -inf where attention is not allowed (Note A 9.1; Note C for the bias)."""
+    """Scores S = q kᵀ · scale + bias, and -inf where attention is not allowed (Note A 9.1; Note C
+    for the bias)."""
     groups = q.shape[1] // k.shape[1]
     exact = torch.promote_types(q.dtype, torch.float32)  # kernels accumulate so too
-    scores = ((q.to(exact) * scale).unflatten(1, (-1, groups)) @ k.to(exact)[:, :, None].mT).flatten(1, 2)
+    scores = (
+        (q.to(exact) * scale).unflatten(1, (-1, groups)) @ k.to(exact)[:, :, None].mT
+    ).flatten(1, 2)
     if bias is not None:
         scores = scores + bias.to(scores.dtype)
     table = allow.as_table(q.shape[2], k.shape[2], q.device)
@@ -31,12 +35,15 @@ def attention_scores(
 
 
 def attention_pattern(scores: Float[Tensor, "B H T S"]) -> Float[Tensor, "B H T S"]:
-    """Attention weights A = softmax of each row; a row of -inf alone gives zeros, and every other row sums to 1."""
+    """Attention weights A = softmax of each row; a row of -inf alone gives zeros, and every other
+    row sums to 1."""
     closed = scores.amax(-1, keepdim=True) == -torch.inf
     return scores.masked_fill(closed, 0).softmax(-1).masked_fill(closed, 0)
 
 
-def attention_values(pattern: Float[Tensor, "B H T S"], v: Float[Tensor, "B G S K"]) -> Float[Tensor, "B H T K"]:
+def attention_values(
+    pattern: Float[Tensor, "B H T S"], v: Float[Tensor, "B G S K"]
+) -> Float[Tensor, "B H T K"]:
     """Weighted sums of values: z_i = Σ_j a_ij v_j."""
     groups = pattern.shape[1] // v.shape[1]
     return (pattern.to(v.dtype).unflatten(1, (-1, groups)) @ v[:, :, None]).flatten(1, 2)
@@ -53,7 +60,9 @@ def attend_reference(
 ) -> Float[Tensor, "B H T Kv"]:
     """Attention written out: scores, softmax, weighted sum. `dropout` acts on the pattern."""
     scores = attention_scores(q, k, allow, bias, scale)
-    pattern = scores.softmax(-1) if allow.dense is None else attention_pattern(scores)  # no row is closed
+    pattern = (
+        scores.softmax(-1) if allow.dense is None else attention_pattern(scores)
+    )  # no row is closed
     return attention_values(drop(pattern, dropout), v)
 
 
@@ -66,8 +75,11 @@ def attend(
     scale: float,
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H T Kv"]:
-    """The same numbers as `attend_reference` by the framework's fused kernel, without ever holding the pattern."""
-    if dropout and q.device.type == "cpu":  # no kernel there drops: torch writes the softmax out too, but slower
+    """The same numbers as `attend_reference` by the framework's fused kernel, without ever holding
+    the pattern."""
+    if (
+        dropout and q.device.type == "cpu"
+    ):  # no kernel there drops: torch writes the softmax out too, but slower
         return attend_reference(q, k, v, allow, bias, scale, dropout)
     grouped = q.shape[1] != k.shape[1]
     if bias is None and allow.dense is None:
@@ -81,5 +93,7 @@ def attend(
     if bias is not None:
         added = bias if added is None else bias + added
     added = None if added is None else added.to(q.dtype)
-    z = F.scaled_dot_product_attention(q, k, v, attn_mask=added, scale=scale, dropout_p=dropout, enable_gqa=grouped)
+    z = F.scaled_dot_product_attention(
+        q, k, v, attn_mask=added, scale=scale, dropout_p=dropout, enable_gqa=grouped
+    )
     return z if some is None else z * some

@@ -1,13 +1,14 @@
-"""Attention as a module: project to queries, keys and values, attend in every head, mix the heads (Notes A to E).
+"""Attention as a module: project to queries, keys and values, attend in every head, mix the heads
+(Notes A to E).
 
           x ──q_proj──> q ─┐
                            ├─ softmax(q kᵀ·scale + mask + bias) ── · v ── out_proj ──>
      source ──k_proj──> k ─┤                                       │
             ──v_proj──> v ─────────────────────────────────────────┘
 
-`source` is x itself (self-attention) or the encoder's output (cross-attention). With `n_kv_heads` = H every head has
-its own keys and values (multi-head); with fewer, groups of heads share them (grouped-query); with 1, all do
-(multi-query). Knows: the seam `attend`, slots of a cache. Does not know: masks' meaning, blocks.
+`source` is x itself (self-attention) or the encoder's output (cross-attention). With `n_kv_heads` =
+H every head has its own keys and values (multi-head); with fewer, groups of heads share them
+(grouped-query); with 1, all do (multi-query).
 """
 
 from collections.abc import Callable
@@ -17,7 +18,6 @@ from typing import Literal
 from torch import nn
 
 from glassformer.axes import Float, Tensor
-from glassformer.layers.asked import Asked
 from glassformer.layers.attend import attend, attention_pattern, attention_scores, attention_values
 from glassformer.layers.cache import KeysValues
 from glassformer.layers.dropout import dropout as drop
@@ -25,18 +25,21 @@ from glassformer.layers.linear import Linear
 from glassformer.layers.mask import Allowed
 from glassformer.layers.norm import RMSNorm
 from glassformer.layers.position import Rotation, rotate
+from glassformer.layers.selected_positions import Asked
 from glassformer.layers.tap import tap, watching
 
 ScaleKind = Literal["head", "model", "none"]
 Slot = Callable[[Callable[[], KeysValues]], KeysValues]
-"""Where keys and values are kept between steps: takes what computes the new ones, gives all of them."""
+"""Where keys and values are kept between steps: takes what computes the new ones, gives all of
+them."""
 
 
 @dataclass(frozen=True)
 class View:
     """What the attention of every layer sees in one forward pass, computed once for all of them.
 
-    `turn` is that of the queries, `key_turn` that of new keys; with `asked`, only those elements have queries.
+    `turn` is that of the queries, `key_turn` that of new keys; with `asked`, only those elements
+    have queries.
     """
 
     allow: Allowed
@@ -51,7 +54,8 @@ class View:
 
 
 def score_scale(kind: ScaleKind, d_head: int, d_model: int) -> float:
-    """The factor on q · k: `head` 1/√d_head (A, B, D, E), `model` 1/√d_model (Note C's words), `none` 1 (T5)."""
+    """The factor on q · k: `head` 1/√d_head (A, B, D, E), `model` 1/√d_model (Note C's words),
+    `none` 1 (T5)."""
     match kind:
         case "head":
             return d_head**-0.5
@@ -72,7 +76,8 @@ def merge_heads(z: Float[Tensor, "B H T K"]) -> Float[Tensor, "B T _"]:
 
 
 class Attention(nn.Module):
-    """Multi-head, grouped-query or multi-query attention, self or cross; `d_head` is free of `d_model`."""
+    """Multi-head, grouped-query or multi-query attention, self or cross; `d_head` is free of
+    `d_model`."""
 
     def __init__(
         self,
@@ -105,14 +110,20 @@ class Attention(nn.Module):
         source: Float[Tensor, "B S D"] | None = None,
         slot: Slot | None = None,
     ) -> Float[Tensor, "B Q D"]:
-        """Attend from x (what `view` asks of it) to `source` (x if None) and to what `slot` remembers, as above."""
+        """Attend from x (what `view` asks of it) to `source` (x if None) and to what `slot`
+        remembers, as above."""
         q = self.queries(view.querying(x), view.turn)
         project = lambda: self.keys_values(x if source is None else source, view.key_turn)  # noqa: E731
         k, v = slot(project) if slot else project()
         dropout = self.dropout if self.training else 0.0
-        if watching(self, "scores", "pattern"):  # someone wants to look inside: the same numbers, written out
+        if watching(
+            self, "scores", "pattern"
+        ):  # someone wants to look inside: the same numbers, written out
             scores = tap(
-                self, "scores", attention_scores(q, k, view.allow, view.bias, self.scale), "batch head query key"
+                self,
+                "scores",
+                attention_scores(q, k, view.allow, view.bias, self.scale),
+                "batch head query key",
             )
             pattern = tap(self, "pattern", attention_pattern(scores), "batch head query key")
             z = attention_values(drop(pattern, dropout), v)

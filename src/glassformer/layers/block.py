@@ -1,8 +1,9 @@
-"""One block of the stack: attention and feed-forward network, each wrapped in a residual connection.
+"""One block of the stack: attention and feed-forward network, each wrapped in a residual
+connection.
 
     pre-norm    x + f(LN(x))        post-norm    LN(x + f(x))          f in: attention, cross-attention, feed-forward
 
-Source: Note B (block, residual stream), Notes C, D, E. Knows: its sub-layers. Does not know: how many blocks there are.
+Source: Note B (block, residual stream), Notes C, D, E.
 """
 
 from typing import Literal
@@ -37,12 +38,18 @@ class Block(nn.Module):
         self.feedforward_norm, self.feedforward = norms[-1], feedforward
         self.dropout = Dropout(dropout)
 
-    def attend_own(self, x: Float[Tensor, "B T D"], view: View, slot: Slot | None) -> Float[Tensor, "B Q D"]:
+    def attend_own(
+        self, x: Float[Tensor, "B T D"], view: View, slot: Slot | None
+    ) -> Float[Tensor, "B Q D"]:
         """The self-attention branch, before it joins the stream."""
         return tap(self, "attention_out", self.dropout(self.attention(x, view, slot=slot)), STREAM)
 
     def attend_source(
-        self, x: Float[Tensor, "B T D"], view: View, source: Float[Tensor, "B S D"] | None, slot: Slot | None
+        self,
+        x: Float[Tensor, "B T D"],
+        view: View,
+        source: Float[Tensor, "B S D"] | None,
+        slot: Slot | None,
     ) -> Float[Tensor, "B T D"]:
         """The cross-attention branch, before it joins the stream."""
         assert self.cross is not None
@@ -65,7 +72,8 @@ class PreNormBlock(Block):
         source_view: View | None = None,
         source_slot: Slot | None = None,
     ) -> Float[Tensor, "B Q D"]:
-        """One step of the residual stream; `source` is the encoder's output if the block has cross-attention."""
+        """One step of the residual stream; `source` is the encoder's output if the block has
+        cross-attention."""
         x = tap(self, "resid_pre", x, STREAM)
         x = view.querying(x) + self.attend_own(self.attention_norm(x), view, slot)
         if self.cross_norm is not None and source_view is not None:
@@ -76,7 +84,8 @@ class PreNormBlock(Block):
 
 
 class PostNormBlock(Block):
-    """LN(x + f(x)): the stream is normalized after each branch (Note B's parallel form, Notes C and E, 2017)."""
+    """LN(x + f(x)): the stream is normalized after each branch (Note B's parallel form, Notes C and
+    E, 2017)."""
 
     def forward(
         self,
@@ -87,7 +96,8 @@ class PostNormBlock(Block):
         source_view: View | None = None,
         source_slot: Slot | None = None,
     ) -> Float[Tensor, "B Q D"]:
-        """One step of the residual stream; `source` is the encoder's output if the block has cross-attention."""
+        """One step of the residual stream; `source` is the encoder's output if the block has
+        cross-attention."""
         x = tap(self, "resid_pre", x, STREAM)
         x = self.attention_norm(view.querying(x) + self.attend_own(x, view, slot))
         if self.cross_norm is not None and source_view is not None:

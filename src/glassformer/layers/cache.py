@@ -1,8 +1,8 @@
-"""Keys and values of the elements already seen, with the places they stand at.
+"""Keys and values of the elements already seen, with the positions they stand at.
 
-A cache is handled like a value: `cache.advanced(places)` is a new cache that also knows the new places; each layer
-then stores its new keys and values there and gets all of them back. Masks read the places, so an attention never asks
-which cache it has. Knows: `Places`, tensors. Does not know: masks, layers' insides, decoding.
+A cache is handled like a value: `cache.advanced(positions)` is a new cache that also knows the new
+positions; each layer then stores its new keys and values there and gets all of them back. Masks
+read the positions, so an attention never asks which cache it has.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 
 from glassformer.axes import Float, Int, Tensor
-from glassformer.batch import Places
+from glassformer.batch import Positions
 from glassformer.errors import ConfigError
 
 KeysValues = tuple[Float[Tensor, "B G S K"], Float[Tensor, "B G S K"]]
@@ -23,22 +23,30 @@ Picked = dict[int, tuple[Float[Tensor, "N G _ K"], Float[Tensor, "N G _ K"]]]
 
 @dataclass(frozen=True)
 class Cache:
-    """A cache that grows with each step by concatenation; an earlier value stays good, so decoding may branch.
+    """A cache that grows with each step by concatenation; an earlier value stays good, so decoding
+    may branch.
 
-    `own[layer]` are the keys and values of self-attention at `places`; `cross[layer]` those of the encoder's output,
-    computed once.
+    `own[layer]` are the keys and values of self-attention at `positions`; `cross[layer]` those of
+    the encoder's output, computed once.
     """
 
-    places: Places | None = None
+    positions: Positions | None = None
     own: Layers = field(default_factory=dict)
     cross: Layers = field(default_factory=dict)
 
-    def advanced(self, new: Places) -> "Cache":
-        """The cache with `new` places behind the old ones."""
-        return Cache(self.places.extended(new) if self.places else new, dict(self.own), dict(self.cross))
+    def advanced(self, new: Positions) -> "Cache":
+        """The cache with `new` positions behind the old ones."""
+        return Cache(
+            self.positions.extended(new) if self.positions else new,
+            dict(self.own),
+            dict(self.cross),
+        )
 
-    def store(self, layer: int, keys: Float[Tensor, "B G T K"], values: Float[Tensor, "B G T K"]) -> KeysValues:
-        """Put the keys and values of the newest places behind those of `layer`; returns all of them."""
+    def store(
+        self, layer: int, keys: Float[Tensor, "B G T K"], values: Float[Tensor, "B G T K"]
+    ) -> KeysValues:
+        """Put the keys and values of the newest positions behind those of `layer`; returns all of
+        them."""
         if layer in self.own:
             old_keys, old_values = self.own[layer]
             keys, values = torch.cat([old_keys, keys], 2), torch.cat([old_values, values], 2)
@@ -46,7 +54,8 @@ class Cache:
         return keys, values
 
     def once(self, layer: int, compute: Callable[[], KeysValues]) -> KeysValues:
-        """The keys and values of the encoder's output at `layer`, computed at the first call only."""
+        """The keys and values of the encoder's output at `layer`, computed at the first call
+        only."""
         if layer not in self.cross:
             self.cross[layer] = compute()
         return self.cross[layer]
@@ -54,41 +63,49 @@ class Cache:
     def selected(self, rows: Int[Tensor, "N"], same_sources: bool = False) -> "Cache":
         """The cache of the given rows, in that order: batches shrink, beams are reordered.
 
-        `same_sources`: row i keeps its places and its source, and takes only the keys and values of its own elements
-        from rows[i], as hypotheses of one sentence that change places do.
+        `same_sources`: row i keeps its positions and its source, and takes only the keys and values
+        of its own elements from rows[i], as hypotheses of one sentence that change positions do.
         """
         if same_sources:
-            return Cache(self.places, picked(self.own, rows), dict(self.cross))
-        places = self.places.selected(rows) if self.places else None
-        return Cache(places, picked(self.own, rows), picked(self.cross, rows))
+            return Cache(self.positions, picked(self.own, rows), dict(self.cross))
+        positions = self.positions.selected(rows) if self.positions else None
+        return Cache(positions, picked(self.own, rows), picked(self.cross, rows))
 
 
 def picked(layers: Layers, rows: Int[Tensor, "N"]) -> Picked:
     """The keys and values of the given rows at every layer, copied."""
-    return {layer: (k.index_select(0, rows), v.index_select(0, rows)) for layer, (k, v) in layers.items()}
+    return {
+        layer: (k.index_select(0, rows), v.index_select(0, rows))
+        for layer, (k, v) in layers.items()
+    }
 
 
 @dataclass(frozen=True)
 class FixedCache(Cache):
-    """A cache of at most `capacity` elements, written in place: no copy at each step, and only one line of descent."""
+    """A cache of at most `capacity` elements, written in place: no copy at each step, and only one
+    line of descent."""
 
     capacity: int = 0
     buffers: Layers = field(default_factory=dict)
 
-    def advanced(self, new: Places) -> "FixedCache":
-        """The cache with `new` places behind the old ones; more than `capacity` is a ConfigError."""
-        places = self.places.extended(new) if self.places else new
-        if places.length > self.capacity:
+    def advanced(self, new: Positions) -> "FixedCache":
+        """The cache with `new` positions behind the old ones; more than `capacity` is a
+        ConfigError."""
+        positions = self.positions.extended(new) if self.positions else new
+        if positions.length > self.capacity:
             raise ConfigError(
-                f"The cache holds {self.capacity} elements and {places.length} are needed; "
+                f"The cache holds {self.capacity} elements and {positions.length} are needed; "
                 "make it larger or generate fewer."
             )
-        return FixedCache(places, dict(self.own), dict(self.cross), self.capacity, self.buffers)
+        return FixedCache(positions, dict(self.own), dict(self.cross), self.capacity, self.buffers)
 
-    def store(self, layer: int, keys: Float[Tensor, "B G T K"], values: Float[Tensor, "B G T K"]) -> KeysValues:
-        """Write the keys and values of the newest places behind those of `layer`; returns views of all of them."""
-        assert self.places is not None
-        end = self.places.length
+    def store(
+        self, layer: int, keys: Float[Tensor, "B G T K"], values: Float[Tensor, "B G T K"]
+    ) -> KeysValues:
+        """Write the keys and values of the newest positions behind those of `layer`; returns views
+        of all of them."""
+        assert self.positions is not None
+        end = self.positions.length
         if layer not in self.buffers:
             # Zeros, not empty memory: a masked NaN would still poison the weighted sum.
             room = (keys.shape[0], keys.shape[1], self.capacity, keys.shape[3])
@@ -101,9 +118,11 @@ class FixedCache(Cache):
 
     def selected(self, rows: Int[Tensor, "N"], same_sources: bool = False) -> "FixedCache":
         """The cache of the given rows, in buffers of its own (see `Cache.selected`)."""
-        places, end = (self.places.selected(rows), self.places.length) if self.places else (None, 0)
+        positions, end = (
+            (self.positions.selected(rows), self.positions.length) if self.positions else (None, 0)
+        )
         buffers = picked(self.buffers, rows)
         own = {i: (k[:, :, :end], v[:, :, :end]) for i, (k, v) in buffers.items()}
         if same_sources:
-            return FixedCache(self.places, own, dict(self.cross), self.capacity, buffers)
-        return FixedCache(places, own, picked(self.cross, rows), self.capacity, buffers)
+            return FixedCache(self.positions, own, dict(self.cross), self.capacity, buffers)
+        return FixedCache(positions, own, picked(self.cross, rows), self.capacity, buffers)

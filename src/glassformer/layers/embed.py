@@ -1,10 +1,10 @@
-"""Elements to vectors: the row of an embedding matrix for a token, a linear map for a patch, plus the position.
+"""Elements to vectors: the row of an embedding matrix for a token, a linear map for a patch, plus
+the position.
 
     tokens   x_i = E[id_i] (· √D) + p_i + k_i        patches   x_i = patch_i W_emb + b + p_i
     parts    x_i = patch_i W_image + t_image + g_n + p_i    where patch n of a picture stands in place of a token
 
-Source: Notes A, B (E and its rows), D (W_emb, everything in one sequence). Knows: ids, patches, places. Does not know:
-tokenizers, pixels.
+Source: Notes A, B (E and its rows), D (W_emb, everything in one sequence).
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from glassformer.axes import Float, Int, Tensor
-from glassformer.batch import Part, Places
+from glassformer.batch import Part, Positions
 from glassformer.errors import ConfigError, suggest
 from glassformer.layers.dropout import Dropout
 from glassformer.layers.linear import Linear
@@ -39,7 +39,8 @@ class TokenEmbedding(nn.Module):
 
 
 class PatchEmbedding(nn.Module):
-    """Flattened patches times W_emb (Note D: 16 x 16 x 3 = 768 to D), after a learned class token if asked.
+    """Flattened patches times W_emb (Note D: 16 x 16 x 3 = 768 to D), after a learned class token
+    if asked.
 
     With a `stem`, W_emb is the last of its convolutions.
     """
@@ -54,19 +55,31 @@ class PatchEmbedding(nn.Module):
         stem: tuple[Stem, Convolution] | None = None,
     ):
         super().__init__()
-        self.stem, self.proj = (None, Linear(patch_width, d_model, bias=bias)) if stem is None else stem
+        self.stem, self.proj = (
+            (None, Linear(patch_width, d_model, bias=bias)) if stem is None else stem
+        )
         self.class_token = nn.Parameter(torch.empty(1, 1, d_model)) if class_token else None
 
     def forward(self, elements: Float[Tensor, "B T P"]) -> Float[Tensor, "B U D"]:
         """Vectors of the patches; with a class token one more in front (U = T + 1)."""
-        x = self.proj(elements) if self.stem is None else self.proj(self.stem(elements)).flatten(2).mT
-        return x if self.class_token is None else torch.cat([self.class_token.expand(len(x), -1, -1), x], dim=1)
+        x = (
+            self.proj(elements)
+            if self.stem is None
+            else self.proj(self.stem(elements)).flatten(2).mT
+        )
+        return (
+            x
+            if self.class_token is None
+            else torch.cat([self.class_token.expand(len(x), -1, -1), x], dim=1)
+        )
 
 
 class PartEmbedding(nn.Module):
-    """Patches among tokens: times W, plus a vector for their type (W's bias), plus one for each place in a picture.
+    """Patches among tokens: times W, plus a vector for their type (W's bias), plus one for each
+    place in a picture.
 
-    `patches`: how many a picture has, each with a learned vector; None: only its place in the sequence tells.
+    `patches`: how many a picture has, each with a learned vector; None: only its place in the
+    sequence tells.
     """
 
     def __init__(self, patch_width: int, d_model: int, patches: int | None):
@@ -76,10 +89,12 @@ class PartEmbedding(nn.Module):
         self.position = TokenEmbedding(patches, d_model) if patches else None
 
     def forward(self, part: Part) -> Float[Tensor, "N D"]:
-        """The vectors of all patches; ConfigError: patches of another width, or more of them than there are places."""
+        """The vectors of all patches; ConfigError: patches of another width, or more of them than
+        there are positions."""
         if part.values.shape[1] != self.proj.in_features:
             raise ConfigError(
-                f"A patch of the part {part.name!r} has {part.values.shape[1]} numbers and model.parts says "
+                f"A patch of the part {part.name!r} has {part.values.shape[1]} numbers and "
+                f"model.parts says "
                 f"{self.proj.in_features}; make them equal."
             )
         x = self.proj(part.values.to(self.proj.weight.dtype)) + self.kind
@@ -87,42 +102,56 @@ class PartEmbedding(nn.Module):
             return x
         most = len(self.position.weight)
         # Reading the tensor would stall other devices and break a compiled graph in two.
-        if part.index.device.type == "cpu" and not torch.compiler.is_compiling() and bool((part.index >= most).any()):
+        if (
+            part.index.device.type == "cpu"
+            and not torch.compiler.is_compiling()
+            and bool((part.index >= most).any())
+        ):
             raise ConfigError(
-                f"The part {part.name!r} has a patch {int(part.index.max())} and model.part_patches says {most}; make "
+                f"The part {part.name!r} has a patch {int(part.index.max())} and "
+                f"model.part_patches says {most}; make "
                 "it larger, or the picture smaller."
             )
         return x + F.embedding(part.index, self.position.weight)
 
 
 class PartEmbeddings(nn.ModuleDict):
-    """The embedding of each type of part, by its name; `widths` of a patch, `patches` of a picture."""
+    """The embedding of each type of part, by its name; `widths` of a patch, `patches` of a
+    picture."""
 
     def __init__(self, widths: Mapping[str, int], patches: Mapping[str, int], d_model: int):
-        super().__init__({name: PartEmbedding(width, d_model, patches.get(name)) for name, width in widths.items()})
+        super().__init__(
+            {
+                name: PartEmbedding(width, d_model, patches.get(name))
+                for name, width in widths.items()
+            }
+        )
 
     def forward(self, x: Float[Tensor, "B T D"], parts: Sequence[Part]) -> Float[Tensor, "B T D"]:
-        """`x` with the parts' vectors at their elements; ConfigError: a part that the model has not."""
+        """`x` with the parts' vectors at their elements; ConfigError: a part that the model has
+        not."""
         if not parts:
             return x
         for part in parts:
             if part.name not in self:
                 known = suggest(part.name, self) if len(self) else "the model has none"
-                raise ConfigError(f"The batch has a part {part.name!r}, and model.parts has not; {known}.")
+                raise ConfigError(
+                    f"The batch has a part {part.name!r}, and model.parts has not; {known}."
+                )
         vectors = torch.cat([self[part.name](part) for part in parts])
         at = torch.cat([part.at for part in parts])
         return x.flatten(0, 1).index_copy(0, at, vectors.to(x.dtype)).view_as(x)
 
 
 class Embedding(nn.Module):
-    """Elements and their places to the first vectors of the residual stream."""
+    """Elements and their positions to the first vectors of the residual stream."""
 
     def __init__(
         self,
         element: TokenEmbedding | PatchEmbedding,
         position: LearnedPosition | SinusoidalPosition | GridPosition | None,
         *,
-        n_kinds: int,
+        n_token_types: int,
         d_model: int,
         norm: LayerNorm | RMSNorm | None,
         dropout: float,
@@ -130,23 +159,28 @@ class Embedding(nn.Module):
     ):
         super().__init__()
         self.element, self.position, self.norm = element, position, norm
-        self.kind = TokenEmbedding(n_kinds, d_model) if n_kinds else None
+        self.kind = TokenEmbedding(n_token_types, d_model) if n_token_types else None
         self.parts = PartEmbeddings({}, {}, d_model) if parts is None else parts
         self.dropout = Dropout(dropout)
 
     def forward(
         self,
         elements: Int[Tensor, "B T"] | Float[Tensor, "B T P"],
-        places: Places,
-        kinds: Int[Tensor, "B T"] | None = None,
+        positions: Positions,
+        token_type_ids: Int[Tensor, "B T"] | None = None,
         parts: Sequence[Part] = (),
     ) -> Float[Tensor, "B U D"]:
         """x_i = element or part + position (+ kind), normalized if the model does so (BERT)."""
-        if kinds is not None and self.kind is None:
-            raise ConfigError("The batch has kinds (token types) but the model has none; set model.n_kinds.")
+        if token_type_ids is not None and self.kind is None:
+            raise ConfigError(
+                "The batch has token_type_ids (token types) but the model has none; set "
+                "model.n_token_types."
+            )
         x = tap(self, "elements", self.parts(self.element(elements), parts), "batch position model")
         if self.position is not None:
-            x = x + tap(self, "positions", self.position(places).to(x.dtype), "batch position model")
+            x = x + tap(
+                self, "positions", self.position(positions).to(x.dtype), "batch position model"
+            )
         if self.kind is not None:
-            x = x + (self.kind.weight[0] if kinds is None else self.kind(kinds))
+            x = x + (self.kind.weight[0] if token_type_ids is None else self.kind(token_type_ids))
         return self.dropout(x if self.norm is None else self.norm(x))

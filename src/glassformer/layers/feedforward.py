@@ -1,8 +1,7 @@
-"""The feed-forward network of a block: one hidden layer, applied to every token alone (Notes B, D, E).
+"""The feed-forward network of a block: one hidden layer, applied to every token alone (Notes B, D,
+E).
 
-    plain  φ(x W₁ + b₁) W₂ + b₂            gated  (φ(x W_g) ⊙ x W₁) W₂
-
-Knows: one vector at a time. Does not know: its neighbours.
+plain  φ(x W₁ + b₁) W₂ + b₂            gated  (φ(x W_g) ⊙ x W₁) W₂
 """
 
 from collections.abc import Callable
@@ -25,7 +24,8 @@ def relu_squared(x: Float[Tensor, "*rows F"]) -> Float[Tensor, "*rows F"]:
 
 
 class _ReluSquared(torch.autograd.Function):
-    """max(0, x)² and its derivative 2 max(0, x), many times faster on a CPU than relu(x).square() with its power."""
+    """max(0, x)² and its derivative 2 max(0, x), many times faster on a CPU than relu(x).square()
+    with its power."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -77,5 +77,7 @@ class FeedForward(nn.Module):
         if self.gate_proj is None:
             hidden = self.activation(hidden)
         else:
-            hidden = hidden * self.activation(tap(self, "gate", self.gate_proj(x), "batch position hidden"))
+            hidden = hidden * self.activation(
+                tap(self, "gate", self.gate_proj(x), "batch position hidden")
+            )
         return self.down_proj(tap(self, "post", hidden, "batch position hidden"))

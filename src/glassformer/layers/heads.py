@@ -1,7 +1,8 @@
-"""From the stream to an answer: a score for every word, a tag for every element, a class for the sequence.
+"""From the stream to an answer: a score for every word, a tag for every element, a class for the
+sequence.
 
-Source: Note B (unembedding, tied), Note E (untied with bias), Note D (tagging, classification from the final element).
-Knows: the stream. Does not know: losses, decoding.
+Source: Note B (unembedding, tied), Note E (untied with bias), Note D (tagging, classification from
+the final element).
 """
 
 from typing import Literal
@@ -11,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from glassformer.axes import Bool, Float, Int, Tensor
-from glassformer.batch import Places
+from glassformer.batch import Positions
 from glassformer.layers.dropout import Dropout
 from glassformer.layers.linear import Linear
 from glassformer.layers.norm import LayerNorm
@@ -22,7 +23,8 @@ Pool = Literal["last", "first", "mean"]
 
 
 class LanguageModelHead(nn.Module):
-    """Scores over the vocabulary: u = h Eᵀ with the tied embedding, or u = h W + b (`bias` optional).
+    """Scores over the vocabulary: u = h Eᵀ with the tied embedding, or u = h W + b (`bias`
+    optional).
 
     `factor` scales h first (1/√D in tied T5).
     """
@@ -41,14 +43,19 @@ class LanguageModelHead(nn.Module):
         self.bias = nn.Parameter(torch.empty(vocab_size)) if bias else None
         self.factor = factor
 
-    def forward(self, hidden: Float[Tensor, "*rows D"], places: Places | None = None) -> Float[Tensor, "*rows V"]:
-        """Logits; `places` are not needed."""
-        logits = F.linear(hidden if self.factor == 1.0 else hidden * self.factor, self.weight, self.bias)
+    def forward(
+        self, hidden: Float[Tensor, "*rows D"], positions: Positions | None = None
+    ) -> Float[Tensor, "*rows V"]:
+        """Logits; `positions` are not needed."""
+        logits = F.linear(
+            hidden if self.factor == 1.0 else hidden * self.factor, self.weight, self.bias
+        )
         return tap(self, "logits", logits, "batch position vocabulary")
 
 
 class MaskedLanguageModelHead(nn.Module):
-    """BERT's head: a dense layer, GELU and LayerNorm before the (tied) unembedding with bias (Devlin et al. 2019)."""
+    """BERT's head: a dense layer, GELU and LayerNorm before the (tied) unembedding with bias
+    (Devlin et al. 2019)."""
 
     def __init__(self, d_model: int, vocab_size: int, tied: nn.Parameter | None, *, epsilon: float):
         super().__init__()
@@ -56,8 +63,10 @@ class MaskedLanguageModelHead(nn.Module):
         self.norm = LayerNorm(d_model, epsilon=epsilon)
         self.unembed = LanguageModelHead(d_model, vocab_size, tied, bias=True)
 
-    def forward(self, hidden: Float[Tensor, "*rows D"], places: Places | None = None) -> Float[Tensor, "*rows V"]:
-        """Logits; `places` are not needed."""
+    def forward(
+        self, hidden: Float[Tensor, "*rows D"], positions: Positions | None = None
+    ) -> Float[Tensor, "*rows V"]:
+        """Logits; `positions` are not needed."""
         return self.unembed(self.norm(F.gelu(self.dense(hidden))))
 
 
@@ -69,33 +78,44 @@ class TagHead(nn.Module):
         self.dropout = Dropout(dropout)
         self.proj = Linear(d_model, n_classes)
 
-    def forward(self, hidden: Float[Tensor, "*rows D"], places: Places | None = None) -> Float[Tensor, "*rows C"]:
-        """Logits; `places` are not needed."""
+    def forward(
+        self, hidden: Float[Tensor, "*rows D"], positions: Positions | None = None
+    ) -> Float[Tensor, "*rows C"]:
+        """Logits; `positions` are not needed."""
         return tap(self, "logits", self.proj(self.dropout(hidden)), "batch position class")
 
 
-def pool(hidden: Float[Tensor, "B T D"], places: Places, how: Pool) -> Float[Tensor, "N D"]:
-    """One vector for a sequence: its `last` real element (Note D), its `first` (BERT), or the `mean` of real ones.
+def pool(hidden: Float[Tensor, "B T D"], positions: Positions, how: Pool) -> Float[Tensor, "N D"]:
+    """One vector for a sequence: its `last` real element (Note D), its `first` (BERT), or the
+    `mean` of real ones.
 
-    A sequence is a row, or, where documents are numbered, each document, in the order of 0, 1, ..., N - 1.
+    A sequence is a row, or, where documents are numbered, each document, in the order of 0, 1, ...,
+    N - 1.
     """
-    return pooled_mean(hidden, places) if how == "mean" else hidden.flatten(0, 1)[pooled_at(places, len(hidden), how)]
+    return (
+        pooled_mean(hidden, positions)
+        if how == "mean"
+        else hidden.flatten(0, 1)[pooled_at(positions, len(hidden), how)]
+    )
 
 
-def pooled_at(places: Places, rows: int, how: Literal["last", "first"]) -> Int[Tensor, "N"]:
-    """Where the last or first real element of each sequence stands: indices into the B x T slots of `rows` rows."""
-    shape = rows, places.length
-    position = places.position.expand(shape)
-    if places.document is None:
-        if places.valid is None and places.start is not None:
-            at = torch.full((rows,), places.length - 1 if how == "last" else 0, device=position.device)
+def pooled_at(positions: Positions, rows: int, how: Literal["last", "first"]) -> Int[Tensor, "N"]:
+    """Where the last or first real element of each sequence stands: indices into the B x T slots of
+    `rows` rows."""
+    shape = rows, positions.length
+    position = positions.position.expand(shape)
+    if positions.document is None:
+        if positions.valid is None and positions.start is not None:
+            at = torch.full(
+                (rows,), positions.length - 1 if how == "last" else 0, device=position.device
+            )
         elif how == "last":
-            at = position.where(_real(places, shape), -1).argmax(1)
+            at = position.where(_real(positions, shape), -1).argmax(1)
         else:
-            at = position.where(_real(places, shape), torch.iinfo(position.dtype).max).argmin(1)
-        return at + torch.arange(rows, device=position.device) * places.length
-    real = _real(places, shape).flatten().nonzero().squeeze(1)
-    of, position = places.document.expand(shape).flatten()[real], position.flatten()[real]
+            at = position.where(_real(positions, shape), torch.iinfo(position.dtype).max).argmin(1)
+        return at + torch.arange(rows, device=position.device) * positions.length
+    real = _real(positions, shape).flatten().nonzero().squeeze(1)
+    of, position = positions.document.expand(shape).flatten()[real], position.flatten()[real]
     edge = position.new_zeros(int(of.max()) + 1).scatter_reduce(
         0, of, position, "amax" if how == "last" else "amin", include_self=False
     )
@@ -103,50 +123,66 @@ def pooled_at(places: Places, rows: int, how: Literal["last", "first"]) -> Int[T
     return torch.zeros_like(edge).scatter(0, of[chosen], real[chosen])
 
 
-def pooled_mean(hidden: Float[Tensor, "B T D"], places: Places) -> Float[Tensor, "N D"]:
+def pooled_mean(hidden: Float[Tensor, "B T D"], positions: Positions) -> Float[Tensor, "N D"]:
     """The mean of the real elements of each sequence."""
-    if places.document is None and places.valid is None:
+    if positions.document is None and positions.valid is None:
         return hidden.mean(1)
-    valid = _real(places, hidden.shape[:2])
-    if places.document is None:  # filled, not multiplied: padding may hold NaN
-        return hidden.masked_fill(~valid[..., None], 0).sum(1) / valid.sum(1, keepdim=True).clamp(min=1)
+    valid = _real(positions, hidden.shape[:2])
+    if positions.document is None:  # filled, not multiplied: padding may hold NaN
+        return hidden.masked_fill(~valid[..., None], 0).sum(1) / valid.sum(1, keepdim=True).clamp(
+            min=1
+        )
     at = valid.flatten().nonzero().squeeze(1)
-    of = places.document.expand(valid.shape).flatten()[at]
+    of = positions.document.expand(valid.shape).flatten()[at]
     counts = of.bincount()
-    total = hidden.new_zeros(len(counts), hidden.shape[2]).index_add(0, of, hidden.flatten(0, 1)[at])
+    total = hidden.new_zeros(len(counts), hidden.shape[2]).index_add(
+        0, of, hidden.flatten(0, 1)[at]
+    )
     return total / counts[:, None]
 
 
-def _real(places: Places, shape: tuple[int, ...]) -> Bool[Tensor, "B T"]:
-    ones = lambda: torch.ones(1, 1, dtype=torch.bool, device=places.position.device)  # noqa: E731
-    return (ones() if places.valid is None else places.valid).expand(shape)
+def _real(positions: Positions, shape: tuple[int, ...]) -> Bool[Tensor, "B T"]:
+    ones = lambda: torch.ones(1, 1, dtype=torch.bool, device=positions.position.device)  # noqa: E731
+    return (ones() if positions.valid is None else positions.valid).expand(shape)
 
 
 class ClassifyHead(nn.Module):
-    """Pool, then h W + b over the classes; `dense` adds BERT's tanh layer; without classes, the pooled vector."""
+    """Pool, then h W + b over the classes; `dense` adds BERT's tanh layer; without classes, the
+    pooled vector."""
 
-    def __init__(self, d_model: int, n_classes: int | None, how: Pool, *, dense: bool, dropout: float = 0.0):
+    def __init__(
+        self, d_model: int, n_classes: int | None, how: Pool, *, dense: bool, dropout: float = 0.0
+    ):
         super().__init__()
         self.how: Pool = how
         self.dense = Linear(d_model, d_model) if dense else None
         self.dropout = Dropout(dropout)
         self.proj = Linear(d_model, n_classes) if n_classes else None
 
-    def asks(self, places: Places, rows: int) -> Int[Tensor, "N"] | None:
+    def asks(self, positions: Positions, rows: int) -> Int[Tensor, "N"] | None:
         """The elements that are read, indices into B x T; None: all of them."""
-        return None if self.how == "mean" else pooled_at(places, rows, self.how)
+        return None if self.how == "mean" else pooled_at(positions, rows, self.how)
 
-    def forward(self, hidden: Float[Tensor, "B T D"] | Float[Tensor, "N D"], places: Places) -> Float[Tensor, "N C"]:
-        """Logits over the classes (or the pooled vector of width D) from the stream, or from what it `asks` for."""
-        x = hidden if hidden.dim() == 2 else pool(hidden, places, self.how)
+    def forward(
+        self, hidden: Float[Tensor, "B T D"] | Float[Tensor, "N D"], positions: Positions
+    ) -> Float[Tensor, "N C"]:
+        """Logits over the classes (or the pooled vector of width D) from the stream, or from what
+        it `asks` for."""
+        x = hidden if hidden.dim() == 2 else pool(hidden, positions, self.how)
         x = x if self.dense is None else torch.tanh(self.dense(x))
         x = tap(self, "pooled", x, "batch model")
-        return x if self.proj is None else tap(self, "logits", self.proj(self.dropout(x)), "batch class")
+        return (
+            x
+            if self.proj is None
+            else tap(self, "logits", self.proj(self.dropout(x)), "batch class")
+        )
 
 
 class NoHead(nn.Module):
     """The stream itself."""
 
-    def forward(self, hidden: Float[Tensor, "B T D"], places: Places | None = None) -> Float[Tensor, "B T D"]:
+    def forward(
+        self, hidden: Float[Tensor, "B T D"], positions: Positions | None = None
+    ) -> Float[Tensor, "B T D"]:
         """Returns `hidden`."""
         return hidden

@@ -1,7 +1,8 @@
-"""All initialization in one table, a function of (seed, parameter name): it does not depend on order or devices.
+"""All initialization in one table, a function of (seed, parameter name): it does not depend on
+order or devices.
 
-A row is (pattern over the parameter's name, rule); the first that fits is used, and a parameter that none fits is an
-error, so nothing is ever left as it was found in memory. Knows: names and shapes. Does not know: training.
+A row is (pattern over the parameter's name, rule); the first that fits is used, and a parameter
+that none fits is an error, so nothing is ever left as it was found in memory.
 """
 
 import hashlib
@@ -49,7 +50,8 @@ def constant(value: float) -> Rule:
 
 
 def by_depth(std: float) -> Rule:
-    """N(0, std² / 2N), N blocks: the stream's variance does not grow with depth (Radford et al. 2019)."""
+    """N(0, std² / 2N), N blocks: the stream's variance does not grow with depth (Radford et al.
+    2019)."""
     return lambda p, g, s: p.normal_(0.0, std * (2 * s.n_layers) ** -0.5, generator=g)
 
 
@@ -69,11 +71,15 @@ TABLE: dict[InitKind, list[tuple[str, Rule]]] = {
     "xavier": [(r"(proj|dense)\.weight$", xavier), (r".", normal_fan_in())],
     # Raffel et al. 2020: fan-in for maps (queries carry the missing 1/√d_k), 1 for the embedding.
     "t5": [
-        (r"q_proj\.weight$", lambda p, g, s: p.normal_(0.0, (p.shape[1] * s.d_head) ** -0.5, generator=g)),
+        (
+            r"q_proj\.weight$",
+            lambda p, g, s: p.normal_(0.0, (p.shape[1] * s.d_head) ** -0.5, generator=g),
+        ),
         (r"(element|kind)\.weight$|\.kind$", normal(1.0)),
         (r".", normal_fan_in()),
     ],
-    # Zero what is added to the stream, so that a new model starts as the identity; fan-in for the rest.
+    # Zero what is added to the stream, so that a new model starts as the identity; fan-in for the
+    # rest.
     "modern": [
         (r"(out_proj|down_proj)\.weight$", constant(0.0)),
         (r"(element|kind|position)\.weight$|\.kind$", normal(0.02)),
@@ -91,7 +97,8 @@ def generator(seed: int, *key: int | str) -> torch.Generator:
 
 @torch.no_grad()
 def initialize(model: nn.Module, kind: InitKind, sizes: Sizes, seed: int) -> None:
-    """Fill every parameter of `model` by the table of `kind`; the result depends on `seed` and the names alone."""
+    """Fill every parameter of `model` by the table of `kind`; the result depends on `seed` and the
+    names alone."""
     rows = FIRST + TABLE[kind]
     for name, parameter in model.named_parameters():
         rule = next((rule for pattern, rule in rows if re.search(pattern, name)), None)

@@ -1,11 +1,12 @@
-"""Masks as values: a predicate over the places of query and key, joined with `&` and `|`; True means "may attend".
+"""Masks as values: a predicate over the positions of query and key, joined with `&` and `|`; True
+means "may attend".
 
     Causal() & Valid()                   a decoder over padded rows
     Causal() & SameDocument() & Valid()  packed documents
     Causal() & Window(256)               each element sees the last 256
 
-`allowed` resolves a mask for one call: to nothing at all, to the plain causal triangle that kernels know, or to a
-table. That decision is made here and nowhere else. Knows: `Places`. Does not know: slots, caches, scores.
+`allowed` resolves a mask for one call: to nothing at all, to the plain causal triangle that kernels
+know, or to a table. That decision is made here and nowhere else.
 """
 
 from abc import ABC, abstractmethod
@@ -14,7 +15,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from glassformer.axes import Bool, Float, Tensor
-from glassformer.batch import COMMON, Places
+from glassformer.batch import COMMON, Positions
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,12 @@ class Mask(ABC):
         return Either(self, other)
 
     @abstractmethod
-    def table(self, query: Places, key: Places) -> Bool[Tensor, "B T S"]:
+    def table(self, query: Positions, key: Positions) -> Bool[Tensor, "B T S"]:
         """True at [b, i, j] where query i may attend to key j."""
 
-    def needed(self, query: Places, key: Places) -> "Mask | None":
-        """This mask without the parts known, from the places' form alone, to allow everything (None: all of it)."""
+    def needed(self, query: Positions, key: Positions) -> "Mask | None":
+        """This mask without the parts known, from the positions' form alone, to allow everything
+        (None: all of it)."""
         return self
 
 
@@ -40,25 +42,27 @@ class Mask(ABC):
 class Everything(Mask):
     """Every query attends to every key."""
 
-    def table(self, query: Places, key: Places) -> Bool[Tensor, "B T S"]:
+    def table(self, query: Positions, key: Positions) -> Bool[Tensor, "B T S"]:
         """All True."""
         return torch.ones(1, query.length, key.length, dtype=torch.bool, device=key.position.device)
 
-    def needed(self, query: Places, key: Places) -> Mask | None:
+    def needed(self, query: Positions, key: Positions) -> Mask | None:
         """Never needed."""
         return None
 
 
 @dataclass(frozen=True)
 class Causal(Mask):
-    """A key may not stand after the query: M_ij = 0 for j <= i, -inf otherwise (Notes A, B, D, E)."""
+    """A key may not stand after the query: M_ij = 0 for j <= i, -inf otherwise (Notes A, B, D,
+    E)."""
 
-    def table(self, query: Places, key: Places) -> Bool[Tensor, "B T S"]:
+    def table(self, query: Positions, key: Positions) -> Bool[Tensor, "B T S"]:
         """position(key) <= position(query)."""
         return key.position[:, None, :] <= query.position[:, :, None]
 
-    def needed(self, query: Places, key: Places) -> Mask | None:
-        """Not needed when even the first query stands at or after the last key (one decoding step)."""
+    def needed(self, query: Positions, key: Positions) -> Mask | None:
+        """Not needed when even the first query stands at or after the last key (one decoding
+        step)."""
         if query.start is None or key.start is None:
             return self
         return None if query.start >= key.start + key.length - 1 else self
@@ -70,29 +74,32 @@ class Window(Mask):
 
     size: int
 
-    def table(self, query: Places, key: Places) -> Bool[Tensor, "B T S"]:
+    def table(self, query: Positions, key: Positions) -> Bool[Tensor, "B T S"]:
         """|position(query) - position(key)| < size."""
         return (key.position[:, None, :] - query.position[:, :, None]).abs() < self.size
 
-    def needed(self, query: Places, key: Places) -> Mask | None:
-        """Not needed when no two places can be that far apart."""
+    def needed(self, query: Positions, key: Positions) -> Mask | None:
+        """Not needed when no two positions can be that far apart."""
         if query.start is None or key.start is None:
             return self
-        reach = max(query.start + query.length - 1 - key.start, key.start + key.length - 1 - query.start)
+        reach = max(
+            query.start + query.length - 1 - key.start, key.start + key.length - 1 - query.start
+        )
         return None if reach < self.size else self
 
 
 @dataclass(frozen=True)
 class SameDocument(Mask):
-    """Query and key belong to one document of a packed row, or the key to the common beginning of all of them."""
+    """Query and key belong to one document of a packed row, or the key to the common beginning of
+    all of them."""
 
-    def table(self, query: Places, key: Places) -> Bool[Tensor, "B T S"]:
+    def table(self, query: Positions, key: Positions) -> Bool[Tensor, "B T S"]:
         """document(key) is document(query) or COMMON; a side without numbers is document 0."""
         side = lambda p: torch.zeros_like(p.position) if p.document is None else p.document  # noqa: E731
         of = side(key)[:, None, :]
         return (of == side(query)[:, :, None]) | (of == COMMON)
 
-    def needed(self, query: Places, key: Places) -> Mask | None:
+    def needed(self, query: Positions, key: Positions) -> Mask | None:
         """Not needed when neither side numbers documents."""
         return None if query.document is None and key.document is None else self
 
@@ -101,12 +108,12 @@ class SameDocument(Mask):
 class Valid(Mask):
     """The key is a real element, not padding."""
 
-    def table(self, query: Places, key: Places) -> Bool[Tensor, "B T S"]:
+    def table(self, query: Positions, key: Positions) -> Bool[Tensor, "B T S"]:
         """valid(key), whatever the query."""
         valid = torch.ones_like(key.position, dtype=torch.bool) if key.valid is None else key.valid
         return valid[:, None, :].expand(-1, query.length, -1)
 
-    def needed(self, query: Places, key: Places) -> Mask | None:
+    def needed(self, query: Positions, key: Positions) -> Mask | None:
         """Not needed when no key is marked as padding."""
         return None if key.valid is None else self
 
@@ -118,11 +125,11 @@ class Both(Mask):
     left: Mask
     right: Mask
 
-    def table(self, query: Places, key: Places) -> Bool[Tensor, "B T S"]:
+    def table(self, query: Positions, key: Positions) -> Bool[Tensor, "B T S"]:
         """Logical and."""
         return self.left.table(query, key) & self.right.table(query, key)
 
-    def needed(self, query: Places, key: Places) -> Mask | None:
+    def needed(self, query: Positions, key: Positions) -> Mask | None:
         """The needed parts of either side."""
         left, right = self.left.needed(query, key), self.right.needed(query, key)
         if left is None or right is None:
@@ -137,11 +144,11 @@ class Either(Mask):
     left: Mask
     right: Mask
 
-    def table(self, query: Places, key: Places) -> Bool[Tensor, "B T S"]:
+    def table(self, query: Positions, key: Positions) -> Bool[Tensor, "B T S"]:
         """Logical or."""
         return self.left.table(query, key) | self.right.table(query, key)
 
-    def needed(self, query: Places, key: Places) -> Mask | None:
+    def needed(self, query: Positions, key: Positions) -> Mask | None:
         """Nothing if one side allows everything."""
         left, right = self.left.needed(query, key), self.right.needed(query, key)
         return None if left is None or right is None else Either(left, right)
@@ -149,7 +156,8 @@ class Either(Mask):
 
 @dataclass(frozen=True)
 class Allowed:
-    """A mask resolved for one call: everything (`causal` False, `dense` None), the plain triangle, or a dense table."""
+    """A mask resolved for one call: everything (`causal` False, `dense` None), the plain triangle,
+    or a dense table."""
 
     causal: bool = False
     dense: Bool[Tensor, "B 1 T S"] | None = None
@@ -162,25 +170,30 @@ class Allowed:
     def prepared(self) -> "Allowed":
         """With what kernels need of a dense table, so that it is made once for all layers.
 
-        A query without any key is opened to all, to be zeroed afterwards: what kernels give there differs (0 or NaN).
+        A query without any key is opened to all, to be zeroed afterwards: what kernels give there
+        differs (0 or NaN).
         """
         if self.dense is None or self.added is not None:
             return self
         some = self.dense.any(-1, keepdim=True)
-        added = torch.zeros(self.dense.shape, device=some.device).masked_fill(~(self.dense | ~some), -torch.inf)
+        added = torch.zeros(self.dense.shape, device=some.device).masked_fill(
+            ~(self.dense | ~some), -torch.inf
+        )
         # whether every query has a key is asked where the answer is at hand, not waited for
         at_hand = some.device.type == "cpu" and not torch.compiler.is_compiling()
         return replace(self, added=added, some=None if at_hand and bool(some.all()) else some)
 
-    def as_table(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "B 1 T S"] | None:
+    def as_table(
+        self, queries: int, keys: int, device: torch.device
+    ) -> Bool[Tensor, "B 1 T S"] | None:
         """The table itself, also for the triangle; None if everything is allowed."""
         if self.causal:
             return torch.ones(queries, keys, dtype=torch.bool, device=device).tril()[None, None]
         return self.dense
 
 
-def allowed(mask: Mask, query: Places, key: Places) -> Allowed:
-    """Resolve `mask` for queries and keys at these places, as cheaply as their form permits."""
+def allowed(mask: Mask, query: Positions, key: Positions) -> Allowed:
+    """Resolve `mask` for queries and keys at these positions, as cheaply as their form permits."""
     needed = mask.needed(query, key)
     if needed is None:
         return Allowed()

@@ -1,7 +1,5 @@
-"""Normalization of each token vector: LayerNorm and RMSNorm (Notes B and C; Zhang & Sennrich 2019).
-
-Knows: one vector at a time. Does not know: where in a block it stands.
-"""
+"""Normalization of each token vector: LayerNorm and RMSNorm (Notes B and C; Zhang & Sennrich
+2019)."""
 
 from typing import Any, Literal, cast
 
@@ -15,7 +13,10 @@ NormKind = Literal["layer", "rms"]
 
 
 def layer_norm(
-    x: Float[Tensor, "*rows D"], weight: Float[Tensor, "D"], bias: Float[Tensor, "D"] | None, epsilon: float
+    x: Float[Tensor, "*rows D"],
+    weight: Float[Tensor, "D"],
+    bias: Float[Tensor, "D"] | None,
+    epsilon: float,
 ) -> Float[Tensor, "*rows D"]:
     """Centre and scale each vector: γ (x - μ) / √(σ² + ε) + β, σ² the population variance.
 
@@ -25,15 +26,19 @@ def layer_norm(
     return F.layer_norm(x, weight.shape, weight, bias, epsilon)
 
 
-def rms_norm(x: Float[Tensor, "*rows D"], weight: Float[Tensor, "D"], epsilon: float) -> Float[Tensor, "*rows D"]:
-    """Scale each vector by its root mean square: γ x / √(mean(x²) + ε). Source: Zhang & Sennrich 2019."""
+def rms_norm(
+    x: Float[Tensor, "*rows D"], weight: Float[Tensor, "D"], epsilon: float
+) -> Float[Tensor, "*rows D"]:
+    """Scale each vector by its root mean square: γ x / √(mean(x²) + ε). Source: Zhang & Sennrich
+    2019."""
     if x.device.type == "cpu" and x.dtype == weight.dtype and not torch.compiler.is_compiling():
         return cast(Tensor, _RMSNormOnCPU.apply(x, weight, epsilon))
     return F.rms_norm(x, x.shape[-1:], weight, epsilon)
 
 
 class _RMSNormOnCPU(torch.autograd.Function):
-    """The same in half of the passes over memory: on a CPU, torch puts it together from single operations."""
+    """The same in half of the passes over memory: on a CPU, torch puts it together from single
+    operations."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:

@@ -1,10 +1,10 @@
-"""Where an element stands, told to the model in one of three places.
+"""Where an element stands, told to the model in one of three positions.
 
     added to the embedding   none, learned table, sinusoidal (paired, or as Note C prints it; of row and column)
     added to the scores      relative table B = f(i - j) (Note C), T5's buckets, ALiBi
     turned into q and k      rotary (of the position; of row and column)
 
-Every function takes positions as numbers, never the index of a slot. Knows: `Places`. Does not know: caches, masks.
+Every function takes positions as numbers, never the index of a slot.
 """
 
 import math
@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from glassformer.axes import Float, Int, Tensor
-from glassformer.batch import Places
+from glassformer.batch import Positions
 from glassformer.errors import ConfigError
 
 PositionKind = Literal[
@@ -34,12 +34,18 @@ PositionKind = Literal[
 
 
 def sinusoidal(
-    position: Int[Tensor, "*rows"], d_model: int, *, printed: bool = False, dtype: torch.dtype = torch.float32
+    position: Int[Tensor, "*rows"],
+    d_model: int,
+    *,
+    printed: bool = False,
+    dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "*rows D"]:
-    """Sinusoidal position vectors: p(i, 2k) = sin(i / 10000^(2k/D)), p(i, 2k+1) = cos of the same angle.
+    """Sinusoidal position vectors: p(i, 2k) = sin(i / 10000^(2k/D)), p(i, 2k+1) = cos of the same
+    angle.
 
-    `printed` is Note C's formula taken literally, with exponent 2j/D at every raw dimension j: there the dot product of
-    two positions is not a function of their distance. Computed in float64. Source: Notes A and E; Vaswani et al. 2017.
+    `printed` is Note C's formula taken literally, with exponent 2j/D at every raw dimension j:
+    there the dot product of two positions is not a function of their distance. Computed in float64.
+    Source: Notes A and E; Vaswani et al. 2017.
     """
     j = torch.arange(d_model, dtype=torch.float64, device=position.device)
     exponent = 2 * j / d_model if printed else 2 * torch.div(j, 2, rounding_mode="floor") / d_model
@@ -53,7 +59,8 @@ def naive_index(x: Float[Tensor, "B T D"], beta: float) -> Float[Tensor, "B T D"
 
 
 def binary_code(position: Int[Tensor, "T"], width: int) -> Float[Tensor, "T K"]:
-    """Note C's second attempt: the binary digits of the position, lowest first, as 0 and 1: kept for teaching."""
+    """Note C's second attempt: the binary digits of the position, lowest first, as 0 and 1: kept
+    for teaching."""
     return (position[:, None] >> torch.arange(width, device=position.device)).bitwise_and(1).float()
 
 
@@ -64,62 +71,77 @@ class LearnedPosition(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(max_length, d_model))
 
-    def forward(self, places: Places) -> Float[Tensor, "B T D"]:
-        """The rows at the places' positions; a position outside the table is a ConfigError."""
-        last = None if places.start is None else places.start + places.length - 1
+    def forward(self, positions: Positions) -> Float[Tensor, "B T D"]:
+        """The rows at the positions' positions; a position outside the table is a ConfigError."""
+        last = None if positions.start is None else positions.start + positions.length - 1
         # Reading the tensor would stall other devices and break a compiled graph in two.
-        if last is None and places.position.device.type == "cpu" and not torch.compiler.is_compiling():
-            last = int(places.position.max())
+        if (
+            last is None
+            and positions.position.device.type == "cpu"
+            and not torch.compiler.is_compiling()
+        ):
+            last = int(positions.position.max())
         if last is not None and last >= len(self.weight):
             raise ConfigError(
                 f"Position {last} is outside the table of {len(self.weight)} learned positions; "
                 "shorten the input or use a model with a larger max_length."
             )
-        if places.start is not None:
-            return self.weight[places.start : places.start + places.length][None]
-        return self.weight[places.position]
+        if positions.start is not None:
+            return self.weight[positions.start : positions.start + positions.length][None]
+        return self.weight[positions.position]
 
 
 class SinusoidalPosition(nn.Module):
-    """`sinusoidal` vectors for any position, without parameters; the first position is called `first`, 0 or 1."""
+    """`sinusoidal` vectors for any position, without parameters; the first position is called
+    `first`, 0 or 1."""
 
     def __init__(self, d_model: int, *, printed: bool = False, first: int = 0):
         super().__init__()
         self.d_model, self.printed, self.first = d_model, printed, first
 
-    def forward(self, places: Places) -> Float[Tensor, "B T D"]:
+    def forward(self, positions: Positions) -> Float[Tensor, "B T D"]:
         """One vector for each place, in float64: the embedding brings it to its own precision."""
-        return sinusoidal(places.position + self.first, self.d_model, printed=self.printed, dtype=torch.float64)
+        return sinusoidal(
+            positions.position + self.first, self.d_model, printed=self.printed, dtype=torch.float64
+        )
 
 
 class GridPosition(nn.Module):
-    """`sinusoidal` vectors of patches in a grid, read row by row: the row in one half, the column in the other.
+    """`sinusoidal` vectors of patches in a grid, read row by row: the row in one half, the column
+    in the other.
 
-    The first patch has position `first`; a class token before it has 0 in every dimension. There is no last row.
-    Source: Note D (a picture as a sequence); Dosovitskiy et al. 2021, appendix D.4.
+    The first patch has position `first`; a class token before it has 0 in every dimension. There is
+    no last row. Source: Note D (a picture as a sequence); Dosovitskiy et al. 2021, appendix D.4.
     """
 
     def __init__(self, d_model: int, columns: int, *, first: int):
         super().__init__()
         self.d_model, self.columns, self.first = d_model, columns, first
 
-    def forward(self, places: Places) -> Float[Tensor, "B T D"]:
+    def forward(self, positions: Positions) -> Float[Tensor, "B T D"]:
         """One vector for each place, in float64: the embedding brings it to its own precision."""
-        patch = places.position - self.first
+        patch = positions.position - self.first
         row, column = patch.div(self.columns, rounding_mode="floor"), patch % self.columns
         halves = [sinusoidal(of, self.d_model // 2, dtype=torch.float64) for of in (row, column)]
         return torch.cat(halves, -1).masked_fill((patch < 0)[..., None], 0.0)
 
 
-def interpolated(table: Float[Tensor, "T D"], old: tuple[int, int], new: tuple[int, int]) -> Float[Tensor, "S D"]:
-    """Vectors of a grid (rows, columns) for another grid over the same picture; rows in front of it stay as they are.
+def interpolated(
+    table: Float[Tensor, "T D"], old: tuple[int, int], new: tuple[int, int]
+) -> Float[Tensor, "S D"]:
+    """Vectors of a grid (rows, columns) for another grid over the same picture; rows in front of it
+    stay as they are.
 
-    By cubic convolution along each axis, computed in float64: what is linear in row and column stays so, up to the
-    edges, and the same grid stays exactly as it is. ConfigError: a table smaller than its grid.
+    By cubic convolution along each axis, computed in float64: what is linear in row and column
+    stays so, up to the edges, and the same grid stays exactly as it is. ConfigError: a table
+    smaller than its grid.
     """
     ahead = len(table) - old[0] * old[1]
     if ahead < 0:
-        raise ConfigError(f"A table of {len(table)} positions is no grid of {old[0]} x {old[1]}; give its own grid.")
+        raise ConfigError(
+            f"A table of {len(table)} positions is no grid of {old[0]} x {old[1]}; give its "
+            f"own grid."
+        )
     grid = table[ahead:].view(*old, -1).double()
     by_row, by_column = (_resampling(n, m).to(table.device) for n, m in zip(old, new, strict=True))
     found = torch.einsum("ur,vc,rcd->uvd", by_row, by_column, grid).flatten(0, 1)
@@ -127,7 +149,8 @@ def interpolated(table: Float[Tensor, "T D"], old: tuple[int, int], new: tuple[i
 
 
 def _resampling(old: int, new: int) -> Float[Tensor, "S T"]:
-    """The weights of `old` points in each of `new` ones between the same ends (Keys 1981, a = -1/2).
+    """The weights of `old` points in each of `new` ones between the same ends (Keys 1981, a =
+    -1/2).
 
     Beyond an end the outermost two points go on in a straight line.
     """
@@ -148,7 +171,8 @@ def _resampling(old: int, new: int) -> Float[Tensor, "S T"]:
 def relative_bucket(
     distance: Int[Tensor, "*shape"], n_buckets: int, max_distance: int, *, both_ways: bool
 ) -> Int[Tensor, "*shape"]:
-    """T5's bucket of a distance j - i: exact for near keys, logarithmic up to `max_distance`, one beyond.
+    """T5's bucket of a distance j - i: exact for near keys, logarithmic up to `max_distance`, one
+    beyond.
 
     `both_ways` gives half of the buckets to keys after the query; otherwise those share bucket 0.
     Source: Raffel et al. 2020, section 2.1.
@@ -167,14 +191,15 @@ def relative_bucket(
 
 
 class RelativeBias(nn.Module):
-    """Note C's B = f(i - j): one learned number for each head and each distance, clipped to ±`max_distance`."""
+    """Note C's B = f(i - j): one learned number for each head and each distance, clipped to
+    ±`max_distance`."""
 
     def __init__(self, n_heads: int, max_distance: int):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(2 * max_distance + 1, n_heads))
         self.max_distance = max_distance
 
-    def forward(self, query: Places, key: Places) -> Float[Tensor, "B H T S"]:
+    def forward(self, query: Positions, key: Positions) -> Float[Tensor, "B H T S"]:
         """B at [b, h, i, j] for position(query i) - position(key j)."""
         distance = query.position[:, :, None] - key.position[:, None, :]
         index = distance.clamp(-self.max_distance, self.max_distance) + self.max_distance
@@ -189,15 +214,18 @@ class BucketBias(nn.Module):
         self.weight = nn.Parameter(torch.empty(n_buckets, n_heads))
         self.n_buckets, self.max_distance, self.both_ways = n_buckets, max_distance, both_ways
 
-    def forward(self, query: Places, key: Places) -> Float[Tensor, "B H T S"]:
+    def forward(self, query: Positions, key: Positions) -> Float[Tensor, "B H T S"]:
         """The bias at [b, h, i, j] for the bucket of position(key j) - position(query i)."""
         distance = key.position[:, None, :] - query.position[:, :, None]
-        bucket = relative_bucket(distance, self.n_buckets, self.max_distance, both_ways=self.both_ways)
+        bucket = relative_bucket(
+            distance, self.n_buckets, self.max_distance, both_ways=self.both_ways
+        )
         return self.weight[bucket].permute(0, 3, 1, 2)
 
 
 def alibi_slopes(n_heads: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "H"]:
-    """One slope for each head: 2^(-8h/H), h = 1..H; between powers of two, every other slope of the next one.
+    """One slope for each head: 2^(-8h/H), h = 1..H; between powers of two, every other slope of the
+    next one.
 
     Source: Press et al. 2022, section 3.
     """
@@ -214,7 +242,7 @@ class AlibiBias(nn.Module):
         super().__init__()
         self.n_heads = n_heads
 
-    def forward(self, query: Places, key: Places) -> Float[Tensor, "B H T S"]:
+    def forward(self, query: Positions, key: Positions) -> Float[Tensor, "B H T S"]:
         """The bias at [b, h, i, j]."""
         distance = (query.position[:, :, None] - key.position[:, None, :]).abs()
         return -alibi_slopes(self.n_heads).to(distance.device)[:, None, None] * distance[:, None]
@@ -224,25 +252,38 @@ Rotation = tuple[Float[Tensor, "_ 1 _ K"], Float[Tensor, "_ 1 _ K"]]
 """Cosines and signed sines of the angles of each place."""
 
 
-def rotation(places: Places, d_head: int, base: float, dtype: torch.dtype = torch.float32) -> Rotation:
-    """The angles position · base^(-2k/K) of rotary positions, as (cos, sin) with dimension k paired with k + K/2.
+def rotation(
+    positions: Positions, d_head: int, base: float, dtype: torch.dtype = torch.float32
+) -> Rotation:
+    """The angles position · base^(-2k/K) of rotary positions, as (cos, sin) with dimension k paired
+    with k + K/2.
 
-    The sine is negated in the first half, so that `rotate` is one multiply-add. Source: Su et al. 2021.
+    The sine is negated in the first half, so that `rotate` is one multiply-add. Source: Su et al.
+    2021.
     """
-    return _turns(_angles(places.position, d_head, base), dtype)
+    return _turns(_angles(positions.position, d_head, base), dtype)
 
 
 def grid_rotation(
-    places: Places, d_head: int, base: float, columns: int, first: int, dtype: torch.dtype = torch.float32
+    positions: Positions,
+    d_head: int,
+    base: float,
+    columns: int,
+    first: int,
+    dtype: torch.dtype = torch.float32,
 ) -> Rotation:
-    """`rotation` of patches in a grid, read row by row: half of the pairs turn by the row, half by the column.
+    """`rotation` of patches in a grid, read row by row: half of the pairs turn by the row, half by
+    the column.
 
-    Rows and columns count from 1; what stands before position `first`, a class token, is not turned.
-    Source: Heo et al. 2024, Rotary Position Embedding for Vision Transformer (axial, where the base is 100).
+    Rows and columns count from 1; what stands before position `first`, a class token, is not
+    turned. Source: Heo et al. 2024, Rotary Position Embedding for Vision Transformer (axial, where
+    the base is 100).
     """
-    patch = places.position - first
+    patch = positions.position - first
     row, column = patch.div(columns, rounding_mode="floor"), patch % columns
-    halves = [_angles((of + 1).masked_fill(patch < 0, 0), d_head // 2, base) for of in (row, column)]
+    halves = [
+        _angles((of + 1).masked_fill(patch < 0, 0), d_head // 2, base) for of in (row, column)
+    ]
     return _turns(torch.cat(halves, -1), dtype)
 
 
@@ -257,7 +298,8 @@ def _turns(angle: Float[Tensor, "B 1 T _"], dtype: torch.dtype) -> Rotation:
 
 
 def rotate(x: Float[Tensor, "B H T K"], turn: Rotation) -> Float[Tensor, "B H T K"]:
-    """Turn each pair (x_k, x_{k+K/2}) by its angle, so that q · k depends on positions by their difference only."""
+    """Turn each pair (x_k, x_{k+K/2}) by its angle, so that q · k depends on positions by their
+    difference only."""
     cos, sin = turn
     return torch.addcmul(x * cos.to(x.dtype), x.roll(x.shape[-1] // 2, -1), sin.to(x.dtype))
 
@@ -267,7 +309,8 @@ def build_position(
 ) -> LearnedPosition | SinusoidalPosition | GridPosition | None:
     """The position vectors to add to the embedding; None for kinds that act elsewhere.
 
-    `ahead`: positions in front of the `max_length` elements (a class token's); `columns`: of a grid of patches.
+    `ahead`: positions in front of the `max_length` elements (a class token's); `columns`: of a grid
+    of patches.
     """
     match kind:
         case "learned":
@@ -283,7 +326,8 @@ def build_position(
 def build_rotation(
     kind: PositionKind, d_head: int, base: float, columns: int, ahead: int
 ) -> Callable[..., Rotation] | None:
-    """The angles of queries and keys, a function of (places, dtype); None for kinds that act elsewhere."""
+    """The angles of queries and keys, a function of (positions, dtype); None for kinds that act
+    elsewhere."""
     match kind:
         case "rotary":
             return partial(rotation, d_head=d_head, base=base)

@@ -1,7 +1,5 @@
-"""N blocks on one residual stream, with what they share: mask, score bias, rotary angles, final norm, cache.
-
-Knows: blocks and places. Does not know: embeddings, heads.
-"""
+"""N blocks on one residual stream, with what they share: mask, score bias, rotary angles, final
+norm, cache."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,22 +8,23 @@ import torch
 from torch import nn
 
 from glassformer.axes import Float, Tensor
-from glassformer.batch import Places
-from glassformer.layers.asked import Asked
+from glassformer.batch import Positions
 from glassformer.layers.attention import View
 from glassformer.layers.block import STREAM, PostNormBlock, PreNormBlock
 from glassformer.layers.cache import Cache, KeysValues
 from glassformer.layers.mask import Mask, SameDocument, Valid, allowed
 from glassformer.layers.norm import LayerNorm, RMSNorm
 from glassformer.layers.position import AlibiBias, BucketBias, RelativeBias, Rotation
+from glassformer.layers.selected_positions import Asked
 from glassformer.layers.tap import tap
 
 
 class Stack(nn.Module):
     """Blocks in a row, then the final norm if there is one (pre-norm models).
 
-    `mask` rules self-attention; `bias_factor` multiplies the score bias: 1 adds B to the scaled scores, the score
-    scale itself is Note C's (QKᵀ + B)/√d_k. `turn` gives the rotary angles of places; None: nothing is turned.
+    `mask` rules self-attention; `bias_factor` multiplies the score bias: 1 adds B to the scaled
+    scores, the score scale itself is Note C's (QKᵀ + B)/√d_k. `turn` gives the rotary angles of
+    positions; None: nothing is turned.
     """
 
     def __init__(
@@ -47,38 +46,59 @@ class Stack(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "B T D"],
-        places: Places,
+        positions: Positions,
         cache: Cache | None = None,
         source: Float[Tensor, "B S D"] | None = None,
-        source_places: Places | None = None,
+        source_places: Positions | None = None,
         asked: Asked | None = None,
     ) -> Float[Tensor, "B T D"] | Float[Tensor, "N D"]:
-        """The stream after the last block, or those of its elements that are `asked` for (then no cache, no source).
+        """The stream after the last block, or those of its elements that are `asked` for (then no
+        cache, no source).
 
-        A given `cache` already knows `places` (see `Cache.advanced`).
+        A given `cache` already knows `positions` (see `Cache.advanced`).
         """
         exact = torch.promote_types(x.dtype, torch.float32)
-        view = self.view(places, places if cache is None or cache.places is None else cache.places, exact)
-        last = view if asked is None else self.view(asked.places(places), places, exact, places, asked)
-        source_view = None if source_places is None else View(allowed(SOURCE_MASK, places, source_places).prepared())
+        view = self.view(
+            positions,
+            positions if cache is None or cache.positions is None else cache.positions,
+            exact,
+        )
+        last = (
+            view
+            if asked is None
+            else self.view(asked.positions(positions), positions, exact, positions, asked)
+        )
+        source_view = (
+            None
+            if source_places is None
+            else View(allowed(SOURCE_MASK, positions, source_places).prepared())
+        )
         for layer, block in enumerate(self.blocks):
             slot = None if cache is None else partial(_own, cache, layer)
             source_slot = None if cache is None else partial(cache.once, layer)
-            x = block(x, last if layer == len(self.blocks) - 1 else view, slot, source, source_view, source_slot)
+            x = block(
+                x,
+                last if layer == len(self.blocks) - 1 else view,
+                slot,
+                source,
+                source_view,
+                source_slot,
+            )
         x = tap(self, "out", x if self.norm is None else self.norm(x), STREAM)
         return x if asked is None else asked.flat(x)
 
     def view(
         self,
-        query: Places,
-        key: Places,
+        query: Positions,
+        key: Positions,
         dtype: torch.dtype = torch.float32,
-        new: Places | None = None,
+        new: Positions | None = None,
         asked: Asked | None = None,
     ) -> View:
-        """What a block's self-attention sees, for queries and keys at these places; angles in `dtype`.
+        """What a block's self-attention sees, for queries and keys at these positions; angles in
+        `dtype`.
 
-        `new`: the places of the keys that are not in a cache yet (None: those of the queries).
+        `new`: the positions of the keys that are not in a cache yet (None: those of the queries).
         """
         bias = None if self.bias is None else self.bias(query, key) * self.bias_factor
         turn = self._turn(query, dtype)
@@ -90,8 +110,8 @@ class Stack(nn.Module):
             asked,
         )
 
-    def _turn(self, places: Places, dtype: torch.dtype) -> Rotation | None:
-        return None if self.turn is None else self.turn(places, dtype=dtype)
+    def _turn(self, positions: Positions, dtype: torch.dtype) -> Rotation | None:
+        return None if self.turn is None else self.turn(positions, dtype=dtype)
 
 
 SOURCE_MASK = SameDocument() & Valid()

@@ -1,11 +1,12 @@
-"""Convolutions in front of W_emb: from pixels to patches in several small steps, each of which sees its neighbours.
+"""Convolutions in front of W_emb: from pixels to patches in several small steps, each of which sees
+its neighbours.
 
     patches [B, T, p·q·C] = pixels [B, C, rows·p, columns·q] ── 3 x 3 convolutions, GELU after each ──> 3 x 3 outputs
     x_i = the 3 x 3 outputs around patch i, flattened, times W_emb
 
-The last convolutions, W_emb the last of all, go on in steps of two, until a patch is one place. From random weights and
-few pictures this learns sooner than one linear map (Xiao et al. 2021, Early Convolutions Help Transformers See Better).
-Knows: grids of patches. Does not know: positions, what the numbers mean.
+The last convolutions, W_emb the last of all, go on in steps of two, until a patch is one place.
+From random weights and few pictures this learns sooner than one linear map (Xiao et al. 2021, Early
+Convolutions Help Transformers See Better).
 """
 
 from itertools import pairwise
@@ -23,14 +24,16 @@ REACH = 3
 
 
 def halvings(patch: tuple[int, int]) -> list[tuple[int, int]]:
-    """The steps, down and to the right, by which a patch of 2^a x 2^b becomes one place; the last one first.
+    """The steps, down and to the right, by which a patch of 2^a x 2^b becomes one place; the last
+    one first.
 
     ConfigError: a side that is no power of two.
     """
     for side in patch:
         if side.bit_count() != 1:
             raise ConfigError(
-                f"Convolutions (model.stem) halve a patch, whose side is no power of two but {side}; use 2, 4, 8, ..."
+                f"Convolutions (model.stem) halve a patch, whose side is no power of two but "
+                f"{side}; use 2, 4, 8, ..."
             )
     steps = []
     while patch != (1, 1):
@@ -40,14 +43,18 @@ def halvings(patch: tuple[int, int]) -> list[tuple[int, int]]:
 
 
 class Convolution(Linear):
-    """A 3 x 3 convolution, with the weight [out, C·3·3] that flattened surroundings are multiplied by."""
+    """A 3 x 3 convolution, with the weight [out, C·3·3] that flattened surroundings are multiplied
+    by."""
 
     def __init__(self, width: int, out: int, step: tuple[int, int], *, bias: bool):
         super().__init__(width * REACH * REACH, out, bias=bias)
         self.step = step
 
-    def forward(self, input: Float[Tensor, "B C height width"]) -> Float[Tensor, "B D rows columns"]:
-        """Zeros stand around the picture, so that it is as large as before, or smaller by `step`."""
+    def forward(
+        self, input: Float[Tensor, "B C height width"]
+    ) -> Float[Tensor, "B D rows columns"]:
+        """Zeros stand around the picture, so that it is as large as before, or smaller by
+        `step`."""
         weight = self.weight.unflatten(1, (-1, REACH, REACH))
         return F.conv2d(input, weight, self.bias, self.step, padding=REACH // 2)
 
@@ -56,14 +63,21 @@ class Stem(nn.Module):
     """All convolutions but the last, for pictures of `grid` patches of `patch` (rows, columns)."""
 
     def __init__(
-        self, grid: tuple[int, int], patch: tuple[int, int], channels: int, widths: tuple[int, ...], *, bias: bool
+        self,
+        grid: tuple[int, int],
+        patch: tuple[int, int],
+        channels: int,
+        widths: tuple[int, ...],
+        *,
+        bias: bool,
     ):
         super().__init__()
         self.grid, self.patch = grid, patch
         steps = steps_of(patch, widths)[:-1]
         sizes = [channels, *widths]
         self.convolutions = nn.ModuleList(
-            Convolution(a, b, step, bias=bias) for (a, b), step in zip(pairwise(sizes), steps, strict=True)
+            Convolution(a, b, step, bias=bias)
+            for (a, b), step in zip(pairwise(sizes), steps, strict=True)
         )
 
     def forward(self, patches: Float[Tensor, "B T P"]) -> Float[Tensor, "B C rows columns"]:
@@ -71,7 +85,8 @@ class Stem(nn.Module):
         (rows, columns), (p, q) = self.grid, self.patch
         if patches.shape[1] != rows * columns:
             raise ConfigError(
-                f"Convolutions (model.stem) need all {rows * columns} patches of a picture, not {patches.shape[1]}."
+                f"Convolutions (model.stem) need all {rows * columns} patches of a picture, "
+                f"not {patches.shape[1]}."
             )
         laid = patches.unflatten(2, (p, q, -1)).unflatten(1, (rows, columns))
         x = laid.permute(0, 5, 1, 3, 2, 4).flatten(4, 5).flatten(2, 3)
@@ -82,12 +97,14 @@ class Stem(nn.Module):
 
 
 def steps_of(patch: tuple[int, int], widths: tuple[int, ...]) -> list[tuple[int, int]]:
-    """The step of each convolution, W_emb's last; ConfigError: too few to make one place of a patch."""
+    """The step of each convolution, W_emb's last; ConfigError: too few to make one place of a
+    patch."""
     steps = halvings(patch)
     more = len(widths) + 1 - len(steps)
     if more < 0 or not steps:
         raise ConfigError(
-            f"model.stem has {len(widths)} widths, and patches of {patch[0]} x {patch[1]} need at least "
+            f"model.stem has {len(widths)} widths, and patches of {patch[0]} x {patch[1]} need "
+            f"at least "
             f"{max(1, len(steps) - 1)}; give as many."
         )
     return [(1, 1)] * more + steps[::-1]

@@ -2,11 +2,10 @@
 
     q = tap(self, "q", q, "batch head query dim")
 
-returns `q` itself unless a `Tape` is active in this thread; then the tape sees (module, name, tensor, axes) and
-returns the tensor to go on with. There are no module hooks and no global state, so two threads that run one model
-never see each other's tapes, and a compiled model contains no trace of a tap.
-
-Knows: modules, names, axes. Does not know: which points exist (they are discovered by executing), which edits.
+returns `q` itself unless a `Tape` is active in this thread; then the tape sees (module, name,
+tensor, axes) and returns the tensor to go on with. There are no module hooks and no global state,
+so two threads that run one model never see each other's tapes, and a compiled model contains no
+trace of a tap.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +21,8 @@ from glassformer.errors import ConfigError, suggest
 
 
 class Change(Protocol):
-    """What is done to the tensors of the points that `point` names, which may be a pattern such as `"*.z"`."""
+    """What is done to the tensors of the points that `point` names, which may be a pattern such as
+    `"*.z"`."""
 
     @property
     def point(self) -> str:
@@ -35,24 +35,28 @@ class Change(Protocol):
 
 
 def changed(tensor: Tensor, edits: Sequence[Change], axes: tuple[str, ...], point: str) -> Tensor:
-    """The tensor after all edits of this point, one after the other; ConfigError: one that changes its shape."""
+    """The tensor after all edits of this point, one after the other; ConfigError: one that changes
+    its shape."""
     for edit in edits:
         if fnmatchcase(point, edit.point):
             new = edit(tensor, axes, point)
             if new.shape != tensor.shape:
                 raise ConfigError(
-                    f"The edit of {point} returned shape {tuple(new.shape)}; {tuple(tensor.shape)} is needed."
+                    f"The edit of {point} returned shape {tuple(new.shape)}; "
+                    f"{tuple(tensor.shape)} is needed."
                 )
             tensor = new
     return tensor
 
 
 class Tape:
-    """What one look at a model keeps: `kept[point]` tensors, `axes[point]` their axis names, `points` in firing order.
+    """What one look at a model keeps: `kept[point]` tensors, `axes[point]` their axis names,
+    `points` in firing order.
 
-    `keep` are patterns such as `"*.attention.pattern"`; `edits` act in their order. Of a kept point that was edited,
-    `before[point]` is the tensor that came and `kept[point]` the one that went on. A point that fires several times,
-    as an embedding that both sides of a model share does, is edited each time and kept the last time.
+    `keep` are patterns such as `"*.attention.pattern"`; `edits` act in their order. Of a kept point
+    that was edited, `before[point]` is the tensor that came and `kept[point]` the one that went on.
+    A point that fires several times, as an embedding that both sides of a model share does, is
+    edited each time and kept the last time.
     """
 
     def __init__(self, model: nn.Module, keep: Sequence[str] = (), edits: Sequence[Change] = ()):
@@ -61,7 +65,8 @@ class Tape:
         self._wanted = tuple(dict.fromkeys((*keep, *(edit.point for edit in edits))))
         self._silent = self._wanted
         self.asked: dict[str, None] = {}
-        """Points that are computed only if somebody wants them, in the order in which they were offered."""
+        """Points that are computed only if somebody wants them, in the order in which they were
+        offered."""
         self.points: list[str] = []
         self.axes: dict[str, tuple[str, ...]] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
@@ -76,12 +81,14 @@ class Tape:
         return f"{prefix}.{name}" if prefix else name
 
     def wants(self, point: str) -> bool:
-        """True if something is kept or edited at this point, which the model computes only if so."""
+        """True if something is kept or edited at this point, which the model computes only if
+        so."""
         self.asked[point] = None
         return any(fnmatchcase(point, pattern) for pattern in self._wanted)
 
     def fire(self, module: nn.Module, name: str, tensor: Tensor, axes: str) -> Tensor:
-        """A point was reached: apply the edits, keep what was asked for, return the tensor to go on with."""
+        """A point was reached: apply the edits, keep what was asked for, return the tensor to go on
+        with."""
         point = self.path(module, name)
         if point not in self.axes:
             self.points.append(point)
@@ -96,7 +103,8 @@ class Tape:
         return new
 
     def taken(self) -> dict[str, Tensor]:
-        """What was kept in this step of a generation, which is over: the tape goes on with the next, empty."""
+        """What was kept in this step of a generation, which is over: the tape goes on with the
+        next, empty."""
         kept, self.kept, self.before = self.kept, {}, {}
         self.step += 1
         return kept
@@ -108,12 +116,19 @@ class Tape:
         pattern = self._silent[0]
         if not self.points:
             raise ConfigError(
-                f"No point fired, {pattern!r} neither: the model was not run under this tape, or it is compiled, and "
+                f"No point fired, {pattern!r} neither: the model was not run under this tape, "
+                f"or it is compiled, and "
                 "a compiled model has no points; look at the model that was given to torch.compile."
             )
         points = {*self.points, *self.asked}
-        known = {f"*.{tail}" for point in points for tail in _tails(point)} if "*" in pattern else points
-        raise ConfigError(f"The point {pattern!r} never fired in this run; {suggest(pattern, known)}")
+        known = (
+            {f"*.{tail}" for point in points for tail in _tails(point)}
+            if "*" in pattern
+            else points
+        )
+        raise ConfigError(
+            f"The point {pattern!r} never fired in this run; {suggest(pattern, known)}"
+        )
 
 
 def _tails(point: str) -> list[str]:
@@ -126,27 +141,33 @@ _TAPE: ContextVar[Tape | None] = ContextVar("glassformer_tape", default=None)
 
 
 def tap(module: nn.Module, name: str, tensor: Tensor, axes: str) -> Tensor:
-    """Mark `tensor` as the point `name` of `module`, its axes named by the words of `axes`; returns the tensor."""
+    """Mark `tensor` as the point `name` of `module`, its axes named by the words of `axes`; returns
+    the tensor."""
     if torch.compiler.is_compiling() or (tape := _TAPE.get()) is None:
         return tensor
     return tape.fire(module, name, tensor, axes)
 
 
 def watching(module: nn.Module, *names: str) -> bool:
-    """True if the active tape keeps or edits one of these points, so that they must be computed explicitly."""
+    """True if the active tape keeps or edits one of these points, so that they must be computed
+    explicitly."""
     if torch.compiler.is_compiling() or (tape := _TAPE.get()) is None:
         return False
-    return any([tape.wants(tape.path(module, name)) for name in names])  # all are asked for: so the tape knows them
+    return any(
+        [tape.wants(tape.path(module, name)) for name in names]
+    )  # all are asked for: so the tape knows them
 
 
 def recorded() -> bool:
-    """True if a tape is active in this thread, so that every element of the stream is to be computed."""
+    """True if a tape is active in this thread, so that every element of the stream is to be
+    computed."""
     return not torch.compiler.is_compiling() and _TAPE.get() is not None
 
 
 @contextmanager
 def recording(tape: Tape) -> Iterator[Tape]:
-    """Make `tape` active in this thread (or task) for the body; a pattern that never fired raises at the end."""
+    """Make `tape` active in this thread (or task) for the body; a pattern that never fired raises
+    at the end."""
     token = _TAPE.set(tape)
     try:
         yield tape

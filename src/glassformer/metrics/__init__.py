@@ -1,7 +1,4 @@
-"""One definition of every score: of predicted tokens, written text, spans and classes.
-
-Knows: counts and what was counted. Does not know: models, files.
-"""
+"""One definition of every score: of predicted tokens, written text, spans and classes."""
 
 from glassformer.metrics.classes import Calibration as Calibration
 from glassformer.metrics.classes import ClassScore as ClassScore

@@ -1,7 +1,5 @@
-"""Precision, recall and F1 of classes of any sort from counts; a ratio of nothing to nothing is 0.
-
-Knows: counts. Does not know: what was counted.
-"""
+"""Precision, recall and F1 of classes of any sort from counts; a ratio of nothing to nothing is
+0."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -15,18 +13,23 @@ class Counts(NamedTuple):
     gold: int
 
     def ratios(self) -> dict[str, float]:
-        """`precision` = right / predicted, `recall` = right / gold, and their harmonic mean `f1`, in [0, 1]."""
+        """`precision` = right / predicted, `recall` = right / gold, and their harmonic mean `f1`,
+        in [0, 1]."""
         return {
             "precision": self.right / self.predicted if self.predicted else 0.0,
             "recall": self.right / self.gold if self.gold else 0.0,
-            "f1": 2 * self.right / (self.predicted + self.gold) if self.predicted + self.gold else 0.0,
+            "f1": 2 * self.right / (self.predicted + self.gold)
+            if self.predicted + self.gold
+            else 0.0,
         }
 
 
 def micro(classes: Iterable[Counts]) -> Counts:
     """The counts of all classes together."""
     every = list(classes)
-    return Counts(sum(c.right for c in every), sum(c.predicted for c in every), sum(c.gold for c in every))
+    return Counts(
+        sum(c.right for c in every), sum(c.predicted for c in every), sum(c.gold for c in every)
+    )
 
 
 def macro_f1(classes: Iterable[Counts]) -> float:
@@ -36,5 +39,10 @@ def macro_f1(classes: Iterable[Counts]) -> float:
 
 
 def table(classes: Mapping[str, Counts]) -> list[dict[str, Any]]:
-    """A row for each class that occurs: `class`, `precision`, `recall`, `f1`, and `n`, how often it is gold."""
-    return [{"class": name, **c.ratios(), "n": c.gold} for name, c in classes.items() if c.predicted or c.gold]
+    """A row for each class that occurs: `class`, `precision`, `recall`, `f1`, and `n`, how often it
+    is gold."""
+    return [
+        {"class": name, **c.ratios(), "n": c.gold}
+        for name, c in classes.items()
+        if c.predicted or c.gold
+    ]

@@ -1,7 +1,4 @@
-"""Scores of predicted tokens, gathered batch by batch without keeping logits.
-
-Knows: sums and counts. Does not know: models.
-"""
+"""Scores of predicted tokens, gathered batch by batch without keeping logits."""
 
 import math
 from dataclasses import dataclass
@@ -9,20 +6,23 @@ from dataclasses import dataclass
 
 @dataclass
 class LanguageModelScore:
-    """Loss (nats per target token), perplexity, accuracy, and bits per byte of the text that the targets stand for."""
+    """Loss (nats per target token), perplexity, accuracy, and bits per byte of the text that the
+    targets stand for."""
 
     nats: float = 0.0
     tokens: int = 0
     correct: int = 0
 
     def add(self, nats: float, tokens: int, correct: int) -> None:
-        """Count a batch: the summed loss, the number of targets, and how many of them were the likeliest token."""
+        """Count a batch: the summed loss, the number of targets, and how many of them were the
+        likeliest token."""
         self.nats += nats
         self.tokens += tokens
         self.correct += correct
 
     def result(self, n_bytes: int | None = None) -> dict[str, float]:
-        """`loss`, `perplexity` = e^loss (at most e^700), `accuracy`, `tokens`, and from the bytes, `bits_per_byte`."""
+        """`loss`, `perplexity` = e^loss (at most e^700), `accuracy`, `tokens`, and from the bytes,
+        `bits_per_byte`."""
         loss = self.nats / self.tokens if self.tokens else math.nan
         scores = {
             "loss": loss,

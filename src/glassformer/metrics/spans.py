@@ -1,12 +1,12 @@
-"""Spans (names, phrases) that tags mark token by token: which scheme tags follow, what they mark, how well they agree.
+"""Spans (names, phrases) that tags mark token by token: which scheme tags follow, what they mark,
+how well they agree.
 
-Tags are `O` or a letter and a kind, `B-PER`. The schemes differ in when a letter other than I is used:
+Tags are `O` or a letter and a kind, `B-PER`. The schemes differ in when a letter other than I is
+used:
 
     IOB1   B only where a span follows another of its kind    IOB2   B at every beginning
     IOE1   E only where another of its kind follows a span    IOE2   E at every end
     BIOES  B ... E around longer spans, S alone on short ones BILOU  the same, with L for E and U for S
-
-Knows: tags. Does not know: words, models, files.
 """
 
 import re
@@ -32,7 +32,8 @@ class Span(NamedTuple):
 
 
 class Scheme(NamedTuple):
-    """A way to mark spans: its letters; those that only go on with a span, and those after which one must go on."""
+    """A way to mark spans: its letters; those that only go on with a span, and those after which
+    one must go on."""
 
     name: str
     letters: str
@@ -54,9 +55,11 @@ SCHEMES = {
 
 
 def scheme_of(sentences: Iterable[Sequence[str]]) -> Scheme | None:
-    """The scheme that the tags of these sentences break least often; None if most of them are no span tags.
+    """The scheme that the tags of these sentences break least often; None if most of them are no
+    span tags.
 
-    A few wrong tags change nothing, so that `violations` can find them. Tags that are all `I` and `O` follow IOB1.
+    A few wrong tags change nothing, so that `violations` can find them. Tags that are all `I` and
+    `O` follow IOB1.
     """
     pairs = _transitions(sentences)
     tags = {tag for pair in pairs for tag in pair}
@@ -67,9 +70,11 @@ def scheme_of(sentences: Iterable[Sequence[str]]) -> Scheme | None:
 
 
 def spans(tags: Sequence[str]) -> list[Span]:
-    """What a sentence's tags mark, read leniently, in every scheme alike: what cannot go on with a span begins one.
+    """What a sentence's tags mark, read leniently, in every scheme alike: what cannot go on with a
+    span begins one.
 
-    As conlleval and seqeval read them (Tjong Kim Sang and De Meulder 2003); what is no tag is outside, as `O` is.
+    As conlleval and seqeval read them (Tjong Kim Sang and De Meulder 2003); what is no tag is
+    outside, as `O` is.
     """
     found: list[Span] = []
     kind, start = None, 0  # of the span that is open
@@ -91,9 +96,14 @@ def spans(tags: Sequence[str]) -> list[Span]:
 
 
 def violations(tags: Sequence[str], scheme: Scheme) -> list[tuple[int, str]]:
-    """What the scheme forbids in a sentence: the index of a tag, and what is wrong there in words."""
+    """What the scheme forbids in a sentence: the index of a tag, and what is wrong there in
+    words."""
     pairs = enumerate(pairwise(("O", *tags, "O")))
-    return [(min(i, len(tags) - 1), _words(*pair, i, len(tags), scheme)) for i, pair in pairs if _bad(*pair, scheme)]
+    return [
+        (min(i, len(tags) - 1), _words(*pair, i, len(tags), scheme))
+        for i, pair in pairs
+        if _bad(*pair, scheme)
+    ]
 
 
 def invalid_count(sentences: Iterable[Sequence[str]], scheme: Scheme) -> int:
@@ -102,7 +112,8 @@ def invalid_count(sentences: Iterable[Sequence[str]], scheme: Scheme) -> int:
 
 
 class SpanScore:
-    """Precision, recall and F1 of spans: one is right if its kind, its beginning and its end are."""
+    """Precision, recall and F1 of spans: one is right if its kind, its beginning and its end
+    are."""
 
     def __init__(self) -> None:
         self._right, self._predicted, self._gold = Counter[str](), Counter[str](), Counter[str]()
@@ -116,17 +127,22 @@ class SpanScore:
         self._right.update(kind for kind, _, _ in set(wanted).intersection(given))
 
     def result(self) -> dict[str, float]:
-        """`precision`, `recall`, `f1` of all spans, `macro_f1` = mean over kinds, in [0, 1], and the gold `spans`."""
+        """`precision`, `recall`, `f1` of all spans, `macro_f1` = mean over kinds, in [0, 1], and
+        the gold `spans`."""
         kinds = self._kinds().values()
         return {**micro(kinds).ratios(), "macro_f1": macro_f1(kinds), "spans": self._gold.total()}
 
     def table(self) -> list[dict[str, Any]]:
-        """A row for each kind in alphabetical order: `class`, `precision`, `recall`, `f1`, gold spans `n`."""
+        """A row for each kind in alphabetical order: `class`, `precision`, `recall`, `f1`, gold
+        spans `n`."""
         return table(self._kinds())
 
     def _kinds(self) -> dict[str, Counts]:
         names = sorted({*self._gold, *self._predicted})
-        return {name: Counts(self._right[name], self._predicted[name], self._gold[name]) for name in names}
+        return {
+            name: Counts(self._right[name], self._predicted[name], self._gold[name])
+            for name in names
+        }
 
 
 @lru_cache(4096)
@@ -154,7 +170,11 @@ def _bad(before: str, tag: str, scheme: Scheme) -> bool:
     (last, last_kind), (letter, kind) = _read(before), _read(tag)
     closed = last_kind != kind or last not in "BI"
     done = last_kind != kind or letter not in "IE"
-    return _foreign(tag, scheme) or (letter in scheme.after_open and closed) or (last in scheme.before_more and done)
+    return (
+        _foreign(tag, scheme)
+        or (letter in scheme.after_open and closed)
+        or (last in scheme.before_more and done)
+    )
 
 
 def _foreign(tag: str, scheme: Scheme) -> bool:

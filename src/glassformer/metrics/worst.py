@@ -1,7 +1,4 @@
-"""The examples that a model finds hardest.
-
-Knows: losses. Does not know: what the examples are.
-"""
+"""The examples that a model finds hardest."""
 
 import heapq
 import math
@@ -9,11 +6,14 @@ from typing import Any
 
 
 class Worst:
-    """The `most` examples of the largest loss among all that come by; of equals, those that came first."""
+    """The `most` examples of the largest loss among all that come by; of equals, those that came
+    first."""
 
     def __init__(self, most: int = 20):
         self._most, self._came = most, 0
-        self._heap: list[tuple[float, int, float, dict[str, Any]]] = []  # the mildest first; no two entries tie
+        self._heap: list[
+            tuple[float, int, float, dict[str, Any]]
+        ] = []  # the mildest first; no two entries tie
 
     def add(self, loss: float, values: dict[str, Any]) -> None:
         """Look at one example; a loss that is no number is the worst of all."""
@@ -25,6 +25,9 @@ class Worst:
             heapq.heappushpop(self._heap, entry)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The values of each and its `loss`, the worst first; an infinite loss is None, as JSON has no such number."""
+        """The values of each and its `loss`, the worst first; an infinite loss is None, as JSON has
+        no such number."""
         kept = sorted(self._heap, key=lambda entry: entry[:2], reverse=True)
-        return [{**values, "loss": loss if math.isfinite(loss) else None} for _, _, loss, values in kept]
+        return [
+            {**values, "loss": loss if math.isfinite(loss) else None} for _, _, loss, values in kept
+        ]

@@ -1,7 +1,4 @@
-"""Scores of written text against references.
-
-Knows: texts. Does not know: models, or how the texts came about.
-"""
+"""Scores of written text against references."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +12,8 @@ def exact_match(outputs: Sequence[str], references: Sequence[str]) -> float:
 
 
 def translation_scores(outputs: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
-    """Corpus `bleu` and `chrf` in [0, 100] with their signatures, by sacreBLEU: cased, 13a, detokenized (Post 2018).
+    """Corpus `bleu` and `chrf` in [0, 100] with their signatures, by sacreBLEU: cased, 13a,
+    detokenized (Post 2018).
 
     ConfigError: sacreBLEU is not installed.
     """
@@ -23,7 +21,9 @@ def translation_scores(outputs: Sequence[str], references: Sequence[str]) -> dic
         from sacrebleu.metrics.bleu import BLEU
         from sacrebleu.metrics.chrf import CHRF
     except ImportError:
-        raise ConfigError("BLEU and chrF need sacreBLEU; run pip install 'glassformer[eval]'.") from None
+        raise ConfigError(
+            "BLEU and chrF need sacreBLEU; run pip install 'glassformer[eval]'."
+        ) from None
     scores: dict[str, Any] = {}
     for name, metric in (("bleu", BLEU()), ("chrf", CHRF())):
         scores[name] = metric.corpus_score(list(outputs), [list(references)]).score

@@ -1,8 +1,7 @@
-"""The bricks put together by a configuration: encoder, decoder, encoder-decoder; presets are configurations.
+"""The bricks put together by a configuration: encoder, decoder, encoder-decoder; presets are
+configurations.
 
-    config = models.presets.gpt2("small"); model = models.Transformer(config)
-
-Knows: `layers`. Does not know: data, losses, training.
+config = models.presets.gpt2("small"); model = models.Transformer(config)
 """
 
 from glassformer.models import presets as presets

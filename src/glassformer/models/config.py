@@ -1,7 +1,4 @@
-"""One flat record that says what a model is; a variant is a named choice of a field.
-
-Knows: the choices. Does not know: what they build (see `transformer.py`).
-"""
+"""One flat record that says what a model is; a variant is a named choice of a field."""
 
 import re
 from typing import Annotated, Literal, Self
@@ -28,71 +25,117 @@ class ModelConfig(Record):
     section = "model"
 
     architecture: Literal["encoder", "decoder", "encoder_decoder"] = Field(
-        "decoder", description="encoder: sees everything (BERT); decoder: sees the past (GPT); encoder_decoder: both."
+        "decoder",
+        description="encoder: sees everything (BERT); decoder: sees the past (GPT); "
+        "encoder_decoder: both.",
     )
-    elements: Literal["tokens", "patches"] = Field("tokens", description="What the sequence is made of.")
-    vocab_size: int = Field(0, ge=0, description="Size of the vocabulary; 0: taken from the tokenizer.")
+    elements: Literal["tokens", "patches"] = Field(
+        "tokens", description="What the sequence is made of."
+    )
+    vocab_size: int = Field(
+        0, ge=0, description="Size of the vocabulary; 0: taken from the tokenizer."
+    )
     source_vocab_size: int | None = Field(
-        None, gt=0, description="An encoder-decoder's source has a vocabulary and embedding of its own; None: shared."
+        None,
+        gt=0,
+        description="An encoder-decoder's source has a vocabulary and embedding of its own; "
+        "None: shared.",
     )
-    patch_width: int = Field(768, gt=0, description="Numbers in one flattened patch (16 x 16 x 3 = 768).")
+    patch_width: int = Field(
+        768, gt=0, description="Numbers in one flattened patch (16 x 16 x 3 = 768)."
+    )
     grid: tuple[Count, Count] | None = Field(
-        None, description="Rows and columns of a picture's patches, max_length in all; None: nothing needs it."
+        None,
+        description="Rows and columns of a picture's patches, max_length in all; None: nothing "
+        "needs it.",
     )
     patch: tuple[Count, Count] | None = Field(
         None, description="Rows and columns of one patch, in pixels; None: nothing needs it."
     )
     stem: tuple[Count, ...] = Field(
-        (), description="Widths of 3 x 3 convolutions in front of W_emb, which is then one too; empty: one linear map."
+        (),
+        description="Widths of 3 x 3 convolutions in front of W_emb, which is then one too; "
+        "empty: one linear map.",
     )
     parts: dict[str, Count] = Field(
-        {}, description="Patches among the tokens, {image: 768, audio: 256}: numbers in one, by their type."
+        {},
+        description="Patches among the tokens, {image: 768, audio: 256}: numbers in one, by "
+        "their type.",
     )
     part_patches: dict[str, Count] = Field(
-        {}, description="How many patches a picture has, by type of part: each then has a position of its own."
+        {},
+        description="How many patches a picture has, by type of part: each then has a position "
+        "of its own.",
     )
-    part_order: tuple[str, ...] = Field(
-        (), description="In what order a row has its types of part, text among them; empty: rows differ, or have none."
+    modality_order: tuple[str, ...] = Field(
+        (),
+        description="In what order a row has its types of part, text among them; empty: rows "
+        "differ, or have none.",
     )
     max_length: Count = Field(256, description="Longest sequence, in elements.")
     d_model: Count = Field(128, description="Width of the residual stream.")
-    n_layers: Count = Field(4, description="Blocks in the stack (of each stack, in an encoder-decoder).")
+    n_layers: Count = Field(
+        4, description="Blocks in the stack (of each stack, in an encoder-decoder)."
+    )
     n_heads: Count = Field(4, description="Attention heads.")
-    n_kv_heads: int | None = Field(None, gt=0, description="Key-value heads: None as many as heads; 1: multi-query.")
+    n_kv_heads: int | None = Field(
+        None, gt=0, description="Key-value heads: None as many as heads; 1: multi-query."
+    )
     d_head: int | None = Field(None, gt=0, description="Width of a head; None: d_model / n_heads.")
-    d_ff: int | None = Field(None, gt=0, description="Width of the feed-forward network; None: 4 d_model.")
+    d_ff: int | None = Field(
+        None, gt=0, description="Width of the feed-forward network; None: 4 d_model."
+    )
     activation: Activation = Field("gelu", description="The feed-forward network's φ.")
-    gated: bool = Field(False, description="Multiply the hidden layer by a second map: (φ(x W_g) ⊙ x W₁) W₂.")
+    gated: bool = Field(
+        False, description="Multiply the hidden layer by a second map: (φ(x W_g) ⊙ x W₁) W₂."
+    )
     norm: NormKind = Field("layer", description="Normalization of token vectors.")
-    norm_placement: Literal["pre", "post"] = Field("pre", description="x + f(LN(x)), or LN(x + f(x)).")
+    norm_placement: Literal["pre", "post"] = Field(
+        "pre", description="x + f(LN(x)), or LN(x + f(x))."
+    )
     epsilon: float = Field(1e-5, ge=0, description="ε of the norms; 0 is the notes' formula.")
     position: PositionKind = Field("learned", description="How positions enter.")
-    first_position: Literal[0, 1] = Field(0, description="Number of the first position (sinusoidal kinds).")
+    first_position: Literal[0, 1] = Field(
+        0, description="Number of the first position (sinusoidal kinds)."
+    )
     max_distance: Count = Field(128, description="Distances told apart by relative and buckets.")
     n_buckets: Count = Field(32, description="Buckets of T5's relative bias.")
     bias_placement: Literal["outside", "inside"] = Field(
-        "outside", description="Score bias added to the scaled scores, or inside the division as in Note C."
+        "outside",
+        description="Score bias added to the scaled scores, or inside the division as in Note C.",
     )
     rotary_base: float = Field(10000.0, gt=1, description="Base of the rotary angles.")
-    scale: ScaleKind = Field("head", description="Score scale: 1/√d_head, 1/√d_model (Note C's words), or none (T5).")
-    window: int | None = Field(None, gt=0, description="Each element sees only those less than this far away.")
+    scale: ScaleKind = Field(
+        "head", description="Score scale: 1/√d_head, 1/√d_model (Note C's words), or none (T5)."
+    )
+    window: int | None = Field(
+        None, gt=0, description="Each element sees only those less than this far away."
+    )
     qk_norm: bool = Field(False, description="RMS-normalize queries and keys in each head.")
     attention_bias: bool = Field(True, description="Biases in the q, k, v projections.")
     bias: bool = Field(True, description="Biases in all other maps and in LayerNorm.")
     embedding_scale: bool = Field(False, description="Multiply embeddings by √d_model (2017).")
     embedding_norm: bool = Field(False, description="Normalize the embedding (BERT).")
-    n_kinds: int = Field(0, ge=0, description="Segment (token type) embeddings; 0: none.")
+    n_token_types: int = Field(0, ge=0, description="Segment (token type) embeddings; 0: none.")
     head: HeadKind = Field("lm", description="What is read off the stream.")
     tied: bool = Field(True, description="The head shares the embedding matrix.")
     head_bias: bool = Field(False, description="A bias for each word in the language model head.")
-    head_scale: bool = Field(False, description="Scale the stream by 1/√d_model before a tied head (T5).")
+    head_scale: bool = Field(
+        False, description="Scale the stream by 1/√d_model before a tied head (T5)."
+    )
     n_classes: int | None = Field(
         None, gt=0, description="Classes of the tag and classify heads; None: taken from the data."
     )
-    classes: tuple[str, ...] = Field((), description="Names of the classes, in the order of their logits.")
-    multi_label: bool = Field(False, description="A sequence may have any number of classes, each by a sigmoid.")
+    classes: tuple[str, ...] = Field(
+        (), description="Names of the classes, in the order of their logits."
+    )
+    multi_label: bool = Field(
+        False, description="A sequence may have any number of classes, each by a sigmoid."
+    )
     pool: Pool = Field(
-        "last", description="What stands for a sequence: last element (Note D), first (of patches: class token), mean."
+        "last",
+        description="What stands for a sequence: last element (Note D), first (of patches: "
+        "class token), mean.",
     )
     pooler: bool = Field(False, description="BERT's dense tanh layer before the classifier.")
     dropout: Fraction = Field(0.0, description="Dropout on embeddings and on each branch.")
@@ -132,7 +175,8 @@ class ModelConfig(Record):
 
     @property
     def ahead(self) -> int:
-        """Places in front of the elements: 1 for the class token of a model of patches, else 0."""
+        """Positions in front of the elements: 1 for the class token of a model of patches, else
+        0."""
         return int(self.elements == "patches" and self.pool == "first")
 
     @property
@@ -143,7 +187,10 @@ class ModelConfig(Record):
     @model_validator(mode="after")
     def _classes_fit(self) -> Self:
         if self.classes and self.n_classes not in (None, len(self.classes)):
-            raise ValueError(f"n_classes={self.n_classes} but classes names {len(self.classes)}; leave out one of them")
+            raise ValueError(
+                f"n_classes={self.n_classes} but classes names {len(self.classes)}; leave out "
+                f"one of them"
+            )
         if len(set(self.classes)) != len(self.classes):
             raise ValueError("classes has a name twice; give each once")
         if self.multi_label and self.head != "classify":
@@ -154,15 +201,25 @@ class ModelConfig(Record):
     def _parts_fit(self) -> Self:
         for name in self.parts:
             # a part is a module of its name, so that it cannot be called as what every module has
-            if not re.fullmatch("[a-z][a-z0-9_]*", name) or hasattr(nn.ModuleDict, name) or name == "text":
-                raise ValueError(f"{name!r} cannot name a part; take a short name in small letters, such as image")
+            if (
+                not re.fullmatch("[a-z][a-z0-9_]*", name)
+                or hasattr(nn.ModuleDict, name)
+                or name == "text"
+            ):
+                raise ValueError(
+                    f"{name!r} cannot name a part; take a short name in small letters, such as "
+                    f"image"
+                )
         for name in self.part_patches:
             if name not in self.parts:
                 known = suggest(name, self.parts) if self.parts else "parts is empty"
                 raise ValueError(f"part_patches has {name!r}, and parts has not; {known}")
-        for name in self.part_order:
-            if name not in (known := ("text", *self.parts)) or self.part_order.count(name) > 1:
-                raise ValueError(f"part_order={self.part_order} must be some of {', '.join(known)}, each once")
+        for name in self.modality_order:
+            if name not in (known := ("text", *self.parts)) or self.modality_order.count(name) > 1:
+                raise ValueError(
+                    f"modality_order={self.modality_order} must be some of {', '.join(known)}, "
+                    f"each once"
+                )
         if self.parts and self.elements != "tokens":
             raise ValueError(f"parts={self.parts} stand among tokens and need elements='tokens'")
         return self
@@ -173,24 +230,31 @@ class ModelConfig(Record):
             raise ValueError("elements='patches' needs architecture='encoder'")
         if self.elements == "patches" and self.head in ("lm", "masked_lm"):
             raise ValueError(f"head={self.head!r} needs elements='tokens'")
-        if self.elements == "patches" and self.n_kinds:
-            raise ValueError(f"n_kinds={self.n_kinds} needs elements='tokens'")
+        if self.elements == "patches" and self.n_token_types:
+            raise ValueError(f"n_token_types={self.n_token_types} needs elements='tokens'")
         if self.grid is not None and self.elements != "patches":
             raise ValueError("grid needs elements='patches'")
         if self.grid is not None and self.grid[0] * self.grid[1] != self.max_length:
             rows, columns = self.grid
             raise ValueError(
-                f"grid={rows}x{columns} has {rows * columns} patches and max_length is {self.max_length}; make them "
+                f"grid={rows}x{columns} has {rows * columns} patches and max_length is "
+                f"{self.max_length}; make them "
                 "equal"
             )
         if self.stem and self.elements != "patches":
             raise ValueError(f"stem={list(self.stem)} needs elements='patches'")
         if self.patch is not None and self.patch_width % (self.patch[0] * self.patch[1]):
-            raise ValueError(f"patch={self.patch} has other numbers than patch_width={self.patch_width}")
+            raise ValueError(
+                f"patch={self.patch} has other numbers than patch_width={self.patch_width}"
+            )
         if self.position == "sinusoidal_2d" and (self.elements != "patches" or self.d_model % 2):
-            raise ValueError("position='sinusoidal_2d' needs elements='patches' and an even d_model")
+            raise ValueError(
+                "position='sinusoidal_2d' needs elements='patches' and an even d_model"
+            )
         if self.position == "rotary_2d" and (self.elements != "patches" or self.head_width % 4):
-            raise ValueError("position='rotary_2d' needs elements='patches' and heads of a multiple of 4")
+            raise ValueError(
+                "position='rotary_2d' needs elements='patches' and heads of a multiple of 4"
+            )
         return self
 
     @model_validator(mode="after")
@@ -198,16 +262,21 @@ class ModelConfig(Record):
         """Choices that exclude each other are refused here, before anything is built."""
         if self.d_head is None and self.d_model % self.n_heads:
             raise ValueError(
-                f"n_heads={self.n_heads} does not divide d_model={self.d_model}; choose a divisor or set d_head"
+                f"n_heads={self.n_heads} does not divide d_model={self.d_model}; choose a "
+                f"divisor or set d_head"
             )
         if self.n_heads % self.kv_heads:
             raise ValueError(f"n_kv_heads={self.kv_heads} does not divide n_heads={self.n_heads}")
         if self.position == "rotary" and self.head_width % 2:
             raise ValueError(f"rotary positions need an even head width, not {self.head_width}")
         if self.source_vocab_size and self.architecture != "encoder_decoder":
-            raise ValueError(f"source_vocab_size={self.source_vocab_size} needs architecture='encoder_decoder'")
+            raise ValueError(
+                f"source_vocab_size={self.source_vocab_size} needs architecture='encoder_decoder'"
+            )
         if self.position == "buckets" and self.n_buckets < 4:
             raise ValueError(f"n_buckets={self.n_buckets} is too few; at least 4 are needed")
         if self.position == "buckets" and self.max_distance <= self.n_buckets // 2:
-            raise ValueError(f"max_distance={self.max_distance} must exceed n_buckets/2={self.n_buckets // 2}")
+            raise ValueError(
+                f"max_distance={self.max_distance} must exceed n_buckets/2={self.n_buckets // 2}"
+            )
         return self

@@ -1,7 +1,4 @@
-"""What a model costs before it is built: numbers by matrix, operations, memory.
-
-Knows: configurations. Does not know: machines.
-"""
+"""What a model costs before it is built: numbers by matrix, operations, memory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +19,8 @@ class Matrix:
 
 
 def matrices(config: ModelConfig) -> list[Matrix]:
-    """Every parameter of the model, found by building it without memory; a tied matrix appears once."""
+    """Every parameter of the model, found by building it without memory; a tied matrix appears
+    once."""
     model = Transformer(config, device="meta")
     return [Matrix(name, tuple(p.shape), p.numel()) for name, p in model.named_parameters()]
 
@@ -32,15 +30,22 @@ def forward_flops(
 ) -> float:
     """Floating-point operations of one forward pass for each element of a sequence of `length`.
 
-    `asked` is the share of elements at which the head answers (one in `length` where it pools): for the others the last
-    block computes keys and values only. `parts` are the shares of the elements that are patches of each type of part.
+    `asked` is the share of elements at which the head answers (one in `length` where it pools): for
+    the others the last block computes keys and values only. `parts` are the shares of the elements
+    that are patches of each type of part.
 
-    Two for each weight of a matrix that the element is multiplied by, and 4 · keys · H d_head for the scores and the
-    weighted sum of each attention, with the keys that a query may attend to on average: w - w (w - 1) / 2T in the past
-    for a window of w ≤ T, which is (T + 1) / 2 without a window. Of an encoder-decoder, source and target are taken as
-    equally long. Norms, activations and other work that is not a matrix product is left out.
+    Two for each weight of a matrix that the element is multiplied by, and 4 · keys · H d_head for
+    the scores and the weighted sum of each attention, with the keys that a query may attend to on
+    average: w - w (w - 1) / 2T in the past for a window of w ≤ T, which is (T + 1) / 2 without a
+    window. Of an encoder-decoder, source and target are taken as equally long. Norms, activations
+    and other work that is not a matrix product is left out.
     """
-    d, heads, kv, ff = config.d_model, config.n_heads * config.head_width, config.kv_heads, config.ff_width
+    d, heads, kv, ff = (
+        config.d_model,
+        config.n_heads * config.head_width,
+        config.kv_heads,
+        config.ff_width,
+    )
     attention = 2 * (2 * d * heads + 2 * d * kv * config.head_width)
     network = 2 * d * ff * (3 if config.gated else 2)
     window = min(length, config.window or length)
@@ -56,7 +61,9 @@ def forward_flops(
         return config.n_layers * (encoder + decoder + attention + full) + head
     block = encoder if config.architecture == "encoder" else decoder
     keys_values = 4 * d * kv * config.head_width
-    if pools and config.pool != "mean":  # the first of a decoder sees itself, the last a whole window
+    if (
+        pools and config.pool != "mean"
+    ):  # the first of a decoder sees itself, the last a whole window
         ends = 1 if config.architecture == "decoder" and config.pool == "first" else window
         last = keys_values + (attention - keys_values + network + 4 * heads * ends) / length
     else:
@@ -65,13 +72,16 @@ def forward_flops(
 
 
 def patch_flops(config: ModelConfig) -> float:
-    """Operations that make the vector of one patch: W_emb alone, or the convolutions in front of it too."""
+    """Operations that make the vector of one patch: W_emb alone, or the convolutions in front of it
+    too."""
     if not config.stem or config.patch is None:
         return 2.0 * config.patch_width * config.d_model
     places = config.patch[0] * config.patch[1]
     sizes = [config.patch_width // places, *config.stem, config.d_model]
     total = 0.0
-    for (width, out), (down, right) in zip(pairwise(sizes), steps_of(config.patch, config.stem), strict=True):
+    for (width, out), (down, right) in zip(
+        pairwise(sizes), steps_of(config.patch, config.stem), strict=True
+    ):
         places //= down * right
         total += 2 * REACH * REACH * width * out * places
     return total
@@ -95,26 +105,33 @@ def head_flops(config: ModelConfig) -> float:
 
 
 def training_flops(config: ModelConfig, length: int, asked: float = 1.0) -> float:
-    """Operations of a training step for each element: the backward pass costs twice the forward pass."""
+    """Operations of a training step for each element: the backward pass costs twice the forward
+    pass."""
     return 3 * forward_flops(config, length, asked)
 
 
-def training_bytes(config: ModelConfig, rows: int, length: int, optimizer: str, at_once: int = 1) -> dict[str, int]:
-    """Memory of training in float32 by part: weights, gradients, optimizer, activations (an estimate), logits.
+def training_bytes(
+    config: ModelConfig, rows: int, length: int, optimizer: str, parallel_micro_batches: int = 1
+) -> dict[str, int]:
+    """Memory of training in float32 by part: weights, gradients, optimizer, activations (an
+    estimate), logits.
 
-    Activations: what the backward pass of each block keeps, about 8 D + 4 F + 2 H d_head numbers for each element of
-    the `at_once` parts of so many rows that are computed at the same time; each part has gradients of its own.
+    Activations: what the backward pass of each block keeps, about 8 D + 4 F + 2 H d_head numbers
+    for each element of the `parallel_micro_batches` parts of so many rows that are computed at the
+    same time; each part has gradients of its own.
     """
     n = sum(matrix.numbers for matrix in matrices(config))
     inside = sum(m.numbers for m in matrices(config) if ".blocks." in m.name and len(m.shape) == 2)
     per_block = (
-        8 * config.d_model + (5 if config.gated else 3) * config.ff_width + 5 * config.n_heads * config.head_width
+        8 * config.d_model
+        + (5 if config.gated else 3) * config.ff_width
+        + 5 * config.n_heads * config.head_width
     )
     blocks = config.n_layers * (2 if config.architecture == "encoder_decoder" else 1)
-    elements = at_once * rows * length
+    elements = parallel_micro_batches * rows * length
     return {
         "weights": 4 * n,
-        "gradients": at_once * 4 * n,
+        "gradients": parallel_micro_batches * 4 * n,
         "optimizer": 8 * n - (4 * inside if optimizer == "muon" else 0),
         "activations": 4 * elements * per_block * blocks,
         "logits": 3 * 4 * elements * config.vocab_size if config.head in ("lm", "masked_lm") else 0,

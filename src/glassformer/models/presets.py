@@ -2,7 +2,7 @@
 
     gpt2("small")  bert("base")  t5("small")  vit("B/16")  original_2017("base")  modern("small")  note("B")
 
-Any field can be overridden: gpt2("small", max_length=512). Knows: published sizes. Does not know: weights.
+Any field can be overridden: gpt2("small", max_length=512).
 """
 
 from collections.abc import Callable
@@ -20,8 +20,12 @@ GPT2 = {  # Radford et al. 2019, table 2: n_layers, d_model, n_heads
     "xl": (48, 1600, 25),
 }
 BERT = {"base": (12, 768, 12), "large": (24, 1024, 16)}  # Devlin et al. 2019
-T5 = {"small": (6, 512, 8, 2048), "base": (12, 768, 12, 3072)}  # Raffel et al. 2020; heads are 64 wide
-VIT = {  # Dosovitskiy et al. 2021, table 1; "tiny" is DeiT's: n_layers, d_model, n_heads, patch side
+T5 = {
+    "small": (6, 512, 8, 2048),
+    "base": (12, 768, 12, 3072),
+}  # Raffel et al. 2020; heads are 64 wide
+# Dosovitskiy et al. 2021, table 1; "tiny" is DeiT's: n_layers, d_model, n_heads, patch side
+VIT = {
     "B/16": (12, 768, 12, 16),
     "tiny": (12, 192, 3, 16),
 }
@@ -30,11 +34,17 @@ ORIGINAL_2017 = {  # Vaswani et al. 2017, table 3: n_layers, d_model, n_heads, d
     "base": (6, 512, 8, 2048, 0.1),
     "big": (6, 1024, 16, 4096, 0.3),
 }
-MODERN = {"tiny": (4, 128, 4), "small": (6, 384, 6), "medium": (12, 768, 12), "large": (24, 1024, 16)}
+MODERN = {
+    "tiny": (4, 128, 4),
+    "small": (6, 384, 6),
+    "medium": (12, 768, 12),
+    "large": (24, 1024, 16),
+}
 
 
 def gpt2(size: str = "small", **changes: Any) -> ModelConfig:
-    """GPT-2: decoder, pre-norm, learned positions, GELU by tanh, tied head; small has 124,439,808 parameters."""
+    """GPT-2: decoder, pre-norm, learned positions, GELU by tanh, tied head; small has 124,439,808
+    parameters."""
     n_layers, d_model, n_heads = _sizes("gpt2", GPT2, size)
     return _config(
         changes,
@@ -50,7 +60,8 @@ def gpt2(size: str = "small", **changes: Any) -> ModelConfig:
 
 
 def bert(size: str = "base", **changes: Any) -> ModelConfig:
-    """BERT: encoder, post-norm, learned positions, segments, pooler; base has 109,482,240 parameters."""
+    """BERT: encoder, post-norm, learned positions, segments, pooler; base has 109,482,240
+    parameters."""
     n_layers, d_model, n_heads = _sizes("bert", BERT, size)
     return _config(
         changes,
@@ -64,7 +75,7 @@ def bert(size: str = "base", **changes: Any) -> ModelConfig:
         norm_placement="post",
         epsilon=1e-12,
         embedding_norm=True,
-        n_kinds=2,
+        n_token_types=2,
         head="pool",
         pool="first",
         pooler=True,
@@ -75,7 +86,8 @@ def bert(size: str = "base", **changes: Any) -> ModelConfig:
 
 
 def t5(size: str = "small", **changes: Any) -> ModelConfig:
-    """T5 1.0: encoder-decoder, RMS pre-norm, bucketed relative bias, no score scale, ReLU; small has 60,506,624."""
+    """T5 1.0: encoder-decoder, RMS pre-norm, bucketed relative bias, no score scale, ReLU; small
+    has 60,506,624."""
     n_layers, d_model, n_heads, d_ff = _sizes("t5", T5, size)
     return _config(
         changes,
@@ -102,7 +114,8 @@ def t5(size: str = "small", **changes: Any) -> ModelConfig:
 
 
 def vit(size: str = "B/16", **changes: Any) -> ModelConfig:
-    """Vision Transformer on 224 x 224 pictures: 196 patches and a class token; B/16 has 86,567,656 parameters."""
+    """Vision Transformer on 224 x 224 pictures: 196 patches and a class token; B/16 has 86,567,656
+    parameters."""
     n_layers, d_model, n_heads, side = _sizes("vit", VIT, size)
     return _config(
         changes if "max_length" in changes else {"grid": (224 // side, 224 // side), **changes},
@@ -123,7 +136,8 @@ def vit(size: str = "B/16", **changes: Any) -> ModelConfig:
 
 
 def original_2017(size: str = "base", **changes: Any) -> ModelConfig:
-    """The 2017 Transformer: encoder-decoder, post-norm, sinusoidal positions, ReLU, one shared embedding matrix."""
+    """The 2017 Transformer: encoder-decoder, post-norm, sinusoidal positions, ReLU, one shared
+    embedding matrix."""
     n_layers, d_model, n_heads, d_ff, dropout = _sizes("original-2017", ORIGINAL_2017, size)
     return _config(
         changes,
@@ -145,7 +159,8 @@ def original_2017(size: str = "base", **changes: Any) -> ModelConfig:
 
 
 def modern(size: str = "tiny", **changes: Any) -> ModelConfig:
-    """What has proved itself since: RMSNorm, rotary positions, query/key norm, squared ReLU, no biases, untied head."""
+    """What has proved itself since: RMSNorm, rotary positions, query/key norm, squared ReLU, no
+    biases, untied head."""
     n_layers, d_model, n_heads = _sizes("modern", MODERN, size)
     return _config(
         changes,
@@ -165,9 +180,16 @@ def modern(size: str = "tiny", **changes: Any) -> ModelConfig:
 
 
 NOTES: dict[str, dict[str, Any]] = {
-    # Note A, chapter 9: decoder with a causal mask, sinusoidal positions added to the embedding, MLP blocks.
-    "A": {"architecture": "decoder", "position": "sinusoidal", "activation": "relu", "attention_bias": False},
-    # Note B: learned positions, pre-norm block, ReLU with biases, tied unembedding; its parallel form is post-norm.
+    # Note A, chapter 9: decoder with a causal mask, sinusoidal positions added to the embedding,
+    # MLP blocks.
+    "A": {
+        "architecture": "decoder",
+        "position": "sinusoidal",
+        "activation": "relu",
+        "attention_bias": False,
+    },
+    # Note B: learned positions, pre-norm block, ReLU with biases, tied unembedding; its parallel
+    # form is post-norm.
     "B": {
         "architecture": "decoder",
         "position": "learned",
@@ -175,7 +197,8 @@ NOTES: dict[str, dict[str, Any]] = {
         "attention_bias": False,
         "tied": True,
     },
-    # Note C: encoder-decoder, post-norm, positions as printed and counted from 1, W_O a Linear with bias.
+    # Note C: encoder-decoder, post-norm, positions as printed and counted from 1, W_O a Linear with
+    # bias.
     "C": {
         "architecture": "encoder_decoder",
         "position": "sinusoidal_printed",
@@ -183,7 +206,8 @@ NOTES: dict[str, dict[str, Any]] = {
         "norm_placement": "post",
         "activation": "relu",
     },
-    # Note D: learned positions, pre-norm, square feed-forward maps without biases, class from the last element.
+    # Note D: learned positions, pre-norm, square feed-forward maps without biases, class from the
+    # last element.
     "D": {
         "architecture": "decoder",
         "position": "learned",
@@ -191,7 +215,8 @@ NOTES: dict[str, dict[str, Any]] = {
         "attention_bias": False,
         "bias": False,
     },
-    # Note E: encoder-decoder, post-norm formula, paired sinusoids from 0, GELU with biases, untied head with bias.
+    # Note E: encoder-decoder, post-norm formula, paired sinusoids from 0, GELU with biases, untied
+    # head with bias.
     "E": {
         "architecture": "encoder_decoder",
         "position": "sinusoidal",
@@ -205,10 +230,18 @@ NOTES: dict[str, dict[str, Any]] = {
 
 
 def note(name: str = "B", **changes: Any) -> ModelConfig:
-    """The exact variant of one of the five notes, A to E, in a small size; ε is 0 as the notes write LayerNorm."""
+    """The exact variant of one of the five notes, A to E, in a small size; ε is 0 as the notes
+    write LayerNorm."""
     if name not in NOTES:
         raise ConfigError(f"There is no note {name!r}; {suggest(name, NOTES)}")
-    values = {"vocab_size": 256, "max_length": 128, "d_model": 128, "epsilon": 0.0, **NOTES[name], **changes}
+    values = {
+        "vocab_size": 256,
+        "max_length": 128,
+        "d_model": 128,
+        "epsilon": 0.0,
+        **NOTES[name],
+        **changes,
+    }
     if name == "D":
         values.setdefault("d_ff", values["d_model"])
     return _config(values)
@@ -226,7 +259,8 @@ PRESETS: dict[str, Callable[..., ModelConfig]] = {
 
 
 def preset(name: str, size: str | None = None, **changes: Any) -> ModelConfig:
-    """The configuration of a preset by its name, as recipes say it: `model: {preset: gpt2, size: small}`."""
+    """The configuration of a preset by its name, as recipes say it: `model: {preset: gpt2, size:
+    small}`."""
     if name not in PRESETS:
         raise ConfigError(f"There is no model.preset {name!r}; {suggest(name, PRESETS)}")
     return PRESETS[name](size, **changes) if size is not None else PRESETS[name](**changes)

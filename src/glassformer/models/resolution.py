@@ -1,7 +1,5 @@
-"""A trained model of patches for pictures of another size: the same weights, its positions interpolated.
-
-Knows: models, grids of patches. Does not know: pixels, files.
-"""
+"""A trained model of patches for pictures of another size: the same weights, its positions
+interpolated."""
 
 import torch
 
@@ -17,23 +15,31 @@ OF_A_GRID = ("learned", "sinusoidal_2d", "rotary_2d", "none")
 def at_grid(model: Transformer, grid: tuple[int, int]) -> Transformer:
     """A copy of the model for pictures of `grid` rows and columns of patches.
 
-    Learned positions are interpolated over the picture (Dosovitskiy et al. 2021, section 3.2); sinusoidal and rotary
-    ones of rows and columns go on. ConfigError: a model without a grid, or whose positions are of another kind.
+    Learned positions are interpolated over the picture (Dosovitskiy et al. 2021, section 3.2);
+    sinusoidal and rotary ones of rows and columns go on. ConfigError: a model without a grid, or
+    whose positions are of another kind.
     """
     old, kind = model.config.grid, model.config.position
     if old is None:
-        raise ConfigError("This model has no model.grid, so it is not known how its patches lie; set it.")
+        raise ConfigError(
+            "This model has no model.grid, so it is not known how its patches lie; set it."
+        )
     if kind not in OF_A_GRID:
         raise ConfigError(
-            f"Positions of kind {kind!r} have no columns; use a model with one of {', '.join(OF_A_GRID)}."
+            f"Positions of kind {kind!r} have no columns; use a model with one of "
+            f"{', '.join(OF_A_GRID)}."
         )
     changed = {"grid": grid, "max_length": grid[0] * grid[1]}
     first = next(model.parameters())
-    made = Transformer(ModelConfig.parse(model.config.model_dump() | changed), seed=None, device=first.device)
+    made = Transformer(
+        ModelConfig.parse(model.config.model_dump() | changed), seed=None, device=first.device
+    )
     made.to(first.dtype).train(model.training)
     weights = dict(model.named_parameters())
     learned = "embed.position.weight" if isinstance(model.embed.position, LearnedPosition) else None
     with torch.no_grad():
         for name, parameter in made.named_parameters():
-            parameter.copy_(interpolated(weights[name], old, grid) if name == learned else weights[name])
+            parameter.copy_(
+                interpolated(weights[name], old, grid) if name == learned else weights[name]
+            )
     return made

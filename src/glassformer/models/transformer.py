@@ -1,11 +1,10 @@
-"""The Transformer: embedding, one or two stacks, a head; every model is this class under another configuration.
+"""The Transformer: embedding, one or two stacks, a head; every model is this class under another
+configuration.
 
-    encoder          embed ─> [ block ]*N ─> head                           sees everything
-    decoder          embed ─> [ block ]*N ─> head                           sees the past
-    encoder-decoder  embed ─> [ block ]*N ─┐
-                     embed ─> [ block + cross-attention ]*N ─> head         sees its past and the whole source
-
-Knows: `layers` and `ModelConfig`. Does not know: losses, decoding, files.
+encoder          embed ─> [ block ]*N ─> head                           sees everything
+decoder          embed ─> [ block ]*N ─> head                           sees the past
+encoder-decoder  embed ─> [ block ]*N ─┐
+                 embed ─> [ block + cross-attention ]*N ─> head         sees its past and the whole source
 """
 
 from collections.abc import Callable, Iterator
@@ -17,19 +16,25 @@ import torch
 from torch import nn
 
 from glassformer.axes import Float, Int, Tensor
-from glassformer.batch import Batch, Places
+from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError
-from glassformer.layers.asked import Asked
 from glassformer.layers.attention import Attention, score_scale
 from glassformer.layers.block import PostNormBlock, PreNormBlock
 from glassformer.layers.cache import Cache
 from glassformer.layers.embed import Embedding, PartEmbeddings, PatchEmbedding, TokenEmbedding
 from glassformer.layers.feedforward import FeedForward
-from glassformer.layers.heads import ClassifyHead, LanguageModelHead, MaskedLanguageModelHead, NoHead, TagHead
+from glassformer.layers.heads import (
+    ClassifyHead,
+    LanguageModelHead,
+    MaskedLanguageModelHead,
+    NoHead,
+    TagHead,
+)
 from glassformer.layers.init import Sizes, initialize
 from glassformer.layers.mask import Causal, Mask, SameDocument, Valid, Window
 from glassformer.layers.norm import LayerNorm, RMSNorm, build_norm
 from glassformer.layers.position import build_bias, build_position, build_rotation
+from glassformer.layers.selected_positions import Asked
 from glassformer.layers.stack import Stack
 from glassformer.layers.stem import Convolution, Stem, steps_of
 from glassformer.layers.tap import recorded
@@ -41,69 +46,93 @@ class Memory:
     """The encoder's output and where its elements stand: what a decoder attends to."""
 
     hidden: Float[Tensor, "B S D"]
-    places: Places
+    positions: Positions
 
     def selected(self, rows: Int[Tensor, "N"]) -> "Memory":
         """The memory of the given rows, in that order: batches shrink, beams are reordered."""
-        return Memory(self.hidden[rows], self.places.selected(rows))
+        return Memory(self.hidden[rows], self.positions.selected(rows))
 
 
 @dataclass(frozen=True)
 class Features:
-    """The stream after the last block, or what is read of it; where its elements stand; what a next step needs."""
+    """The stream after the last block, or what is read of it; where its elements stand; what a next
+    step needs."""
 
     hidden: Float[Tensor, "B T D"] | Float[Tensor, "N D"]
-    places: Places
+    positions: Positions
     memory: Memory | None = None
     cache: Cache | None = None
 
 
 @dataclass(frozen=True)
 class Output:
-    """What a forward pass gives: the head's logits (or vectors), and the features they were read from."""
+    """What a forward pass gives: the head's logits (or vectors), and the features they were read
+    from."""
 
     logits: Float[Tensor, "B T V"] | Float[Tensor, "N C"]
     features: Features
 
 
 class Transformer(nn.Module):
-    """An encoder, decoder or encoder-decoder by `config`; its weights are a function of (config, seed).
+    """An encoder, decoder or encoder-decoder by `config`; its weights are a function of (config,
+    seed).
 
-    `seed` None leaves them unset, for weights that are loaded; on the device "meta" nothing is allocated.
+    `seed` None leaves them unset, for weights that are loaded; on the device "meta" nothing is
+    allocated.
     """
 
-    def __init__(self, config: ModelConfig, seed: int | None = 0, device: torch.device | str = "cpu"):
+    def __init__(
+        self, config: ModelConfig, seed: int | None = 0, device: torch.device | str = "cpu"
+    ):
         super().__init__()
         if config.elements == "tokens" and config.vocab_size == 0:
-            raise ConfigError("model.vocab_size is 0; set it, or give a tokenizer from which it is taken.")
+            raise ConfigError(
+                "model.vocab_size is 0; set it, or give a tokenizer from which it is taken."
+            )
         if config.head in ("tag", "classify") and not (config.n_classes or config.classes):
-            raise ConfigError(f"model.head={config.head!r} needs model.n_classes, or data from which it is taken.")
+            raise ConfigError(
+                f"model.head={config.head!r} needs model.n_classes, or data from which it is taken."
+            )
         if config.unlaid:
-            raise ConfigError(f"model.{config.unlaid} needs model.grid and model.patch, or pictures that tell them.")
+            raise ConfigError(
+                f"model.{config.unlaid} needs model.grid and model.patch, or pictures that "
+                f"tell them."
+            )
         self.config = config
         with torch.device(device):
             parts = PartEmbeddings(config.parts, config.part_patches, config.d_model)
             self.embed = build_embedding(config, config.vocab_size, parts)
             own = config.source_vocab_size
             self.source_embed = build_embedding(config, own, parts) if own else None
-            self.encoder = build_stack(config, "encoder") if config.architecture != "decoder" else None
-            self.decoder = build_stack(config, "decoder") if config.architecture != "encoder" else None
+            self.encoder = (
+                build_stack(config, "encoder") if config.architecture != "decoder" else None
+            )
+            self.decoder = (
+                build_stack(config, "decoder") if config.architecture != "encoder" else None
+            )
             self.head = build_head(config, self.embed)
         if seed is not None and str(device) != "meta":
             initialize(self, config.init, Sizes(config.n_layers, config.head_width), seed)
 
     def forward(self, batch: Batch | Int[Tensor, "B T"], cache: Cache | None = None) -> Output:
-        """Logits for every element ([B, T, V]), for those of `batch.at` ([N, V]), or for every sequence ([N, C])."""
+        """Logits for every element ([B, T, V]), for those of `batch.at` ([N, V]), or for every
+        sequence ([N, C])."""
         batch = batch if isinstance(batch, Batch) else Batch(batch)
         if cache is None and self.config.architecture != "encoder_decoder" and not recorded():
-            places = self.seen(batch)
-            at = self.head.asks(places, len(batch.elements)) if isinstance(self.head, ClassifyHead) else batch.at
+            positions = self.seen(batch)
+            at = (
+                self.head.asks(positions, len(batch.elements))
+                if isinstance(self.head, ClassifyHead)
+                else batch.at
+            )
             if at is not None and not torch.compiler.is_compiling():
-                features = self.features(batch, asked=Asked.of(at, len(batch.elements), places.length))
-                return Output(self.head(features.hidden, places), features)
+                features = self.features(
+                    batch, asked=Asked.of(at, len(batch.elements), positions.length)
+                )
+                return Output(self.head(features.hidden, positions), features)
         features = self.features(batch, cache=cache)
         hidden = features.hidden if batch.at is None else features.hidden.flatten(0, 1)[batch.at]
-        return Output(self.head(hidden, features.places), features)
+        return Output(self.head(hidden, features.positions), features)
 
     def features(
         self,
@@ -117,47 +146,62 @@ class Transformer(nn.Module):
         With a `cache`, `batch` is the new elements; `memory` saves encoding again.
         """
         if self.config.architecture != "encoder_decoder" and (batch.source or memory):
-            raise ConfigError(f"The batch has a source, and model.architecture={self.config.architecture} reads none.")
+            raise ConfigError(
+                f"The batch has a source, and model.architecture={self.config.architecture} "
+                f"reads none."
+            )
         if self.decoder is None:
             if cache is not None:
                 raise ConfigError("An encoder sees everything at once, so it takes no cache.")
             return Features(*self._encoded(batch, asked))
         if self.encoder is not None and memory is None:
             if batch.source is None:
-                raise ConfigError("An encoder-decoder needs a source; give Batch(..., source=Batch(...)).")
+                raise ConfigError(
+                    "An encoder-decoder needs a source; give Batch(..., source=Batch(...))."
+                )
             memory = self.encode(batch.source)
-        places = batch.places or following(cache, batch.elements.shape[1], batch.elements.device)
-        cache = cache if cache is None else cache.advanced(places)
-        source, source_places = (memory.hidden, memory.places) if memory else (None, None)
-        hidden = self.embed(batch.elements, places, batch.kinds, batch.parts)
-        hidden = self.decoder(hidden, places, cache, source, source_places, asked)
-        return Features(hidden, places, memory, cache)
+        positions = batch.positions or following(
+            cache, batch.elements.shape[1], batch.elements.device
+        )
+        cache = cache if cache is None else cache.advanced(positions)
+        source, source_places = (memory.hidden, memory.positions) if memory else (None, None)
+        hidden = self.embed(batch.elements, positions, batch.token_type_ids, batch.parts)
+        hidden = self.decoder(hidden, positions, cache, source, source_places, asked)
+        return Features(hidden, positions, memory, cache)
 
     def encode(self, batch: Batch) -> Memory:
         """Run the encoder on a batch."""
         return Memory(*self._encoded(batch))
 
-    def _encoded(self, batch: Batch, asked: Asked | None = None) -> tuple[Tensor, Places]:
+    def _encoded(self, batch: Batch, asked: Asked | None = None) -> tuple[Tensor, Positions]:
         assert self.encoder is not None
-        places = self.seen(batch)
+        positions = self.seen(batch)
         embed = self.embed if self.source_embed is None else self.source_embed
-        hidden = embed(batch.elements, places, batch.kinds, batch.parts)
-        return self.encoder(hidden, places, asked=asked), places
+        hidden = embed(batch.elements, positions, batch.token_type_ids, batch.parts)
+        return self.encoder(hidden, positions, asked=asked), positions
 
-    def seen(self, batch: Batch) -> Places:
-        """The places of what the stack reads: a batch's elements, behind the class token of a model of patches."""
+    def seen(self, batch: Batch) -> Positions:
+        """The positions of what the stack reads: a batch's elements, behind the class token of a
+        model of patches."""
         return behind_class_token(batch.where()) if self.config.ahead else batch.where()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        super()._apply(fn, recurse)  # `to`, `to_empty`, `half`, ... may allocate a shared matrix twice
+        super()._apply(
+            fn, recurse
+        )  # `to`, `to_empty`, `half`, ... may allocate a shared matrix twice
         self.tie()
         return self
 
     def tie(self) -> None:
-        """Make a tied head share the embedding matrix again, after the parameters were allocated anew."""
+        """Make a tied head share the embedding matrix again, after the parameters were allocated
+        anew."""
         head = self.head.unembed if isinstance(self.head, MaskedLanguageModelHead) else self.head
         element = self.embed.element
-        if self.config.tied and isinstance(head, LanguageModelHead) and isinstance(element, TokenEmbedding):
+        if (
+            self.config.tied
+            and isinstance(head, LanguageModelHead)
+            and isinstance(element, TokenEmbedding)
+        ):
             head.weight = element.weight
 
     @property
@@ -168,7 +212,8 @@ class Transformer(nn.Module):
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Without dropout and without gradients for the body; the model's mode is given back after it."""
+    """Without dropout and without gradients for the body; the model's mode is given back after
+    it."""
     training = model.training
     if training:
         model.eval()
@@ -180,36 +225,45 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             model.train()
 
 
-def following(cache: Cache | None, length: int, device: torch.device) -> Places:
-    """The places of `length` elements that follow those in the cache (or that begin a sequence)."""
-    if cache is None or cache.places is None:
-        return Places.arange(length, device=device)
-    return cache.places.following(length)
+def following(cache: Cache | None, length: int, device: torch.device) -> Positions:
+    """The positions of `length` elements that follow those in the cache (or that begin a
+    sequence)."""
+    if cache is None or cache.positions is None:
+        return Positions.arange(length, device=device)
+    return cache.positions.following(length)
 
 
-def behind_class_token(places: Places) -> Places:
-    """The places of a class token and, one position later, of the elements behind it."""
-    document = None if places.document is None else places.document[:, :1]
-    start = None if places.start is None else places.start + 1
-    shifted = Places(places.position + 1, places.document, places.valid, start)
-    return Places(torch.zeros_like(places.position[:, :1]), document, start=0).extended(shifted)
+def behind_class_token(positions: Positions) -> Positions:
+    """The positions of a class token and, one position later, of the elements behind it."""
+    document = None if positions.document is None else positions.document[:, :1]
+    start = None if positions.start is None else positions.start + 1
+    shifted = Positions(positions.position + 1, positions.document, positions.valid, start)
+    return Positions(torch.zeros_like(positions.position[:, :1]), document, start=0).extended(
+        shifted
+    )
 
 
 def attention_mask(config: ModelConfig, side: str) -> Mask:
-    """The mask of self-attention: documents apart, no padding, no future in a decoder, a window if asked."""
+    """The mask of self-attention: documents apart, no padding, no future in a decoder, a window if
+    asked."""
     mask = SameDocument() & Valid()
     mask = Causal() & mask if side == "decoder" else mask
     return mask if config.window is None else mask & Window(config.window)
 
 
 def build_embedding(config: ModelConfig, vocab_size: int, parts: PartEmbeddings) -> Embedding:
-    """The embedding of tokens or patches with their positions; `parts` are the same on both sides of a model."""
+    """The embedding of tokens or patches with their positions; `parts` are the same on both sides
+    of a model."""
     d = config.d_model
     element = (
         TokenEmbedding(vocab_size, d, factor=d**0.5 if config.embedding_scale else 1.0)
         if config.elements == "tokens"
         else PatchEmbedding(
-            config.patch_width, d, class_token=bool(config.ahead), bias=config.bias, stem=build_stem(config)
+            config.patch_width,
+            d,
+            class_token=bool(config.ahead),
+            bias=config.bias,
+            stem=build_stem(config),
         )
     )
     return Embedding(
@@ -222,7 +276,7 @@ def build_embedding(config: ModelConfig, vocab_size: int, parts: PartEmbeddings)
             columns=config.columns,
             ahead=config.ahead,
         ),
-        n_kinds=config.n_kinds,
+        n_token_types=config.n_token_types,
         d_model=d,
         norm=_norm(config) if config.embedding_norm else None,
         dropout=config.dropout,
@@ -231,11 +285,14 @@ def build_embedding(config: ModelConfig, vocab_size: int, parts: PartEmbeddings)
 
 
 def build_stem(config: ModelConfig) -> tuple[Stem, Convolution] | None:
-    """The convolutions in front of the patches' map, and that map, a convolution too; None if there are none."""
+    """The convolutions in front of the patches' map, and that map, a convolution too; None if there
+    are none."""
     if not config.stem or config.grid is None or config.patch is None:
         return None
     channels = config.patch_width // (config.patch[0] * config.patch[1])
-    last = Convolution(config.stem[-1], config.d_model, steps_of(config.patch, config.stem)[-1], bias=config.bias)
+    last = Convolution(
+        config.stem[-1], config.d_model, steps_of(config.patch, config.stem)[-1], bias=config.bias
+    )
     return Stem(config.grid, config.patch, channels, config.stem, bias=config.bias), last
 
 
@@ -247,7 +304,11 @@ def build_stack(config: ModelConfig, side: str) -> Stack:
         kind(
             _attention(config),
             FeedForward(
-                config.d_model, config.ff_width, activation=config.activation, gated=config.gated, bias=config.bias
+                config.d_model,
+                config.ff_width,
+                activation=config.activation,
+                gated=config.gated,
+                bias=config.bias,
             ),
             [_norm(config) for _ in range(3 if crossed else 2)],
             _attention(config) if crossed else None,
@@ -261,9 +322,17 @@ def build_stack(config: ModelConfig, side: str) -> Stack:
         blocks,
         attention_mask(config, side),
         final_norm=_norm(config) if config.norm_placement == "pre" else None,
-        bias=build_bias(config.position, config.n_heads, config.n_buckets, config.max_distance, both_ways=both_ways),
+        bias=build_bias(
+            config.position,
+            config.n_heads,
+            config.n_buckets,
+            config.max_distance,
+            both_ways=both_ways,
+        ),
         bias_factor=score_scale(config.scale, config.head_width, config.d_model) if inside else 1.0,
-        turn=build_rotation(config.position, config.head_width, config.rotary_base, config.columns, config.ahead),
+        turn=build_rotation(
+            config.position, config.head_width, config.rotary_base, config.columns, config.ahead
+        ),
     )
 
 
@@ -272,17 +341,23 @@ def build_head(
 ) -> LanguageModelHead | MaskedLanguageModelHead | TagHead | ClassifyHead | NoHead:
     """The head of the configuration; a tied one shares the embedding matrix."""
     d, factor = config.d_model, config.d_model**-0.5 if config.head_scale else 1.0
-    tied = embed.element.weight if config.tied and isinstance(embed.element, TokenEmbedding) else None
+    tied = (
+        embed.element.weight if config.tied and isinstance(embed.element, TokenEmbedding) else None
+    )
     match config.head:
         case "lm":
-            return LanguageModelHead(d, config.vocab_size, tied, bias=config.head_bias, factor=factor)
+            return LanguageModelHead(
+                d, config.vocab_size, tied, bias=config.head_bias, factor=factor
+            )
         case "masked_lm":
             return MaskedLanguageModelHead(d, config.vocab_size, tied, epsilon=config.epsilon)
         case "tag":
             return TagHead(d, config.class_count, dropout=config.dropout)
         case "classify" | "pool":
             classes = config.class_count if config.head == "classify" else None
-            return ClassifyHead(d, classes, config.pool, dense=config.pooler, dropout=config.dropout)
+            return ClassifyHead(
+                d, classes, config.pool, dense=config.pooler, dropout=config.dropout
+            )
         case "none":
             return NoHead()
 

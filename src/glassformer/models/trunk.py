@@ -1,16 +1,16 @@
-"""The trunk of any Transformer: the stream after each layer, whatever head or decoder comes behind it.
+"""The trunk of any Transformer: the stream after each layer, whatever head or decoder comes behind
+it.
 
     layer   0                  1 .. N               None
             rows of E alone    after block 1 .. N   after the final norm, where there is one
 
-Layer 0 is the static embedding: nothing of positions or of other tokens is in it. Knows: models, taps. Does not know:
-texts, what the vectors are for.
+Layer 0 is the static embedding: nothing of positions or of other tokens is in it.
 """
 
 from collections.abc import Sequence
 
 from glassformer.axes import Float, Tensor
-from glassformer.batch import Batch, Places
+from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError
 from glassformer.layers.tap import Tape, recording
 from glassformer.models.transformer import Transformer, evaluating
@@ -18,8 +18,9 @@ from glassformer.models.transformer import Transformer, evaluating
 
 def streams(
     model: Transformer, batch: Batch, layers: Sequence[int | None]
-) -> tuple[list[Float[Tensor, "B T D"]], Places]:
-    """The stream after each of `layers`, and where its elements stand; of an encoder-decoder, that of the encoder.
+) -> tuple[list[Float[Tensor, "B T D"]], Positions]:
+    """The stream after each of `layers`, and where its elements stand; of an encoder-decoder, that
+    of the encoder.
 
     ConfigError: a layer that there is not, or a model that reads patches.
     """
@@ -28,18 +29,21 @@ def streams(
     tape = Tape(model, keep=tuple(point for point in points if point is not None))
     with evaluating(model), recording(tape):
         end = model.features(batch) if model.encoder is None else model.encode(batch)
-    return [end.hidden if point is None else tape.kept[point] for point in points], end.places
+    return [end.hidden if point is None else tape.kept[point] for point in points], end.positions
 
 
 def check_trunk(model: Transformer, layers: Sequence[int | None]) -> None:
     """Raise ConfigError for what `streams` refuses."""
     if model.config.elements != "tokens":
-        raise ConfigError(f"This model reads {model.config.elements}, not text; use one with elements='tokens'.")
+        raise ConfigError(
+            f"This model reads {model.config.elements}, not text; use one with elements='tokens'."
+        )
     most = model.config.n_layers
     for layer in layers:
         if layer is not None and not 0 <= layer <= most:
             raise ConfigError(
-                f"There is no layer {layer} in this model; its layers are 0, the static embedding, and 1 to {most}."
+                f"There is no layer {layer} in this model; its layers are 0, the static "
+                f"embedding, and 1 to {most}."
             )
 
 

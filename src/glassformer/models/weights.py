@@ -1,7 +1,4 @@
-"""A model's weights as safetensors and its configuration as JSON; loading is strict.
-
-Knows: names and tensors. Does not know: training state, other tools' formats.
-"""
+"""A model's weights as safetensors and its configuration as JSON; loading is strict."""
 
 import json
 from pathlib import Path
@@ -20,7 +17,8 @@ from glassformer.models.transformer import Transformer
 
 
 def save_weights(model: Transformer, path: Path) -> None:
-    """Write the parameters, each once (a tied head under the embedding's name), and replace `path` as one step."""
+    """Write the parameters, each once (a tied head under the embedding's name), and replace `path`
+    as one step."""
     save_tensors({name: p.detach() for name, p in model.named_parameters()}, path)
 
 
@@ -28,33 +26,49 @@ def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
     """Write tensors as safetensors beside `path`, sync, and rename."""
     with replacing(path) as temporary:
         temporary.touch()
-        readers = temporary.stat().st_mode  # safetensors lets only the owner read; the user's umask decides here
+        readers = (
+            temporary.stat().st_mode
+        )  # safetensors lets only the owner read; the user's umask decides here
         try:
-            save_file({name: t.contiguous() for name, t in tensors.items()}, temporary, metadata={"format": "pt"})
+            save_file(
+                {name: t.contiguous() for name, t in tensors.items()},
+                temporary,
+                metadata={"format": "pt"},
+            )
         except SafetensorError as error:  # it reports a full disk by its own class
-            raise CheckpointError(f"Cannot write {path}: {error}; free some space or choose another folder.") from None
+            raise CheckpointError(
+                f"Cannot write {path}: {error}; free some space or choose another folder."
+            ) from None
         temporary.chmod(readers)
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
-    """Every tensor of a safetensors file; CheckpointError if it is missing, cut short or no such file."""
+    """Every tensor of a safetensors file; CheckpointError if it is missing, cut short or no such
+    file."""
     try:
         with safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
     except FileNotFoundError:
-        raise CheckpointError(f"{path} does not exist; give a folder with a trained model.") from None
+        raise CheckpointError(
+            f"{path} does not exist; give a folder with a trained model."
+        ) from None
     except (SafetensorError, OSError, ValueError, TypeError, RuntimeError) as error:
-        raise CheckpointError(f"{path} is not a readable safetensors file ({error}); it may be cut short.") from None
+        raise CheckpointError(
+            f"{path} is not a readable safetensors file ({error}); it may be cut short."
+        ) from None
 
 
 def load_weights(model: Transformer, path: Path) -> None:
-    """Fill every parameter from the file; a name or shape that is not exactly the model's is a CheckpointError."""
+    """Fill every parameter from the file; a name or shape that is not exactly the model's is a
+    CheckpointError."""
     tensors = load_tensors(path)
     wanted = dict(model.named_parameters())
     for name in sorted(wanted.keys() - tensors.keys()):
         raise CheckpointError(f"{path} lacks the parameter {name}; it is of another model.")
     for name in sorted(tensors.keys() - wanted.keys()):
-        raise CheckpointError(f"{path} holds {name}, which this model does not have; it is of another model.")
+        raise CheckpointError(
+            f"{path} holds {name}, which this model does not have; it is of another model."
+        )
     for name, parameter in wanted.items():
         if tensors[name].shape != parameter.shape:
             raise CheckpointError(
@@ -62,29 +76,39 @@ def load_weights(model: Transformer, path: Path) -> None:
                 f"{tuple(parameter.shape)}; it is of another model."
             )
         if not tensors[name].is_floating_point():
-            raise CheckpointError(f"{path}: {name} holds {tensors[name].dtype}, no weights; it is of another model.")
+            raise CheckpointError(
+                f"{path}: {name} holds {tensors[name].dtype}, no weights; it is of another model."
+            )
     with torch.no_grad():
         for name, parameter in wanted.items():
             parameter.copy_(tensors[name])
 
 
 def load_trunk(model: Transformer, path: Path) -> None:
-    """Fill every parameter but the head's from another model's file; CheckpointError where a trunk does not fit.
+    """Fill every parameter but the head's from another model's file; CheckpointError where a trunk
+    does not fit.
 
-    Learned positions of another grid of patches, by the file's `config.json`, are interpolated over it.
+    Learned positions of another grid of patches, by the file's `config.json`, are interpolated over
+    it.
     """
-    tensors, wanted = load_tensors(path), {n: p for n, p in model.named_parameters() if not n.startswith("head.")}
+    tensors, wanted = (
+        load_tensors(path),
+        {n: p for n, p in model.named_parameters() if not n.startswith("head.")},
+    )
     if model.config.grid is not None:
         _regrid(tensors, path, model.config)
     for name in sorted(tensors.keys() - wanted.keys()):
         if not name.startswith("head."):
-            raise CheckpointError(f"{path} holds {name}, which this model does not have; its trunk is another one.")
+            raise CheckpointError(
+                f"{path} holds {name}, which this model does not have; its trunk is another one."
+            )
     for name, parameter in wanted.items():
         found = tensors.get(name)
         if found is None or found.shape != parameter.shape:
             what = "is not there" if found is None else f"has shape {tuple(found.shape)}"
             raise CheckpointError(
-                f"{path}: {name} {what}, and this model needs {tuple(parameter.shape)}; its trunk is another one."
+                f"{path}: {name} {what}, and this model needs {tuple(parameter.shape)}; its "
+                f"trunk is another one."
             )
     with torch.no_grad():
         for name, parameter in wanted.items():
@@ -97,7 +121,8 @@ def _regrid(tensors: dict[str, Tensor], path: Path, config: ModelConfig) -> None
         return
     if config.position not in OF_A_GRID:
         raise CheckpointError(
-            f"{path} is of {old[0]} x {old[1]} patches and this model of {new[0]} x {new[1]}, which positions of kind "
+            f"{path} is of {old[0]} x {old[1]} patches and this model of {new[0]} x {new[1]}, "
+            f"which positions of kind "
             f"{config.position!r} do not reach; use the size of its pictures."
         )
     if name in tensors:
@@ -110,18 +135,23 @@ def config_json(config: ModelConfig) -> dict[str, object]:
 
 
 def read_config(folder: Path) -> ModelConfig:
-    """The configuration in a folder's `config.json`; CheckpointError if there is none or it is not ours."""
+    """The configuration in a folder's `config.json`; CheckpointError if there is none or it is not
+    ours."""
     path = folder / "config.json"
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise CheckpointError(f"{folder} holds no config.json; give the folder of a trained model.") from None
+        raise CheckpointError(
+            f"{folder} holds no config.json; give the folder of a trained model."
+        ) from None
     except (OSError, ValueError, RecursionError):
         raise CheckpointError(f"{path} is not readable JSON; restore it from a backup.") from None
     if not isinstance(values, dict) or values.pop("model_type", None) != "glassformer":
         raise CheckpointError(f"{path} does not describe a glassformer model; give a run folder.")
     if values.pop("format", None) != 1:
-        raise CheckpointError(f"{path} has an unknown format; use the version of glassformer that wrote it.")
+        raise CheckpointError(
+            f"{path} has an unknown format; use the version of glassformer that wrote it."
+        )
     try:
         return ModelConfig.parse(values)
     except ConfigError as error:
@@ -132,7 +162,9 @@ def load_model(folder: Path, device: torch.device | str = "cpu") -> Transformer:
     """The model of a folder with `config.json` and `model.safetensors`, in evaluation mode."""
     path = folder / "model.safetensors"
     if not path.is_file():
-        raise CheckpointError(f"{path} does not exist; train until the first checkpoint, or give another folder.")
+        raise CheckpointError(
+            f"{path} does not exist; train until the first checkpoint, or give another folder."
+        )
     model = Transformer(read_config(folder), seed=None, device=device)
     load_weights(model, path)
     return model.eval()

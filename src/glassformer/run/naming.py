@@ -1,8 +1,6 @@
 """What the elements of a sequence are called, and a model's outcomes.
 
-    "The cat"  ->  Element("The", 17, "token", word=0), Element(" cat", 4, "token", word=1)
-
-Knows: tokenizers, grids of patches. Does not know: how a sequence is made.
+"The cat"  ->  Element("The", 17, "token", word=0), Element(" cat", 4, "token", word=1)
 """
 
 import itertools
@@ -11,17 +9,18 @@ from collections.abc import Sequence
 from glassformer.errors import ConfigError, DataError
 from glassformer.inspect.points import Element, token_label
 from glassformer.inspect.words import WORD, token_words, word_spans
+from glassformer.media.audio import AudioReader
+from glassformer.media.image import ImageReader
+from glassformer.media.palette import Palette
 from glassformer.run.opened import Opened
-from glassformer.tokens.audio import AudioReader
-from glassformer.tokens.image import ImageReader
-from glassformer.tokens.palette import Palette
-from glassformer.tokens.text import Tokenizer
+from glassformer.tokenizers.text import Tokenizer
 
 Ids = Sequence[int]
 
 
 def outcomes(run: Opened) -> tuple[str, ...]:
-    """What the model's outcomes are called, in the order of its logits: tokens, tags or classes; () for vectors."""
+    """What the model's outcomes are called, in the order of its logits: tokens, tags or classes; ()
+    for vectors."""
     config = run.model.config
     match config.head:
         case "lm" | "masked_lm":
@@ -35,15 +34,25 @@ def outcomes(run: Opened) -> tuple[str, ...]:
 def named(
     tokenizer: Tokenizer, ids: Ids, words: Sequence[int | None] = (), palette: Palette | None = None
 ) -> tuple[Element, ...]:
-    """The elements of tokens and colours; `words` may be fewer, what is behind them belongs to none."""
+    """The elements of tokens and colours; `words` may be fewer, what is behind them belongs to
+    none."""
     specials = set(tokenizer.specials.values())
-    kind = lambda i: "special" if i in specials else "image" if palette and i >= tokenizer.vocab_size else "token"  # noqa: E731
+
+    def kind(i: int) -> str:
+        if i in specials:
+            return "special"
+        return "image" if palette and i >= tokenizer.vocab_size else "token"
+
     owners = itertools.chain(words, itertools.repeat(None))
-    return tuple(Element(_label(tokenizer, i, palette), i, kind(i), word) for i, word in zip(ids, owners, strict=False))
+    return tuple(
+        Element(_label(tokenizer, i, palette), i, kind(i), word)
+        for i, word in zip(ids, owners, strict=False)
+    )
 
 
 def _label(tokenizer: Tokenizer, index: int, palette: Palette | None) -> str:
-    """A token's text, or the colour that follows the vocabulary; a number that nothing has is called by itself."""
+    """A token's text, or the colour that follows the vocabulary; a number that nothing has is
+    called by itself."""
     colour = index - tokenizer.vocab_size
     if palette is not None and 0 <= colour < len(palette.colours):
         return "#" + bytes(palette.colours[colour].tolist()).hex()
@@ -54,7 +63,8 @@ def _label(tokenizer: Tokenizer, index: int, palette: Palette | None) -> str:
 
 
 def words_of(tokenizer: Tokenizer, text: str, first: int = 0, prefix: str = "") -> list[int | None]:
-    """The word of each token of prefix + text, numbered from `first`; none where they cannot be told."""
+    """The word of each token of prefix + text, numbered from `first`; none where they cannot be
+    told."""
     try:
         words = token_words(tokenizer, text, word_spans(text, WORD), prefix)
     except ConfigError:
@@ -76,4 +86,8 @@ def named_patches(reader: ImageReader | AudioReader, kind: str) -> list[Element]
         label = lambda row, column: f"frame {row * frames}{band(column)}"  # noqa: E731
     else:
         label = lambda row, column: f"patch {row},{column}"  # noqa: E731
-    return [Element(label(r, c), None, kind, row=r, column=c) for r in range(rows) for c in range(columns)]
+    return [
+        Element(label(r, c), None, kind, row=r, column=c)
+        for r in range(rows)
+        for c in range(columns)
+    ]

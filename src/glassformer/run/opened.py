@@ -1,7 +1,5 @@
-"""What a run folder holds, opened: the model, its tokenizers, its own data and other data in the same form.
-
-Knows: run folders, stores. Does not know: what is done with a model.
-"""
+"""What a run folder holds, opened: the model, its tokenizers, its own data and other data in the
+same form."""
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -9,23 +7,23 @@ from pathlib import Path
 from typing import Self
 
 from glassformer.data.config import DataConfig
-from glassformer.data.pairstore import PairSplit, PairStore
+from glassformer.data.pair_store import PairSplit, PairStore
 from glassformer.data.sources import capture_stdin
-from glassformer.data.store import Split, TokenStore
+from glassformer.data.token_store import Split, TokenStore
 from glassformer.errors import ConfigError
+from glassformer.media.audio import AudioReader
+from glassformer.media.image import ImageReader
+from glassformer.media.palette import Palette
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_weights
-from glassformer.tokens.audio import AudioReader
-from glassformer.tokens.image import ImageReader
-from glassformer.tokens.pair import PairTokenizer
-from glassformer.tokens.palette import Palette
-from glassformer.tokens.parts import PartsTokenizer
-from glassformer.tokens.sequence import SequenceTokenizer
-from glassformer.tokens.text import Tokenizer
-from glassformer.tokens.words import WordTokenizer
+from glassformer.processors.pairs import PairTokenizer
+from glassformer.processors.parts import PartsTokenizer
+from glassformer.processors.sequence import SequenceTokenizer
+from glassformer.processors.words import WordTokenizer
+from glassformer.tasks.text_to_text import open_store
+from glassformer.tokenizers.text import Tokenizer
 from glassformer.train.checkpoint import Checkpoints
 from glassformer.train.recipe import Recipe
-from glassformer.train.transduction import open_store
 
 FORM = {"format", "text_field", "word_field", "tag_field", "encoding"}
 """Settings of how files are written, which hold for other files of the same kind."""
@@ -35,9 +33,10 @@ FORM = {"format", "text_field", "word_field", "tag_field", "encoding"}
 class Opened:
     """A model with its tokenizer, and the recipe it was trained with if the folder has one.
 
-    `pair` has the tokenizers of both sides of an encoder-decoder; `text` is then that of what it writes. Of a model of
-    patches, `senses` makes them of pictures or of recordings, and there is no `text`; where patches stand among tokens,
-    `readers` make them, by the type of part. A model that draws has the `palette` of its pictures.
+    `pair` has the tokenizers of both sides of an encoder-decoder; `text` is then that of what it
+    writes. Of a model of patches, `senses` makes them of pictures or of recordings, and there is no
+    `text`; where patches stand among tokens, `readers` make them, by the type of part. A model that
+    draws has the `palette` of its pictures.
     """
 
     folder: Path
@@ -52,10 +51,13 @@ class Opened:
     def at(self, checkpoint: int) -> Self:
         """The same run with the weights that it had at a step of training.
 
-        ConfigError: there is no checkpoint of that step, and which there are; CheckpointError: it is damaged.
+        ConfigError: there is no checkpoint of that step, and which there are; CheckpointError: it
+        is damaged.
         """
         weights = Checkpoints(self.folder).weights(checkpoint)
-        model = Transformer(self.model.config, seed=None, device=next(self.model.parameters()).device)
+        model = Transformer(
+            self.model.config, seed=None, device=next(self.model.parameters()).device
+        )
         load_weights(model, weights)
         return replace(self, model=model.eval())
 
@@ -63,7 +65,10 @@ class Opened:
     def tokenizer(self) -> Tokenizer:
         """The tokenizer; ConfigError for a model that reads no text."""
         if self.text is None:
-            raise ConfigError(f"{self.folder} reads {self.noun}s, not text; use `glassformer classify RUN FILE ...`.")
+            raise ConfigError(
+                f"{self.folder} reads {self.noun}s, not text; use `glassformer classify RUN "
+                f"FILE ...`."
+            )
         return self.text
 
     @property
@@ -82,7 +87,8 @@ class Opened:
         """The tokenizer for sequences of parts; ConfigError for a model that reads none."""
         if not self.readers:
             raise ConfigError(
-                f"{self.folder} reads {self.noun}s alone, not parts of several kinds; leave out the others."
+                f"{self.folder} reads {self.noun}s alone, not parts of several kinds; leave "
+                f"out the others."
             )
         return PartsTokenizer(self.tokenizer)
 
@@ -93,7 +99,8 @@ class Opened:
 
     @cached_property
     def sequences(self) -> SequenceTokenizer:
-        """The tokenizer for whole texts and pairs, with the windows that the model was trained with."""
+        """The tokenizer for whole texts and pairs, with the windows that the model was trained
+        with."""
         return SequenceTokenizer(self.tokenizer, *self._windows)
 
     @property
@@ -104,7 +111,8 @@ class Opened:
         return self.recipe.train.length or self.model.config.max_length, self.recipe.data.overlap
 
     def tokens(self, split: str) -> Split:
-        """The tokens of a split of the run's own data: as they were stored for training, else built from its text."""
+        """The tokens of a split of the run's own data: as they were stored for training, else built
+        from its text."""
         data = self._own_recipe().data
         stored = Path(data.store) if data.store else self.folder / "tokens"
         if (stored / "manifest.json").is_file():
@@ -112,7 +120,8 @@ class Opened:
         return self._store(data, stored).split(split)
 
     def pairs(self, split: str) -> PairSplit:
-        """The pairs of a split of the run's own data: as they were stored for training, else built from its text."""
+        """The pairs of a split of the run's own data: as they were stored for training, else built
+        from its text."""
         recipe = self._own_recipe()
         stored = Path(recipe.data.store) if recipe.data.store else self.folder / "tokens"
         if (stored / "manifest.json").is_file():
@@ -121,20 +130,36 @@ class Opened:
 
     def _own_recipe(self) -> Recipe:
         if self.recipe is None:
-            raise ConfigError(f"{self.folder} has no recipe.yaml and so no data of its own; give --data PATH.")
+            raise ConfigError(
+                f"{self.folder} has no recipe.yaml and so no data of its own; give --data PATH."
+            )
         return self.recipe
 
     def _other(self, path: str, scratch: Path) -> Split:
-        """All of another text (`-`: standard input) as one split; it is read in the form of the run's own text."""
+        """All of another text (`-`: standard input) as one split; it is read in the form of the
+        run's own text."""
         form = self.recipe.data.model_dump(include=FORM) if self.recipe else {}
-        data = capture_stdin(DataConfig.parse({**form, "path": path, "validation_fraction": 0.0}), scratch)
+        data = capture_stdin(
+            DataConfig.parse({**form, "path": path, "validation_fraction": 0.0}), scratch
+        )
         return self._store(data, scratch / "tokens").split("train")
 
     def _other_pairs(self, path: str, targets: str | None, scratch: Path) -> PairSplit:
         """All of other pairs as one split; the form of the run's own data holds for them too."""
         base = self.recipe.data if self.recipe else DataConfig()
-        named = {"path": path, "target_path": targets, "validation_path": path, "validation_target_path": targets}
-        others = {"test_path": None, "test_target_path": None, "test_fraction": 0.0, "root": None, "store": None}
+        named = {
+            "path": path,
+            "target_path": targets,
+            "validation_path": path,
+            "validation_target_path": targets,
+        }
+        others = {
+            "test_path": None,
+            "test_target_path": None,
+            "test_fraction": 0.0,
+            "root": None,
+            "store": None,
+        }
         config = capture_stdin(DataConfig.parse(base.model_dump() | named | others), scratch)
         # read as validation pairs, whose texts are kept beside their ids
         return open_store(self._pair(), config, scratch / "tokens").split("validation")
@@ -142,14 +167,20 @@ class Opened:
     def _store(self, data: DataConfig, folder: str | Path) -> TokenStore:
         tokenizer = self.tokenizer
         return TokenStore.open_or_build(
-            folder, tokenizer.encode, tokenizer.fingerprint, tokenizer.vocab_size, tokenizer.specials.get("eos"), data
+            folder,
+            tokenizer.encode,
+            tokenizer.fingerprint,
+            tokenizer.vocab_size,
+            tokenizer.specials.get("eos"),
+            data,
         )
 
     def _pair(self) -> PairTokenizer:
         if self.pair is None:
             self._has_head("lm", "translating")
             raise ConfigError(
-                f"{self.folder} is a decoder, which reads no source; only an encoder-decoder translates. Use "
+                f"{self.folder} is a decoder, which reads no source; only an encoder-decoder "
+                f"translates. Use "
                 "`glassformer generate`."
             )
         return self.pair
@@ -158,6 +189,12 @@ class Opened:
         """Raise ConfigError for a model with another head."""
         own = self.model.config.head
         if own != head:
-            other = {"tag": "`glassformer tag`", "classify": "`glassformer classify`", "lm": "`glassformer generate`"}
+            other = {
+                "tag": "`glassformer tag`",
+                "classify": "`glassformer classify`",
+                "lm": "`glassformer generate`",
+            }
             instead = f"; it is for {other[own]}" if own in other and self.pair is None else ""
-            raise ConfigError(f"{self.folder} has model.head={own!r}, and {command} needs {head!r}{instead}.")
+            raise ConfigError(
+                f"{self.folder} has model.head={own!r}, and {command} needs {head!r}{instead}."
+            )

@@ -1,7 +1,4 @@
-"""From a recipe to a trained model in a run folder.
-
-Knows: everything below it. Does not know: the command line, servers.
-"""
+"""From a recipe to a trained model in a run folder."""
 
 from glassformer.train.config import TrainConfig as TrainConfig
 from glassformer.train.loop import train as train

@@ -3,7 +3,7 @@
     RUN/checkpoints/step-00000400/   model.safetensors  optimizer.safetensors  state.json  manifest.json
     RUN/checkpoints/best.json        which step has the best validation score (a hint)
 
-The state is small: everything else is a function of (seed, step). Knows: folders. Does not know: training.
+The state is small: everything else is a function of (seed, step).
 """
 
 import json
@@ -25,7 +25,8 @@ FILES = ("model.safetensors", "optimizer.safetensors", "state.json")
 
 @dataclass(frozen=True)
 class State:
-    """What resuming needs beside tensors and the recipe; `data` is the fingerprint of the tokens trained on."""
+    """What resuming needs beside tensors and the recipe; `data` is the fingerprint of the tokens
+    trained on."""
 
     step: int
     data: str
@@ -56,17 +57,22 @@ class Checkpoints:
         """The weights of a step; ConfigError: there is no such step, and which there are."""
         if step not in (steps := self.steps()):
             there = f"it has {', '.join(map(str, steps))}" if steps else "it has none"
-            raise ConfigError(f"There is no checkpoint of step {step} in {self.folder.parent}; {there}.")
+            raise ConfigError(
+                f"There is no checkpoint of step {step} in {self.folder.parent}; {there}."
+            )
         return self.path(step) / "model.safetensors"
 
     def save(self, model: Transformer, optimizer: dict[str, Tensor], state: State) -> None:
-        """Write a checkpoint as one step, then let go of those that are neither best nor among the last."""
+        """Write a checkpoint as one step, then let go of those that are neither best nor among the
+        last."""
         with new_folder(self.path(state.step)) as folder:
             save_weights(model, folder / "model.safetensors")
             save_tensors(optimizer, folder / "optimizer.safetensors")
             write_json(folder / "state.json", asdict(state))
         if state.best_step is not None:
-            write_json(self.folder / "best.json", {"step": state.best_step, "score": state.best_score})
+            write_json(
+                self.folder / "best.json", {"step": state.best_step, "score": state.best_score}
+            )
         self._prune(state)
 
     def _prune(self, state: State) -> None:
@@ -82,7 +88,8 @@ class Checkpoints:
         sweep(self.folder)
 
     def newest(self) -> tuple[State, list[str]]:
-        """The newest whole checkpoint's state, and a sentence for each newer one that had to be passed over.
+        """The newest whole checkpoint's state, and a sentence for each newer one that had to be
+        passed over.
 
         CheckpointError if there is none.
         """
@@ -95,7 +102,8 @@ class Checkpoints:
                 passed.append(str(error))
         reason = f" ({passed[0]})" if passed else ""
         raise CheckpointError(
-            f"{self.folder} holds no whole checkpoint{reason}; train without --resume in a new folder."
+            f"{self.folder} holds no whole checkpoint{reason}; train without --resume in a new "
+            f"folder."
         )
 
     def state(self, step: int) -> State:

@@ -1,7 +1,7 @@
 """Where and in which precision to compute, chosen by measuring, with the reason in words.
 
-bfloat16 is five times faster than float32 on some CPUs and slower on others; only a measurement tells. Knows: matrix
-products. Does not know: models.
+bfloat16 is five times faster than float32 on some CPUs and slower on others; only a measurement
+tells.
 """
 
 import time
@@ -14,7 +14,8 @@ from glassformer.errors import ConfigError, counted
 from glassformer.train.config import Precision
 
 CLEARLY = 1.5
-"""bfloat16 must be this much faster: it costs accuracy, and a run that is repeated here must choose the same."""
+"""bfloat16 must be this much faster: it costs accuracy, and a run that is repeated here must choose
+the same."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +33,14 @@ class Machine:
         return "float32" if self.precision == torch.float32 else "bfloat16"
 
     def again(self) -> Self:
-        """The same with its peak measured once more: it comes out too low while other programs compute."""
+        """The same with its peak measured once more: it comes out too low while other programs
+        compute."""
         return replace(self, peak=max(self.peak, matmul_peak(self.device, self.precision)))
 
 
 def choose_machine(device: str, precision: str) -> Machine:
-    """Resolve `auto` choices: the best device there is, and on it the precision with the faster matrix products.
+    """Resolve `auto` choices: the best device there is, and on it the precision with the faster
+    matrix products.
 
     Errors: a device that is not there (ConfigError).
     """
@@ -58,7 +61,9 @@ def find_device(device: str) -> torch.device:
     try:
         chosen = torch.device(device)
     except RuntimeError:
-        raise ConfigError(f"train.device={device!r} is no device; use auto, cpu, cuda, cuda:1 or mps.") from None
+        raise ConfigError(
+            f"train.device={device!r} is no device; use auto, cpu, cuda, cuda:1 or mps."
+        ) from None
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": _mps()}.get(chosen.type, False)
     if not there or (chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count()):
         raise ConfigError(f"train.device={device!r} is not on this machine; use auto or cpu.")
@@ -71,7 +76,9 @@ def candidates(precision: str) -> list[torch.dtype]:
     return list(known.values()) if precision == "auto" else [known[precision]]
 
 
-def matmul_peak(device: torch.device, dtype: torch.dtype, size: int = 512, seconds: float = 0.04) -> float:
+def matmul_peak(
+    device: torch.device, dtype: torch.dtype, size: int = 512, seconds: float = 0.04
+) -> float:
     """FLOP/s of size³ matrix products, the best of several for about `seconds`."""
     size = size if device.type == "cpu" else 4096
     a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))

@@ -1,7 +1,4 @@
-"""What a run measured, line by line: `metrics.jsonl`, and TensorBoard's events if asked.
-
-Knows: steps and named values. Does not know: how they came about.
-"""
+"""What a run measured, line by line: `metrics.jsonl`, and TensorBoard's events if asked."""
 
 import json
 from contextlib import suppress
@@ -13,7 +10,8 @@ from glassformer.files import write_text, writing
 
 
 class History:
-    """The lines of a run; those after the step at which it goes on are taken back, as their steps come again."""
+    """The lines of a run; those after the step at which it goes on are taken back, as their steps
+    come again."""
 
     def __init__(self, run: Path, step: int, tensorboard: bool):
         board = _summary_writer(run, step) if tensorboard else None
@@ -34,13 +32,22 @@ class History:
         for name, value in values.items():
             if self._board is not None and isinstance(value, int | float):
                 group, _, rest = name.partition("_")
-                named = f"validation/{rest}" if group == "validation" else f"train/{name.removeprefix('train_')}"
+                named = (
+                    f"validation/{rest}"
+                    if group == "validation"
+                    else f"train/{name.removeprefix('train_')}"
+                )
                 self._board.add_scalar(named, value, step)
 
     def scores(self, step: int | None = None) -> dict[str, float]:
-        """The validation scores of a step, or the last ones; {} if there are none, and never of a mean not taken."""
+        """The validation scores of a step, or the last ones; {} if there are none, and never of a
+        mean not taken."""
         for line in reversed(self.lines):
-            if "validation_loss" in line and step in (None, line["step"]) and line.get("averaged_taken", True):
+            if (
+                "validation_loss" in line
+                and step in (None, line["step"])
+                and line.get("averaged_taken", True)
+            ):
                 return {
                     name.removeprefix("validation_"): value
                     for name, value in line.items()
@@ -50,7 +57,9 @@ class History:
 
     def close(self) -> None:
         """Close the files."""
-        with suppress(OSError):  # a line that a full disk refused is tried again here; `add` has reported it
+        with suppress(
+            OSError
+        ):  # a line that a full disk refused is tried again here; `add` has reported it
             self._file.close()
         if self._board is not None:
             self._board.close()
@@ -59,7 +68,9 @@ class History:
 def read_metrics(run: Path) -> list[dict[str, Any]]:
     """The lines of a run's metrics.jsonl; a line that was cut short is left out."""
     path, lines = run / "metrics.jsonl", []
-    for text in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []:
+    for text in (
+        path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
+    ):
         try:
             line = json.loads(text, parse_constant=_refused)
         except (ValueError, RecursionError):
@@ -81,5 +92,7 @@ def _summary_writer(run: Path, step: int) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        raise ConfigError("train.tensorboard needs TensorBoard; run pip install 'glassformer[track]'.") from None
+        raise ConfigError(
+            "train.tensorboard needs TensorBoard; run pip install 'glassformer[track]'."
+        ) from None
     return SummaryWriter(str(run / "tensorboard"), purge_step=step + 1)

@@ -1,7 +1,4 @@
-"""Ctrl-C and SIGTERM end a run after its step, so that it can be saved first.
-
-Knows: signals. Does not know: what is interrupted.
-"""
+"""Ctrl-C and SIGTERM end a run after its step, so that it can be saved first."""
 
 import signal
 import threading
@@ -11,7 +8,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def interruptions() -> Iterator[list[int]]:
-    """A list that receives SIGINT and SIGTERM for the body; a second Ctrl-C raises KeyboardInterrupt at once.
+    """A list that receives SIGINT and SIGTERM for the body; a second Ctrl-C raises
+    KeyboardInterrupt at once.
 
     Outside the main thread signals cannot be caught, and the list stays empty.
     """

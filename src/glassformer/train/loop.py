@@ -1,7 +1,8 @@
-"""The run: recipe to tokenizer, token store, model; then steps, evaluations, checkpoints, samples, report.
+"""The run: recipe to tokenizer, token store, model; then steps, evaluations, checkpoints, samples,
+report.
 
-Everything that is random is a function of (seed, step), so a run that was killed and resumed ends in the same bits as
-one that was not. Knows: all parts of training. Does not know: the command line.
+Everything that is random is a function of (seed, step), so a run that was killed and resumed ends
+in the same bits as one that was not.
 """
 
 import math
@@ -19,21 +20,21 @@ from glassformer.files import locked, sweep, write_text
 from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_trunk
-from glassformer.train.ahead import batches_ahead
+from glassformer.tasks.task import Depicts, Paced, Task
 from glassformer.train.checkpoint import Checkpoints, State
 from glassformer.train.device import choose_machine
-from glassformer.train.hands import hands
 from glassformer.train.history import History
 from glassformer.train.interrupt import interruptions
 from glassformer.train.memory import keep_freed_memory
 from glassformer.train.optimizer import Optimizer
+from glassformer.train.parallel import hands
+from glassformer.train.prefetch import batches_ahead
 from glassformer.train.progress import Moment, Progress, printable
 from glassformer.train.recipe import Recipe
 from glassformer.train.report import report
-from glassformer.train.runfolder import check_unused, export, is_exported, prepare
+from glassformer.train.run_folder import check_unused, export, is_exported, prepare
 from glassformer.train.schedule import rate
 from glassformer.train.step import training_step
-from glassformer.train.task import Depicts, Paced, Task
 
 SHOWN = {"accuracy": ".2%", "f1": ".2%", "exact_match": ".2%", "bleu": ".2f", "chrf": ".2f"}
 """Scores that are shown behind the loss."""
@@ -42,8 +43,8 @@ REMEDY = "Try a lower train.learning_rate, more train.warmup_steps or train.prec
 
 @dataclass(frozen=True)
 class Result:
-    """How a run ended: steps done, the last evaluation, the best score by `metric`, a command to use the model with,
-    and whether it was interrupted (by which signal).
+    """How a run ended: steps done, the last evaluation, the best score by `metric`, a command to
+    use the model with, and whether it was interrupted (by which signal).
     """
 
     run: Path
@@ -56,11 +57,14 @@ class Result:
     interrupted: int | None = None
 
 
-def train(recipe: Recipe, run: Path, resume: bool = False, progress: Progress | None = None) -> Result:
+def train(
+    recipe: Recipe, run: Path, resume: bool = False, progress: Progress | None = None
+) -> Result:
     """Train in the folder `run`, or go on where its newest checkpoint stands.
 
-    Errors: ConfigError for a folder that already holds a run (or another one, when resuming), DataError for unusable
-    text, TrainingError for a loss that is not finite, CheckpointError for a folder that cannot be written.
+    Errors: ConfigError for a folder that already holds a run (or another one, when resuming),
+    DataError for unusable text, TrainingError for a loss that is not finite, CheckpointError for a
+    folder that cannot be written.
     """
     progress = progress or Progress()
     task = prepare(recipe, run, resume, progress.message)
@@ -95,9 +99,9 @@ class _Training:
         if self.state.step:
             self.optimizer.restore(self.checkpoints.load(self.state.step, self.model))
             progress.message(f"resuming at step {self.state.step}")
-        elif config.start is not None:
-            load_trunk(self.model, Path(config.start) / "model.safetensors")
-            progress.message(f"beginning with the trunk of {config.start}")
+        elif config.init_from is not None:
+            load_trunk(self.model, Path(config.init_from) / "model.safetensors")
+            progress.message(f"beginning with the trunk of {config.init_from}")
         self.parameters = self.optimizer.parameters
         self.forward = torch.compile(self.model) if config.compile else self.model
         self.flops = training_flops(task.recipe.model, task.length, task.recipe.asked)
@@ -116,8 +120,10 @@ class _Training:
         config = self.config
         with (
             interruptions() as signals,
-            closing(batches_ahead(self.task, self.state.step, config.steps, config.workers)) as self.batches,
-            hands(config.at_once, self.machine.device) as self.hands,
+            closing(
+                batches_ahead(self.task, self.state.step, config.steps, config.workers)
+            ) as self.batches,
+            hands(config.parallel_micro_batches, self.machine.device) as self.hands,
         ):
             while self.state.step < config.steps and not signals:
                 self.advance()
@@ -131,10 +137,19 @@ class _Training:
             if self.saved != self.state.step:  # interrupted between two checkpoints
                 self.save(better=False)
             interrupted = signals[0] if signals and self.state.step < config.steps else None
-            if config.average > 1 and not interrupted:
+            if config.average_checkpoints > 1 and not interrupted:
                 self.average()
         state, use = self.state, self.task.card().use.partition("\n")[0]
-        return Result(self.run, state.step, self.scores, state.best_score, config.best, use, state.seconds, interrupted)
+        return Result(
+            self.run,
+            state.step,
+            self.scores,
+            state.best_score,
+            config.best,
+            use,
+            state.seconds,
+            interrupted,
+        )
 
     def announce(self) -> None:
         """Say what is about to happen: the machine, the model, the data."""
@@ -150,7 +165,8 @@ class _Training:
             self.progress.message(sentence)
         if self.config.warmup_steps >= self.config.steps:
             self.progress.message(
-                f"the warm-up of {self.config.warmup_steps} steps does not end within {self.config.steps} steps, so "
+                f"the warm-up of {self.config.warmup_steps} steps does not end within "
+                f"{self.config.steps} steps, so "
                 "the peak learning rate is never reached; consider a smaller train.warmup_steps"
             )
 
@@ -176,7 +192,7 @@ class _Training:
                 step=step,
                 factor=factor,
                 precision=self.machine.precision,
-                clip=config.clip,
+                max_grad_norm=config.max_grad_norm,
                 loss=self.task.loss,
                 hands=self.hands,
             )
@@ -208,7 +224,9 @@ class _Training:
         left = (config.steps - step - 1) * self.per_step
         loss = self.scores.get("loss")
         pace = self.task.pace(speed) if isinstance(self.task, Paced) else f"{speed:,.0f} tokens/s"
-        self.progress.show(Moment(step + 1, config.steps, result.loss, factor, pace, share, left, loss))
+        self.progress.show(
+            Moment(step + 1, config.steps, result.loss, factor, pace, share, left, loss)
+        )
 
     def evaluate(self) -> bool:
         """Score the validation split; True if it is the best so far. Without one, False."""
@@ -218,7 +236,8 @@ class _Training:
             return False
         if not math.isfinite(scores["loss"]):
             raise TrainingError(
-                f"After step {step} the validation loss is {scores['loss']}; {self._last_good()}. {REMEDY}"
+                f"After step {step} the validation loss is {scores['loss']}; "
+                f"{self._last_good()}. {REMEDY}"
             )
         self.scores = scores
         seconds = self.state.seconds + time.perf_counter() - begin
@@ -230,10 +249,13 @@ class _Training:
         return better
 
     def average(self) -> None:
-        """Try the mean of the last checkpoints as the final model; it is taken if it scores better than the best."""
-        if any("averaged" in line for line in self.history.lines if line["step"] == self.state.step):
+        """Try the mean of the last checkpoints as the final model; it is taken if it scores better
+        than the best."""
+        if any(
+            "averaged" in line for line in self.history.lines if line["step"] == self.state.step
+        ):
             return  # done before this run was resumed
-        steps = self.checkpoints.steps()[-self.config.average :]
+        steps = self.checkpoints.steps()[-self.config.average_checkpoints :]
         mean = Transformer(self.task.recipe.model, seed=None, device=self.machine.device)
         self.checkpoints.load_mean(steps, mean)
         scores = self.task.scores(mean, self.machine.precision)
@@ -256,10 +278,14 @@ class _Training:
 
     def _log_scores(self, what: str, scores: dict[str, Any], better: bool, **values: Any) -> None:
         named = {f"validation_{name}": value for name, value in scores.items()}
-        self.history.add(step=self.state.step, seconds=round(self.state.seconds, 3), **named, **values)
+        self.history.add(
+            step=self.state.step, seconds=round(self.state.seconds, 3), **named, **values
+        )
         shown = [f"{name} {scores[name]:{how}}" for name, how in SHOWN.items() if name in scores]
         best = " (best so far)" if better else ""
-        self.progress.message(f"{what}: validation loss {scores['loss']:.4f}{best}{''.join(f', {s}' for s in shown)}")
+        self.progress.message(
+            f"{what}: validation loss {scores['loss']:.4f}{best}{''.join(f', {s}' for s in shown)}"
+        )
         self._report()
 
     def sample(self) -> None:
@@ -278,10 +304,14 @@ class _Training:
     def save(self, better: bool) -> None:
         """Save a checkpoint, and the model itself if it is the best (or if nothing is validated).
 
-        Weights that are not finite are not saved: a large step can overflow them after a loss that was.
+        Weights that are not finite are not saved: a large step can overflow them after a loss that
+        was.
         """
         if not all(bool(parameter.isfinite().all()) for parameter in self.model.parameters()):
-            raise TrainingError(f"After step {self.state.step} weights are not finite; {self._last_good()}. {REMEDY}")
+            raise TrainingError(
+                f"After step {self.state.step} weights are not finite; {self._last_good()}. "
+                f"{REMEDY}"
+            )
         self.checkpoints.save(self.model, self.optimizer.state(), self.state)
         self.saved = self.state.step
         if better or not self.task.validated:
@@ -302,18 +332,26 @@ class _Training:
             self.progress.message(f"passed over: {sentence}")
         if state.data != data:
             raise ConfigError(
-                f"The content of data.path is not what {self.run} was trained on; restore it or choose another --run."
+                f"The content of data.path is not what {self.run} was trained on; restore it "
+                f"or choose another --run."
             )
         return state
 
     def _export_again(self) -> None:
-        """Make sure that the run folder holds its best model: the run may have been killed before it was written."""
+        """Make sure that the run folder holds its best model: the run may have been killed before
+        it was written."""
         step = self.state.best_step if self.task.validated else self.state.step
         if step is None:
             return
-        means = [line for line in self.history.lines if line.get("averaged_taken") and line["step"] >= step]
+        means = [
+            line
+            for line in self.history.lines
+            if line.get("averaged_taken") and line["step"] >= step
+        ]
         if means:  # nothing was better since
-            self.state = replace(self.state, best_score=means[-1].get(f"validation_{self.config.best}"))
+            self.state = replace(
+                self.state, best_score=means[-1].get(f"validation_{self.config.best}")
+            )
             return
         if is_exported(self.run, self.checkpoints.path(step)):
             return
@@ -326,8 +364,15 @@ class _Training:
         export(best, self.task, self.run, step, self.history.scores(step))
 
     def _where_it_stood(self, batches: list[Batch], step: int) -> str:
-        return f"The batch of this step begins with {self.task.excerpt(batches[0])!r}; {self._last_good()}. {REMEDY}"
+        return (
+            f"The batch of this step begins with {self.task.excerpt(batches[0])!r}; "
+            f"{self._last_good()}. {REMEDY}"
+        )
 
     def _last_good(self) -> str:
         steps = self.checkpoints.steps()
-        return f"the last good checkpoint is {self.checkpoints.path(steps[-1])}" if steps else "none was saved before"
+        return (
+            f"the last good checkpoint is {self.checkpoints.path(steps[-1])}"
+            if steps
+            else "none was saved before"
+        )

@@ -1,7 +1,5 @@
-"""What a recipe will cost on this machine, found out before training: matrices, operations, memory, disk, time.
-
-Knows: recipes, and how fast a few real steps are here. Does not know: the text beyond its size.
-"""
+"""What a recipe will cost on this machine, found out before training: matrices, operations, memory,
+disk, time."""
 
 import time
 from dataclasses import dataclass
@@ -17,23 +15,27 @@ from glassformer.losses import cross_entropy
 from glassformer.models.config import ModelConfig
 from glassformer.models.cost import Matrix, forward_flops, matrices, training_bytes, training_flops
 from glassformer.models.transformer import Transformer
-from glassformer.tokens.train import train_tokenizer
-from glassformer.train.answering import AnswerTask
-from glassformer.train.depiction import DepictionTask
+from glassformer.tasks.media_classification import PerceptionTask
+from glassformer.tasks.multimodal_generation import AnswerTask
+from glassformer.tasks.text_to_image import DepictionTask
+from glassformer.tasks.text_to_text import TransductionTask, make_tokenizers
+from glassformer.tokenizers.train import train_tokenizer
 from glassformer.train.device import choose_machine
-from glassformer.train.hands import hands
+from glassformer.train.init_from import with_start
 from glassformer.train.memory import keep_freed_memory
 from glassformer.train.optimizer import Optimizer
-from glassformer.train.perception import PerceptionTask
+from glassformer.train.parallel import hands
 from glassformer.train.progress import clock
 from glassformer.train.recipe import Recipe
-from glassformer.train.runfolder import AnyTask, task_of, temporary_task
-from glassformer.train.start import with_start
+from glassformer.train.run_folder import AnyTask, task_of, temporary_task
 from glassformer.train.step import training_step
-from glassformer.train.transduction import TransductionTask, make_tokenizers
 
 MOST_CHARACTERS, MOST_PAIRS = 20_000_000, 20_000
-ELEMENTS = {"token": ("a token", "tokens"), "patch": ("a patch", "patches"), "element": ("an element", "elements")}
+ELEMENTS = {
+    "token": ("a token", "tokens"),
+    "patch": ("a patch", "patches"),
+    "element": ("an element", "elements"),
+}
 """What a sequence is made of, one and several."""
 
 
@@ -80,12 +82,14 @@ class Plan:
                 f"{'parameters':48} {'':>16} {self.parameters:>14,}",
                 "",
                 f"machine    {self.machine}",
-                f"operations {self.forward_flops / 1e6:,.2f} MFLOP {ELEMENTS[self.element][0]} forward, "
+                f"operations {self.forward_flops / 1e6:,.2f} MFLOP {ELEMENTS[self.element][0]} "
+                f"forward, "
                 f"{self.training_flops / 1e6:,.2f} in training",
                 f"memory     about {_size(total)}: {parts}",
                 f"disk       about {_size(self.disk)} for checkpoints and the model",
                 f"time       {self.seconds_per_step * 1e3:,.0f} ms a step of {self.step} "
-                f"({self.tokens_per_step / self.seconds_per_step:,.0f} {ELEMENTS[self.element][1]}/s"
+                f"({self.tokens_per_step / self.seconds_per_step:,.0f} "
+                f"{ELEMENTS[self.element][1]}/s"
                 f"{f', {self.share_of_peak:.0%} of peak' if self.share_of_peak <= 1 else ''})",
                 f"           {clock(self.seconds)} for all steps{epochs}, without evaluations",
             ]
@@ -94,7 +98,8 @@ class Plan:
 
 @dataclass(frozen=True)
 class Text:
-    """What a recipe's data are like: (target) length, source length of pairs, and (target) tokens if they are known."""
+    """What a recipe's data are like: (target) length, source length of pairs, and (target) tokens
+    if they are known."""
 
     recipe: Recipe
     length: int
@@ -115,7 +120,9 @@ class Text:
         """How much is in a step, in words."""
         elements = f"{self.rows * self.length:,} {ELEMENTS[self.element][1]}"
         return (
-            f"{self.rows:,} {self.task.senses.noun}s, {elements}" if isinstance(self.task, PerceptionTask) else elements
+            f"{self.rows:,} {self.task.senses.noun}s, {elements}"
+            if isinstance(self.task, PerceptionTask)
+            else elements
         )
 
     @property
@@ -123,7 +130,9 @@ class Text:
         """Sequences or pairs in a step."""
         tokens = self.recipe.train.batch_tokens
         return (
-            self.recipe.train.batch_size if tokens is None else max(1, tokens // max(self.length, self.source_length))
+            self.recipe.train.batch_size
+            if tokens is None
+            else max(1, tokens // max(self.length, self.source_length))
         )
 
 
@@ -141,8 +150,14 @@ def make_plan(recipe: Recipe) -> Plan:
     if share > 1:
         machine = machine.again()
         share = flops * per_step / seconds / machine.peak
-    at_once = train.at_once if machine.device.type == "cpu" else 1
-    memory = training_bytes(config, max(1, text.rows // train.micro_batches), length, train.optimizer, at_once)
+    parallel_micro_batches = train.parallel_micro_batches if machine.device.type == "cpu" else 1
+    memory = training_bytes(
+        config,
+        max(1, text.rows // train.micro_batches),
+        length,
+        train.optimizer,
+        parallel_micro_batches,
+    )
     kept = (train.keep_last + 1) * (memory["weights"] + memory["optimizer"]) + memory["weights"]
     return Plan(
         listed,
@@ -169,10 +184,14 @@ def step_seconds(recipe: Recipe, text: Text, device: torch.device, precision: to
     optimizer, times = Optimizer(model, train), []
     parameters = optimizer.parameters
     rows = max(1, text.rows // train.micro_batches)
-    with hands(train.at_once, device) as threads:
+    with hands(train.parallel_micro_batches, device) as threads:
         for step in range(4):
             own = text.task
-            parts = own.batches(step) if own else [_random_batch(recipe.model, rows, text, step)] * train.micro_batches
+            parts = (
+                own.batches(step)
+                if own
+                else [_random_batch(recipe.model, rows, text, step)] * train.micro_batches
+            )
             loss = own.loss if own else cross_entropy
             begin = time.perf_counter()
             training_step(
@@ -184,7 +203,7 @@ def step_seconds(recipe: Recipe, text: Text, device: torch.device, precision: to
                 step=step,
                 factor=1e-6,
                 precision=precision,
-                clip=train.clip,
+                max_grad_norm=train.max_grad_norm,
                 loss=loss,
                 hands=threads,
             )
@@ -236,7 +255,8 @@ def _with_task(recipe: Recipe) -> tuple[Recipe, Text]:
 
 
 def _with_pairs(recipe: Recipe) -> tuple[Recipe, Text]:
-    """The same of pairs: the mean lengths of the first of them, and how many target tokens there are."""
+    """The same of pairs: the mean lengths of the first of them, and how many target tokens there
+    are."""
     tokenizer = make_tokenizers(recipe)
     own = None if tokenizer.shared else tokenizer.source.vocab_size
     lengths: list[tuple[int, int]] = []
@@ -245,7 +265,9 @@ def _with_pairs(recipe: Recipe) -> tuple[Recipe, Text]:
         if pair.split == "train":
             n += 1
             if len(lengths) < MOST_PAIRS:
-                lengths.append((len(tokenizer.source_ids(pair.source)), len(tokenizer.target_ids(pair.target))))
+                lengths.append(
+                    (len(tokenizer.source_ids(pair.source)), len(tokenizer.target_ids(pair.target)))
+                )
     source, target = (round(sum(side) / len(lengths)) for side in zip(*lengths, strict=True))
     recipe = recipe.with_vocabulary(tokenizer.target.vocab_size, own)
     return recipe, Text(recipe, target, source, n * target)
@@ -262,7 +284,11 @@ def _grouped(listed: list[Matrix]) -> list[tuple[str, int, Matrix]]:
     first = {general(matrix): i for i, matrix in reversed(list(enumerate(listed)))}
     groups = {name: list(group) for name, group in groupby(ordered, general)}
     return [
-        (f"{name} ({len(groups[name])})" if len(groups[name]) > 1 else name, len(groups[name]), groups[name][0])
+        (
+            f"{name} ({len(groups[name])})" if len(groups[name]) > 1 else name,
+            len(groups[name]),
+            groups[name][0],
+        )
         for name in sorted(groups, key=lambda name: first[name])
     ]
 

@@ -1,7 +1,5 @@
-"""How a run tells where it is: a live line on a terminal, plain lines when piped; always on stderr.
-
-Knows: numbers of a step. Does not know: how they came about.
-"""
+"""How a run tells where it is: a live line on a terminal, plain lines when piped; always on
+stderr."""
 
 import os
 import sys
@@ -32,13 +30,20 @@ class Moment:
 
 
 def line(moment: Moment) -> str:
-    """One line: step, loss, speed, share of the machine's measured matrix-product peak, time left."""
+    """One line: step, loss, speed, share of the machine's measured matrix-product peak, time
+    left."""
     parts = [
         f"step {moment.step}/{moment.steps}",
         f"loss {moment.loss:.4f}",
-        *([f"validation {moment.validation_loss:.4f}"] if moment.validation_loss is not None else []),
+        *(
+            [f"validation {moment.validation_loss:.4f}"]
+            if moment.validation_loss is not None
+            else []
+        ),
         moment.pace,
-        *([f"{moment.share_of_peak:.0%} of peak"] if moment.share_of_peak <= 1 else []),  # or it was measured too low
+        *(
+            [f"{moment.share_of_peak:.0%} of peak"] if moment.share_of_peak <= 1 else []
+        ),  # or it was measured too low
         f"{clock(moment.seconds_left)} left",
     ]
     return "  ".join(parts)
@@ -52,7 +57,8 @@ def clock(seconds: float) -> str:
 
 
 def printable(text: str) -> str:
-    """Text with control characters as pictures (␛ for escape), so that it cannot command a terminal; newlines stay."""
+    """Text with control characters as pictures (␛ for escape), so that it cannot command a
+    terminal; newlines stay."""
     return text.translate(PICTURES)
 
 
@@ -72,7 +78,8 @@ class Progress:
             self._stream.flush()
 
     def show(self, moment: Moment) -> None:
-        """The newest moment: redrawn in place on a terminal; when piped, every ten seconds and at the end."""
+        """The newest moment: redrawn in place on a terminal; when piped, every ten seconds and at
+        the end."""
         now = time.monotonic()
         if self._live and (now - self._shown >= 0.1 or moment.step == moment.steps):
             # a line that wraps could not be redrawn

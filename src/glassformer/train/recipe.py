@@ -1,8 +1,7 @@
-"""A recipe: one YAML file with the sections model, data, tokenizer, train, generate, and overrides on top.
+"""A recipe: one YAML file with the sections model, data, tokenizer, train, generate, and overrides
+on top.
 
-    recipe = read_recipe("recipes/lm.yaml", ["train.steps=200", "model.preset=gpt2"])
-
-Knows: sections and their records. Does not know: what they do.
+recipe = read_recipe("recipes/lm.yaml", ["train.steps=200", "model.preset=gpt2"])
 """
 
 from collections.abc import Sequence
@@ -12,18 +11,18 @@ from typing import Any, TypeVar
 
 import yaml
 
-from glassformer.data.augment import AugmentConfig
 from glassformer.data.config import DataConfig
-from glassformer.data.specaugment import SoundAugmentConfig
 from glassformer.errors import ConfigError, suggest
 from glassformer.generate.config import GenerateConfig
+from glassformer.media.audio import AudioConfig
+from glassformer.media.audio_augment import SoundAugmentConfig
+from glassformer.media.image import ImageConfig
+from glassformer.media.image_augment import AugmentConfig
+from glassformer.media.palette import PaletteConfig
 from glassformer.models.config import ModelConfig
 from glassformer.models.presets import preset
 from glassformer.record import Record
-from glassformer.tokens.audio import AudioConfig
-from glassformer.tokens.config import TokenizerConfig
-from glassformer.tokens.image import ImageConfig
-from glassformer.tokens.palette import PaletteConfig
+from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.train.config import Precision, TrainConfig
 
 SAMPLING = frozenset({"temperature", "top_k", "top_p", "min_p", "repetition_penalty"})
@@ -55,33 +54,52 @@ class Recipe:
 
     @classmethod
     def parse(cls, values: dict[str, Any]) -> "Recipe":
-        """A recipe from plain values, `model.preset` and `model.size` expanded; a ConfigError names what is wrong."""
+        """A recipe from plain values, `model.preset` and `model.size` expanded; a ConfigError names
+        what is wrong."""
         known = [field.name for field in fields(cls)]
         for section, content in values.items():
             if section not in known:
-                raise ConfigError(f"Unknown section {section!r} in the recipe; {suggest(str(section), known)}")
+                raise ConfigError(
+                    f"Unknown section {section!r} in the recipe; {suggest(str(section), known)}"
+                )
             if not isinstance(content, dict | None):
-                raise ConfigError(f"The section {section} must hold key: value lines, not {content!r}.")
+                raise ConfigError(
+                    f"The section {section} must hold key: value lines, not {content!r}."
+                )
         values = {section: content or {} for section, content in values.items()}
         model = dict(values.get("model", {}))
         name, size = model.pop("preset", None), model.pop("size", None)
         if size is not None and name is None:
-            raise ConfigError(f"model.size={size!r} needs a model.preset; presets are sizes of a known model.")
+            raise ConfigError(
+                f"model.size={size!r} needs a model.preset; presets are sizes of a known model."
+            )
         ModelConfig.check_keys(model)
-        if name is not None:  # a preset's own vocabulary and classes are those of published weights; here, the data's
+        if (
+            name is not None
+        ):  # a preset's own vocabulary and classes are those of published weights; here, the data's
             model = {"vocab_size": 0, "n_classes": None, **model}
         config = (
             ModelConfig.parse(model)
             if name is None
             else preset(str(name), None if size is None else str(size), **model)
         )
-        if name is not None and "max_length" not in model:  # nobody asked for it: data may say what is needed
-            config = ModelConfig.model_construct(config.model_fields_set - {"max_length"}, **dict(config))
+        if (
+            name is not None and "max_length" not in model
+        ):  # nobody asked for it: data may say what is needed
+            config = ModelConfig.model_construct(
+                config.model_fields_set - {"max_length"}, **dict(config)
+            )
         generate = values.get("generate", {})
         if config.architecture == "encoder_decoder" and not generate.keys() & {"beams", *SAMPLING}:
-            generate = {**generate, "beams": 5}  # what a source becomes is searched for, unless sampling is asked
+            generate = {
+                **generate,
+                "beams": 5,
+            }  # what a source becomes is searched for, unless sampling is asked
         elif values.keys() & {"image", "audio"} and not generate.keys() & {"beams", *SAMPLING}:
-            generate = {**generate, "temperature": 0.0}  # what is asked about a picture has one likeliest answer
+            generate = {
+                **generate,
+                "temperature": 0.0,
+            }  # what is asked about a picture has one likeliest answer
         recipe = cls(
             config,
             DataConfig.parse(values.get("data", {})),
@@ -97,11 +115,13 @@ class Recipe:
         for change, of in (("augment", "image"), ("sound_augment", "audio")):
             if getattr(recipe, change) is not None and getattr(recipe, of) is None:
                 raise ConfigError(
-                    f"The section {change} changes what the section {of} reads, which is not there; add it."
+                    f"The section {change} changes what the section {of} reads, which is not "
+                    f"there; add it."
                 )
         if (recipe.train.length or 0) > recipe.model.max_length:
             raise ConfigError(
-                f"train.length={recipe.train.length} exceeds model.max_length={recipe.model.max_length}; "
+                f"train.length={recipe.train.length} exceeds "
+                f"model.max_length={recipe.model.max_length}; "
                 "make the model longer or the training sequences shorter."
             )
         return recipe
@@ -109,7 +129,11 @@ class Recipe:
     def values(self) -> dict[str, Any]:
         """Plain values, every field of every section that is there explicit."""
         sections = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: content.model_dump(mode="json") for name, content in sections.items() if content is not None}
+        return {
+            name: content.model_dump(mode="json")
+            for name, content in sections.items()
+            if content is not None
+        }
 
     def yaml(self) -> str:
         """The resolved recipe as a YAML text."""
@@ -125,7 +149,8 @@ class Recipe:
         return replace(self, model=ModelConfig.parse({**self.model.model_dump(), **changes}))
 
     def with_vocabulary(self, vocab_size: int, source_vocab_size: int | None = None) -> "Recipe":
-        """This recipe with the tokenizers' vocabularies; one that was asked for and is too small is a ConfigError."""
+        """This recipe with the tokenizers' vocabularies; one that was asked for and is too small is
+        a ConfigError."""
         changed: dict[str, int] = {}
         for field, size in (("vocab_size", vocab_size), ("source_vocab_size", source_vocab_size)):
             asked = getattr(self.model, field)
@@ -139,12 +164,14 @@ class Recipe:
         return replace(self, model=self.model.model_copy(update=changed))
 
     def with_classes(self, names: Sequence[str]) -> "Recipe":
-        """This recipe with the classes of its data unless it names its own; ConfigError if their number differs."""
+        """This recipe with the classes of its data unless it names its own; ConfigError if their
+        number differs."""
         if self.model.classes:
             return self
         if self.model.n_classes not in (None, len(names)):
             raise ConfigError(
-                f"model.n_classes={self.model.n_classes} and the training data have {len(names)} classes; leave it out."
+                f"model.n_classes={self.model.n_classes} and the training data have "
+                f"{len(names)} classes; leave it out."
             )
         update = {"classes": tuple(names), "n_classes": len(names)}
         return replace(self, model=self.model.model_copy(update=update))
@@ -155,13 +182,17 @@ class Recipe:
 
 
 def read_recipe(path: str | Path | None, overrides: Sequence[str] = ()) -> Recipe:
-    """The recipe of a YAML file (None: all defaults) with `section.key=value` overrides, values read as YAML."""
+    """The recipe of a YAML file (None: all defaults) with `section.key=value` overrides, values
+    read as YAML."""
     values = read_yaml(Path(path)) if path is not None else {}
     for override in overrides:
         key, equals, text = override.partition("=")
         section, dot, name = key.partition(".")
         if not (equals and dot and name):
-            raise ConfigError(f"{override!r} is no override; write section.key=value, for example train.steps=500.")
+            raise ConfigError(
+                f"{override!r} is no override; write section.key=value, for example "
+                f"train.steps=500."
+            )
         try:
             value = yaml.safe_load(text) if text else None
         except yaml.YAMLError:
@@ -180,7 +211,9 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise ConfigError(f"The recipe {path} does not exist; `recipes/` holds examples.") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"The recipe {path} cannot be read ({error}); give a YAML text file.") from None
+        raise ConfigError(
+            f"The recipe {path} cannot be read ({error}); give a YAML text file."
+        ) from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" at line {mark.line + 1}" if mark else ""
@@ -190,5 +223,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if values is None:
         return {}
     if not isinstance(values, dict):
-        raise ConfigError(f"The recipe {path} holds {type(values).__name__}, not sections; see `recipes/`.")
+        raise ConfigError(
+            f"The recipe {path} holds {type(values).__name__}, not sections; see `recipes/`."
+        )
     return {str(section): content for section, content in values.items()}

@@ -1,7 +1,5 @@
-"""`report.html`: curves, scores and samples of a run on one page that opens from disk, without scripts or network.
-
-Knows: the lines of metrics.jsonl. Does not know: training.
-"""
+"""`report.html`: curves, scores and samples of a run on one page that opens from disk, without
+scripts or network."""
 
 import html
 import math
@@ -15,7 +13,18 @@ from glassformer.train.report_tables import cell, is_number, safe, table, table_
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 720, 270, 56, 42, 14, 16
 CURVES = ("accuracy", "f1", "macro_f1", "exact_match", "bleu", "chrf")
 SCORES = (
-    *("loss", "perplexity", "bits_per_byte", "accuracy", "precision", "recall", "f1", "micro_f1", "macro_f1", "ece"),
+    *(
+        "loss",
+        "perplexity",
+        "bits_per_byte",
+        "accuracy",
+        "precision",
+        "recall",
+        "f1",
+        "micro_f1",
+        "macro_f1",
+        "ece",
+    ),
     *("exact_match", "bleu", "chrf"),
 )
 """The order of validation scores; one that is not named here comes after them."""
@@ -48,11 +57,15 @@ Point = tuple[float, float]
 
 
 def report(
-    metrics: Sequence[dict[str, Any]], recipe: str, title: str, thumbnail: Callable[[str], str | None] | None = None
+    metrics: Sequence[dict[str, Any]],
+    recipe: str,
+    title: str,
+    thumbnail: Callable[[str], str | None] | None = None,
 ) -> str:
     """The page for the lines of `metrics.jsonl` so far and the resolved recipe.
 
-    `thumbnail`: what an example looks like, as the address of a small picture, where examples are no texts.
+    `thumbnail`: what an example looks like, as the address of a small picture, where examples are
+    no texts.
     """
     train, validation = points(metrics, "train_loss"), points(metrics, "validation_loss")
     speed, rates = points(metrics, "tokens_per_second"), points(metrics, "learning_rate")
@@ -60,8 +73,15 @@ def report(
     body = [
         f"<h1>{html.escape(title)}</h1>",
         f"<p>{_headline(train, validation)}</p>",
-        _figure("Loss in nats per target: training (thin), validation (thick with dots)", smooth(train), validation),
-        *(_figure(f"Validation {words(name)}", [], points(metrics, f"validation_{name}")) for name in CURVES),
+        _figure(
+            "Loss in nats per target: training (thin), validation (thick with dots)",
+            smooth(train),
+            validation,
+        ),
+        *(
+            _figure(f"Validation {words(name)}", [], points(metrics, f"validation_{name}"))
+            for name in CURVES
+        ),
         _scores(metrics),
         _groups(metrics),
         confusion(metrics),
@@ -72,7 +92,8 @@ def report(
         _pairs(metrics),
         "<h2>Samples while training</h2>" if samples else "",
         *(f"<p>step {m['step']:,}</p><pre>{safe(m['sample'])}</pre>" for m in reversed(samples)),
-        f"<h2>Recipe</h2><details><summary>every field</summary><pre>{html.escape(recipe)}</pre></details>",
+        f"<h2>Recipe</h2><details><summary>every "
+        f"field</summary><pre>{html.escape(recipe)}</pre></details>",
     ]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -83,7 +104,11 @@ def report(
 
 def points(metrics: Sequence[dict[str, Any]], name: str) -> list[Point]:
     """(step, value) of every line that has a finite value of that name."""
-    return [(float(m["step"]), float(m[name])) for m in metrics if is_number(m.get(name)) and math.isfinite(m[name])]
+    return [
+        (float(m["step"]), float(m[name]))
+        for m in metrics
+        if is_number(m.get(name)) and math.isfinite(m[name])
+    ]
 
 
 def smooth(curve: Sequence[Point], most: int = 400) -> list[Point]:
@@ -94,25 +119,39 @@ def smooth(curve: Sequence[Point], most: int = 400) -> list[Point]:
 
 
 def curve(thin: Sequence[Point], thick: Sequence[Point], title: str = "") -> str:
-    """An SVG with one thin and one thick line on common axes; its title is for those who cannot see it."""
+    """An SVG with one thin and one thick line on common axes; its title is for those who cannot see
+    it."""
     shown = [p for p in (*thin, *thick) if math.isfinite(p[1])]
     if not shown:
         return ""
     low_x, high_x = min(p[0] for p in shown), max(p[0] for p in shown)
     low_y, high_y = min(p[1] for p in shown), max(p[1] for p in shown)
-    high_x, high_y = high_x if high_x > low_x else low_x + 1, high_y if high_y > low_y else low_y + 1
+    high_x, high_y = (
+        high_x if high_x > low_x else low_x + 1,
+        high_y if high_y > low_y else low_y + 1,
+    )
     x = lambda v: LEFT + (v - low_x) / (high_x - low_x) * (WIDTH - LEFT - RIGHT)  # noqa: E731
     y = lambda v: HEIGHT - BOTTOM - (v - low_y) / (high_y - low_y) * (HEIGHT - BOTTOM - TOP)  # noqa: E731
     path = lambda ps: " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in ps if math.isfinite(b))  # noqa: E731
     parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(title)}">']
     for tick in ticks(low_y, high_y):
-        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>')
-        parts.append(f'<text x="{LEFT - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick:,.6g}</text>')
+        parts.append(
+            f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tick):.1f}" '
+            f'y2="{y(tick):.1f}"/>'
+        )
+        parts.append(
+            f'<text x="{LEFT - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick:,.6g}</text>'
+        )
     for tick in filter(float.is_integer, ticks(low_x, high_x)):  # there are no parts of steps
-        parts.append(f'<text x="{x(tick):.1f}" y="{HEIGHT - 8}" text-anchor="middle">{tick:,.6g}</text>')
-    parts.append(f'<polyline class="a" points="{path(thin)}"/><polyline class="b" points="{path(thick)}"/>')
+        parts.append(
+            f'<text x="{x(tick):.1f}" y="{HEIGHT - 8}" text-anchor="middle">{tick:,.6g}</text>'
+        )
+    parts.append(
+        f'<polyline class="a" points="{path(thin)}"/><polyline class="b" points="{path(thick)}"/>'
+    )
     parts += [
-        f'<circle class="dot" cx="{x(a):.1f}" cy="{y(b):.1f}" r="3"><title>step {a:g}: {b:.4f}</title></circle>'
+        f'<circle class="dot" cx="{x(a):.1f}" cy="{y(b):.1f}" r="3"><title>step {a:g}: '
+        f"{b:.4f}</title></circle>"
         for a, b in thick
         if math.isfinite(b)
     ]
@@ -124,12 +163,18 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     raw = (high - low) / about
     power = 10.0 ** math.floor(math.log10(raw))
     size = next(power * m for m in (1, 2, 5, 10) if power * m >= raw)
-    return [float(f"{i * size:.12g}") for i in range(math.ceil(low / size), math.floor(high / size) + 1)]
+    return [
+        float(f"{i * size:.12g}") for i in range(math.ceil(low / size), math.floor(high / size) + 1)
+    ]
 
 
 def _figure(caption: str, thin: Sequence[Point], thick: Sequence[Point]) -> str:
     picture = curve(thin, thick, caption)
-    return f"<figure><figcaption>{html.escape(caption)}</figcaption>{picture}</figure>" if picture else ""
+    return (
+        f"<figure><figcaption>{html.escape(caption)}</figcaption>{picture}</figure>"
+        if picture
+        else ""
+    )
 
 
 def _headline(train: Sequence[Point], validation: Sequence[Point]) -> str:
@@ -143,13 +188,23 @@ def _headline(train: Sequence[Point], validation: Sequence[Point]) -> str:
 
 
 def _scores(metrics: Sequence[dict[str, Any]]) -> str:
-    """The last validations as a table of whatever was measured, and how: the signatures of scores that have one."""
+    """The last validations as a table of whatever was measured, and how: the signatures of scores
+    that have one."""
     lines: dict[int, dict[str, Any]] = {}
     for m in metrics:
-        measured = {name.removeprefix("validation_"): v for name, v in m.items() if name.startswith("validation_")}
+        measured = {
+            name.removeprefix("validation_"): v
+            for name, v in m.items()
+            if name.startswith("validation_")
+        }
         if measured:  # scores of one step may stand in several lines
             lines.setdefault(m["step"], {}).update(m | measured)
-    last = {name: value for line in lines.values() for name, value in line.items() if f"validation_{name}" in line}
+    last = {
+        name: value
+        for line in lines.values()
+        for name, value in line.items()
+        if f"validation_{name}" in line
+    }
     names = [name for name, value in last.items() if is_number(value)]
     if not names:
         return ""
@@ -182,8 +237,14 @@ def _groups(metrics: Sequence[dict[str, Any]]) -> str:
 
 def _pairs(metrics: Sequence[dict[str, Any]]) -> str:
     """Sources, references and outputs: the newest to see, the older ones to open."""
-    tables = [(f"step {m['step']:,}", table_of(m["samples"], "texts")) for m in reversed(metrics) if m.get("samples")]
+    tables = [
+        (f"step {m['step']:,}", table_of(m["samples"], "texts"))
+        for m in reversed(metrics)
+        if m.get("samples")
+    ]
     if not tables:
         return ""
-    older = "".join(f"<details><summary>{step}</summary>{shown}</details>" for step, shown in tables[1:])
+    older = "".join(
+        f"<details><summary>{step}</summary>{shown}</details>" for step, shown in tables[1:]
+    )
     return f"<h2>Source, reference and output</h2><p>{tables[0][0]}</p>{tables[0][1]}{older}"

@@ -1,7 +1,5 @@
-"""The part of `report.html` about classes: what is taken for what, how far probabilities are true, what is hardest.
-
-Knows: the lines of metrics.jsonl. Does not know: how they were measured.
-"""
+"""The part of `report.html` about classes: what is taken for what, how far probabilities are true,
+what is hardest."""
 
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
@@ -47,27 +45,43 @@ def confusion(metrics: Sequence[Line]) -> str:
     if line is None:
         return ""
     names, counts = line["validation_confusion"]["names"], line["validation_confusion"]["counts"]
-    body = _matrix(names, counts) if len(names) <= FULL else _picture(names, counts) + _most_frequent(names, counts)
+    body = (
+        _matrix(names, counts)
+        if len(names) <= FULL
+        else _picture(names, counts) + _most_frequent(names, counts)
+    )
     return f"<h2>Confusion of classes at step {line['step']:,}</h2>{body}"
 
 
 def reliability(metrics: Sequence[Line]) -> str:
-    """How often predictions of a probability were right, at the last validation that counted it; "" if none did."""
+    """How often predictions of a probability were right, at the last validation that counted it; ""
+    if none did."""
     line = _newest(metrics, "validation_reliability")
     if line is None:
         return ""
     bins = [b for b in line["validation_reliability"] if b["n"]]
-    error = f"; expected calibration error {line['validation_ece']:.4f}" if "validation_ece" in line else ""
+    error = (
+        f"; expected calibration error {line['validation_ece']:.4f}"
+        if "validation_ece" in line
+        else ""
+    )
     rows = [
-        {"probability": _range(b), "n": b["n"], "mean probability": b["confidence"], "share true": b["accuracy"]}
+        {
+            "probability": _range(b),
+            "n": b["n"],
+            "mean probability": b["confidence"],
+            "share true": b["accuracy"],
+        }
         for b in bins
     ]
     caption = (
-        "How often a prediction was true (bars) against its probability (dots: the mean in a bar); where it is true as "
+        "How often a prediction was true (bars) against its probability (dots: the mean in a "
+        "bar); where it is true as "
         f"often as it is probable, dots are on the dashed line{error}"
     )
     return (
-        f"<h2>Reliability at step {line['step']:,}</h2><figure><figcaption>{caption}</figcaption>{_diagram(bins)}"
+        f"<h2>Reliability at step "
+        f"{line['step']:,}</h2><figure><figcaption>{caption}</figcaption>{_diagram(bins)}"
         f"</figure><details><summary>the bars as a table</summary>{table_of(rows)}</details>"
     )
 
@@ -81,10 +95,17 @@ def worst(metrics: Sequence[Line], thumbnail: Callable[[str], str | None] | None
     if line is None:
         return ""
     rows = [
-        {name: _cut(value, LETTERS) if isinstance(value, str) else value for name, value in row.items()}
+        {
+            name: _cut(value, LETTERS) if isinstance(value, str) else value
+            for name, value in row.items()
+        }
         for row in line["validation_worst"]
     ]
-    shown = table_of(rows, "worst") if thumbnail is None else _pictures(line["validation_worst"][:PICTURES], thumbnail)
+    shown = (
+        table_of(rows, "worst")
+        if thumbnail is None
+        else _pictures(line["validation_worst"][:PICTURES], thumbnail)
+    )
     return f"<h2>Largest losses at step {line['step']:,}</h2>{shown}"
 
 
@@ -96,7 +117,8 @@ def _pictures(rows: Sequence[Line], thumbnail: Callable[[str], str | None]) -> s
         found = f"<b>{safe(row['predicted'])}</b> {row['probability']:.0%}"
         image = "" if address is None else f'<img src="{address}" alt="{name}">'
         figures.append(
-            f'<figure title="{safe(row["text"])}">{image}<figcaption>{found}<br>is <b>{safe(row["class"])}</b>'
+            f'<figure title="{safe(row["text"])}">{image}<figcaption>{found}<br>is '
+            f"<b>{safe(row['class'])}</b>"
             f"<br>loss {cell('loss', row['loss'])}<br><small>{name}</small></figcaption></figure>"
         )
     return f'<div class="hardest">{"".join(figures)}</div>'
@@ -115,14 +137,18 @@ def _matrix(names: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
         total = sum(row)
         cells = "".join(
             f'<td{" class=right" if i == j else ""} title="{_explained(names, i, j, n, total)}" '
-            f'style="background:color-mix(in srgb,var(--a) {DEEPEST * n / max(1, total):.0f}%,var(--card))">{n:,}</td>'
+            f'style="background:color-mix(in srgb,var(--a) '
+            f'{DEEPEST * n / max(1, total):.0f}%,var(--card))">{n:,}</td>'
             for j, n in enumerate(row)
         )
         rows.append(f'<tr><th scope="row" dir="auto">{shown[i]}</th>{cells}</tr>')
     return (
-        "<p>The stronger a colour, the larger its share of the row; what is on the framed diagonal is right.</p>"
-        '<div class="wide"><table class="confusion"><caption>Gold classes in rows, predicted ones in columns</caption>'
-        f'<thead><tr><th scope="col">gold \\ predicted</th>{head}</tr></thead><tbody>{"".join(rows)}</tbody>'
+        "<p>The stronger a colour, the larger its share of the row; what is on the framed "
+        "diagonal is right.</p>"
+        '<div class="wide"><table class="confusion"><caption>Gold classes in rows, predicted '
+        "ones in columns</caption>"
+        f'<thead><tr><th scope="col">gold \\ '
+        f"predicted</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
         "</table></div>"
     )
 
@@ -130,18 +156,25 @@ def _matrix(names: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
 def _picture(names: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
     cells = [(n, i, j, sum(row)) for i, row in enumerate(counts) for j, n in enumerate(row) if n]
     cells.sort(key=lambda entry: -entry[0])
-    left_out = f"; only the {CELLS:,} most frequent of {len(cells):,} pairs" if len(cells) > CELLS else ""
+    left_out = (
+        f"; only the {CELLS:,} most frequent of {len(cells):,} pairs" if len(cells) > CELLS else ""
+    )
     size = len(names)
     drawn = "".join(
-        f'<rect class="cell" x="{j}" y="{i}" width="1" height="1" fill-opacity="{max(0.06, (n / total) ** 0.5):.2f}">'
+        f'<rect class="cell" x="{j}" y="{i}" width="1" height="1" '
+        f'fill-opacity="{max(0.06, (n / total) ** 0.5):.2f}">'
         f"<title>{_explained(names, i, j, n, total)}</title></rect>"
         for n, i, j, total in cells[:CELLS]
     )
     return (
-        f"<figure><figcaption>{size:,} gold classes from top to bottom, predicted ones from left to right in the same "
-        "order; what is on the diagonal is right; the stronger a colour, the larger its share of the row"
-        f'{left_out}</figcaption><svg viewBox="0 0 {size} {size}" role="img" aria-label="Confusion of {size} classes">'
-        f'<rect class="rim" width="{size}" height="{size}" stroke-width="{size / 300:.3f}"/>{drawn}</svg></figure>'
+        f"<figure><figcaption>{size:,} gold classes from top to bottom, predicted ones from "
+        f"left to right in the same "
+        "order; what is on the diagonal is right; the stronger a colour, the larger its share "
+        "of the row"
+        f'{left_out}</figcaption><svg viewBox="0 0 {size} {size}" role="img" '
+        f'aria-label="Confusion of {size} classes">'
+        f'<rect class="rim" width="{size}" height="{size}" '
+        f'stroke-width="{size / 300:.3f}"/>{drawn}</svg></figure>'
     )
 
 
@@ -164,23 +197,37 @@ def _diagram(bins: Sequence[Line]) -> str:
     width, height, left, top = 640, 320, 56, 24
     x = lambda v: left + v * width  # noqa: E731
     y = lambda v: top + (1 - v) * height  # noqa: E731
-    parts = [f'<svg viewBox="0 0 {width + left + 24} {height + top + 40}" role="img" aria-label="Reliability diagram">']
+    parts = [
+        f'<svg viewBox="0 0 {width + left + 24} {height + top + 40}" role="img" '
+        f'aria-label="Reliability diagram">'
+    ]
     for tick in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0):
-        parts.append(f'<line class="grid" x1="{x(0)}" x2="{x(1)}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>')
-        parts.append(f'<text x="{x(0) - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>')
-        parts.append(f'<text x="{x(tick):.1f}" y="{y(0) + 26}" text-anchor="middle">{tick:g}</text>')
+        parts.append(
+            f'<line class="grid" x1="{x(0)}" x2="{x(1)}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
+        )
+        parts.append(
+            f'<text x="{x(0) - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>'
+        )
+        parts.append(
+            f'<text x="{x(tick):.1f}" y="{y(0) + 26}" text-anchor="middle">{tick:g}</text>'
+        )
     for b in bins:
         words = f"{_range(b)}: {b['n']:,}, {b['accuracy']:.1%} true, mean {b['confidence']:.1%}"
         middle = x((b["low"] + b["high"]) / 2)
         parts.append(
             f'<rect class="bar" x="{x(b["low"]) + 1:.1f}" y="{y(b["accuracy"]):.1f}" '
-            f'width="{(b["high"] - b["low"]) * width - 2:.1f}" height="{b["accuracy"] * height:.1f}">'
+            f'width="{(b["high"] - b["low"]) * width - 2:.1f}" '
+            f'height="{b["accuracy"] * height:.1f}">'
             f"<title>{words}</title></rect>"
-            f'<text class="tally" x="{middle:.1f}" y="{top - 8}" text-anchor="middle">{_short(b["n"])}</text>'
+            f'<text class="tally" x="{middle:.1f}" y="{top - 8}" '
+            f'text-anchor="middle">{_short(b["n"])}</text>'
         )
     parts.append(f'<text class="tally" x="{x(0) - 8}" y="{top - 8}" text-anchor="end">n</text>')
     parts.append(f'<line class="even" x1="{x(0)}" y1="{y(0)}" x2="{x(1)}" y2="{y(1)}"/>')
-    parts += [f'<circle class="dot" cx="{x(b["confidence"]):.1f}" cy="{y(b["accuracy"]):.1f}" r="3"/>' for b in bins]
+    parts += [
+        f'<circle class="dot" cx="{x(b["confidence"]):.1f}" cy="{y(b["accuracy"]):.1f}" r="3"/>'
+        for b in bins
+    ]
     return "".join(parts) + "</svg>"
 
 

@@ -1,7 +1,4 @@
-"""Rows of values as HTML tables of the report; what stands in a cell cannot leave it.
-
-Knows: names and values. Does not know: what was measured.
-"""
+"""Rows of values as HTML tables of the report; what stands in a cell cannot leave it."""
 
 import html
 import math
@@ -17,9 +14,13 @@ FORMATS = {"perplexity": ",.3f", "bleu": ".2f", "chrf": ".2f", "seconds": ",.0f"
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], style: str = "numbers") -> str:
     """A table that scrolls by itself where it is wider than the page."""
     names = "".join(f'<th scope="col">{safe(name)}</th>' for name in head)
-    cells = "".join("<tr>" + "".join(f'<td dir="auto">{safe(cell)}</td>' for cell in row) + "</tr>" for row in rows)
+    cells = "".join(
+        "<tr>" + "".join(f'<td dir="auto">{safe(cell)}</td>' for cell in row) + "</tr>"
+        for row in rows
+    )
     return (
-        f'<div class="wide"><table class="{style}"><thead><tr>{names}</tr></thead><tbody>{cells}</tbody></table></div>'
+        f'<div class="wide"><table '
+        f'class="{style}"><thead><tr>{names}</tr></thead><tbody>{cells}</tbody></table></div>'
     )
 
 
@@ -27,7 +28,9 @@ def table_of(rows: Sequence[dict[str, Any]], style: str = "numbers") -> str:
     """A table of rows by name: a column for each name that is in any row."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     return table(
-        [words(name) for name in names], [[cell(name, row.get(name)) for name in names] for row in rows], style
+        [words(name) for name in names],
+        [[cell(name, row.get(name)) for name in names] for row in rows],
+        style,
     )
 
 

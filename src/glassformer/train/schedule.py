@@ -1,7 +1,4 @@
-"""The learning rate as a pure function of the step: nothing to save, nothing to restore.
-
-Knows: steps. Does not know: optimizers.
-"""
+"""The learning rate as a pure function of the step: nothing to save, nothing to restore."""
 
 import math
 
@@ -19,10 +16,10 @@ def rate(
 ) -> float:
     """The factor in [0, 1] on the peak rate at `step` = 0 .. steps - 1.
 
-    A linear warm-up reaches 1 after `warmup_steps`; then p runs from 0 to 1 over the rest of the steps:
-    cosine f + (1-f)(1 + cos πp)/2, linear 1 - (1-f)p, constant 1, wsd 1 and then linear to f over the last
-    `decay_fraction` of all steps, where f is `final_fraction`; inverse_sqrt is √((warmup + 1) / (step + 1)),
-    whatever the number of steps (Vaswani et al. 2017).
+    A linear warm-up reaches 1 after `warmup_steps`; then p runs from 0 to 1 over the rest of the
+    steps: cosine f + (1-f)(1 + cos πp)/2, linear 1 - (1-f)p, constant 1, wsd 1 and then linear to f
+    over the last `decay_fraction` of all steps, where f is `final_fraction`; inverse_sqrt is
+    √((warmup + 1) / (step + 1)), whatever the number of steps (Vaswani et al. 2017).
     """
     if step < warmup_steps:
         return (step + 1) / (warmup_steps + 1)

@@ -1,8 +1,9 @@
-"""One optimization step: the gradient of the mean loss over all targets of the step, clipped, applied.
+"""One optimization step: the gradient of the mean loss over all targets of the step, clipped,
+applied.
 
-The batch may be computed in parts: the loss is summed over all of them and divided once by the number of targets of
-the whole step, so the parts change nothing but memory. They are computed one after the other, or at the same time by
-the `hands` of as many threads. Knows: a model and its optimizer. Does not know: files, time.
+The batch may be computed in parts: the loss is summed over all of them and divided once by the
+number of targets of the whole step, so the parts change nothing but memory. They are computed one
+after the other, or at the same time by the `hands` of as many threads.
 """
 
 import hashlib
@@ -27,7 +28,8 @@ Loss = Callable[[Tensor, Tensor], LossSum]
 
 @dataclass(frozen=True)
 class StepResult:
-    """The mean loss per target of a step, in nats, the norm of its gradient before clipping, targets and elements."""
+    """The mean loss per target of a step, in nats, the norm of its gradient before clipping,
+    targets and elements."""
 
     loss: float
     gradient_norm: float
@@ -37,7 +39,12 @@ class StepResult:
 
 def dropout_seed(seed: int, step: int, part: int) -> int:
     """The seed of all dropout in one part of one step."""
-    return int.from_bytes(hashlib.sha256(f"dropout:{seed}:{step}:{part}".encode()).digest()[:8], "little") >> 1
+    return (
+        int.from_bytes(
+            hashlib.sha256(f"dropout:{seed}:{step}:{part}".encode()).digest()[:8], "little"
+        )
+        >> 1
+    )
 
 
 def training_step(
@@ -50,14 +57,17 @@ def training_step(
     step: int,
     factor: float,
     precision: torch.dtype,
-    clip: float,
+    max_grad_norm: float,
     loss: Loss = cross_entropy,
     hands: Executor | None = None,
 ) -> StepResult:
-    """Run one step on the parts of its batch; a loss or gradient that is not finite raises and changes nothing."""
+    """Run one step on the parts of its batch; a loss or gradient that is not finite raises and
+    changes nothing."""
     n_targets = sum(batch.n_targets for batch in batches)
     if not n_targets:
-        raise TrainingError(f"Step {step} has no target to learn from; check the data with `glassformer data show`.")
+        raise TrainingError(
+            f"Step {step} has no target to learn from; check the data with `glassformer data show`."
+        )
     device = parameters[0].device
 
     def mean_loss(batch: Batch) -> Tensor:
@@ -84,8 +94,10 @@ def training_step(
             total += part_total
             for parameter, gradient in zip(learned, found, strict=True):
                 if gradient is not None:
-                    parameter.grad = gradient if parameter.grad is None else parameter.grad.add_(gradient)
-    norm = float(nn.utils.clip_grad_norm_(parameters, clip or torch.inf, foreach=True))
+                    parameter.grad = (
+                        gradient if parameter.grad is None else parameter.grad.add_(gradient)
+                    )
+    norm = float(nn.utils.clip_grad_norm_(parameters, max_grad_norm or torch.inf, foreach=True))
     if not (abs(total) < torch.inf and norm < torch.inf):
         for parameter in parameters:
             parameter.grad = None

@@ -1,9 +1,8 @@
-"""The notes' equations in float64 NumPy, and the report that holds the production code or any model against them.
+"""The notes' equations in float64 NumPy, and the report that holds the production code or any model
+against them.
 
-    rows = list(verify.notes_rows()); print(verify.table(rows))
-    rows = list(verify.model_rows(model, batch)); path.write_text(verify.page(rows, "My model"))
-
-Knows: `layers`, `models`, `losses`, `generate`. Does not know: run folders, text, the command line.
+rows = list(verify.notes_rows()); print(verify.table(rows))
+rows = list(verify.model_rows(model, batch)); path.write_text(verify.page(rows, "My model"))
 """
 
 from glassformer.verify.notes import notes_rows as notes_rows

@@ -1,7 +1,5 @@
-"""Small fixed cases: numbers drawn from a name, bricks and whole models in float64 with such numbers as weights.
-
-Knows: production's modules and the reference model. Does not know: which equations are checked on them.
-"""
+"""Small fixed cases: numbers drawn from a name, bricks and whole models in float64 with such
+numbers as weights."""
 
 import copy
 import zlib
@@ -10,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from glassformer.batch import Batch, Part, Places
+from glassformer.batch import Batch, Part, Positions
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.verify.reference import Array
@@ -30,11 +28,14 @@ def draw(name: str, *shape: int, spread: float = 1.0) -> Tensor:
 
 
 def filled(brick: Brick, spread: float = 0.4) -> Brick:
-    """The brick in float64, evaluating, every parameter drawn by its name; norms' weights stand around 1."""
+    """The brick in float64, evaluating, every parameter drawn by its name; norms' weights stand
+    around 1."""
     brick = brick.double().eval()
     with torch.no_grad():
         for name, parameter in brick.named_parameters():
-            around = 1.0 if "norm.weight" in name or (name == "weight" and parameter.dim() == 1) else 0.0
+            around = (
+                1.0 if "norm.weight" in name or (name == "weight" and parameter.dim() == 1) else 0.0
+            )
             parameter.copy_(around + draw(name, *parameter.shape, spread=spread))
     return brick
 
@@ -51,26 +52,36 @@ def arrays(model: nn.Module) -> dict[str, Array]:
 
 
 def pair(model: Transformer) -> tuple[Transformer, ReferenceModel]:
-    """A float64 copy of the model, evaluating, on the CPU, and the reference with the same weights."""
+    """A float64 copy of the model, evaluating, on the CPU, and the reference with the same
+    weights."""
     twin = copy.deepcopy(model).cpu().double().eval()
     return twin, ReferenceModel(arrays(twin), model.config.model_dump())
 
 
 def tiny(**choices: Any) -> tuple[Transformer, ReferenceModel]:
     """A model of two blocks, 16 wide, under the given choices, and its reference."""
-    values = {"vocab_size": 11, "max_length": 12, "d_model": 16, "n_layers": 2, "n_heads": 2, "d_ff": 24}
+    values = {
+        "vocab_size": 11,
+        "max_length": 12,
+        "d_model": 16,
+        "n_layers": 2,
+        "n_heads": 2,
+        "d_ff": 24,
+    }
     return pair(filled(Transformer(ModelConfig.parse(values | choices)), spread=0.3))
 
 
 def batch_of(ids: list[int], source: list[int] | None = None) -> Batch:
     """One row of ids, with a row of source ids if given."""
-    return Batch(torch.tensor([ids]), source=None if source is None else Batch(torch.tensor([source])))
+    return Batch(
+        torch.tensor([ids]), source=None if source is None else Batch(torch.tensor([source]))
+    )
 
 
 def sample_of(batch: Batch, index: int) -> Sample:
     """Row `index` of a batch as the reference reads it."""
-    places: Places = batch.where()
-    at = index if len(places.position) > 1 else 0
+    positions: Positions = batch.where()
+    at = index if len(positions.position) > 1 else 0
 
     def listed(values: Tensor | None) -> list[Any] | None:
         return None if values is None else values[index if len(values) > 1 else 0].tolist()
@@ -78,10 +89,10 @@ def sample_of(batch: Batch, index: int) -> Sample:
     elements = batch.elements[index].detach().cpu()
     return Sample(
         elements.double().numpy() if elements.is_floating_point() else elements.numpy(),
-        places.position[at].tolist(),
-        listed(places.document),
-        listed(places.valid),
-        None if batch.kinds is None else batch.kinds[index].cpu().numpy(),
+        positions.position[at].tolist(),
+        listed(positions.document),
+        listed(positions.valid),
+        None if batch.token_type_ids is None else batch.token_type_ids[index].cpu().numpy(),
         tuple(_patches_of(part, index, batch.elements.shape[1]) for part in batch.parts),
     )
 
@@ -89,11 +100,18 @@ def sample_of(batch: Batch, index: int) -> Sample:
 def _patches_of(part: Part, index: int, length: int) -> Patches:
     """What of a part stands in row `index`."""
     here = part.at // length == index
-    return Patches(part.name, (part.at[here] % length).tolist(), array(part.values[here]), part.index[here].tolist())
+    return Patches(
+        part.name,
+        (part.at[here] % length).tolist(),
+        array(part.values[here]),
+        part.index[here].tolist(),
+    )
 
 
 def reference_logits(model: ReferenceModel, batch: Batch) -> list[Array]:
     """The reference's logits for each row."""
     count = len(batch.elements)
-    sources = [None if batch.source is None else sample_of(batch.source, row) for row in range(count)]
+    sources = [
+        None if batch.source is None else sample_of(batch.source, row) for row in range(count)
+    ]
     return [model.logits(sample_of(batch, row), sources[row]) for row in range(count)]

@@ -1,7 +1,5 @@
-"""One float64 look at a model on a batch: every tapped tensor, and what each step of each block was given.
-
-Knows: production's modules, taps, the reference model. Does not know: which equations are checked.
-"""
+"""One float64 look at a model on a batch: every tapped tensor, and what each step of each block was
+given."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from glassformer.batch import Batch, Part, Places
+from glassformer.batch import Batch, Part, Positions
 from glassformer.layers.block import Block, PreNormBlock
 from glassformer.layers.stack import Stack
 from glassformer.layers.tap import Tape, recording
@@ -20,7 +18,8 @@ from glassformer.verify.reference_model import ReferenceModel, Sample, Source
 
 @dataclass(frozen=True)
 class Step:
-    """One block in one look: its tensors by local point name, and what its sub-layers and norms were given."""
+    """One block in one look: its tensors by local point name, and what its sub-layers and norms
+    were given."""
 
     side: str
     layer: int
@@ -61,14 +60,17 @@ class Look:
         assert batch is not None
         return batch
 
-    def places(self, side: str) -> Places:
+    def positions(self, side: str) -> Positions:
         """Where the stream's elements stand in that side."""
-        places, token = self.given(side).where(), "embed.element.class_token" in self.reference.weights
-        return behind_class_token(places) if token else places
+        positions, token = (
+            self.given(side).where(),
+            "embed.element.class_token" in self.reference.weights,
+        )
+        return behind_class_token(positions) if token else positions
 
     def sample(self, side: str, row: int) -> Sample:
-        """Row `row` of that side as the reference reads it, with the stream's places."""
-        return self.reference.places(sample_of(self.given(side), row))
+        """Row `row` of that side as the reference reads it, with the stream's positions."""
+        return self.reference.positions(sample_of(self.given(side), row))
 
     def source(self, side: str, row: int) -> Source | None:
         """What row `row` of that side's cross-attention sees; None if there is none."""
@@ -82,7 +84,8 @@ class Look:
 
 
 def look(model: Transformer, batch: Batch) -> Look:
-    """Run a float64 copy of `model` twice on `batch`: attention written out with every point kept, and fused."""
+    """Run a float64 copy of `model` twice on `batch`: attention written out with every point kept,
+    and fused."""
     # Gradients are wanted later, whatever mode the caller is in and whatever it has frozen.
     with torch.inference_mode(False), torch.enable_grad():
         twin, reference = pair(model)
@@ -99,16 +102,21 @@ def look(model: Transformer, batch: Batch) -> Look:
 
 
 def _plain(batch: Batch) -> Batch:
-    """The batch in float64 and in new memory: tensors made in inference mode can have no gradients."""
+    """The batch in float64 and in new memory: tensors made in inference mode can have no
+    gradients."""
     new = lambda t: None if t is None else t.clone()  # noqa: E731
-    p = batch.places
+    p = batch.positions
     return Batch(
         batch.elements.double() if batch.elements.is_floating_point() else batch.elements.clone(),
-        None if p is None else Places(p.position.clone(), new(p.document), new(p.valid), p.start),
+        None
+        if p is None
+        else Positions(p.position.clone(), new(p.document), new(p.valid), p.start),
         new(batch.targets),
-        new(batch.kinds),
+        new(batch.token_type_ids),
         None if batch.source is None else _plain(batch.source),
-        parts=tuple(Part(p.name, p.at.clone(), p.values.double(), p.index.clone()) for p in batch.parts),
+        parts=tuple(
+            Part(p.name, p.at.clone(), p.values.double(), p.index.clone()) for p in batch.parts
+        ),
     )
 
 
@@ -117,8 +125,16 @@ def _steps(model: Transformer, kept: dict[str, Tensor], fused: dict[str, Tensor]
         for layer, block in enumerate([] if stack is None else stack.blocks):
             assert isinstance(block, Block)
             prefix = f"{side}.blocks.{layer}."
-            own = {point.removeprefix(prefix): t for point, t in kept.items() if point.startswith(prefix)}
-            z = {point.removeprefix(prefix): t for point, t in fused.items() if point.startswith(prefix)}
+            own = {
+                point.removeprefix(prefix): t
+                for point, t in kept.items()
+                if point.startswith(prefix)
+            }
+            z = {
+                point.removeprefix(prefix): t
+                for point, t in fused.items()
+                if point.startswith(prefix)
+            }
             branches, norms = _inputs(block, own)
             yield Step(side, layer, block, own, z, branches, norms)
 
@@ -129,8 +145,14 @@ def _inputs(block: Block, kept: dict[str, Tensor]) -> tuple[dict[str, Tensor], d
     joined = start + own
     if isinstance(block, PreNormBlock):
         norms = {"attention_norm": start, "cross_norm": joined, "feedforward_norm": middle}
-        norms = norms if block.cross_norm is not None else {k: v for k, v in norms.items() if k != "cross_norm"}
-        branches = {name.removesuffix("_norm"): getattr(block, name)(x) for name, x in norms.items()}
+        norms = (
+            norms
+            if block.cross_norm is not None
+            else {k: v for k, v in norms.items() if k != "cross_norm"}
+        )
+        branches = {
+            name.removesuffix("_norm"): getattr(block, name)(x) for name, x in norms.items()
+        }
         return branches, norms
     norms = {"attention_norm": joined, "feedforward_norm": middle + kept["feedforward_out"]}
     branches = {"attention": start, "feedforward": middle}

@@ -1,7 +1,5 @@
-"""All rows of the notes: equations 1 to 19, the readings on which they disagree, and the numbers they print.
-
-Knows: where the rows are. Does not know: a user's model (see `rows_model`).
-"""
+"""All rows of the notes: equations 1 to 19, the readings on which they disagree, and the numbers
+they print."""
 
 from collections.abc import Iterator
 
@@ -14,7 +12,8 @@ from glassformer.verify.rows_task import task_rows
 
 
 def notes_rows() -> Iterator[Row]:
-    """Every equation, reading and printed number of the notes, production in float64 against the reference."""
+    """Every equation, reading and printed number of the notes, production in float64 against the
+    reference."""
     yield from attention_rows()
     yield from stream_rows()
     yield from task_rows()

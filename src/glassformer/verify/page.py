@@ -1,7 +1,4 @@
-"""Rows as one readable HTML page: no scripts, nothing loaded, light and dark.
-
-Knows: rows, HTML and CSS. Does not know: what the rows mean.
-"""
+"""Rows as one readable HTML page: no scripts, nothing loaded, light and dark."""
 
 import html
 import math
@@ -59,7 +56,8 @@ tr.bad .bar i { background: var(--bad); } td.passed { color: var(--good); } tr.b
 
 
 def page(rows: Iterable[Row], title: str) -> str:
-    """A self-contained HTML document: rows grouped by note, each error as a bar on a log scale beside its tolerance."""
+    """A self-contained HTML document: rows grouped by note, each error as a bar on a log scale
+    beside its tolerance."""
     rows = list(rows)
     groups: dict[str, list[Row]] = {}
     for row in rows:
@@ -68,14 +66,20 @@ def page(rows: Iterable[Row], title: str) -> str:
     good = all(row.passed for row in rows)
     links = "".join(f'<a href="#{_anchor(name)}">{html.escape(name)}</a>' for name in names)
     head = (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>'
+        f'<!doctype html><html lang="en"><head><meta '
+        f'charset="utf-8"><title>{html.escape(title)}</title>'
+        f'<meta name="viewport" content="width=device-width, '
+        f'initial-scale=1"><style>{STYLE}</style></head>'
     )
     intro = (
-        f'<h1>{html.escape(title)}</h1><p class="verdict{"" if good else " bad"}">{html.escape(summary(rows))}</p>'
-        "<p>Each row runs a production function in float64 beside an independent NumPy implementation and gives the "
-        f"largest absolute difference. The bar is its logarithm from 10<sup>{LEAST}</sup> to 10<sup>{MOST}</sup>, the "
-        f"upright line is the tolerance. A row is listed under the first note it comes from.</p><nav>{links}</nav>"
+        f"<h1>{html.escape(title)}</h1><p "
+        f'class="verdict{"" if good else " bad"}">{html.escape(summary(rows))}</p>'
+        "<p>Each row runs a production function in float64 beside an independent NumPy "
+        "implementation and gives the "
+        f"largest absolute difference. The bar is its logarithm from 10<sup>{LEAST}</sup> to "
+        f"10<sup>{MOST}</sup>, the "
+        f"upright line is the tolerance. A row is listed under the first note it comes "
+        f"from.</p><nav>{links}</nav>"
     )
     sections = "".join(_section(name, groups[name]) for name in names)
     return f"{head}<body><main>{intro}{sections}</main></body></html>\n"
@@ -96,9 +100,11 @@ def _section(name: str, rows: list[Row]) -> str:
     count = f"{about + ' · ' if about else ''}{passed} of {len(rows)} passed"
     body = "".join(_line(row) for row in rows)
     return (
-        f'<section id="{_anchor(name)}"><h2>{html.escape(name)}<small>{html.escape(count)}</small></h2>'
+        f"<section "
+        f'id="{_anchor(name)}"><h2>{html.escape(name)}<small>{html.escape(count)}</small></h2>'
         '<div class="card"><table><thead><tr><th>Equation</th><th>Formula</th><th>Computed by</th>'
-        f"<th>Largest error</th><th>Verdict</th></tr></thead><tbody>{body}</tbody></table></div></section>"
+        f"<th>Largest "
+        f"error</th><th>Verdict</th></tr></thead><tbody>{body}</tbody></table></div></section>"
     )
 
 
@@ -106,9 +112,12 @@ def _line(row: Row) -> str:
     detail = f"<small>{html.escape(row.detail)}</small>" if row.detail else ""
     return (
         f'<tr{"" if row.passed else " class=bad"}><td class="name">{html.escape(row.equation)}'
-        f'<small>{html.escape(row.note)}</small></td><td class="formula">{html.escape(row.formula)}{detail}</td>'
-        f'<td class="function"><code>{_name(row.function)}</code></td><td class="error">{_number(row.max_abs_error)} '
-        f'≤ {_number(row.tolerance)}<div class="bar"><i style="width:{_place(row.max_abs_error):.1f}%"></i>'
+        f"<small>{html.escape(row.note)}</small></td><td "
+        f'class="formula">{html.escape(row.formula)}{detail}</td>'
+        f'<td class="function"><code>{_name(row.function)}</code></td><td '
+        f'class="error">{_number(row.max_abs_error)} '
+        f'≤ {_number(row.tolerance)}<div class="bar"><i '
+        f'style="width:{_place(row.max_abs_error):.1f}%"></i>'
         f'<b style="left:{_place(row.tolerance):.1f}%"></b></div></td>'
         f'<td class="passed">{"passed" if row.passed else "failed"}</td></tr>'
     )

@@ -1,7 +1,7 @@
 """The notes' equations in float64 NumPy, one sequence at a time, as the texts write them.
 
-Row vectors: X is T x d, a weight W maps by X W, so W_Q is d x d_k. Loops stand where they are clearer than index
-tricks. Nothing here is shared with the code it judges. Knows: arrays. Does not know: torch, modules, configurations.
+Row vectors: X is T x d, a weight W maps by X W, so W_Q is d x d_k. Loops stand where they are
+clearer than index tricks. Nothing here is shared with the code it judges.
 """
 
 import math
@@ -22,7 +22,8 @@ def project(x: Array, weight: Array, bias: Array | None = None) -> Array:
 
 
 def softmax(scores: Array, temperature: float = 1.0) -> Array:
-    """Each row exp(s/τ) / Σ exp(s/τ); a row of -inf alone gives zeros (Note E, "The softmax function")."""
+    """Each row exp(s/τ) / Σ exp(s/τ); a row of -inf alone gives zeros (Note E, "The softmax
+    function")."""
     closed = np.real(scores) == -np.inf  # decided before dividing: a complex -inf has no direction
     scaled = np.where(closed, -np.inf, scores) / temperature
     top = np.max(np.where(closed, -np.inf, np.real(scaled)), axis=-1, keepdims=True)
@@ -33,7 +34,8 @@ def softmax(scores: Array, temperature: float = 1.0) -> Array:
 
 
 def simplified_attention(x: Array) -> Array:
-    """Note B's first version: α_ij = softmax(x_i · x_j) over j <= i, a_i = Σ α_ij x_j (equation 2)."""
+    """Note B's first version: α_ij = softmax(x_i · x_j) over j <= i, a_i = Σ α_ij x_j (equation
+    2)."""
     out = np.zeros_like(x)
     for i in range(len(x)):
         alpha = softmax(np.array([x[i] @ x[j] for j in range(i + 1)]))
@@ -42,8 +44,11 @@ def simplified_attention(x: Array) -> Array:
     return out
 
 
-def attention_by_vectors(q: Array, k: Array, v: Array, scale: float, *, causal: bool = False) -> Array:
-    """z_i = Σ_j a_ij v_j, a_ij = exp(s_ij) / Σ_j exp(s_ij), s_ij = q_i · k_j scale; `causal`: sums end at i."""
+def attention_by_vectors(
+    q: Array, k: Array, v: Array, scale: float, *, causal: bool = False
+) -> Array:
+    """z_i = Σ_j a_ij v_j, a_ij = exp(s_ij) / Σ_j exp(s_ij), s_ij = q_i · k_j scale; `causal`: sums
+    end at i."""
     out = np.zeros((len(q), v.shape[1]))
     for i in range(len(q)):
         last = i + 1 if causal else len(k)
@@ -53,12 +58,16 @@ def attention_by_vectors(q: Array, k: Array, v: Array, scale: float, *, causal: 
     return out
 
 
-def scores(q: Array, k: Array, scale: float, mask: Array | float = 0.0, bias: Array | float = 0.0) -> Array:
+def scores(
+    q: Array, k: Array, scale: float, mask: Array | float = 0.0, bias: Array | float = 0.0
+) -> Array:
     """S = Q Kᵀ scale + B + M (Notes A, D; B added to the scaled scores)."""
     return q @ k.T * scale + bias + mask
 
 
-def scores_inside(q: Array, k: Array, scale: float, mask: Array | float = 0.0, bias: Array | float = 0.0) -> Array:
+def scores_inside(
+    q: Array, k: Array, scale: float, mask: Array | float = 0.0, bias: Array | float = 0.0
+) -> Array:
     """S = (Q Kᵀ + B + M) scale (Note C)."""
     return (q @ k.T + bias + mask) * scale
 
@@ -79,16 +88,23 @@ def split(x: Array, heads: int) -> list[Array]:
 
 
 def multi_head(
-    q: Sequence[Array], k: Sequence[Array], v: Sequence[Array], w_o: Array, scale: float, mask: Array | float = 0.0
+    q: Sequence[Array],
+    k: Sequence[Array],
+    v: Sequence[Array],
+    w_o: Array,
+    scale: float,
+    mask: Array | float = 0.0,
 ) -> Array:
-    """concat(Z¹ .. Zᴴ) W_O; with fewer key-value heads than heads, each serves H / G neighbours (equation 5)."""
+    """concat(Z¹ .. Zᴴ) W_O; with fewer key-value heads than heads, each serves H / G neighbours
+    (equation 5)."""
     share = len(q) // len(k)
     z = [softmax(scores(q[h], k[h // share], scale, mask)) @ v[h // share] for h in range(len(q))]
     return np.concatenate(z, axis=1) @ w_o
 
 
 def layer_norm(x: Array, gamma: Array, beta: Array | None, epsilon: float = 0.0) -> Array:
-    """γ (x - μ) / σ + β for each row, σ² = (1/d) Σ (x - μ)² + ε (equation 9; ε = 0 in the notes)."""
+    """γ (x - μ) / σ + β for each row, σ² = (1/d) Σ (x - μ)² + ε (equation 9; ε = 0 in the
+    notes)."""
     mu = x.sum(-1, keepdims=True) / x.shape[-1]
     sigma = np.sqrt(((x - mu) ** 2).sum(-1, keepdims=True) / x.shape[-1] + epsilon)
     y = gamma * (x - mu) / sigma
@@ -159,7 +175,8 @@ def post_norm(x: Array, f: Callable[[Array], Array], norm: Callable[[Array], Arr
 
 
 def cross_entropy(logits: Array, targets: Array, ignore: int | None = None) -> tuple[float, int]:
-    """-Σ_i Σ_j y_ij log f_ij with f_i = softmax(logits_i) and y one-hot, and how many i counted (equation 14)."""
+    """-Σ_i Σ_j y_ij log f_ij with f_i = softmax(logits_i) and y one-hot, and how many i counted
+    (equation 14)."""
     total, count = 0.0, 0
     for row, target in zip(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1), strict=True):
         if target == ignore:
@@ -176,7 +193,8 @@ def shift(target: Sequence[int], start: int) -> list[int]:
 
 
 def greedy(step: Callable[[list[int]], Array], prompt: Sequence[int], count: int) -> list[int]:
-    """Append arg max f(x_1 .. x_t) `count` times, everything computed anew at each step (equation 16)."""
+    """Append arg max f(x_1 .. x_t) `count` times, everything computed anew at each step (equation
+    16)."""
     ids = list(prompt)
     for _ in range(count):
         ids.append(int(np.argmax(step(ids))))
@@ -184,7 +202,8 @@ def greedy(step: Callable[[list[int]], Array], prompt: Sequence[int], count: int
 
 
 def patches(image: Array, side: int) -> Array:
-    """An image (height, width, colours) cut into side x side squares, each flattened to h·w·c numbers (equation 18)."""
+    """An image (height, width, colours) cut into side x side squares, each flattened to h·w·c
+    numbers (equation 18)."""
     rows = []
     for top in range(0, image.shape[0], side):
         for left in range(0, image.shape[1], side):
@@ -194,9 +213,12 @@ def patches(image: Array, side: int) -> Array:
 
 
 def derivative(f: Callable[[Array], Array], x: Array, direction: Array) -> Array:
-    """The directional derivative of an analytic f by a complex step: Im f(x + i h u) / h, exact to rounding."""
+    """The directional derivative of an analytic f by a complex step: Im f(x + i h u) / h, exact to
+    rounding."""
     h = 1e-30
-    with np.errstate(invalid="ignore"):  # the imaginary part of a masked score, -inf + i·0, has no meaning
+    with np.errstate(
+        invalid="ignore"
+    ):  # the imaginary part of a masked score, -inf + i·0, has no meaning
         return np.imag(f(x + 1j * h * direction)) / h
 
 

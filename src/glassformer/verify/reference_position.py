@@ -1,7 +1,5 @@
-"""Positions in float64 NumPy: vectors added to the embedding, biases added to the scores, turned queries and keys.
-
-Knows: positions as numbers. Does not know: torch, modules, configurations.
-"""
+"""Positions in float64 NumPy: vectors added to the embedding, biases added to the scores, turned
+queries and keys."""
 
 import math
 from collections.abc import Sequence
@@ -23,7 +21,8 @@ def sinusoid(positions: Sequence[int], d: int) -> Array:
 
 
 def sinusoid_printed(positions: Sequence[int], d: int) -> Array:
-    """Note C as printed: exponent 2i/d at the raw dimension i, sine for even i, cosine for odd i."""
+    """Note C as printed: exponent 2i/d at the raw dimension i, sine for even i, cosine for odd
+    i."""
     table = np.zeros((len(positions), d))
     for row, t in enumerate(positions):
         for i in range(d):
@@ -33,23 +32,28 @@ def sinusoid_printed(positions: Sequence[int], d: int) -> Array:
 
 
 def sinusoid_grid(patches: Sequence[int], columns: int, d: int) -> Array:
-    """Of the patch in row r and column c: r's sinusoid of d/2 numbers, then c's; 0 for a token before them (Note D)."""
+    """Of the patch in row r and column c: r's sinusoid of d/2 numbers, then c's; 0 for a token
+    before them (Note D)."""
     table = np.zeros((len(patches), d))
     for at, n in enumerate(patches):
         if n >= 0:
-            table[at] = np.concatenate([sinusoid([n // columns], d // 2)[0], sinusoid([n % columns], d // 2)[0]])
+            table[at] = np.concatenate(
+                [sinusoid([n // columns], d // 2)[0], sinusoid([n % columns], d // 2)[0]]
+            )
     return table
 
 
 def spread(table: Array) -> float:
-    """How far p_i · p_j is from a function of i - j alone: the largest range along a diagonal of P Pᵀ."""
+    """How far p_i · p_j is from a function of i - j alone: the largest range along a diagonal of P
+    Pᵀ."""
     products = table @ table.T
     n = len(table)
     return max(float(np.ptp(np.diagonal(products, offset))) for offset in range(n))
 
 
 def relative(table: Array, query: Sequence[int], key: Sequence[int]) -> Array:
-    """Note C's B_ij = f(i - j) for each head: row clip(i - j) + reach of a (2 reach + 1) x H table; H x T x S."""
+    """Note C's B_ij = f(i - j) for each head: row clip(i - j) + reach of a (2 reach + 1) x H table;
+    H x T x S."""
     reach = len(table) // 2
     out = np.zeros((table.shape[1], len(query), len(key)))
     for a, i in enumerate(query):
@@ -59,7 +63,8 @@ def relative(table: Array, query: Sequence[int], key: Sequence[int]) -> Array:
 
 
 def bucket(distance: int, n_buckets: int, max_distance: int, *, both_ways: bool) -> int:
-    """T5's bucket of the distance key - query: exact when near, logarithmic to `max_distance`, then one for all."""
+    """T5's bucket of the distance key - query: exact when near, logarithmic to `max_distance`, then
+    one for all."""
     first = 0
     if both_ways:
         n_buckets //= 2
@@ -72,12 +77,16 @@ def bucket(distance: int, n_buckets: int, max_distance: int, *, both_ways: bool)
     if distance < exact:
         return first + distance
     steps = math.log(distance / exact) / math.log(max_distance / exact) * (n_buckets - exact)
-    # 1e-9: at a bucket's first distance the quotient of logarithms is a whole number only up to rounding.
+    # 1e-9: at a bucket's first distance the quotient of logarithms is a whole number only up to
+    # rounding.
     return first + min(exact + math.floor(steps + 1e-9), n_buckets - 1)
 
 
-def bucketed(table: Array, query: Sequence[int], key: Sequence[int], max_distance: int, *, both_ways: bool) -> Array:
-    """T5's bias for each head: the row of the distance's bucket in a buckets x H table; H x T x S."""
+def bucketed(
+    table: Array, query: Sequence[int], key: Sequence[int], max_distance: int, *, both_ways: bool
+) -> Array:
+    """T5's bias for each head: the row of the distance's bucket in a buckets x H table; H x T x
+    S."""
     out = np.zeros((table.shape[1], len(query), len(key)))
     for a, i in enumerate(query):
         for b, j in enumerate(key):
@@ -86,7 +95,8 @@ def bucketed(table: Array, query: Sequence[int], key: Sequence[int], max_distanc
 
 
 def alibi_slopes(heads: int) -> list[float]:
-    """2^(-8h/H), h = 1..H, for a power of two; else those of the power below, then every other of the one above."""
+    """2^(-8h/H), h = 1..H, for a power of two; else those of the power below, then every other of
+    the one above."""
     power = 1
     while power * 2 <= heads:
         power *= 2
@@ -102,7 +112,8 @@ def alibi(heads: int, query: Sequence[int], key: Sequence[int]) -> Array:
 
 
 def rotary_grid(x: Array, patches: Sequence[int], columns: int, base: float) -> Array:
-    """The pairs of the first half of the angles turned by the patch's row, the others by its column, both from 1.
+    """The pairs of the first half of the angles turned by the patch's row, the others by its
+    column, both from 1.
 
     A token before the patches stays as it is.
     """
@@ -111,7 +122,9 @@ def rotary_grid(x: Array, patches: Sequence[int], columns: int, base: float) -> 
     quarter = x.shape[1] // 4
     out = np.zeros_like(x)
     for first, numbers in ((0, rows), (quarter, across)):
-        pair = [first + k for k in range(quarter)] + [first + 2 * quarter + k for k in range(quarter)]
+        pair = [first + k for k in range(quarter)] + [
+            first + 2 * quarter + k for k in range(quarter)
+        ]
         out[:, pair] = rotary(x[:, pair], numbers, base)
     return out
 

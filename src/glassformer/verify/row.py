@@ -1,7 +1,5 @@
-"""One line of a verification: an equation of the notes, what computes it, and how far that is from the reference.
-
-Knows: arrays and tensors. Does not know: which equations there are.
-"""
+"""One line of a verification: an equation of the notes, what computes it, and how far that is from
+the reference."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,16 +15,19 @@ Numbers = NDArray[Any] | torch.Tensor | Sequence[Any] | float
 TIGHT = 1e-12
 """A few float64 operations on numbers near 1: about 1e4 units of rounding (2.2e-16)."""
 PRODUCT = 1e-11
-"""One step of a model of any width: matrix products over up to thousands of terms that may cancel."""
+"""One step of a model of any width: matrix products over up to thousands of terms that may
+cancel."""
 DEEP = 1e-10
-"""Many float64 operations in a row (a whole model, a matrix of derivatives): rounding adds up through them."""
+"""Many float64 operations in a row (a whole model, a matrix of derivatives): rounding adds up
+through them."""
 EXACT = 0.0
 """Whole numbers, or values that are copied and not computed."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """The largest absolute error of one production function against the reference; it passed if within tolerance."""
+    """The largest absolute error of one production function against the reference; it passed if
+    within tolerance."""
 
     note: str
     equation: str
@@ -54,7 +55,8 @@ def numbers(value: Numbers) -> NDArray[Any]:
 
 
 def max_error(got: Numbers, expected: Numbers) -> float:
-    """max |got - expected|; equal infinities differ by 0, different shapes and NaN count as infinitely far."""
+    """max |got - expected|; equal infinities differ by 0, different shapes and NaN count as
+    infinitely far."""
     a, b = numbers(got), numbers(expected)
     if a.shape != b.shape or np.isnan(a).any() or np.isnan(b).any():
         return float("inf")
@@ -100,7 +102,8 @@ def at_least(
     limit: float,
     detail: str = "",
 ) -> Row:
-    """The row of a claim "`value` is at least `limit`": its error is what is missing, and none may be missing."""
+    """The row of a claim "`value` is at least `limit`": its error is what is missing, and none may
+    be missing."""
     missing = max(0.0, limit - float(value)) if value == value else float("inf")
     shown = f"measured {value:.3g}, at least {limit:.3g}" + (f"; {detail}" if detail else "")
     return Row(note, equation, formula, name_of(function), missing, EXACT, shown)

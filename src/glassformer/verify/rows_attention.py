@@ -1,7 +1,7 @@
-"""Equations 1 to 7 of the notes: projections, attention, masks, heads, relative biases, cross-attention.
+"""Equations 1 to 7 of the notes: projections, attention, masks, heads, relative biases,
+cross-attention.
 
-Each production brick runs in float64 on small fixed numbers beside the reference. Knows: `layers`, the reference.
-Does not know: whole models.
+Each production brick runs in float64 on small fixed numbers beside the reference.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from glassformer.batch import Places
+from glassformer.batch import Positions
 from glassformer.layers import attend as attending
 from glassformer.layers import mask as masks
 from glassformer.layers import position as positions
@@ -45,18 +45,27 @@ def projections() -> Iterator[Row]:
         (k, "k_i = x_i W_K", brick.k_proj, 2),
         (v, "v_i = x_i W_V", brick.v_proj, 2),
     ):
-        expected = ref.split(ref.project(array(x[0]), array(linear.weight).T, array(linear.bias)), count)
+        expected = ref.split(
+            ref.project(array(x[0]), array(linear.weight).T, array(linear.bias)), count
+        )
         yield row("Notes A, B, C, D, E", "1 projections", name, Attention, got, np.stack(expected))
 
 
 def simplified() -> Iterator[Row]:
     """Equation 2."""
     x = draw("x", 1, 1, T, D, spread=0.5)
-    allow = masks.allowed(CAUSAL, Places.arange(T), Places.arange(T))
+    allow = masks.allowed(CAUSAL, Positions.arange(T), Positions.arange(T))
     formula = "α_ij = softmax(x_i · x_j), j ≤ i;  a_i = Σ_j α_ij x_j"
     expected = ref.simplified_attention(array(x[0, 0]))
     for form in (attending.attend_reference, attending.attend):
-        yield row("Note B", "2 simplified attention", formula, form, form(x, x, x, allow, None, 1.0)[0, 0], expected)
+        yield row(
+            "Note B",
+            "2 simplified attention",
+            formula,
+            form,
+            form(x, x, x, allow, None, 1.0)[0, 0],
+            expected,
+        )
 
 
 def scaled() -> Iterator[Row]:
@@ -68,23 +77,50 @@ def scaled() -> Iterator[Row]:
     pattern = attending.attention_pattern(scores)
     note, name = "Notes A, B, D, E", "3 attention"
     yield row(
-        note, name, "S = Q Kᵀ / √d_k", attending.attention_scores, scores[0, 0], ref.scores(one_q, one_k, K**-0.5)
+        note,
+        name,
+        "S = Q Kᵀ / √d_k",
+        attending.attention_scores,
+        scores[0, 0],
+        ref.scores(one_q, one_k, K**-0.5),
     )
     expected = ref.softmax(ref.scores(one_q, one_k, K**-0.5))
-    yield row(note, name, "a_ij = softmax_j(q_i · k_j / √d_k)", attending.attention_pattern, pattern[0, 0], expected)
-    yield row("Notes A, E", name, "Σ_j a_ij = 1", attending.attention_pattern, pattern.sum(-1), np.ones((1, 1, T)))
+    yield row(
+        note,
+        name,
+        "a_ij = softmax_j(q_i · k_j / √d_k)",
+        attending.attention_pattern,
+        pattern[0, 0],
+        expected,
+    )
+    yield row(
+        "Notes A, E",
+        name,
+        "Σ_j a_ij = 1",
+        attending.attention_pattern,
+        pattern.sum(-1),
+        np.ones((1, 1, T)),
+    )
     vectors = ref.attention_by_vectors(one_q, one_k, one_v, K**-0.5)
     for form in (attending.attend_reference, attending.attend):
         got = form(q, k, v, FULL, None, scale)[0, 0]
         yield row(note, name, "z_i = Σ_j a_ij v_j", form, got, vectors, detail="vector form")
-        yield row(note, name, "Z = softmax(Q Kᵀ / √d_k) V", form, got, expected @ one_v, detail="matrix form")
+        yield row(
+            note,
+            name,
+            "Z = softmax(Q Kᵀ / √d_k) V",
+            form,
+            got,
+            expected @ one_v,
+            detail="matrix form",
+        )
 
 
 def causal() -> Iterator[Row]:
     """Equation 4."""
     q, k, v = (draw(name, 1, 1, T, K) for name in "qkv")
     one_q, one_k, one_v = (array(t[0, 0]) for t in (q, k, v))
-    place, name = Places.arange(T), "4 causal mask"
+    place, name = Positions.arange(T), "4 causal mask"
     table = masks.Causal().table(place, place)[0]
     m = np.where(table.numpy(), 0.0, -np.inf)
     formula = "M_ij = 0 for j ≤ i, −∞ otherwise"
@@ -103,11 +139,15 @@ def causal() -> Iterator[Row]:
         expected = np.where(np.arange(T)[:, None] == 2, 0.0, masked)
         formula = "a query that may attend to nothing gives z_i = 0"
         yield row("Note E", name, formula, form, got, expected, detail="the other rows as before")
-    pattern = attending.attention_pattern(attending.attention_scores(q, k, allow, None, K**-0.5))[0, 0]
+    pattern = attending.attention_pattern(attending.attention_scores(q, k, allow, None, K**-0.5))[
+        0, 0
+    ]
     formula = "Σ_j a_ij = 1 and a_ij = 0 for j > i"
     future = pattern.triu(1).abs().sum() + (pattern.sum(-1) - 1).abs().max()
     yield row("Note E", name, formula, attending.attention_pattern, future, 0.0)
-    unmasked = attending.attention_pattern(attending.attention_scores(q, k, FULL, None, K**-0.5))[0, 0]
+    unmasked = attending.attention_pattern(attending.attention_scores(q, k, FULL, None, K**-0.5))[
+        0, 0
+    ]
     broken = float((unmasked.tril().sum(-1) - 1).abs().max())
     formula = "zeroing a_ij after softmax: |Σ_j a_ij − 1| > 0.1"
     shown = "shown to break the rows, never done"
@@ -116,9 +156,14 @@ def causal() -> Iterator[Row]:
 
 def heads() -> Iterator[Row]:
     """Equation 5, and its grouped-query and multi-query forms."""
-    x, place = draw("x", 1, T, D), Places.arange(T)
+    x, place = draw("x", 1, T, D), Positions.arange(T)
     view = View(masks.allowed(CAUSAL, place, place))
-    kinds = {"multi-head": (H, K), "free head width": (H, 3), "grouped-query": (2, K), "multi-query": (1, K)}
+    kinds = {
+        "multi-head": (H, K),
+        "free head width": (H, 3),
+        "grouped-query": (2, K),
+        "multi-query": (1, K),
+    }
     for kind, (shared, width) in kinds.items():
         brick = filled(Attention(D, H, shared, width))
         flat = array(x[0])
@@ -126,15 +171,25 @@ def heads() -> Iterator[Row]:
             ref.split(flat @ array(linear.weight).T, count)
             for linear, count in ((brick.q_proj, H), (brick.k_proj, shared), (brick.v_proj, shared))
         )
-        expected = ref.multi_head(q, k, v, array(brick.out_proj.weight).T, width**-0.5, ref.causal_mask(T))
+        expected = ref.multi_head(
+            q, k, v, array(brick.out_proj.weight).T, width**-0.5, ref.causal_mask(T)
+        )
         formula = "concat(Z¹ .. Zᴴ) W_O"
-        yield row("Notes A, B, D, E", "5 heads", formula, Attention, brick(x, view)[0], expected, detail=kind)
+        yield row(
+            "Notes A, B, D, E",
+            "5 heads",
+            formula,
+            Attention,
+            brick(x, view)[0],
+            expected,
+            detail=kind,
+        )
 
 
 def relative() -> Iterator[Row]:
     """Equation 6: Note C's table, T5's buckets, ALiBi."""
     q, k, v = draw("q", 1, 2, T, K), draw("k", 1, 2, T, K), draw("v", 1, 2, T, K)
-    place, steps = Places.arange(T), list(range(T))
+    place, steps = Positions.arange(T), list(range(T))
     table = filled(positions.RelativeBias(2, 3))
     bias, expected = table(place, place), where.relative(array(table.weight), steps, steps)
     name = "6 relative bias"
@@ -146,47 +201,99 @@ def relative() -> Iterator[Row]:
         outside = ref.softmax(ref.scores(flat[0], flat[1], s, 0.0, expected[head])) @ flat[2]
         for form in (attending.attend_reference, attending.attend):
             got = form(q, k, v, FULL, bias * s, s)[0, head]
-            yield row("Note C", name, "softmax((Q Kᵀ + B) / √d_k) V", form, got, inside, detail=f"head {head}")
+            yield row(
+                "Note C",
+                name,
+                "softmax((Q Kᵀ + B) / √d_k) V",
+                form,
+                got,
+                inside,
+                detail=f"head {head}",
+            )
             got = form(q, k, v, FULL, bias, s)[0, head]
-            yield row("Note C", name, "softmax(Q Kᵀ / √d_k + B) V", form, got, outside, detail=f"head {head}")
+            yield row(
+                "Note C",
+                name,
+                "softmax(Q Kᵀ / √d_k + B) V",
+                form,
+                got,
+                outside,
+                detail=f"head {head}",
+            )
     yield from buckets(q, k, v)
-    slopes = torch.stack([positions.alibi_slopes(count, torch.float64)[:3] for count in (4, 6, 8, 12)])
+    slopes = torch.stack(
+        [positions.alibi_slopes(count, torch.float64)[:3] for count in (4, 6, 8, 12)]
+    )
     expected = np.array([where.alibi_slopes(count)[:3] for count in (4, 6, 8, 12)])
     yield row("Note C (ALiBi)", name, "m_h = 2^(−8h/H)", positions.alibi_slopes, slopes, expected)
     got = positions.AlibiBias(4)(place, place)[0]
-    yield row("Note C (ALiBi)", name, "B_ij = −m_h |i − j|", positions.AlibiBias, got, where.alibi(4, steps, steps))
+    yield row(
+        "Note C (ALiBi)",
+        name,
+        "B_ij = −m_h |i − j|",
+        positions.AlibiBias,
+        got,
+        where.alibi(4, steps, steps),
+    )
 
 
 def buckets(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Iterator[Row]:
     """T5's form of equation 6."""
-    reach, steps, place = 300, list(range(T)), Places.arange(T)
+    reach, steps, place = 300, list(range(T)), Positions.arange(T)
     distance = torch.arange(-reach, reach + 1)
     for both_ways in (True, False):
         got = positions.relative_bucket(distance, 32, 128, both_ways=both_ways)
         expected = [where.bucket(d, 32, 128, both_ways=both_ways) for d in range(-reach, reach + 1)]
         side = "encoder: both directions" if both_ways else "decoder: the past"
         formula = "T5's bucket of j − i"
-        yield row("Note C (T5)", "6 relative bias", formula, positions.relative_bucket, got, expected, EXACT, side)
+        yield row(
+            "Note C (T5)",
+            "6 relative bias",
+            formula,
+            positions.relative_bucket,
+            got,
+            expected,
+            EXACT,
+            side,
+        )
     brick = filled(positions.BucketBias(2, 8, 16, both_ways=True))
     bias = brick(place, place)
     expected = where.bucketed(array(brick.weight), steps, steps, 16, both_ways=True)
     yield row(
-        "Note C (T5)", "6 relative bias", "B_ij = f(bucket(j − i))", positions.BucketBias, bias[0], expected, EXACT
+        "Note C (T5)",
+        "6 relative bias",
+        "B_ij = f(bucket(j − i))",
+        positions.BucketBias,
+        bias[0],
+        expected,
+        EXACT,
     )
     flat = [array(t[0, 1]) for t in (q, k, v)]
-    z = ref.softmax(ref.scores(flat[0], flat[1], score_scale("none", K, D), 0.0, expected[1])) @ flat[2]
+    z = (
+        ref.softmax(ref.scores(flat[0], flat[1], score_scale("none", K, D), 0.0, expected[1]))
+        @ flat[2]
+    )
     got = attending.attend(q, k, v, FULL, bias, score_scale("none", K, D))[0, 1]
-    yield row("Note C (T5)", "6 relative bias", "softmax(Q Kᵀ + B) V, not scaled", attending.attend, got, z)
+    yield row(
+        "Note C (T5)",
+        "6 relative bias",
+        "softmax(Q Kᵀ + B) V, not scaled",
+        attending.attend,
+        got,
+        z,
+    )
 
 
 def cross() -> Iterator[Row]:
     """Equation 7."""
     brick, x, memory = filled(Attention(D, 2, 2, 8)), draw("x", 1, T, D), draw("memory", 1, 5, D)
-    source = Places.padded([3, 5]).selected(torch.tensor([0]))
-    view = View(masks.allowed(SOURCE_MASK, Places.arange(T), source))
+    source = Positions.padded([3, 5]).selected(torch.tensor([0]))
+    view = View(masks.allowed(SOURCE_MASK, Positions.arange(T), source))
     got = brick(x, view, memory)[0]
     q = ref.split(array(x[0]) @ array(brick.q_proj.weight).T, 2)
-    k, v = (ref.split(array(memory[0]) @ array(w.weight).T, 2) for w in (brick.k_proj, brick.v_proj))
+    k, v = (
+        ref.split(array(memory[0]) @ array(w.weight).T, 2) for w in (brick.k_proj, brick.v_proj)
+    )
     seen = ref.padding_mask(T, [True, True, True, False, False])
     expected = ref.multi_head(q, k, v, array(brick.out_proj.weight).T, 8**-0.5, seen)
     formula = "softmax(Q_dec K_encᵀ / √d_k + M_pad) V_enc"
@@ -194,4 +301,6 @@ def cross() -> Iterator[Row]:
     other = memory.clone()
     other[:, 3:] = 100 * draw("padding", 1, 2, D)
     formula = "what stands at padding changes nothing"
-    yield row("Note E", "7 cross-attention", formula, Attention, brick(x, view, other)[0], got, EXACT)
+    yield row(
+        "Note E", "7 cross-attention", formula, Attention, brick(x, view, other)[0], got, EXACT
+    )

@@ -1,7 +1,5 @@
-"""The numbers that the notes print, and the published sizes: the production must give them to the last digit printed.
-
-Knows: the numbers, `layers`, presets. Does not know: the reference (what is printed is the reference).
-"""
+"""The numbers that the notes print, and the published sizes: the production must give them to the
+last digit printed."""
 
 import math
 from collections.abc import Iterator
@@ -9,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from glassformer.batch import Places
+from glassformer.batch import Positions
 from glassformer.layers import attend as attending
 from glassformer.layers import mask as masks
 from glassformer.layers import position as positions
@@ -46,7 +44,9 @@ def golden_rows() -> Iterator[Row]:
     for position, printed in POSITIONS_OF_E.items():
         got = positions.sinusoidal(torch.tensor(position), 8, dtype=torch.float64)[:4]
         formula = f"p_{position} = [{', '.join(f'{value:g}' for value in printed)}], d = 8"
-        yield row("Note E", "golden: position vectors", formula, positions.sinusoidal, got, printed, 0.005)
+        yield row(
+            "Note E", "golden: position vectors", formula, positions.sinusoidal, got, printed, 0.005
+        )
     yield from rows_of_embeddings()
     yield from causal_table()
     yield from sharpness()
@@ -64,20 +64,49 @@ def worked_example() -> Iterator[Row]:
     k = torch.tensor([[[[15.0, 3.0, 3.0], [14.0, 4.0, 3.0]]]], dtype=torch.float64)
     name, note = "golden: worked example", "Note D"
     raw = attending.attention_scores(q, k, FULL, None, 1.0)
-    yield row(note, name, "q₁ k₁ᵀ = 102, q₁ k₂ᵀ = 99", attending.attention_scores, raw[0, 0, 0], [102, 99], EXACT)
+    yield row(
+        note,
+        name,
+        "q₁ k₁ᵀ = 102, q₁ k₂ᵀ = 99",
+        attending.attention_scores,
+        raw[0, 0, 0],
+        [102, 99],
+        EXACT,
+    )
     scores = attending.attention_scores(q, k, FULL, None, score_scale("head", 3, 3))
     flat = scores[0, 0, 0]
     formula = "102 / √3 = 58.890, 99 / √3 = 57.158"
-    yield row(note, name, formula, attending.attention_scores, flat, [58.890, 57.158], 5e-4, "D_K = 3")
+    yield row(
+        note, name, formula, attending.attention_scores, flat, [58.890, 57.158], 5e-4, "D_K = 3"
+    )
     formula = "58.9, 57.2 as printed"
     yield row(note, name, formula, attending.attention_scores, flat, [58.9, 57.2], 0.05, "D_K = 3")
     pattern = attending.attention_pattern(scores)[0, 0, 0]
     formula = "softmax: .84967, .15033"
-    yield row(note, name, formula, attending.attention_pattern, pattern, [0.84967, 0.15033], 5e-6, "D_K = 3")
-    yield row(note, name, "softmax: .85, .15 as printed", attending.attention_pattern, pattern, [0.85, 0.15], 0.005)
+    yield row(
+        note,
+        name,
+        formula,
+        attending.attention_pattern,
+        pattern,
+        [0.84967, 0.15033],
+        5e-6,
+        "D_K = 3",
+    )
+    yield row(
+        note,
+        name,
+        "softmax: .85, .15 as printed",
+        attending.attention_pattern,
+        pattern,
+        [0.85, 0.15],
+        0.005,
+    )
     others = [abs(102 * score_scale("head", width, width) - 58.9) for width in (1, 2, 4, 64)]
     formula = "true for D_K = 3 only"
-    yield at_least(note, name, formula, score_scale, min(others), 0.05, "D_K = 1, 2, 4, 64 give other numbers")
+    yield at_least(
+        note, name, formula, score_scale, min(others), 0.05, "D_K = 1, 2, 4, 64 give other numbers"
+    )
 
 
 def rows_of_embeddings() -> Iterator[Row]:
@@ -86,10 +115,20 @@ def rows_of_embeddings() -> Iterator[Row]:
     brick = filled(TokenEmbedding(40_000, 4))
     got = brick(torch.tensor([ids]))[0]
     formula = "E[[5, 4000, 10532, 2224]] picks those rows"
-    yield row("Note B", "golden: row picking", formula, TokenEmbedding, got, brick.weight[ids].detach(), EXACT)
+    yield row(
+        "Note B",
+        "golden: row picking",
+        formula,
+        TokenEmbedding,
+        got,
+        brick.weight[ids].detach(),
+        EXACT,
+    )
     hot = torch.nn.functional.one_hot(torch.tensor(ids), 40_000).double() @ brick.weight
     formula = "one-hot(i) E = row i, |V| = 40,000"
-    yield row("Notes A, B", "golden: row picking", formula, TokenEmbedding, got, hot.detach(), EXACT)
+    yield row(
+        "Notes A, B", "golden: row picking", formula, TokenEmbedding, got, hot.detach(), EXACT
+    )
     width = presets.vit("B/16").patch_width
     yield row("Note D", "golden: patches", "16 · 16 · 3 = 768", PatchEmbedding, width, 768, EXACT)
     taken = PatchEmbedding(width, 8, class_token=False)(torch.zeros(1, 196, 16 * 16 * 3)).shape[1]
@@ -99,7 +138,7 @@ def rows_of_embeddings() -> Iterator[Row]:
 
 def causal_table() -> Iterator[Row]:
     """Note E's picture for "the tallest building in NYC", and a_{3,2} = 1."""
-    place = Places.arange(5)
+    place = Positions.arange(5)
     printed = [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]
     table = masks.Causal().table(place, place)[0]
     name = "golden: causal table"
@@ -113,11 +152,15 @@ def causal_table() -> Iterator[Row]:
     formula = "a_ij > 0 exactly where the table has an entry"
     yield row("Note E", name, formula, attending.attention_pattern, seen, printed, EXACT)
     ones = torch.ones(5, dtype=torch.float64)
-    yield row("Notes A, E", name, "Σ_j a_ij = 1", attending.attention_pattern, pattern[0, 0].sum(-1), ones)
+    yield row(
+        "Notes A, E", name, "Σ_j a_ij = 1", attending.attention_pattern, pattern[0, 0].sum(-1), ones
+    )
     only = torch.zeros(1, 1, 5, 5, dtype=torch.float64)
     only[0, 0, 2, 1] = 1
     got = attending.attention_values(only, v)[0, 0, 2]
-    yield row("Note E", name, "a_{3,2} = 1 ⇒ o₃ = v₂", attending.attention_values, got, v[0, 0, 1], EXACT)
+    yield row(
+        "Note E", name, "a_{3,2} = 1 ⇒ o₃ = v₂", attending.attention_values, got, v[0, 0, 1], EXACT
+    )
 
 
 def sharpness() -> Iterator[Row]:
@@ -142,9 +185,27 @@ def temperature() -> Iterator[Row]:
     name = "golden: temperature"
     # |u|/τ = 2e-6 bounds how far from uniform; a gap of 0.1 at τ = 0.001 leaves e^-100.
     flat = attending.attention_pattern(u / 1e6)[0, 0, 0]
-    yield row("Note E", name, "τ large: uniform", attending.attention_pattern, flat, [0.25] * 4, 1e-6, "τ = 10⁶")
+    yield row(
+        "Note E",
+        name,
+        "τ large: uniform",
+        attending.attention_pattern,
+        flat,
+        [0.25] * 4,
+        1e-6,
+        "τ = 10⁶",
+    )
     peak = attending.attention_pattern(u / 1e-3)[0, 0, 0]
-    yield row("Note E", name, "τ small: arg max", attending.attention_pattern, peak, [1, 0, 0, 0], 1e-12, "τ = 0.001")
+    yield row(
+        "Note E",
+        name,
+        "τ small: arg max",
+        attending.attention_pattern,
+        peak,
+        [1, 0, 0, 0],
+        1e-12,
+        "τ = 0.001",
+    )
 
 
 def cost() -> Iterator[Row]:
@@ -153,7 +214,8 @@ def cost() -> Iterator[Row]:
     spent, learned = [], []
     for heads in (1, 2, 4, 8):
         brick = filled(Attention(32, heads, heads, 32 // heads))
-        # The tape makes the brick write its two products out: the counter doesn't know what is in a fused kernel.
+        # The tape makes the brick write its two products out: the counter doesn't know what is in a
+        # fused kernel.
         with FlopCounterMode(display=False) as counter, recording(Tape(brick, keep=("pattern",))):
             brick(x, view)
         spent.append(counter.get_total_flops())
@@ -163,7 +225,16 @@ def cost() -> Iterator[Row]:
     expected = [4 * 2 * 12 * 32 * 32 + 2 * 2 * 12 * 12 * 32] * 4
     said = "floating-point operations, h = 1, 2, 4, 8"
     yield row("Note E", name, formula, Attention, spent, expected, EXACT, said)
-    yield row("Note E", name, formula, Attention, learned, [4 * 32 * 32] * 4, EXACT, "parameters, h = 1, 2, 4, 8")
+    yield row(
+        "Note E",
+        name,
+        formula,
+        Attention,
+        learned,
+        [4 * 32 * 32] * 4,
+        EXACT,
+        "parameters, h = 1, 2, 4, 8",
+    )
     width = ModelConfig.parse({"d_model": 512, "n_heads": 8}).head_width
     formula = "d_head = d_model / H"
     yield row("Notes A, E", name, formula, ModelConfig, width, 64, EXACT)

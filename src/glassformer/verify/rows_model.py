@@ -1,8 +1,9 @@
-"""The notes' equations on a given model's own weights and a given batch, step by step and as a whole.
+"""The notes' equations on a given model's own weights and a given batch, step by step and as a
+whole.
 
-Each step is computed by the reference from the very input that production's step had, so that a wrong step shows in
-its own row; the last rows compare whole forward passes. One row holds the worst of all blocks. Knows: a look at a
-model. Does not know: how it was trained or what its elements mean.
+Each step is computed by the reference from the very input that production's step had, so that a
+wrong step shows in its own row; the last rows compare whole forward passes. One row holds the worst
+of all blocks.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -28,7 +29,8 @@ Gap = tuple[str, Tensor | ref.Array, ref.Array]
 
 
 def model_rows(model: Transformer, batch: Batch) -> Iterator[Row]:
-    """Every equation that `model` uses, on its own weights and `batch`; the model itself is not changed.
+    """Every equation that `model` uses, on its own weights and `batch`; the model itself is not
+    changed.
 
     A float64 copy is made. Tolerances grow with the largest number compared, as rounding does.
     """
@@ -40,9 +42,15 @@ def model_rows(model: Transformer, batch: Batch) -> Iterator[Row]:
 
 
 def worst(
-    note: str, equation: str, formula: str, function: Callable[..., Any], gaps: Iterable[Gap], unit: float
+    note: str,
+    equation: str,
+    formula: str,
+    function: Callable[..., Any],
+    gaps: Iterable[Gap],
+    unit: float,
 ) -> Iterator[Row]:
-    """One row for the gap that uses up most of its tolerance, `unit` times the largest number there (at least 1)."""
+    """One row for the gap that uses up most of its tolerance, `unit` times the largest number there
+    (at least 1)."""
     rows = []
     for place, got, expected in gaps:
         finite = expected[np.isfinite(expected)]
@@ -52,7 +60,9 @@ def worst(
     if rows:
         found = max(rows, key=lambda one: one.max_abs_error / one.tolerance)
         detail = f"worst of {len(rows)}: {found.detail}" if len(rows) > 1 else found.detail
-        yield Row(note, equation, formula, found.function, found.max_abs_error, found.tolerance, detail)
+        yield Row(
+            note, equation, formula, found.function, found.max_abs_error, found.tolerance, detail
+        )
 
 
 def embedding_rows(seen: Look) -> Iterator[Row]:
@@ -65,23 +75,33 @@ def embedding_rows(seen: Look) -> Iterator[Row]:
     sums: list[Gap] = []
     for side in sides:
         position = positions[side]
-        got = None if position is None else position(seen.places(side))
+        got = None if position is None else position(seen.positions(side))
         for row in range(len(got) if got is not None else 0):
-            expected = seen.reference.position_vectors(seen.sample(side, row).position, tables[side])
+            expected = seen.reference.position_vectors(
+                seen.sample(side, row).position, tables[side]
+            )
             assert got is not None
             assert expected is not None
             vectors.append((f"{side} row {row}", got[row], expected))
         for row in seen.rows():
             added = None if got is None else array(got[row if len(got) > 1 else 0])
             expected = seen.reference.embed(seen.sample(side, row), added, tables[side])
-            sums.append((f"{side} row {row}", seen.kept[f"{side}.blocks.0.resid_pre"][row], expected))
+            sums.append(
+                (f"{side} row {row}", seen.kept[f"{side}.blocks.0.resid_pre"][row], expected)
+            )
     if vectors:
-        yield from worst("Notes A, B, D, E", "8 positions", "p_i", type(positions[sides[0]]), vectors, PRODUCT)
+        yield from worst(
+            "Notes A, B, D, E", "8 positions", "p_i", type(positions[sides[0]]), vectors, PRODUCT
+        )
     patches = seen.model.config.elements == "patches"
     equation, formula = (
-        ("18 images", "x_t = patch_t W_emb + p_t") if patches else ("8 positions", "x_i = E[id_i] + p_i")
+        ("18 images", "x_t = patch_t W_emb + p_t")
+        if patches
+        else ("8 positions", "x_i = E[id_i] + p_i")
     )
-    yield from worst("Note D" if patches else "Notes A to E", equation, formula, Embedding, sums, PRODUCT)
+    yield from worst(
+        "Note D" if patches else "Notes A to E", equation, formula, Embedding, sums, PRODUCT
+    )
 
 
 def step_rows(seen: Look) -> Iterator[Row]:
@@ -94,15 +114,27 @@ def step_rows(seen: Look) -> Iterator[Row]:
     for side in sorted({step.side for step in seen.steps}):
         last = [step for step in seen.steps if step.side == side][-1].kept["resid_post"]
         if seen.model.config.norm_placement == "pre":
-            norms.append((f"{side}.norm", seen.kept[f"{side}.out"], seen.reference.norm(f"{side}.norm", array(last))))
+            norms.append(
+                (
+                    f"{side}.norm",
+                    seen.kept[f"{side}.out"],
+                    seen.reference.norm(f"{side}.norm", array(last)),
+                )
+            )
     kind = type(seen.steps[0].block.attention_norm)
-    formula = "γ (x − μ) / √(σ² + ε) + β" if seen.model.config.norm == "layer" else "γ x / √(mean(x²) + ε)"
+    formula = (
+        "γ (x − μ) / √(σ² + ε) + β"
+        if seen.model.config.norm == "layer"
+        else "γ x / √(mean(x²) + ε)"
+    )
     yield from worst("Notes B, C", "9 layer norm", formula, kind, norms, PRODUCT)
     fed = [
         (
             f"{step.name}.feedforward",
             step.kept["feedforward_out"],
-            seen.reference.feed_forward(f"{step.name}.feedforward", array(step.branches["feedforward"])),
+            seen.reference.feed_forward(
+                f"{step.name}.feedforward", array(step.branches["feedforward"])
+            ),
         )
         for step in seen.steps
     ]
@@ -111,7 +143,14 @@ def step_rows(seen: Look) -> Iterator[Row]:
     pre = seen.model.config.norm_placement == "pre"
     note, formula = ("Notes B, D, E", "x + f(LN(x))") if pre else ("Notes B, C, E", "LN(x + f(x))")
     joined = [gap for step in seen.steps for gap in residual_gaps(seen, step)]
-    yield from worst(note, "11, 12 norm placement and residual", formula, type(seen.steps[0].block), joined, PRODUCT)
+    yield from worst(
+        note,
+        "11, 12 norm placement and residual",
+        formula,
+        type(seen.steps[0].block),
+        joined,
+        PRODUCT,
+    )
 
 
 def norm_gaps(seen: Look, step: Step) -> Iterator[Gap]:
@@ -123,7 +162,11 @@ def norm_gaps(seen: Look, step: Step) -> Iterator[Gap]:
 
 def residual_gaps(seen: Look, step: Step) -> Iterator[Gap]:
     """How the branches join the stream."""
-    kept = {name: array(t) for name, t in step.kept.items() if t.dim() == 3 and not name.startswith("feedforward.")}
+    kept = {
+        name: array(t)
+        for name, t in step.kept.items()
+        if t.dim() == 3 and not name.startswith("feedforward.")
+    }
     x, pre = kept["resid_pre"], seen.model.config.norm_placement == "pre"
     for branch in ("attention", "cross", "feedforward"):
         if branch in step.branches:
@@ -136,8 +179,11 @@ def residual_gaps(seen: Look, step: Step) -> Iterator[Gap]:
 
 
 def attention_rows(seen: Look, steps: list[Step], branch: str) -> Iterator[Row]:
-    """Equations 1, 3, 4, 5 and 6 (7 for cross-attention), one row for each step of the computation."""
-    gaps: dict[str, list[Gap]] = {key: [] for key in ("q", "k", "v", "S", "A", "sum", "M", "Z", "fused", "O")}
+    """Equations 1, 3, 4, 5 and 6 (7 for cross-attention), one row for each step of the
+    computation."""
+    gaps: dict[str, list[Gap]] = {
+        key: [] for key in ("q", "k", "v", "S", "A", "sum", "M", "Z", "fused", "O")
+    }
     for step in steps:
         for row in seen.rows():
             for key, gap in attention_gaps(seen, step, branch, row):
@@ -146,13 +192,24 @@ def attention_rows(seen: Look, steps: list[Step], branch: str) -> Iterator[Row]:
     cross = branch == "cross"
     inside = seen.model.config.bias_placement == "inside"
     bias = seen.stack("decoder" if cross else steps[0].side).bias if not cross else None
-    formula = "S = Q Kᵀ / √d_k" if bias is None else "S = (Q Kᵀ + B) / √d_k" if inside else "S = Q Kᵀ / √d_k + B"
+    formula = (
+        "S = Q Kᵀ / √d_k"
+        if bias is None
+        else "S = (Q Kᵀ + B) / √d_k"
+        if inside
+        else "S = Q Kᵀ / √d_k + B"
+    )
     note, prefix = ("Notes C, E", "7 cross-attention") if cross else ("Notes A, B, C, D, E", "")
     for key, equation, said, function in (
         ("q", "1 projections", "q_i = x_i W_Q", kind),
         ("k", "1 projections", "k_i = x_i W_K", kind),
         ("v", "1 projections", "v_i = x_i W_V", kind),
-        ("S", "3 attention" if bias is None else "6 relative bias", formula + " + M", attending.attention_scores),
+        (
+            "S",
+            "3 attention" if bias is None else "6 relative bias",
+            formula + " + M",
+            attending.attention_scores,
+        ),
         ("A", "3 attention", "A = softmax(S) by rows", attending.attention_pattern),
         ("sum", "3 attention", "Σ_j a_ij = 1", attending.attention_pattern),
         ("M", "4 mask", "a_ij = 0 where M_ij = −∞", attending.attention_pattern),
@@ -167,11 +224,18 @@ def attention_gaps(seen: Look, step: Step, branch: str, row: int) -> Iterator[tu
     """Every step of one attention in one row, each from production's own input of that step."""
     name, reference = f"{step.name}.{branch}", seen.reference
     sample, source = seen.sample(step.side, row), seen.source(step.side, row)
-    kept = {key: step.kept[f"{branch}.{key}"][row] for key in ("q", "k", "v", "scores", "pattern", "z")}
+    kept = {
+        key: step.kept[f"{branch}.{key}"][row] for key in ("q", "k", "v", "scores", "pattern", "z")
+    }
     x = array(step.branches[branch][row])
     if branch == "cross":
         assert source is not None
-        keys, turned_at, bias, mask = source.hidden, None, None, reference.source_mask(sample, source)
+        keys, turned_at, bias, mask = (
+            source.hidden,
+            None,
+            None,
+            reference.source_mask(sample, source),
+        )
     else:
         keys, turned_at = x, sample.position
         bias = reference.bias(step.side, sample.position, sample.position)
@@ -184,7 +248,9 @@ def attention_gaps(seen: Look, step: Step, branch: str, row: int) -> Iterator[tu
     scores = reference.scores(q, k, mask, bias)
     yield "S", (where, kept["scores"], np.stack(scores))
     yield "A", (where, kept["pattern"], ref.softmax(array(kept["scores"])))
-    some = np.isfinite(mask).any(-1).astype(np.float64)  # a query that may attend to nothing has weights 0
+    some = (
+        np.isfinite(mask).any(-1).astype(np.float64)
+    )  # a query that may attend to nothing has weights 0
     yield "sum", (where, kept["pattern"].sum(-1), np.broadcast_to(some, kept["pattern"].shape[:2]))
     hidden = array(kept["pattern"])[:, ~np.isfinite(mask)]
     yield "M", (where, hidden, np.zeros_like(hidden))
@@ -211,7 +277,9 @@ def output_rows(seen: Look) -> Iterator[Row]:
         "none": ("13 no head", "h"),
     }[seen.model.config.head]
     note = {"18": "Note D", "13": "Notes B, E"}[equation[:2]]
-    yield from worst(note, equation, formula, type(seen.model.head), [("head", logits, expected)], PRODUCT)
+    yield from worst(
+        note, equation, formula, type(seen.model.head), [("head", logits, expected)], PRODUCT
+    )
     targets = seen.batch.targets
     if targets is not None and seen.model.config.head in ("lm", "masked_lm", "tag", "classify"):
         total, count = ref.cross_entropy(array(logits), targets.numpy(), IGNORE)
@@ -219,7 +287,12 @@ def output_rows(seen: Look) -> Iterator[Row]:
         mean, expected_mean = summed.total / max(summed.count, 1), np.asarray(total / max(count, 1))
         formula = "−(1/n) Σ_i Σ_j y_ij log f_ij"
         yield from worst(
-            "Note E", "14 loss", formula, cross_entropy, [(f"{count} targets", mean, expected_mean)], PRODUCT
+            "Note E",
+            "14 loss",
+            formula,
+            cross_entropy,
+            [(f"{count} targets", mean, expected_mean)],
+            PRODUCT,
         )
     expected = reference_logits(reference, seen.batch)
     whole = [(f"row {row}", seen.fused.logits[row], expected[row]) for row in seen.rows()]

@@ -1,7 +1,5 @@
-"""What must hold for a given model beside its equations: causality, cache, permutation, the residual gradient.
-
-Knows: a look at a model. Does not know: single steps.
-"""
+"""What must hold for a given model beside its equations: causality, cache, permutation, the
+residual gradient."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.batch import Batch, Part, Places
+from glassformer.batch import Batch, Part, Positions
 from glassformer.layers.cache import Cache, FixedCache
 from glassformer.models.transformer import Transformer
 from glassformer.verify import reference as ref
@@ -32,7 +30,8 @@ def property_rows(seen: Look) -> Iterator[Row]:
 
 
 def in_order(seen: Look) -> bool:
-    """True if no slot may attend to a later slot: the slots stand in the order of their positions."""
+    """True if no slot may attend to a later slot: the slots stand in the order of their
+    positions."""
     masks = (seen.reference.mask("decoder", seen.sample("decoder", row)) for row in seen.rows())
     return not any(np.triu(np.isfinite(mask), 1).any() for mask in masks)
 
@@ -52,7 +51,16 @@ def causality(seen: Look) -> Iterator[Row]:
         got = seen.model.features(replace(seen.batch, elements=other)).hidden[:, :t]
     formula = "changing token t+1 changes nothing up to t"
     expected = array(seen.fused.features.hidden[:, :t])
-    yield row("Notes A, B, D, E", "4 causality", formula, Transformer, got, expected, EXACT, f"t = {t} of {length}")
+    yield row(
+        "Notes A, B, D, E",
+        "4 causality",
+        formula,
+        Transformer,
+        got,
+        expected,
+        EXACT,
+        f"t = {t} of {length}",
+    )
 
 
 def caching(seen: Look) -> Iterator[Row]:
@@ -68,17 +76,29 @@ def caching(seen: Look) -> Iterator[Row]:
                 memory, cache = features.memory, features.cache
                 pieces.append(features.hidden)
         got, expected = torch.cat(pieces, dim=1), array(seen.fused.features.hidden)
-        yield row("Note D", "16 generation", "with cache = without", kind, got, expected, scaled(seen))
+        yield row(
+            "Note D", "16 generation", "with cache = without", kind, got, expected, scaled(seen)
+        )
 
 
 def _piece(batch: Batch, begin: int, end: int) -> Batch:
     cut = lambda t: None if t is None else t[:, begin:end]  # noqa: E731
     p = batch.where()
-    places = Places(
-        p.position[:, begin:end], cut(p.document), cut(p.valid), None if p.start is None else p.start + begin
+    positions = Positions(
+        p.position[:, begin:end],
+        cut(p.document),
+        cut(p.valid),
+        None if p.start is None else p.start + begin,
     )
     parts = _parts(batch, torch.arange(begin, end))
-    return Batch(batch.elements[:, begin:end], places, None, cut(batch.kinds), batch.source, parts=parts)
+    return Batch(
+        batch.elements[:, begin:end],
+        positions,
+        None,
+        cut(batch.token_type_ids),
+        batch.source,
+        parts=parts,
+    )
 
 
 def _parts(batch: Batch, slots: Tensor) -> tuple[Part, ...]:
@@ -86,29 +106,47 @@ def _parts(batch: Batch, slots: Tensor) -> tuple[Part, ...]:
 
 
 def permutation(seen: Look) -> Iterator[Row]:
-    """Equation 17: slots in another order, every element with its own position (where there are positions)."""
+    """Equation 17: slots in another order, every element with its own position (where there are
+    positions)."""
     order = torch.randperm(seen.batch.elements.shape[1], generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         got = seen.model.features(_permuted(seen.batch, order)).hidden
     expected = array(seen.fused.features.hidden[:, order])
     free = seen.model.config.position == "none" and seen.model.decoder is None
     detail = "no positions" if free else "each element keeps its position"
-    yield row("Notes A, D", "17 permutation", "Z(RX) = R Z(X)", Transformer, got, expected, scaled(seen), detail)
+    yield row(
+        "Notes A, D",
+        "17 permutation",
+        "Z(RX) = R Z(X)",
+        Transformer,
+        got,
+        expected,
+        scaled(seen),
+        detail,
+    )
 
 
 def _permuted(batch: Batch, order: Tensor) -> Batch:
     move = lambda t: None if t is None else t[:, order]  # noqa: E731
     p = batch.where()
-    places = Places(p.position[:, order], move(p.document), move(p.valid))
+    positions = Positions(p.position[:, order], move(p.document), move(p.valid))
     source = batch.source
     if source is not None:
         backwards = torch.arange(source.elements.shape[1] - 1, -1, -1)
         source = _permuted(source, backwards)
-    return Batch(batch.elements[:, order], places, None, move(batch.kinds), source, parts=_parts(batch, order))
+    return Batch(
+        batch.elements[:, order],
+        positions,
+        None,
+        move(batch.token_type_ids),
+        source,
+        parts=_parts(batch, order),
+    )
 
 
 def gradient(seen: Look) -> Iterator[Row]:
-    """Equation 19 for the attention half of every block: uᵀ (∂x_mid/∂x_pre) w for random u and w, in the first row."""
+    """Equation 19 for the attention half of every block: uᵀ (∂x_mid/∂x_pre) w for random u and w,
+    in the first row."""
     found = (0.0, DEEP, "")
     with torch.inference_mode(False), torch.enable_grad():
         for step in seen.steps:
@@ -118,7 +156,9 @@ def gradient(seen: Look) -> Iterator[Row]:
             u, w = u / u.norm(), w / w.norm()
             (back,) = torch.autograd.grad(after, before, u, retain_graph=True)
             sample, source = seen.sample(step.side, 0), seen.source(step.side, 0)
-            half = partial(seen.reference.attend_half, step.side, step.layer, sample=sample, source=source)
+            half = partial(
+                seen.reference.attend_half, step.side, step.layer, sample=sample, source=source
+            )
             forward = ref.derivative(half, array(before[0]), array(w[0]))
             error = max_error((back * w).sum(), np.asarray((array(u[0]) * forward).sum()))
             tolerance = DEEP * max(1.0, float(np.linalg.norm(forward)))

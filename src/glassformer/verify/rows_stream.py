@@ -1,7 +1,7 @@
-"""Equations 8 to 12, 17 and 19 of the notes: positions, norms, feed-forward network, residual stream, permutation.
+"""Equations 8 to 12, 17 and 19 of the notes: positions, norms, feed-forward network, residual
+stream, permutation.
 
-Each production brick runs in float64 on small fixed numbers beside the reference. Knows: `layers`, tiny models, the
-reference. Does not know: tasks.
+Each production brick runs in float64 on small fixed numbers beside the reference.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import get_args
 import numpy as np
 import torch
 
-from glassformer.batch import Batch, Places
+from glassformer.batch import Batch, Positions
 from glassformer.layers import norm as norms
 from glassformer.layers import position as positions
 from glassformer.layers.attention import Attention, View
@@ -43,7 +43,7 @@ def stream_rows() -> Iterator[Row]:
 
 def position_vectors() -> Iterator[Row]:
     """Equation 8."""
-    steps, place, name = list(range(100)), Places.arange(100), "8 positions"
+    steps, place, name = list(range(100)), Positions.arange(100), "8 positions"
     got = positions.sinusoidal(torch.arange(100), 64, dtype=torch.float64)
     formula = "p(i, 2k) = sin(i / 10000^(2k/d)), p(i, 2k+1) = cos(same)"
     yield row("Notes A, E", name, formula, positions.sinusoidal, got, where.sinusoid(steps, 64))
@@ -53,11 +53,11 @@ def position_vectors() -> Iterator[Row]:
         name,
         "p_i = row i of P",
         positions.LearnedPosition,
-        learned(Places.arange(T, 0))[0],
+        learned(Positions.arange(T, 0))[0],
         array(learned.weight),
         EXACT,
     )
-    moved = learned(Places(torch.tensor([[4, 0, 4]])))[0]
+    moved = learned(Positions(torch.tensor([[4, 0, 4]])))[0]
     yield row(
         "Notes A, B, D",
         name,
@@ -66,7 +66,7 @@ def position_vectors() -> Iterator[Row]:
         moved,
         array(learned.weight)[[4, 0, 4]],
         EXACT,
-        "places in any order",
+        "positions in any order",
     )
     ids = Batch(torch.tensor([IDS]))
     for kind in ("learned", "sinusoidal"):
@@ -76,15 +76,24 @@ def position_vectors() -> Iterator[Row]:
         vectors = reference.position_vectors(at)
         assert vectors is not None
         expected = array(model.get_parameter("embed.element.weight"))[IDS] + vectors
-        yield row("Notes A to E", name, "x_i = E[id_i] + p_i", Embedding, got, expected, detail=kind)
+        yield row(
+            "Notes A to E", name, "x_i = E[id_i] + p_i", Embedding, got, expected, detail=kind
+        )
     x = draw("x", 1, T, D)
     expected = array(x[0]) + 0.1 * np.arange(1, T + 1)[:, None]
     yield row(
-        "Note C", name, "naive index: x_t + β t", positions.naive_index, positions.naive_index(x, 0.1)[0], expected
+        "Note C",
+        name,
+        "naive index: x_t + β t",
+        positions.naive_index,
+        positions.naive_index(x, 0.1)[0],
+        expected,
     )
     digits = [[int(digit) for digit in reversed(f"{i:07b}")] for i in steps]
     got = positions.binary_code(place.position[0], 7)
-    yield row("Note C", name, "binary code: digit k of i", positions.binary_code, got, digits, EXACT)
+    yield row(
+        "Note C", name, "binary code: digit k of i", positions.binary_code, got, digits, EXACT
+    )
 
 
 def rotary() -> Iterator[Row]:
@@ -92,12 +101,20 @@ def rotary() -> Iterator[Row]:
     q, k, name = draw("q", 1, 1, T, 8), draw("k", 1, 1, T, 8), "8 positions"
     products = []
     for start in (0, 7):
-        place = Places.arange(T, start)
+        place = Positions.arange(T, start)
         turn = positions.rotation(place, 8, 10000.0, torch.float64)
         turned = positions.rotate(q, turn)
         expected = where.rotary(array(q[0, 0]), list(range(start, start + T)), 10000.0)
         formula = "(x_k, x_{k+K/2}) turned by i · base^(−2k/K)"
-        yield row("Note C (rotary)", name, formula, positions.rotate, turned[0, 0], expected, detail=f"from {start}")
+        yield row(
+            "Note C (rotary)",
+            name,
+            formula,
+            positions.rotate,
+            turned[0, 0],
+            expected,
+            detail=f"from {start}",
+        )
         products.append(turned[0, 0] @ positions.rotate(k, turn)[0, 0].T)
     formula = "q_i · k_j depends on i − j only"
     yield row("Note C (rotary)", name, formula, positions.rotation, products[0], array(products[1]))
@@ -111,18 +128,43 @@ def normalization() -> Iterator[Row]:
         detail = f"ε = {epsilon:g}"
         expected = ref.layer_norm(array(x), array(gamma), array(beta), epsilon)
         got = norms.layer_norm(x, gamma, beta, epsilon)
-        yield row("Notes B, C", "9 layer norm", formula, norms.layer_norm, got, expected, detail=detail)
+        yield row(
+            "Notes B, C", "9 layer norm", formula, norms.layer_norm, got, expected, detail=detail
+        )
         brick = filled(norms.LayerNorm(D, epsilon=epsilon))
         expected = ref.layer_norm(array(x), array(brick.weight), array(brick.bias), epsilon)
-        yield row("Notes B, C", "9 layer norm", formula, norms.LayerNorm, brick(x), expected, detail=detail)
+        yield row(
+            "Notes B, C",
+            "9 layer norm",
+            formula,
+            norms.LayerNorm,
+            brick(x),
+            expected,
+            detail=detail,
+        )
         expected = ref.rms_norm(array(x), array(gamma), epsilon)
         got = norms.rms_norm(x, gamma, epsilon)
         formula_rms = "γ x / √((1/d) Σ x²)"
-        yield row("Note B (RMSNorm)", "9 layer norm", formula_rms, norms.rms_norm, got, expected, detail=detail)
+        yield row(
+            "Note B (RMSNorm)",
+            "9 layer norm",
+            formula_rms,
+            norms.rms_norm,
+            got,
+            expected,
+            detail=detail,
+        )
     plain = norms.layer_norm(x, torch.ones_like(gamma), None, 0.0)
     moments = torch.stack([plain.mean(-1), plain.var(-1, unbiased=False)])
     expected = np.stack([np.zeros(T), np.ones(T)])
-    yield row("Notes B, C", "9 layer norm", "mean 0 and variance 1 for each token", norms.layer_norm, moments, expected)
+    yield row(
+        "Notes B, C",
+        "9 layer norm",
+        "mean 0 and variance 1 for each token",
+        norms.layer_norm,
+        moments,
+        expected,
+    )
 
 
 def feed_forward() -> Iterator[Row]:
@@ -146,11 +188,18 @@ def feed_forward() -> Iterator[Row]:
             formula = formula if bias else "φ(x W₁) W₂"
             note = ("Note D (gated)" if gated else "Notes B, D, E") if bias else "Note D"
             detail = f"φ = {kind}"
-            yield row(note, "10 feed-forward", formula, FeedForward, brick(x)[0], expected, detail=detail)
+            yield row(
+                note, "10 feed-forward", formula, FeedForward, brick(x)[0], expected, detail=detail
+            )
     brick = filled(FeedForward(D, D, activation="relu", gated=False, bias=False))
     alone = torch.cat([brick(x[:, t : t + 1]) for t in range(T)], dim=1)
     yield row(
-        "Note D", "10 feed-forward", "MLP(X)_t = MLP(x_t), every token alone", FeedForward, brick(x), array(alone)
+        "Note D",
+        "10 feed-forward",
+        "MLP(X)_t = MLP(x_t), every token alone",
+        FeedForward,
+        brick(x),
+        array(alone),
     )
 
 
@@ -158,19 +207,25 @@ def blocks() -> Iterator[Row]:
     """Equation 11."""
     x = draw("x", 1, len(IDS), D)
     sample = sample_of(batch_of(IDS), 0)
-    place, memory = Places.arange(len(IDS)), draw("memory", 1, len(SOURCE_IDS), D)
+    place, memory = Positions.arange(len(IDS)), draw("memory", 1, len(SOURCE_IDS), D)
     source = Source(array(memory[0]), sample_of(batch_of(SOURCE_IDS), 0))
     for placement, kind, note, formula in (
         ("pre", PreNormBlock, "Notes B, D, E", "x + f(LN(x))"),
         ("post", PostNormBlock, "Notes B, C, E", "LN(x + f(x))"),
     ):
         for architecture in ("encoder", "decoder", "encoder_decoder"):
-            model, reference = tiny(architecture=architecture, norm_placement=placement, head="none")
+            model, reference = tiny(
+                architecture=architecture, norm_placement=placement, head="none"
+            )
             side = "encoder" if architecture == "encoder" else "decoder"
             crossed = architecture == "encoder_decoder"
             stack = getattr(model, side)
             view, open_view = stack.view(place, place), View(Allowed())
-            got = stack.blocks[0](x, view, None, memory, open_view) if crossed else stack.blocks[0](x, view)
+            got = (
+                stack.blocks[0](x, view, None, memory, open_view)
+                if crossed
+                else stack.blocks[0](x, view)
+            )
             expected = reference.block(side, 0, array(x[0]), sample, source if crossed else None)
             detail = "with cross-attention" if crossed else side
             yield row(note, "11 norm placement", formula, kind, got[0], expected, detail=detail)
@@ -200,10 +255,18 @@ def residual() -> Iterator[Row]:
         for name, parameter in model.named_parameters():
             if "out_proj" in name or "down_proj" in name:
                 parameter.zero_()
-    x, place = draw("x", 1, T, D), Places.arange(T)
+    x, place = draw("x", 1, T, D), Positions.arange(T)
     assert model.decoder is not None
     got = model.decoder.blocks[1](x, model.decoder.view(place, place))
-    yield row("Notes B, C, D, E", "12 residual", "f = 0 ⇒ x + f(x) = x", PreNormBlock, got, array(x), EXACT)
+    yield row(
+        "Notes B, C, D, E",
+        "12 residual",
+        "f = 0 ⇒ x + f(x) = x",
+        PreNormBlock,
+        got,
+        array(x),
+        EXACT,
+    )
 
 
 def permutation() -> Iterator[Row]:
@@ -213,35 +276,52 @@ def permutation() -> Iterator[Row]:
     view = View(Allowed())
     formula = "Z(RX) = R Z(X)"
     yield row(
-        "Notes A, D", "17 permutation", formula, Attention, brick(x[:, order], view), array(brick(x, view)[:, order])
+        "Notes A, D",
+        "17 permutation",
+        formula,
+        Attention,
+        brick(x[:, order], view),
+        array(brick(x, view)[:, order]),
     )
     for position in ("none", "sinusoidal", "learned", "relative", "rotary"):
         model, _ = tiny(architecture="encoder", position=position, head="none")
-        ids, place = torch.tensor([IDS]), Places.arange(len(IDS))
-        moved = None if position == "none" else Places(place.position[:, order])
+        ids, place = torch.tensor([IDS]), Positions.arange(len(IDS))
+        moved = None if position == "none" else Positions(place.position[:, order])
         got = model(Batch(ids[:, order], moved)).logits
-        said = "whole encoder without positions" if moved is None else f"{position}: each element keeps its position"
+        said = (
+            "whole encoder without positions"
+            if moved is None
+            else f"{position}: each element keeps its position"
+        )
         expected = array(model(Batch(ids)).logits[:, order])
         yield row("Notes A, D", "17 permutation", formula, Transformer, got, expected, detail=said)
 
 
 def gradient() -> Iterator[Row]:
     """Equation 19, both halves of a pre-norm block: all numbers of the Jacobian."""
-    x, place = draw("x", 1, 3, 8), Places.arange(3)
+    x, place = draw("x", 1, 3, 8), Positions.arange(3)
     sample = sample_of(batch_of([1, 2, 3]), 0)
     for silenced, half in (("down_proj", "attention"), ("out_proj", "feed-forward")):
-        model, reference = tiny(d_model=8, n_layers=1, d_ff=12, activation="gelu_tanh", epsilon=1e-5)
+        model, reference = tiny(
+            d_model=8, n_layers=1, d_ff=12, activation="gelu_tanh", epsilon=1e-5
+        )
         with torch.no_grad():
             for name, parameter in model.named_parameters():
                 if silenced in name:
                     parameter.zero_()
         assert model.decoder is not None
         block, view = model.decoder.blocks[0], model.decoder.view(place, place)
-        got = torch.autograd.functional.jacobian(lambda y, b=block, v=view: b(y, v), x).reshape(24, 24)
-        expected = np.eye(24) + ref.jacobian(lambda y, r=reference, h=half: _branch(r, h, y, sample), array(x[0]))
+        got = torch.autograd.functional.jacobian(lambda y, b=block, v=view: b(y, v), x).reshape(
+            24, 24
+        )
+        expected = np.eye(24) + ref.jacobian(
+            lambda y, r=reference, h=half: _branch(r, h, y, sample), array(x[0])
+        )
         formula = "∂x_{i+1}/∂x_i = 1 + ∂f_i/∂x_i"
         detail = f"f: {half} branch; derivative by complex step"
-        yield row("Note C", "19 residual gradient", formula, PreNormBlock, got, expected, DEEP, detail)
+        yield row(
+            "Note C", "19 residual gradient", formula, PreNormBlock, got, expected, DEEP, detail
+        )
 
 
 def _branch(model: ReferenceModel, half: str, x: ref.Array, sample: object) -> ref.Array:

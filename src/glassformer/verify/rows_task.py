@@ -1,7 +1,7 @@
-"""Equations 13 to 16 and 18 of the notes: heads, loss, shift, generation, patches, tagging, classification.
+"""Equations 13 to 16 and 18 of the notes: heads, loss, shift, generation, patches, tagging,
+classification.
 
-Whole tiny models run in float64 beside the reference. Knows: models, the reference, losses, decoding.
-Does not know: data, training.
+Whole tiny models run in float64 beside the reference.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from typing import get_args
 import numpy as np
 import torch
 
-from glassformer.batch import IGNORE, Batch, Places
+from glassformer.batch import IGNORE, Batch, Positions
 from glassformer.generate import GenerateConfig, decode
 from glassformer.generate.logits import temperature
 from glassformer.layers import heads
@@ -19,7 +19,16 @@ from glassformer.layers.embed import PatchEmbedding
 from glassformer.losses import cross_entropy
 from glassformer.models.transformer import Transformer
 from glassformer.verify import reference as ref
-from glassformer.verify.cases import IDS, SOURCE_IDS, array, batch_of, draw, filled, reference_logits, tiny
+from glassformer.verify.cases import (
+    IDS,
+    SOURCE_IDS,
+    array,
+    batch_of,
+    draw,
+    filled,
+    reference_logits,
+    tiny,
+)
 from glassformer.verify.reference_model import ReferenceModel
 from glassformer.verify.row import DEEP, EXACT, TIGHT, Row, row
 
@@ -43,17 +52,36 @@ def head() -> Iterator[Row]:
     tied = filled(heads.LanguageModelHead(D, V, torch.nn.Parameter(embedding.clone()), bias=False))
     formula = "u = h Eᵀ"
     expected = ref.project(array(h), array(tied.weight).T)
-    yield row("Note B", "13 language model head", formula, heads.LanguageModelHead, tied(h), expected, detail="tied")
+    yield row(
+        "Note B",
+        "13 language model head",
+        formula,
+        heads.LanguageModelHead,
+        tied(h),
+        expected,
+        detail="tied",
+    )
     untied = filled(heads.LanguageModelHead(D, V, None, bias=True))
     expected = ref.project(array(h), array(untied.weight).T, array(untied.bias))
     formula = "u = h W + b"
     yield row(
-        "Note E", "13 language model head", formula, heads.LanguageModelHead, untied(h), expected, detail="untied"
+        "Note E",
+        "13 language model head",
+        formula,
+        heads.LanguageModelHead,
+        untied(h),
+        expected,
+        detail="untied",
     )
     model, _ = tiny()
-    got, expected = model.get_parameter("head.weight"), array(model.get_parameter("embed.element.weight"))
+    got, expected = (
+        model.get_parameter("head.weight"),
+        array(model.get_parameter("embed.element.weight")),
+    )
     formula = "the head's matrix is E itself"
-    yield row("Note B", "13 language model head", formula, Transformer, got, expected, EXACT, "tied")
+    yield row(
+        "Note B", "13 language model head", formula, Transformer, got, expected, EXACT, "tied"
+    )
     u = draw("u", T, V, spread=3.0)
     for tau in (0.5, 1.0, 2.0):
         got = temperature(u, tau).softmax(-1)
@@ -70,12 +98,23 @@ def head() -> Iterator[Row]:
     expected = reference_logits(reference, batch_of(IDS))[0]
     formula = "u = LN(GELU(h W + b)) Eᵀ + b"
     got = model(batch_of(IDS)).logits[0]
-    yield row("Note E (BERT)", "13 language model head", formula, heads.MaskedLanguageModelHead, got, expected, DEEP)
+    yield row(
+        "Note E (BERT)",
+        "13 language model head",
+        formula,
+        heads.MaskedLanguageModelHead,
+        got,
+        expected,
+        DEEP,
+    )
 
 
 def loss() -> Iterator[Row]:
     """Equation 14."""
-    logits, targets = draw("logits", 2, T, V, spread=2.0), torch.tensor([[1, 4, IGNORE, 0, 10, 3], [IGNORE] * 5 + [2]])
+    logits, targets = (
+        draw("logits", 2, T, V, spread=2.0),
+        torch.tensor([[1, 4, IGNORE, 0, 10, 3], [IGNORE] * 5 + [2]]),
+    )
     total, count = ref.cross_entropy(array(logits), targets.numpy(), IGNORE)
     summed = cross_entropy(logits, targets)
     name, formula = "14 loss", "−Σ_i Σ_j y_ij log f_ij"
@@ -97,28 +136,37 @@ def loss() -> Iterator[Row]:
 
 
 def shift() -> Iterator[Row]:
-    """Equation 15: with the shifted input, the prediction of target i is made from START and targets before i."""
-    model, reference = tiny(architecture="encoder_decoder", position="sinusoidal", tied=False, head_bias=True)
+    """Equation 15: with the shifted input, the prediction of target i is made from START and
+    targets before i."""
+    model, reference = tiny(
+        architecture="encoder_decoder", position="sinusoidal", tied=False, head_bias=True
+    )
     target, start = IDS, 0
     taught = model(batch_of(ref.shift(target, start), SOURCE_IDS)).logits[0]
     steps = []
     for i in range(len(target)):
         steps.append(reference_logits(reference, batch_of([start, *target[:i]], SOURCE_IDS))[0][-1])
     formula = "[START] + target without its last ⇒ f_i = f(START, y_1 .. y_{i−1}; source)"
-    yield row("Note E", "15 shifted decoder input", formula, Transformer, taught, np.stack(steps), DEEP)
+    yield row(
+        "Note E", "15 shifted decoder input", formula, Transformer, taught, np.stack(steps), DEEP
+    )
     changed = model(batch_of(ref.shift([*target[:-1], 7], start), SOURCE_IDS)).logits[0]
     formula = "the last target is never an input"
-    yield row("Note E", "15 shifted decoder input", formula, Transformer, changed, array(taught), EXACT)
+    yield row(
+        "Note E", "15 shifted decoder input", formula, Transformer, changed, array(taught), EXACT
+    )
 
 
-def cached(model: Transformer, ids: torch.Tensor, sizes: list[int], cache: Cache, source: Batch | None) -> torch.Tensor:
+def cached(
+    model: Transformer, ids: torch.Tensor, sizes: list[int], cache: Cache, source: Batch | None
+) -> torch.Tensor:
     """Logits of all ids, fed `sizes` at a time through a cache."""
     memory, outputs, at = None, [], 0
     for size in sizes:
         features = model.features(Batch(ids[:, at : at + size], source=source), memory, cache)
         assert features.cache is not None
         memory, cache, at = features.memory, features.cache, at + size
-        outputs.append(model.head(features.hidden, features.places))
+        outputs.append(model.head(features.hidden, features.positions))
     return torch.cat(outputs, dim=1)
 
 
@@ -127,7 +175,7 @@ def greedy_cached(model: Transformer, prompt: list[int], count: int) -> list[int
     features = model.features(batch_of(prompt), cache=Cache())
     new: list[int] = []
     while True:
-        new.append(int(model.head(features.hidden[:, -1:], features.places).argmax()))
+        new.append(int(model.head(features.hidden[:, -1:], features.positions).argmax()))
         if len(new) == count:
             return new
         features = model.features(batch_of(new[-1:]), cache=features.cache)
@@ -142,11 +190,23 @@ def generation() -> Iterator[Row]:
         expected = ref.greedy(step, IDS[:3], 8)
         with torch.no_grad():
             got = greedy_cached(model, IDS[:3], 8)
-            yield row("Notes D, E", name, formula, Cache, got, expected, EXACT, f"{position}, growing cache")
+            yield row(
+                "Notes D, E",
+                name,
+                formula,
+                Cache,
+                got,
+                expected,
+                EXACT,
+                f"{position}, growing cache",
+            )
             how = GenerateConfig.parse({"temperature": 0, "max_new_tokens": 8})
             got = [step.ids[0] for step in decode(model, [IDS[:3]], how)]
             yield row("Notes D, E", name, formula, decode, got, expected, EXACT, position)
-    for architecture, source in (("decoder", None), ("encoder_decoder", torch.tensor([SOURCE_IDS]))):
+    for architecture, source in (
+        ("decoder", None),
+        ("encoder_decoder", torch.tensor([SOURCE_IDS])),
+    ):
         model, _ = tiny(architecture=architecture, position="rotary", n_kv_heads=1)
         side, ids = None if source is None else Batch(source), torch.tensor([IDS])
         whole = array(model(Batch(ids, source=side)).logits)
@@ -155,7 +215,9 @@ def generation() -> Iterator[Row]:
                 with torch.no_grad():
                     got = cached(model, ids, sizes, cache, side)
                 detail = f"{architecture}, steps of {'+'.join(map(str, sizes))}"
-                yield row("Note D", name, "with cache = without", type(cache), got, whole, TIGHT, detail)
+                yield row(
+                    "Note D", name, "with cache = without", type(cache), got, whole, TIGHT, detail
+                )
 
 
 def _next(reference: ReferenceModel) -> Callable[[list[int]], ref.Array]:
@@ -174,7 +236,9 @@ def causality() -> Iterator[Row]:
             after = model(batch_of(other, source)).logits[0]
             worst = torch.maximum(worst, (after[:t] - before[:t]).abs().max())
         formula = "changing token t+1 changes nothing up to t"
-        yield row("Notes A, B, D, E", "4 causality", formula, Transformer, worst, 0.0, EXACT, architecture)
+        yield row(
+            "Notes A, B, D, E", "4 causality", formula, Transformer, worst, 0.0, EXACT, architecture
+        )
 
 
 def patches() -> Iterator[Row]:
@@ -189,7 +253,9 @@ def patches() -> Iterator[Row]:
         formula = "x_t = flatten(patch_t) W_emb"
         got = brick(torch.tensor(flat)[None])[0]
         detail = "behind a class token" if class_token else ""
-        yield row("Note D", "18 images and tasks", formula, PatchEmbedding, got, expected, detail=detail)
+        yield row(
+            "Note D", "18 images and tasks", formula, PatchEmbedding, got, expected, detail=detail
+        )
 
 
 def tasks() -> Iterator[Row]:
@@ -197,24 +263,44 @@ def tasks() -> Iterator[Row]:
     name, h = "18 images and tasks", draw("h", 2, T, D)
     tag = filled(heads.TagHead(D, 5))
     expected = ref.project(array(h), array(tag.proj.weight).T, array(tag.proj.bias))
-    yield row("Note D", name, "tagging: softmax(h_t W + b) for every t", heads.TagHead, tag(h), expected)
+    yield row(
+        "Note D", name, "tagging: softmax(h_t W + b) for every t", heads.TagHead, tag(h), expected
+    )
     targets = torch.tensor([[0, 4, 2, IGNORE, 1, 3], [2, 2, 0, 1, IGNORE, IGNORE]])
     total, count = ref.cross_entropy(expected, targets.numpy(), IGNORE)
     summed = cross_entropy(tag(h), targets)
     formula = "tagging: −(1/n) Σ_t log y_t[target_t]"
     yield row("Note D", name, formula, cross_entropy, summed.total / summed.count, total / count)
-    place = Places.padded([4, 6])
+    place = Positions.padded([4, 6])
     at = {"last": -1, "first": 0}
     for how in get_args(heads.Pool):
         brick = filled(heads.ClassifyHead(D, 5, how, dense=False))
         pooled = [array(h[b, : (4, 6)[b]]) for b in range(2)]
         pooled = [one[at[how]] if how in at else one.mean(0) for one in pooled]
         expected = ref.project(
-            np.stack(pooled), array(brick.get_parameter("proj.weight")).T, array(brick.get_parameter("proj.bias"))
+            np.stack(pooled),
+            array(brick.get_parameter("proj.weight")).T,
+            array(brick.get_parameter("proj.bias")),
         )
         formula = "classification: softmax(h W + b)"
-        yield row("Note D", name, formula, heads.ClassifyHead, brick(h, place), expected, detail=f"{how} element")
+        yield row(
+            "Note D",
+            name,
+            formula,
+            heads.ClassifyHead,
+            brick(h, place),
+            expected,
+            detail=f"{how} element",
+        )
         total, count = ref.cross_entropy(expected, np.array([1, 4]))
         summed = cross_entropy(brick(h, place), torch.tensor([1, 4]))
         formula = "classification: −(1/n) Σ log y[class]"
-        yield row("Note D", name, formula, cross_entropy, summed.total / summed.count, total / count, detail=how)
+        yield row(
+            "Note D",
+            name,
+            formula,
+            cross_entropy,
+            summed.total / summed.count,
+            total / count,
+            detail=how,
+        )

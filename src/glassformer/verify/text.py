@@ -1,7 +1,4 @@
-"""Rows as a plain-text table for the terminal and as values for JSON.
-
-Knows: rows. Does not know: what they mean.
-"""
+"""Rows as a plain-text table for the terminal and as values for JSON."""
 
 import math
 from collections.abc import Iterable
@@ -12,7 +9,8 @@ from glassformer.verify.row import Row
 
 
 def table(rows: Iterable[Row]) -> str:
-    """One line for each row: verdict, largest error, tolerance, note, equation, formula; a count at the end."""
+    """One line for each row: verdict, largest error, tolerance, note, equation, formula; a count at
+    the end."""
     rows = list(rows)
     lines = [("", "error", "tolerance", "note", "equation", "formula")]
     lines += [
@@ -28,7 +26,10 @@ def table(rows: Iterable[Row]) -> str:
     ]
     widths = [max(len(line[column]) for line in lines) for column in range(5)]
     text = [
-        "  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[5]]) for line in lines
+        "  ".join(
+            [*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[5]]
+        )
+        for line in lines
     ]
     return "\n".join([*(line.rstrip() for line in text), "", summary(rows)])
 
@@ -40,11 +41,15 @@ def summary(rows: Iterable[Row]) -> str:
     if not failed:
         return f"All {counted(len(rows), 'row')} passed."
     first = failed[0]
-    return f"{len(failed)} of {counted(len(rows), 'row')} failed, first {first.equation} ({first.function})."
+    return (
+        f"{len(failed)} of {counted(len(rows), 'row')} failed, first {first.equation} "
+        f"({first.function})."
+    )
 
 
 def as_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Rows as dictionaries of plain values; an error that is not a finite number is None (JSON has no infinity)."""
+    """Rows as dictionaries of plain values; an error that is not a finite number is None (JSON has
+    no infinity)."""
     return [
         {
             "note": row.note,

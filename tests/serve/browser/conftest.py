@@ -1,6 +1,7 @@
 """A real browser for the pages: one chromium and one server of each tiny run for all tests.
 
-`tools/browser.sh` says where a chromium is. Without one these tests are skipped and say so; with one they all run.
+`tools/browser.sh` says where a chromium is. Without one these tests are skipped and say so; with
+one they all run.
 """
 
 import contextlib
@@ -16,14 +17,15 @@ from typing import Any
 import pytest
 
 import glassformer
-from glassformer.serve.guard import HEADERS
-from glassformer.serve.server import Server
+from glassformer.serve.explorer.auth import HEADERS
+from glassformer.serve.explorer.server import Server
 from serve.browser.seeing import settled
 
-STATIC = Path(glassformer.__file__).parent / "serve" / "static"
+STATIC = Path(glassformer.__file__).parent / "serve" / "explorer" / "static"
 FINDER = Path(__file__).parents[3] / "tools" / "browser.sh"
 FLAGS = ["--no-sandbox", "--no-zygote", "--force-color-profile=srgb", "--font-render-hinting=none"]
-"""As root, with the same pixels everywhere; with a zygote, some machines take half a minute to end it."""
+"""As root, with the same pixels everywhere; with a zygote, some machines take half a minute to end
+it."""
 DESK = {"width": 1440, "height": 900}
 
 WATCH = """(() => {
@@ -45,12 +47,14 @@ WATCH = """(() => {
   };
   new MutationObserver(() => (still = 0)).observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
   window.isSettled = () => !open && still++ > 2;
-})()"""  # noqa: E501 - lines of JavaScript are not Python's
-"""Whether a page asks nothing and has not changed for some frames: `isSettled()`, asked once a frame."""
+})()"""
+"""Whether a page asks nothing and has not changed for some frames: `isSettled()`, asked once a
+frame."""
 
 
 class Static(SimpleHTTPRequestHandler):
-    """The folder alone, under the policy of the explorer's server; who asks about a model hears that there is none."""
+    """The folder alone, under the policy of the explorer's server; who asks about a model hears
+    that there is none."""
 
     protocol_version = "HTTP/1.1"
 
@@ -107,10 +111,19 @@ def explored(explorer_of) -> Iterator[Any]:
 def browser() -> Iterator[Any]:
     """Chromium without a window."""
     bash = shutil.which("bash")
-    found = bash and subprocess.run([bash, str(FINDER), "find"], capture_output=True, text=True, check=True).stdout
+    found = (
+        bash
+        and subprocess.run(
+            [bash, str(FINDER), "find"], capture_output=True, text=True, check=True
+        ).stdout
+    )
     if not found:
-        pytest.skip("there is no chromium: `make browser` installs one, or GLASSFORMER_CHROMIUM names one")
-    from playwright.sync_api import sync_playwright  # of the extra `dev`: with a browser there, nothing is skipped
+        pytest.skip(
+            "there is no chromium: `make browser` installs one, or GLASSFORMER_CHROMIUM names one"
+        )
+    from playwright.sync_api import (
+        sync_playwright,  # of the extra `dev`: with a browser there, nothing is skipped
+    )
 
     with sync_playwright() as started:
         opened = started.chromium.launch(executable_path=found.strip(), args=FLAGS)
@@ -119,7 +132,8 @@ def browser() -> Iterator[Any]:
 
 
 class Visit:
-    """A page, and what went wrong on it: errors, warnings, refusals, and requests to anyone but the site."""
+    """A page, and what went wrong on it: errors, warnings, refusals, and requests to anyone but the
+    site."""
 
     def __init__(self, context: Any, site: str, refusals: bool):
         self.site, self.refusals, self.problems = site, refusals, []
@@ -132,7 +146,9 @@ class Visit:
         self.page.on("websocket", lambda socket: self._asked(socket.url))
 
     def _heard(self, message: Any) -> None:
-        refused = "400 (Bad Request)" in message.text and message.location.get("url", "").endswith(("/api", "/stream"))
+        refused = "400 (Bad Request)" in message.text and message.location.get("url", "").endswith(
+            ("/api", "/stream")
+        )
         if message.type in ("error", "warning") and not (refused and self.refusals):
             self.problems.append(f"{message.type}: {message.text}")
 

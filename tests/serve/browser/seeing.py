@@ -1,7 +1,5 @@
 """What browser tests look for on a page, and what they read from it."""
 
-# ruff: noqa: E501 - lines of JavaScript are not Python's
-
 import re
 from typing import Any
 
@@ -41,7 +39,10 @@ PICTURES = """() => [...document.querySelectorAll("figure, canvas, svg[role]")].
 }).filter(Boolean)"""
 """Pictures without a name."""
 WIDTH = "document.documentElement.scrollWidth"
-PAGES = "async (family) => (await import('./contents.js')).pages.filter((p) => !p.families || p.families.includes(family)).map((p) => p.id)"
+PAGES = (
+    "async (family) => (await import('./contents.js')).pages.filter((p) => !p.families || "
+    "p.families.includes(family)).map((p) => p.id)"
+)
 
 NAMED = [
     "application",
@@ -77,7 +78,11 @@ def settled(page: Any) -> Any:
 def tree_faults(page: Any, model: bool = True) -> list[str]:
     """What is wrong with what a screen reader is told: landmarks, headings, names."""
     lines = page.locator("body").aria_snapshot().splitlines()
-    roles = [(found["role"], bool(found["name"]), line.strip()) for line in lines if (found := _LINE.match(line))]
+    roles = [
+        (found["role"], bool(found["name"]), line.strip())
+        for line in lines
+        if (found := _LINE.match(line))
+    ]
     faults = [line for role, name, line in roles if role in NAMED and role != "banner" and not name]
     marks = [role for role, _, _ in roles]
     for role in ("banner", "main", *(("search",) if model else ())):
@@ -119,7 +124,9 @@ def table(page: Any, title: str) -> list[list[str]]:
 
 def number(text: str) -> float:
     """A number as the pages write it."""
-    return float(text.replace("\u2009", "").replace("−", "-").replace("%", "").replace("+", "").rstrip(" ✓✗"))
+    return float(
+        text.replace("\u2009", "").replace("−", "-").replace("%", "").replace("+", "").rstrip(" ✓✗")
+    )
 
 
 def reading(page: Any, name: str) -> float:

@@ -1,7 +1,5 @@
 """What all pages are built of, in a real browser: numbers, colours, selection, wire, matrix."""
 
-# ruff: noqa: E501 - lines of JavaScript are not Python's
-
 import base64
 import json
 import struct
@@ -17,11 +15,17 @@ def run(page, script, *given):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.849671, "0.8497"), (58.8897, "58.89"), (-1.2034, "−1.203"), (0, "0"), (1234567, "1 234 567"), (2.05e-7, "2.05e−7"), (102, "102"), (None, "–"), (12345.678, "12 346")],
+    [(0.849671, "0.8497"), (58.8897, "58.89"), (-1.2034, "−1.203"), (0, "0"), (1234567, "1 234 "
+    "567"), (2.05e-7, "2.05e−7"), (102, "102"), (None, "–"), (12345.678, "12 346")],
 )  # fmt: skip
 def test_numbers_are_written_with_four_digits(visit, value, text):
     page = visit.open()
-    assert run(page, "async (x) => (await import('./format.js')).number(x)", value).replace("\u2009", " ") == text
+    assert (
+        run(page, "async (x) => (await import('./format.js')).number(x)", value).replace(
+            "\u2009", " "
+        )
+        == text
+    )
 
 
 def test_infinities_have_names(visit):
@@ -42,7 +46,14 @@ def test_whitespace_of_tokens_is_drawn_and_markup_stays_text(visit):
 
 
 SELECTIONS = [
-    {"page": "head", "input": "The chicken didn't cross", "layer": 3, "head": 5, "query": 8, "key": 1},
+    {
+        "page": "head",
+        "input": "The chicken didn't cross",
+        "layer": 3,
+        "head": 5,
+        "query": 8,
+        "key": 1,
+    },
     {"input": "[1, 2]", "lesson": "null", "mode": "12"},
     {"input": ["a & b = c", "d#e+f%"], "edits": [{"edit": "Zero", "point": "*.z", "head": 5}]},
     {"input": "emoji 🐔 and ünïcode\nnew line", "temperature": 0.25, "on": True},
@@ -85,13 +96,18 @@ def test_the_selection_tells_who_listens_and_only_of_changes(visit):
 
 def test_the_selection_as_python_compiles(visit):
     page = visit.open()
-    selection = {"input": 'say "hi"\nthere', "layer": 3, "head": 5, "query": 8, "key": 1, "side": "encoder",
+    selection = {"input": 'say '
+    '"hi"\nthere', "layer": 3, "head": 5, "query": 8, "key": 1, "side": "encoder",
                  "edits": [{"edit": "Set", "point": "*.pattern", "head": 5, "to": 0.9, "renormalise": True}]}  # fmt: skip
-    text = run(page, "async (s) => (await import('./state.js')).makeState(s).toPython('runs/demo')", selection)
+    text = run(
+        page,
+        "async (s) => (await import('./state.js')).makeState(s).toPython('runs/demo')",
+        selection,
+    )
     compile(text, "selection", "exec")
     assert (
-        'look = gf.look(run, "say \\"hi\\"\\nthere", edits=[gf.edits.Set("*.pattern", head=5, to=0.9, renormalise=True)])'
-        in text
+        'look = gf.look(run, "say \\"hi\\"\\nthere", edits=[gf.edits.Set("*.pattern", head=5, '
+        "to=0.9, renormalise=True)])" in text
     )
     assert text.splitlines()[-1] == "pattern[8, 1]"
     assert 'look.pattern(layer=3, head=5, side="encoder")' in text
@@ -121,7 +137,9 @@ def test_arrays_arrive_as_they_were_sent(visit):
     for name, array in arrays.items():
         shape, values = got["plain"][name]
         assert shape == list(array.shape)
-        assert [float(str(x).replace("Infinity", "inf")) for x in values] == array.ravel().astype(float).tolist()
+        assert [float(str(x).replace("Infinity", "inf")) for x in values] == array.ravel().astype(
+            float
+        ).tolist()
     assert got["row"] == arrays["f32"][1, 0].astype(float).tolist()
 
 
@@ -197,9 +215,14 @@ def test_a_stream_ends_with_done_or_with_an_error(visit):
 @pytest.mark.parametrize("dark", [False, True])
 def test_attention_is_monotone_in_lightness(visit, dark):
     page = visit.open()
-    table = run(page, "async (dark) => Array.from((await import('./ramp.js')).ramp('attention', dark))", dark)
+    table = run(
+        page,
+        "async (dark) => Array.from((await import('./ramp.js')).ramp('attention', dark))",
+        dark,
+    )
     light = [
-        0.2126 * (c & 255) ** 2.2 + 0.7152 * (c >> 8 & 255) ** 2.2 + 0.0722 * (c >> 16 & 255) ** 2.2 for c in table
+        0.2126 * (c & 255) ** 2.2 + 0.7152 * (c >> 8 & 255) ** 2.2 + 0.0722 * (c >> 16 & 255) ** 2.2
+        for c in table
     ]
     steps = np.diff(light[::5])  # one step alone is less than what rounding to bytes can turn
     assert len(table) == 256
@@ -210,7 +233,8 @@ def test_signed_numbers_are_neutral_at_zero_and_as_strong_on_both_sides(visit):
     page = visit.open()
     levels = run(
         page,
-        "async () => { const {level} = await import('./ramp.js'); return [-2, -1, 0, 1, 2].map((x) => level(x, {kind: 'signed', high: 2})); }",
+        "async () => { const {level} = await import('./ramp.js'); return [-2, -1, 0, 1, "
+        "2].map((x) => level(x, {kind: 'signed', high: 2})); }",
     )
     assert levels[0] == 0
     assert levels[4] == 255
@@ -272,7 +296,8 @@ def test_a_matrix_as_table_csv_and_svg_holds_its_numbers(visit):
     run(page, MATRIX)
     got = run(
         page,
-        "async () => { const {csv} = await import('./marks.js'); return [csv(it.table()), it.toSvg().querySelectorAll('rect').length, it.summary()]; }",
+        "async () => { const {csv} = await import('./marks.js'); return [csv(it.table()), "
+        "it.toSvg().querySelectorAll('rect').length, it.summary()]; }",
     )
     assert got[0].splitlines()[1] == "a,0.5,0.25,0.25,masked"
     assert got[1] == 12
@@ -314,13 +339,20 @@ def test_a_large_matrix_is_summed_up_whole_and_hatched_in_one_go(visit):
 )
 def test_the_numbers_of_a_legend_do_not_stand_in_each_others_way(visit, how, expected):
     page = visit.open()
-    script = "async (how) => [...(await import('./marks.js')).legend(how).querySelectorAll('.legend-tick')].map((t) => t.textContent)"
+    script = (
+        "async (how) => [...(await "
+        "import('./marks.js')).legend(how).querySelectorAll('.legend-tick')].map((t) => "
+        "t.textContent)"
+    )
     assert run(page, script, how) == expected
 
 
 def test_csv_quotes_what_needs_it(visit):
     page = visit.open()
-    got = run(page, """async () => (await import('./marks.js')).csv({columns: ["a,b", 'q"'], rows: [["x\\ny", 1]]})""")
+    got = run(
+        page,
+        """async () => (await import('./marks.js')).csv({columns: ["a,b", 'q"'], rows: [["x\\ny", 1]]})""",
+    )
     assert got == '"a,b","q"""\r\n"x\ny",1\r\n'
 
 
@@ -328,4 +360,6 @@ def test_csv_quotes_what_needs_it(visit):
 def test_halves_are_those_of_numpy(visit, bits):
     page = visit.open()
     expected = np.frombuffer(struct.pack("<H", bits), dtype=np.float16)[0]
-    assert run(page, "async (bits) => (await import('./wire.js')).half(bits)", bits) == float(expected)
+    assert run(page, "async (bits) => (await import('./wire.js')).half(bits)", bits) == float(
+        expected
+    )

@@ -1,14 +1,17 @@
 """What holds on every page of every family: nothing fails, everybody can use it, and it fits."""
 
-# ruff: noqa: E501 - lines of JavaScript are not Python's
-
 import pytest
 
 from serve.browser.conftest import DESK
 from serve.browser.seeing import FAINT, PAGES, WIDTH, faults, settled
 
-NAME = "(e) => [e.tagName, e.type, e.dataset.i, e.getAttribute('aria-label') || e.textContent].join(' ')"
-SEEN = f"() => {{ const e = document.activeElement; return e === document.body ? '' : ({NAME})(e); }}"
+NAME = (
+    "(e) => [e.tagName, e.type, e.dataset.i, e.getAttribute('aria-label') || "
+    "e.textContent].join(' ')"
+)
+SEEN = (
+    f"() => {{ const e = document.activeElement; return e === document.body ? '' : ({NAME})(e); }}"
+)
 TABBED = f"""() => [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]")].filter((el) =>
   el.tabIndex >= 0 && !el.disabled && el.checkVisibility() && !(el.type === "radio" && !el.checked)).map({NAME})"""
 """What the Tab key should have led to; of radio buttons, only the one that is chosen."""
@@ -16,7 +19,8 @@ RINGED = """() => { const e = document.activeElement, ringed = (one) => one && (
   return [e, e.nextElementSibling, e.closest("label")].some(ringed) ? "" : e.outerHTML.slice(0, 120); }"""
 MOST_TABS = 600
 FITTED = f"""(width) => new Promise((done) => {{ let frames = 60; const look = () => {WIDTH} <= width || !frames-- ? done({WIDTH}) : requestAnimationFrame(look); look(); }})"""
-"""How wide a page is once it fits, which a canvas does a frame after its room is known to be narrower; or stays."""
+"""How wide a page is once it fits, which a canvas does a frame after its room is known to be
+narrower; or stays."""
 
 
 @pytest.mark.parametrize("family", ["lm", "tag", "translate", "mixture"])
@@ -64,14 +68,19 @@ def test_the_tab_key_leads_to_everything_and_out_again(visiting_model):
                 page.keyboard.press("Tab")
                 if not (name_of := page.evaluate(SEEN)):
                     rounds += 1
-                    if rounds == 2:  # the first may begin in the middle: where something had the focus before
+                    if (
+                        rounds == 2
+                    ):  # the first may begin in the middle: where something had the focus before
                         break
                     continue
                 seen.add(name_of)
                 dim.add(page.evaluate(RINGED))
             else:
                 here["last"] = "the last Tab does not leave the page"
-            here |= {"missed": sorted({*page.evaluate(TABBED)} - seen), "without a ring": sorted(dim - {""})}
+            here |= {
+                "missed": sorted({*page.evaluate(TABBED)} - seen),
+                "without a ring": sorted(dim - {""}),
+            }
             if any(here.values()):
                 found[name] = here
     assert found == {}

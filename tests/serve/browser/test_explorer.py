@@ -57,12 +57,16 @@ def test_pages_taken_along_open_from_disk_without_a_network(visiting_model, visi
         with page.expect_download() as download:
             page.get_by_role("button", name="Save as HTML").click()
         download.value.save_as(file)
-    with visiting_at(file.as_uri(), offline=True) as away:  # which also fails if the page asks anyone anything
+    with visiting_at(
+        file.as_uri(), offline=True
+    ) as away:  # which also fails if the page asks anyone anything
         page = away.page
         page.goto(file.as_uri())
         page.wait_for_selector(".matrix-canvas")  # it opens with the page that one came from
         page.locator(".matrix-stack").first.hover(position={"x": 3, "y": 3})
-        assert page.locator(".readout output").first.text_content() == "1"  # the first sees itself alone
+        assert (
+            page.locator(".readout output").first.text_content() == "1"
+        )  # the first sees itself alone
         page.get_by_role("navigation").get_by_role("link", name="Attention").click()
         page.wait_for_selector(".metric-list")
         assert page.locator(".metric-list").text_content() == shown
@@ -84,5 +88,7 @@ def test_tensors_are_saved_as_they_are(visiting_model, explored, tmp_path):
     assert name == "values"
     saved = load_file(tmp_path / "pattern.safetensors")[name]
     np.testing.assert_allclose(
-        saved, look[download.value.suggested_filename.removesuffix(".safetensors")].tensor, atol=1e-6
+        saved,
+        look[download.value.suggested_filename.removesuffix(".safetensors")].tensor,
+        atol=1e-6,
     )

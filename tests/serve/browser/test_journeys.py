@@ -1,6 +1,5 @@
-"""From the first page to an answer: by keyboard alone, and from a slider to the pixels and digits of a matrix."""
-
-# ruff: noqa: E501 - lines of JavaScript are not Python's
+"""From the first page to an answer: by keyboard alone, and from a slider to the pixels and digits
+of a matrix."""
 
 import re
 
@@ -97,7 +96,9 @@ def test_pixels_of_a_head_are_the_colours_of_the_models_weights(opened, explorer
     at = [(i + 0.15) / length for i in range(length)]  # beside the digits
     drawn = np.array(page.evaluate(DRAWN, [".matrix-canvas", at, at]))
     seen = np.tril(np.ones_like(pattern, dtype=bool))
-    np.testing.assert_array_equal(drawn[seen], colours[np.rint(255 * np.sqrt(pattern[seen])).astype(int)])
+    np.testing.assert_array_equal(
+        drawn[seen], colours[np.rint(255 * np.sqrt(pattern[seen])).astype(int)]
+    )
     assert (drawn[~seen][:, 3] < 255).all()  # hatched: no colour of any weight, not even of 0
     assert len({tuple(colour) for colour in drawn[seen]}) > length
 
@@ -106,13 +107,20 @@ def test_pixels_of_the_grid_are_the_weights_of_every_head(opened, explorer_of):
     page = opened("lm", "page=attention")
     look, colours = look_of(explorer_of("lm")), page.evaluate(RAMP, False)
     config, length = look.model.config, len(look.elements)
-    side, gap = page.evaluate("[parseFloat(getComputedStyle(document.querySelector('.atlas-cross')).width), 8]")
+    side, gap = page.evaluate(
+        "[parseFloat(getComputedStyle(document.querySelector('.atlas-cross')).width), 8]"
+    )
     inside = (np.arange(length) + 0.5) / length * side
-    places = lambda count: ((np.arange(count)[:, None] * (side + gap) + inside) / (count * (side + gap) - gap)).ravel()
+    places = lambda count: (
+        (np.arange(count)[:, None] * (side + gap) + inside) / (count * (side + gap) - gap)
+    ).ravel()
     across, down = places(config.n_heads).tolist(), places(config.n_layers).tolist()
     drawn = np.array(page.evaluate(DRAWN, [".atlas-canvas", across, down]), dtype=np.uint8)
     levels = np.rint(
-        255 * np.sqrt([[look.pattern(y, x) for x in range(config.n_heads)] for y in range(config.n_layers)])
+        255
+        * np.sqrt(
+            [[look.pattern(y, x) for x in range(config.n_heads)] for y in range(config.n_layers)]
+        )
     )
     expected = np.array(colours, dtype="<u4")[levels.astype(int)].transpose(0, 2, 1, 3)
     np.testing.assert_array_equal(drawn.view("<u4")[..., 0], expected.reshape(drawn.shape[:2]))

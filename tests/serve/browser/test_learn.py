@@ -35,7 +35,9 @@ def softmax(x):
 def test_the_table_of_contents_has_all_ten(visit):
     page = visit.open()
     assert page.locator(".contents-list li").count() == 10
-    links = page.locator(".contents-list a").evaluate_all("links => links.map(a => a.getAttribute('href'))")
+    links = page.locator(".contents-list a").evaluate_all(
+        "links => links.map(a => a.getAttribute('href'))"
+    )
     assert [link.split("lesson=")[1] for link in links] == LESSONS
     page.locator(".contents-list a").nth(3).click()
     assert page.locator("h1").text_content() == "The causal mask"
@@ -77,7 +79,11 @@ def test_a_bank_becomes_what_its_sentence_makes_of_it(visit):
     page = visit.open("context")
     mix = figure(page, "Mix the words yourself")
     vector = lambda: [
-        number(x) for x in mix.locator(".reading", has_text="new vector").locator("output").text_content().split(", ")
+        number(x)
+        for x in mix.locator(".reading", has_text="new vector")
+        .locator("output")
+        .text_content()
+        .split(", ")
     ]
     assert vector() == [1.5, 1.5]
     mix.get_by_role("button", name="Equal, 1/N").click()
@@ -103,7 +109,9 @@ def test_sliders_make_the_matrix_and_every_row_sums_to_one(visit):
     page = visit.open("queries-and-keys")
     for name, value in {"Q turn": "30", "Q scale": "2", "K turn": "-45", "K scale": "0.5"}.items():
         page.get_by_label(f"{name}, number").fill(value)
-    turned = lambda degrees: np.array([[np.cos(t := np.deg2rad(degrees)), -np.sin(t)], [np.sin(t), np.cos(t)]])
+    turned = lambda degrees: np.array(
+        [[np.cos(t := np.deg2rad(degrees)), -np.sin(t)], [np.sin(t), np.cos(t)]]
+    )
     q, k = PLANE @ (2 * turned(30)).T, PLANE @ (0.5 * turned(-45)).T
     title = "Turn the queries, turn the keys"
     shown = [[number(cell) for cell in row[1:]] for row in table(page, title)]
@@ -163,14 +171,24 @@ def test_a_neuron_fires_for_both_names_alone(visit):
     detector = figure(page, title)
     detector.get_by_role("radio", name="none").check(force=True)
     detector.get_by_label("threshold, number").fill("0")
-    assert fired() == {"Albert Einstein": 2, "Albert Camus": 1, "Einstein Bagels": 1, "studies": 0}  # half content
+    assert fired() == {
+        "Albert Einstein": 2,
+        "Albert Camus": 1,
+        "Einstein Bagels": 1,
+        "studies": 0,
+    }  # half content
     assert detector.locator("output.bad").count() == 1
     detector.get_by_role("radio", name="GELU").check(force=True)
     gelu = lambda x: x * (1 + math.erf(x / math.sqrt(2))) / 2
     assert fired() == pytest.approx(
         {
             name: gelu(value)
-            for name, value in {"Albert Einstein": 2, "Albert Camus": 1, "Einstein Bagels": 1, "studies": 0}.items()
+            for name, value in {
+                "Albert Einstein": 2,
+                "Albert Camus": 1,
+                "Einstein Bagels": 1,
+                "studies": 0,
+            }.items()
         },
         rel=1e-3,
     )
@@ -185,7 +203,12 @@ def test_what_follows_too_was_counted(visit):
     writer = figure(page, "Predict, append, repeat")
     for word in ["robot", "was", "too"]:
         writer.get_by_role("button", name=re.compile(rf"^{word} ")).click()
-    assert writer.locator(".written .chip-word").all_text_contents() == ["The", "robot", "was", "too"]
+    assert writer.locator(".written .chip-word").all_text_contents() == [
+        "The",
+        "robot",
+        "was",
+        "too",
+    ]
     assert [[row[0], number(row[1])] for row in table(page, "Predict, append, repeat")] == [
         ["tired", pytest.approx(2 / 3, rel=1e-3)],
         ["wide", pytest.approx(1 / 3, rel=1e-3)],
@@ -223,7 +246,9 @@ def test_only_three_dimensions_give_the_slide_s_weights(visit):
 def test_zeroing_after_softmax_breaks_the_rows(visit):
     page = visit.open("causal-mask")
     table = figure(page, "“the tallest building in NYC”")
-    sums = lambda: [float(text.split()[0]) for text in table.locator(".margin-value").all_text_contents()]
+    sums = lambda: [
+        float(text.split()[0]) for text in table.locator(".margin-value").all_text_contents()
+    ]
     assert sums() == [1] * 5
     page.get_by_role("radio", name="0 after softmax").check(force=True)
     first = math.exp(1.2) / sum(math.exp(x) for x in (1.2, 0.4, 0.8, -0.3, 0.5))
@@ -231,7 +256,9 @@ def test_zeroing_after_softmax_breaks_the_rows(visit):
     assert [total < 0.999 for total in sums()] == [True] * 4 + [False]
     page.get_by_role("radio", name="0 before softmax").check(force=True)
     assert sums() == [1] * 5
-    assert table.locator("output.bad").count() == 1  # the rows are sound, and yet the future leaks in
+    assert (
+        table.locator("output.bad").count() == 1
+    )  # the rows are sound, and yet the future leaks in
 
 
 def test_turning_queries_and_keys_together_changes_nothing(visit):
@@ -261,7 +288,9 @@ def test_words_move_by_keyboard_and_outputs_only_reorder(visit):
 def test_temperature_goes_from_certain_to_uniform(visit):
     page = visit.open("meaning-and-temperature")
     bars = figure(page, "Temperature")
-    values = lambda: [float(text.split()[0]) for text in bars.locator(".bar-value").all_text_contents()]
+    values = lambda: [
+        float(text.split()[0]) for text in bars.locator(".bar-value").all_text_contents()
+    ]
     bars.get_by_role("button", name="cold, 0.01").click()
     assert values() == [1, 0, 0, 0, 0]
     bars.get_by_role("button", name="hot, 100").click()

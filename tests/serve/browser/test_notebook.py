@@ -1,7 +1,5 @@
 """A notebook's cells in a real browser: the live page, and the copy that needs no kernel."""
 
-# ruff: noqa: E501 - lines of JavaScript and HTML are not Python's
-
 import base64
 import contextlib
 import queue
@@ -10,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from glassformer.serve.messages import Mailbox
-from glassformer.serve.notebook import View
-from glassformer.serve.page import contents, linked
+from glassformer.serve.explorer.messages import Mailbox
+from glassformer.serve.explorer.notebook import View
+from glassformer.serve.explorer.page import contents, linked
 
 TEXT = "the cat sat on a mat"
 HOST = """<!doctype html><html><head><title>notebook</title><style>p { color: rgb(1, 2, 3); }</style></head>
@@ -55,7 +53,9 @@ class Notebook:
         """Show a view in a cell; its frame, once the page stands."""
         self.views[name] = view
         put = self.sent.put
-        view._mail = Mailbox(view.explorer, lambda message, parts: put((name, message, [*map(encoded, parts)])))
+        view._mail = Mailbox(
+            view.explorer, lambda message, parts: put((name, message, [*map(encoded, parts)]))
+        )
         self.page.evaluate(MODEL, [name, linked("widget.js")])
         return self.drawn(name)
 
@@ -74,7 +74,10 @@ class Notebook:
             with contextlib.suppress(queue.Empty):
                 while True:
                     name, message, parts = self.sent.get_nowait()
-                    self.page.evaluate("([name, said, parts]) => fromKernel[name](said, parts)", [name, message, parts])
+                    self.page.evaluate(
+                        "([name, said, parts]) => fromKernel[name](said, parts)",
+                        [name, message, parts],
+                    )
             with contextlib.suppress(Exception):  # a frame that is just loading
                 if so():
                     return
@@ -187,7 +190,9 @@ def test_a_cell_that_is_moved_begins_where_it_was(cells, lm):
     frame = cells.show("a", view)
     frame.press("main", "]")
     cells.until(lambda: view.selection["head"] == 1)
-    cells.page.evaluate("document.getElementById('b').append(document.querySelector('#a iframe'))")  # frames load anew
+    cells.page.evaluate(
+        "document.getElementById('b').append(document.querySelector('#a iframe'))"
+    )  # frames load anew
     assert cells.drawn("b").title().startswith("One head, layer 0 head 1")
     view.select(head=2)
     cells.until(lambda: cells.frame("b").title().startswith("One head, layer 0 head 2"))
@@ -218,10 +223,22 @@ def test_a_copy_shows_its_page_without_a_kernel(cells, explorer_of, family, page
     cells.until(lambda: cells.page.frames[1].query_selector("h1") is not None)
     frame = cells.page.frames[1]
     if page not in ("model", "export", "edit", "compare", "train"):
-        cells.until(lambda: frame.query_selector("figure canvas, figure svg, .token-chip, .bar, .stage") is not None)
-    quiet = "() => new Promise((done) => setTimeout(() => done([...document.querySelectorAll('.problem')].map((el) => el.textContent)), 300))"
+        cells.until(
+            lambda: (
+                frame.query_selector("figure canvas, figure svg, .token-chip, .bar, .stage")
+                is not None
+            )
+        )
+    quiet = (
+        "() => new Promise((done) => setTimeout(() => "
+        "done([...document.querySelectorAll('.problem')].map((el) => el.textContent)), 300))"
+    )
     problems = frame.evaluate(quiet)
-    if page in ("edit", "compare", "train"):  # they ask as they are used, or of what is beside this input
+    if page in (
+        "edit",
+        "compare",
+        "train",
+    ):  # they ask as they are used, or of what is beside this input
         problems = [said for said in problems if "was saved without that" not in said]
     assert problems == []
     assert cells.page.query_selector("iframe").bounding_box()["height"] == 600
@@ -235,7 +252,8 @@ def test_a_page_that_is_saved_opens_with_what_was_seen(cells, lm, tmp_path):
     cells.until(lambda: view.selection["head"] == 1 and "layer 0 head 1" in frame.title())
     cells.until(
         lambda: any(
-            message.get("ask", {}).get("op") == "step" and message["ask"]["head"] == 1 for message in cells.said
+            message.get("ask", {}).get("op") == "step" and message["ask"]["head"] == 1
+            for message in cells.said
         )
     )
     file = view.save(tmp_path / "head.html")

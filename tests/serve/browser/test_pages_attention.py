@@ -1,4 +1,5 @@
-"""Tokens, attention and one head in a real browser: what stands there is what the looks themselves have."""
+"""Tokens, attention and one head in a real browser: what stands there is what the looks themselves
+have."""
 
 import re
 
@@ -21,7 +22,9 @@ def test_the_atlas_is_walked_by_keys_and_enter_opens_the_head(opened):
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowRight")
     said = page.locator(".atlas [aria-live]").text_content()
-    assert re.match(r"layer 1 head 1: (≈ [a-z ]+ 0\.\d\d|(spread|sharp), \d\.\d bits), previous token ", said)
+    assert re.match(
+        r"layer 1 head 1: (≈ [a-z ]+ 0\.\d\d|(spread|sharp), \d\.\d bits), previous token ", said
+    )
     page.keyboard.press("Enter")
     page.wait_for_selector("text=Who looks where")
     settled(page)  # the address is written a moment later
@@ -46,7 +49,9 @@ def test_a_filter_fades_the_heads_below_it_and_says_how_many(opened, explorer_of
     said.wait_for()
 
 
-NAMES = """async ([names, values]) => (await import("./pages/attended.js")).headName(names, values)"""
+NAMES = (
+    """async ([names, values]) => (await import("./pages/attended.js")).headName(names, values)"""
+)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +91,11 @@ def test_the_matrix_holds_the_models_own_weights(opened, explorer_of, family, si
     assert len(rows) == pattern.shape[0]
     for shown, own in zip(rows, pattern, strict=True):
         for cell, weight in zip(shown, own.tolist(), strict=True):
-            assert weight == 0 if cell == "masked" else number(cell) == pytest.approx(weight, rel=6e-4, abs=1e-9)
+            assert (
+                weight == 0
+                if cell == "masked"
+                else number(cell) == pytest.approx(weight, rel=6e-4, abs=1e-9)
+            )
 
 
 PATTERN = np.random.default_rng(3).dirichlet([0.3] * 7, 7).astype(np.float32)
@@ -114,7 +123,9 @@ def test_lines_are_the_fewest_that_cover_each_row(visit, share, masked):
         expected |= {(r, int(c)) for c in needed}
     assert {tuple(edge) for edge in edges} == expected
     assert count == (28 if masked else 49)
-    assert mass == pytest.approx(sum(float(values[edge]) for edge in expected) / values.sum(), rel=1e-5)
+    assert mass == pytest.approx(
+        sum(float(values[edge]) for edge in expected) / values.sum(), rel=1e-5
+    )
 
 
 def test_words_sum_their_keys_and_average_their_queries(visit):
@@ -134,7 +145,9 @@ def test_words_sum_their_keys_and_average_their_queries(visit):
     np.testing.assert_allclose(np.array(got[1]).reshape(5, 5), expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("family", ["lm", "masked", "translate"])  # grouped keys, a bias of distance, post-norm
+@pytest.mark.parametrize(
+    "family", ["lm", "masked", "translate"]
+)  # grouped keys, a bias of distance, post-norm
 def test_the_inside_agrees_with_the_model_in_float64(opened, family):
     page = opened(family, "page=head&layer=1&head=1&query=2")
     page.wait_for_selector(".inside-verdict")
@@ -156,7 +169,9 @@ def test_a_step_that_is_wrong_is_found(visit):
     weights = [*(e / e.sum()), 0]
     assert off["weights"] == pytest.approx(weights, abs=1e-12)
     assert off["z"] == pytest.approx(weights[:2], abs=1e-12)
-    assert off["off"] == pytest.approx({"scores": 0, "weights": max(weights), "z": max(weights)}, abs=1e-12)
+    assert off["off"] == pytest.approx(
+        {"scores": 0, "weights": max(weights), "z": max(weights)}, abs=1e-12
+    )
 
 
 def test_play_steps_and_hides_what_comes_later(opened):
@@ -179,7 +194,9 @@ def test_tokens_are_those_of_the_look(opened, explorer_of):
     assert ids == [str(element.id) for element in look.elements]
     drawn = page.locator(".token-text").all_text_contents()
     signs = str.maketrans({" ": "·", "\n": "⏎"})
-    assert drawn == [e.label.translate(signs) if e.kind == "token" else e.label for e in look.elements]
+    assert drawn == [
+        e.label.translate(signs) if e.kind == "token" else e.label for e in look.elements
+    ]
     tags = page.locator(".token-tag").all_text_contents()
     assert tags == [look.names[i] for i in look.logits.argmax(-1).tolist()]
     page.locator(".token-chip").nth(2).click()

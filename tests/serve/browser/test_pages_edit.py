@@ -15,17 +15,23 @@ NONE = "decoder.blocks.0.attention"
 
 def after(page):
     """The answers in the outcome: label -> percent, as they stand."""
-    rows = page.locator(".pair-row:not(.pair-head)").evaluate_all("rows => rows.map(r => r.getAttribute('aria-label'))")
+    rows = page.locator(".pair-row:not(.pair-head)").evaluate_all(
+        "rows => rows.map(r => r.getAttribute('aria-label'))"
+    )
     found = {}
     for row in rows:
         name, _, rest = row.rpartition(": ")
-        parts = re.fullmatch(r"before (\S+|< 0.01) percent, after (\S+|< 0.01) percent, change (\S+)", rest)
+        parts = re.fullmatch(
+            r"before (\S+|< 0.01) percent, after (\S+|< 0.01) percent, change (\S+)", rest
+        )
         found[name] = parts.groups() if parts else rest
     return found
 
 
 @pytest.mark.parametrize("family", ["lm", "tag", "classify"])
-def test_a_head_is_silenced_by_one_switch_and_the_outcome_is_the_models(opened, explorer_of, family):
+def test_a_head_is_silenced_by_one_switch_and_the_outcome_is_the_models(
+    opened, explorer_of, family
+):
     page = opened(family, "page=head&layer=1&head=0&query=1&position=1")
     stack = "decoder" if family == "lm" else "encoder"
     page.wait_for_selector(".touch .toggle")
@@ -41,7 +47,9 @@ def test_a_head_is_silenced_by_one_switch_and_the_outcome_is_the_models(opened, 
         i = list(clean.names).index(name)
         assert "<" in was or number(was) == pytest.approx(100 * float(rows[0][i]), abs=0.0051)
         assert "<" in now or number(now) == pytest.approx(100 * float(rows[1][i]), abs=0.0051)
-        assert change == "±0.00" or number(change) == pytest.approx(100 * float(rows[1][i] - rows[0][i]), abs=0.0051)
+        assert change == "±0.00" or number(change) == pytest.approx(
+            100 * float(rows[1][i] - rows[0][i]), abs=0.0051
+        )
     assert "Zero" in settled(page).url
     page.get_by_label("Say nothing (0)").uncheck(force=True)
     page.wait_for_selector(".pair-row.single")
@@ -143,7 +151,9 @@ def test_the_same_edit_everywhere_is_each_edit_alone(opened, explorer_of):
     page.get_by_role("button", name="Run all").click()
     look = look_of(explorer_of("tag"))
     layers, length = look.model.config.n_layers, len(look.elements)
-    page.locator(".reading", has_text=f"{layers * length} of {layers * length} places tried").wait_for()
+    page.locator(
+        ".reading", has_text=f"{layers * length} of {layers * length} places tried"
+    ).wait_for()
     shown = [row[1:] for row in table(page, "What changes the answer")]
     answer = int(look.logits[2].argmax())
     for layer in range(layers):

@@ -1,4 +1,5 @@
-"""Next token, flow, explain, compare and pictures in a real browser: what stands there is what the looks have."""
+"""Next token, flow, explain, compare and pictures in a real browser: what stands there is what the
+looks have."""
 
 import numpy as np
 import pytest
@@ -28,7 +29,9 @@ def test_stages_are_softmax_over_temperature_then_cut(visiting_model, explorer_o
     before, tempered = softmax(logits), softmax(logits / 0.5)
     cut = np.where(np.isin(np.arange(len(logits)), order[:3]), tempered, 0)
     expected = np.stack([before, tempered, cut / cut.sum(), cut / cut.sum()], axis=-1)[order]
-    np.testing.assert_allclose([[number(cell) for cell in row[1:]] for row in rows], expected, **SHOWN)
+    np.testing.assert_allclose(
+        [[number(cell) for cell in row[1:]] for row in rows], expected, **SHOWN
+    )
 
 
 def test_another_choice_is_another_branch_and_both_stay(visiting_model, explorer_of):
@@ -54,7 +57,9 @@ def test_another_choice_is_another_branch_and_both_stay(visiting_model, explorer
     with torch.no_grad():
         after = explorer.run.look([*ids, one]).logits[-1]
     assert [two, three] == after.topk(3).indices[1:].tolist()
-    np.testing.assert_allclose([number(row[3]) for row in rows[1:]], after.softmax(-1)[[two, three]], **SHOWN)
+    np.testing.assert_allclose(
+        [number(row[3]) for row in rows[1:]], after.softmax(-1)[[two, three]], **SHOWN
+    )
 
 
 def test_a_translation_tells_what_each_token_was_read_from(visiting_model):
@@ -68,7 +73,9 @@ def test_a_translation_tells_what_each_token_was_read_from(visiting_model):
         page.get_by_role("button", name="Search", exact=True).click()
         page.wait_for_selector(".beam-texts li")
     assert len(rows) == written
-    np.testing.assert_allclose([sum(number(cell) for cell in row[1:]) for row in rows], 1, atol=2e-3)
+    np.testing.assert_allclose(
+        [sum(number(cell) for cell in row[1:]) for row in rows], 1, atol=2e-3
+    )
 
 
 @pytest.mark.parametrize("family", ["lm", "classify"])
@@ -81,12 +88,18 @@ def test_the_ledger_adds_up_to_the_models_logit(visiting_model, explorer_of, fam
         page = visit.turn_to("flow")
         page.get_by_text("each head by itself").click()
         rows = table(page, "The logit as a sum")
-        total, gap = reading(page, "sum of all parts"), page.locator(".reading.good", has_text="gap").count()
+        total, gap = (
+            reading(page, "sum of all parts"),
+            page.locator(".reading.good", has_text="gap").count(),
+        )
     assert gap == 1
     assert total == pytest.approx(float(logits.max()), rel=1e-5)
     assert len(rows) == len(found.entries) + 2  # the constants, and the sum
     np.testing.assert_allclose(
-        [number(row[1]) for row in rows[:-2]], [entry.value for entry in found.entries], rtol=6e-4, atol=1e-6
+        [number(row[1]) for row in rows[:-2]],
+        [entry.value for entry in found.entries],
+        rtol=6e-4,
+        atol=1e-6,
     )
 
 
@@ -125,7 +138,9 @@ def test_scores_and_the_gap_are_the_methods_own(visiting_model, explorer_of):
     np.testing.assert_allclose([number(row[3]) for row in rows], found.scores, rtol=2e-3, atol=1e-6)
     assert gap == pytest.approx(100 * found.gap, rel=0.1, abs=1e-3)
     assert change == pytest.approx(found.change, rel=1e-3)
-    assert number(curve[0][1]) == pytest.approx(float(seen.probabilities()[best]), rel=1e-3)  # nothing taken away yet
+    assert number(curve[0][1]) == pytest.approx(
+        float(seen.probabilities()[best]), rel=1e-3
+    )  # nothing taken away yet
 
 
 def test_the_difference_is_b_minus_a(visiting_model, explorer_of):
@@ -166,7 +181,8 @@ LONG = """async ([columns, differs]) => {
 def test_long_stretches_that_are_the_same_are_folded_until_asked_for(visit):
     page = visit.open()
     beside = " ".join("|" * 7)
-    folded = f"97 {beside} 92 {' '.join('|' * 4)}"  # three on each side of what differs, and before the chosen last
+    # three on each side of what differs, and before the chosen last
+    folded = f"97 {beside} 92 {' '.join('|' * 4)}"
     assert page.evaluate(LONG, [200, 100]) == [folded, 200, 200, []]
     assert page.evaluate(LONG, [64, 10]) == [" ".join("|" * 64), 64, 64, []]
 
@@ -189,4 +205,6 @@ def test_a_patch_asks_and_the_patches_have_the_models_weights(visiting_model, ex
         rows = table(page, "A patch asks")
         assert f"query={patches[-1]}" in page.url
     assert chosen in patches
-    np.testing.assert_allclose([number(row[2]) for row in rows], seen.pattern(0, 0)[patches[-1]], **SHOWN)
+    np.testing.assert_allclose(
+        [number(row[2]) for row in rows], seen.pattern(0, 0)[patches[-1]], **SHOWN
+    )

@@ -1,4 +1,5 @@
-"""Tokens taken in the hand, in a real browser: dragged, moved by keys, left out, replaced, hidden; what comes of it."""
+"""Tokens taken in the hand, in a real browser: dragged, moved by keys, left out, replaced, hidden;
+what comes of it."""
 
 import json
 from urllib.parse import parse_qs, unquote
@@ -6,7 +7,7 @@ from urllib.parse import parse_qs, unquote
 import numpy as np
 import pytest
 
-from glassformer.batch import Places
+from glassformer.batch import Positions
 from glassformer.inspect.edits import Mask
 from glassformer.layers.position import grid_rotation, rotation
 from serve.browser.seeing import number, settled, table
@@ -92,7 +93,9 @@ def test_a_hidden_token_is_the_edit_that_hides_it(tokens, explorer_of):
     settled(page)
     assert page.locator(".token-chip.is-hidden").count() == 1
     look = look_of(explorer_of("lm")).edited([Mask("decoder.blocks.*.attention.scores", key=2)])
-    rows = page.locator(".pair-row:not(.pair-head)").evaluate_all("rows => rows.map(r => r.getAttribute('aria-label'))")
+    rows = page.locator(".pair-row:not(.pair-head)").evaluate_all(
+        "rows => rows.map(r => r.getAttribute('aria-label'))"
+    )
     probabilities, names = look.probabilities(-1), look.names
     for row in rows:
         name, _, rest = row.rpartition(": ")
@@ -129,8 +132,12 @@ def test_rotary_positions_are_the_angles_of_the_model(opened, explorer_of):
     page = opened("tag", "page=tokens")
     config = explorer_of("tag").looks.run.model.config
     assert config.position == "rotary"
-    shown = [[number(cell) for cell in row[1:4]] for row in table(page, "Where each stands: angles")]
-    cosines = rotation(Places.arange(3), config.head_width, config.rotary_base)[0][0, 0, :, : config.head_width // 2]
+    shown = [
+        [number(cell) for cell in row[1:4]] for row in table(page, "Where each stands: angles")
+    ]
+    cosines = rotation(Positions.arange(3), config.head_width, config.rotary_base)[0][
+        0, 0, :, : config.head_width // 2
+    ]
     assert np.allclose(shown, cosines.T, atol=1e-3)
 
 
@@ -139,5 +146,5 @@ def test_angles_of_a_grid_are_those_of_the_model(visit):
     places = [None, (0, 0), (0, 1), (1, 0), (1, 1)]
     elements = [{"row": at and at[0], "column": at and at[1]} for at in places]
     shown = visit.open().evaluate(ask, elements)
-    cosines = grid_rotation(Places.arange(5), 16, 100.0, columns=2, first=1)[0][0, 0, :, :8]
+    cosines = grid_rotation(Positions.arange(5), 16, 100.0, columns=2, first=1)[0][0, 0, :, :8]
     assert np.allclose(np.cos(shown), cosines, atol=1e-6)

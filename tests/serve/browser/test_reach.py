@@ -1,6 +1,5 @@
-"""Who can use the pages: keyboard, screen reader, small screens, dark and forced colours, less motion."""
-
-# ruff: noqa: E501 - lines of JavaScript are not Python's
+"""Who can use the pages: keyboard, screen reader, small screens, dark and forced colours, less
+motion."""
 
 from serve.browser.seeing import FAINT, WIDTH, faults
 from serve.browser.test_learn import LESSONS, every_lesson
@@ -31,7 +30,9 @@ def test_first_tab_leads_past_the_rail(visit):
     assert page.evaluate("document.activeElement.textContent") == "Skip to the page"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
-    assert page.evaluate("location.hash") == "#page=learn"  # the address is the selection's, not the link's
+    assert (
+        page.evaluate("location.hash") == "#page=learn"
+    )  # the address is the selection's, not the link's
 
 
 def test_every_control_is_reached_by_tab_and_none_keeps_it(visit):
@@ -40,7 +41,9 @@ def test_every_control_is_reached_by_tab_and_none_keeps_it(visit):
     for _ in range(120):
         page.keyboard.press("Tab")
         name = page.evaluate(
-            "(() => { const e = document.activeElement; return e === document.body ? '' : `${e.tagName} ${e.getAttribute('aria-label') ?? e.labels?.[0]?.textContent ?? e.textContent}`; })()"
+            "(() => { const e = document.activeElement; return e === document.body ? '' : "
+            "`${e.tagName} ${e.getAttribute('aria-label') ?? e.labels?.[0]?.textContent ?? "
+            "e.textContent}`; })()"
         )
         if not name:
             break
@@ -75,7 +78,8 @@ def test_motion_stops_when_asked(visiting):
     with visiting(reduced_motion="reduce") as visit:
         page = visit.open("self-attention")
         moving = page.evaluate(
-            "[...document.querySelectorAll('body *')].filter((e) => parseFloat(getComputedStyle(e).transitionDuration) > 0).length"
+            "[...document.querySelectorAll('body *')].filter((e) => "
+            "parseFloat(getComputedStyle(e).transitionDuration) > 0).length"
         )
         assert moving == 0
 
@@ -83,7 +87,12 @@ def test_motion_stops_when_asked(visiting):
 def test_forced_colours_keep_pictures_and_controls(visiting):
     with visiting(forced_colors="active") as visit:
         page = visit.open("causal-mask")
-        assert page.locator(".matrix-canvas").first.evaluate("(e) => getComputedStyle(e).forcedColorAdjust") == "none"
+        assert (
+            page.locator(".matrix-canvas").first.evaluate(
+                "(e) => getComputedStyle(e).forcedColorAdjust"
+            )
+            == "none"
+        )
 
 
 def test_without_a_model_the_rail_says_how_to_open_one(visit):

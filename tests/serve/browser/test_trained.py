@@ -1,4 +1,5 @@
-"""A trained head in the plane of lesson 2, against numpy; and links that take the selection into another tab."""
+"""A trained head in the plane of lesson 2, against numpy; and links that take the selection into
+another tab."""
 
 import numpy as np
 import pytest
@@ -19,7 +20,9 @@ def test_the_plane_is_the_best_that_two_dimensions_can_do(visit, shape):
     assert np.allclose(shown["sigma"], s[:2], rtol=1e-6)
     assert shown["share"] == pytest.approx((s[:2] ** 2).sum() / (s**2).sum(), rel=1e-6)
     best = u[:, :2] * s[:2] @ v[:2]
-    assert np.allclose(np.array(shown["queries"]) @ np.array(shown["keys"]).T, best, atol=1e-3 * s[0])
+    assert np.allclose(
+        np.array(shown["queries"]) @ np.array(shown["keys"]).T, best, atol=1e-3 * s[0]
+    )
 
 
 def test_lesson_2_shows_the_selected_head(opened, explorer_of):
@@ -30,10 +33,14 @@ def test_lesson_2_shows_the_selected_head(opened, explorer_of):
     k = k[3 // (len(q) // len(k))]
     s = np.linalg.svd(q[3] @ (k - k.mean(0)).T, compute_uv=False)
     shown = frame.locator(".reading output").first.text_content()
-    assert number(shown.split("\u2009")[0]) == pytest.approx(100 * (s[:2] ** 2).sum() / (s**2).sum(), abs=0.06)
+    assert number(shown.split("\u2009")[0]) == pytest.approx(
+        100 * (s[:2] ** 2).sum() / (s**2).sum(), abs=0.06
+    )
     frame.locator("select").nth(1).select_option("0")  # layer, head
     settled(page)
-    assert page.evaluate("location.hash").endswith("&layer=1")  # head 0 is not written: it is what is meant without
+    assert page.evaluate("location.hash").endswith(
+        "&layer=1"
+    )  # head 0 is not written: it is what is meant without
     assert frame.locator(".reading output").first.text_content() != shown
 
 

@@ -1,0 +1,102 @@
+"""Zip archives read in place: which members there are, and the bytes of one; nothing is unpacked to
+disk."""
+
+import io
+import lzma
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from typing import cast
+
+from glassformer.errors import DataError
+
+ENCRYPTED = 0x1
+"""The flag of a member that needs a password."""
+LARGEST_UNASKED = 1 << 26
+"""Bytes up to which a member may be however small when it is packed."""
+LARGEST_RATIO = 200
+"""Bytes from one packed byte beyond that: five times what text gives, a fifth of what deflate
+can."""
+
+BROKEN = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)
+"""What Python says while it unpacks a broken member."""
+UNREADABLE = (*BROKEN, struct.error, ValueError, OverflowError, NotImplementedError)
+"""What it says of a broken archive, of names that are no text, and of ways of packing that it does
+not know."""
+
+
+def members(archive: str) -> list[str]:
+    """The names of an archive's files, sorted; DataError: it is no zip archive, or a name leads out
+    of it."""
+    try:
+        with zipfile.ZipFile(archive) as file:
+            names = sorted({name for name in file.namelist() if name and not name.endswith("/")})
+    except UNREADABLE as problem:
+        raise DataError(
+            f"{archive} is not a whole zip archive ({problem}); copy it again"
+        ) from problem
+    for name in names:
+        if ".." in name.split("/"):
+            raise DataError(
+                f"{archive} has the member {name!r}, whose name leads out of it; pack it anew"
+            )
+    return names
+
+
+@contextmanager
+def member(archive: str, name: str) -> Iterator[io.BufferedIOBase]:
+    """A member's bytes; what is found broken while it is read is one of `BROKEN`.
+
+    DataError: the archive is none, or the member is not there, needs a password or would be
+    absurdly large.
+    """
+    try:
+        with zipfile.ZipFile(archive) as file:
+            # the file stays open for as long as its member is
+            raw = cast(io.BufferedIOBase, file.open(_checked(file, archive, name)))
+    except UNREADABLE as problem:
+        raise DataError(
+            f"{archive} is not a whole zip archive ({problem}); copy it again"
+        ) from problem
+    with raw:
+        yield raw
+
+
+def _checked(file: zipfile.ZipFile, archive: str, name: str) -> zipfile.ZipInfo:
+    try:
+        info = file.getinfo(name)
+    except KeyError:
+        raise DataError(
+            f"there is no member {name} in {archive}; it has changed, so begin anew"
+        ) from None
+    if info.flag_bits & ENCRYPTED:
+        raise DataError(f"{archive}/{name} needs a password; give an archive without one")
+    if info.file_size > max(LARGEST_UNASKED, LARGEST_RATIO * info.compress_size):
+        raise DataError(
+            f"{archive}/{name} would grow from {info.compress_size:,} to {info.file_size:,} "
+            f"bytes, which no text does; "
+            "unpack it yourself if you trust it"
+        )
+    return info
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Whether a member's name is what a glob means: `*` stays inside a folder, `**` is any number
+    of folders."""
+
+    def same(parts: list[str], wanted: list[str]) -> bool:
+        if not wanted:
+            return not parts
+        if wanted[0] == "**" and same(parts, wanted[1:]):
+            return True
+        further = wanted if wanted[0] == "**" else wanted[1:]
+        return (
+            bool(parts)
+            and (wanted[0] == "**" or fnmatchcase(parts[0], wanted[0]))
+            and same(parts[1:], further)
+        )
+
+    return same(name.split("/"), pattern.split("/"))

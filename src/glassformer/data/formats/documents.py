@@ -1,0 +1,61 @@
+"""From sources to documents: text files, JSONL, the words of tagged files, the demo text; gzip and
+zip of them too.
+
+One document is in memory at a time; a plain text file is one document, so is a row of a table.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from glassformer.data.config import DataConfig
+from glassformer.data.formats.lines import decoded, objects, opened, text_at
+from glassformer.data.formats.tables import cells
+from glassformer.data.formats.tagged_words import sentences, words_text
+from glassformer.data.sources import PYTHON, Source
+from glassformer.demos.python_text import python_documents
+from glassformer.errors import DataError
+
+
+@dataclass(frozen=True)
+class Document:
+    """One text and where it comes from, as a user would name it."""
+
+    text: str
+    source: str
+
+
+def read(sources: Iterable[Source], config: DataConfig) -> Iterator[Document]:
+    """The documents of the sources in order, without empty ones.
+
+    DataError: unreadable, binary, of another encoding, broken gzip, zip, JSONL or columns, or
+    nothing but empty files.
+    """
+    names, some = [], False
+    for source in sources:
+        names.append(source.path)
+        for document in _documents(source, config):
+            if document.text:
+                some = True
+                yield document
+    if not some:
+        name = f"{names[0]} is" if len(names) == 1 else f"all {len(names)} files are"
+        raise DataError(f"{name} empty; give text to read")
+
+
+def _documents(source: Source, config: DataConfig) -> Iterator[Document]:
+    if source.path == PYTHON:
+        yield from (Document(text, f"{source.path}/{name}") for name, text in python_documents())
+        return
+    match source.format(config):
+        case "jsonl":
+            for record, where in objects(source, config):
+                yield Document(text_at(record, config.text_field, where, "text_field"), where)
+        case "conllu" | "conll" | "slash":
+            text = "".join(words_text(words) for words, _, _ in sentences(source, config))
+            yield Document(text, source.path)
+        case "csv" | "tsv" if config.format != "auto":  # otherwise a table is a text like any other
+            for row, where in cells(source, config, ["text_field"], "a text and more"):
+                yield Document(row[0], where)
+        case _:
+            with opened(source) as file:
+                yield Document(decoded(file.read(), config.encoding, source.path), source.path)

@@ -1,0 +1,291 @@
+"""Files with classes: in a folder for each class, listed in a table, or named by a pattern; also in
+zip archives."""
+
+import glob
+import os
+import posixpath
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from glassformer.data.config import DataConfig
+from glassformer.data.formats.archives import members
+from glassformer.data.formats.contents import source_at
+from glassformer.data.formats.file_names import fields_of, template
+from glassformer.data.formats.lines import checked_text, found, objects
+from glassformer.data.formats.records import classes_at
+from glassformer.data.formats.tables import cells
+from glassformer.data.sources import BUILTINS, Source, resolve
+from glassformer.data.split import NAMES, SplitName
+from glassformer.data.split_assignment import in_splits, paths
+from glassformer.errors import ConfigError, DataError, suggest
+
+SPLITS: dict[str, SplitName] = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("valid", "validation", "val", "dev"), "validation"),
+    "test": "test",
+}
+"""What folders of splits are called."""
+TABLES = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+METADATA = "metadata"
+"""The table that, in a folder of files, says what their classes are."""
+Row = tuple[Source, tuple[str, ...], str | None, str]
+"""File, classes, group, and where they stand."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledFile:
+    """A file, its classes, each once, the group that it belongs to, and its split."""
+
+    source: Source
+    labels: tuple[str, ...]
+    group: str | None
+    split: SplitName
+
+    @property
+    def where(self) -> str:
+        """The file's path, which errors name."""
+        return self.source.path
+
+
+def labelled_files(config: DataConfig, suffixes: Collection[str], noun: str) -> list[LabelledFile]:
+    """Every file of every split with one of the suffixes (lower case, with their dot), in a fixed
+    order.
+
+    A file's class is what `label_pattern` finds in its name, or its folder's name; of a table, what
+    stands in `label_field`. Its split is the setting that names it; of files of `path`, what
+    `split_by` says, or the folder around its class's, provided that one is called train; splits
+    that are found nowhere are drawn by chance. ConfigError: settings that cannot be. DataError: no
+    files, or one without a class; `noun` is what errors call one.
+    """
+    _check(config)
+    named = paths(config)
+    given: list[SplitName] = [
+        split for split in NAMES if split == "train" or named[split] is not None
+    ]
+    files = {split: list(_files(config, named[split], split, suffixes, noun)) for split in given}
+    folders = _folder_splits(files["train"]) if config.split_by is None else {}
+    mine = [replace(file, split=folders.get(file.source, file.split)) for file in files["train"]]
+    split_here = {file.split for file in mine} - {"train"}
+    fractions = {f"{split}_fraction": 0.0 for split in split_here}
+    files["train"] = [file for file in mine if file.split == "train"]
+    drawn = in_splits(config.model_copy(update=fractions), lambda split: iter(files[split]))
+    return [
+        *(replace(file, split=split) for split, file in drawn),
+        *(file for split in NAMES[1:] for file in mine if file.split == split),
+    ]
+
+
+def named_class(written: str, config: DataConfig, where: str) -> str:
+    """What a class is called: its name where files number the classes, and as far as
+    `label_delimiter`.
+
+    DataError: a number without a name.
+    """
+    if config.class_names and written.isascii() and written.isdigit():
+        if int(written[:9]) >= len(config.class_names):
+            names = f"{len(config.class_names)} names, for 0 to {len(config.class_names) - 1}"
+            raise DataError(
+                f"{where} is of class {written}, but data.class_names has {names}; add what is "
+                f"missing"
+            )
+        written = config.class_names[int(written)]
+    return config.class_name(written)
+
+
+def _files(
+    config: DataConfig,
+    named: str | list[str] | None,
+    split: SplitName,
+    suffixes: Collection[str],
+    noun: str,
+) -> Iterator[LabelledFile]:
+    if not named:
+        raise ConfigError(
+            f"data.path is not set; give a folder or zip archive of {noun}s, or a table that "
+            f"lists them"
+        )
+    wanted = [_whole(name, config.root) for name in ([named] if isinstance(named, str) else named)]
+    sources = resolve(there) if (there := [pattern for pattern in wanted if pattern]) else []
+    files = [source for source in sources if posixpath.splitext(source.path)[1].lower() in suffixes]
+    tables = [source for source in sources if source.suffix in TABLES]
+    described = [
+        table for table in tables if posixpath.basename(table.path).split(".")[0] == METADATA
+    ]
+    if described or (tables and not files):
+        rows = (row for table in described or tables for row in _table_rows(table, config))
+    else:
+        rows = _folder_rows(files, config)
+    some = False
+    for source, labels, group, where in rows:
+        some = True
+        fields = _fields(source, config)
+        yield LabelledFile(
+            source,
+            tuple(dict.fromkeys(named_class(label, config, where) for label in labels)),
+            group
+            if config.group_field is None or config.group_field not in fields
+            else fields[config.group_field],
+            _split_by(fields, config) if split == "train" else split,
+        )
+    if not some:
+        looked = ", ".join(sorted(suffixes))
+        raise DataError(
+            f"there are no {noun}s in {named} (looked for {looked}); check data.path and data.root"
+        )
+
+
+def _whole(name: str, root: str | None) -> str | None:
+    """What is named, absolute; of a folder or an archive, all that is in it, None if that is
+    nothing."""
+    if name in BUILTINS or name.startswith("builtin:"):
+        return name
+    path = Path(root or ".").expanduser().joinpath(Path(name).expanduser()).absolute()
+    if "\0" in name:
+        return str(path)
+    if path.is_dir():
+        within = f"{glob.escape(str(path))}/**/*"
+        return within if any(map(os.path.isfile, glob.iglob(within, recursive=True))) else None
+    inside = source_at(str(path / "*"))
+    if inside.archive is None:
+        return str(path)
+    folder, names = inside.member[:-1], members(inside.archive)
+    if not names:
+        return None
+    if not any(name.startswith(folder) for name in names):
+        return str(path)
+    return f"{inside.archive}/{glob.escape(folder)}**"
+
+
+def _folder_rows(files: list[Source], config: DataConfig) -> Iterator[Row]:
+    known = template(config.label_pattern)[1] if config.label_pattern is not None else ()
+    by_name = "label" in known
+    if config.group_field is not None and config.group_field not in known:
+        raise ConfigError(
+            f"data.group_field is {config.group_field!r}, which is no field of "
+            f"data.label_pattern; add it there"
+        )
+    names = {_folder(source, 1) or "" for source in files}
+    if not by_name and len(names) > 1 and names <= SPLITS.keys():
+        raise DataError(
+            f"the only folders around {files[0].path} and the others are "
+            f"{', '.join(sorted(names))}, which "
+            "are splits, not classes; make a folder for each class in them, or set "
+            "data.label_pattern or a table"
+        )
+    for source in files:
+        label = _fields(source, config)["label"] if by_name else _folder(source, 1)
+        if label is None:
+            raise DataError(
+                f"{source.path} lies in no folder, so its class is unknown; make a folder for "
+                f"each class, or set "
+                "data.label_pattern"
+            )
+        yield source, (label,), None, source.path
+
+
+def _folder(source: Source, up: int) -> str | None:
+    """The name of a folder around a file, inside its archive if it is in one."""
+    parts = source.member.split("/") if source.archive else source.path.split("/")
+    return parts[-1 - up] if len(parts) > up and parts[-1 - up] else None
+
+
+def _folder_splits(files: list[LabelledFile]) -> dict[Source, SplitName]:
+    """The splits that folders around the classes' tell; none of them if no folder is for
+    training."""
+    told: dict[Source, SplitName] = {}
+    for file in files:
+        name = (_folder(file.source, 2) or "").lower()
+        if name in SPLITS:
+            told[file.source] = SPLITS[name]
+    return told if "train" in told.values() else {}
+
+
+def _fields(source: Source, config: DataConfig) -> dict[str, str]:
+    if config.label_pattern is None:
+        return {}
+    fields = fields_of(config.label_pattern, source.path)
+    if fields is None:
+        raise DataError(
+            f"{source.path} does not fit {config.label_pattern!r}; change data.label_pattern, "
+            f"or narrow data.path to "
+            "the files that do, such as recordings/*_*.wav"
+        )
+    return fields
+
+
+def _split_by(fields: dict[str, str], config: DataConfig) -> SplitName:
+    for split in NAMES:
+        wanted = (config.split_by or {}).get(split)
+        if wanted and all(fields[field] in values for field, values in wanted.items()):
+            return split
+    return "train"
+
+
+def _check(config: DataConfig) -> None:
+    known = template(config.label_pattern)[1] if config.label_pattern is not None else ()
+    if config.split_by is not None and config.label_pattern is None:
+        raise ConfigError(
+            "data.split_by needs data.label_pattern, which finds the fields in a file's name; "
+            "set it."
+        )
+    for split, wanted in (config.split_by or {}).items():
+        if split not in NAMES:
+            raise ConfigError(f"data.split_by names the split {split!r}; {suggest(split, NAMES)}")
+        for field in wanted.keys() - set(known):
+            raise ConfigError(
+                f"data.split_by asks for {field!r}, no field of data.label_pattern; "
+                f"{suggest(field, known)}"
+            )
+
+
+def _table_rows(table: Source, config: DataConfig) -> Iterator[Row]:
+    """The rows of a table, whatever `data.format` is: that of the files, perhaps."""
+    written = config.format if config.format in TABLES.values() else TABLES[table.suffix]
+    config = config.model_copy(update={"format": written, "group_field": _group_column(config)})
+    if written == "jsonl":
+        for record, where in objects(table, config):
+            name = found(record, config.file_field, where, "file_field")
+            value = found(record, config.label_field, where, "label_field")
+            group = (
+                None
+                if config.group_field is None
+                else str(found(record, config.group_field, where, "group_field"))
+            )
+            yield (
+                _listed(table, name, config, where),
+                classes_at(value, config, where),
+                group,
+                where,
+            )
+    else:
+        for row, where in cells(
+            table, config, ("file_field", "label_field", "group_field"), "a file and its class"
+        ):
+            group = row[2] if len(row) > 2 else None
+            yield (
+                _listed(table, row[0], config, where),
+                classes_at(row[1], config, where),
+                group,
+                where,
+            )
+
+
+def _group_column(config: DataConfig) -> str | None:
+    in_name = (
+        config.label_pattern is not None and config.group_field in template(config.label_pattern)[1]
+    )
+    return None if in_name else config.group_field
+
+
+def _listed(table: Source, name: Any, config: DataConfig, where: str) -> Source:
+    name = checked_text(name, config.file_field, where, "set data.file_field to the name of a file")
+    if not name.strip() or "\0" in name:
+        raise DataError(
+            f"{where} names no file in {config.file_field!r}, but {name!r}; fill it or remove "
+            f"the row"
+        )
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(table.path), name))
+    inside = table.archive is not None and path.startswith(f"{table.archive}/")
+    return Source(path, table.archive) if inside else source_at(os.path.expanduser(path))

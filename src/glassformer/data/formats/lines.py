@@ -1,0 +1,156 @@
+"""From a source to its bytes, its text and its lines: encodings, gzip, zip archives, JSON.
+
+Every sentence about bad input names the file and the line or byte.
+"""
+
+import codecs
+import gzip
+import io
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from glassformer.data.config import DataConfig
+from glassformer.data.formats.archives import BROKEN, member
+from glassformer.data.sources import Source, reading
+from glassformer.errors import DataError, suggest
+
+
+@contextmanager
+def opened(source: Source) -> Iterator[io.BufferedIOBase]:
+    """The bytes of a source, decompressed; DataError where they cannot be had."""
+    zipped = source.path.endswith(".gz")
+    try:
+        with reading(source.path), _packed(source) as raw:
+            if zipped:
+                with gzip.open(raw, "rb") as file:
+                    yield file
+            else:
+                yield raw
+    except (OSError, *BROKEN) as problem:  # an OSError that is not the system's: of gzip or bzip2
+        kind, rest = (
+            ("gzip file", ", or drop .gz from its name")
+            if zipped
+            else ("member of its zip archive", "")
+        )
+        raise DataError(
+            f"{source.path} is not a whole {kind} ({problem}); copy it again{rest}"
+        ) from problem
+
+
+@contextmanager
+def _packed(source: Source) -> Iterator[io.BufferedIOBase]:
+    if source.archive is None:
+        with open(source.path, "rb") as raw:
+            yield raw
+    else:
+        with member(source.archive, source.member) as raw:
+            yield raw
+
+
+def decoded(raw: bytes, encoding: str, name: str, offset: int = 0) -> str:
+    """The text of bytes that stand at `offset` of the named file, a byte order mark removed at its
+    beginning.
+
+    DataError: other encoding (with the byte's offset), or binary (a NUL).
+    """
+    unicode = codecs.lookup(encoding).name == "utf-8"
+    mark = (
+        len(codecs.BOM_UTF8) if unicode and offset == 0 and raw.startswith(codecs.BOM_UTF8) else 0
+    )
+    try:
+        text = raw[mark:].decode(encoding)
+    except UnicodeError as problem:
+        wide = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        if b"\0" in raw and not wide:
+            raise _binary(name, offset + raw.index(b"\0")) from None
+        at = mark + problem.start if isinstance(problem, UnicodeDecodeError) else 0
+        other = "utf-16" if wide else "latin-1" if unicode else "utf-8"
+        raise DataError(
+            f"{name} is not {encoding}: byte 0x{raw[at]:02x} at offset {offset + at} does not fit; "
+            f"set data.encoding={other} if that is its encoding"
+        ) from None
+    if "\0" in text:
+        raise _binary(
+            name, offset + mark + len(text[: text.index("\0")].encode(encoding, errors="replace"))
+        )
+    return text
+
+
+def _binary(name: str, at: int) -> DataError:
+    return DataError(f"{name} looks binary (a NUL byte at offset {at}); give a text file")
+
+
+def lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str]]:
+    """Each line without its end, and where it stands, decoded one by one; only \\n ends a line."""
+    name, encoding = source.path, config.encoding
+    with opened(source) as file:
+        if len("\n".encode(encoding)) != 1:  # whose newline is not one byte
+            text = io.StringIO(decoded(file.read(), encoding, name), newline="\n")
+            for number, line in enumerate(text, 1):
+                yield line.rstrip("\r\n"), f"{name}, line {number}"
+            return
+        offset = 0
+        for number, raw in enumerate(file, 1):
+            yield decoded(raw, encoding, name, offset).rstrip("\r\n"), f"{name}, line {number}"
+            offset += len(raw)
+
+
+def objects(source: Source, config: DataConfig) -> Iterator[tuple[Any, str]]:
+    """The JSON value of each line that is not blank, and where it stands; DataError: a line is
+    none."""
+    for line, where in lines(source, config):
+        if line.strip():
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError) as problem:
+                raise DataError(
+                    f"{where} is not JSON ({problem}); give one JSON object per line"
+                ) from None
+            yield value, where
+
+
+def found(record: Any, field: str, where: str, setting: str) -> Any:
+    """The value at a dotted path of a JSON object; a name that holds dots itself comes first.
+
+    DataError: it is not there, or not an object; `setting` is the field of the settings that names
+    it.
+    """
+    if not isinstance(record, dict):
+        raise DataError(
+            f"{where} is not a JSON object but {record!r:.40}; give one object with {field!r} "
+            f"per line"
+        )
+    value: Any = record
+    for name in [field] if field in record else field.split("."):
+        if not isinstance(value, dict) or name not in value:
+            known = (
+                suggest(name, value)
+                if isinstance(value, dict) and value
+                else f"there is {value!r:.40}"
+            )
+            known = "the object is empty" if value == {} else known
+            raise DataError(f"{where} has no field {field!r}; {known} (set data.{setting})")
+        value = value[name]
+    return value
+
+
+def text_at(record: Any, field: str, where: str, setting: str) -> str:
+    """The text at a dotted path of a JSON object; DataError as of `found`, or of `checked_text`."""
+    return checked_text(
+        found(record, field, where, setting), field, where, f"set data.{setting} to a text"
+    )
+
+
+def checked_text(text: Any, field: str, where: str, remedy: str) -> str:
+    """A field's value as a text; DataError: another type, or half a character."""
+    if not isinstance(text, str):
+        raise DataError(f"{where} has {field!r} that is not a string but {text!r:.40}; {remedy}")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise DataError(
+            f"{where} has an unpaired surrogate in {field!r}, which is no character; remove it"
+        ) from None
+    return text

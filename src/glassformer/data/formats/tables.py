@@ -1,0 +1,100 @@
+"""Tables of comma- or tab-separated values: the wanted columns, by name or by number."""
+
+import csv
+from collections.abc import Iterator, Sequence
+
+from glassformer.data.config import DataConfig
+from glassformer.data.formats.lines import lines
+from glassformer.data.sources import Source
+from glassformer.errors import DataError, counted, suggest
+
+LONGEST_CELL = (1 << 31) - 1
+"""Characters in a cell of a table: as many as the csv module can be allowed everywhere."""
+
+
+def table_rows(source: Source, config: DataConfig) -> Iterator[tuple[list[str], str]]:
+    """All cells of every row, a header among them, and where it stands; DataError: an open
+    quote."""
+    csv.field_size_limit(LONGEST_CELL)
+    delimiter = "\t" if source.format(config) == "tsv" else ","
+    # in TSV a quote is a character like any other; in CSV one that is never closed would swallow
+    # the rest
+    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
+    texts = (f"{line}\n" for line, _ in lines(source, config))
+    table = csv.reader(texts, delimiter=delimiter, quoting=quoting, strict=True)
+    try:
+        for row in filter(None, table):  # an empty line is no row
+            yield row, f"{source.path}, line {table.line_num}"
+    except csv.Error as problem:
+        raise DataError(
+            f"{source.path}, line {table.line_num} is no {delimiter!r} table ({problem})"
+        ) from None
+
+
+def cells(
+    source: Source, config: DataConfig, settings: Sequence[str], wanted: str
+) -> Iterator[tuple[list[str], str]]:
+    """The cells of every row in the columns that `settings` (fields of DataConfig) name, and where
+    the row stands.
+
+    A column is named by the first row, or by its number from 1; with numbers alone the first row is
+    one like the others. Where no setting was changed and the first row has none of their names, the
+    first two columns are taken, as the first two settings: `wanted` is what an error calls them. A
+    setting that is None has no cell. DataError: a column that is not there, a row that is too
+    short, an open quote.
+    """
+    columns: list[int] | None = None
+    for row, where in table_rows(source, config):
+        if columns is None:
+            columns, headed = _columns(row, config, settings, wanted, where)
+            if headed:
+                continue
+        if len(row) <= max(columns):
+            needed = max(columns) + 1
+            raise DataError(
+                f"{where} has {counted(len(row), 'column')}, and column {needed} is needed; mend it"
+            )
+        yield [row[column] for column in columns], where
+
+
+def _columns(
+    first: list[str], config: DataConfig, settings: Sequence[str], wanted: str, where: str
+) -> tuple[list[int], bool]:
+    """The columns' places, and whether the first row is their header."""
+    fields: dict[str, str] = {
+        name: field for name in settings if (field := getattr(config, name)) is not None
+    }
+    names = {name: field for name, field in fields.items() if not is_number(field)}
+    missing = [name for name, field in names.items() if field not in first]
+    asked = any(field != DataConfig.model_fields[name].default for name, field in fields.items())
+    if len(missing) == len(fields) and not asked:
+        if len(first) < 2:
+            raise DataError(f"{where} has 1 column, not {wanted}; check data.format")
+        return [0, 1], False
+    if missing:
+        known = suggest(names[missing[0]], (" ".join(cell.split())[:40] for cell in first))
+        raise DataError(
+            f"{where.rpartition(', ')[0]} has no column {names[missing[0]]!r} in its first "
+            f"row; {known} (set "
+            f"data.{missing[0]} to a name, or to a number from 1 to {len(first)})"
+        )
+    places = [
+        first.index(field) if name in names else column_place(field, len(first), where, name)
+        for name, field in fields.items()
+    ]
+    return places, bool(names)
+
+
+def is_number(field: str) -> bool:
+    """Whether a column is named by its number."""
+    return field.isascii() and field.isdigit()
+
+
+def column_place(field: str, n: int, where: str, setting: str) -> int:
+    """The place from 0 of the column with a number from 1 to `n`; DataError: it is none of them."""
+    if not is_number(field) or not 1 <= int(field[:9]) <= n:
+        raise DataError(
+            f"{where} has {n} columns and none is {field!r}; set data.{setting} to a number "
+            f"from 1 to {n}"
+        )
+    return int(field) - 1

@@ -1,0 +1,43 @@
+"""Rows for training, validation and testing: each from files of their own, or drawn by chance."""
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import numpy as np
+
+from glassformer.data.config import DataConfig
+from glassformer.data.order import epoch_key, permute
+from glassformer.data.split import NAMES, SplitName
+
+Row = TypeVar("Row")
+
+
+def paths(config: DataConfig) -> dict[SplitName, str | list[str] | None]:
+    """What the settings name for each split."""
+    return {"train": config.path, "validation": config.validation_path, "test": config.test_path}
+
+
+def in_splits(
+    config: DataConfig, rows: Callable[[SplitName], Iterator[Row]]
+) -> Iterator[tuple[SplitName, Row]]:
+    """Every row with its split; `rows` reads the files of a split, those of train twice where some
+    are held out.
+
+    Splits without files of their own are drawn from train's by a fixed permutation, since files are
+    often sorted.
+    """
+    validation, test = config.held_out_validation, config.held_out_test
+    if validation or test:
+        n = sum(1 for _ in rows("train"))
+        last = permute(np.arange(n), n, epoch_key(0, 0)) if n else np.zeros(0, int)
+        for place, row in zip(last, rows("train"), strict=True):
+            held = place < round(n * (validation + test))
+            split: SplitName = (
+                "train" if not held else "validation" if place < round(n * validation) else "test"
+            )
+            yield split, row
+    named = paths(config)
+    for split in NAMES[1:] if validation or test else NAMES:
+        if split == "train" or named[split] is not None:
+            for row in rows(split):
+                yield split, row

@@ -1,0 +1,265 @@
+"""Sound as a model takes it: clips of one length, their log-mel spectrograms, normalized, cut into
+patches.
+
+    samples, rate ── clip ──> float32 [T] ── spectrogram ──> [N, frames, mels] ── patches ──> [N, patches, width]
+
+All of it follows from one record, which is saved with the model as `audio.json`.
+"""
+
+import os
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Literal, Self, final
+
+import numpy as np
+import torch
+from pydantic import Field, model_validator
+
+from glassformer.axes import Float, Tensor
+from glassformer.errors import ConfigError, DataError
+from glassformer.files import write_json
+from glassformer.media.saved import saved, saved_at
+from glassformer.media.spectrogram import log_mel, mel_filters, mel_patches, n_frames, resampled
+from glassformer.record import Record
+
+FILE = "audio.json"
+CLIPS_AT_ONCE = 64
+CONSTANT = 1e-4
+"""A band whose standard deviation is below this holds nothing; it is divided by 1."""
+
+
+class AudioConfig(Record):
+    """The `audio` section of a recipe; resolved once `mean` and `std` are set."""
+
+    section = "audio"
+
+    rate: int = Field(
+        default=16_000,
+        ge=8_000,
+        le=48_000,
+        description="samples a second; others are resampled to it",
+    )
+    seconds: float = Field(
+        default=1.0,
+        gt=0.0,
+        le=600.0,
+        description="length of a clip; longer ones are cut, shorter ones get silence",
+    )
+    position: Literal["centre", "start"] = Field(
+        default="centre",
+        description="where a recording stands in its clip, and what is left of one that is too "
+        "long",
+    )
+    n_mels: int = Field(default=64, ge=1, le=512, description="frequency bands")
+    window_ms: float = Field(
+        default=25.0, gt=0.0, le=1000.0, description="what one frame hears, in milliseconds"
+    )
+    hop_ms: float = Field(default=10.0, gt=0.0, le=1000.0, description="from one frame to the next")
+    patch: tuple[int, int] = Field(
+        default=(4, 0), description="(frames, bands) of a patch; 0: all bands"
+    )
+    low: float = Field(default=0.0, ge=0.0, description="where the lowest band begins, in Hz")
+    high: float | None = Field(
+        default=None, gt=0.0, description="where the highest band ends; None: half the rate"
+    )
+    floor: float = Field(
+        default=1e-8, gt=0.0, description="power in a band below which all is silence"
+    )
+    mean: tuple[float, ...] | None = Field(
+        default=None,
+        description="what is subtracted from each band; None: the mean over the training clips",
+    )
+    std: tuple[float, ...] | None = Field(
+        default=None,
+        description="what each band is divided by; None: the standard deviation over them",
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if not self.low < self.highest <= self.rate / 2:
+            raise ValueError(
+                f"bands from low = {self.low:g} to high = {self.highest:g} Hz do not exist at "
+                f"{self.rate} samples a "
+                f"second; use 0 <= low < high <= {self.rate / 2:g}"
+            )
+        if self.hop < 1 or self.window < 2 or self.frames < 1:
+            raise ValueError(
+                f"seconds = {self.seconds:g} gives {self.n_samples} samples, in which no frame "
+                f"of window_ms = "
+                f"{self.window_ms:g} every hop_ms = {self.hop_ms:g} fits; use larger ones, or "
+                f"a longer clip"
+            )
+        if (self.mean is None) != (self.std is None):
+            raise ValueError("mean and std belong together; set both or neither")
+        if (
+            self.mean is not None
+            and self.std is not None
+            and {len(self.mean), len(self.std)} != {self.n_mels}
+        ):
+            raise ValueError(f"mean and std need a number for each of n_mels = {self.n_mels} bands")
+        if self.std is not None and min(self.std) <= 0:
+            raise ValueError(f"std must be above 0 in every band, got {min(self.std):g}")
+        self._divides("frames", self.patch[0], self.frames, f"; {self._other_length()}")
+        self._divides("bands", self.patch[1] or self.n_mels, self.n_mels, " = n_mels, or 0 for all")
+        return self
+
+    def _divides(self, what: str, size: int, n: int, rest: str) -> None:
+        if size < 1 or n % size:
+            raise ValueError(f"a patch of {size} {what} must divide the {n} {what} of a clip{rest}")
+
+    def _other_length(self) -> str:
+        size = max(1, self.patch[0])
+        near = max(size, round(self.frames / size) * size) * self.hop / self.rate
+        return f"set seconds to {near:.6g}, or another patch"
+
+    @property
+    def highest(self) -> float:
+        """`high` with its default filled in."""
+        return self.rate / 2 if self.high is None else self.high
+
+    @property
+    def n_samples(self) -> int:
+        """Samples of a clip."""
+        return round(self.seconds * self.rate)
+
+    @property
+    def window(self) -> int:
+        """Samples of a window."""
+        return round(self.window_ms * self.rate / 1000)
+
+    @property
+    def hop(self) -> int:
+        """Samples from one frame to the next."""
+        return round(self.hop_ms * self.rate / 1000)
+
+    @property
+    def n_fft(self) -> int:
+        """Samples of a Fourier transform: the first power of two that holds a window."""
+        return 1 << (self.window - 1).bit_length()
+
+    @property
+    def frames(self) -> int:
+        """Frames of a clip."""
+        return n_frames(self.n_samples, self.hop)
+
+    @property
+    def patch_size(self) -> tuple[int, int]:
+        """(frames, bands) of a patch, with 0 filled in."""
+        return self.patch[0], self.patch[1] or self.n_mels
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """How many patches there are along time and along frequency."""
+        return self.frames // self.patch_size[0], self.n_mels // self.patch_size[1]
+
+
+@final
+class AudioReader:
+    """Recordings to clips, spectrograms and patches, as one resolved or unresolved configuration
+    says."""
+
+    def __init__(self, config: AudioConfig) -> None:
+        self.config = config
+        self._filters = mel_filters(
+            config.n_mels, config.n_fft, config.rate, config.low, config.highest
+        )
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """How many patches there are along time and along frequency."""
+        return self.config.grid
+
+    @property
+    def n_patches(self) -> int:
+        """Patches of a clip."""
+        return self.grid[0] * self.grid[1]
+
+    @property
+    def patch_width(self) -> int:
+        """Numbers of a patch."""
+        return self.config.patch_size[0] * self.config.patch_size[1]
+
+    def cuts(self, n_samples: int, rate: int) -> bool:
+        """Whether `clip` leaves some of a recording out: a caller counts them, so that none is cut
+        unseen."""
+        return n_samples * self.config.rate > self.config.n_samples * rate
+
+    def clip(self, samples: np.ndarray, rate: int) -> np.ndarray:
+        """A recording, float [U], as a clip of fixed length, float32 [T]: resampled, then cut or
+        silence added."""
+        sound = resampled(
+            torch.tensor(samples, dtype=torch.float32), rate, self.config.rate
+        ).numpy()
+        out = np.zeros(self.config.n_samples, np.float32)
+        length = min(len(sound), len(out))
+        begin, into = 0, 0
+        if self.config.position == "centre":
+            begin, into = (len(sound) - length) // 2, (len(out) - length) // 2
+        out[into : into + length] = sound[begin : begin + length]
+        return out
+
+    def resolved(self, clips: np.ndarray) -> "AudioReader":
+        """A reader with mean and standard deviation of each band over training clips [N, T], unless
+        they are set."""
+        if self.config.mean is not None:
+            return self
+        n, total, squares = 0, 0.0, 0.0
+        for bands in self._log_mels(clips):
+            rows = bands.double().flatten(0, 1)
+            n, total, squares = n + len(rows), total + rows.sum(0), squares + rows.square().sum(0)
+        if n == 0:
+            raise DataError(
+                "there are no training clips from which audio.mean and audio.std could be computed"
+            )
+        mean = torch.as_tensor(total / n)
+        std = (torch.as_tensor(squares / n) - mean.square()).clamp_min(0).sqrt()
+        std = torch.where(std < CONSTANT, torch.ones_like(std), std)
+        update = {"mean": tuple(mean.tolist()), "std": tuple(std.tolist())}
+        return AudioReader(self.config.model_copy(update=update))
+
+    def spectrogram(self, clips: np.ndarray) -> Float[Tensor, "N frames mels"]:
+        """Normalized log-mel spectrograms of clips, float [N, T]: 0 is a band's mean; ConfigError:
+        not `resolved`."""
+        mean, deviation = self._normal
+        found = [(bands - mean) / deviation for bands in self._log_mels(clips)]
+        return torch.cat(found) if found else torch.zeros(0, self.config.frames, self.config.n_mels)
+
+    def patches(self, spectrogram: Float[Tensor, "N frames mels"]) -> Float[Tensor, "N T P"]:
+        """The patches of spectrograms, which `grid` places: all bands of the first frames first."""
+        return mel_patches(spectrogram, self.config.patch_size)
+
+    @cached_property
+    def _normal(self) -> tuple[Tensor, Tensor]:
+        if self.config.mean is None or self.config.std is None:
+            raise ConfigError(
+                "audio.mean and audio.std are not set; compute them from training clips by "
+                "`resolved`."
+            )
+        return torch.tensor(self.config.mean), torch.tensor(self.config.std)
+
+    def _log_mels(self, clips: np.ndarray) -> Iterator[Float[Tensor, "N frames mels"]]:
+        c = self.config
+        for first in range(0, len(clips), CLIPS_AT_ONCE):
+            samples = torch.from_numpy(clips[first : first + CLIPS_AT_ONCE].astype(np.float32))
+            yield log_mel(samples, self._filters, c.window, c.hop, c.floor)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write `audio.json` (into a folder if `path` is one), replaced as one step; ConfigError:
+        not `resolved`."""
+        _ = self._normal
+        write_json(saved_at(path, FILE), self.config.model_dump())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The reader of an `audio.json` (or of the folder that holds it); DataError if it is no
+        such thing."""
+        with saved(path, FILE, "a model of sound") as (file, values):
+            config = AudioConfig.parse(values)
+            missing = [
+                name
+                for name in AudioConfig.model_fields
+                if values.get(name) is None and name != "high"
+            ]
+            if missing:
+                raise DataError(f"{file} does not say what {missing[0]!r} is; restore it")
+            return cls(config)

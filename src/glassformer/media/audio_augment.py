@@ -1,0 +1,177 @@
+"""Other sound from the same clips at every step: clips changed in small ways, masks over
+spectrograms (SpecAugment).
+
+    clips          y[t] = gain x[middle + (t - shift - middle) speed] + white noise
+    spectrograms   `time_masks` bands of frames and `mel_masks` bands of mels become 0, the mean
+
+What happens to a clip is a function of (seed, step, the clip's number) alone: not of the batch it
+is in, nor of who makes it. Source: Park et al. 2019, SpecAugment, without its time warping, which
+there helped least.
+"""
+
+from typing import Self
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float32, Int64
+from pydantic import Field, model_validator
+
+from glassformer.axes import Float, Tensor
+from glassformer.data.random_stream import Chances
+from glassformer.record import Record
+
+Clips = Float32[np.ndarray, "N T"]
+
+
+class SoundAugmentConfig(Record):
+    """The `sound_augment` section of a recipe; by default nothing is changed."""
+
+    section = "sound_augment"
+
+    time_masks: int = Field(
+        default=0, ge=0, le=100, description="stretches of time to blank out in a spectrogram"
+    )
+    time_width: int = Field(default=0, ge=0, description="frames of the widest of them")
+    mel_masks: int = Field(
+        default=0, ge=0, le=100, description="stretches of frequency to blank out"
+    )
+    mel_width: int = Field(default=0, ge=0, description="mel bands of the widest of them")
+    shift_ms: float = Field(
+        default=0.0, ge=0.0, description="how far a clip may move, earlier or later"
+    )
+    gain_db: float = Field(
+        default=0.0, ge=0.0, le=60.0, description="how much louder or softer it may be"
+    )
+    noise: float = Field(
+        default=0.0,
+        ge=0.0,
+        le=10.0,
+        description="white noise up to this share of the clip's own root mean square",
+    )
+    speed: float = Field(
+        default=0.0,
+        ge=0.0,
+        le=0.3,
+        description="how much faster or slower it may be, its pitch with it: 0.05 is 5 %",
+    )
+
+    @model_validator(mode="after")
+    def _masks_have_a_width(self) -> Self:
+        for what, count, width in (
+            ("time", self.time_masks, self.time_width),
+            ("mel", self.mel_masks, self.mel_width),
+        ):
+            if bool(count) != bool(width):
+                raise ValueError(
+                    f"{what}_masks = {count} with {what}_width = {width} masks nothing; set "
+                    f"both above 0, or neither"
+                )
+        return self
+
+    @property
+    def masks(self) -> bool:
+        """Whether spectrograms are changed."""
+        return bool(self.time_masks or self.mel_masks)
+
+    @property
+    def sounds(self) -> bool:
+        """Whether clips are changed."""
+        return bool(self.shift_ms or self.gain_db or self.noise or self.speed)
+
+    @property
+    def active(self) -> bool:
+        """Whether anything is changed at all."""
+        return self.masks or self.sounds
+
+
+class SoundAugmentation:
+    """Changes clips and spectrograms; `rate` is the clips' samples a second, `seed` any integer."""
+
+    def __init__(self, config: SoundAugmentConfig, rate: int, seed: int):
+        self.config, self._rate, self._seed = config, rate, seed
+
+    def clips(self, clips: Clips, samples: Int64[np.ndarray, "N"], step: int) -> Clips:
+        """The clips changed, each by the chances of its number in `samples`."""
+        c, chances = self.config, Chances(self._seed, step, samples)
+        if c.shift_ms or c.speed:
+            shifts = (
+                np.rint(_signed(chances, "shift") * c.shift_ms * self._rate / 1000)
+                .astype(np.int64)
+                .tolist()
+            )
+            speeds = (1 + _signed(chances, "speed") * c.speed).tolist()
+            clips = np.stack([moved(*one) for one in zip(clips, shifts, speeds, strict=True)])
+        if c.gain_db:
+            clips = (
+                clips
+                * (10 ** (_signed(chances, "gain") * c.gain_db / 20)).astype(np.float32)[:, None]
+            )
+        if c.noise:
+            power = np.square(clips, dtype=np.float64).mean(1)
+            level = (
+                c.noise * chances.uniform("level", 1)[0] * np.sqrt(3 * power)
+            )  # the peak of evenly spread noise
+            hiss = 2 * chances.uniform("noise", clips.shape[1]).T - 1
+            clips = clips + (level[:, None] * hiss).astype(np.float32)
+        return clips
+
+    def spectrograms(
+        self,
+        spectrograms: Float[Tensor, "N frames mels"],
+        samples: Int64[np.ndarray, "N"],
+        step: int,
+    ) -> Float[Tensor, "N frames mels"]:
+        """The normalized spectrograms with masks of 0, which is each band's mean."""
+        if not self.config.masks:
+            return spectrograms
+        c, (frames, mels), chances = (
+            self.config,
+            spectrograms.shape[1:],
+            Chances(self._seed, step, samples),
+        )
+        silent = _hidden(chances, "time", c.time_masks, c.time_width, frames)
+        missing = _hidden(chances, "mel", c.mel_masks, c.mel_width, mels)
+        hidden = torch.from_numpy(silent[:, :, None] | missing[:, None, :])
+        return spectrograms.masked_fill(hidden.to(spectrograms.device), 0.0)
+
+
+def moved(clip: np.ndarray, shift: int, speed: float) -> np.ndarray:
+    """A clip, float32 [T], `shift` samples later and `speed` times as fast around its middle;
+    silence comes in.
+
+    Between samples it is the cubic through the four nearest (Catmull & Rom 1974): for a few per
+    cent that is enough, and the filter of tokens.spectrogram.resampled would cost ten times as
+    much.
+    """
+    n = len(clip)
+    middle = (n - 1) / 2
+    places = middle + (np.arange(n) - shift - middle) * speed
+    whole = np.floor(places).astype(np.int64)
+    part = (places - whole).astype(np.float32)
+    padded = np.concatenate([np.zeros(2, np.float32), clip, np.zeros(2, np.float32)])
+    before, here, after, last = (
+        padded[np.clip(whole + offset, 0, n + 3)] for offset in (1, 2, 3, 4)
+    )
+    slope, next_slope = (after - before) / 2, (last - here) / 2
+    rise = after - here
+    return here + part * (
+        slope + part * (3 * rise - 2 * slope - next_slope + part * (slope + next_slope - 2 * rise))
+    )
+
+
+def _signed(chances: Chances, purpose: str) -> np.ndarray:
+    """One number in [-1, 1) for each clip, float64 [N]."""
+    return 2 * chances.uniform(purpose, 1)[0] - 1
+
+
+def _hidden(
+    chances: Chances, purpose: str, count: int, width: int, length: int
+) -> Bool[np.ndarray, "N length"]:
+    """What `count` stretches of 0 to `width` places hide: each width, then each possible begin
+    equally likely."""
+    widths = np.floor(chances.uniform(f"{purpose} width", count) * (min(width, length) + 1))
+    begins = np.floor(chances.uniform(f"{purpose} begin", count) * (length - widths + 1))
+    places = np.arange(length)
+    return np.logical_or.reduce(
+        (begins[..., None] <= places) & (places < (begins + widths)[..., None]), axis=0
+    )

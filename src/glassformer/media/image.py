@@ -1,0 +1,305 @@
+"""Pictures as a model takes them: of one size and channel count, normalized, cut into patches; and
+back.
+
+    uint8 [H, W, C] ── fit ──> uint8 [h, w, c]      uint8 [N, h, w, c] ── normalized ──> float ── patches ──> [N, T, P]
+
+All of it follows from one record, which is saved with the model as `image.json`.
+"""
+
+import os
+from functools import cached_property
+from typing import Literal, Self, final
+
+import numpy as np
+import torch
+from PIL import Image
+from pydantic import Field, model_validator
+
+from glassformer.axes import Float, Tensor
+from glassformer.errors import ConfigError, DataError
+from glassformer.files import write_json
+from glassformer.media.patches import patchify, unpatchify
+from glassformer.media.saved import saved, saved_at
+from glassformer.record import Record
+
+FILE = "image.json"
+LARGEST_SIDE = 4096
+PICTURES_AT_ONCE = 1024
+FILTERS = {
+    "nearest": Image.Resampling.NEAREST,
+    "bilinear": Image.Resampling.BILINEAR,
+    "bicubic": Image.Resampling.BICUBIC,
+}
+
+
+class ImageConfig(Record):
+    """The `image` section of a recipe; resolved once size, channels, `mean` and `std` are known."""
+
+    section = "image"
+
+    size: int | tuple[int, int] | None = Field(
+        default=None,
+        description="(height, width) in pixels, or both as one; None: that of the first "
+        "training picture",
+    )
+    channels: Literal[1, 3] | None = Field(
+        default=None,
+        description="1 makes colours grey, 3 repeats grey; None: as many as the first training "
+        "picture has",
+    )
+    patch: int | tuple[int, int] = Field(
+        default=4, description="(rows, columns) of a patch, or both as one"
+    )
+    resize: Literal["stretch", "crop", "pad"] = Field(
+        default="crop",
+        description="of a picture of another size: stretch it, crop what is too long (shorter "
+        "side resized, centre "
+        "cut), or pad it with black",
+    )
+    interpolation: Literal["bilinear", "bicubic", "nearest"] = Field(
+        default="bilinear",
+        description="how pixels of another size come about; all but nearest smooth what they "
+        "shrink",
+    )
+    mean: tuple[float, ...] | None = Field(
+        default=None,
+        description="what is subtracted from each channel, 0 to 1; None: the mean of the "
+        "training pictures",
+    )
+    std: tuple[float, ...] | None = Field(
+        default=None, description="what each channel is divided by; None: their standard deviation"
+    )
+    found_channels: Literal[1, 3] | None = Field(
+        default=None,
+        description="filled in where channels is None; colours are then not made grey unasked",
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        p, q = self.patch_size
+        if min(p, q) < 1:
+            raise ValueError(f"a patch of {p} x {q} is none; use 1 or more")
+        if self.size is not None:
+            height, width = self.dims
+            if not (1 <= height <= LARGEST_SIDE and 1 <= width <= LARGEST_SIDE):
+                raise ValueError(
+                    f"size {height} x {width} must be from 1 x 1 to {LARGEST_SIDE} x {LARGEST_SIDE}"
+                )
+            if height % p or width % q:
+                fitting = [
+                    n
+                    for n in range(1, min(height, width) + 1)
+                    if height % n == 0 and width % n == 0
+                ]
+                raise ValueError(
+                    f"a patch of {p} x {q} must divide the size {height} x {width}; use "
+                    f"{' or '.join(map(str, sorted(fitting, key=lambda n: abs(n - p))[:2]))}, "
+                    f"or another size"
+                )
+        if (self.mean is None) != (self.std is None):
+            raise ValueError("mean and std belong together; set both or neither")
+        if self.mean is not None and self.std is not None:
+            channels = self.channels or self.found_channels or len(self.mean)
+            if {len(self.mean), len(self.std)} != {channels} or channels not in (1, 3):
+                raise ValueError(
+                    f"mean and std need a number for each channel, got {len(self.mean)} and "
+                    f"{len(self.std)}"
+                )
+            if not all(0 <= mean <= 1 for mean in self.mean) or not all(
+                0 < std <= 1 for std in self.std
+            ):
+                raise ValueError(
+                    "mean and std are those of pixels from 0 to 1, and std is above 0; divide "
+                    "them by 255"
+                )
+        return self
+
+    @property
+    def patch_size(self) -> tuple[int, int]:
+        """(rows, columns) of a patch."""
+        return (self.patch, self.patch) if isinstance(self.patch, int) else self.patch
+
+    @property
+    def dims(self) -> tuple[int, int]:
+        """(height, width); ConfigError: the size is not known yet."""
+        if self.size is None:
+            raise ConfigError(
+                "image.size is not set and no picture was seen; set it to (height, width)."
+            )
+        return (self.size, self.size) if isinstance(self.size, int) else self.size
+
+    def seen(self, pixels: np.ndarray) -> "ImageConfig":
+        """The same with the size and channels of a picture [H, W, C] where none are set;
+        ConfigError: no such patch."""
+        found = {"size": pixels.shape[:2]} if self.size is None else {}
+        found |= (
+            {"found_channels": pixels.shape[2]}
+            if self.channels is None and self.found_channels is None
+            else {}
+        )
+        return ImageConfig.parse(self.model_dump() | found)
+
+
+@final
+class ImageReader:
+    """Pictures to pixels of one size, numbers and patches; ConfigError: size or channels are not
+    known."""
+
+    def __init__(self, config: ImageConfig) -> None:
+        channels = config.channels or config.found_channels
+        if channels is None:
+            raise ConfigError(
+                "image.channels is not set and no picture was seen; set it to 1 or 3."
+            )
+        self.config = config
+        self.shape = (*config.dims, channels)
+        """Height, width and channels of every picture."""
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of patches."""
+        (height, width, _), (p, q) = self.shape, self.config.patch_size
+        return height // p, width // q
+
+    @property
+    def n_patches(self) -> int:
+        """Patches of a picture."""
+        return self.grid[0] * self.grid[1]
+
+    @property
+    def patch_width(self) -> int:
+        """Numbers of a patch."""
+        return self.config.patch_size[0] * self.config.patch_size[1] * self.shape[2]
+
+    def fit(self, pixels: np.ndarray, where: str = "the picture") -> np.ndarray:
+        """A picture, uint8 [H, W, C], of the model's size and channels, uint8 [h, w, c].
+
+        Grey is repeated; colours become grey (ITU-R 601) only if `channels` says 1. DataError:
+        otherwise.
+        """
+        height, width, wanted = self.shape
+        channels = pixels.shape[2]
+        if channels > wanted and self.config.channels is None:
+            raise DataError(
+                f"{where} has {channels} channels and the first training picture {wanted}; set "
+                f"image.channels to 3, or "
+                "to 1 to make all of them grey"
+            )
+        if pixels.shape[:2] != (height, width) or channels > wanted:
+            picture = Image.fromarray(pixels[..., 0] if channels == 1 else pixels)
+            pixels = np.array(
+                self._resized(picture if channels <= wanted else picture.convert("L"))
+            )
+            pixels = pixels[..., None] if pixels.ndim == 2 else pixels
+        return np.repeat(pixels, wanted, 2) if pixels.shape[2] < wanted else pixels
+
+    def _resized(self, picture: Image.Image) -> Image.Image:
+        (height, width, _), how = self.shape, FILTERS[self.config.interpolation]
+        across, down = width / picture.width, height / picture.height
+        match self.config.resize:
+            case "stretch":
+                return picture.resize((width, height), how)
+            case "crop":
+                left = (picture.width - width / max(across, down)) / 2
+                top = (picture.height - height / max(across, down)) / 2
+                left, top = max(left, 0.0), max(top, 0.0)  # not less by rounding
+                return picture.resize(
+                    (width, height), how, (left, top, picture.width - left, picture.height - top)
+                )
+            case "pad":
+                scale = min(across, down)
+                size = max(1, round(picture.width * scale)), max(1, round(picture.height * scale))
+                black = Image.new(picture.mode, (width, height))
+                black.paste(
+                    picture.resize(size, how), ((width - size[0]) // 2, (height - size[1]) // 2)
+                )
+                return black
+
+    def resolved(self, stack: np.ndarray) -> "ImageReader":
+        """A reader with `mean` and `std` of the training pictures, uint8 [N, h, w, c], unless they
+        are set."""
+        if self.config.mean is not None:
+            return self
+        mean, std = mean_std(stack)
+        return ImageReader(ImageConfig.parse(self.config.model_dump() | {"mean": mean, "std": std}))
+
+    def normalized(self, pixels: np.ndarray | Tensor) -> Float[Tensor, "N height width channels"]:
+        """Pixels, uint8 [N, h, w, c], as (pixel / 255 - mean) / std, float32; ConfigError: not
+        `resolved`."""
+        held = (
+            pixels
+            if isinstance(pixels, Tensor)
+            else torch.from_numpy(np.require(pixels, requirements=("C", "W")))
+        )
+        mean, std = (number.to(held.device) for number in self._normal)
+        return held.to(torch.float32, copy=True).mul_(1 / (255.0 * std)).sub_(mean / std)
+
+    def patches(
+        self, normalized: Float[Tensor, "N height width channels"]
+    ) -> Float[Tensor, "N T P"]:
+        """The patches of pictures in reading order."""
+        return patchify(normalized, self.config.patch_size)
+
+    def pixels_of(self, patches: Float[Tensor, "N T P"]) -> np.ndarray:
+        """The pictures that patches are of, uint8 [N, h, w, c]: rounded, and cut off below 0 and
+        above 255."""
+        mean, std = self._normal
+        pictures = unpatchify(patches.detach().float().cpu(), self.config.patch_size, self.grid)
+        return pictures.mul(std).add(mean).mul(255.0).round().clamp(0, 255).to(torch.uint8).numpy()
+
+    @cached_property
+    def _normal(self) -> tuple[Tensor, Tensor]:
+        if self.config.mean is None or self.config.std is None:
+            raise ConfigError(
+                "image.mean and image.std are not set; compute them from training pictures by "
+                "`resolved`."
+            )
+        return torch.tensor(self.config.mean), torch.tensor(self.config.std)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write `image.json` (into a folder if `path` is one), replaced as one step; ConfigError:
+        not `resolved`."""
+        _ = self._normal
+        write_json(saved_at(path, FILE), self.config.model_dump())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The reader of an `image.json` (or of the folder that holds it); DataError if it is no
+        such thing."""
+        with saved(path, FILE, "a model of pictures") as (file, values):
+            reader = cls(ImageConfig.parse(values))
+            missing = [name for name in ImageConfig.model_fields if name not in values]
+            if missing or reader.config.mean is None:
+                raise DataError(
+                    f"{file} does not say what {(missing or ['mean'])[0]!r} is; restore it"
+                )
+            return reader
+
+
+def mean_std(stack: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each channel of pictures, uint8 [N, H, W, C], of pixels from 0
+    to 1.
+
+    Exact up to the last rounding, since pixels are counted. A channel of one value has the standard
+    deviation 1, so that it is divided by nothing. DataError: no pixel.
+    """
+    channels = stack.shape[3]
+    counts = np.zeros((channels, 256), np.int64)
+    for first in range(0, len(stack), PICTURES_AT_ONCE):
+        rows = stack[first : first + PICTURES_AT_ONCE].reshape(-1, channels)
+        for channel in range(channels):
+            counts[channel] += np.bincount(rows[:, channel], minlength=256)
+    n = int(counts[0].sum()) if channels else 0
+    if n == 0:
+        raise DataError(
+            "there are no training pictures from which image.mean and image.std could be computed"
+        )
+    values = [np.arange(256) * count for count in counts]
+    sums = [int(total.sum()) for total in values]
+    squares = [int((np.arange(256) * total).sum()) for total in values]
+    # whole numbers until here, however many
+    spread = [
+        (n * square - total**2) ** 0.5 / (255 * n)
+        for square, total in zip(squares, sums, strict=True)
+    ]
+    return tuple(total / (255 * n) for total in sums), tuple(std or 1.0 for std in spread)

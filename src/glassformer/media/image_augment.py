@@ -1,0 +1,305 @@
+"""Other pictures of the same things at every step, by chance: what is done to a sample is a
+function of (seed, step, sample), however batches are cut, ordered or divided among processes.
+
+    window (crop, or scale) and flip -> policy: moves, then tones -> colour -> erase            one sample by itself
+    mixup: a weighted mean of two pictures; cutmix: a rectangle of another                      two of a batch
+
+Sources: Zhong et al. 2020, Random Erasing; Cubuk et al. 2020, RandAugment; Müller & Hutter 2021,
+TrivialAugment; Zhang et al. 2018, mixup; Yun et al. 2019, CutMix.
+"""
+
+from typing import Self
+
+import numpy as np
+from jaxtyping import Float32, Int64, Shaped
+from pydantic import Field, model_validator
+
+from glassformer.data.random_stream import Chances
+from glassformer.media.image_ops import (
+    GEOMETRY,
+    TONES,
+    Boxes,
+    Each,
+    Pixels,
+    coloured,
+    inside,
+    unmoved,
+    warp,
+    window_maps,
+    windows,
+)
+from glassformer.record import Record
+
+OPERATIONS = ("nothing", *GEOMETRY, *TONES)
+"""What a policy draws from."""
+WEIGHTS = tuple(0.25 if name == "invert" else 1.0 for name in OPERATIONS)
+"""How often each is drawn, relative to the others; a negative is rarely what a picture looks
+like."""
+SCALE_ASPECT, ERASE_ASPECT, ERASED = (3 / 4, 4 / 3), (0.3, 3.3), (0.02, 0.33)
+"""Width to height of a window and of what is erased, as of the picture; the share of the area that
+is erased."""
+
+
+class AugmentConfig(Record):
+    """The `augment` section of a recipe."""
+
+    section = "augment"
+
+    crop: int = Field(
+        default=0,
+        ge=0,
+        le=1024,
+        description="pixels by which pictures are moved at most, up or down and left or right, "
+        "reflected at the border",
+    )
+    scale: tuple[float, float] | None = Field(
+        default=None,
+        description="the least and the largest share of the area that a random window shows, "
+        "stretched to the old "
+        "size, such as [0.35, 1]",
+    )
+    flip: bool = Field(
+        default=False, description="half of the pictures are mirrored, left to right"
+    )
+    erase: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="the share of pictures of which a random rectangle becomes noise",
+    )
+    colour: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="brightness, contrast and saturation times a number within 1 +- this",
+    )
+    policy: int = Field(
+        default=0,
+        ge=0,
+        le=16,
+        description="operations done to each picture, drawn from RandAugment's list; 0: none",
+    )
+    magnitude: float = Field(
+        default=0.5,
+        gt=0,
+        le=1,
+        description="how strong an operation of the policy is at most; drawn evenly from 0",
+    )
+    mixup: float = Field(
+        default=0.0,
+        ge=0,
+        le=100,
+        description="alpha of the Beta(alpha, alpha) by which two pictures are blended; 0: no",
+    )
+    cutmix: float = Field(
+        default=0.0,
+        ge=0,
+        le=100,
+        description="alpha of the share of a picture that is cut out of another; 0: no",
+    )
+    mix_probability: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="the share of samples that are mixed; with mixup and cutmix, half by each",
+    )
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything is done to one picture by itself."""
+        return bool(
+            self.crop or self.scale or self.flip or self.erase or self.colour or self.policy
+        )
+
+    @property
+    def mixes(self) -> bool:
+        """Whether pictures of a batch are mixed, and with them their targets."""
+        return self.mixup > 0 or self.cutmix > 0
+
+    @property
+    def active(self) -> bool:
+        """Whether anything is done at all."""
+        return self.changes or self.mixes
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.scale and not 0 < self.scale[0] <= self.scale[1] <= 1:
+            raise ValueError(
+                f"scale={list(self.scale)} is not two shares of the area, the smaller first, "
+                f"up to 1"
+            )
+        if self.scale and self.crop:
+            raise ValueError(
+                f"crop={self.crop} and scale={list(self.scale)} both choose a window; set one "
+                f"of them"
+            )
+        if not self.policy and self.magnitude != self._default("magnitude"):
+            raise ValueError(
+                "magnitude is that of the policy's operations; set policy to how many of them"
+            )
+        if not self.mixes and self.mix_probability != self._default("mix_probability"):
+            raise ValueError("mix_probability is that of mixup and cutmix; set one of them above 0")
+        return self
+
+    @classmethod
+    def _default(cls, name: str) -> float:
+        return cls.model_fields[name].default
+
+
+class Augmentation:
+    """Augments batches as a configuration says; the same object may serve any number of processes
+    and steps."""
+
+    def __init__(self, config: AugmentConfig, seed: int) -> None:
+        self._config, self._seed = config, seed
+
+    def __call__(self, pixels: Pixels, samples: Int64[np.ndarray, "N"], step: int) -> Pixels:
+        """New pixels for the samples of these numbers at this step; nothing depends on what else is
+        in the batch."""
+        config, chances = self._config, Chances(self._seed, step, samples)
+        if config.crop or config.flip:
+            moves = (
+                np.floor(chances.uniform("crop", 2) * (2 * config.crop + 1)).astype(np.int64)
+                - config.crop
+            )
+            pixels = windows(
+                pixels, *moves, mirrored=chances.uniform("flip", 1)[0] < config.flip / 2
+            )
+        if config.scale or config.policy:
+            pixels = self._drawn(pixels, chances)
+        if config.colour:
+            pixels = coloured(pixels, *(1 + config.colour * (2 * chances.uniform("colour", 3) - 1)))
+        return self._erased(pixels, chances) if config.erase else pixels
+
+    def _drawn(self, pixels: Pixels, chances: Chances) -> Pixels:
+        """Window and policy: all moves as a single warp, so that pixels are blurred once; then the
+        tones, as drawn."""
+        n, height, width, _ = pixels.shape
+        maps, rounds = self._windows(chances, n, height, width), self._policy(chances)
+        for chosen, strength in rounds:
+            for name, maps_of in GEOMETRY.items():
+                rows = np.flatnonzero(chosen == OPERATIONS.index(name))
+                maps[rows] = maps[rows] @ maps_of(strength[rows], height, width)
+        pixels = pixels.copy()
+        moved = np.flatnonzero((maps != np.eye(3)).any(axis=(1, 2)))
+        pixels[moved] = warp(pixels[moved], maps[moved])
+        for chosen, strength in rounds:
+            for name, tone in TONES.items():
+                rows = np.flatnonzero(chosen == OPERATIONS.index(name))
+                pixels[rows] = tone(pixels[rows], strength[rows])
+        return pixels
+
+    def _windows(self, chances: Chances, n: int, height: int, width: int) -> np.ndarray:
+        if self._config.scale is None:
+            return unmoved(n)
+        (low, high), (area, aspect, *place) = self._config.scale, chances.uniform("scale", 4)
+        boxes = _rectangles(low + (high - low) * area, SCALE_ASPECT, aspect, *place)
+        return window_maps(boxes, height, width)
+
+    def _policy(self, chances: Chances) -> list[tuple[np.ndarray, Each]]:
+        """For each round the operation of each sample, by its place in OPERATIONS, and its
+        strength."""
+        up_to = np.cumsum(WEIGHTS) / sum(WEIGHTS)
+        which = np.searchsorted(
+            up_to, chances.uniform("operation", self._config.policy), side="right"
+        )
+        strength = self._config.magnitude * (
+            2 * chances.uniform("strength", self._config.policy) - 1
+        )
+        return list(zip(which, strength, strict=True))
+
+    def _erased(self, pixels: Pixels, chances: Chances) -> Pixels:
+        happens, area, aspect, *place = chances.uniform("erase", 5)
+        rows = np.flatnonzero(happens < self._config.erase)
+        _, height, width, channels = pixels.shape
+        boxes = _rectangles(
+            ERASED[0] + (ERASED[1] - ERASED[0]) * area, ERASE_ASPECT, aspect, *place
+        )
+        gone = inside(boxes[:, rows], height, width)[..., None]
+        noise = chances.noise("noise", rows, height * width * channels).reshape(
+            -1, height, width, channels
+        )
+        pixels = pixels.copy()
+        pixels[rows] = np.where(gone, noise, pixels[rows])
+        return pixels
+
+    def mixed(
+        self,
+        pixels: Shaped[np.ndarray, "N H W C"],
+        targets: Int64[np.ndarray, "N"] | Int64[np.ndarray, "N classes"],
+        n_classes: int,
+        samples: Int64[np.ndarray, "N"],
+        step: int,
+    ) -> tuple[Shaped[np.ndarray, "N H W C"], Float32[np.ndarray, "N classes"]]:
+        """Pictures (uint8 or float32) mixed with others of the batch, and the share of each class
+        in each.
+
+        Targets are one class for each, or 0 and 1 for every class.
+
+        How, and by which share, is a function of (seed, step, sample). The partner is the next one
+        of the batch in an order that is drawn for each step: always another if there is one, and
+        everyone is the partner of one.
+        """
+        chances, (n, height, width, _) = Chances(self._seed, step, samples), pixels.shape
+        cut, own = self._shares(chances)
+        gone = inside(_rectangles(1 - own, (1, 1), *chances.uniform("cut", 3)), height, width)
+        order = np.argsort(chances.uniform("partner", 1)[0], kind="stable")
+        partner = np.empty(n, np.int64)
+        partner[order] = np.roll(order, -1)
+        keep = np.where(cut[:, None, None], ~gone, own[:, None, None]).astype(np.float32)
+        values = pixels.astype(np.float32)
+        values += (1 - keep)[..., None] * (values[partner] - values)
+        classes = (
+            np.eye(n_classes, dtype=np.float32)[targets]
+            if targets.ndim == 1
+            else targets.astype(np.float32)
+        )
+        share = np.where(cut, keep.mean(axis=(1, 2)), own).astype(np.float32)[:, None]
+        values = np.rint(values) if pixels.dtype == np.uint8 else values
+        return values.astype(pixels.dtype), share * classes + (1 - share) * classes[partner]
+
+    def _shares(self, chances: Chances) -> tuple[np.ndarray, Each]:
+        """Whether a sample is cut (or blended), and how much of it is its own."""
+        config = self._config
+        happens, which, level = chances.uniform("mix", 3)
+        cut = (
+            which < 0.5
+            if config.mixup and config.cutmix
+            else np.full(len(which), config.cutmix > 0)
+        )
+        own = np.where(
+            cut, beta_quantile(level, config.cutmix or 1), beta_quantile(level, config.mixup or 1)
+        )
+        return cut, np.where(happens < config.mix_probability, own, 1.0)
+
+
+def beta_quantile(level: Each, alpha: float) -> Each:
+    """What a Beta(alpha, alpha) variable stays below with probability `level`: a uniform level
+    draws from it.
+
+    The lower half is x = u^p / 2 with p = max(1, 1 / alpha), since the density of u is finite and
+    can be summed up: u^(p alpha - 1) (1 - x)^(alpha - 1), without a factor. The upper half is its
+    mirror image.
+    """
+    power = max(1.0, 1 / alpha)
+    u = np.linspace(0, 1, 4097)
+    density = u ** (max(1.0, alpha) - 1) * (1 - u**power / 2) ** (alpha - 1)
+    below = np.append(0, np.cumsum(density[1:] + density[:-1]))
+    lower = np.interp(np.minimum(level, 1 - level), below / (2 * below[-1]), u) ** power / 2
+    return np.where(level <= 0.5, lower, 1 - lower)
+
+
+def _rectangles(
+    area: Each, aspects: tuple[float, float], aspect: Each, down: Each, right: Each
+) -> Boxes:
+    """Rectangles of an area, all as shares of the picture; aspect and place are uniform numbers in
+    [0, 1).
+
+    Width to height is even on a logarithmic scale, between `aspects` as far as the rectangle fits
+    into the picture.
+    """
+    logs = np.log(np.maximum(area, 1e-12))
+    low, high = np.maximum(logs, np.log(aspects[0])), np.minimum(-logs, np.log(aspects[1]))
+    root = np.exp((low + (high - low) * aspect) / 2)
+    tall, wide = np.minimum(np.sqrt(area) / root, 1), np.minimum(np.sqrt(area) * root, 1)
+    return np.stack(((1 - tall) * down, (1 - wide) * right, tall, wide))

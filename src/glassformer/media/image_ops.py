@@ -1,0 +1,259 @@
+"""What can be done to pictures: warps, colours, tones; many pictures at once, each with a strength
+of its own.
+
+An operation that a policy may draw takes a strength from -1 to 1 for each picture. 0 leaves the
+picture as it is; where only the size of the strength counts, its sign does not.
+
+    GEOMETRY     rotate to 30 degrees, shear to 0.3, translate by up to 0.3 of the side         affine maps, composed
+    TONES        brightness, contrast, saturation, sharpness                                    factors 1 +- 0.9
+                 posterize to 8..4 bits, solarize from the brightest value down
+                 invert, equalize, autocontrast                                                 wholly, unless 0
+
+The operations and their ranges are those of Cubuk et al. 2020, RandAugment.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Bool, Float, Float32, UInt8
+
+Pixels = UInt8[np.ndarray, "N H W C"]
+Each = Float[np.ndarray, "N"]
+Maps = Float[np.ndarray, "N 3 3"]
+"""For each picture, where (x, y, 1) of the new one is found in the old one, in pixels from the
+centre."""
+Boxes = Float[np.ndarray, "4 N"]
+"""Rectangles: top, left, height, width, each as a share of the side of the picture."""
+
+GREY = 128
+"""What a warp shows of the world outside a picture."""
+ANGLE, SHEAR, SHIFT, FACTOR, BITS = np.pi / 6, 0.3, 0.3, 0.9, 4
+"""What strength 1 means: radians, slope, share of the side, 1 +- this, bits taken away."""
+
+
+def inside(boxes: Boxes, height: int, width: int) -> Bool[np.ndarray, "N H W"]:
+    """Whether each pixel lies in the rectangle, whose edges are rounded to whole pixels."""
+    top, left, tall, wide = boxes[:, :, None]
+    ys, xs = np.arange(height), np.arange(width)
+    row = (ys >= np.rint(top * height)) & (ys < np.rint((top + tall) * height))
+    column = (xs >= np.rint(left * width)) & (xs < np.rint((left + wide) * width))
+    return row[:, :, None] & column[:, None, :]
+
+
+def windows(pixels: Pixels, down: np.ndarray, right: np.ndarray, mirrored: np.ndarray) -> Pixels:
+    """The pictures moved by whole pixels (int64 [N], any sign), reflected at their borders, and
+    some then mirrored.
+
+    As at the border of `np.pad(mode="reflect")`, the outermost pixels are not repeated.
+    """
+    n, height, width, channels = pixels.shape
+    across = np.arange(width)
+    columns = _reflected(right[:, None] + np.where(mirrored[:, None], across[::-1], across), width)
+    rows = _reflected(down[:, None] + np.arange(height), height) + np.arange(n)[:, None] * height
+    return pixels.reshape(-1, channels).take(rows[:, :, None] * width + columns[:, None, :], axis=0)
+
+
+def warp(pixels: Pixels, maps: Maps) -> Pixels:
+    """The pictures as the maps move them: bilinear, grey where a map points outside.
+
+    Between the centres of the outermost pixels and the border a picture goes on as these pixels
+    are.
+    """
+    import torch  # here, since commands that only read a configuration should not wait for it
+
+    n, height, width, _ = pixels.shape
+    m = maps.astype(np.float32)[:, :, :, None, None]
+    xs, ys = _centred(width), _centred(height)[:, None]
+    # in grid_sample's coordinates the borders are at -1 and 1
+    grid = np.empty((n, height, width, 2), np.float32)
+    grid[..., 0] = (m[:, 0, 0] * xs + m[:, 0, 1] * ys + m[:, 0, 2]) * (2 / width)
+    grid[..., 1] = (m[:, 1, 0] * xs + m[:, 1, 1] * ys + m[:, 1, 2]) * (2 / height)
+    planes = torch.tensor(pixels).permute(0, 3, 1, 2).float()
+    seen = torch.nn.functional.grid_sample(
+        planes, torch.from_numpy(grid), "bilinear", "border", align_corners=False
+    )
+    warped = np.ascontiguousarray(seen.add_(0.5).to(torch.uint8).permute(0, 2, 3, 1).numpy())
+    outside = np.abs(grid) > 1
+    warped[outside[..., 0] | outside[..., 1]] = GREY
+    return warped
+
+
+def window_maps(boxes: Boxes, height: int, width: int) -> Maps:
+    """The maps that stretch rectangles over whole pictures."""
+    top, left, tall, wide = boxes
+    maps = unmoved(len(top))
+    maps[:, 0, 0], maps[:, 1, 1] = wide, tall
+    maps[:, 0, 2], maps[:, 1, 2] = (left + wide / 2 - 0.5) * width, (top + tall / 2 - 0.5) * height
+    return maps
+
+
+def unmoved(n: int) -> Maps:
+    """The maps that leave n pictures where they are."""
+    return np.tile(np.eye(3), (n, 1, 1))
+
+
+def rotate(strength: Each, height: int, width: int) -> Maps:
+    """Turned about the centre, counterclockwise for a positive strength."""
+    maps, angle = unmoved(len(strength)), strength * ANGLE
+    maps[:, 0, 0] = maps[:, 1, 1] = np.cos(angle)
+    maps[:, 1, 0] = np.sin(angle)
+    maps[:, 0, 1] = -maps[:, 1, 0]
+    return maps
+
+
+def _one_entry(
+    row: int, column: int, size: Callable[[int, int], float]
+) -> Callable[[Each, int, int], Maps]:
+    def maps_of(strength: Each, height: int, width: int) -> Maps:
+        maps = unmoved(len(strength))
+        maps[:, row, column] += strength * size(height, width)
+        return maps
+
+    return maps_of
+
+
+def coloured(pixels: Pixels, brightness: Each, contrast: Each, saturation: Each) -> Pixels:
+    """Pictures with these factors of brightness, contrast and saturation, in this order; 1 changes
+    nothing.
+
+    contrast: away from the mean grey of the picture; saturation: away from the grey of each pixel.
+    Clipped at the end.
+    """
+    grey = _grey(pixels)
+    mean = grey.mean(axis=(1, 2), dtype=np.float64) * brightness * (1 - contrast)
+    factor = brightness * contrast
+    grey *= _wide(factor * (1 - saturation))[..., 0]
+    grey += _wide(mean)[..., 0]
+    values = pixels * _wide(factor * saturation)
+    values += grey[..., None]
+    return _to_bytes(values)
+
+
+def sharpened(pixels: Pixels, factor: Each) -> Pixels:
+    """Away from a 3 x 3 mean in which the middle counts five times; the outermost pixels stay as
+    they are."""
+    middle, values = np.s_[:, 1:-1, 1:-1], pixels.astype(np.float32)
+    rows = values[:, :-2] + values[:, 1:-1] + values[:, 2:]
+    smooth = (rows[:, :, :-2] + rows[:, :, 1:-1] + rows[:, :, 2:] + 4 * values[middle]) / 13
+    values[middle] = smooth + _wide(factor) * (values[middle] - smooth)
+    return _to_bytes(values)
+
+
+def posterize(pixels: Pixels, strength: Each) -> Pixels:
+    """With the lowest bits of every value set to 0, up to BITS of them."""
+    kept = 0xFF << np.rint(np.abs(strength) * BITS).astype(np.int64) & 0xFF
+    return pixels & kept.astype(np.uint8)[:, None, None, None]
+
+
+def solarize(pixels: Pixels, strength: Each) -> Pixels:
+    """With the brightest values inverted: at strength 1 all of them."""
+    first = np.rint(256 * (1 - np.abs(strength))).astype(np.int16)
+    return np.where(pixels >= first[:, None, None, None], ~pixels, pixels)
+
+
+def invert(pixels: Pixels, strength: Each) -> Pixels:
+    """With every value v as 255 - v, unless the strength is 0."""
+    return np.where((strength != 0)[:, None, None, None], ~pixels, pixels)
+
+
+def equalize(pixels: Pixels, strength: Each) -> Pixels:
+    """With the values of each channel spread so that all are about equally frequent, unless the
+    strength is 0."""
+    counts = _histograms(pixels)
+    last = np.take_along_axis(counts, _highest(counts)[..., None], axis=-1)
+    step = (counts.sum(axis=-1, keepdims=True) - last) // 255
+    below = counts.cumsum(axis=-1) - counts
+    table = np.where(
+        step == 0, np.arange(256), ((step // 2 + below) // np.maximum(step, 1)).clip(max=255)
+    )
+    return _through(table, pixels, strength)
+
+
+def autocontrast(pixels: Pixels, strength: Each) -> Pixels:
+    """With the values of each channel stretched to 0..255, unless the strength is 0."""
+    counts = _histograms(pixels)
+    low, high = (counts > 0).argmax(axis=-1)[..., None], _highest(counts)[..., None]
+    stretched = ((np.arange(256) - low) * 255 // np.maximum(high - low, 1)).clip(0, 255)
+    return _through(np.where(high == low, np.arange(256), stretched), pixels, strength)
+
+
+def _factors(strength: Each) -> Each:
+    return 1 + FACTOR * strength
+
+
+def _same(strength: Each) -> Each:
+    return np.ones_like(strength)
+
+
+GEOMETRY: dict[str, Callable[[Each, int, int], Maps]] = {
+    "rotate": rotate,
+    "shear_x": _one_entry(0, 1, lambda height, width: SHEAR),
+    "shear_y": _one_entry(1, 0, lambda height, width: SHEAR),
+    "translate_x": _one_entry(0, 2, lambda height, width: SHIFT * width),
+    "translate_y": _one_entry(1, 2, lambda height, width: SHIFT * height),
+}
+"""Operations that move pixels: (strengths, height, width) to maps."""
+TONES: dict[str, Callable[[Pixels, Each], Pixels]] = {
+    "brightness": lambda pixels, s: coloured(pixels, _factors(s), _same(s), _same(s)),
+    "contrast": lambda pixels, s: coloured(pixels, _same(s), _factors(s), _same(s)),
+    "saturation": lambda pixels, s: coloured(pixels, _same(s), _same(s), _factors(s)),
+    "sharpness": lambda pixels, s: sharpened(pixels, _factors(s)),
+    "posterize": posterize,
+    "solarize": solarize,
+    "invert": invert,
+    "equalize": equalize,
+    "autocontrast": autocontrast,
+}
+"""Operations that change values where they are: (pixels, strengths) to pixels."""
+
+
+def _centred(size: int) -> Float32[np.ndarray, "T"]:
+    return np.arange(size, dtype=np.float32) + np.float32((1 - size) / 2)
+
+
+def _reflected(place: np.ndarray, size: int) -> np.ndarray:
+    period = max(1, 2 * (size - 1))
+    place = place % period
+    return np.minimum(place, period - place) if size > 1 else place
+
+
+def _wide(each: Each) -> Float32[np.ndarray, "N 1 1 1"]:
+    return each.astype(np.float32)[:, None, None, None]
+
+
+def _grey(pixels: Pixels) -> Float32[np.ndarray, "N H W"]:
+    """Luma by ITU-R BT.601, in whole numbers: sums of them do not depend on the order."""
+    if pixels.shape[-1] == 1:
+        return pixels[..., 0].astype(np.float32)
+    red, green, blue = (pixels[..., channel].astype(np.uint32) for channel in range(3))
+    return (red * 19595 + green * 38470 + blue * 7471 + 0x8000 >> 16).astype(np.float32)
+
+
+def _to_bytes(values: Float32[np.ndarray, "N H W C"]) -> Pixels:
+    """Rounded to 0..255; what is given is overwritten, since fresh memory is what costs most
+    here."""
+    np.clip(values, 0, 255, out=values)
+    values += 0.5
+    return values.astype(np.uint8)
+
+
+def _slots(pixels: Pixels) -> np.ndarray:
+    """For each value its place in the tables [N, C, 256] of all channels of all pictures."""
+    n, _, _, channels = pixels.shape
+    return pixels + (np.arange(n * channels, dtype=np.int64) * 256).reshape(n, 1, 1, channels)
+
+
+def _histograms(pixels: Pixels) -> np.ndarray:
+    n, _, _, channels = pixels.shape
+    return np.bincount(_slots(pixels).ravel(), minlength=n * channels * 256).reshape(
+        n, channels, 256
+    )
+
+
+def _highest(counts: np.ndarray) -> np.ndarray:
+    return 255 - (counts[..., ::-1] > 0).argmax(axis=-1)
+
+
+def _through(table: np.ndarray, pixels: Pixels, strength: Each) -> Pixels:
+    table = np.where((strength != 0)[:, None, None], table, np.arange(256)).astype(np.uint8)
+    return table.ravel().take(_slots(pixels))

@@ -1,0 +1,202 @@
+"""Pictures as tokens: each pixel is the number of a colour in a small palette, as in Image GPT
+(Chen et al. 2020).
+
+    uint8 [H, W, C] ── fit ──> uint8 [h, w, 3]      uint8 [N, h, w, 3] ── ids ──> [N, h * w] ── pixels ──> uint8
+
+The palette is found by k-means among the pixels of training pictures, and saved with the model as
+`palette.json`.
+"""
+
+import os
+from typing import Literal, Self, final
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from glassformer.errors import DataError, counted
+from glassformer.files import write_json
+from glassformer.media.image import ImageConfig, ImageReader
+from glassformer.media.saved import saved, saved_at
+from glassformer.record import Record
+
+FILE = "palette.json"
+LARGEST_SIDE = 256
+SAMPLE = 1 << 16
+"""Pixels in which the palette is looked for."""
+ROUNDS = 100
+_AT_ONCE = 1 << 13
+
+
+class PaletteConfig(Record):
+    """The `palette` section of a recipe: pictures are drawn, pixel by pixel."""
+
+    section = "palette"
+
+    size: int | tuple[int, int] = Field(
+        default=16, description="(height, width) in pixels, or both as one"
+    )
+    colours: int = Field(default=32, ge=2, le=512, description="colours of the palette, at most")
+    resize: Literal["stretch", "crop", "pad"] = Field(
+        default="crop", description="of a picture of another size: as image.resize"
+    )
+    interpolation: Literal["bilinear", "bicubic", "nearest"] = Field(
+        default="bilinear", description="how pixels of another size come about"
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if not all(1 <= side <= LARGEST_SIDE for side in self.dims):
+            height, width = self.dims
+            raise ValueError(
+                f"size {height} x {width} must be from 1 x 1 to {LARGEST_SIDE} x {LARGEST_SIDE}"
+            )
+        return self
+
+    @property
+    def dims(self) -> tuple[int, int]:
+        """(height, width)."""
+        return (self.size, self.size) if isinstance(self.size, int) else self.size
+
+    @property
+    def n_pixels(self) -> int:
+        """Pixels of a picture, each a token."""
+        return self.dims[0] * self.dims[1]
+
+    def fit(self, pixels: np.ndarray, where: str = "the picture") -> np.ndarray:
+        """A picture, uint8 [H, W, C], of this size and in colours, uint8 [h, w, 3]; see
+        `ImageReader.fit`."""
+        values = {"size": self.dims, "resize": self.resize, "interpolation": self.interpolation}
+        return ImageReader(ImageConfig.parse({**values, "channels": 3, "patch": 1})).fit(
+            pixels, where
+        )
+
+
+@final
+class Palette:
+    """The colours of a model's pictures, uint8 [K, 3], all different; K may be less than
+    `config.colours`."""
+
+    def __init__(self, config: PaletteConfig, colours: np.ndarray) -> None:
+        self.config, self.colours = config, colours
+
+    @classmethod
+    def learn(cls, config: PaletteConfig, stack: np.ndarray, seed: int = 0) -> Self:
+        """The palette of training pictures, uint8 [N, h, w, 3]; DataError: there are none."""
+        pixels = stack.reshape(-1, 3)
+        if not len(pixels):
+            raise DataError(
+                "there are no training pictures from which a palette could be made; give some"
+            )
+        random = np.random.Generator(np.random.Philox(key=[seed, 0]))
+        if len(pixels) > SAMPLE:
+            pixels = pixels[np.sort(random.integers(0, len(pixels), SAMPLE))]
+        points, counts = np.unique(pixels, axis=0, return_counts=True)
+        if len(points) <= config.colours:
+            return cls(config, points)
+        centres, _ = lloyd(points, counts, seeded(points, counts, config.colours, random))
+        return cls(config, np.unique(centres.round().astype(np.uint8), axis=0))
+
+    def ids(self, pixels: np.ndarray) -> np.ndarray:
+        """The nearest colour of each pixel of pictures, uint8 [N, h, w, 3], in reading order, int64
+        [N, h * w]."""
+        found, _ = nearest(pixels.reshape(-1, 3), self.colours)
+        return found.reshape(len(pixels), -1)
+
+    def pixels(self, ids: np.ndarray) -> np.ndarray:
+        """The pictures of colours [N, h * w], uint8 [N, h, w, 3]."""
+        return self.colours[ids].reshape(len(ids), *self.config.dims, 3)
+
+    def described(self) -> str:
+        """What pictures are, in a sentence."""
+        height, width = self.config.dims
+        return f"{height} x {width} pictures in {counted(len(self.colours), 'colour')}"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write `palette.json` (into a folder if `path` is one), replaced as one step."""
+        write_json(
+            saved_at(path, FILE),
+            {**self.config.model_dump(mode="json"), "rgb": self.colours.tolist()},
+        )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The palette of a `palette.json` (or of the folder that holds it); DataError if it is no
+        such thing."""
+        with saved(path, FILE, "a model that draws") as (file, values):
+            colours = values.pop("rgb", None)
+            if missing := [name for name in PaletteConfig.model_fields if name not in values]:
+                raise DataError(f"{file} does not say what {missing[0]!r} is; restore it")
+            config = PaletteConfig.parse(values)
+        if not _are_colours(colours, config.colours):
+            raise DataError(
+                f"{file} holds no list of 1 to {config.colours} different colours [red, green, "
+                f"blue]; restore it"
+            )
+        return cls(config, np.array(colours, np.uint8))
+
+
+def nearest(points: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest centre [K, D] of each point [N, D], of equals the first, and the squared distance
+    to it."""
+    centres, squares = centres.astype(np.float64), (centres.astype(np.float64) ** 2).sum(1)
+    found, distances = np.empty(len(points), np.int64), np.empty(len(points))
+    for begin in range(0, len(points), _AT_ONCE):
+        some = points[begin : begin + _AT_ONCE].astype(np.float64)
+        table = squares - 2 * some @ centres.T  # |p - c|^2 - |p|^2: of whole numbers exact
+        own = found[begin : begin + _AT_ONCE] = table.argmin(1)
+        distances[begin : begin + _AT_ONCE] = ((some - centres[own]) ** 2).sum(1)
+    return found, distances
+
+
+def seeded(
+    points: np.ndarray, counts: np.ndarray, k: int, random: np.random.Generator
+) -> np.ndarray:
+    """k of the points, those far from the others rather (k-means++, Arthur & Vassilvitskii 2007),
+    float64 [k, D]."""
+    points = points.astype(np.float64)
+    chosen, distances = np.empty((k, points.shape[1])), np.ones(len(points))
+    for i in range(k):
+        mass = np.cumsum(distances * counts)
+        chosen[i] = points[
+            min(int(np.searchsorted(mass, random.random() * mass[-1], "right")), len(points) - 1)
+        ]
+        own = ((points - chosen[i]) ** 2).sum(1)
+        distances = own if i == 0 else np.minimum(distances, own)
+    return chosen
+
+
+def lloyd(
+    points: np.ndarray, counts: np.ndarray, centres: np.ndarray, rounds: int = ROUNDS
+) -> tuple[np.ndarray, list[float]]:
+    """k-means from these centres until no point changes its centre; also the mean squared error
+    before each round.
+
+    A centre that is nearest to no point moves to the point that adds most to the error, so that
+    this never rises.
+    """
+    errors: list[float] = []
+    before, weights, points = None, counts.astype(np.float64), points.astype(np.float64)
+    for _ in range(rounds):
+        found, distances = nearest(points, centres)
+        errors.append(float((distances * weights).sum() / weights.sum()))
+        if before is not None and (found == before).all():
+            break
+        mass = np.bincount(found, weights, len(centres))
+        sums = np.stack(
+            [np.bincount(found, weights * column, len(centres)) for column in points.T], 1
+        )
+        centres = sums / np.maximum(mass, 1)[:, None]
+        empty = np.flatnonzero(mass == 0)
+        centres[empty] = points[np.argsort(-distances * weights, kind="stable")[: len(empty)]]
+        before = found
+    return centres, errors
+
+
+def _are_colours(values: object, most: int) -> bool:
+    if not isinstance(values, list) or not 1 <= len(values) <= most:
+        return False
+    whole = all(
+        isinstance(c, list) and len(c) == 3 and all(type(v) is int and 0 <= v <= 255 for v in c)
+        for c in values
+    )
+    return whole and len({tuple(colour) for colour in values}) == len(values)

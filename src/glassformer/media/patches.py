@@ -1,0 +1,57 @@
+"""Pictures cut into patches, and patches put together again: views and one copy, nothing is
+computed.
+
+    pixels [N, rows·p, columns·q, C]  <->  patches [N, rows·columns, p·q·C]
+
+Patches stand in reading order; a patch is flattened row, column, channel (Note D: 16 x 16 x 3 =
+768), so that patches times W equal a convolution with kernel and stride (p, q) and the weights W
+reshaped to [p, q, C, D].
+"""
+
+import torch
+from jaxtyping import Shaped
+
+from glassformer.axes import Int, Tensor
+from glassformer.errors import DataError
+
+
+def patchify(
+    pixels: Shaped[Tensor, "N height width channels"], size: tuple[int, int]
+) -> Shaped[Tensor, "N T P"]:
+    """Patches of `size` (rows, columns) in reading order; DataError: they do not fill the picture
+    exactly."""
+    n, height, width, channels = pixels.shape
+    p, q = size
+    if p < 1 or q < 1 or height % p or width % q:
+        raise DataError(
+            f"pictures of {height} x {width} are not filled by patches of {p} x {q}; give a "
+            f"size that divides"
+        )
+    rows, columns = height // p, width // q
+    cut = pixels.reshape(n, rows, p, columns, q, channels).transpose(2, 3)
+    return cut.reshape(n, rows * columns, p * q * channels)
+
+
+def unpatchify(
+    patches: Shaped[Tensor, "N T P"], size: tuple[int, int], grid: tuple[int, int]
+) -> Shaped[Tensor, "N height width channels"]:
+    """The inverse of `patchify` for a grid of (rows, columns) patches; DataError: other numbers
+    than these have."""
+    n, t, width = patches.shape
+    (p, q), (rows, columns) = size, grid
+    if t != rows * columns or p < 1 or q < 1 or width % (p * q):
+        raise DataError(
+            f"{t} patches of {width} numbers are no grid of {rows} x {columns} patches of {p} "
+            f"x {q}; give the sizes "
+            "that the picture was cut with"
+        )
+    channels = width // (p * q)
+    laid = patches.reshape(n, rows, columns, p, q, channels).transpose(2, 3)
+    return laid.reshape(n, rows * p, columns * q, channels)
+
+
+def grid_positions(rows: int, columns: int) -> Int[Tensor, "T 2"]:
+    """The row and the column of each patch, from 0, in reading order."""
+    return torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).reshape(
+        rows * columns, 2
+    )

@@ -1,0 +1,143 @@
+"""From samples of sound to patches of a log-mel spectrogram: pure functions.
+
+resampled     x at another rate: y[m] = sum_n x[n] h(m rate / new_rate - n), h a sinc under a Kaiser window
+log_mel       log(max(floor, M |STFT(x)|^2)): Hann windows, one every `hop` samples, M triangles on the mel scale
+mel_patches   a spectrogram is a picture of one channel
+"""
+
+import math
+
+import torch
+
+from glassformer.axes import Float, Tensor
+from glassformer.errors import ConfigError
+from glassformer.media.patches import patchify
+
+ZEROS, ROLLOFF, BETA = 32, 0.92, 8.6
+"""The filter reaches this many zeros of its sinc to either side, its middle of slope stands at this
+share of the lower Nyquist frequency, and the window's beta makes the stop band -86 dB (Kaiser &
+Schafer 1980): all that lies up to 0.84 of that frequency passes, nothing from 1.01 on."""
+PHASES = 64
+"""Positions between two samples that are computed at once."""
+
+
+def resampled(samples: Float[Tensor, "*N T"], rate: int, new_rate: int) -> Float[Tensor, "*N U"]:
+    """The same sound with `new_rate` instead of `rate` samples a second: U = ceil(T new_rate /
+    rate).
+
+    Sample m stands at the time m / new_rate. Beyond its ends the sound is silent. The filter cuts
+    off below the lower of both Nyquist frequencies, and a constant stays what it is. Polyphase: the
+    outputs of one phase (m modulo new_rate / gcd) are one product of matrices.
+    """
+    divisor = math.gcd(rate, new_rate)
+    up, down, length = new_rate // divisor, rate // divisor, samples.shape[-1]
+    if up == down or length == 0:
+        return samples
+    cutoff = ROLLOFF * min(1.0, up / down)
+    reach = math.ceil(ZEROS / cutoff)  # taps to either side
+    rounds = -(-length // down)  # each gives `up` outputs
+    whole = torch.nn.functional.pad(samples, (reach, reach + rounds * down - length + down))
+    columns = []
+    for first in range(0, up, PHASES):
+        phases = torch.arange(first, min(first + PHASES, up))
+        start = first * down // up
+        kernel = _kernel(phases * down, up, start, reach, cutoff).to(samples)
+        columns.append(whole[..., start:].unfold(-1, len(kernel), down)[..., :rounds, :] @ kernel)
+    return torch.cat(columns, -1).flatten(-2)[..., : -(-length * up // down)]
+
+
+def _kernel(
+    numerators: Tensor, up: int, start: int, reach: int, cutoff: float
+) -> Float[Tensor, "taps phases"]:
+    """The weights of samples start - reach, start - reach + 1, ... for outputs at the places
+    numerators / up."""
+    places = numerators.double() / up
+    taps = torch.arange(start - reach, int(places[-1]) + reach + 2, dtype=torch.float64)
+    away = places - taps[:, None]
+    window = torch.special.i0(BETA * (1 - (away / reach).square()).clamp_min(0).sqrt()) * (
+        away.abs() <= reach
+    )
+    kernel = torch.sinc(cutoff * away) * window
+    return kernel / kernel.sum(0)
+
+
+def mel(hertz: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
+    """Slaney's mel scale: 3 for each 200 Hz up to 1 kHz, then 27 for each factor of 6.4 (Auditory
+    Toolbox, 1998)."""
+    return torch.where(
+        hertz < 1000, hertz * 0.015, 15 + (hertz.clamp_min(1000) / 1000).log() * 27 / math.log(6.4)
+    )
+
+
+def hertz(mel: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
+    """The inverse of `mel`."""
+    return torch.where(
+        mel < 15, mel / 0.015, 1000 * ((mel.clamp_min(15) - 15) * math.log(6.4) / 27).exp()
+    )
+
+
+def mel_filters(
+    n_mels: int, n_fft: int, rate: int, low: float, high: float
+) -> Float[Tensor, "mels bins"]:
+    """Triangles from `low` to `high` Hz, evenly spaced on the mel scale, over the n_fft // 2 + 1
+    frequencies; float32.
+
+    Scale and normalization (each triangle over Hz has the area 1) are Slaney's, as librosa's
+    defaults are. ConfigError: a triangle so narrow that no frequency falls into it.
+    """
+    ends = mel(torch.tensor([low, high], dtype=torch.float64)).tolist()
+    corners = hertz(torch.linspace(ends[0], ends[1], n_mels + 2, dtype=torch.float64))[:, None]
+    left, middle, right = corners[:-2], corners[1:-1], corners[2:]
+    frequencies = torch.arange(n_fft // 2 + 1, dtype=torch.float64) * rate / n_fft
+    rising, falling = (
+        (frequencies - left) / (middle - left),
+        (right - frequencies) / (right - middle),
+    )
+    filters = torch.minimum(rising, falling).clamp_min(0) * 2 / (right - left)
+    empty = int((filters.sum(1) == 0).sum())
+    if empty:
+        raise ConfigError(
+            f"{empty} of {n_mels} mel bands between {low:g} and {high:g} Hz are narrower than "
+            f"the {rate / n_fft:g} Hz "
+            "between two frequencies; set fewer audio.n_mels or a longer audio.window_ms."
+        )
+    return filters.float()
+
+
+def n_frames(n_samples: int, hop: int) -> int:
+    """How many frames `log_mel` makes: one for each whole `hop`."""
+    return n_samples // hop
+
+
+def log_mel(
+    samples: Float[Tensor, "*N T"],
+    filters: Float[Tensor, "mels bins"],
+    window: int,
+    hop: int,
+    floor: float,
+) -> Float[Tensor, "*N frames mels"]:
+    """The natural logarithm of the power in each mel band, at least that of `floor`: n_frames(T,
+    hop) frames.
+
+    Frame i is a Hann window of `window` samples around the middle of the samples [i hop, (i + 1)
+    hop); beyond its ends the sound is silent. Needs T >= hop and window <= n_fft = 2 (bins - 1).
+    """
+    n_fft, n, frames = (
+        2 * (filters.shape[1] - 1),
+        samples.shape[-1],
+        n_frames(samples.shape[-1], hop),
+    )
+    before = (n_fft - hop) // 2 - (n_fft - window) // 2
+    heard = torch.nn.functional.pad(samples, (before, max(0, frames * hop + window - before - n)))
+    hann = torch.hann_window(window, dtype=samples.dtype, device=samples.device)
+    spectrum = torch.fft.rfft(heard.unfold(-1, window, hop)[..., :frames, :] * hann, n_fft)
+    power = torch.view_as_real(spectrum).square().sum(-1)
+    return (power @ filters.to(power).T).clamp_min(floor).log()
+
+
+def mel_patches(
+    spectrogram: Float[Tensor, "N frames mels"], size: tuple[int, int]
+) -> Float[Tensor, "N T P"]:
+    """Patches of `size` (frames, mels), P = frames * mels numbers each, in the order of time, then
+    of frequency."""
+    return patchify(spectrogram[..., None], size)

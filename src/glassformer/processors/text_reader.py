@@ -1,0 +1,58 @@
+"""A text as the trunk of a model reads it: with what it was trained to see around it, in windows if
+it is long.
+
+encoder, with examples     <bos> text <eos>
+running text               text
+encoder-decoder            prefix text <eos>
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from glassformer.errors import ConfigError
+from glassformer.tokenizers.text import Tokenizer
+from glassformer.tokenizers.windows import windows
+
+NOTHING = np.zeros(0, np.int32)
+
+
+@dataclass(frozen=True)
+class TextReader:
+    """A tokenizer, the longest sequence of a model, and what stands around a text."""
+
+    tokenizer: Tokenizer
+    longest: int
+    prefix: str = ""
+    begin: np.ndarray = field(default_factory=lambda: NOTHING)
+    """Ids before the prefix, int32."""
+    end: np.ndarray = field(default_factory=lambda: NOTHING)
+    """Ids behind the text, int32."""
+
+    def __post_init__(self) -> None:
+        if self.room < 1:
+            raise ConfigError(
+                f"A model of {self.longest} elements has no room for text; use a longer one."
+            )
+
+    @property
+    def room(self) -> int:
+        """How many tokens of prefix and text fit into one sequence."""
+        return self.longest - len(self.begin) - len(self.end)
+
+    def ids(self, text: str) -> np.ndarray:
+        """The tokens of prefix + text, int32 [T]; none for a text of nothing but space."""
+        return self.tokenizer.encode(self.prefix + text) if text.strip() else NOTHING
+
+    def framed(self, ids: np.ndarray) -> np.ndarray:
+        """A part of a text with what stands around every sequence."""
+        return np.concatenate([self.begin, ids, self.end])
+
+    def windows(self, text: str) -> list[np.ndarray]:
+        """All of a text in framed sequences: one, several that overlap by half, or none for a text
+        without tokens."""
+        ids = self.ids(text)
+        if len(ids) <= self.room:
+            return [self.framed(ids)] if len(ids) else []
+        parts = windows(np.ones(len(ids), np.int64), self.room, self.room // 2)
+        return [self.framed(ids[part.begin : part.end]) for part in parts]

@@ -1,0 +1,67 @@
+"""Inputs as `gf.look` takes them, as requests have them: the other way of `inputs`; files and
+arrays become addresses.
+
+    ("a dog", "ein")  ["a dog", "ein"]      [{"image": "cat.png"}, "what?"]  [{"image": "data:image/png;..."}, "what?"]
+
+Here a path is read, since whoever writes Python may.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glassformer.data.formats.contents import content, source_at
+from glassformer.errors import ConfigError
+from glassformer.inspect import images
+from glassformer.media.wav import write_wav
+from glassformer.run import Run
+from glassformer.serve.explorer.examples import family
+from glassformer.serve.explorer.requests import brief
+
+ADDRESSES = ("data:", "example:")
+
+
+def asked(given: Any, run: Run) -> Any:
+    """An input of a run as plain values. ConfigError: it is no input; DataError: a file that is not
+    there."""
+    kind = family(run)
+    if kind in ("image", "audio") and not isinstance(given, Mapping):
+        return {kind: _address(kind, given)}
+    return _plain(given)
+
+
+def _plain(given: Any) -> Any:
+    match given:
+        case str():
+            return given
+        case {**parts} if len(parts) == 1:
+            ((kind, thing),) = parts.items()
+            return {kind: thing if kind == "text" else _address(str(kind), thing)}
+        case list() | tuple():
+            return [_plain(one) for one in given]
+        case int() | np.integer() if not isinstance(given, bool):
+            return int(given)
+    if hasattr(given, "tolist"):  # ids as an array or a tensor
+        return _plain(given.tolist())
+    raise ConfigError(f"{brief(given)} is no input; give what gf.look takes.")
+
+
+def _address(kind: str, thing: Any) -> str:
+    match thing:
+        case str() if thing.startswith(ADDRESSES):
+            return thing
+        case str() | Path():
+            file = Path(thing).expanduser().absolute()
+            suffix = {"image": file.suffix.lstrip(".").lower() or "png", "audio": "wav"}.get(
+                kind, "octet-stream"
+            )
+            return images.address(f"{kind}/{suffix}", content(source_at(str(file))))
+        case np.ndarray() if kind == "image" and thing.dtype == np.uint8 and thing.ndim == 3:
+            return images.picture(thing)
+        case (samples, int(rate)) if kind == "audio":
+            return images.address("audio/wav", write_wav(np.asarray(samples, np.float32), rate))
+    raise ConfigError(
+        f"{brief(thing)} is no {kind}; give a file, pixels uint8 [H, W, C], or (samples, rate)."
+    )

@@ -1,0 +1,325 @@
+"""The explorer in a notebook: `gf.view` shows a page for one input, and what is selected there is a
+Python value.
+
+    view = gf.view(run, "the cat sat", page="head", layer=3, head=5)
+    view.selection["query"]      view.select(head=6)      view.look().pattern(3, 6)      view.save("head.png")
+
+A cell holds three pictures of it: the live page, if anywidget is installed and a kernel runs; a
+copy of the page that needs neither, with its answers in it; a PNG for where no script may run.
+"""
+
+import base64
+import csv
+import io
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from safetensors.torch import save
+
+from glassformer.errors import ConfigError, suggest
+from glassformer.files import finite, replacing
+from glassformer.inspect.edit import Edit
+from glassformer.inspect.edits import Patch
+from glassformer.inspect.look import Look
+from glassformer.run import Run, load
+from glassformer.serve.explorer.encode_input import asked
+from glassformer.serve.explorer.handler import Explorer
+from glassformer.serve.explorer.messages import Mailbox
+from glassformer.serve.explorer.page import framed, linked
+from glassformer.serve.explorer.requests import LookAsk, brief
+from glassformer.serve.explorer.selection import DEFAULTS, Selection, checked, look_of, named, sides
+from glassformer.serve.explorer.snapshot import cell, snapshot
+from glassformer.serve.explorer.static_image import Still, still
+from glassformer.serve.explorer.wire import text
+
+ROOM = 256 << 20
+"""Bytes of looks that a view keeps."""
+HEIGHT, REMEMBERED = 720, 400
+SAVED = (".csv", ".html", ".png", ".safetensors", ".svg")
+
+
+def view(
+    what: Run | str | Path,
+    given: Any = None,
+    page: str = "attention",
+    *,
+    edits: Sequence[Edit | Mapping[str, Any]] = (),
+    height: int = HEIGHT,
+    live: bool = True,
+    **selected: Any,
+) -> "View":
+    """A page of the explorer for one input of a run or run folder, as the value of a notebook's
+    cell; see `View`.
+
+    `given` is what `gf.look` takes, by default the run's first example. `selected`: layer, head,
+    query, key, side, site, position, target, checkpoint, ...; `height` in pixels. Without `live`, a
+    cell keeps the copy alone: for a notebook that is read without being run. ConfigError: a page, a
+    head or a name that there is not, and whatever `gf.look` refuses.
+    """
+    explorer = Explorer(what if isinstance(what, Run) else load(what), ROOM)
+    return View(explorer, given, page, edits, height, selected, live)
+
+
+class View:
+    """What is selected on a page, the same here and there: whichever side changes it, the other
+    follows."""
+
+    def __init__(
+        self,
+        explorer: Explorer,
+        given: Any,
+        page: str,
+        edits: Sequence[Edit | Mapping[str, Any]],
+        height: int,
+        selected: Mapping[str, Any],
+        live: bool = True,
+    ):
+        if type(height) is not int or not 100 <= height <= 10_000:
+            raise ConfigError(
+                f"height={height!r} is no height of a page; give 100 to 10000 pixels."
+            )
+        self.explorer, self.height, self.live = explorer, height, live
+        self._card = explorer.handle({"op": "model"}).header
+        self._observers: list[Callable[[Selection], Any]] = []
+        self._looks: WeakKeyDictionary[Look, dict[str, Any]] = WeakKeyDictionary()
+        self._asked: dict[str, dict[str, Any]] = {}
+        self._mail: Mailbox | None = None
+        self._told: dict[str, int] = {}
+        self._widget: Any = None
+        own = self._card["examples"][0] if given is None else asked(given, explorer.run)
+        self._selection = dict(DEFAULTS)
+        self.select(**{"page": page, "input": own, "edits": list(edits), **selected})
+
+    @property
+    def selection(self) -> Selection:
+        """What is selected, by name: page, input, edits, layer, head, query, key, ...; a copy.
+
+        Set it, and the page shows that; names that are left out are as if nothing had been said,
+        but page and input stay. ConfigError: as `select`, and nothing changes.
+        """
+        return dict(self._selection)
+
+    @selection.setter
+    def selection(self, values: Mapping[str, Any]) -> None:
+        kept = {name: self._selection[name] for name in ("page", "input")}
+        named(values)
+        self._choose({**DEFAULTS, **kept, **values})
+
+    def select(self, **values: Any) -> None:
+        """Change some of what is selected: `view.select(layer=3, head=5)`; None where it is
+        allowed: no choice.
+
+        ConfigError: a name, page, head or place that there is not, an edit that does nothing;
+        nothing changes then.
+        """
+        named(values)
+        self._choose({**self._selection, **values})
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """What is changed inside of the model, in order; set it to `gf.edits` or to their plain
+        values."""
+        return self.look().edits
+
+    @edits.setter
+    def edits(self, edits: Sequence[Edit | Mapping[str, Any]]) -> None:
+        self.select(edits=list(edits))
+
+    def look(self) -> Look:
+        """The look that the page shows, with its input, edits and checkpoint: what `gf.look` gives
+        for them."""
+        ask = look_of(self._selection)
+        with self.explorer.looks.lock:
+            found, _ = self.explorer.looks.find(LookAsk.parse(ask))
+        self._looks[found] = ask
+        return found
+
+    def observe(self, fn: Callable[[Selection], Any]) -> Callable[[], None]:
+        """Call a function with the selection whenever it has changed, here or on the page; returns
+        how to stop."""
+        self._observers.append(fn)
+        return lambda: self._observers.remove(fn) if fn in self._observers else None
+
+    def save(self, path: str | Path) -> Path:
+        """Write what is selected into a file, by its ending; the path.
+
+            .html           all pages with the answers that were seen, opens from disk without a network
+            .png  .svg      the picture: all heads, the selected one, or the next tokens
+            .csv            the selected head's weights with the elements' names; .safetensors: scores and pattern
+
+        ConfigError: another ending; CheckpointError: it cannot be written.
+        """
+        path, s = Path(path), self._selection
+        match path.suffix.lower():
+            case ".html":
+                content = snapshot(self.explorer, s, self._seen())
+            case ".png":
+                content = self._still().png()
+            case ".svg":
+                content = self._still().svg().encode()
+            case ".csv":
+                content = self._table().encode("utf-8", "replace")
+            case ".safetensors":
+                at = {name: s[name] for name in ("layer", "head", "side", "site")}
+                look = self.look()
+                tensors = {
+                    "pattern": look.pattern(**at).contiguous(),
+                    "scores": look.scores(**at).contiguous(),
+                }
+                content = save(tensors, {"selection": text(s)})
+            case other:
+                raise ConfigError(
+                    f"A view is saved as {', '.join(SAVED)}, not as {other!r}; "
+                    f"{suggest(other, SAVED)}"
+                )
+        with replacing(path) as temporary:
+            temporary.write_bytes(content)
+        return path
+
+    def __repr__(self) -> str:
+        where = ", ".join(f"{name}={self._selection[name]!r}" for name in ("page", "layer", "head"))
+        return f"View({self._card['name']}, {where})"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """What a cell holds; see the module."""
+        png, name = self._still().png(), f"{self._card['name']}: {self._selection['page']}"
+        page = snapshot(self.explorer, self._selection, alone=True)
+        bundle = {
+            "text/plain": repr(self),
+            "text/html": cell(page.decode(), png, name, self.height),
+            "image/png": base64.b64encode(png).decode(),
+        }
+        live = self._live() if self.live and in_kernel() else None
+        return bundle if live is None else {**live._repr_mimebundle_()[0], **bundle}
+
+    def _choose(self, s: Selection) -> None:
+        """Select all of it, if it is there."""
+        if not isinstance(s["edits"], list | tuple):
+            raise ConfigError(f"edits={brief(s['edits'])} is no list of edits; give a list.")
+        s = {
+            **s,
+            "input": asked(s["input"], self.explorer.run),
+            "edits": [self._plain(edit) for edit in s["edits"]],
+        }
+        checked(s, self._card, self._looked(s))
+        self._select(finite(s), "")
+
+    def _select(self, s: Selection, view: str) -> None:
+        """Tell everybody but the view that it comes from."""
+        before, self._selection = self._selection, s
+        select = {
+            name: value for name, value in s.items() if name not in before or before[name] != value
+        }
+        gone = [name for name in before if name not in s]
+        if not (select or gone):
+            return
+        if self._mail is not None:
+            self._told = {name: count + (name != view) for name, count in self._told.items()}
+            self._mail.send({"not": view, "select": select, "gone": gone}, [])
+        for fn in list(self._observers):
+            fn(dict(s))
+
+    def _plain(self, edit: Edit | Mapping[str, Any]) -> dict[str, Any]:
+        """An edit as requests have it: the source of a patch is the look's own request."""
+        if not isinstance(edit, Edit):
+            return dict(edit)
+        if not isinstance(edit, Patch):
+            return edit.to_json()
+        known = self._looks.get(edit.source) if isinstance(edit.source, Look) else None
+        if known is None:
+            raise ConfigError(
+                f"{edit!r}: the page can only follow a source that was looked at here; take it "
+                f"from `view.look()` of "
+                "another selection, or give the edit as plain values with source={'input': ...}."
+            )
+        return {
+            **type(edit)(edit.point, source=edit.source, name="look", **edit.at).to_json(),
+            "source": known,
+        }
+
+    def _looked(self, s: Selection) -> Mapping[str, Any]:
+        return self.explorer.handle({"op": "look", "look": look_of(s)}).header
+
+    def _still(self) -> Still:
+        return still(
+            self.explorer.handle, self._selection, self._card, self._looked(self._selection)
+        )
+
+    def _table(self) -> str:
+        s, file = self._selection, io.StringIO()
+        rows, columns = sides(s, self._looked(s))
+        pattern = (
+            self.look().pattern(s["layer"], s["head"], side=s["side"], site=s["site"]).tolist()
+        )
+        writer = csv.writer(file)
+        writer.writerow(["query \\ key", *(one["label"] for one in columns)])
+        writer.writerows(
+            [one["label"], *map(repr, row)] for one, row in zip(rows, pattern, strict=True)
+        )
+        return file.getvalue()
+
+    def _live(self) -> Any:
+        """The widget of anywidget, made once; None: it is not installed."""
+        with suppress(ImportError):
+            if self._widget is None:
+                kind = import_module("anywidget").AnyWidget
+                widget = type("Explored", (kind,), {"_esm": linked("widget.js")})()
+                self._mail = Mailbox(self.explorer, widget.send)
+                widget.on_msg(lambda _, message, parts: self._heard(message))
+                self._widget = widget
+        return self._widget
+
+    def _heard(self, message: Mapping[str, Any]) -> None:
+        """What the page says."""
+        mail, view = self._mail, str(message.get("view"))
+        assert mail is not None
+        if message.get("hello") == "page":
+            mail.send({"to": view, "page": True, "height": self.height}, [framed().encode()])
+        elif message.get("hello"):
+            self._told[view] = 0
+            mail.send({"to": view, "start": self.selection}, [])
+        elif message.get("bye"):
+            self._told.pop(view, None)
+            mail.leave(view)
+        elif "select" in message:
+            kept = {
+                name: value
+                for name, value in self._selection.items()
+                if name not in message["gone"]
+            }
+            # If both spoke at once, what is selected now is told to this view too.
+            self._select(
+                {**kept, **message["select"]},
+                view if message.get("heard") == self._told.get(view) else "",
+            )
+        else:
+            self._note(message.get("ask") or message.get("lines"))
+            mail.take(message)
+
+    def _note(self, request: Any) -> None:
+        """Remember what was asked, the latest last, for a page that is saved."""
+        if isinstance(request, dict) and request.get("op") not in (None, "document", "raw"):
+            self._asked.pop(key := text(request), None)
+            self._asked[key] = request
+            for oldest in list(self._asked)[:-REMEMBERED]:
+                del self._asked[oldest]
+
+    def _seen(self) -> list[dict[str, Any]]:
+        """What the page asked about the present input, or about the model."""
+        own = self._selection["input"]
+        return [
+            one
+            for one in self._asked.values()
+            if one.get("look", {"input": own}).get("input") == own
+        ]
+
+
+def in_kernel() -> bool:
+    """Whether a notebook's kernel runs this, so that messages arrive."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")

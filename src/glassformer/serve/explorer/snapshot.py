@@ -1,0 +1,70 @@
+"""A copy of a page that needs no kernel and no network: the page, what is selected, the answers to
+what it asks first.
+
+selection ──> what the page asks ──> answers of the handler ──> one HTML file ──> a frame in a cell of a notebook
+"""
+
+import base64
+import html
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from glassformer.errors import ConfigError
+from glassformer.serve.explorer.handler import STREAMS, Explorer
+from glassformer.serve.explorer.page import MOST_ANSWERS, DocumentAsk, document
+from glassformer.serve.explorer.selection import Selection, look_of, opened, questions
+from glassformer.serve.explorer.wire import Reply, text
+
+LARGEST = 1 << 20
+"""Bytes of answers in the copy of one page; those beyond are left out, and the page says so when it
+asks."""
+FRAME = (
+    '<div style="display:grid">'
+    '<img src="data:image/png;base64,{png}" alt="{title}" style="grid-area:1/1;max-width:100%">'
+    '<iframe title="{title}" sandbox="allow-scripts allow-forms allow-downloads" srcdoc="{page}" '
+    'style="grid-area:1/1;z-index:1;width:100%;height:{height}px;border:0"></iframe></div>'
+)
+"""A page above the picture that is seen where frames are taken out; its scripts reach nothing of
+what is around it."""
+
+
+def snapshot(
+    explorer: Explorer, s: Selection, more: Sequence[dict[str, Any]] = (), *, alone: bool = False
+) -> bytes:
+    """The selected page as an HTML file with the answers to what it asks first, to `more` too;
+    `alone`: no other page.
+
+    GlassformerError: the input cannot be looked at.
+    """
+    card = explorer.handle({"op": "model"}).header
+    looked = explorer.handle({"op": "look", "look": look_of(s)}).header
+    state, room = opened(s, looked), LARGEST if alone else sys.maxsize
+
+    def limited(request: Any) -> Reply:
+        nonlocal room
+        reply = explorer.handle(request)
+        room -= sum(array.nbytes for array in reply.arrays.values())
+        if room < 0:
+            raise ConfigError(
+                "The answers are larger than a cell should hold; open the run with "
+                "`glassformer inspect`."
+            )
+        return reply
+
+    wanted = list(dict.fromkeys(text(one) for one in [*questions(state, card, looked), *more]))[
+        :MOST_ANSWERS
+    ]
+    title = f"{card['name']} · glassformer"[-200:]
+    ask = DocumentAsk(
+        state=state, questions=wanted, title=title, pages=[s["page"]] if alone else []
+    )
+    return document(ask, limited, explorer.stream, STREAMS).arrays["html"].tobytes()
+
+
+def cell(page: str, png: bytes, title: str, height: int) -> str:
+    """A page in a frame of that many pixels, for a cell of a notebook."""
+    picture = base64.b64encode(png).decode()
+    return FRAME.format(
+        png=picture, title=html.escape(title), page=html.escape(page), height=height
+    )

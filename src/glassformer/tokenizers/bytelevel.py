@@ -1,0 +1,39 @@
+"""How a byte-level vocabulary spells bytes as printable characters, so that it can be stored as
+JSON text."""
+
+
+def _alphabet() -> tuple[str, ...]:
+    shown = [
+        *range(ord("!"), ord("~") + 1),
+        *range(ord("¡"), ord("¬") + 1),
+        *range(ord("®"), ord("ÿ") + 1),
+    ]
+    hidden = [byte for byte in range(256) if byte not in set(shown)]
+    spelling = {byte: chr(byte) for byte in shown} | {
+        byte: chr(256 + i) for i, byte in enumerate(hidden)
+    }
+    return tuple(spelling[byte] for byte in range(256))
+
+
+ALPHABET = _alphabet()
+"""ALPHABET[b] is the character that stands for byte b: printable ones for themselves, others from
+U+0100 on.
+
+Source: openai/gpt-2, encoder.py, `bytes_to_unicode`; the `ByteLevel` parts of the tokenizers
+library use the same.
+"""
+
+_BYTE_OF = {character: byte for byte, character in enumerate(ALPHABET)}
+
+
+def spell(raw: bytes) -> str:
+    """The byte-level spelling of bytes."""
+    return "".join(ALPHABET[byte] for byte in raw)
+
+
+def unspell(spelling: str) -> bytes | None:
+    """The bytes of a byte-level spelling, or None if it is not one."""
+    try:
+        return bytes(_BYTE_OF[character] for character in spelling)
+    except KeyError:
+        return None

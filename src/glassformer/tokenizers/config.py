@@ -1,0 +1,75 @@
+"""What kind of tokenizer a recipe asks for."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from glassformer.errors import ConfigError
+from glassformer.record import Record
+
+DEFAULT_VOCAB_SIZE = {"bpe": 8192, "word": 20000}
+
+
+class TokenizerConfig(Record):
+    """The `tokenizer` section of a recipe."""
+
+    section = "tokenizer"
+
+    kind: Literal["byte", "character", "word", "bpe"] = Field(
+        default="bpe",
+        description="byte, character, word, or bpe (byte-level byte-pair encoding, never an "
+        "unknown)",
+    )
+    vocab_size: int | None = Field(
+        default=None,
+        ge=1,
+        description="tokens in all, special symbols included; None: bpe 8192, word 20000, byte "
+        "and character what "
+        "the data has",
+    )
+    path: str | None = Field(
+        default=None,
+        description="an existing tokenizer.json (or its folder) to load instead of training one",
+    )
+    shared: bool = Field(
+        default=True, description="of pairs: one vocabulary for both sides; false: one each"
+    )
+    source_path: str | None = Field(
+        default=None, description="of pairs with one vocabulary each: like path, for the source"
+    )
+    min_frequency: int | None = Field(
+        default=None,
+        ge=1,
+        description="how often a character, word or pair must occur to get a token of its own; "
+        "None: 2 for bpe, else 1",
+    )
+    lowercase: bool = Field(
+        default=False, description="fold the text to lower case first; kind word only"
+    )
+    specials: list[str] = Field(
+        default_factory=list,
+        description="special symbols beside <unk> <pad> <bos> <eos> <mask>, such as <|user|>",
+    )
+    sample_bytes: int = Field(
+        default=100_000_000,
+        ge=1,
+        description="bpe is trained on at most this many bytes, the first of the training text",
+    )
+
+    @property
+    def frequency(self) -> int:
+        """The minimum frequency with its default filled in."""
+        return self.min_frequency or (2 if self.kind == "bpe" else 1)
+
+    def ordinary_size(self, n_specials: int, smallest: int) -> int:
+        """How many ordinary tokens a bpe or word vocabulary may hold; ConfigError if fewer than
+        `smallest`."""
+        asked = self.vocab_size or DEFAULT_VOCAB_SIZE[self.kind]
+        if asked < n_specials + smallest:
+            raise ConfigError(
+                f"tokenizer.vocab_size is {asked}, but kind {self.kind} needs at least "
+                f"{n_specials + smallest} "
+                f"({smallest} ordinary tokens and {n_specials} special symbols); set it higher "
+                f"or leave it out"
+            )
+        return asked - n_specials

@@ -1,0 +1,93 @@
+"""The one door to the tokenizers library, a Rust extension: build it from a definition, and survive
+what it throws."""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from glassformer.errors import DataError, GlassformerError
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Library
+
+CHUNK = 1 << 16
+GROUP = 64
+
+
+@contextmanager
+def guarded(doing: str) -> Iterator[None]:
+    """Turns whatever the block throws, a Rust panic too, into one DataError `cannot <doing>:
+    <reason>`."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, GeneratorExit, GlassformerError):
+        raise
+    except BaseException as problem:
+        reason = " ".join(str(problem).split())[:200] or type(problem).__name__
+        raise DataError(
+            f"cannot {doing}: {reason}; use another tokenizer file or restore it"
+        ) from problem
+
+
+def built(definition: dict[str, Any], name: str) -> "Library":
+    """The library's tokenizer of a definition, made deterministic and safe for text from anywhere.
+
+    Truncation and padding are dropped (text is never cut silently), so is BPE dropout, and special
+    symbols in the text are read as ordinary characters. DataError: the library refuses the
+    definition.
+    """
+    from tokenizers import Tokenizer as Library
+
+    definition = definition | {"truncation": None, "padding": None}
+    if "dropout" in definition["model"]:
+        definition["model"] = definition["model"] | {"dropout": None}
+    with guarded(f"use {name} as a tokenizer"):
+        library = Library.from_str(json.dumps(definition))
+        library.encode_special_tokens = True
+    return library
+
+
+_BREAK = re.compile(r"(?<=[\w!-~])[ \n]")
+
+
+def chunks(text: str, size: int = CHUNK) -> Iterator[str]:
+    """The text in pieces of about `size` characters that can be encoded apart without changing a
+    token.
+
+    A cut lies before a space or newline that follows a visible character: there every match of
+    GPT-2's pattern (and of words and punctuation) ends whatever comes next, and the pattern does
+    not look behind. Pieces join to the text.
+    """
+    start = 0
+    while start < len(text):
+        found = _BREAK.search(text, start + size)
+        end = found.start() if found else len(text)
+        yield text[start:end]
+        start = end
+
+
+def encode_chunks(library: "Library", text: str) -> list[int]:
+    """The ids of the text, chunks encoded in parallel a group at a time, so that memory stays
+    bounded."""
+    ids: list[int] = []
+    group: list[str] = []
+    for chunk in chunks(text):
+        group.append(chunk)
+        if len(group) == GROUP:
+            ids += _encode_group(library, group)
+            group = []
+    return ids + _encode_group(library, group)
+
+
+def _encode_group(library: "Library", group: list[str]) -> list[int]:
+    with guarded("encode the text"):
+        encoded = library.encode_batch_fast(group, add_special_tokens=False)
+        return [index for encoding in encoded for index in encoding.ids]
+
+
+def encode_whole(library: "Library", text: str) -> list[int]:
+    """The ids of the text in one piece, for tokenizers whose cutting points are unknown."""
+    with guarded("encode the text"):
+        return library.encode(text, add_special_tokens=False).ids

@@ -1,0 +1,118 @@
+"""Other pieces for the same words at every step: byte-pair encoding with merges left out by chance
+(BPE dropout).
+
+    nominal    the  cats  sleep          step 1    the  c ats  sleep          step 2    t he  cats  sl eep
+
+A word is what begins with a space, or a special symbol; the merges are those of the tokenizer, best
+first, and each possible one is left out of each round with the probability asked for. What a word
+becomes is one of `VARIANTS` cuts, and which one is a function of (seed, step, example, place).
+Source: Provilkov et al. 2020, BPE-Dropout.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from glassformer.errors import ConfigError
+from glassformer.tokenizers.bytelevel import ALPHABET
+from glassformer.tokenizers.text import Tokenizer
+
+VARIANTS = 32
+"""Cuts of one word: many enough to be new for a long time, few enough to be remembered."""
+MOST_KNOWN, LONGEST_CUT = 1 << 19, 1 << 7
+"""Cuts that are remembered; pieces of a word beyond which it stays as it is."""
+_SPACE = ALPHABET[ord(" ")]
+Word = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Recut:
+    """New ids, and where the words begin in the old and in the new ones."""
+
+    ids: np.ndarray
+    """int32 [T']."""
+    before: np.ndarray
+    """int64 [W], the first id of each word as it was."""
+    after: np.ndarray
+    """int64 [W], the first id of each word as it is."""
+
+    def ends(self, at: np.ndarray) -> np.ndarray:
+        """For ids as they were, where the last piece of the same word stands now, int64."""
+        ends = np.append(self.after[1:], len(self.ids)) - 1
+        return ends[np.searchsorted(self.before, at, side="right") - 1]
+
+    def spread(self, values: np.ndarray) -> np.ndarray:
+        """What is said of the first id of each word, for each of its new pieces."""
+        return np.repeat(values[self.before], np.diff(np.append(self.after, len(self.ids))))
+
+
+class PieceDropout:
+    """Cuts ids anew; `probability` of leaving a merge out, in [0, 1). ConfigError: no tokenizer of
+    kind bpe."""
+
+    def __init__(self, tokenizer: Tokenizer, probability: float, seed: int):
+        if tokenizer.kind != "bpe":
+            raise ConfigError(
+                f"train.piece_dropout leaves out merges of byte pairs, and the tokenizer is of "
+                f"kind {tokenizer.kind}; "
+                "use kind bpe, or leave it out."
+            )
+        self._probability, self._seed = probability, seed
+        merges, self._ids = tokenizer.merges()
+        self._rank = {pair: rank for rank, pair in enumerate(merges)}
+        size, special = tokenizer.vocab_size, set(tokenizer.specials.values())
+        self._spelling = {i: spelling for spelling, i in self._ids.items()}
+        self._special = np.array([i in special for i in range(size)])
+        begins = [self._spelling.get(i, "").startswith(_SPACE) for i in range(size)]
+        self._begins = np.array(begins) | self._special
+        self._known: dict[tuple[Word, int], list[int]] = {}
+
+    def __call__(self, ids: np.ndarray, step: int, number: int) -> Recut:
+        """The ids of the example of this number as they are cut at this step; their bytes stay the
+        same."""
+        begins = self._begins[ids]
+        begins[:1] = True
+        begins[1:] |= self._special[ids[:-1]]
+        before = np.flatnonzero(begins)
+        random = np.random.Generator(
+            np.random.Philox(key=[self._seed % (1 << 64), step], counter=[0, 0, 0, number])
+        )
+        variants = random.integers(VARIANTS, size=len(before)).tolist()
+        words = [
+            self._cut(word, variant)
+            for word, variant in zip(_words(ids, before), variants, strict=True)
+        ]
+        after = np.cumsum([0, *map(len, words)])[:-1]
+        return Recut(np.array([i for word in words for i in word], np.int32), before, after)
+
+    def _cut(self, word: Word, variant: int) -> list[int]:
+        found = self._known.get((word, variant))
+        if found is None:
+            found = self._merged(word, variant)
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[word, variant] = found
+        return found
+
+    def _merged(self, word: Word, variant: int) -> list[int]:
+        if len(word) > LONGEST_CUT or word[0] not in self._spelling or self._special[word[0]]:
+            return list(word)
+        spelled = "".join(self._spelling[i] for i in word)
+        chance = random.Random(f"{self._seed} {variant} {spelled}").random
+        symbols, never = list(spelled), len(self._rank)
+        while True:
+            best, place = never, 0
+            for i in range(len(symbols) - 1):
+                rank = self._rank.get((symbols[i], symbols[i + 1]), never)
+                if rank < best and chance() >= self._probability:
+                    best, place = rank, i
+            if best == never:
+                return [self._ids[symbol] for symbol in symbols]
+            symbols[place : place + 2] = [symbols[place] + symbols[place + 1]]
+
+
+def _words(ids: np.ndarray, begins: np.ndarray) -> Iterator[Word]:
+    numbers, ends = ids.tolist(), [*begins[1:].tolist(), len(ids)]
+    return (tuple(numbers[begin:end]) for begin, end in zip(begins.tolist(), ends, strict=True))

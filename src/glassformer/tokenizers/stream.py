@@ -1,0 +1,64 @@
+"""Decoding token by token, as a stream: never half a character."""
+
+import codecs
+from typing import final
+
+from glassformer.tokenizers.text import Tokenizer, gap
+
+WINDOW = 16
+
+
+@final
+class StreamDecoder:
+    """Text as it becomes certain: the joined results of `push` and `flush` are `decode` of all ids.
+
+    For kind library with a decoder that is not byte-level this holds as far as that decoder looks
+    only at the last 16 tokens, and text that it might still change because it ends in U+FFFD is
+    held back.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, skip_specials: bool = True) -> None:
+        self._tokenizer = tokenizer
+        self._skip = skip_specials
+        self._utf8 = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._before = ""
+        self._window: list[int] = []
+        self._given = ""
+
+    def push(self, index: int) -> str:
+        """The complete characters that this id adds, held-back ones included; DataError: not in the
+        vocabulary."""
+        tokenizer = self._tokenizer
+        if tokenizer.bytewise:
+            return self._utf8.decode(tokenizer.shown_bytes(index, self._skip))
+        if self._skip and tokenizer.skipped(index):
+            return ""
+        if tokenizer.kind == "word":
+            word = tokenizer.decode([index], skip_specials=False)
+            before, self._before = self._before, word
+            return gap(before, word) + word
+        return self._push_library(index)
+
+    def flush(self) -> str:
+        """What was held back, now that nothing follows: an incomplete character becomes U+FFFD."""
+        if self._tokenizer.bytewise:
+            return self._utf8.decode(b"", final=True)
+        rest = (
+            self._tokenizer.decode(self._window, self._skip)[len(self._given) :]
+            if self._window
+            else ""
+        )
+        self._window, self._given, self._before = [], "", ""
+        return rest
+
+    def _push_library(self, index: int) -> str:
+        self._window.append(index)
+        text = self._tokenizer.decode(self._window, self._skip)
+        if text.endswith("\ufffd"):
+            return ""
+        new = text[len(self._given) :]
+        self._given = text
+        if len(self._window) >= 2 * WINDOW:
+            self._window = self._window[-WINDOW:]
+            self._given = self._tokenizer.decode(self._window, self._skip)
+        return new

@@ -1,0 +1,142 @@
+"""Making a tokenizer from text."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from glassformer.errors import ConfigError, DataError
+from glassformer.tokenizers import library, lookup
+from glassformer.tokenizers.bytelevel import ALPHABET
+from glassformer.tokenizers.config import TokenizerConfig
+from glassformer.tokenizers.definition import (
+    ROLES,
+    bpe_definition,
+    byte_definition,
+    character_definition,
+    word_definition,
+)
+from glassformer.tokenizers.text import Tokenizer
+
+if TYPE_CHECKING:
+    from tokenizers.trainers import Trainer
+
+Progress = Callable[[str, int, int | None], None]
+"""Called with what is being done, how many units are done, and of how many (None: unknown)."""
+
+CODE_POINTS = 0x110000
+
+
+def train_tokenizer(
+    config: TokenizerConfig, texts: Iterable[str], progress: Progress | None = None
+) -> Tokenizer:
+    """The tokenizer that a recipe asks for: loaded from `config.path`, or made from the texts.
+
+    ConfigError: a vocabulary size that cannot be. DataError: no text. The same texts give the same
+    tokenizer.
+    """
+    if config.path is not None:
+        return Tokenizer.load(config.path)
+    counted = _counted(texts, progress)
+    match config.kind:
+        case "byte":
+            return Tokenizer(_byte(config))
+        case "character":
+            return Tokenizer(character_definition(_characters(config, counted), config.specials))
+        case "word":
+            return Tokenizer(
+                word_definition(_words(config, counted), config.lowercase, config.specials)
+            )
+        case "bpe":
+            return Tokenizer(bpe_definition(_merges(config, counted), config.specials))
+
+
+def _byte(config: TokenizerConfig) -> dict[str, object]:
+    definition = byte_definition(config.specials)
+    size = len(ALPHABET) + len(definition["added_tokens"])
+    if config.vocab_size not in (None, size):
+        raise ConfigError(
+            f"tokenizer.vocab_size is {config.vocab_size}, but kind byte always has {size}; "
+            f"leave it out"
+        )
+    return definition
+
+
+def _characters(config: TokenizerConfig, texts: Iterable[str]) -> list[str]:
+    """The characters of the texts by code point; if there are too many, the most frequent ones."""
+    counts = np.zeros(CODE_POINTS, dtype=np.int64)
+    for text in texts:
+        for chunk in (text[i : i + (1 << 22)] for i in range(0, len(text), 1 << 22)):
+            found = np.bincount(lookup.code_points(chunk))
+            counts[: len(found)] += found
+    seen = np.flatnonzero(counts >= config.frequency)
+    _refuse_nothing(seen.size)
+    if config.vocab_size is not None:
+        room = config.ordinary_size(len(ROLES) + len(config.specials), 1)
+        seen = np.sort(seen[np.argsort(-counts[seen], kind="stable")][:room])
+    return [chr(code) for code in seen]
+
+
+def _words(config: TokenizerConfig, texts: Iterable[str]) -> list[str]:
+    from tokenizers.trainers import WordLevelTrainer
+
+    room = config.ordinary_size(len(ROLES) + len(config.specials), 1)
+    trainer = WordLevelTrainer(
+        vocab_size=room, min_frequency=config.frequency, show_progress=False, special_tokens=[]
+    )
+    vocab = _trained(word_definition([], config.lowercase), trainer, texts)["vocab"]
+    _refuse_nothing(len(vocab))
+    return sorted(vocab, key=vocab.__getitem__)
+
+
+def _merges(config: TokenizerConfig, texts: Iterable[str]) -> list[tuple[str, str]]:
+    from tokenizers.trainers import BpeTrainer
+
+    room = config.ordinary_size(len(ROLES) - 1 + len(config.specials), len(ALPHABET))
+    trainer = BpeTrainer(
+        vocab_size=room,
+        min_frequency=config.frequency,
+        initial_alphabet=list(ALPHABET),
+        show_progress=False,
+        special_tokens=[],
+    )
+    model = _trained(bpe_definition([]), trainer, _sample(texts, config.sample_bytes))
+    return [(left, right) for left, right in model["merges"]]
+
+
+def _trained(definition: dict, trainer: "Trainer", texts: Iterable[str]) -> dict:
+    empty = definition | {"added_tokens": []}
+    learner = library.built(empty, "the tokenizer")
+    with library.guarded("train the tokenizer"):
+        learner.train_from_iterator(
+            (chunk for text in texts for chunk in library.chunks(text)), trainer=trainer
+        )
+        return json.loads(learner.to_str())["model"]
+
+
+def _sample(texts: Iterable[str], limit: int) -> Iterator[str]:
+    """The texts up to `limit` UTF-8 bytes, the last one cut."""
+    for text in texts:
+        raw = lookup.utf8(text)
+        yield text if len(raw) <= limit else raw[:limit].decode("utf-8", errors="ignore")
+        limit -= len(raw)
+        if limit <= 0:
+            return
+
+
+def _counted(texts: Iterable[str], progress: Progress | None) -> Iterator[str]:
+    done = 0
+    for text in texts:
+        yield text
+        done += len(text)
+        if progress is not None:
+            progress("read for the tokenizer", done, None)
+
+
+def _refuse_nothing(n: int) -> None:
+    if n == 0:
+        raise DataError(
+            "there is no text to make a tokenizer from; give a longer text or lower "
+            "tokenizer.min_frequency"
+        )

@@ -1,0 +1,69 @@
+"""Batches made ahead of time by worker processes; the same batches, in the same order, for any
+number of them.
+
+A step's batches are a function of the step alone, so a worker needs nothing but its number.
+"""
+
+import sys
+import warnings
+from collections.abc import Generator
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from glassformer.batch import Batch
+from glassformer.errors import GlassformerError
+from glassformer.tasks.task import Task
+
+AHEAD = 3
+"""Steps that each worker is ahead."""
+
+
+def batches_ahead(task: Task, begin: int, end: int, workers: int) -> Generator[list[Batch]]:
+    """The parts of the batch of each step from `begin` to `end` - 1; `workers` 0: made when they
+    are asked for."""
+    if not workers or begin >= end:
+        yield from (task.batches(step) for step in range(begin, end))
+        return
+    context = (
+        "fork" if sys.platform.startswith("linux") else None
+    )  # the data are shared, not copied
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", UserWarning
+        )  # more workers than cores are the user's own choice
+        made_ahead = iter(
+            DataLoader(
+                _Steps(task),
+                sampler=range(begin, end),
+                batch_size=None,
+                num_workers=workers,
+                prefetch_factor=AHEAD,
+                multiprocessing_context=context,
+                worker_init_fn=_begin,
+            )
+        )
+    try:
+        for made in made_ahead:
+            if isinstance(made, GlassformerError):
+                raise made
+            yield made
+    finally:
+        del made_ahead  # which ends the workers, also where an error's traceback keeps this frame
+
+
+class _Steps(Dataset[list[Batch] | GlassformerError]):
+    """The batches of a step by its number."""
+
+    def __init__(self, task: Task):
+        self._task = task
+
+    def __getitem__(self, step: int) -> list[Batch] | GlassformerError:
+        try:
+            return self._task.batches(step)
+        except GlassformerError as error:  # raised where the training runs, as one sentence
+            return error
+
+
+def _begin(worker: int) -> None:
+    torch.set_num_threads(1)

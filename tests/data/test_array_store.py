@@ -1,0 +1,120 @@
+"""The array store holds what was decoded, once; bad items stop it or are left out and counted; half
+a store is none."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from glassformer.data.array_store import ArrayStore, stamp_of
+from glassformer.errors import DataError
+
+SHAPE = (3, 2)
+
+
+def item(value: int, calls: list[int] | None = None):
+    def read() -> np.ndarray:
+        if calls is not None:
+            calls.append(value)
+        if value < 0:
+            raise DataError(f"picture {value} is broken; restore it")
+        return np.full(SHAPE, value, np.uint8)
+
+    return read
+
+
+def built(
+    folder: Path, train=(1, 2, 3), skip=False, request=None, calls=None, test=(9,)
+) -> ArrayStore:
+    splits = {"train": [item(v, calls) for v in train], "test": [item(v, calls) for v in test]}
+    return ArrayStore.open_or_build(folder, request or {"of": "x"}, splits, SHAPE, "uint8", skip)
+
+
+def test_what_was_decoded_is_there_once(tmp_path):
+    calls: list[int] = []
+    store = built(tmp_path / "s", calls=calls)
+    assert store.split("train").array[:, 0, 0].tolist() == [1, 2, 3]
+    assert store.split("train").array.shape == (3, *SHAPE)
+    assert store.split("train").kept.tolist() == [0, 1, 2]
+    assert calls == [1, 2, 3, 9]
+    again = built(tmp_path / "s", calls=calls)
+    assert calls == [1, 2, 3, 9], "decoded a second time"
+    assert again.split("test").array[0, 0, 0] == 9
+    built(tmp_path / "s", request={"of": "y"}, calls=calls)
+    assert len(calls) == 8
+
+
+def test_bad_items_stop_it_and_leave_nothing(tmp_path):
+    with pytest.raises(DataError, match="picture -2 is broken"):
+        built(tmp_path / "s", train=(1, -2, 3))
+    assert not list(tmp_path.iterdir())
+
+
+def test_bad_items_are_left_out_and_told(tmp_path):
+    rows = built(tmp_path / "s", train=(-1, 1, -2, 3, -5), skip=True).split("train")
+    assert rows.array[:, 0, 0].tolist() == [1, 3]
+    assert rows.kept.tolist() == [1, 3]
+    assert rows.skipped == tuple(f"picture {i} is broken; restore it" for i in (-1, -2, -5))
+    nothing = built(tmp_path / "t", train=(-1,), skip=True).split("train")
+    assert (len(nothing.array), nothing.kept.tolist()) == (0, [])
+
+
+@pytest.mark.parametrize(
+    "damage", ["shorter", "other shape", "no manifest", "other count", "not json"]
+)
+def test_half_a_store_is_built_anew(tmp_path, damage):
+    folder, calls = tmp_path / "s", []
+    built(folder)
+    train, manifest = folder / "train.npy", folder / "manifest.json"
+    match damage:
+        case "shorter":
+            train.write_bytes(train.read_bytes()[:-4])
+        case "other shape":
+            np.save(train, np.zeros((3, 2, 2), np.uint8))
+        case "no manifest":
+            manifest.unlink()
+        case "other count":
+            values = json.loads(manifest.read_text())
+            values["splits"]["train"]["kept"] = 2
+            manifest.write_text(json.dumps(values))
+        case "not json":
+            manifest.write_text("{")
+    assert built(folder, calls=calls).split("train").array[:, 0, 0].tolist() == [1, 2, 3]
+    assert calls == [1, 2, 3, 9]
+
+
+def test_other_files_are_left_alone(tmp_path):
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "mine.txt").write_text("x")
+    with pytest.raises(DataError, match=r"holds other files \(mine\.txt"):
+        built(tmp_path / "s")
+
+
+def test_a_stamp_tells_of_names_sizes_and_times(tmp_path):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    (folder / "a.png").write_bytes(b"1")
+    first = stamp_of([str(folder), None])
+    assert stamp_of([str(folder), None]) == first
+    (folder / "b.png").write_bytes(b"2")
+    second = stamp_of([str(folder)])
+    (folder / "b.png").write_bytes(b"22")
+    third = stamp_of([str(folder)])
+    archive = tmp_path / "x.zip"
+    archive.write_bytes(b"zip")
+    inside = stamp_of([f"{archive}/train/*"])
+    archive.write_bytes(b"other")
+    assert (
+        len(
+            {
+                first,
+                second,
+                third,
+                inside,
+                stamp_of([f"{archive}/train/*"]),
+                stamp_of([f"{archive}/test/*"]),
+            }
+        )
+        == 6
+    )

@@ -1,0 +1,166 @@
+"""Simple guesses: counted by hand, against a loop over the definition, and against scikit-learn
+where it is there."""
+
+import math
+import random
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glassformer.tasks.baselines import majority, most_frequent_tag, naive_bayes, nearest_neighbour
+
+
+def test_the_most_frequent_tag_of_each_word_and_of_unknown_ones():
+    train = [
+        (["the", "can", "can", "rust"], ["DET", "NOUN", "VERB", "VERB"]),
+        (["can", "the", "oil"], ["VERB", "DET", "NOUN"]),
+        (["tin", "the"], ["NOUN", "DET"]),
+    ]
+    # once seen are rust (VERB), oil and tin (NOUN); "DET" is commonest of all, but of words seen
+    # often
+    test = [(["the", "can", "gold", "lead"], ["DET", "VERB", "NOUN", "VERB"]), (["rust"], ["NOUN"])]
+    assert most_frequent_tag(train, test) == 3 / 5
+    assert most_frequent_tag(iter(train), iter(train)) == 8 / 9  # all but the first "can"
+
+
+def test_a_tie_goes_to_the_tag_that_came_first():
+    train = [(["a", "a", "b", "c"], ["Y", "X", "Q", "P"])]
+    assert most_frequent_tag(train, [(["a", "new"], ["Y", "Q"])]) == 1
+    assert (
+        most_frequent_tag([(["a", "a"], ["X", "X"])], [(["new"], ["X"])]) == 1
+    )  # no word seen once: the commonest
+
+
+def test_nothing_to_score_is_no_score():
+    assert math.isnan(most_frequent_tag([(["a"], ["X"])], []))
+    assert math.isnan(majority(["a"], []))
+    assert math.isnan(naive_bayes([("a", "x")], []))
+    assert most_frequent_tag([], [(["a"], ["X"])]) == 0
+    assert majority([], ["a"]) == 0
+    assert naive_bayes([], [("a", "x")]) == 0
+
+
+def test_words_and_tags_of_unequal_length_are_refused():
+    with pytest.raises(ValueError, match="zip"):
+        most_frequent_tag([(["a", "b"], ["X"])], [])
+
+
+def test_the_majority():
+    assert majority(["a", "b", "b"], ["b", "a", "b", "c"]) == 0.5
+    assert majority(iter(["b", "a"]), iter(["b"])) == 1
+
+
+def test_naive_bayes_of_the_textbook():
+    # Manning, Raghavan and Schütze, table 13.1
+    train = [("Chinese Beijing "
+    "Chinese", "yes"), ("Chinese Chinese Shanghai", "yes"), ("Chinese Macao", "yes"),
+             ("Tokyo Japan Chinese", "no")]  # fmt: skip
+    assert naive_bayes(train, [("Chinese Chinese Chinese Tokyo Japan", "yes")]) == 1
+    assert naive_bayes(train, [("Chinese Tokyo Japan", "no")]) == 1  # 3/4 3/7 (1/14)² < 1/4 (2/9)³
+
+
+def features_of(text: str, features: str) -> list[str]:
+    if features == "words":
+        word, found = "", []
+        for letter in [*text.lower(), " "]:
+            if letter.isalnum() or letter == "_":
+                word += letter
+                continue
+            found += [word] * bool(word) + [letter] * (not letter.isspace())
+            word = ""
+        return found
+    return [text[i : i + n] for n in (1, 2, 3) for i in range(len(text) - n + 1)]
+
+
+def slow_naive_bayes(train, test, features):
+    """The definition in exact arithmetic."""
+    classes = sorted({label for _, label in train})
+    counts = {
+        c: Counter(f for text, label in train if label == c for f in features_of(text, features))
+        for c in classes
+    }
+    known = {f for of_class in counts.values() for f in of_class}
+    right = 0
+    for text, truth in test:
+        scores = {}
+        for c in classes:
+            score = Fraction(sum(label == c for _, label in train), len(train))
+            for f in features_of(text, features):
+                if f in known:
+                    score *= Fraction(counts[c][f] + 1, counts[c].total() + len(known))
+            scores[c] = score
+        best = max(scores.values())
+        if any(0 < best - score < best * Fraction(1, 10**9) for score in scores.values()):
+            return None  # too close for floating point
+        if sum(score == best for score in scores.values()) > 1:
+            return None  # a tie of different products
+        right += scores.get(truth) == best
+    return right / len(test)
+
+
+texts = st.text("abA é_1.,\n😀", max_size=6)
+pairs = st.lists(st.tuples(texts, st.sampled_from("xyz")), min_size=1, max_size=8)
+
+
+@given(pairs, pairs, st.sampled_from(["words", "letters"]))
+def test_naive_bayes_is_its_definition(train, test, features):
+    expected = slow_naive_bayes(train, test, features)
+    if expected is not None:
+        assert naive_bayes(iter(train), iter(test), features) == expected
+
+
+def generated(n: int, seed: int) -> list[tuple[str, str]]:
+    """Texts of words whose frequencies depend a little on the label."""
+    draw = random.Random(seed)
+    words = [f"{a}{b}" for a in "bdgklmnprst" for b in "aeiou"]
+    labels = ["one", "two", "three", "four"]
+    found = []
+    for _ in range(n):
+        label = draw.choice(labels)
+        weights = [3 if i % 4 == labels.index(label) else 1 for i in range(len(words))]
+        found.append((" ".join(draw.choices(words, weights, k=draw.randint(1, 6))), label))
+    return found
+
+
+def test_naive_bayes_learns_and_beats_the_majority():
+    train, test = generated(600, 0), generated(300, 1)
+    simple = majority([label for _, label in train], [label for _, label in test])
+    words, letters = naive_bayes(train, test), naive_bayes(train, test, "letters")
+    assert simple < 0.35
+    assert min(words, letters) > 0.5
+    assert words == slow_naive_bayes(train, test, "words")
+
+
+@pytest.mark.parametrize("features", ["words", "letters"])
+def test_naive_bayes_is_that_of_scikit_learn(features):
+    text = pytest.importorskip("sklearn.feature_extraction.text")
+    bayes = pytest.importorskip("sklearn.naive_bayes")
+    train, test = generated(500, 2), generated(200, 3)
+    if features == "words":
+        count = text.CountVectorizer(token_pattern=r"\w+|[^\w\s]")
+    else:
+        count = text.CountVectorizer(analyzer="char", ngram_range=(1, 3), lowercase=False)
+    model = bayes.MultinomialNB().fit(
+        count.fit_transform([text for text, _ in train]), [label for _, label in train]
+    )
+    theirs = model.predict(count.transform([text for text, _ in test]))
+    assert naive_bayes(train, test, features) == (theirs == [label for _, label in test]).mean()
+
+
+@given(st.integers(1, 40), st.integers(0, 300), st.integers(0, 5))
+def test_the_nearest_neighbour_is_the_one_found_by_looking_at_all(n, m, seed):
+    random = np.random.default_rng(seed)
+    train, test = random.standard_normal((n, 3)), random.standard_normal((m, 3))
+    labels, gold = (random.choice(["a", "b", "c"], size).tolist() for size in (n, m))
+    nearest = [int(((train - row) ** 2).sum(1).argmin()) for row in test]
+    right = [labels[i] == own for i, own in zip(nearest, gold, strict=True)]
+    found = nearest_neighbour(train, labels, test, gold)
+    assert math.isnan(found) if not m else found == pytest.approx(sum(right) / m)
+
+
+def test_the_nearest_neighbour_of_equal_ones_is_the_first():
+    assert nearest_neighbour(np.ones((3, 2)), ["a", "b", "b"], np.zeros((2, 2)), ["a", "b"]) == 0.5

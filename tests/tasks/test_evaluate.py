@@ -1,0 +1,79 @@
+"""Scores of a whole split: streaming equals all at once, and simple guesses are what NumPy says."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from glassformer.batch import IGNORE
+from glassformer.data.batches import evaluation_batches
+from glassformer.data.token_store import Split
+from glassformer.models import ModelConfig, Transformer
+from glassformer.tasks.evaluate import evaluate
+from glassformer.tasks.unigram import baselines
+
+
+def split(n: int, seed: int = 0, vocabulary: int = 11) -> Split:
+    tokens = np.random.default_rng(seed).integers(0, vocabulary, n).astype(np.uint16)
+    return Split("validation", tokens, 3 * n, n, np.array([n]))
+
+
+def model(**changes) -> Transformer:
+    sizes = {
+        "vocab_size": 11,
+        "d_model": 8,
+        "n_layers": 1,
+        "n_heads": 2,
+        "max_length": 8,
+        "dropout": 0.5,
+    }
+    return Transformer(ModelConfig.parse(sizes | changes), seed=1).double()
+
+
+@pytest.mark.parametrize("n", [2, 8, 9, 50, 65])
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_batch_by_batch_is_all_at_once(n, size):
+    made, part = model(), split(n)
+    result = evaluate(made, evaluation_batches(part, size, 8)).result(part.n_bytes)
+    made.eval()
+    total, count, seen = 0.0, 0, []
+    for batch in evaluation_batches(part, 1000, 8):
+        logits = made(batch).logits.log_softmax(-1)
+        for row, targets in zip(logits, batch.targets, strict=True):
+            for i, target in enumerate(targets.tolist()):
+                if target != IGNORE:
+                    total, count = total - row[i, target].item(), count + 1
+                    seen.append(target)
+    assert seen == part.tokens[1:].tolist(), "every token but the first is predicted once"
+    assert result["tokens"] == count == n - 1
+    assert result["loss"] == pytest.approx(total / count, rel=1e-12)
+    assert result["perplexity"] == pytest.approx(math.exp(total / count), rel=1e-12)
+    assert result["bits_per_byte"] == pytest.approx(total / math.log(2) / (3 * n), rel=1e-12)
+
+
+def test_the_model_is_left_in_its_mode_and_nothing_is_dropped_out():
+    made, part = model().train(), split(30)
+    losses = {evaluate(made, evaluation_batches(part, 4, 8)).nats for _ in range(3)}
+    assert len(losses) == 1
+    assert made.training
+    assert all(p.grad is None for p in made.parameters())
+
+
+def test_guesses_are_what_numpy_counts():
+    train, validation = split(200, seed=1), split(70, seed=2)
+    uniform, unigram = (bits for _, bits in baselines(train, validation, 11))
+    p = np.array([(train.tokens == token).sum() + 1 for token in range(11)]) / (200 + 11)
+    assert uniform == pytest.approx(69 * math.log2(11) / 210)
+    assert unigram == pytest.approx(
+        -sum(math.log2(p[token]) for token in validation.tokens[1:]) / 210
+    )
+
+
+def test_a_model_that_knows_nothing_scores_as_the_uniform_guess():
+    made, part = model(), split(60)
+    with torch.no_grad():
+        for p in made.parameters():
+            p.zero_()
+    bits = evaluate(made, evaluation_batches(part, 4, 8)).result(part.n_bytes)["bits_per_byte"]
+    assert bits == pytest.approx(baselines(part, part, 11)[0][1], rel=1e-12)

@@ -1,0 +1,242 @@
+"""Masked language modelling learns a pattern; its masks are functions of the step; evaluation
+always asks the same."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import glassformer as gf
+from glassformer.batch import Batch
+from glassformer.data.batches import training_batch
+from glassformer.errors import ConfigError
+from glassformer.losses import cross_entropy
+from glassformer.models import Transformer
+from glassformer.tasks.fill_mask import MaskedLanguageTask, masked_batches, masking_of
+from glassformer.train.run_folder import prepare
+from small_runs import go, text_file
+from small_tasks import LEARNING, masked_recipe
+
+
+def task_of(tmp_path: Path, name: str = "task", **changes) -> MaskedLanguageTask:
+    run = tmp_path / name
+    task = prepare(masked_recipe(tmp_path, **changes), run, False, lambda text: None)
+    run.mkdir(exist_ok=True)
+    task.store()
+    assert isinstance(task, MaskedLanguageTask)
+    return task
+
+
+def test_a_pattern_is_learned(tmp_path):
+    (tmp_path / "cycle.txt").write_text("abcdefgh" * 600)
+    made = masked_recipe(
+        tmp_path,
+        model={"d_model": 32},
+        data={"path": str(tmp_path / "cycle.txt")},
+        train=LEARNING
+        | {
+            "steps": 160,
+            "evaluate_every": 160,
+            "batch_size": 16,
+            "optimizer": "muon",
+            "mask_fraction": 0.25,
+        },
+    )
+    result, _ = go(made, tmp_path / "x")
+    assert result.scores["accuracy"] > 0.9, "by chance it is 1/8"
+    assert result.scores["loss"] < 0.4, "by chance it is log 8 = 2.08"
+    run = gf.load(tmp_path / "x")
+    specials = run.tokenizer.specials
+    ids = torch.from_numpy(run.tokenizer.encode("cdefghab").astype(np.int64))[None]
+    ids[0, 3] = specials["mask"]
+    with torch.no_grad():
+        logits = run.model(Batch(ids)).logits
+    assert run.tokenizer.decode([int(logits[0, 3].argmax())]) == "f"
+
+
+def test_a_step_is_the_text_of_language_modelling_with_masks(tmp_path):
+    task = task_of(tmp_path)
+    mask = task.tokenizer.specials["mask"]
+    places = []
+    for step in (0, 1, 5):
+        (batch,) = task.batches(step)
+        plain = training_batch(task.split("train"), step, 4, 16, 0)
+        assert batch.at is not None
+        restored = batch.elements.clone()
+        restored.view(-1)[batch.at] = batch.targets
+        assert torch.equal(restored, plain.elements)
+        assert (batch.elements == mask).sum() > 0
+        assert torch.equal(task.batches(step)[0].elements, batch.elements)
+        places.append(batch.at.tolist())
+    assert places[0] != places[1] != places[2]
+
+
+@pytest.mark.parametrize("parts", [2, 4])
+@pytest.mark.parametrize("documents", ["mixed", "separate"])
+def test_parts_of_a_step_are_the_whole_step(tmp_path, parts, documents):
+    """The same gradient, whatever memory allows."""
+    (tmp_path / "d.jsonl").write_text('{"text": "the cat sat"}\n{"text": "a dog ran on"}\n' * 30)
+    data = {"path": str(tmp_path / "d.jsonl"), "documents": documents}
+    whole = task_of(tmp_path, data=data)
+    cut = task_of(tmp_path, "cut", data=data, train={"micro_batches": parts})
+    model = Transformer(whole.recipe.model, seed=0).double()
+
+    def gradient(task) -> torch.Tensor:
+        model.zero_grad()
+        batches = task.batches(3)
+        for batch in batches:
+            task.loss(model(batch).logits, batch.targets).total.backward()
+        assert sum(batch.n_targets for batch in batches) == sum(len(batch.at) for batch in batches)
+        return torch.cat([p.grad.flatten() for p in model.parameters()])
+
+    assert len(cut.batches(3)) == parts
+    torch.testing.assert_close(gradient(cut), gradient(whole), rtol=1e-10, atol=1e-12)
+    assert [int(i) for batch in cut.batches(3) for i in batch.targets] == whole.batches(3)[
+        0
+    ].targets.tolist()
+
+
+def test_a_part_without_masks_is_left_out(tmp_path):
+    task = task_of(tmp_path, train={"batch_size": 8, "micro_batches": 8, "mask_fraction": 0.02})
+    counts = [len(task.batches(step)) for step in range(12)]
+    assert min(counts) < 8
+    assert all(batch.n_targets for step in range(12) for batch in task.batches(step))
+
+
+def test_every_evaluation_asks_the_same_and_nothing_of_what_fills_the_last_window(tmp_path):
+    task = task_of(tmp_path)
+    split = task.split("validation")
+    n = len(split.tokens)
+    assert (n - 1) % 16, "the last window is not full"
+    first = [
+        (b.elements.tolist(), b.at.tolist(), b.targets.tolist())
+        for b in masked_batches(split, task.masking, 16)
+    ]
+    again = [
+        (b.elements.tolist(), b.at.tolist(), b.targets.tolist())
+        for b in masked_batches(split, task.masking, 16)
+    ]
+    assert first == again
+    (batch,) = masked_batches(split, task.masking, 16)
+    assert batch.at is not None
+    assert batch.at.max() < n
+    assert batch.targets.tolist() == split.tokens[batch.at.numpy()].tolist()
+    assert batch.positions is not None
+    assert batch.positions.valid is not None
+    assert int(batch.positions.valid.sum()) == n - 1 + ((n - 1) % 16 > 0), (
+        "every token is read, the last only with others"
+    )
+    model = Transformer(task.recipe.model, seed=1).eval()
+    rest = batch.elements.clone()
+    rest[~batch.positions.valid] = 3
+    with torch.no_grad():
+        expected = model(batch).logits
+        assert torch.equal(model(Batch(rest, batch.positions, at=batch.at)).logits, expected)
+
+
+def test_training_evaluation_and_run_evaluate_give_the_same_scores(tmp_path):
+    text_file(tmp_path, 2000)
+    train = {"batch_size": 6, "evaluate_batches": None, "best": "accuracy"}
+    result, _ = go(masked_recipe(tmp_path, train=train), tmp_path / "x")
+    run = gf.load(tmp_path / "x")
+    scores = run.evaluate()
+    assert scores["tokens"] == result.scores["tokens"] > 100
+    lines = [
+        line
+        for line in gf.load(tmp_path / "x")
+        .folder.joinpath("metrics.jsonl")
+        .read_text()
+        .splitlines()
+    ]
+    assert any(f'"validation_accuracy": {scores["accuracy"]}' in line for line in lines)
+    part = run.tokens("validation")
+    assert run.recipe is not None
+    nats = n = 0.0
+    for batch in masked_batches(part, masking_of(run.tokenizer, run.recipe.train), 16):
+        with torch.no_grad():
+            loss = cross_entropy(run.model(batch).logits, batch.targets)
+        nats, n = nats + float(loss.total), n + loss.count
+    assert scores["loss"] == pytest.approx(nats / n, rel=1e-6)
+    assert run.evaluate() == scores
+
+
+def test_whole_words_need_pieces_that_show_where_words_begin(tmp_path):
+    task = task_of(
+        tmp_path, tokenizer={"kind": "bpe", "vocab_size": 263}, train={"whole_words": True}
+    )
+    (batch,) = task.batches(0)
+    assert batch.at is not None
+    plain = training_batch(task.split("train"), 0, 4, 16, 0).elements.tolist()
+    pieces = [[task.tokenizer.piece(i) for i in row] for row in plain]
+    chosen = set(batch.at.tolist())
+    for r, row in enumerate(pieces):
+        for t in range(1, len(row)):
+            if row[t][0].isalpha():
+                assert (r * 16 + t in chosen) == (r * 16 + t - 1 in chosen), (
+                    "a word is hidden whole or not at all"
+                )
+    assert any(piece[0].isalpha() for row in pieces for piece in row)
+    word = task_of(tmp_path, "word", tokenizer={"kind": "word"}, train={"whole_words": True})
+    assert word.masking.begins is None, "every token is a word"
+    (tmp_path / "glued.txt").write_text("abcabc" * 200)
+    with pytest.raises(
+        ConfigError, match=r"train\.whole_words needs a tokenizer whose pieces show by a space"
+    ):
+        task_of(
+            tmp_path,
+            "glued",
+            data={"path": str(tmp_path / "glued.txt")},
+            train={"whole_words": True},
+        )
+
+
+def test_special_symbols_are_neither_asked_for_nor_put_in(tmp_path):
+    task = task_of(tmp_path, tokenizer={"kind": "character", "specials": ["<|user|>"]})
+    assert not set(task.masking.ordinary.tolist()) & set(task.tokenizer.specials.values())
+    assert len(task.tokenizer.specials) == 6
+    assert len(task.masking.ordinary) == task.tokenizer.vocab_size - 6
+
+
+def test_a_tokenizer_without_a_mask_is_refused(tmp_path):
+    from glassformer.tokenizers.definition import byte_definition
+    from glassformer.tokenizers.text import Tokenizer
+
+    definition = byte_definition()
+    definition["added_tokens"] = definition["added_tokens"][:3]
+    Tokenizer(definition).save(tmp_path / "tokenizer.json")
+    with pytest.raises(ConfigError, match="The tokenizer has no <mask> symbol"):
+        go(
+            masked_recipe(tmp_path, tokenizer={"path": str(tmp_path / "tokenizer.json")}),
+            tmp_path / "x",
+        )
+
+
+@pytest.mark.parametrize("architecture", ["decoder", "encoder_decoder"])
+def test_only_an_encoder_reads_both_sides(tmp_path, architecture):
+    made = masked_recipe(tmp_path, model={"architecture": architecture})
+    with pytest.raises(ConfigError, match="is nothing to train; use head lm"):
+        go(made, tmp_path / "x")
+    with pytest.raises(
+        ConfigError, match=r"train\.best='f1' is no score of what model\.head='masked_lm'"
+    ):
+        go(masked_recipe(tmp_path, train={"best": "f1"}), tmp_path / "y")
+
+
+def test_the_sample_shows_what_is_read_in_hidden_places(tmp_path):
+    task = task_of(tmp_path, train={"sample_tokens": 5})
+    model = Transformer(task.recipe.model, seed=1)
+    sample = task.sample(model)
+    assert sample is not None
+    assert "[" in sample.text
+    assert task.sample(model) == sample
+    shown = task.tokenizer.decode(task.split("validation").tokens[:16])
+    assert sample.text[: sample.text.index("[")] == shown[: sample.text.index("[")]
+    assert task_of(tmp_path, "none", train={"sample_tokens": 0}).sample(model) is None
+
+
+def test_the_card_says_what_it_is_for(tmp_path):
+    go(masked_recipe(tmp_path), tmp_path / "x")
+    card = (tmp_path / "x" / "README.md").read_text()
+    assert "pipeline_tag: fill-mask" in card
+    assert f"train.init_from={tmp_path / 'x'}" in card

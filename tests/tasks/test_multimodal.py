@@ -1,0 +1,356 @@
+"""Rows of parts are learned by every form of model; what is fed is a function of the step; what is
+wrong is said."""
+
+import json
+from collections import Counter
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+import glassformer as gf
+from glassformer.data.parts import Mixed
+from glassformer.errors import ConfigError, DataError
+from glassformer.media.image import ImageReader
+from glassformer.media.wav import write_wav
+from glassformer.tasks.multimodal import modality_order
+from glassformer.tasks.multimodal_classification import ChoiceTask
+from glassformer.tasks.multimodal_generation import AnswerTask
+from glassformer.train.recipe import Recipe
+from glassformer.train.run_folder import prepare
+from small_parts import ASKED, SKIES, rows_file, sky
+from small_parts import parts_recipe as recipe
+from small_runs import go, hashes
+from small_senses import AUDIO, RATE, TONES, tone, write_picture
+from small_tasks import LEARNING
+
+
+def prepared(made: Recipe, run: Path) -> AnswerTask | ChoiceTask:
+    task = prepare(made, run, False, lambda text: None)
+    run.mkdir(exist_ok=True)
+    task.store()
+    assert isinstance(task, AnswerTask | ChoiceTask)
+    return task
+
+
+FORMS = {
+    "decoder": {},
+    "encoder_decoder": {"architecture": "encoder_decoder", "n_layers": 1},
+    "classes by an encoder": {"architecture": "encoder", "head": "classify", "pool": "mean"},
+    "classes by a decoder": {"head": "classify", "pool": "last"},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_learns_to_look(form, tmp_path):
+    """The question alone has two answers: only the picture tells which."""
+    steps = 150 if form == "encoder_decoder" else 60  # through cross-attention it takes longer
+    best = {"best": "accuracy" if "classes" in form else "exact_match"}
+    made = recipe(
+        tmp_path,
+        model=FORMS[form],
+        train=LEARNING | best | {"steps": steps},
+        data={"group_field": "kind"},
+    )
+    scores = go(made, tmp_path / "run")[0].scores
+    run = gf.load(tmp_path / "run")
+    draw = np.random.default_rng(9)
+    rows = [[{"image": sky(name, draw)}, question] for name in SKIES for question in ASKED]
+    expected = [answers[i] for i in range(2) for answers in ASKED.values()]
+    assert scores[best["best"]] == 1.0
+    if "classes" in form:
+        assert run.classes == ("day", "night", "no", "yes")
+        assert run.classify(rows) == expected
+        assert run.classify(rows[0]) == expected[0]
+    else:
+        assert {row["group"]: row["exact_match"] for row in scores["table"]} == {
+            "what": 1.0,
+            "is": 1.0,
+        }
+        assert run.answer(rows) == expected
+        assert run.answer(rows[1]) == expected[1]
+        file = write_picture(tmp_path / "other.png", sky("night", draw))
+        assert run.generate("what is it?", image=file) == "night"
+        assert run.generate(list(ASKED), image=file) == ["night", "no"]
+
+
+@pytest.mark.parametrize("form", ["decoder", "encoder_decoder", "classes by an encoder"])
+def test_scores_of_a_run_are_those_of_its_training(form, tmp_path):
+    made = recipe(tmp_path, model=FORMS[form], train=LEARNING | {"steps": 12, "decode_lines": None})
+    scores = go(made, tmp_path / "run")[0].scores
+    run = gf.load(tmp_path / "run")
+    changes = {} if "classes" in form else {"beams": 1}
+    again = run.evaluate("validation", **changes)
+    for name in ("loss", "accuracy", *(() if "classes" in form else ("exact_match",))):
+        assert again[name] == pytest.approx(scores[name], abs=1e-6)
+    other = run.evaluate(data=rows_file(tmp_path, 4, "other.jsonl", seed=5), **changes)
+    assert other["split"] == "all"
+    assert not list(tmp_path.glob("run/arrays*"))
+
+
+def test_pictures_and_sounds_and_text_stand_in_one_sequence(tmp_path):
+    draw, rows = np.random.default_rng(0), []
+    for i in range(12):
+        write_picture(tmp_path / f"{i}.png", sky(SKIES[i % 2], draw)[..., :1])
+        (tmp_path / f"{i}.wav").write_bytes(
+            write_wav(tone(list(TONES.values())[i // 2 % 2], draw), RATE)
+        )
+        parts = ["hear", {"audio": f"{i}.wav"}, {"type": "image", "image": f"{i}.png"}]
+        rows.append({"input": parts, "target": f"{list(TONES)[i // 2 % 2]} {SKIES[i % 2]}"})
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    change = {"data": {"path": str(tmp_path / "rows.jsonl")}, "audio": AUDIO}
+    made = recipe(tmp_path, **change, train=LEARNING | {"steps": 80, "best": "exact_match"})
+    assert go(made, tmp_path / "run")[0].scores["exact_match"] == 1.0
+    run = gf.load(tmp_path / "run")
+    assert run.model.config.parts == {"image": 16, "audio": 40}
+    sound, picture = tone(TONES["low"], draw), sky("night", draw)[..., :1]
+    assert run.answer(["hear", {"audio": (sound, RATE)}, {"image": picture}]) == "low night"
+    assert run.ordered("hear", {"image": "b", "audio": "a"}) == [
+        {"text": "hear"},
+        {"audio": "a"},
+        {"image": "b"},
+    ]
+
+
+def fed(task, steps):
+    return [batch for step in steps for batch in task.batches(step)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_batches_are_functions_of_the_step_and_an_epoch_has_every_row_once(form, tmp_path):
+    task = prepared(
+        recipe(tmp_path, model=FORMS[form], augment={"crop": 1, "colour": 0.3}), tmp_path / "run"
+    )
+    steps = task._order.batches
+    batches = fed(task, range(steps))
+    pictures = {row.parts[0] for row in task.rows("train", range(30))}
+    assert len(pictures) < 30
+    assert sum(len(batch.elements) for batch in batches) == (
+        len(pictures) if form == "decoder" else 30
+    )
+    assert Counter(chain.from_iterable(chain.from_iterable(task._bundles[i] for i in task._order.rows(step).tolist())
+                                       for step in range(steps))) == Counter(range(30))  # fmt: skip
+    for step in reversed(range(2 * steps)):
+        for one, again in zip(task.batches(step), fed(task, [step]), strict=True):
+            assert_close(one.elements, again.elements)
+            parts = (one.source or one).parts, (again.source or again).parts
+            assert_close(parts[0][0].values, parts[1][0].values)
+
+
+def test_a_picture_is_decoded_once_and_augmented_at_every_step_anew(tmp_path, monkeypatch):
+    seen = Counter()
+    real = ImageReader.fit
+
+    def fit(self, pixels, where="the picture"):
+        seen[where] += 1
+        return real(self, pixels, where)
+
+    monkeypatch.setattr(ImageReader, "fit", fit)
+    plain = prepared(recipe(tmp_path), tmp_path / "plain")
+    for step in range(4):
+        plain.batches(step)
+    assert set(seen.values()) == {1}
+    assert len(seen) == 20
+    changed = prepared(recipe(tmp_path, augment={"colour": 0.5}), tmp_path / "changed")
+    for step in range(2):
+        same, other = plain.batches(step)[0], changed.batches(step)[0]
+        assert_close(same.elements, other.elements)
+        assert not torch.allclose(same.parts[0].values, other.parts[0].values)
+    rows = changed.readable("train")[:4]
+    for one, again in zip(
+        changed.sequences("train", rows), plain.sequences("train", rows), strict=True
+    ):
+        assert_close(one.patches[0].values, again.patches[0].values)  # scores see them as they are
+    first, later = (changed.sequences("train", rows, step)[0].patches[0].values for step in (0, 1))
+    assert not np.allclose(first, later)
+
+
+def test_loss_is_on_the_answers_alone(tmp_path):
+    task = prepared(recipe(tmp_path), tmp_path / "run")
+    (batch,) = task.batches(0)
+    answers = {
+        word: task.tokenizer.answer(word).tolist() for answers in ASKED.values() for word in answers
+    }
+    targets = batch.targets.tolist()
+    assert [targets[i : i + 2] for i in range(0, len(targets), 2)] == [
+        answers[task.rows("train", [i])[0].target]
+        for bundle in task._order.rows(0)
+        for i in task._bundles[bundle]
+    ]
+    assert (
+        len(batch.at)
+        == len(targets)
+        == 2 * sum(len(task._bundles[bundle]) for bundle in task._order.rows(0))
+    )
+
+
+def test_the_model_follows_from_the_data_unless_it_is_given(tmp_path):
+    values = recipe(tmp_path).values()
+    for section in ("parts", "part_patches", "max_length", "vocab_size"):
+        values["model"].pop(section)
+    task = prepared(Recipe.parse(values), tmp_path / "run")
+    config = task.recipe.model
+    assert (config.parts, config.part_patches, config.max_length) == (
+        {"image": 48},
+        {"image": 4},
+        16,
+    )
+    values["model"] |= {"preset": "gpt2"}  # whose 1,024 elements are those of published weights
+    task = prepared(Recipe.parse(values), tmp_path / "preset")
+    assert (task.recipe.model.max_length, task.recipe.model.init) == (16, "gpt2")
+    values["model"]["max_length"] = 20
+    assert prepared(Recipe.parse(values), tmp_path / "given").recipe.model.max_length == 20
+    short = recipe(tmp_path, model={"max_length": 8})
+    with pytest.raises(
+        DataError,
+        match=r"rows.jsonl, line \d+ has 1\d elements and the model 8; raise model.max_length",
+    ):
+        prepared(short, tmp_path / "short")
+    with pytest.raises(
+        ConfigError, match=r"A patch of the part 'image' has 48 numbers and model.parts says 7"
+    ):
+        go(recipe(tmp_path, model={"parts": {"image": 7}}), tmp_path / "wrong")
+
+
+def test_the_order_of_parts_is_kept_with_the_model(tmp_path):
+    go(recipe(tmp_path), tmp_path / "run")
+    run = gf.load(tmp_path / "run")
+    assert run.model.config.modality_order == ("image", "text")
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    rows[3]["input"].reverse()
+    (tmp_path / "other.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(
+        DataError,
+        match=r"other.jsonl, line 4 has text before image, and the rows of the model have image before text; put",
+    ):
+        run.evaluate(data=str(tmp_path / "other.jsonl"))
+    made = recipe(
+        tmp_path, data={"path": str(tmp_path / "other.jsonl"), "validation_fraction": 0.0}
+    )
+    assert prepared(made, tmp_path / "both").recipe.model.modality_order == (), "it learns both"
+
+
+@pytest.mark.parametrize(
+    ("rows", "order"),
+    [
+        (["ti", "t"], "ti"),
+        (["tit", "it"], ""),
+        (["ti", "ia"], "tia"),
+        (["ti", "ia", "at"], ""),
+        (["t"], "t"),
+        (["a", "i"], "ia"),
+        (["itit", "ia"], "iat"),
+    ],
+)
+def test_an_order_is_one_that_every_row_keeps(rows, order):
+    kind = {"t": "text", "i": "image", "a": "audio"}
+    made = [Mixed("", "train", tuple((kind[one], "x") for one in row), None, ()) for row in rows]
+    assert modality_order(made) == tuple(kind[one] for one in order)
+
+
+def test_a_part_that_no_row_has_is_refused(tmp_path):
+    with pytest.raises(
+        ConfigError,
+        match="The model reads parts of type 'audio' and no row has one; give rows that",
+    ):
+        prepared(recipe(tmp_path, model={"parts": {"audio": 7}}), tmp_path / "run")
+
+
+def test_a_picture_that_cannot_be_read_stops_or_is_left_out_and_counted(tmp_path):
+    path = rows_file(tmp_path)
+    (tmp_path / "pictures" / "03.png").write_bytes(b"no picture")
+    with pytest.raises(DataError, match=r"03.png is not a picture"):
+        prepared(
+            recipe(tmp_path, data={"path": path, "validation_fraction": 0.0}), tmp_path / "stop"
+        )
+    made = recipe(tmp_path, data={"path": path, "validation_fraction": 0.0, "bad_files": "skip"})
+    task = prepared(made, tmp_path / "skip")
+    assert len(task.readable("train")) == 38
+    assert any("left out: 1 picture that cannot be read" in sentence for sentence in task.opening())
+    steps = range(task._order.batches)
+    assert sum(batch.n_targets for batch in fed(task, steps)) == 2 * 38  # a word and its end
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"image": None, "audio": AUDIO},
+            "has the part image, and the recipe no section image; add one.",
+        ),
+        ({"augment": {"mixup": 0.2}}, "augment.mixup and cutmix mix two pictures"),
+        ({"tokenizer": {"shared": False}}, "tokenizer.shared=false has no use"),
+        ({"train": {"best": "bleu"}}, "train.best='bleu' is no score"),
+        ({"model": {"head": "classify", "pool": "first"}}, "model.pool='first' of a decoder"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(changes, sentence, tmp_path):
+    values = recipe(tmp_path).values()
+    for section, content in changes.items():
+        if content is None:
+            values.pop(section)
+        else:
+            values[section] = values.get(section, {}) | content
+    with pytest.raises(ConfigError, match=sentence):
+        prepared(Recipe.parse(values), tmp_path / "run")
+
+
+def test_rows_without_what_is_to_be_said_are_named(tmp_path):
+    (tmp_path / "rows.jsonl").write_text(
+        '{"input": ["a"], "label": "x"}\n{"input": ["b"], "label": "x"}\n'
+    )
+    data = {"path": str(tmp_path / "rows.jsonl"), "validation_fraction": 0.0}
+    with pytest.raises(DataError, match=r"line 1 has no target to be written; set data.target"):
+        prepared(recipe(tmp_path, data=data), tmp_path / "run")
+    with pytest.raises(DataError, match="every training row is of the class 'x'"):
+        prepared(recipe(tmp_path, data=data, model={"head": "classify"}), tmp_path / "other")
+
+
+def test_a_run_that_is_resumed_ends_in_the_same_bits(tmp_path):
+    train = {"steps": 8, "evaluate_every": 4, "save_every": 4, "schedule": "constant"}
+    whole = recipe(tmp_path, augment={"crop": 1}, train=train)
+    go(whole, tmp_path / "whole")
+    go(recipe(tmp_path, augment={"crop": 1}, train=train | {"steps": 4}), tmp_path / "halves")
+    go(whole, tmp_path / "halves", resume=True)
+    assert hashes(tmp_path / "whole") == hashes(tmp_path / "halves")
+
+
+def test_templates_are_placed_so_that_a_run_can_be_used_from_any_folder(tmp_path, monkeypatch):
+    rows_file(tmp_path)
+    (tmp_path / "table.csv").write_text(
+        "q,a,n\n" + "".join(f"what is it?,{SKIES[i % 2]},{i:02}\n" for i in range(12))
+    )
+    data = {
+        "path": "table.csv",
+        "root": str(tmp_path),
+        "parts": [{"text": "{q}"}, {"image": "pictures/{n}.png"}],
+        "target": "{a}",
+    }
+    values = recipe(tmp_path, train={"steps": 2}).values()
+    values["data"] = data
+    go(Recipe.parse(values), tmp_path / "run")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    run = gf.load(tmp_path / "run")
+    assert run.evaluate("validation")["exact_match"] >= 0
+    assert run.model.config.modality_order == ("text", "image")
+    assert run.ordered("q", {"image": "i"}) == [{"text": "q"}, {"image": "i"}]
+    with pytest.raises(DataError, match="a part was given as audio; known are image, text"):
+        run.answer([{"audio": "a.wav"}])
+    with pytest.raises(ConfigError, match="answers to sequences of parts as a whole"):
+        run.score("a text")
+    for parts in (
+        [{"image": "i.png"}, "q"],
+        [[{"text": "q"}], [{"image": "i.png"}, {"text": "q"}]],
+    ):
+        with pytest.raises(
+            DataError,
+            match=r"^What was given has image before text, and the rows of the model have",
+        ):
+            run.answer(parts)
+    for parts in ([{}], [{"text": "q", "image": "i.png"}], ["q", {}]):
+        with pytest.raises(DataError, match="a part is a text, or one"):
+            run.answer(parts)

@@ -1,0 +1,172 @@
+"""Training on other pieces at every step: the same texts, answers at the same words, and no other
+task takes it."""
+
+import random
+
+import numpy as np
+import pytest
+
+from glassformer.batch import IGNORE
+from glassformer.errors import ConfigError
+from glassformer.tasks.text_classification import ClassificationTask
+from glassformer.tasks.text_to_text import TransductionTask
+from glassformer.tasks.token_classification import TaggingTask
+from glassformer.train.run_folder import prepare
+from small_runs import pair_recipe, recipe
+from small_tasks import class_recipe, json_file, masked_recipe, slash, tag_recipe
+
+BPE = {"kind": "bpe", "vocab_size": 300}
+CUT = {"piece_dropout": 0.4, "batch_size": 8}
+STEMS = ("walk", "talk", "jump", "sleep", "dream")
+
+
+def sentences(n: int = 50) -> list[list[str]]:
+    """Words of several pieces."""
+    draw = random.Random(0)
+    return [
+        [
+            draw.choice(STEMS) + draw.choice(("", "s", "ed", "ing"))
+            for _ in range(draw.randint(1, 6))
+        ]
+        for _ in range(n)
+    ]
+
+
+def prepared(made, tmp_path):
+    run = tmp_path / "task"
+    task = prepare(made, run, False, lambda text: None)
+    run.mkdir(exist_ok=True)
+    task.store()
+    return task
+
+
+def documents(batch) -> list[np.ndarray]:
+    """The slots of each document, flat."""
+    document = batch.where().document.flatten().numpy()
+    return [np.flatnonzero(document == i) for i in range(document.max() + 1)]
+
+
+def test_a_tag_is_asked_for_where_its_word_ends(tmp_path):
+    path = tmp_path / "tags.txt"
+    path.write_text("".join(slash(words, [f"T-{word}" for word in words]) for words in sentences()))
+    data = {"path": str(path), "validation_fraction": 0.0}
+    made = tag_recipe(tmp_path, model={"max_length": 64}, data=data, tokenizer=BPE, train=CUT)
+    task = prepared(made, tmp_path)
+    assert isinstance(task, TaggingTask)
+    seen, cuts, epoch = [], set(), task._batches.order.batches
+    for step in range(3 * epoch):
+        (batch,) = task.batches(step)
+        flat, at = batch.elements.flatten().numpy(), batch.at.numpy()
+        targets = iter(batch.targets.tolist())
+        for slots in documents(batch):
+            ends = at[np.isin(at, slots)]
+            words, begin = [], slots[0] + 1  # behind <bos>
+            for end in ends:
+                word = task.tokenizer.decode(flat[begin : end + 1])
+                assert f"T-{word[1:]}" == task.classes.names[next(targets)]
+                words.append(word[1:])
+                cuts.add((word, tuple(flat[begin : end + 1])))
+                begin = end + 1
+            assert begin == slots[-1]  # <eos>
+            seen.append(words)
+        assert next(targets, None) is None
+    assert sorted(seen) == sorted(sentences() * 3)
+    assert len(cuts) > 3 * len({word for word, _ in cuts})
+
+
+def test_a_pair_keeps_its_segments(tmp_path):
+    pairs = [(" ".join(words), " ".join(reversed(words))) for words in sentences()]
+    rows = "".join(
+        f'{{"text": "{a}", "other": "{b}", "label": "{len(a) % 2}"}}\n' for a, b in pairs
+    )
+    (tmp_path / "pairs.jsonl").write_text(rows)
+    data = {
+        "path": str(tmp_path / "pairs.jsonl"),
+        "pair_field": "other",
+        "validation_fraction": 0.0,
+    }
+    model = {"n_token_types": 2, "max_length": 128}
+    task = prepared(
+        class_recipe(tmp_path, model=model, data=data, tokenizer=BPE, train=CUT), tmp_path
+    )
+    assert isinstance(task, ClassificationTask)
+    seen, lengths = [], set()
+    for step in range(task._batches.order.batches):
+        (batch,) = task.batches(step)
+        flat, kinds = batch.elements.flatten().numpy(), batch.token_type_ids.flatten().numpy()
+        for slots, target in zip(documents(batch), batch.targets.tolist(), strict=True):
+            a, b = (task.tokenizer.decode(flat[slots[kinds[slots] == kind]]) for kind in (0, 1))
+            assert task.classes.names[target] == str(len(a) % 2)
+            seen.append((a, b))
+            lengths.add((a, len(slots)))
+    assert sorted(seen) == sorted(pairs)
+    whole = {task.tokenizer.encode(a).size + task.tokenizer.encode(b).size + 3 for a, b in pairs}
+    assert max(n for _, n in lengths) > max(whole)
+
+
+def test_both_sides_of_a_translation(tmp_path):
+    (tmp_path / "pairs.tsv").write_text(
+        "".join(f"{' '.join(w)}\t{' '.join(w[::-1])}\n" for w in sentences())
+    )
+    made = pair_recipe(
+        tmp_path, model={"max_length": 64}, tokenizer=BPE, train=CUT | {"micro_batches": 2}
+    )
+    task = prepared(made, tmp_path)
+    assert isinstance(task, TransductionTask)
+    cuts: dict[str, set[tuple[int, ...]]] = {}
+    for step in range(3 * task._order.batches):
+        for batch in task.batches(step):
+            for source, target in zip(
+                batch.source.elements.numpy(), batch.targets.numpy(), strict=True
+            ):
+                kept = target[target != IGNORE]
+                text, other = (
+                    task.tokenizer.source.decode(source).rstrip("\0"),
+                    task.tokenizer.target.decode(kept),
+                )
+                assert text.split() == other.split()[::-1]
+                assert kept[-1] == task.tokenizer.target.specials["eos"]
+                cuts.setdefault(other, set()).add(tuple(kept))
+    assert sum(len(found) == 3 for found in cuts.values()) > len(cuts) / 2
+
+
+def test_what_would_be_too_long_stays_as_it_is(tmp_path):
+    path = json_file(
+        tmp_path,
+        "x.jsonl",
+        ((" ".join(words), "a" if len(words) > 3 else "b") for words in sentences()),
+    )
+    data = {"path": path, "validation_fraction": 0.0}
+    task = prepared(
+        class_recipe(tmp_path, model={"max_length": 16}, data=data, tokenizer=BPE, train=CUT),
+        tmp_path,
+    )
+    for step in range(20):
+        assert max(len(slots) for slots in documents(task.batches(step)[0])) <= 16
+
+
+@pytest.mark.parametrize(
+    ("make", "field", "value"),
+    [
+        (recipe, "piece_dropout", 0.1),
+        (masked_recipe, "piece_dropout", 0.1),
+        (recipe, "class_weights", "balanced"),
+        (tag_recipe, "mask_fraction", 0.3),
+        (recipe, "whole_words", True),
+    ],
+)
+def test_a_choice_that_would_do_nothing_is_refused(tmp_path, make, field, value):
+    made = make(tmp_path, train={field: value})
+    with pytest.raises(
+        ConfigError,
+        match=rf"train\.{field} .*model\.head='{made.model.head}' has none; leave it out",
+    ):
+        prepare(made, tmp_path / "x", False, lambda text: None)
+
+
+@pytest.mark.parametrize("make", [tag_recipe, class_recipe])
+def test_a_tokenizer_without_merges_is_refused_before_anything_is_written(tmp_path, make):
+    task = prepare(make(tmp_path, train=CUT), tmp_path / "x", False, lambda text: None)
+    with pytest.raises(ConfigError, match="the tokenizer is of kind word; use kind bpe"):
+        task.store()
+    assert not (tmp_path / "x").exists()

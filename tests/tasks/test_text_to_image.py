@@ -1,0 +1,257 @@
+"""Pictures are learned from words and drawn again; what is fed, resumed and refused."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import glassformer as gf
+from glassformer.batch import IGNORE
+from glassformer.errors import CheckpointError, ConfigError, DataError
+from glassformer.generate import GenerateConfig, draw
+from glassformer.generate.draw import brief
+from glassformer.media.palette import Palette
+from glassformer.models import Transformer
+from glassformer.processors.parts import PartsTokenizer
+from glassformer.run.judge import judged
+from glassformer.tasks.text_to_image import DepictionTask, in_characters
+from glassformer.train import loop
+from glassformer.train.history import read_metrics
+from glassformer.train.recipe import Recipe
+from glassformer.train.run_folder import prepare, task_of
+from small_drawings import BLUE, FLAGS, RED, WHITE, flag, learn, recipe
+from small_runs import go, hashes, losses
+from small_senses import write_picture
+
+
+def prepared(made: Recipe, run: Path) -> DepictionTask:
+    task = prepare(made, run, False, lambda text: None)
+    run.mkdir(exist_ok=True)
+    task.store()
+    assert isinstance(task, DepictionTask)
+    return task
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    return learn(tmp_path_factory.mktemp("flags"))
+
+
+def test_two_pictures_are_learned_from_two_texts(learned):
+    run = gf.load(learned)
+    assert run.palette is not None
+    assert sorted(run.palette.colours.tolist()) == sorted(map(list, (RED, BLUE, WHITE)))
+    for name, pixels in FLAGS.items():
+        assert (run.draw(name, temperature=0) == pixels).all()
+    both = run.draw(list(FLAGS), temperature=0)
+    assert both.dtype == np.uint8
+    assert (both == np.stack(list(FLAGS.values()))).all()
+    scores = run.evaluate()
+    assert scores["accuracy"] == 1
+    assert scores["bits_per_pixel"] == pytest.approx(scores["loss"] / math.log(2))
+    assert scores["tokens"] == 24 * 4  # of 16 rows a quarter
+
+
+def test_drawing_is_a_function_of_the_seed(learned):
+    run = gf.load(learned)
+    again = [run.draw("a red flag", temperature=9.0, seed=seed) for seed in (0, 0, 1)]
+    assert (again[0] == again[1]).all()
+    assert (again[0] != again[2]).any()
+    alone = run.draw("one flag that is blue", temperature=2.0, seed=3)
+    beside = run.draw(["a red flag", "one flag that is blue"], temperature=2.0, seed=3)
+    assert (alone == beside[1]).all()
+
+
+def test_only_colours_are_drawn_however_unlikely(learned):
+    """An untrained model would write words; three of five colours exist."""
+    run = gf.load(learned)
+    torch.manual_seed(0)
+    wild = Transformer(run.model.config)
+    with torch.no_grad():
+        for parameter in wild.parameters():
+            parameter.normal_(std=2.0)
+    for temperature in (0.0, 1.0, 5.0):
+        how = GenerateConfig.parse(
+            {"temperature": temperature, "repetition_penalty": 3.0, "top_k": 7}
+        )
+        ids = draw(
+            wild,
+            PartsTokenizer(run.tokenizer),
+            run.palette,
+            ["a red flag", "flag"],
+            how,
+            batch_size=1,
+        )
+        assert ids.shape == (2, 24)
+        assert ids.min() >= 0
+        assert ids.max() < 3
+
+
+def test_what_is_fed(tmp_path):
+    task = prepared(recipe(tmp_path, train={"batch_size": 4}), tmp_path / "run")
+    size, model = task.tokenizer.text.vocab_size, task.recipe.model
+    assert model.vocab_size == size + 5
+    assert (
+        model.max_length == 7 + 24 - 1
+    )  # five words between two symbols; the last pixel is not read
+    (batch,) = task.batches(3)
+    assert batch.positions is None  # all rows are equally long, so no mask is needed
+    assert batch.elements.shape == (4, 30)
+    assert batch.targets is not None
+    assert batch.at is not None
+    targets, at = batch.targets.view(4, 24), batch.at.view(4, 24)
+    assert (at == torch.arange(4)[:, None] * 30 + torch.arange(6, 30)).all()
+    texts = {
+        task.tokenizer.text.decode(row[:7].tolist()): target
+        for row, target in zip(batch.elements, targets, strict=True)
+    }
+    for text, target in texts.items():
+        assert (task.palette.pixels(target.numpy()[None] - size)[0] == FLAGS[text]).all()
+    assert (batch.elements[:, 7:] == targets[:, :-1]).all()
+    assert IGNORE not in targets
+    assert task.excerpt(batch) in FLAGS
+    assert task.piece(size) == "#1e1ec8"
+    assert task.piece(size + 4) == ""
+    again = prepared(recipe(tmp_path, train={"batch_size": 4}), tmp_path / "again")
+    assert (again.batches(3)[0].elements == batch.elements).all()
+    assert again.fingerprint == task.fingerprint
+
+
+def test_other_pixels_are_other_data(tmp_path):
+    task = prepared(recipe(tmp_path), tmp_path / "run")
+    rows = (tmp_path / "rows.jsonl").read_text()
+    (tmp_path / "rows.jsonl").write_text(
+        rows.replace('"one flag that is blue.png"', '"a red flag.png"')
+    )
+    other = prepared(recipe(tmp_path), tmp_path / "other")
+    assert task.fingerprint != other.fingerprint
+
+
+def stop_at(step: int, made: Recipe, run: Path) -> None:
+    real = loop._Training.advance
+
+    def advance(self: loop._Training) -> None:
+        if self.state.step == step:
+            raise GeneratorExit
+        real(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop._Training, "advance", advance)
+        with pytest.raises(GeneratorExit):
+            go(made, run)
+
+
+def test_resumed_to_the_bit(tmp_path):
+    made = recipe(tmp_path, train={"save_every": 2})
+    go(made, tmp_path / "whole")
+    stop_at(5, made, tmp_path / "cut")
+    before = (tmp_path / "cut" / "palette.json").read_bytes()
+    go(made, tmp_path / "cut", resume=True)
+    assert hashes(tmp_path / "cut") == hashes(tmp_path / "whole")
+    assert losses(tmp_path / "cut") == losses(tmp_path / "whole")
+    assert (tmp_path / "cut" / "palette.json").read_bytes() == before
+
+
+def test_the_report_shows_what_is_drawn(learned):
+    samples = [line["sample"] for line in read_metrics(learned) if "sample" in line]
+    assert any(name in samples[-1] for name in FLAGS)
+    card = (learned / "README.md").read_text()
+    assert "4 x 6 pictures in 3 colours" in card
+    assert "--to-image out.png" in card
+
+
+def test_shades():
+    assert in_characters(flag([(0, 0, 0), (255, 255, 255)])) == "@@@\n@@@"
+
+
+def test_a_short_text_is_filled_up(tmp_path):
+    task = prepared(recipe(tmp_path), tmp_path / "run")
+    (end,) = task.tokenizer.eos
+    ids = brief(task.tokenizer, [("text", "a flag")], 7).ids
+    assert ids.tolist() == [*task.tokenizer.example([("text", "a flag")]).ids, end, end, end]
+    assert len(brief(task.tokenizer, [("text", "a flag")], 2).ids) == 4
+
+
+def test_rows_of_a_table_name_their_pictures(tmp_path):
+    recipe(tmp_path)
+    (tmp_path / "rows.csv").write_text("".join(f"{name},{name}.png\n" for name in FLAGS))
+    data = {
+        "path": str(tmp_path / "rows.csv"), "parts": [{"text": "{1}"}], "target_image": str(tmp_path / "{2}"),
+        "validation_fraction": 0.0,
+    }  # fmt: skip
+    task = prepared(recipe(tmp_path, data=data), tmp_path / "run")
+    assert not task.validated
+    assert [row.image for row in task.rows("train", [0, 1])] == [
+        str(tmp_path / f"{name}.png") for name in FLAGS
+    ]
+
+
+def test_a_picture_that_cannot_be_read_stops_or_is_counted(tmp_path):
+    made = recipe(tmp_path)
+    write_picture(tmp_path / "third.png", FLAGS["a red flag"])
+    with (tmp_path / "rows.jsonl").open("a") as rows:
+        rows.write(json.dumps({"input": "third", "target": {"image": "third.png"}}) + "\n")
+    (tmp_path / "third.png").write_bytes(b"no picture")
+    with pytest.raises(DataError, match=r"third\.png is not a picture"):
+        prepared(made, tmp_path / "stopped")
+    data = {"path": str(tmp_path / "rows.jsonl"), "bad_files": "skip", "validation_fraction": 0.0}
+    task = prepared(recipe(tmp_path, data=data), tmp_path / "run")
+    assert len(task.readable("train")) == 16
+    assert any("left out: 1 picture that cannot be read" in sentence for sentence in task.opening())
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"model": {"architecture": "encoder"}}, "a decoder with head lm"),
+        ({"image": {}}, "leave out the section palette"),
+        ({"train": {"best": "exact_match"}}, "loss or accuracy"),
+    ],
+)
+def test_what_does_not_draw(tmp_path, changes, said):
+    with pytest.raises(ConfigError, match=said):
+        task_of(recipe(tmp_path, **changes))
+
+
+def test_what_cannot_be_trained(tmp_path):
+    with pytest.raises(DataError, match=r"has 3\d elements and the model 28"):
+        prepared(recipe(tmp_path, model={"max_length": 28}), tmp_path / "run")
+    made = recipe(tmp_path)
+    (tmp_path / "rows.jsonl").write_text('{"input": "a", "target": "b"}\n' * 9)
+    with pytest.raises(DataError, match=r"no picture to be drawn; set data\.target_image"):
+        prepared(made, tmp_path / "run")
+
+
+def test_a_palette_of_another_run_is_refused(learned, tmp_path):
+    run = gf.load(learned)
+    assert run.palette is not None
+    kept = (learned / "palette.json").read_bytes()
+    try:
+        more = np.arange(90, dtype=np.uint8).reshape(30, 3)
+        Palette(run.palette.config.model_copy(update={"colours": 40}), more).save(learned)
+        with pytest.raises(CheckpointError, match="of different runs"):
+            gf.load(learned)
+        (learned / "palette.json").unlink()
+        with pytest.raises(DataError, match="cannot read"):
+            gf.load(learned)
+    finally:
+        (learned / "palette.json").write_bytes(kept)
+
+
+def test_a_preset_is_as_long_as_a_text_and_a_picture(tmp_path):
+    values = recipe(tmp_path).values()
+    values["model"] = {"preset": "gpt2", "d_model": 16, "n_heads": 2, "n_layers": 1}
+    made = prepare(Recipe.parse(values), tmp_path / "run", False, lambda text: None)
+    assert made.recipe.model.max_length == 7 + 24 - 1
+
+
+def test_other_models_do_not_draw(learned):
+    run = gf.load(learned)
+    run.palette = None
+    with pytest.raises(ConfigError, match="draws no pictures"):
+        run.draw("a red flag")
+    with pytest.raises(ConfigError, match="gives each picture one class"):
+        judged(run, [], [])

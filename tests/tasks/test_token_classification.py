@@ -1,0 +1,310 @@
+"""Tagging is learned where both sides are seen; every word of a long document bears loss once; bad
+tags are named."""
+
+import json
+import math
+import random
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import glassformer as gf
+from glassformer.batch import Batch
+from glassformer.errors import ConfigError, DataError
+from glassformer.models import Transformer
+from glassformer.tasks.token_classification import TaggingTask, tag_scores
+from glassformer.train.history import read_metrics
+from glassformer.train.run_folder import prepare
+from small_runs import go
+from small_tasks import LEARNING, next_tags, slash, tag_file, tag_recipe, words
+
+
+def task_of(tmp_path: Path, **changes) -> TaggingTask:
+    run = tmp_path / "task"
+    task = prepare(tag_recipe(tmp_path, **changes), run, False, lambda text: None)
+    run.mkdir(exist_ok=True)
+    task.store()
+    assert isinstance(task, TaggingTask)
+    return task
+
+
+def toy(tmp_path, architecture: str, **train) -> tuple[float, Path]:
+    made = tag_recipe(
+        tmp_path,
+        model={"architecture": architecture, "d_model": 32},
+        data={"path": tag_file(tmp_path, 600), "validation_fraction": 0.2},
+        train=LEARNING | train,
+    )
+    result, _ = go(made, tmp_path / architecture)
+    return result.scores["accuracy"], tmp_path / architecture
+
+
+def test_a_tag_that_depends_on_the_next_word_is_learned_by_an_encoder(tmp_path):
+    accuracy, run = toy(tmp_path, "encoder")
+    assert accuracy > 0.98
+    sentence = words(random.Random(77), 9, 9)
+    assert gf.load(run).tag(sentence) == list(zip(sentence, next_tags(sentence), strict=True))
+
+
+def test_a_decoder_cannot_know_the_next_word(tmp_path):
+    """It does no better than who knows how many words stood before: lengths are drawn from 2 to
+    9."""
+    accuracy, run = toy(tmp_path, "decoder")
+    right = reached = 0.0
+    for place in range(1, 10):
+        longer = min(1.0, (10 - place) / 8)
+        ends = 0.0 if place == 1 else 1 / (10 - place)
+        right, reached = right + longer * max(ends, (1 - ends) / 2), reached + longer
+    best, n = right / reached, gf.load(run).evaluate()["tokens"]
+    assert abs(accuracy - best) < 4 * math.sqrt(best * (1 - best) / n)
+    assert best < 0.5
+
+
+def test_a_decoder_learns_what_stands_before(tmp_path):
+    """So it is the side that it sees, not the trunk, that it lacks."""
+    draw = random.Random(0)
+    sentences = [words(draw) for _ in range(300)]
+    tags = [
+        ["START" if i == 0 else "LOW" if s[i - 1] in "abcd" else "HIGH" for i in range(len(s))]
+        for s in sentences
+    ]
+    (tmp_path / "before.txt").write_text("".join(map(slash, sentences, tags)))
+    data = {"path": str(tmp_path / "before.txt"), "validation_fraction": 0.2}
+    made = tag_recipe(
+        tmp_path,
+        model={"architecture": "decoder", "d_model": 32},
+        data=data,
+        train=LEARNING | {"steps": 40},
+    )
+    assert go(made, tmp_path / "x")[0].scores["accuracy"] > 0.9
+
+
+def fed(batch: Batch, task: TaggingTask) -> list[tuple[str, str]]:
+    """The piece at which each target stands, and the target's name."""
+    assert batch.at is not None
+    assert batch.targets is not None
+    ids = batch.elements.flatten()[batch.at].tolist()
+    return [
+        (task.tokenizer.piece(i), task.classes.names[t])
+        for i, t in zip(ids, batch.targets.tolist(), strict=True)
+    ]
+
+
+def test_targets_stand_at_the_last_piece_of_their_words(tmp_path):
+    sentences = [(["hello", "ab", "c"], ["H", "A", "C"]), (["ab", "hello"], ["A", "H"])] * 5
+    (tmp_path / "w.txt").write_text("".join(slash(*one) for one in sentences))
+    task = task_of(
+        tmp_path,
+        data={"path": str(tmp_path / "w.txt"), "validation_fraction": 0.0},
+        tokenizer={"kind": "byte"},
+    )
+    assert task.classes.names == ("A", "C", "H")
+    found = Counter(
+        pair for step in range(4) for batch in task.batches(step) for pair in fed(batch, task)
+    )
+    assert set(found) == {("o", "H"), ("b", "A"), ("c", "C")}
+
+
+@pytest.mark.parametrize("overlap", [None, 0, 3])
+@pytest.mark.parametrize("length", [None, 10])
+def test_every_word_of_a_long_document_bears_loss_once_an_epoch(tmp_path, overlap, length):
+    n = 103
+    document = [f"w{i}" for i in range(n)]
+    (tmp_path / "long.txt").write_text(
+        slash(document, [f"t{i}" for i in range(n)]) + slash(["x"], ["t0"])
+    )
+    task = task_of(
+        tmp_path,
+        data={"path": str(tmp_path / "long.txt"), "validation_fraction": 0.0, "overlap": overlap},
+        train={"length": length, "batch_size": 2},
+    )
+    batches = [batch for step in range(task._batches.order.batches) for batch in task.batches(step)]
+    assert sum(batch.n_targets for batch in batches) == n + 1
+    pairs = Counter(pair for batch in batches for pair in fed(batch, task))
+    assert pairs == Counter([*((f"w{i}", f"t{i}") for i in range(n)), ("x", "t0")])
+    for batch in batches:
+        longest = torch.bincount(batch.where().document[batch.where().document >= 0]).max()
+        assert longest <= (length or 16)
+    assert "1 sentence longer than the model" in " ".join(task.opening())
+
+
+def test_evaluation_counts_every_word_of_a_long_document_once(tmp_path):
+    draw = random.Random(3)
+    long = words(draw, 203, 203)
+    (tmp_path / "v.txt").write_text(slash(long, next_tags(long)))
+    task = task_of(
+        tmp_path, data={"path": tag_file(tmp_path), "validation_path": str(tmp_path / "v.txt")}
+    )
+    model = Transformer(task.recipe.model).eval()
+    scores = task.scores(model, torch.float32)
+    assert scores is not None
+    assert scores["tokens"] == 203
+    assert np.sum(scores["confusion"]["counts"]) == 203
+
+
+def test_scores_are_those_of_each_sentence_alone(tmp_path):
+    """Loss and accuracy by the definition, one sentence after the other through the model."""
+    task = task_of(tmp_path)
+    model = Transformer(task.recipe.model, seed=2).eval()
+    nats = right = n = 0.0
+    for sentence in task.split("validation"):
+        ids = [
+            task.tokenizer.specials["bos"],
+            *task.tokenizer.encode(" ".join(sentence.words)).tolist(),
+        ]
+        ids.append(task.tokenizer.specials["eos"])
+        with torch.no_grad():
+            table = model(Batch(torch.tensor([ids]))).logits[0, 1:-1].log_softmax(-1)
+        gold = torch.from_numpy(task.classes.numbers(sentence.tags))
+        nats -= float(table.gather(1, gold[:, None]).sum())
+        right, n = right + int((table.argmax(1) == gold).sum()), n + len(gold)
+    scores = task.scores(model, torch.float32)
+    assert scores is not None
+    assert scores["tokens"] == n > 20
+    assert scores["loss"] == pytest.approx(nats / n, rel=1e-5)
+    assert scores["accuracy"] == right / n
+    assert scores["worst"][0]["loss"] >= scores["loss"]
+    json.dumps(scores, allow_nan=False)
+
+
+def test_a_tag_that_training_never_saw_is_named_counted_and_wrong(tmp_path):
+    (tmp_path / "v.txt").write_text("a/END\na/NEW b/END\nc/NEW d/OTHER\n")
+    task = task_of(
+        tmp_path, data={"path": tag_file(tmp_path), "validation_path": str(tmp_path / "v.txt")}
+    )
+    model = Transformer(task.recipe.model, seed=1).eval()
+    known = tag_scores(
+        model, task.words, [s for s in task.split("validation") if len(s.words) == 1]
+    )
+    scores = task.scores(model, torch.float32)
+    assert scores is not None
+    assert scores["unseen_classes"] == {"NEW": 2, "OTHER": 1}
+    assert (scores["tokens"], scores["unseen"]) == (5, 3)
+    assert scores["accuracy"] <= 2 / 5
+    nats = 0.0
+    for sentence in task.split("validation")[:2]:  # the ones that end with a tag that is known
+        specials = task.tokenizer.specials
+        ids = [
+            specials["bos"],
+            *task.tokenizer.encode(" ".join(sentence.words)).tolist(),
+            specials["eos"],
+        ]
+        with torch.no_grad():
+            nats -= float(model(Batch(torch.tensor([ids]))).logits[0, -2].log_softmax(-1)[0])
+    assert scores["loss"] == pytest.approx(nats / 2, rel=1e-5), "a loss is of what can be known"
+    assert "unseen_classes" not in known
+    assert all("NEW" not in row.values() for row in scores["table"])
+    result, _ = go(task.recipe, tmp_path / "x")
+    assert result.scores["unseen_classes"] == {"NEW": 2, "OTHER": 1}
+
+
+def test_nothing_but_unseen_tags_is_scored(tmp_path):
+    (tmp_path / "v.txt").write_text("a/NEW b/NEW\n")
+    task = task_of(
+        tmp_path, data={"path": tag_file(tmp_path), "validation_path": str(tmp_path / "v.txt")}
+    )
+    scores = task.scores(Transformer(task.recipe.model).eval(), torch.float32)
+    assert scores is not None
+    assert (scores["accuracy"], scores["unseen"], scores["unseen_classes"]) == (0.0, 2, {"NEW": 2})
+
+
+SPANS = "Ann/B-PER Lee/I-PER saw/O Rome/B-LOC\nRome/B-LOC is/O old/O\n" * 8
+
+
+def test_span_tags_are_scored_by_spans_and_their_scheme_is_named(tmp_path):
+    (tmp_path / "s.txt").write_text(SPANS)
+    made = tag_recipe(
+        tmp_path, data={"path": str(tmp_path / "s.txt")}, train={"best": "f1", "steps": 4}
+    )
+    result, said = go(made, tmp_path / "x")
+    assert "tags mark spans by IOB2, with 0 violations" in said
+    assert {"f1", "precision", "recall", "accuracy", "macro_f1", "loss"} <= result.scores.keys()
+    assert {row["class"] for row in result.scores["table"]} <= {"PER", "LOC"}
+    assert result.best == max(
+        line["validation_f1"] for line in read_metrics(tmp_path / "x") if "validation_f1" in line
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "changes", "kind", "sentence"),
+    [
+        ("a/X "
+        "b/Y\n", {"train": {"best": "f1"}}, ConfigError, r"train\.best='f1' is of tags that mark spans"),
+        ("a/X "
+        "b/Y\n", {"train": {"best": "bleu"}}, ConfigError, r"'bleu' is no score of .*use loss or acc"),
+        ("a/X "
+        "b/Y\n", {"train": {"class_weights": {"Z": 2}}}, ConfigError, "class_weights has 'Z', "
+        "which is no class"),
+        ("a/X "
+        "b/Y\n", {"model": {"classes": ["X", "Z"]}}, DataError, r"t\.txt, line 1 has the class 'Y', which model"),
+        ("a/X "
+        "b/Y\n", {"model": {"n_classes": 3}}, ConfigError, "n_classes=3 and the training data "
+        "have 2 classes"),
+        ("a/X "
+        "b/X\n", {}, DataError, r"every training word has the tag 'X'; give two or more \(see data\.tag_field\)"),
+        ("a/X "
+        "b/Y\n", {"data": {"overlap": 14}}, ConfigError, r"data\.overlap=14 leaves no room in a model of 16"),
+        ("a/X "
+        "b/Y\n", {"model": {"architecture": "encoder_decoder"}}, ConfigError, "is nothing to "
+        "train"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_trained_is_said_in_a_sentence_before_the_run_begins(
+    tmp_path, text, changes, kind, sentence
+):
+    (tmp_path / "t.txt").write_text(text * 20)
+    data = {"path": str(tmp_path / "t.txt")} | changes.get("data", {})
+    with pytest.raises(kind, match=sentence):
+        go(tag_recipe(tmp_path, **changes | {"data": data}), tmp_path / "x")
+    assert [p.name for p in (tmp_path / "x").glob("*")] in ([], ["run.lock"])
+
+
+def test_one_sentence_is_trained_on_and_nothing_is_held_out_of_it(tmp_path):
+    (tmp_path / "one.txt").write_text("a/X b/Y\n")
+    result, _ = go(tag_recipe(tmp_path, data={"path": str(tmp_path / "one.txt")}), tmp_path / "x")
+    assert (result.steps, result.scores) == (8, {})
+    with pytest.raises(DataError, match="no validation examples"):
+        gf.load(tmp_path / "x").evaluate()
+    held = tag_recipe(
+        tmp_path, data={"path": str(tmp_path / "one.txt"), "validation_fraction": 0.9}
+    )
+    with pytest.raises(DataError, match="no training examples"):
+        go(held, tmp_path / "y")
+
+
+def test_a_rare_tag_counts_more_if_weights_are_balanced(tmp_path):
+    (tmp_path / "r.txt").write_text("a/X a/X a/X a/X a/X a/X a/X a/X a/X b/Y\n" * 10)
+    data = {"path": str(tmp_path / "r.txt"), "validation_fraction": 0.0}
+    task = task_of(tmp_path, data=data, train={"class_weights": "balanced"})
+    logits, targets = torch.randn(6, 2), torch.tensor([0, 1, 0, 0, 1, 0])
+    each = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
+    loss = task.loss(logits, targets)
+    weight = torch.tensor([100 / (2 * 90), 100 / (2 * 10)])
+    torch.testing.assert_close(loss.total, (each * weight[targets]).sum())
+    assert loss.count == 6
+
+
+def test_the_sample_shows_what_is_wrong(tmp_path):
+    task = task_of(tmp_path, train={"sample_tokens": 5})
+    model = Transformer(task.recipe.model, seed=1)
+    sample = task.sample(model)
+    assert sample is not None
+    first = task.split("validation")[0]
+    tags = [row.split("/", 1)[1] for row in sample.text.splitlines()[0].split(" ") if "/" in row]
+    wrong = sum("[not" in tag for tag in tags)
+    assert len(tags) == len(first.words)
+    assert wrong == sample.text.splitlines()[0].count("[not ")
+    assert task.sample(model) == sample
+    assert model.training
+
+
+def test_the_card_names_the_task(tmp_path):
+    go(tag_recipe(tmp_path), tmp_path / "x")
+    card = (tmp_path / "x" / "README.md").read_text()
+    assert "pipeline_tag: token-classification" in card
+    assert "4 sentences a step" in card
+    assert "confusion" not in card
+    assert "| accuracy |" in card
