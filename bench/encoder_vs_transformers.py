@@ -48,8 +48,8 @@ from glassformer.generate.classify import classify
 from glassformer.generate.tag import tag
 from glassformer.tasks.text_classification import ClassificationTask
 from glassformer.tasks.token_classification import TaggingTask
-from glassformer.train.memory import keep_freed_memory
-from glassformer.train.recipe import read_recipe
+from glassformer.training.memory import keep_freed_memory
+from glassformer.training.recipe import read_recipe
 from tokenizers import Tokenizer as PeerTokenizer
 
 SPLIT = "test"

@@ -34,11 +34,11 @@ from glassformer.metrics import translation_scores
 from glassformer.models.transformer import Transformer
 from glassformer.run import Run, load
 from glassformer.tasks.text_to_text import TransductionTask
-from glassformer.train.memory import keep_freed_memory
-from glassformer.train.optimizer import Optimizer
-from glassformer.train.recipe import Recipe, read_recipe
-from glassformer.train.schedule import rate
-from glassformer.train.step import training_step
+from glassformer.training.memory import keep_freed_memory
+from glassformer.training.optimizer import Optimizer
+from glassformer.training.recipe import Recipe, read_recipe
+from glassformer.training.schedule import rate
+from glassformer.training.step import training_step
 
 ROOT = Path(__file__).resolve().parent.parent
 RECIPE = ROOT / "recipes" / "multi30k.yaml"

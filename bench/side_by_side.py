@@ -22,9 +22,9 @@ from torch import nn
 from glassformer.batch import Batch
 from glassformer.models.transformer import Transformer
 from glassformer.tasks.task import Task
-from glassformer.train.optimizer import Optimizer
-from glassformer.train.parallel import hands
-from glassformer.train.step import training_step
+from glassformer.training.optimizer import Optimizer
+from glassformer.training.parallel import hands
+from glassformer.training.step import training_step
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -25,8 +25,8 @@ from glassformer.demos.shape_rows import drawn_rows, shape_pixels
 from glassformer.demos.shapes import COLOURS, SHAPES, SIZES, split_of
 from glassformer.run import Run, load
 from glassformer.run.judge import judged
-from glassformer.train import train
-from glassformer.train.recipe import read_recipe
+from glassformer.training import train
+from glassformer.training.recipe import read_recipe
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 

@@ -237,11 +237,11 @@ def glassformer_step(copy: Path, shape: dict):
     from glassformer.data.batches import training_batch
     from glassformer.data.token_store import Split
     from glassformer.models import Transformer, presets
-    from glassformer.train.config import TrainConfig
-    from glassformer.train.device import choose_machine
-    from glassformer.train.memory import keep_freed_memory
-    from glassformer.train.optimizer import Optimizer
-    from glassformer.train.step import training_step
+    from glassformer.training.config import TrainConfig
+    from glassformer.training.device import choose_machine
+    from glassformer.training.memory import keep_freed_memory
+    from glassformer.training.optimizer import Optimizer
+    from glassformer.training.step import training_step
 
     config = presets.gpt2(
         vocab_size=65, max_length=shape["block_size"], d_model=shape["n_embd"], n_layers=shape["n_layer"],

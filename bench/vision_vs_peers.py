@@ -44,9 +44,9 @@ from glassformer.generate.classify import classify_patches
 from glassformer.models.presets import vit
 from glassformer.tasks.media_classification import ROWS, PerceptionTask
 from glassformer.tasks.media_dataset import Kept, Seen
-from glassformer.train.config import TrainConfig
-from glassformer.train.memory import keep_freed_memory
-from glassformer.train.recipe import Recipe, read_recipe
+from glassformer.training.config import TrainConfig
+from glassformer.training.memory import keep_freed_memory
+from glassformer.training.recipe import Recipe, read_recipe
 
 RECIPES = {"fashion_mnist": "fashion-mnist.yaml", "cifar10": "cifar10.yaml"}
 RATIOS = {"ratio": ("ours", "peer"), "ratio_vit": ("ours_vit", "peer")}

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.train.recipe import Recipe
+from glassformer.training.recipe import Recipe
 from small_senses import write_picture
 from small_tasks import merged
 

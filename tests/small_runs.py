@@ -7,9 +7,9 @@ import random
 from pathlib import Path
 from typing import Any
 
-from glassformer.train.loop import Result, train
-from glassformer.train.progress import Progress
-from glassformer.train.recipe import Recipe
+from glassformer.training.loop import Result, train
+from glassformer.training.progress import Progress
+from glassformer.training.recipe import Recipe
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "dog", "ran"]
 
@@ -105,7 +105,7 @@ def hashes(run: Path) -> dict[str, str]:
 
 def losses(run: Path) -> list[dict[str, Any]]:
     """The logged lines without what the clock says."""
-    from glassformer.train.history import read_metrics
+    from glassformer.training.history import read_metrics
 
     timed = ("seconds", "tokens_per_second")
     return [{k: v for k, v in line.items() if k not in timed} for line in read_metrics(run)]

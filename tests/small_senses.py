@@ -12,8 +12,8 @@ from PIL import Image
 
 from glassformer.media.wav import write_wav
 from glassformer.tasks.media_classification import PerceptionTask
-from glassformer.train.recipe import Recipe
-from glassformer.train.run_folder import prepare
+from glassformer.training.recipe import Recipe
+from glassformer.training.run_folder import prepare
 from small_tasks import ONCE, merged
 
 SIDES = ("left", "right")

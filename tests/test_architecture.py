@@ -217,8 +217,8 @@ WRONG = {
     "the front door": ("glassformer.models.config", "from glassformer import models", None),
     "by name": (
         "glassformer.data.order",
-        "import_module('glassformer.train.step')",
-        "glassformer.train.step",
+        "import_module('glassformer.training.step')",
+        "glassformer.training.step",
     ),
     "floor 0 upside down": (
         "glassformer.errors",

@@ -7,9 +7,7 @@
 Names are loaded when they are first used, so that importing the package costs nothing.
 """
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "models": "glassformer.models",
-    "train": "glassformer.train",
+    "train": "glassformer.run:train",
     "load": "glassformer.run:load",
     "look": "glassformer.run.looked:look",
     "view": "glassformer.serve.explorer.notebook:view",
@@ -45,29 +43,6 @@ __all__ = [
     "train",
     "view",
 ]
-
-
-class _TrainPackage(ModuleType):
-    """The package `glassformer.train`, which is also the function `gf.train`."""
-
-    def __call__(self, *arguments: Any, **named: Any) -> "Run":
-        """See `glassformer.run.train`."""
-        from glassformer.run import train as function
-
-        return function(*arguments, **named)
-
-
-class _Package(ModuleType):
-    """This package. Importing `glassformer.train` binds that name here, over any function: so it is
-    made callable."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "train" and isinstance(value, ModuleType):
-            value.__class__ = _TrainPackage
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

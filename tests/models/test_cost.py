@@ -215,8 +215,8 @@ def test_memory_is_estimated_within_a_factor_of_two(changes):
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
 def test_the_optimizers_memory_is_counted(kind):
-    from glassformer.train.config import TrainConfig
-    from glassformer.train.optimizer import Optimizer
+    from glassformer.training.config import TrainConfig
+    from glassformer.training.optimizer import Optimizer
 
     made = config({})
     model = Transformer(made)

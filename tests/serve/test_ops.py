@@ -507,7 +507,7 @@ def test_the_stream_is_projected_on_its_main_directions(explorer):
 def test_curves_and_raw_tensors_and_points(lm):
     reply = ask(lm, "curves")
     assert {"train_loss", "validation_loss"} <= set(reply.header["names"]) == set(reply.arrays)
-    from glassformer.train.history import read_metrics
+    from glassformer.training.history import read_metrics
 
     wanted = [
         (m["step"], m["train_loss"]) for m in read_metrics(lm.run.folder) if "train_loss" in m
@@ -549,7 +549,7 @@ def test_edits_reach_the_look_and_its_source_is_a_look(lm):
 def test_another_checkpoint_is_another_model(run_folder):
     from glassformer.run import load
     from glassformer.serve.explorer.handler import Explorer
-    from glassformer.train.checkpoint import Checkpoints
+    from glassformer.training.checkpoint import Checkpoints
 
     explorer = Explorer(load(run_folder("lm")))
     model = load(run_folder("lm"))

@@ -14,7 +14,7 @@ from glassformer.errors import ConfigError
 from glassformer.losses import cross_entropy
 from glassformer.models import Transformer
 from glassformer.tasks.fill_mask import MaskedLanguageTask, masked_batches, masking_of
-from glassformer.train.run_folder import prepare
+from glassformer.training.run_folder import prepare
 from small_runs import go, text_file
 from small_tasks import LEARNING, masked_recipe
 

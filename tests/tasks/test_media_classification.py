@@ -20,9 +20,9 @@ from glassformer.batch import Batch
 from glassformer.errors import ConfigError, DataError
 from glassformer.models import Transformer
 from glassformer.tasks.media_classification import PerceptionTask
-from glassformer.train import loop
-from glassformer.train.history import read_metrics
-from glassformer.train.recipe import Recipe
+from glassformer.training import loop
+from glassformer.training.history import read_metrics
+from glassformer.training.recipe import Recipe
 from small_runs import go, hashes, losses
 from small_senses import (
     RATE,

@@ -19,8 +19,8 @@ from glassformer.media.wav import write_wav
 from glassformer.tasks.multimodal import modality_order
 from glassformer.tasks.multimodal_classification import ChoiceTask
 from glassformer.tasks.multimodal_generation import AnswerTask
-from glassformer.train.recipe import Recipe
-from glassformer.train.run_folder import prepare
+from glassformer.training.recipe import Recipe
+from glassformer.training.run_folder import prepare
 from small_parts import ASKED, SKIES, rows_file, sky
 from small_parts import parts_recipe as recipe
 from small_runs import go, hashes

@@ -11,7 +11,7 @@ from glassformer.errors import ConfigError
 from glassformer.tasks.text_classification import ClassificationTask
 from glassformer.tasks.text_to_text import TransductionTask
 from glassformer.tasks.token_classification import TaggingTask
-from glassformer.train.run_folder import prepare
+from glassformer.training.run_folder import prepare
 from small_runs import pair_recipe, recipe
 from small_tasks import class_recipe, json_file, masked_recipe, slash, tag_recipe
 

@@ -17,7 +17,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.models import Transformer
 from glassformer.models.config import ModelConfig
 from glassformer.tasks.text_classification import ClassificationTask, class_scores
-from glassformer.train.run_folder import prepare
+from glassformer.training.run_folder import prepare
 from small_runs import go
 from small_tasks import (
     LEARNING,

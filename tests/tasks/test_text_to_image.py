@@ -18,10 +18,10 @@ from glassformer.models import Transformer
 from glassformer.processors.parts import PartsTokenizer
 from glassformer.run.judge import judged
 from glassformer.tasks.text_to_image import DepictionTask, in_characters
-from glassformer.train import loop
-from glassformer.train.history import read_metrics
-from glassformer.train.recipe import Recipe
-from glassformer.train.run_folder import prepare, task_of
+from glassformer.training import loop
+from glassformer.training.history import read_metrics
+from glassformer.training.recipe import Recipe
+from glassformer.training.run_folder import prepare, task_of
 from small_drawings import BLUE, FLAGS, RED, WHITE, flag, learn, recipe
 from small_runs import go, hashes, losses
 from small_senses import write_picture

@@ -8,14 +8,14 @@ from collections import Counter
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
+from train.test_resume import stopped_after
 
 from glassformer.data.pair_store import PairStore
 from glassformer.errors import ConfigError, DataError
 from glassformer.run import load
 from glassformer.tasks import text_to_text as transduction
-from glassformer.train.history import read_metrics
+from glassformer.training.history import read_metrics
 from small_runs import go, hashes, losses, pair_file, pair_recipe, recipe
-from train.test_resume import stopped_after
 
 LEARNING = {
     "learning_rate": 7e-3,

@@ -16,8 +16,8 @@ from glassformer.batch import Batch
 from glassformer.errors import ConfigError, DataError
 from glassformer.models import Transformer
 from glassformer.tasks.token_classification import TaggingTask, tag_scores
-from glassformer.train.history import read_metrics
-from glassformer.train.run_folder import prepare
+from glassformer.training.history import read_metrics
+from glassformer.training.run_folder import prepare
 from small_runs import go
 from small_tasks import LEARNING, next_tags, slash, tag_file, tag_recipe, words
 

@@ -17,9 +17,9 @@ from glassformer.demos import vision as demo_vision
 from glassformer.demos import vqa as demo_vqa
 from glassformer.errors import ConfigError, suggest
 from glassformer.run import Run, load
-from glassformer.train import Recipe
-from glassformer.train import train as train_recipe
-from glassformer.train.loop import Result
+from glassformer.training import Recipe
+from glassformer.training import train as train_recipe
+from glassformer.training.loop import Result
 
 Show = Callable[[Run, Result, bool], None]
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from glassformer.errors import DataError
-from glassformer.train.progress import clock
+from glassformer.training.progress import clock
 
 LONG = 1 << 12
 """A line counts as one more for each so many bytes."""

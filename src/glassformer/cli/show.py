@@ -65,7 +65,7 @@ def _check_reads_text(where: str) -> None:
 
 def _training_texts(recipe: Any) -> Iterator[str]:
     """What the recipe's tokenizer is made from; of two, that of the targets."""
-    from glassformer.train.run_folder import task_of
+    from glassformer.training.run_folder import task_of
 
     return task_of(recipe).training_texts(recipe)
 
@@ -73,7 +73,7 @@ def _training_texts(recipe: Any) -> Iterator[str]:
 def _recipe_of(where: str, overrides: list[str]) -> Any:
     """The recipe of a YAML file or of a run folder; imported here because `tokenize RUN` needs
     nothing of training."""
-    from glassformer.train.recipe import read_recipe
+    from glassformer.training.recipe import read_recipe
 
     path = Path(where)
     return read_recipe(path / "recipe.yaml" if path.is_dir() else path, overrides)
@@ -108,7 +108,7 @@ def data_show(
     """`glassformer data show`: every line of a row is one element as the model is fed it; pictures
     are drawn."""
     from glassformer.files import write_text
-    from glassformer.train.encoded import as_fed, fed_page
+    from glassformer.training.encoded import as_fed, fed_page
 
     recipe = _recipe_of(where, overrides)
     if html is not None:
@@ -125,7 +125,7 @@ def data_show(
 
 def plan(where: str, overrides: list[str], as_json: bool) -> None:
     """`glassformer plan`."""
-    from glassformer.train.plan import make_plan
+    from glassformer.training.plan import make_plan
 
     made = make_plan(_recipe_of(where, overrides))
     if as_json:

@@ -13,8 +13,8 @@ from glassformer.inspect.gallery import gallery_html
 from glassformer.media.audio import AudioReader
 from glassformer.media.wav import write_wav
 from glassformer.run import Run
-from glassformer.train.loop import Result
-from glassformer.train.progress import clock
+from glassformer.training.loop import Result
+from glassformer.training.progress import clock
 
 ABOUT = (
     "A Transformer that tells seven synthesized instruments by a second of sound, at "

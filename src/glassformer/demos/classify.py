@@ -7,8 +7,8 @@ from glassformer.demos.languages import languages
 from glassformer.errors import counted
 from glassformer.run import Run
 from glassformer.tasks.baselines import majority, naive_bayes
-from glassformer.train.loop import Result
-from glassformer.train.progress import clock
+from glassformer.training.loop import Result
+from glassformer.training.progress import clock
 
 ABOUT = (
     "A classifier that tells the language of a short string, among more than sixty, from "

@@ -6,8 +6,8 @@ from glassformer.cli.terminal import print_json
 from glassformer.errors import counted
 from glassformer.run import Run
 from glassformer.tasks.unigram import baselines
-from glassformer.train.loop import Result
-from glassformer.train.progress import clock
+from glassformer.training.loop import Result
+from glassformer.training.progress import clock
 
 ABOUT = "A language model on Python's own documentation: the language reference and docstrings."
 RECIPE: dict[str, dict[str, Any]] = {

@@ -13,8 +13,8 @@ from glassformer.files import write_text
 from glassformer.inspect.highlight import coloured, legend, page
 from glassformer.run import Run
 from glassformer.tasks.baselines import majority, most_frequent_tag
-from glassformer.train.loop import Result
-from glassformer.train.progress import clock
+from glassformer.training.loop import Result
+from glassformer.training.progress import clock
 
 ABOUT = (
     "A tagger that reads Python source and says what each name means: function, parameter, "

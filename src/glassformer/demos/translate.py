@@ -10,8 +10,8 @@ from glassformer.inspect.alignment import CrossAttention, cross_attention
 from glassformer.inspect.picture import attention_html
 from glassformer.inspect.words import NUMBERS_AND_NAMES
 from glassformer.run import Run
-from glassformer.train.loop import Result
-from glassformer.train.progress import clock
+from glassformer.training.loop import Result
+from glassformer.training.progress import clock
 
 ABOUT = (
     "An encoder-decoder that reads dates as people write them in many languages and writes "

@@ -11,8 +11,8 @@ from glassformer.errors import counted
 from glassformer.files import write_text
 from glassformer.inspect.gallery import gallery_html
 from glassformer.run import Run
-from glassformer.train.loop import Result
-from glassformer.train.progress import clock
+from glassformer.training.loop import Result
+from glassformer.training.progress import clock
 
 ABOUT = (
     "A Vision Transformer that reads sixty letters, digits and signs of four scripts, each "

@@ -15,8 +15,8 @@ from glassformer.errors import counted
 from glassformer.files import write_text
 from glassformer.inspect.answered import Answered, answered_html
 from glassformer.run import Run, load
-from glassformer.train.loop import Result
-from glassformer.train.progress import clock
+from glassformer.training.loop import Result
+from glassformer.training.progress import clock
 
 ABOUT = (
     "A decoder that looks at drawn shapes, answers questions about them and describes them in "

@@ -22,8 +22,8 @@ from glassformer.processors.sequence import SequenceTokenizer
 from glassformer.processors.words import WordTokenizer
 from glassformer.tasks.text_to_text import open_store
 from glassformer.tokenizers.text import Tokenizer
-from glassformer.train.checkpoint import Checkpoints
-from glassformer.train.recipe import Recipe
+from glassformer.training.checkpoint import Checkpoints
+from glassformer.training.recipe import Recipe
 
 FORM = {"format", "text_field", "word_field", "tag_field", "encoding"}
 """Settings of how files are written, which hold for other files of the same kind."""

@@ -21,7 +21,7 @@ from glassformer.tasks.text_classification import ClassificationTask
 from glassformer.tasks.text_to_image import DepictionTask
 from glassformer.tasks.text_to_text import transduction_scores
 from glassformer.tasks.token_classification import TaggingTask
-from glassformer.train.recipe import SAMPLING, Recipe
+from glassformer.training.recipe import SAMPLING, Recipe
 
 
 def _other_form(own: DataConfig, path: str) -> DataConfig:

@@ -22,8 +22,8 @@ from glassformer.models.transformer import Transformer
 from glassformer.tasks.task import Card
 from glassformer.tokenizers.piece_dropout import PieceDropout
 from glassformer.tokenizers.text import Tokenizer
-from glassformer.train.config import TrainConfig
-from glassformer.train.recipe import Recipe
+from glassformer.training.config import TrainConfig
+from glassformer.training.recipe import Recipe
 
 LARGEST_TABLE = 100
 """Classes beyond which no confusion matrix is kept."""

@@ -19,7 +19,7 @@ from glassformer.tasks.evaluate import evaluate
 from glassformer.tasks.task import Card, Sample
 from glassformer.tasks.text_generation import LanguageTask
 from glassformer.tokenizers.text import Tokenizer
-from glassformer.train.config import TrainConfig
+from glassformer.training.config import TrainConfig
 
 EVALUATION = 1 << 62
 """Evaluation batches are masked as the steps from here on, which no training reaches: always in the

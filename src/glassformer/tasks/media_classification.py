@@ -24,7 +24,7 @@ from glassformer.tasks.class_scores import scores_of
 from glassformer.tasks.examples import Classes
 from glassformer.tasks.media_dataset import Kept, Senses, senses_of
 from glassformer.tasks.task import WHOLE, Card, Sample
-from glassformer.train.recipe import Recipe
+from glassformer.training.recipe import Recipe
 
 SHOWN, ROWS = 5, 256
 

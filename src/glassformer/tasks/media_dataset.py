@@ -28,7 +28,7 @@ from glassformer.media.audio_augment import SoundAugmentation, SoundAugmentConfi
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.media.image_augment import Augmentation, AugmentConfig
 from glassformer.tasks.examples import by_split, split_of
-from glassformer.train.recipe import Recipe
+from glassformer.training.recipe import Recipe
 
 SMALL = 96
 """Pixels of the longer side of a thumbnail."""

@@ -32,7 +32,7 @@ from glassformer.tasks.part_files import KINDS, PartFiles
 from glassformer.tasks.task import Card, Sample
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
-from glassformer.train.recipe import Recipe
+from glassformer.training.recipe import Recipe
 
 SHOWN, ROWS, ROUND, BUNDLE = 5, 128, 16, 16
 

@@ -21,7 +21,7 @@ from glassformer.tasks.class_scores import scores_of
 from glassformer.tasks.examples import Classes
 from glassformer.tasks.multimodal import SHOWN, MixtureTask, shown
 from glassformer.tasks.task import Card, Sample
-from glassformer.train.recipe import Recipe
+from glassformer.training.recipe import Recipe
 
 
 class ChoiceTask(MixtureTask):

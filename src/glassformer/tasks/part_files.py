@@ -13,7 +13,7 @@ from glassformer.data.sources import DRAWN, SHAPES
 from glassformer.data.split import SplitName
 from glassformer.demos.shape_rows import shape_pixels
 from glassformer.tasks.media_dataset import Heard, Kept, Seen, Senses
-from glassformer.train.recipe import Recipe
+from glassformer.training.recipe import Recipe
 
 KINDS: dict[str, type[Seen] | type[Heard]] = {"image": Seen, "audio": Heard}
 """What each kind of part that is no text is read by; also the sections of a recipe."""

@@ -3,7 +3,7 @@
 from glassformer.generate import GenerateConfig, generate
 from glassformer.models.transformer import Transformer
 from glassformer.tokenizers.text import Tokenizer
-from glassformer.train.config import TrainConfig
+from glassformer.training.config import TrainConfig
 
 
 def sample(model: Transformer, tokenizer: Tokenizer, config: TrainConfig, fallback: int) -> str:

@@ -22,7 +22,7 @@ from glassformer.tasks.examples import Classes, ExampleTask, by_split, split_of
 from glassformer.tasks.task import Card, Sample
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
-from glassformer.train.recipe import Recipe
+from glassformer.training.recipe import Recipe
 
 SHOWN = 5
 

@@ -18,7 +18,7 @@ from glassformer.tasks.sample import sample
 from glassformer.tasks.task import Card, Sample, fingerprint
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
-from glassformer.train.recipe import Recipe
+from glassformer.training.recipe import Recipe
 
 
 class LanguageTask:

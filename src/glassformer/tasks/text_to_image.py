@@ -31,7 +31,7 @@ from glassformer.tasks.examples import split_of
 from glassformer.tasks.multimodal import MixtureTask, shown
 from glassformer.tasks.part_files import picture
 from glassformer.tasks.task import WHOLE, Card, Sample
-from glassformer.train.recipe import Recipe
+from glassformer.training.recipe import Recipe
 
 ARRAY = "pixels"
 SHOWN = 3

@@ -26,7 +26,7 @@ from glassformer.tasks.task import Card, Sample, fingerprint
 from glassformer.tokenizers.piece_dropout import PieceDropout
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
-from glassformer.train.recipe import Recipe
+from glassformer.training.recipe import Recipe
 
 SHOWN = 3
 

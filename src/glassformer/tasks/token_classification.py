@@ -31,7 +31,7 @@ from glassformer.tasks.examples import (
 from glassformer.tasks.task import Card, Sample
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
-from glassformer.train.recipe import Recipe
+from glassformer.training.recipe import Recipe
 
 SHOWN = 3
 

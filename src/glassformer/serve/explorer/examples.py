@@ -25,7 +25,7 @@ from glassformer.media.wav import write_wav
 from glassformer.run import Run
 from glassformer.run.encode_input import fed
 from glassformer.serve.explorer.decode_input import EXAMPLE, Sensed, given
-from glassformer.train.history import read_metrics
+from glassformer.training.history import read_metrics
 
 MOST, TOKENS = 6, 48
 """Examples of a run, and tokens of one that is cut out of running text."""

@@ -19,9 +19,9 @@ from glassformer.serve.explorer.examples import examples, family
 from glassformer.serve.explorer.looks import Desk
 from glassformer.serve.explorer.requests import Ask, Seen
 from glassformer.serve.explorer.wire import Reply, floats
-from glassformer.train.checkpoint import Checkpoints
-from glassformer.train.history import read_metrics
-from glassformer.train.report import points
+from glassformer.training.checkpoint import Checkpoints
+from glassformer.training.history import read_metrics
+from glassformer.training.report import points
 
 TASKS = {
     "lm": "writes on from a text",

@@ -1,0 +1,109 @@
+"""Where and in which precision to compute, chosen by measuring, with the reason in words.
+
+bfloat16 is five times faster than float32 on some CPUs and slower on others; only a measurement
+tells.
+"""
+
+import time
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+
+from glassformer.errors import ConfigError, counted
+from glassformer.training.config import Precision
+
+CLEARLY = 1.5
+"""bfloat16 must be this much faster: it costs accuracy, and a run that is repeated here must choose
+the same."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The chosen device and precision, the measured peak of matrix products in FLOP/s, and why."""
+
+    device: torch.device
+    precision: torch.dtype
+    peak: float
+    reason: str
+
+    @property
+    def precision_name(self) -> Precision:
+        """The precision as recipes say it."""
+        return "float32" if self.precision == torch.float32 else "bfloat16"
+
+    def again(self) -> Self:
+        """The same with its peak measured once more: it comes out too low while other programs
+        compute."""
+        return replace(self, peak=max(self.peak, matmul_peak(self.device, self.precision)))
+
+
+def choose_machine(device: str, precision: str) -> Machine:
+    """Resolve `auto` choices: the best device there is, and on it the precision with the faster
+    matrix products.
+
+    Errors: a device that is not there (ConfigError).
+    """
+    chosen = find_device(device)
+    peaks = {dtype: matmul_peak(chosen, dtype) for dtype in candidates(precision)}
+    first, *others = peaks
+    best = next((dtype for dtype in others if peaks[dtype] > CLEARLY * peaks[first]), first)
+    words = ", ".join(f"{_name(dtype)} {peak / 1e9:,.0f} GFLOP/s" for dtype, peak in peaks.items())
+    how = "measured matrix products" if len(peaks) > 1 else "as asked; measured"
+    threads = f", {counted(torch.get_num_threads(), 'thread')}" if chosen.type == "cpu" else ""
+    return Machine(chosen, best, peaks[best], f"{chosen}{threads}, {_name(best)} ({how}: {words})")
+
+
+def find_device(device: str) -> torch.device:
+    """`auto` is a GPU if there is one; anything else must exist."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "mps" if _mps() else "cpu")
+    try:
+        chosen = torch.device(device)
+    except RuntimeError:
+        raise ConfigError(
+            f"train.device={device!r} is no device; use auto, cpu, cuda, cuda:1 or mps."
+        ) from None
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": _mps()}.get(chosen.type, False)
+    if not there or (chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count()):
+        raise ConfigError(f"train.device={device!r} is not on this machine; use auto or cpu.")
+    return chosen
+
+
+def candidates(precision: str) -> list[torch.dtype]:
+    """The precisions that a choice leaves open."""
+    known = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+    return list(known.values()) if precision == "auto" else [known[precision]]
+
+
+def matmul_peak(
+    device: torch.device, dtype: torch.dtype, size: int = 512, seconds: float = 0.04
+) -> float:
+    """FLOP/s of size³ matrix products, the best of several for about `seconds`."""
+    size = size if device.type == "cpu" else 4096
+    a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+    best, end = float("inf"), time.perf_counter() + seconds
+    torch.mm(a, b)
+    while True:
+        _wait(device)
+        begin = time.perf_counter()
+        torch.mm(a, b)
+        _wait(device)
+        best = min(best, time.perf_counter() - begin)
+        if time.perf_counter() > end:
+            return 2 * size**3 / best
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
+
+
+def _mps() -> bool:
+    return torch.backends.mps.is_available()
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

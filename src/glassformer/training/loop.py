@@ -1,0 +1,378 @@
+"""The run: recipe to tokenizer, token store, model; then steps, evaluations, checkpoints, samples,
+report.
+
+Everything that is random is a function of (seed, step), so a run that was killed and resumed ends
+in the same bits as one that was not.
+"""
+
+import math
+import time
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from glassformer.batch import Batch
+from glassformer.errors import CheckpointError, ConfigError, GlassformerError, TrainingError
+from glassformer.files import locked, sweep, write_text
+from glassformer.models.cost import training_flops
+from glassformer.models.transformer import Transformer
+from glassformer.models.weights import load_trunk
+from glassformer.tasks.task import Depicts, Paced, Task
+from glassformer.training.checkpoint import Checkpoints, State
+from glassformer.training.device import choose_machine
+from glassformer.training.history import History
+from glassformer.training.interrupt import interruptions
+from glassformer.training.memory import keep_freed_memory
+from glassformer.training.optimizer import Optimizer
+from glassformer.training.parallel import hands
+from glassformer.training.prefetch import batches_ahead
+from glassformer.training.progress import Moment, Progress, printable
+from glassformer.training.recipe import Recipe
+from glassformer.training.report import report
+from glassformer.training.run_folder import check_unused, export, is_exported, prepare
+from glassformer.training.schedule import rate
+from glassformer.training.step import training_step
+
+SHOWN = {"accuracy": ".2%", "f1": ".2%", "exact_match": ".2%", "bleu": ".2f", "chrf": ".2f"}
+"""Scores that are shown behind the loss."""
+REMEDY = "Try a lower train.learning_rate, more train.warmup_steps or train.precision=float32."
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended: steps done, the last evaluation, the best score by `metric`, a command to
+    use the model with, and whether it was interrupted (by which signal).
+    """
+
+    run: Path
+    steps: int
+    scores: dict[str, Any]
+    best: float | None
+    metric: str
+    use: str
+    seconds: float
+    interrupted: int | None = None
+
+
+def train(
+    recipe: Recipe, run: Path, resume: bool = False, progress: Progress | None = None
+) -> Result:
+    """Train in the folder `run`, or go on where its newest checkpoint stands.
+
+    Errors: ConfigError for a folder that already holds a run (or another one, when resuming),
+    DataError for unusable text, TrainingError for a loss that is not finite, CheckpointError for a
+    folder that cannot be written.
+    """
+    progress = progress or Progress()
+    task = prepare(recipe, run, resume, progress.message)
+    with locked(run):
+        if not resume:
+            check_unused(run)  # again: another trainer may have come and gone
+        sweep(run)
+        task.store()
+        training = _Training(task, run, resume, progress)
+        try:
+            return training.go()
+        finally:
+            progress.close()
+            training.history.close()
+
+
+class _Training:
+    """The state of one run while it is trained."""
+
+    def __init__(self, task: Task, run: Path, resume: bool, progress: Progress):
+        self.run, self.progress, self.task = run, progress, task
+        config = task.recipe.train
+        self.checkpoints = Checkpoints(run, config.keep_last)
+        self.checkpoints.sweep()
+        self.state = self._first_state(resume, task.fingerprint)
+        keep_freed_memory()
+        self.machine = choose_machine(config.device, config.precision)
+        task.recipe = task.recipe.with_precision(self.machine.precision_name)
+        self.config = config = task.recipe.train
+        self.model = Transformer(task.recipe.model, config.seed, self.machine.device)
+        self.optimizer = Optimizer(self.model, config)
+        if self.state.step:
+            self.optimizer.restore(self.checkpoints.load(self.state.step, self.model))
+            progress.message(f"resuming at step {self.state.step}")
+        elif config.init_from is not None:
+            load_trunk(self.model, Path(config.init_from) / "model.safetensors")
+            progress.message(f"beginning with the trunk of {config.init_from}")
+        self.parameters = self.optimizer.parameters
+        self.forward = torch.compile(self.model) if config.compile else self.model
+        self.flops = training_flops(task.recipe.model, task.length, task.recipe.asked)
+        self.history = History(run, self.state.step, config.tensorboard)
+        self.scores = self.history.scores()
+        self.saved = self.state.step
+        self.per_step = 0.0
+        self.measured_again = False
+        write_text(run / "recipe.yaml", task.recipe.yaml())
+        if self.state.step:
+            self._export_again()
+
+    def go(self) -> Result:
+        """Step after step to the end, or until a signal asks to stop."""
+        self.announce()
+        config = self.config
+        with (
+            interruptions() as signals,
+            closing(
+                batches_ahead(self.task, self.state.step, config.steps, config.workers)
+            ) as self.batches,
+            hands(config.parallel_micro_batches, self.machine.device) as self.hands,
+        ):
+            while self.state.step < config.steps and not signals:
+                self.advance()
+                step = self.state.step
+                last = step == config.steps
+                better = self.evaluate() if step % config.evaluate_every == 0 or last else False
+                if step % config.sample_every == 0 or last:
+                    self.sample()
+                if step % config.save_every == 0 or better or last:
+                    self.save(better)
+            if self.saved != self.state.step:  # interrupted between two checkpoints
+                self.save(better=False)
+            interrupted = signals[0] if signals and self.state.step < config.steps else None
+            if config.average_checkpoints > 1 and not interrupted:
+                self.average()
+        state, use = self.state, self.task.card().use.partition("\n")[0]
+        return Result(
+            self.run,
+            state.step,
+            self.scores,
+            state.best_score,
+            config.best,
+            use,
+            state.seconds,
+            interrupted,
+        )
+
+    def announce(self) -> None:
+        """Say what is about to happen: the machine, the model, the data."""
+        if self.state.step >= self.config.steps:
+            self.progress.message(
+                f"nothing to do: the run stands at step {self.state.step} of {self.config.steps}; "
+                "give more train.steps to go on"
+            )
+            return
+        self.progress.message(f"computing on {self.machine.reason}")
+        self.progress.message(f"{self.model.n_parameters:,} parameters")
+        for sentence in self.task.opening():
+            self.progress.message(sentence)
+        if self.config.warmup_steps >= self.config.steps:
+            self.progress.message(
+                f"the warm-up of {self.config.warmup_steps} steps does not end within "
+                f"{self.config.steps} steps, so "
+                "the peak learning rate is never reached; consider a smaller train.warmup_steps"
+            )
+
+    def advance(self) -> None:
+        """One step; a loss that is not finite stops the run, its batch named."""
+        begin, step, config = time.perf_counter(), self.state.step, self.config
+        factor = rate(
+            step,
+            steps=config.steps,
+            warmup_steps=config.warmup_steps,
+            schedule=config.schedule,
+            final_fraction=config.final_fraction,
+            decay_fraction=config.decay_fraction,
+        )
+        batches = next(self.batches)
+        try:
+            result = training_step(
+                self.forward,
+                self.parameters,
+                self.optimizer,
+                batches,
+                seed=config.seed,
+                step=step,
+                factor=factor,
+                precision=self.machine.precision,
+                max_grad_norm=config.max_grad_norm,
+                loss=self.task.loss,
+                hands=self.hands,
+            )
+        except TrainingError as error:
+            raise TrainingError(f"{error} {self._where_it_stood(batches, step)}") from None
+        seconds = time.perf_counter() - begin
+        self.per_step = seconds if not self.per_step else 0.9 * self.per_step + 0.1 * seconds
+        self.state = replace(
+            self.state,
+            step=step + 1,
+            tokens=self.state.tokens + result.elements,
+            seconds=self.state.seconds + seconds,
+        )
+        speed = result.elements / self.per_step
+        if (step + 1) % config.log_every == 0 or step + 1 == config.steps:
+            self.history.add(
+                step=step + 1,
+                train_loss=result.loss,
+                gradient_norm=result.gradient_norm,
+                learning_rate=factor * config.learning_rate,
+                tokens=self.state.tokens,
+                tokens_per_second=round(speed, 1),
+                seconds=round(self.state.seconds, 3),
+            )
+        share = speed * self.flops / self.machine.peak
+        if share > 1 and not self.measured_again:
+            self.machine, self.measured_again = self.machine.again(), True
+            share = speed * self.flops / self.machine.peak
+        left = (config.steps - step - 1) * self.per_step
+        loss = self.scores.get("loss")
+        pace = self.task.pace(speed) if isinstance(self.task, Paced) else f"{speed:,.0f} tokens/s"
+        self.progress.show(
+            Moment(step + 1, config.steps, result.loss, factor, pace, share, left, loss)
+        )
+
+    def evaluate(self) -> bool:
+        """Score the validation split; True if it is the best so far. Without one, False."""
+        begin, step = time.perf_counter(), self.state.step
+        scores = self.task.scores(self.model, self.machine.precision)
+        if scores is None:
+            return False
+        if not math.isfinite(scores["loss"]):
+            raise TrainingError(
+                f"After step {step} the validation loss is {scores['loss']}; "
+                f"{self._last_good()}. {REMEDY}"
+            )
+        self.scores = scores
+        seconds = self.state.seconds + time.perf_counter() - begin
+        better = self._is_better(scores)
+        self.state = replace(self.state, seconds=seconds)
+        if better:
+            self.state = replace(self.state, best_step=step, best_score=scores[self.config.best])
+        self._log_scores(f"step {step}", scores, better)
+        return better
+
+    def average(self) -> None:
+        """Try the mean of the last checkpoints as the final model; it is taken if it scores better
+        than the best."""
+        if any(
+            "averaged" in line for line in self.history.lines if line["step"] == self.state.step
+        ):
+            return  # done before this run was resumed
+        steps = self.checkpoints.steps()[-self.config.average_checkpoints :]
+        mean = Transformer(self.task.recipe.model, seed=None, device=self.machine.device)
+        self.checkpoints.load_mean(steps, mean)
+        scores = self.task.scores(mean, self.machine.precision)
+        better = scores is None or self._is_better(scores)
+        if better:
+            self.scores = scores or {}
+            self.state = replace(self.state, best_score=self.scores.get(self.config.best))
+            export(mean, self.task, self.run, self.state.step, self.scores)
+        if scores is not None:
+            what = f"mean of the checkpoints at {', '.join(map(str, steps))}"
+            self._log_scores(what, scores, better, averaged=steps, averaged_taken=better)
+        else:
+            self.history.add(step=self.state.step, averaged=steps, averaged_taken=better)
+
+    def _is_better(self, scores: dict[str, Any]) -> bool:
+        best, now = self.state.best_score, scores[self.config.best]
+        if best is None:
+            return True
+        return now < best if self.config.best == "loss" else now > best
+
+    def _log_scores(self, what: str, scores: dict[str, Any], better: bool, **values: Any) -> None:
+        named = {f"validation_{name}": value for name, value in scores.items()}
+        self.history.add(
+            step=self.state.step, seconds=round(self.state.seconds, 3), **named, **values
+        )
+        shown = [f"{name} {scores[name]:{how}}" for name, how in SHOWN.items() if name in scores]
+        best = " (best so far)" if better else ""
+        self.progress.message(
+            f"{what}: validation loss {scores['loss']:.4f}{best}{''.join(f', {s}' for s in shown)}"
+        )
+        self._report()
+
+    def sample(self) -> None:
+        """Show what the model writes by now."""
+        try:
+            sample = self.task.sample(self.model)
+        except GlassformerError as error:  # a sample is not worth losing a run
+            self.progress.message(f"no sample at step {self.state.step}: {error}")
+            return
+        if sample is None:
+            return
+        self.history.add(step=self.state.step, **sample.values)
+        shown = printable(sample.text.strip()).replace("\n", "\n    ")
+        self.progress.message(f"    {shown}\n")
+
+    def save(self, better: bool) -> None:
+        """Save a checkpoint, and the model itself if it is the best (or if nothing is validated).
+
+        Weights that are not finite are not saved: a large step can overflow them after a loss that
+        was.
+        """
+        if not all(bool(parameter.isfinite().all()) for parameter in self.model.parameters()):
+            raise TrainingError(
+                f"After step {self.state.step} weights are not finite; {self._last_good()}. "
+                f"{REMEDY}"
+            )
+        self.checkpoints.save(self.model, self.optimizer.state(), self.state)
+        self.saved = self.state.step
+        if better or not self.task.validated:
+            export(self.model, self.task, self.run, self.state.step, self.scores)
+        self._report()
+
+    def _report(self) -> None:
+        thumbnail = self.task.thumbnail if isinstance(self.task, Depicts) else None
+        page = report(self.history.lines, self.task.recipe.yaml(), self.run.name, thumbnail)
+        write_text(self.run / "report.html", page)
+
+    def _first_state(self, resume: bool, data: str) -> State:
+        """Where the newest whole checkpoint stands, or the beginning."""
+        if not (resume and self.checkpoints.steps()):
+            return State(0, data)
+        state, passed = self.checkpoints.newest()
+        for sentence in passed:
+            self.progress.message(f"passed over: {sentence}")
+        if state.data != data:
+            raise ConfigError(
+                f"The content of data.path is not what {self.run} was trained on; restore it "
+                f"or choose another --run."
+            )
+        return state
+
+    def _export_again(self) -> None:
+        """Make sure that the run folder holds its best model: the run may have been killed before
+        it was written."""
+        step = self.state.best_step if self.task.validated else self.state.step
+        if step is None:
+            return
+        means = [
+            line
+            for line in self.history.lines
+            if line.get("averaged_taken") and line["step"] >= step
+        ]
+        if means:  # nothing was better since
+            self.state = replace(
+                self.state, best_score=means[-1].get(f"validation_{self.config.best}")
+            )
+            return
+        if is_exported(self.run, self.checkpoints.path(step)):
+            return
+        best = Transformer(self.task.recipe.model, seed=None)
+        try:
+            self.checkpoints.load(step, best)
+        except CheckpointError as error:
+            self.progress.message(f"the best model, of step {step}, cannot be read: {error}")
+            return
+        export(best, self.task, self.run, step, self.history.scores(step))
+
+    def _where_it_stood(self, batches: list[Batch], step: int) -> str:
+        return (
+            f"The batch of this step begins with {self.task.excerpt(batches[0])!r}; "
+            f"{self._last_good()}. {REMEDY}"
+        )
+
+    def _last_good(self) -> str:
+        steps = self.checkpoints.steps()
+        return (
+            f"the last good checkpoint is {self.checkpoints.path(steps[-1])}"
+            if steps
+            else "none was saved before"
+        )

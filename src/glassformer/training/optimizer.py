@@ -1,0 +1,214 @@
+"""The optimizers: AdamW with decay groups, and Muon for the matrices of the blocks.
+
+adamw   every parameter by AdamW                     (Loshchilov & Hutter 2019)
+muon    matrices inside blocks by Muon, the rest by AdamW   (Jordan et al. 2024)
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.axes import Float
+from glassformer.errors import CheckpointError, ConfigError
+from glassformer.training.config import TrainConfig
+
+
+class Optimizer:
+    """One or two torch optimizers over the named parameters of a model, with one rate for both.
+
+    ConfigError: with `freeze_trunk`, a head without parameters of its own.
+    """
+
+    def __init__(self, model: nn.Module, config: TrainConfig):
+        trained: dict[Tensor, str] = {
+            p: n
+            for n, p in model.named_parameters()
+            if not config.freeze_trunk or n.startswith("head.")
+        }
+        if not trained:
+            raise ConfigError(
+                "train.freeze_trunk leaves nothing to learn: the head is tied to the trunk's "
+                "embedding."
+            )
+        for parameter in model.parameters():
+            parameter.requires_grad_(parameter in trained)
+        self._names = trained
+        self.parameters = [*trained]
+        """What is trained."""
+        depth = 1 + max(
+            (int(found[1]) for n in trained.values() if (found := BLOCK.search(n))), default=-1
+        )
+        adamw: dict[tuple[float, float], list[Tensor]] = defaultdict(list)
+        muon: dict[float, list[Tensor]] = defaultdict(list)
+        for parameter, name in trained.items():
+            share = layer_share(name, depth, config.layer_decay)
+            if config.optimizer == "muon" and is_block_matrix(name, parameter):
+                muon[share].append(parameter)
+            else:
+                adamw[share, config.weight_decay if parameter.ndim >= 2 else 0.0].append(parameter)
+        self._parts: list[tuple[torch.optim.Optimizer, float]] = []
+        if adamw:
+            groups = [
+                {"params": ps, "share": share, "weight_decay": decay}
+                for (share, decay), ps in adamw.items()
+            ]
+            betas, fused = (
+                (config.beta1, config.beta2),
+                self.parameters[0].device.type in ("cpu", "cuda"),
+            )
+            optimizer = torch.optim.AdamW(groups, lr=config.learning_rate, betas=betas, fused=fused)
+            self._parts.append((optimizer, config.learning_rate))
+        if muon:
+            groups = [{"params": ps, "share": share} for share, ps in muon.items()]
+            optimizer = Muon(
+                groups, lr=config.matrix_learning_rate, weight_decay=config.weight_decay
+            )
+            self._parts.append((optimizer, config.matrix_learning_rate))
+
+    def step(self, factor: float) -> None:
+        """Update the parameters by their gradients, at `factor` times the peak rates, and forget
+        the gradients."""
+        for part, peak in self._parts:
+            for group in part.param_groups:
+                group["lr"] = peak * factor * group["share"]
+            part.step()
+            part.zero_grad()
+
+    def state(self) -> dict[str, Tensor]:
+        """Every tensor that the next step depends on, by parameter name and role."""
+        return {
+            f"{self._names[parameter]}:{role}": value
+            for part, _ in self._parts
+            for parameter, roles in part.state.items()
+            for role, value in roles.items()
+        }
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Take over what `state` gave; CheckpointError if it belongs to other parameters."""
+        by_name = {name: parameter for parameter, name in self._names.items()}
+        owner = {
+            p: part
+            for part, _ in self._parts
+            for group in part.param_groups
+            for p in group["params"]
+        }
+        for key, value in state.items():
+            name, _, role = key.rpartition(":")
+            parameter = by_name.get(name)
+            if parameter is None or (value.ndim and value.shape != parameter.shape):
+                raise CheckpointError(
+                    f"The optimizer state {key!r} does not fit this model; it is of another run."
+                )
+            roles = (
+                ("momentum",)
+                if isinstance(owner[parameter], Muon)
+                else ("step", "exp_avg", "exp_avg_sq")
+            )
+            missing = [other for other in roles if f"{name}:{other}" not in state]
+            if role not in roles or missing:
+                raise CheckpointError(
+                    f"The optimizer state of {name} is not that of this optimizer; resume with "
+                    f"the run's own recipe."
+                )
+            device = parameter.device if value.ndim else value.device
+            # a copy: the file that it was read from may stay mapped behind it
+            owner[parameter].state[parameter][role] = value.to(device, copy=True)
+
+
+BLOCK = re.compile(r"\.blocks\.(\d+)\.")
+
+
+def layer_share(name: str, depth: int, decay: float) -> float:
+    """What a parameter's rate is multiplied by: 1 in head and final norm, decay^k in the k-th block
+    from the end.
+
+    The embedding lies below the first block, so it has decay^(depth + 1) (Clark et al. 2020; Bao et
+    al. 2022).
+    """
+    if found := BLOCK.search(name):
+        return decay ** (depth - int(found[1]))
+    return decay ** (depth + 1) if name.startswith(("embed.", "source_embed.")) else 1.0
+
+
+def is_block_matrix(name: str, parameter: Tensor) -> bool:
+    """True for the weight matrices of the blocks; embeddings, heads, norms and biases are not."""
+    return ".blocks." in name and parameter.ndim == 2
+
+
+class Muon(torch.optim.Optimizer):
+    """Momentum whose direction is orthogonalized: W <- W - η √max(1, m/n) NS(g + μ M), with M <- μ
+    M + g.
+
+    Source: Jordan et al. 2024. Matrices of one shape are orthogonalized together.
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float, momentum: float = 0.95, weight_decay: float = 0.0
+    ):
+        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Update every matrix that has a gradient."""
+        for group in self.param_groups:
+            shapes: dict[torch.Size, list[Tensor]] = defaultdict(list)
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    shapes[parameter.shape].append(parameter)
+            for shape, parameters in shapes.items():
+                directions = [self._direction(p, group["momentum"]) for p in parameters]
+                updates = orthogonalize(torch.stack(directions))
+                factor = group["lr"] * max(1.0, shape[0] / shape[1]) ** 0.5
+                for parameter, update in zip(parameters, updates, strict=True):
+                    parameter.mul_(1 - group["lr"] * group["weight_decay"]).sub_(
+                        update, alpha=factor
+                    )
+
+    def _direction(self, parameter: Tensor, mu: float) -> Tensor:
+        """g + μ M, after M <- μ M + g."""
+        gradient, state = parameter.grad, self.state[parameter]
+        assert gradient is not None
+        if "momentum" not in state:
+            state["momentum"] = torch.zeros_like(parameter)
+        momentum = state["momentum"].mul_(mu).add_(gradient)
+        return gradient.add(momentum, alpha=mu)
+
+
+def orthogonalize(x: Float[Tensor, "N M K"], steps: int = 5) -> Float[Tensor, "N M K"]:
+    """The nearest (semi-)orthogonal matrices, roughly: singular values go to about 1 by a quintic
+    Newton-Schulz.
+
+    X <- a X + (b A + c A²) X with A = X Xᵀ and (a, b, c) = (3.4445, -4.7750, 2.0315) (Jordan et al.
+    2024).
+    """
+    wide = x.shape[1] <= x.shape[2]
+    x = x if wide else x.mT
+    x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
+    if x.shape[2] >= 2 * x.shape[1]:
+        x = _polynomial(x @ x.mT, steps) @ x
+    else:
+        for _ in range(steps):
+            a = x @ x.mT
+            x = torch.baddbmm(x, torch.baddbmm(a, a, a, beta=-4.7750, alpha=2.0315), x, beta=3.4445)
+    return x if wide else x.mT
+
+
+def _polynomial(a: Float[Tensor, "N M M"], steps: int) -> Float[Tensor, "N M M"]:
+    """What the steps multiply X by, from A = X Xᵀ alone: far less work where X is much wider than
+    high.
+
+    X' = Q X with Q = a I + b A + c A² gives A' = Q A Q; all of them are polynomials in A, so the
+    products commute.
+    """
+    eye = torch.eye(a.shape[1], dtype=a.dtype, device=a.device)
+    product = eye.expand_as(a)
+    for step in range(steps):
+        q = torch.baddbmm(a, a, a, beta=-4.7750, alpha=2.0315).add_(eye, alpha=3.4445)
+        product = q @ product if step else q
+        if step + 1 < steps:
+            a = q @ a @ q
+    return product

@@ -1,0 +1,107 @@
+"""One optimization step: the gradient of the mean loss over all targets of the step, clipped,
+applied.
+
+The batch may be computed in parts: the loss is summed over all of them and divided once by the
+number of targets of the whole step, so the parts change nothing but memory. They are computed one
+after the other, or at the same time by the `hands` of as many threads.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from glassformer.axes import Tensor
+from glassformer.batch import Batch
+from glassformer.errors import TrainingError
+from glassformer.layers.dropout import drawn_from
+from glassformer.losses import LossSum, cross_entropy
+from glassformer.models.transformer import Output
+from glassformer.training.optimizer import Optimizer
+
+Loss = Callable[[Tensor, Tensor], LossSum]
+"""Of logits and targets."""
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """The mean loss per target of a step, in nats, the norm of its gradient before clipping,
+    targets and elements."""
+
+    loss: float
+    gradient_norm: float
+    targets: int
+    elements: int
+
+
+def dropout_seed(seed: int, step: int, part: int) -> int:
+    """The seed of all dropout in one part of one step."""
+    return (
+        int.from_bytes(
+            hashlib.sha256(f"dropout:{seed}:{step}:{part}".encode()).digest()[:8], "little"
+        )
+        >> 1
+    )
+
+
+def training_step(
+    model: Callable[[Batch], Output],
+    parameters: Sequence[Tensor],
+    optimizer: Optimizer,
+    batches: Sequence[Batch],
+    *,
+    seed: int,
+    step: int,
+    factor: float,
+    precision: torch.dtype,
+    max_grad_norm: float,
+    loss: Loss = cross_entropy,
+    hands: Executor | None = None,
+) -> StepResult:
+    """Run one step on the parts of its batch; a loss or gradient that is not finite raises and
+    changes nothing."""
+    n_targets = sum(batch.n_targets for batch in batches)
+    if not n_targets:
+        raise TrainingError(
+            f"Step {step} has no target to learn from; check the data with `glassformer data show`."
+        )
+    device = parameters[0].device
+
+    def mean_loss(batch: Batch) -> Tensor:
+        with torch.autocast(device.type, precision, enabled=precision != torch.float32):
+            logits = model(batch.to(device)).logits
+        assert batch.targets is not None
+        return loss(logits, batch.targets.to(device)).total / n_targets
+
+    def gradients(batch: Batch, own: int) -> tuple[float, tuple[Tensor | None, ...]]:
+        with drawn_from(own):
+            part_loss = mean_loss(batch)
+        return part_loss.item(), torch.autograd.grad(part_loss, learned, allow_unused=True)
+
+    total, learned = 0.0, [parameter for parameter in parameters if parameter.requires_grad]
+    seeds = [dropout_seed(seed, step, part) for part in range(len(batches))]
+    if hands is None:
+        for batch, own in zip(batches, seeds, strict=True):
+            torch.manual_seed(own)
+            part_loss = mean_loss(batch)
+            part_loss.backward()
+            total += part_loss.item()
+    else:  # gradients are added in the order of the parts, so that the sum is always the same
+        for part_total, found in hands.map(gradients, batches, seeds):
+            total += part_total
+            for parameter, gradient in zip(learned, found, strict=True):
+                if gradient is not None:
+                    parameter.grad = (
+                        gradient if parameter.grad is None else parameter.grad.add_(gradient)
+                    )
+    norm = float(nn.utils.clip_grad_norm_(parameters, max_grad_norm or torch.inf, foreach=True))
+    if not (abs(total) < torch.inf and norm < torch.inf):
+        for parameter in parameters:
+            parameter.grad = None
+        what = f"loss is {total}" if not abs(total) < torch.inf else f"gradient's norm is {norm}"
+        raise TrainingError(f"At step {step} the {what}.")
+    optimizer.step(factor)
+    return StepResult(total, norm, n_targets, sum(batch.n_elements for batch in batches))

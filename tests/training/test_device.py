@@ -1,0 +1,77 @@
+"""The choice of device and precision, and its reason in words."""
+
+import pytest
+import torch
+
+from glassformer.errors import ConfigError
+from glassformer.training import device
+from glassformer.training.device import Machine, choose_machine, find_device, matmul_peak
+
+
+def speeds(monkeypatch, float32: float, bfloat16: float) -> None:
+    peaks = {torch.float32: float32, torch.bfloat16: bfloat16}
+    monkeypatch.setattr(device, "matmul_peak", lambda where, dtype: peaks[dtype])
+
+
+@pytest.mark.parametrize(
+    ("bfloat16", "chosen"),
+    [(500e9, "bfloat16"), (10e9, "float32"), (110e9, "float32"), (160e9, "bfloat16")],
+)
+def test_bfloat16_is_chosen_only_if_clearly_faster(monkeypatch, bfloat16, chosen):
+    speeds(monkeypatch, 100e9, bfloat16)
+    machine = choose_machine("cpu", "auto")
+    assert machine.precision == getattr(torch, chosen)
+    assert machine.precision_name == chosen
+    assert machine.peak == (bfloat16 if chosen == "bfloat16" else 100e9)
+    assert (
+        f"{chosen} (measured matrix products: float32 100 GFLOP/s, bfloat16 "
+        f"{bfloat16 / 1e9:.0f} GFLOP/s)" in machine.reason
+    )
+
+
+def test_what_is_asked_for_is_taken(monkeypatch):
+    speeds(monkeypatch, 100e9, 1e9)
+    machine = choose_machine("cpu", "bfloat16")
+    assert machine.precision == torch.bfloat16
+    assert "as asked" in machine.reason
+
+
+def test_a_peak_is_measured_again_where_more_than_all_of_it_was_reached(monkeypatch):
+    """Other programs that computed meanwhile have made it too low; they may do so again, and it
+    does not fall."""
+    speeds(monkeypatch, 100e9, 1e9)
+    machine = choose_machine("cpu", "float32")
+    for measured, peak in ((130e9, 130e9), (70e9, 100e9)):
+        speeds(monkeypatch, measured, 1e9)
+        assert machine.again() == Machine(machine.device, torch.float32, peak, machine.reason)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("gpu", "is no device"), ("xla", "not on this machine"), ("meta", "not on")]
+)
+def test_an_unknown_device_is_one_sentence(name, words):
+    with pytest.raises(ConfigError, match=words):
+        find_device(name)
+
+
+def test_a_gpu_is_taken_if_there_is_one(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert find_device("auto").type == "cuda"
+    assert find_device("cuda:0").index == 0
+    with pytest.raises(ConfigError, match="not on this machine"):
+        find_device("cuda:1")
+
+
+def test_without_a_gpu_it_is_the_processor(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    assert find_device("auto").type == "cpu"
+    for name in ("cuda", "mps"):
+        with pytest.raises(ConfigError, match="not on this machine"):
+            find_device(name)
+
+
+def test_the_peak_is_a_plausible_number_of_operations():
+    peak = matmul_peak(torch.device("cpu"), torch.float32, size=64, seconds=0.001)
+    assert 1e6 < peak < 1e14

@@ -1,0 +1,103 @@
+"""metrics.jsonl is strict JSON, survives a torn end, and is taken back to where a run goes on."""
+
+import errno
+import json
+import math
+import sys
+
+import pytest
+
+from glassformer.errors import CheckpointError, ConfigError
+from glassformer.training.history import History, read_metrics
+from small_runs import go, losses, recipe
+
+
+def test_lines_come_back(tmp_path):
+    history = History(tmp_path, 0, tensorboard=False)
+    history.add(1, train_loss=2.5)
+    history.add(2, sample="ü\u2028\nx")
+    assert read_metrics(tmp_path) == [
+        {"step": 1, "train_loss": 2.5},
+        {"step": 2, "sample": "ü\u2028\nx"},
+    ]
+    history.close()
+
+
+@pytest.mark.parametrize(
+    "end",
+    [b'{"step": 3, "train', b"\xff\xfe", b"\n\n", b"[1]", b"null", b'{"step": "x"}', b'{"a": 1}'],
+)
+def test_a_torn_or_foreign_line_is_left_out(tmp_path, end):
+    history = History(tmp_path, 0, tensorboard=False)
+    history.add(1, train_loss=2.5)
+    history.close()
+    with (tmp_path / "metrics.jsonl").open("ab") as file:
+        file.write(end)
+    assert read_metrics(tmp_path) == [{"step": 1, "train_loss": 2.5}]
+    again = History(tmp_path, 1, tensorboard=False)
+    again.add(2, train_loss=2.0)
+    again.close()
+    assert [
+        json.loads(line)["step"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()
+    ] == [1, 2]
+
+
+def test_lines_after_the_resumed_step_are_taken_back(tmp_path):
+    history = History(tmp_path, 0, tensorboard=False)
+    for step in range(1, 6):
+        history.add(step, train_loss=float(step))
+    history.close()
+    again = History(tmp_path, 3, tensorboard=False)
+    again.close()
+    assert [line["step"] for line in read_metrics(tmp_path)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_what_is_not_a_number_never_reaches_the_file(tmp_path, value):
+    history = History(tmp_path, 0, tensorboard=False)
+    with pytest.raises(ValueError):
+        history.add(1, train_loss=value)
+    history.close()
+    assert read_metrics(tmp_path) == []
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "train_loss": NaN}\n')
+    assert read_metrics(tmp_path) == []
+
+
+def test_scores_are_those_of_a_step_or_the_last(tmp_path):
+    history = History(tmp_path, 0, tensorboard=False)
+    assert history.scores() == {}
+    history.add(1, validation_loss=2.0, validation_tokens=3, seconds=1.0)
+    history.add(2, validation_loss=1.0)
+    history.close()
+    assert history.scores() == {"loss": 1.0}
+    assert history.scores(1) == {"loss": 2.0, "tokens": 3}
+
+
+def test_a_full_disk_is_one_sentence_and_closing_adds_none(tmp_path):
+    history = History(tmp_path, 0, tensorboard=False)
+
+    class Full:
+        def write(self, text):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        close = flush = lambda self: self.write("")
+
+    history._file.close()
+    history._file = Full()
+    with pytest.raises(CheckpointError, match="No space left on device; free some space"):
+        history.add(1, train_loss=1.0)
+    history.close()
+
+
+def test_tensorboard_is_written_if_asked(tmp_path):
+    go(recipe(tmp_path, train={"tensorboard": True, "steps": 4}), tmp_path / "x")
+    assert list((tmp_path / "x" / "tensorboard").glob("events.*"))
+    go(recipe(tmp_path, train={"steps": 4}), tmp_path / "y")
+    assert not (tmp_path / "y" / "tensorboard").exists()
+    assert losses(tmp_path / "x") == losses(tmp_path / "y")
+
+
+def test_without_tensorboard_the_remedy_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(ConfigError, match=r"pip install 'glassformer\[track\]'"):
+        History(tmp_path, 0, tensorboard=True)

@@ -1,0 +1,254 @@
+"""What `plan` and `data show` say is what training does."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import tiny
+from glassformer.batch import IGNORE, Batch, Positions
+from glassformer.data.batches import training_batch
+from glassformer.data.collate import packed
+from glassformer.data.example import Example
+from glassformer.models import Transformer
+from glassformer.training.data_rows import rows_as_fed, targets_by_slot
+from glassformer.training.plan import make_plan
+from glassformer.training.run_folder import prepare
+from small_runs import recipe
+from small_tasks import (
+    class_file,
+    class_recipe,
+    json_file,
+    masked_recipe,
+    slash,
+    tag_recipe,
+    two_labels,
+)
+
+
+def test_a_plan_counts_what_the_model_has(tmp_path):
+    made = recipe(tmp_path, train={"micro_batches": 2})
+    plan = make_plan(made)
+    vocabulary = prepare(made, tmp_path / "x", False, lambda text: None).recipe
+    assert (
+        plan.parameters
+        == sum(m.numbers for m in plan.matrices)
+        == Transformer(vocabulary.model).n_parameters
+    )
+    assert plan.tokens_per_step == 4 * 16
+    assert plan.seconds > 0
+    assert plan.seconds == plan.seconds_per_step * 8
+    assert plan.memory["weights"] == 4 * plan.parameters
+    assert plan.epochs is not None
+    values = json.loads(json.dumps(plan.as_json(), allow_nan=False))
+    assert sum(row["numbers"] for row in values["matrices"]) == values["parameters"]
+    text = plan.as_text()
+    assert f"{plan.parameters:,}" in text
+    assert "decoder.blocks.*.attention.q_proj.weight (2)" in text
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_plan_needs_no_text(tmp_path):
+    plan = make_plan(recipe(tmp_path, data={"path": None}, model={"vocab_size": 50}))
+    assert plan.epochs is None
+    assert plan.parameters > 50 * 16
+
+
+def test_disk_is_what_checkpoints_take(tmp_path):
+    from small_runs import go
+
+    made = recipe(tmp_path)
+    go(made, tmp_path / "x")
+    files = list((tmp_path / "x" / "checkpoints").rglob("*.safetensors"))
+    used = sum(path.stat().st_size for path in [*files, tmp_path / "x" / "model.safetensors"])
+    assert 0.5 < make_plan(made).disk / used < 2
+
+
+def test_rows_are_shifted_by_one_and_are_those_of_training(tmp_path):
+    made = recipe(tmp_path)
+    rows = list(rows_as_fed(made, 3, step=5))
+    material = prepare(made, tmp_path / "x", False, lambda text: None)
+    (tmp_path / "x").mkdir()
+    material.store()
+    batch = training_batch(material.split("train"), 5, 4, 16, 0)
+    assert len(rows) == 3
+    for number, row in enumerate(rows):
+        assert row.ids == batch.elements[number].tolist()
+        assert row.targets == batch.targets[number].tolist()
+        assert row.targets[:-1] == row.ids[1:]
+        assert row.positions == list(range(16))
+        assert "".join(row.pieces) == material.tokenizer.decode(row.ids)
+        assert row.mask == [[key <= query for key in range(16)] for query in range(16)]
+        values = json.loads(json.dumps(row.as_json()))
+        assert values["bears_loss"] == [True] * 16
+        assert "16 elements, 16 bear loss" in row.as_text(number, 4, colour=False)
+    assert len(list(rows_as_fed(made, 99, 0))) == 4
+
+
+def test_the_mask_is_the_models_own_with_documents_and_a_window(tmp_path):
+    """Element j is seen by i exactly if changing j changes the model's output at i."""
+    lines = "".join(
+        json.dumps({"text": word * 2}) + "\n" for word in ["abc", "de", "fgh", "ij", "kl"] * 20
+    )
+    (tmp_path / "d.jsonl").write_text(lines)
+    made = recipe(
+        tmp_path,
+        model={"window": 3, "n_layers": 1},
+        data={
+            "path": str(tmp_path / "d.jsonl"),
+            "documents": "separate",
+            "validation_fraction": 0.0,
+        },
+    )
+    row = next(iter(rows_as_fed(made, 1, 0)))
+    assert len(set(row.documents)) > 2
+    for i in range(15):
+        bears = row.documents[i] == row.documents[i + 1]
+        assert row.targets[i] == (row.ids[i + 1] if bears else IGNORE)
+        assert row.positions[i + 1] == (row.positions[i] + 1 if bears else 0)
+    model = Transformer(made.with_vocabulary(30).model, seed=1).double().eval()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.normal_(0, 0.3, generator=torch.Generator().manual_seed(p.numel()))
+        positions = Positions(torch.tensor([row.positions]), torch.tensor([row.documents]))
+        before = model(Batch(torch.tensor([row.ids]), positions)).logits[0]
+        for j in range(16):
+            changed = torch.tensor([row.ids])
+            changed[0, j] = (changed[0, j] + 1) % 30
+            moved = (model(Batch(changed, positions)).logits[0] - before).abs().amax(-1) > 1e-9
+            assert moved.tolist() == [row.mask[i][j] for i in range(16)]
+
+
+TASKS = {
+    "tag": tag_recipe,
+    "classify": class_recipe,
+    "several": lambda folder, **changes: class_recipe(
+        folder,
+        model={"multi_label": True},
+        data={"path": class_file(folder, label=two_labels)},
+        **changes,
+    ),
+    "masked": masked_recipe,
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_plan_of_other_tasks_counts_what_they_train(tmp_path, name):
+    made = TASKS[name](tmp_path, train={"steps": 12})
+    plan = make_plan(made)
+    run = tmp_path / "x"
+    task = prepare(made, run, False, lambda text: None)
+    run.mkdir()
+    task.store()
+    assert plan.parameters == Transformer(task.recipe.model).n_parameters
+    assert plan.tokens_per_step == 4 * task.length
+    assert plan.epochs == pytest.approx(12 * 4 * task.length / task.elements)
+    assert plan.seconds > 0
+    assert "head" in plan.as_text()
+
+
+def test_a_plan_of_hidden_tokens_needs_no_text(tmp_path):
+    plan = make_plan(masked_recipe(tmp_path, data={"path": None}, model={"vocab_size": 50}))
+    assert plan.epochs is None
+    assert plan.tokens_per_step == 4 * 16
+
+
+def test_tags_are_shown_at_the_last_pieces_of_their_words(tmp_path):
+    (tmp_path / "w.txt").write_text(slash(["abc", "d", "ef"], ["X", "Y", "X"]) * 4)
+    data = {"path": str(tmp_path / "w.txt"), "validation_fraction": 0.0}
+    row = next(rows_as_fed(tag_recipe(tmp_path, data=data, tokenizer={"kind": "byte"}), 1, 0))
+    n = 11  # <bos> _abc _d _ef <eos>
+    assert "".join(row.pieces[:n]) == "<bos> abc d ef<eos>"
+    assert row.target_pieces[:n] == ["", "", "", "", "X", "", "Y", "", "", "X", ""]
+    assert row.targets[:n] == [IGNORE] * 4 + [0, IGNORE, 1, IGNORE, IGNORE, 0, IGNORE]
+    for i, document in enumerate(row.documents):
+        sees = [other == document and document >= 0 for other in row.documents]
+        assert row.mask[i] == sees, "an encoder sees its whole document and nothing else"
+    assert row.positions[:n] == list(range(n))
+    assert "3 bear loss" in row.as_text(0, 4, colour=False) or len(row.ids) > n
+    assert row.as_json()["bears_loss"][4]
+
+
+def by_loop(batch, config) -> list[list[int]]:
+    """Where the answer for each document is read, and what it is: one element after the other."""
+    found = [[IGNORE] * batch.elements.shape[1] for _ in batch.elements]
+    positions = batch.where()
+    for number, target in enumerate(batch.targets.tolist()):
+        slots = [
+            (int(positions.position[r, t]), r, t)
+            for r, t in (positions.document == number).nonzero().tolist()
+        ]
+        _, r, t = min(slots) if config.pool == "first" else max(slots)
+        found[r][t] = (
+            sum(2**c for c, own in enumerate(target) if own) if config.multi_label else target
+        )
+    return found
+
+
+@pytest.mark.parametrize("pool", ["first", "last", "mean"])
+@pytest.mark.parametrize("classes", [1, 4, 70])
+def test_the_target_of_a_document_stands_where_it_is_read(pool, classes):
+    """Also if there are as many rows as documents and as many classes as elements: it is not taken
+    for a dense one."""
+    random = np.random.default_rng(0)
+    for multi in (False, True):
+        config = tiny.config(
+            architecture="encoder", head="classify", n_classes=classes, pool=pool, multi_label=multi
+        )
+        for sizes, rows in (([4, 4], [[0], [1]]), ([3, 2, 4], [[0, 1], [2]]), ([1], [[0]])):
+            shape = (1, classes) if multi else (1,)
+            made = [
+                Example(
+                    np.arange(n, dtype=np.int32), random.integers(0, 2 if multi else classes, shape)
+                )
+                for n in sizes
+            ]
+            batch = packed(made, rows)
+            assert targets_by_slot(config, batch) == by_loop(batch, config)
+
+
+def test_classes_are_shown_by_name(tmp_path):
+    path = json_file(tmp_path, "c.jsonl", [("a b", ["x", "z"]), ("c", []), ("d", ["y"])] * 3)
+    data = {"path": path, "validation_fraction": 0.0}
+    shown = []
+    for step in range(9):
+        for row in rows_as_fed(
+            class_recipe(tmp_path, model={"multi_label": True}, data=data), 9, step
+        ):
+            at = [i for i, target in enumerate(row.targets) if target != IGNORE]
+            ends = [
+                i for i, d in enumerate(row.documents) if d >= 0 and d not in row.documents[i + 1 :]
+            ]
+            assert at == ends, "the mean has no element of its own"
+            shown += [(row.targets[i], row.target_pieces[i]) for i in at]
+    assert set(shown) == {(0b101, "x, z"), (0, ""), (0b010, "y")}
+    single = class_recipe(tmp_path, model={"pool": "first"}, data={"path": class_file(tmp_path)})
+    row = next(rows_as_fed(single, 1, 0))
+    assert row.target_pieces[0] in ("a", "b")
+    assert row.target_pieces[1:4] == ["", "", ""]
+
+
+def test_hidden_tokens_are_shown_with_what_they_were(tmp_path):
+    made = masked_recipe(tmp_path, train={"mask_fraction": 0.4})
+    rows = list(rows_as_fed(made, 4, 3))
+    plain = list(rows_as_fed(recipe(tmp_path), 4, 3))
+    hidden = 0
+    for row, text in zip(rows, plain, strict=True):
+        restored = [
+            i if target == IGNORE else target
+            for i, target in zip(row.ids, row.targets, strict=True)
+        ]
+        assert restored == text.ids
+        assert [
+            piece
+            for piece, target in zip(row.target_pieces, row.targets, strict=True)
+            if target != IGNORE
+        ] == [
+            piece
+            for piece, target in zip(text.pieces, row.targets, strict=True)
+            if target != IGNORE
+        ]
+        hidden += row.pieces.count("<mask>")
+        assert row.mask == [[True] * 16] * 16
+    assert hidden > 10

@@ -1,0 +1,147 @@
+"""A recipe says everything, and what it says wrongly is named."""
+
+import pytest
+import yaml
+
+from glassformer.errors import ConfigError
+from glassformer.models import presets
+from glassformer.training.recipe import Recipe, read_recipe, read_yaml
+
+
+def test_defaults_need_no_file():
+    assert read_recipe(None).train.steps == 2000
+
+
+def test_a_preset_is_expanded_and_changed():
+    made = read_recipe(None, ["model.preset=gpt2", "model.size=medium", "model.n_layers=3"])
+    # The vocabulary is left to the tokenizer.
+    assert made.model == presets.gpt2("medium", n_layers=3, vocab_size=0)
+
+
+def test_the_classes_of_a_preset_are_the_datas_unless_asked_for():
+    assert read_recipe(None, ["model.preset=vit"]).model.n_classes is None
+    assert read_recipe(None, ["model.preset=vit", "model.n_classes=7"]).model.n_classes == 7
+
+
+def test_overrides_are_yaml_values_on_top_of_the_file(tmp_path):
+    path = tmp_path / "r.yaml"
+    path.write_text("train:\n  steps: 5\n  seed: 1\ngenerate: {stop: [a]}\n")
+    overrides = [
+        "train.steps=7",
+        "train.learning_rate=1e-4",
+        "train.length=null",
+        "data.path=[a, b]",
+        "train.compile=yes",
+    ]
+    made = read_recipe(path, [*overrides, "train.sample_prompt=a=b", "generate.top_k=3"])
+    assert (made.train.steps, made.train.seed, made.train.learning_rate) == (7, 1, 1e-4)
+    assert made.train.length is None
+    assert made.train.compile is True
+    assert made.train.sample_prompt == "a=b"
+    assert made.data.path == ["a", "b"]
+    assert made.generate.stop == ("a",)
+    assert made.generate.top_k == 3
+
+
+def test_the_resolved_recipe_reads_back_as_itself(tmp_path):
+    made = read_recipe(
+        None,
+        ["model.preset=modern", "model.vocab_size=7", "data.path=ü.txt", "generate.stop=['\\n']"],
+    )
+    (tmp_path / "r.yaml").write_text(made.yaml(), encoding="utf-8")
+    assert read_recipe(tmp_path / "r.yaml") == made
+    assert yaml.safe_load(made.yaml())["train"]["batch_size"] == 32
+
+
+def test_sections_that_hold_nothing_are_defaults(tmp_path):
+    (tmp_path / "r.yaml").write_text("train:\n  # steps: 3\nmodel:\n")
+    assert read_recipe(tmp_path / "r.yaml", ["train.seed=2"]).train.seed == 2
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["train.step=3"], r"train\.step; did you mean 'steps'"),
+        (["trian.steps=3"], r"'trian' in the recipe; did you mean 'train'"),
+        (["steps=3"], "no override"),
+        (["train.steps"], "no override"),
+        (["train.=3"], "no override"),
+        (["train.steps=many"], r"train\.steps: .*'many'"),
+        (["train.steps=0"], r"train\.steps: .*greater than or equal to 1, got 0"),
+        (["train.steps=1.5"], r"train\.steps: .*1\.5"),
+        (["train.steps=yes"], r"train\.steps: .*yes or no.*True"),
+        (["train.learning_rate=.inf"], r"train\.learning_rate: .*finite"),
+        (["train.learning_rate=.nan"], r"train\.learning_rate"),
+        (["train.schedule=cosin"], r"train\.schedule: .*'cosine'.*got 'cosin'"),
+        (["train.micro_batches=5"], "micro_batches=5 does not divide batch_size=32"),
+        (
+            ["train.parallel_micro_batches=2"],
+            "parallel_micro_batches=2 needs parts to compute; set micro_batches to as many or more",
+        ),
+        (
+            ["train.parallel_micro_batches=2", "train.micro_batches=4", "train.compile=true"],
+            "parallel_micro_batches=2 is not for compiled models",
+        ),
+        (["model.n_heads=3", "model.d_model=16"], "n_heads=3 does not divide d_model=16"),
+        (["model.preset=gpt3"], "'gpt3'; did you mean 'gpt2'"),
+        (["model.preset=gpt2", "model.size=huge"], "no size 'huge'"),
+        (["model.size=small"], r"needs a model\.preset"),
+        (["model.preset=gpt2", "model.name=x"], r"Unknown key model\.name"),
+        (["model.preset=gpt2", "model.heads=3"], r"Unknown key model\.heads; did you mean"),
+        (
+            ["train.length=99", "model.max_length=9"],
+            r"train\.length=99 exceeds model\.max_length=9",
+        ),
+        (["data.path=3"], r"data\.path: .*string, got 3"),
+        (["data.encoding=utf-88"], "utf-88"),
+        (["tokenizer.kind=bpee"], r"tokenizer\.kind"),
+        (["generate.temperature=-1"], r"generate\.temperature"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(overrides, words):
+    with pytest.raises(ConfigError, match=words) as caught:
+        read_recipe(None, overrides)
+    assert caught.value.exit_code == 2
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "does not exist"),
+        (b"\xff\xfe\x00", "cannot be read"),
+        (b"train: [", "not valid YAML at line"),
+        (b"- a\n- b", "holds list, not sections"),
+        (b"text", "holds str, not sections"),
+        (b"train: 3", "section train must hold"),
+        (b"1: {a: 2}", "Unknown section '1'"),
+        (b"model: {1: 2}", r"Unknown key model\.1"),
+        (b"model: {preset: gpt2, 1: 2}", r"Unknown key model\.1"),
+        (b"!!python/object/apply:os.system [true]", "not valid YAML"),
+    ],
+)
+def test_a_file_that_is_no_recipe_is_one_sentence(tmp_path, content, words):
+    if content is not None:
+        (tmp_path / "r.yaml").write_bytes(content)
+    with pytest.raises(ConfigError, match=words):
+        read_recipe(tmp_path / "r.yaml")
+
+
+def test_a_folder_is_no_recipe_and_an_empty_file_is_all_defaults(tmp_path):
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_yaml(tmp_path)
+    (tmp_path / "r.yaml").write_text("")
+    assert read_recipe(tmp_path / "r.yaml") == Recipe.parse({})
+
+
+def test_the_vocabulary_comes_from_the_tokenizer_or_must_hold_it():
+    assert read_recipe(None).with_vocabulary(70).model.vocab_size == 70
+    assert read_recipe(None, ["model.vocab_size=80"]).with_vocabulary(70).model.vocab_size == 80
+    with pytest.raises(
+        ConfigError, match="vocab_size=60 is smaller than the tokenizer's vocabulary of 70"
+    ):
+        read_recipe(None, ["model.vocab_size=60"]).with_vocabulary(70)
+
+
+def test_a_vocabulary_asked_for_beside_a_preset_stays():
+    assert read_recipe(None, ["model.preset=gpt2", "model.vocab_size=300"]).model.vocab_size == 300

@@ -1,0 +1,246 @@
+"""The part of report.html about classes: every count is there in words, whatever the names and
+texts are."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from train.test_report import Page, tables
+
+from glassformer.metrics import ClassScore
+from glassformer.training.progress import printable
+from glassformer.training.report import report
+from glassformer.training.report_classes import _short
+
+
+def confusion_line(names, counts, step=1):
+    return {"step": step, "validation_confusion": {"names": names, "counts": counts}}
+
+
+def page(*lines):
+    """The text of a report, well-formed."""
+    text = report(list(lines), "", "x")
+    Page(text)
+    return text
+
+
+def explained(names, counts):
+    """What is said of every cell: gold, predicted, count, count of the row."""
+    return [
+        (f"\u2068{gold}\u2069 predicted as \u2068{predicted}\u2069", f"{n:,} of {sum(row):,}")
+        for gold, row in zip(names, counts, strict=True)
+        for predicted, n in zip(names, row, strict=True)
+    ]
+
+
+def said(text, pattern):
+    return [tuple(words.rsplit(" (", 1)[0].split(": ")) for words in re.findall(pattern, text)]
+
+
+counts_of = st.integers(1, 6).flatmap(
+    lambda n: st.lists(
+        st.lists(st.sampled_from([0, 1, 2, 1234]), min_size=n, max_size=n), min_size=n, max_size=n
+    )
+)
+
+
+@given(counts_of)
+def test_few_classes_are_a_table_of_all_counts(counts):
+    names = list("abcdef"[: len(counts)])
+    text = page(confusion_line(names, counts, 20))
+    assert "Confusion of classes at step 20" in text
+    (rows,) = tables(text)
+    assert [re.sub("<.*?>", "", cell) for cell in rows[0]] == ["gold \\ predicted", *names]
+    assert rows[1:] == [
+        [name, *(f"{n:,}" for n in row)] for name, row in zip(names, counts, strict=True)
+    ]
+    assert said(text, 'title="(.*?)"') == explained(names, counts)
+    shades = [int(share) for share in re.findall(r"var\(--a\) (\d+)%", text)]
+    assert shades == [round(45 * n / max(1, sum(row))) for row in counts for n in row]
+    right = [bool(mark) for mark in re.findall(r"<td( class=right)? title", text)]
+    assert right == [i == j for i in range(len(names)) for j in range(len(names))]
+
+
+def test_a_table_of_counts_names_its_rows_and_columns_for_those_who_cannot_see_it():
+    text = page(confusion_line(["a", "b"], [[3, 1], [0, 2]]))
+    table = re.search("<table.*?</table>", text)[0]
+    assert re.search("<caption>Gold classes in rows, predicted ones in columns</caption>", table)
+    assert table.count('scope="col"') == 3
+    assert table.count('scope="row"') == 2
+
+
+@pytest.mark.parametrize(("n", "drawn"), [(20, False), (21, True)])
+def test_many_classes_are_a_picture_and_the_most_frequent_confusions(n, drawn):
+    rng, names = np.random.default_rng(0), [f"c{i}" for i in range(n)]
+    counts = (rng.integers(0, 40, (n, n)) * (rng.random((n, n)) < 0.4)).tolist()
+    text = page(confusion_line(names, counts))
+    (rows,) = tables(text)
+    assert ("<rect" in text) == drawn
+    if not drawn:
+        assert len(rows) == n + 1
+        return
+    assert sorted(said(text, "<title>(.*?)</title></rect>")) == sorted(
+        cell for cell in explained(names, counts) if not cell[1].startswith("0 of")
+    )
+    wrong = sorted(
+        (-n, i, j) for i, row in enumerate(counts) for j, n in enumerate(row) if i != j and n
+    )
+    assert rows[0] == ["gold", "predicted", "n", "share of gold"]
+    assert rows[1:] == [
+        [names[i], names[j], str(-n), f"{-n / sum(counts[i]):.1%}"] for n, i, j in wrong[:20]
+    ]
+    places = re.findall(r'x="(\d+)" y="(\d+)" width="1"', text)
+    assert {(int(y), int(x)) for x, y in places} == {
+        (i, j) for i in range(n) for j in range(n) if counts[i][j]
+    }
+    assert "most frequent of" not in text
+
+
+def test_a_picture_of_very_many_classes_stays_small_and_says_so():
+    names = [f"c{i}" for i in range(100)]
+    text = page(confusion_line(names, [[1 + (i == j) for j in range(100)] for i in range(100)]))
+    assert text.count('class="cell"') == 4000
+    assert "only the 4,000 most frequent of 10,000 pairs" in text
+    places = {(x, y) for x, y in re.findall(r'x="(\d+)" y="(\d+)" width="1"', text)}
+    assert {(str(i), str(i)) for i in range(100)} <= places, "the most frequent ones"
+
+
+def test_many_classes_without_a_wrong_one():
+    counts = [[3 * (i == j) for j in range(30)] for i in range(30)]
+    text = page(confusion_line([str(i) for i in range(30)], counts))
+    assert "No class was taken for another." in text
+    assert tables(text) == []
+
+
+bins_of = st.lists(
+    st.tuples(st.integers(0, 14), st.integers(0, 10**7), st.floats(0, 1)), unique_by=lambda b: b[0]
+)
+
+
+@given(bins_of)
+def test_every_bin_that_holds_any_has_a_bar_its_number_and_a_row(made):
+    bins = [
+        {
+            "low": i / 15,
+            "high": (i + 1) / 15,
+            "n": n,
+            "confidence": (i + 0.5) / 15,
+            "accuracy": share,
+        }
+        for i, n, share in made
+    ]
+    text, held = (
+        page({"step": 3, "validation_reliability": bins, "validation_ece": 0.0625}),
+        [b for b in bins if b["n"]],
+    )
+    if not bins:
+        assert "Reliability" not in text
+        return
+    assert "expected calibration error 0.0625" in text
+    bars = re.findall(r'class="bar" x="(.*?)" y="(.*?)" width="(.*?)" height="(.*?)"', text)
+    assert len(bars) == text.count('class="dot"') == len(held)
+    for b, (_, y, _, height) in zip(held, bars, strict=True):
+        assert float(height) == pytest.approx(320 * b["accuracy"], abs=0.1)
+        assert float(y) + float(height) == pytest.approx(24 + 320, abs=0.2), (
+            "bars stand on the axis"
+        )
+    assert re.findall(r'class="tally"[^>]*>([^<]*)<', text) == [
+        *(_short(b["n"]) for b in held),
+        "n",
+    ]
+    assert text.count('class="even"') == 1
+    rows = tables(text)[-1][1:] if held else []
+    assert [row[1:] for row in rows] == [
+        [f"{b['n']:,}", f"{b['confidence']:.4f}", f"{b['accuracy']:.4f}"] for b in held
+    ]
+
+
+@given(st.integers(1, 10**14))
+def test_short_counts_are_short_and_near(n):
+    short = _short(n)
+    units = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+    value, unit = re.fullmatch(r"([\d.]+)([kMGT]?)", short).groups()
+    assert len(short) <= 4
+    assert float(value) * units[unit] == pytest.approx(n, rel=0.05)
+    assert n >= 1000 or short == str(n)
+
+
+def test_the_worst_examples_are_rows_and_long_texts_are_cut():
+    rows = [
+        {
+            "text": "a\nb" + "x" * 400,
+            "expected": ["a", "b"],
+            "predicted": [],
+            "probability": 0.125,
+            "loss": None,
+        },
+        {
+            "text": "<script>\x1b[31m",
+            "expected": "<b>",
+            "predicted": "c",
+            "probability": 1,
+            "loss": 2.5,
+        },
+    ]
+    old = {"step": 1, "validation_worst": [{"text": "old"}]}
+    text = page(
+        old, {"step": 1200, "validation_worst": rows}, {"step": 1300, "validation_worst": []}
+    )
+    assert "Largest losses at step 1,200" in text
+    (shown,) = tables(text)
+    assert shown == [
+        ["text", "expected", "predicted", "probability", "loss"],
+        ["a\nb" + "x" * 397 + "…", "a, b", "", "0.1250", "–"],
+        ["&lt;script&gt;␛[31m", "&lt;b&gt;", "c", "1", "2.5000"],
+    ]
+    assert text.count('dir="auto"') == 10
+
+
+nasty = st.text(
+    st.sampled_from("<>&\"'/ a\0\x1b\u202e") | st.characters(exclude_categories=["Cs"]),
+    min_size=1,
+    max_size=30,
+)
+
+
+@given(nasty, st.sampled_from([2, 21]))
+@settings(max_examples=12)
+def test_no_name_or_text_leaves_its_cell(name, n):
+    names = [name, *(f"c{i}" for i in range(n - 1))]
+    counts = [[1] * n for _ in range(n)]
+    lines = [
+        confusion_line(names, counts),
+        {"step": 1, "validation_worst": [{"text": name, "expected": name, name: name}]},
+        {"step": 1, "validation_table": [{"class": name, name: 0.5}]},
+    ]
+    text, plain = page(*lines), page(confusion_line(["a", *names[1:]], counts), *lines[1:])
+    assert Page(text).tags == Page(plain).tags
+    assert not [c for c in text if ord(c) < 32 and c not in "\n\t"]
+    read, isolated = Page(text), f"\u2068{printable(name)}\u2069"
+    said = [read.text] if n > 20 else [value for key, value in read.attributes if key == "title"]
+    assert any(f"{isolated} predicted as {isolated}: 1 of {n}" in words for words in said)
+
+
+def test_a_score_is_shown_as_it_is_measured():
+    rng, names = np.random.default_rng(0), ["a", "b", "c"]
+    score = ClassScore(names)
+    score.add(rng.integers(0, 3, 200), rng.dirichlet([1, 1, 1], 200))
+    scores = score.result() | {
+        "table": score.table(),
+        "confusion": {"names": names, "counts": score.confusion()},
+        "reliability": score.reliability(),
+    }
+    text = page({"step": 5} | {f"validation_{name}": value for name, value in scores.items()})
+    validation, by_class, confusion, bars = tables(text)
+    assert validation[1][1] == f"{score.result()['accuracy']:.4f}"
+    assert [row[0] for row in by_class] == ["class", *names]
+    assert sum(int(n) for row in confusion[1:] for n in row[1:]) == 200
+    assert sum(int(row[1]) for row in bars[1:]) == 200
+
+
+def test_without_classes_there_is_nothing_about_them():
+    text = page({"step": 1, "train_loss": 1.0})
+    for words in ("Confusion", "Reliability", "Largest losses"):
+        assert words not in re.sub("<style>.*?</style>", "", text, flags=re.S)

@@ -1,0 +1,494 @@
+"""A run that stopped and went on is bit for bit the run that did not stop."""
+
+import json
+import os
+import signal
+from contextlib import contextmanager, suppress
+
+import pytest
+import torch
+
+from glassformer.errors import CheckpointError, ConfigError, TrainingError
+from glassformer.metrics import LanguageModelScore
+from glassformer.tasks import text_generation as language
+from glassformer.training import loop
+from glassformer.training.history import read_metrics
+from small_runs import go, hashes, losses, recipe, text_file, values
+from small_tasks import class_file, class_recipe, masked_recipe, tag_recipe, two_labels
+
+CONFIGS = {
+    "plain": {},
+    "dropout": {"model": {"dropout": 0.2, "attention_dropout": 0.1}},
+    "parts": {"model": {"dropout": 0.2}, "train": {"micro_batches": 2}},
+    "at once": {
+        "model": {"dropout": 0.2, "attention_dropout": 0.1},
+        "train": {"micro_batches": 4, "parallel_micro_batches": 3},
+    },
+    "muon": {"train": {"optimizer": "muon", "schedule": "wsd", "micro_batches": 4}},
+    "documents": {"data": {"documents": "separate", "path": "documents"}},
+    "smoothed, short": {
+        "train": {"label_smoothing": 0.1, "length": 7, "schedule": "linear", "max_grad_norm": 0.1}
+    },
+    "not validated": {"data": {"validation_fraction": 0.0}},
+    "bfloat16": {"train": {"precision": "bfloat16"}},
+}
+
+
+def configured(tmp_path, name: str, **train):
+    changes = {section: dict(content) for section, content in CONFIGS[name].items()}
+    if changes.get("data", {}).get("path") == "documents":
+        lines = [{"text": "the cat " * n} for n in range(1, 60)]
+        (tmp_path / "d.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        changes["data"]["path"] = str(tmp_path / "d.jsonl")
+    changes["train"] = changes.get("train", {}) | train
+    return recipe(tmp_path, **changes)
+
+
+class Killed(BaseException):
+    """What no handler expects: the process is gone."""
+
+
+@contextmanager
+def stopped_after(step: int):
+    """A run in the body is killed without warning once `step` steps are done."""
+    real = loop._Training.advance
+
+    def advance(self):
+        if self.state.step == step:
+            raise Killed
+        real(self)
+
+    with pytest.MonkeyPatch.context() as patch, suppress(Killed):
+        patch.setattr(loop._Training, "advance", advance)
+        yield
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_killed_and_resumed_is_uninterrupted(tmp_path, name):
+    made = configured(tmp_path, name, save_every=3)
+    go(made, tmp_path / "whole")
+    for step in (5, 7):
+        with stopped_after(step):
+            go(made, tmp_path / "cut", resume=step > 5)
+    go(made, tmp_path / "cut", resume=True)
+    assert hashes(tmp_path / "cut") == hashes(tmp_path / "whole")
+    assert losses(tmp_path / "cut") == losses(tmp_path / "whole")
+
+
+TASKS = {
+    "tags": (tag_recipe, {"train": {"class_weights": "balanced", "batch_tokens": 64}}),
+    "other pieces": (
+        tag_recipe,
+        {"train": {"piece_dropout": 0.3}, "tokenizer": {"kind": "bpe", "vocab_size": 300}},
+    ),
+    "classes": (
+        class_recipe,
+        {"train": {"micro_batches": 2, "layer_decay": 0.5, "best": "macro_f1"}},
+    ),
+    "several classes": (
+        class_recipe,
+        {"model": {"multi_label": True}, "train": {"label_smoothing": 0.1}},
+    ),
+    "hidden tokens": (masked_recipe, {"train": {"micro_batches": 2}}),
+    "hidden words": (
+        masked_recipe,
+        {"train": {"whole_words": True, "length": 10}, "tokenizer": {"kind": "byte"}},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_other_tasks_too(tmp_path, name):
+    """12 steps are more than an epoch of tags and classes."""
+    make, changes = TASKS[name]
+    changes = {section: dict(content) for section, content in changes.items()}
+    changes["model"] = {"dropout": 0.2, "attention_dropout": 0.1} | changes.get("model", {})
+    changes["train"] = {
+        "steps": 12,
+        "batch_size": 8,
+        "save_every": 3,
+        "evaluate_every": 6,
+    } | changes["train"]
+    if name == "several classes":
+        changes["data"] = {"path": class_file(tmp_path, label=two_labels)}
+    made = make(tmp_path, **changes)
+    go(made, tmp_path / "whole")
+    for step in (5, 10):
+        with stopped_after(step):
+            go(made, tmp_path / "cut", resume=step > 5)
+    go(made, tmp_path / "cut", resume=True)
+    assert hashes(tmp_path / "cut") == hashes(tmp_path / "whole")
+    assert losses(tmp_path / "cut") == losses(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("make", [tag_recipe, class_recipe])
+def test_other_sentences_in_the_same_file_are_refused(tmp_path, make):
+    made = make(tmp_path)
+    go(made, tmp_path / "x")
+    path = tmp_path / ("tags.txt" if make is tag_recipe else "classes.jsonl")
+    text = path.read_text()
+    path.write_text(text.replace("a", "h", 1))
+    with pytest.raises(ConfigError, match=r"data\.path is not what"):
+        go(made, tmp_path / "x", resume=True)
+    path.write_text(text)
+    assert go(made, tmp_path / "x", resume=True)[0].steps == 8
+
+
+@pytest.mark.parametrize("step", range(9))
+def test_resuming_is_exact_at_every_boundary(tmp_path, step):
+    made = configured(tmp_path, "dropout", save_every=1)
+    go(made, tmp_path / "whole")
+    with stopped_after(step):
+        go(made, tmp_path / "cut")
+    go(made, tmp_path / "cut", resume=True)
+    assert hashes(tmp_path / "cut") == hashes(tmp_path / "whole")
+    assert losses(tmp_path / "cut") == losses(tmp_path / "whole")
+
+
+def test_the_same_run_twice_is_the_same_bits(tmp_path):
+    for run in ("a", "b"):
+        torch.rand(3)  # nothing depends on what was drawn before
+        go(configured(tmp_path, "dropout"), tmp_path / run)
+    assert hashes(tmp_path / "a") == hashes(tmp_path / "b")
+    assert losses(tmp_path / "a") == losses(tmp_path / "b")
+
+
+def test_micro_batches_do_not_change_the_data(tmp_path):
+    for n in (1, 4):
+        go(recipe(tmp_path, train={"micro_batches": n}), tmp_path / str(n))
+    one, four = (
+        [line["train_loss"] for line in losses(tmp_path / n) if "train_loss" in line]
+        for n in ("1", "4")
+    )
+    assert one == pytest.approx(four, rel=1e-4)  # float32 sums in another order
+
+
+def test_a_finished_run_does_nothing_and_says_so(tmp_path):
+    run, made = tmp_path / "x", recipe(tmp_path)
+    first, _ = go(made, run)
+    before = {p: p.read_bytes() for p in run.rglob("*") if p.is_file()}
+    again, said = go(made, run, resume=True)
+    assert "nothing to do: the run stands at step 8 of 8" in said
+    assert (again.steps, again.scores, again.best, again.interrupted) == (
+        8,
+        first.scores,
+        first.best,
+        None,
+    )
+    assert {p: p.read_bytes() for p in run.rglob("*") if p.is_file()} == before
+
+
+def test_more_steps_are_allowed_and_go_on(tmp_path):
+    run = tmp_path / "x"
+    go(recipe(tmp_path, train={"schedule": "constant"}), run)
+    result, said = go(
+        recipe(tmp_path, train={"schedule": "constant", "steps": 11}), run, resume=True
+    )
+    go(recipe(tmp_path, train={"schedule": "constant", "steps": 11}), tmp_path / "whole")
+    assert result.steps == 11
+    assert "resuming at step 8" in said
+    assert hashes(run)["0 model.safetensors"] == hashes(tmp_path / "whole")["0 model.safetensors"]
+    assert [line["step"] for line in read_metrics(run) if "train_loss" in line] == list(
+        range(1, 12)
+    )
+
+
+@pytest.mark.parametrize(
+    ("section", "field", "value"),
+    [
+        ("model", "d_model", 32),
+        ("model", "n_heads", 4),
+        ("tokenizer", "kind", "byte"),
+        ("data", "validation_fraction", 0.2),
+        ("data", "documents", "separate"),
+        ("train", "seed", 1),
+        ("train", "optimizer", "muon"),
+    ],
+)
+def test_another_model_data_or_tokenizer_is_refused_by_name(tmp_path, section, field, value):
+    run = tmp_path / "x"
+    go(recipe(tmp_path), run)
+    before = {p: p.read_bytes() for p in run.rglob("*") if p.is_file()}
+    with pytest.raises(ConfigError, match=rf"{section}\.{field}="):
+        go(recipe(tmp_path, **{section: {field: value}}), run, resume=True)
+    assert {p: p.read_bytes() for p in run.rglob("*") if p.is_file()} == before
+
+
+def test_another_text_in_the_same_file_is_refused(tmp_path):
+    go(recipe(tmp_path), tmp_path / "x")
+    text_file(tmp_path, seed=5)
+    with pytest.raises(ConfigError, match=r"data\.path is not what"):
+        go(recipe(tmp_path, train={"steps": 9}), tmp_path / "x", resume=True)
+
+
+def test_a_touched_file_is_the_same_text(tmp_path):
+    go(recipe(tmp_path), tmp_path / "x")
+    os.utime(tmp_path / "text.txt", (1, 1))
+    result, _ = go(recipe(tmp_path, train={"steps": 9}), tmp_path / "x", resume=True)
+    assert result.steps == 9
+
+
+def test_a_run_that_never_began_begins(tmp_path):
+    run = tmp_path / "x"
+    with pytest.raises(ConfigError, match="holds no run to resume"):
+        go(recipe(tmp_path), run, resume=True)
+    assert not run.exists()
+    run.mkdir()
+    (run / "run.lock").touch()
+    result, said = go(recipe(tmp_path), run, resume=True)
+    assert result.steps == 8
+    assert "before it began" in said
+
+
+def test_the_precision_is_measured_once_and_may_be_changed_by_name(tmp_path, monkeypatch):
+    from glassformer.training import device
+
+    faster = torch.bfloat16
+    monkeypatch.setattr(device, "matmul_peak", lambda where, dtype: 9e9 if dtype == faster else 1e9)
+    auto = recipe(tmp_path, train={"precision": "auto", "steps": 2})
+    go(auto, tmp_path / "x")
+    assert "precision: bfloat16" in (tmp_path / "x" / "recipe.yaml").read_text()
+    faster = torch.float32
+    _, said = go(
+        recipe(tmp_path, train={"precision": "auto", "steps": 4}), tmp_path / "x", resume=True
+    )
+    assert "bfloat16" in said
+    _, said = go(
+        recipe(tmp_path, train={"precision": "float32", "steps": 6}), tmp_path / "x", resume=True
+    )
+    assert "float32" in said
+    assert "bfloat16" not in said
+
+
+@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_step_saves_and_says_which(tmp_path, monkeypatch, kind):
+    made, run = recipe(tmp_path, train={"save_every": 100, "evaluate_every": 100}), tmp_path / "x"
+    go(made, tmp_path / "whole")
+    real = loop._Training.advance
+
+    def advance(self):
+        real(self)
+        if self.state.step == 3:
+            os.kill(os.getpid(), kind)
+
+    handler = signal.getsignal(kind)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop._Training, "advance", advance)
+        result, _ = go(made, run)
+    assert signal.getsignal(kind) is handler
+    assert (result.steps, result.interrupted) == (3, kind)
+    assert (run / "checkpoints" / "step-00000003").is_dir()
+    go(made, run, resume=True)
+    assert hashes(run) == hashes(tmp_path / "whole")
+
+
+def test_a_signal_in_the_last_step_is_no_interruption(tmp_path, monkeypatch):
+    real = loop._Training.advance
+
+    def advance(self):
+        real(self)
+        if self.state.step == 8:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(loop._Training, "advance", advance)
+    assert go(recipe(tmp_path), tmp_path / "x")[0].interrupted is None
+
+
+def test_a_second_ctrl_c_does_not_wait():
+    from glassformer.training.interrupt import interruptions
+
+    with interruptions() as received:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert received == [signal.SIGINT]
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_training_works_outside_the_main_thread(tmp_path):
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        assert (
+            pool.submit(go, recipe(tmp_path, train={"steps": 2}), tmp_path / "x").result()[0].steps
+            == 2
+        )
+
+
+@pytest.mark.parametrize("where", ["loss", "weights", "validation"])
+def test_what_is_not_finite_stops_the_run_and_leaves_the_last_good_checkpoint(
+    tmp_path, monkeypatch, where
+):
+    run, made = tmp_path / "x", recipe(tmp_path, train={"evaluate_every": 6, "save_every": 2})
+    real = loop._Training.advance
+
+    def advance(self):
+        poison = {"loss": 4, "weights": 5, "validation": 5}[where]
+        if where == "loss" and self.state.step == poison:
+            with torch.no_grad():
+                self.parameters[0].fill_(torch.nan)
+        real(self)
+        if where != "loss" and self.state.step == poison + 1:
+            with torch.no_grad():
+                self.parameters[0].fill_(torch.inf)
+            if where == "weights":
+                self.validation = None
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop._Training, "advance", advance)
+        with pytest.raises(TrainingError) as caught:
+            go(made, run)
+    sentence = str(caught.value)
+    assert {"loss": "step 4", "weights": "step 6", "validation": "step 6"}[where] in sentence
+    assert "step-00000004" in sentence
+    assert where != "loss" or "batch of this step begins with" in sentence
+    steps = [p.name for p in (run / "checkpoints").glob("step-*")]
+    assert max(steps) == "step-00000004"
+    for line in (run / "metrics.jsonl").read_text().splitlines():
+        json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    go(made, tmp_path / "whole")
+    go(made, run, resume=True)
+    assert hashes(run) == hashes(tmp_path / "whole")
+
+
+def test_before_the_first_checkpoint_none_is_named(tmp_path, monkeypatch):
+    def poisoned(self):
+        with torch.no_grad():
+            self.parameters[0].fill_(torch.nan)
+        real(self)
+
+    real = loop._Training.advance
+    monkeypatch.setattr(loop._Training, "advance", poisoned)
+    with pytest.raises(TrainingError, match="none was saved before"):
+        go(recipe(tmp_path), tmp_path / "x")
+
+
+def test_a_run_killed_between_checkpoint_and_export_gets_its_best_model(tmp_path, monkeypatch):
+    made, run = recipe(tmp_path), tmp_path / "x"
+    go(made, tmp_path / "whole")
+
+    real = loop.export
+
+    def killed_at(step: int):
+        def export(*arguments):
+            if arguments[3] == step:
+                raise KeyboardInterrupt
+            real(*arguments)
+
+        return export
+
+    for step, resume in ((4, False), (8, True)):
+        with monkeypatch.context() as patch:
+            patch.setattr(loop, "export", killed_at(step))
+            with pytest.raises(KeyboardInterrupt):
+                go(made, run, resume)
+        newest = run / "checkpoints" / f"step-{step:08d}" / "model.safetensors"
+        assert newest.is_file()
+        with stopped_after(step):
+            go(made, run, resume=True)  # nothing is trained
+        assert (run / "model.safetensors").read_bytes() == newest.read_bytes()
+    for name in ("model.safetensors", "config.json", "generation_config.json"):
+        assert (run / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    card = (run / "README.md").read_text()
+    assert card.replace(str(run), "R").replace("# x", "#") == (
+        tmp_path / "whole" / "README.md"
+    ).read_text().replace(str(tmp_path / "whole"), "R").replace("# whole", "#")
+
+
+def test_the_model_in_the_run_folder_is_the_best_not_the_last(tmp_path, monkeypatch):
+    scores = iter([3.0, 1.0, 2.0, 1.5])
+    monkeypatch.setattr(
+        language, "evaluate", lambda *arguments: LanguageModelScore(nats=next(scores), tokens=1)
+    )
+    run = tmp_path / "x"
+    result, _ = go(recipe(tmp_path, train={"evaluate_every": 2, "keep_last": 1}), run)
+    assert (result.best, result.scores["loss"]) == (1.0, 1.5)
+    assert sorted(p.name for p in (run / "checkpoints").glob("step-*")) == [
+        "step-00000004",
+        "step-00000008",
+    ]
+    kept, last = (run / "checkpoints" / f"step-{step:08d}" / "model.safetensors" for step in (4, 8))
+    assert (run / "model.safetensors").read_bytes() == kept.read_bytes() != last.read_bytes()
+    assert "step 4 of 8" in (run / "README.md").read_text()
+    assert "| loss | 1.0000 |" in (run / "README.md").read_text()
+    assert json.loads((run / "checkpoints" / "best.json").read_text())["step"] == 4
+
+
+def test_a_failing_sample_does_not_end_a_run(tmp_path, monkeypatch):
+    def fails(*arguments):
+        raise ConfigError("no.")
+
+    monkeypatch.setattr(language, "sample", fails)
+    result, said = go(recipe(tmp_path, train={"sample_tokens": 5}), tmp_path / "x")
+    assert result.steps == 8
+    assert "no sample at step 8: no." in said
+
+
+def test_words_have_no_newline_to_begin_a_sample_with(tmp_path):
+    made = recipe(
+        tmp_path, tokenizer={"kind": "word"}, train={"sample_tokens": 5, "sample_every": 4}
+    )
+    go(made, tmp_path / "x")
+    assert [line["step"] for line in read_metrics(tmp_path / "x") if "sample" in line] == [4, 8]
+
+
+def test_a_trainer_at_work_refuses_a_second_one(tmp_path, monkeypatch):
+    made, run = recipe(tmp_path), tmp_path / "x"
+    real, refused = loop._Training.advance, []
+
+    def advance(self):
+        if self.state.step == 2 and not refused:
+            for resume in (True, False):
+                with pytest.raises(ConfigError) as caught:
+                    go(made, run, resume)
+                refused.append(str(caught.value))
+        real(self)
+
+    monkeypatch.setattr(loop._Training, "advance", advance)
+    go(made, run)
+    assert "Another process is training" in refused[0]
+    go(made, tmp_path / "whole")
+    assert hashes(run) == hashes(tmp_path / "whole")
+
+
+def test_torch_compile_is_used_for_training_alone(tmp_path, monkeypatch):
+    compiled = []
+    monkeypatch.setattr(torch, "compile", lambda model: compiled.append(model) or model)
+    go(recipe(tmp_path, train={"compile": True}), tmp_path / "x")
+    go(recipe(tmp_path), tmp_path / "y")
+    assert len(compiled) == 1
+    assert hashes(tmp_path / "x") == hashes(tmp_path / "y")
+
+
+def test_a_full_disk_in_a_save_leaves_the_checkpoint_before(tmp_path, monkeypatch):
+    import errno
+
+    made, run = recipe(tmp_path, train={"evaluate_every": 100}), tmp_path / "x"
+    fsync, count = os.fsync, 0
+    go(recipe(tmp_path, train={"steps": 4, "evaluate_every": 100}), run)
+    before = {p: p.read_bytes() for p in (run / "checkpoints" / "step-00000004").iterdir()}
+
+    def full(handle):
+        nonlocal count
+        if "optimizer" in os.readlink(f"/proc/self/fd/{handle}"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        fsync(handle)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(CheckpointError, match="No space left on device; free some space"):
+            go(made, run, resume=True)
+    assert {p: p.read_bytes() for p in (run / "checkpoints" / "step-00000004").iterdir()} == before
+    assert not [p for p in run.rglob(".*")]
+    assert go(made, run, resume=True)[0].steps == 8
+
+
+def test_values_are_those_of_the_recipe(tmp_path):
+    import yaml
+
+    made = recipe(tmp_path)
+    go(made, tmp_path / "x")
+    kept = yaml.safe_load((tmp_path / "x" / "recipe.yaml").read_text())
+    for section, content in values(tmp_path).items():
+        for key, value in content.items():
+            assert kept[section][key] == value
+    assert kept["model"]["vocab_size"] > 0
