@@ -46,10 +46,10 @@ from tokenizers.models import WordLevel
 from glassformer.data.packing import Example
 from glassformer.generate.classify import classify
 from glassformer.generate.tag import tag
+from glassformer.recipe.recipe import read_recipe
 from glassformer.tasks.text_classification import ClassificationTask
 from glassformer.tasks.token_classification import TaggingTask
 from glassformer.training.memory import keep_freed_memory
-from glassformer.training.recipe import read_recipe
 from tokenizers import Tokenizer as PeerTokenizer
 
 SPLIT = "test"

@@ -32,11 +32,11 @@ import torch
 from glassformer.generate import GenerateConfig, transduce
 from glassformer.metrics import translation_scores
 from glassformer.models.transformer import Transformer
+from glassformer.recipe.recipe import Recipe, read_recipe
 from glassformer.run import Run, load
 from glassformer.tasks.text_to_text import TransductionTask
 from glassformer.training.memory import keep_freed_memory
 from glassformer.training.optimizer import Optimizer
-from glassformer.training.recipe import Recipe, read_recipe
 from glassformer.training.schedule import rate
 from glassformer.training.step import training_step
 

@@ -23,10 +23,10 @@ from pathlib import Path
 
 from glassformer.demos.shape_rows import drawn_rows, shape_pixels
 from glassformer.demos.shapes import COLOURS, SHAPES, SIZES, split_of
+from glassformer.recipe.recipe import read_recipe
 from glassformer.run import Run, load
 from glassformer.run.judge import judged
 from glassformer.training import train
-from glassformer.training.recipe import read_recipe
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 

@@ -237,7 +237,7 @@ def glassformer_step(copy: Path, shape: dict):
     from glassformer.data.batches import training_batch
     from glassformer.data.token_store import Split
     from glassformer.models import Transformer, presets
-    from glassformer.training.config import TrainConfig
+    from glassformer.recipe.train import TrainConfig
     from glassformer.training.device import choose_machine
     from glassformer.training.memory import keep_freed_memory
     from glassformer.training.optimizer import Optimizer

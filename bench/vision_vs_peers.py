@@ -42,11 +42,11 @@ from torch.utils.data import Dataset
 
 from glassformer.generate.classify import classify_patches
 from glassformer.models.presets import vit
+from glassformer.recipe.recipe import Recipe, read_recipe
+from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.media_classification import ROWS, PerceptionTask
 from glassformer.tasks.media_dataset import Kept, Seen
-from glassformer.training.config import TrainConfig
 from glassformer.training.memory import keep_freed_memory
-from glassformer.training.recipe import Recipe, read_recipe
 
 RECIPES = {"fashion_mnist": "fashion-mnist.yaml", "cifar10": "cifar10.yaml"}
 RATIOS = {"ratio": ("ours", "peer"), "ratio_vit": ("ours_vit", "peer")}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from glassformer.training.recipe import Recipe
+from glassformer.recipe.recipe import Recipe
 from small_runs import go
 from small_senses import write_picture
 from small_tasks import LEARNING, ONCE, merged

@@ -7,9 +7,9 @@ import random
 from pathlib import Path
 from typing import Any
 
+from glassformer.recipe.recipe import Recipe
 from glassformer.training.loop import Result, train
 from glassformer.training.progress import Progress
-from glassformer.training.recipe import Recipe
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "dog", "ran"]
 

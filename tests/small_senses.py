@@ -11,8 +11,8 @@ import numpy as np
 from PIL import Image
 
 from glassformer.media.wav import write_wav
+from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.media_classification import PerceptionTask
-from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import prepare
 from small_tasks import ONCE, merged
 

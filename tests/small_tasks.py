@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from glassformer.training.recipe import Recipe
+from glassformer.recipe.recipe import Recipe
 from small_runs import values
 
 LETTERS = "abcdefgh"

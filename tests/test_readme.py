@@ -8,7 +8,7 @@ import pytest
 from typer.main import get_command
 
 from glassformer.cli.commands import app
-from glassformer.training.recipe import read_recipe
+from glassformer.recipe.recipe import read_recipe
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

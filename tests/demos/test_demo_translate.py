@@ -41,7 +41,7 @@ def test_a_drawn_alignment_has_a_line_for_each_part_and_is_darkest_where_the_mas
     import torch
 
     from glassformer.inspect.alignment import CrossAttention
-    from glassformer.inspect.words import Side
+    from glassformer.processors.word_spans import Side
 
     source = Side("3 May", ("3", "May"), ("3", "May"), (0, 1))
     target = Side("05 03", ("05", "03"), ("05", "03"), (0, 1))

@@ -15,9 +15,9 @@ from glassformer.inspect.attribution import METHODS, Attribution, attribute
 from glassformer.inspect.edits import Add, Mask, Scale, Set, Zero
 from glassformer.inspect.faithfulness import faithfulness
 from glassformer.inspect.look import Look, look
-from glassformer.inspect.points import Element
 from glassformer.inspect.target import Target, rerun, slopes_by
 from glassformer.models import Transformer
+from glassformer.processors.elements import Element
 
 OWN, SOURCE = torch.tensor([[3, 1, 7, 11, 5]]), torch.tensor([[2, 9, 4]])
 """Ids of which each comes once, so that a row of the embedding is an element."""

@@ -15,7 +15,7 @@ from glassformer.inspect.comparing import Pair, aligned, compare
 from glassformer.inspect.edits import Zero
 from glassformer.inspect.lens import lens
 from glassformer.inspect.look import Look, look
-from glassformer.inspect.points import Element
+from glassformer.processors.elements import Element
 
 
 def words(text: str) -> tuple[Element, ...]:

@@ -13,7 +13,7 @@ from glassformer.inspect.edits import Mean, Zero
 from glassformer.inspect.headeffects import head_effects
 from glassformer.inspect.headmetrics import METRICS, head_metrics, key_tables, measured
 from glassformer.inspect.look import Look, look
-from glassformer.inspect.points import Element
+from glassformer.processors.elements import Element
 
 LABELS = ("[start]", "the", " cat", ",", " the", " dog", " the", "!")
 IDS = (0, 5, 6, 2, 5, 7, 5, 3)

@@ -12,9 +12,9 @@ import tiny
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError, DataError
 from glassformer.inspect.alignment import CrossAttention, cross_attention, pharaoh
-from glassformer.inspect.words import NUMBERS_AND_NAMES, WORD, Side, token_words, word_spans
 from glassformer.layers.tap import Tape, recording
 from glassformer.processors.pairs import PairTokenizer
+from glassformer.processors.word_spans import NUMBERS_AND_NAMES, WORD, Side, token_words, word_spans
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer

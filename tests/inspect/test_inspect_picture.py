@@ -16,7 +16,7 @@ from glassformer.inspect import ramp
 from glassformer.inspect.alignment import CrossAttention
 from glassformer.inspect.drawing import attention_png
 from glassformer.inspect.picture import attention_html
-from glassformer.inspect.words import Side
+from glassformer.processors.word_spans import Side
 
 VOID = {"meta", "img", "source", "br"}
 

@@ -12,8 +12,9 @@ from glassformer.batch import Batch
 from glassformer.errors import ConfigError
 from glassformer.inspect.edits import Add, Mask, Scale, Set, Zero
 from glassformer.inspect.look import Look, look, run
-from glassformer.inspect.points import AXES, Element, Named, token_label
+from glassformer.inspect.points import AXES, Named
 from glassformer.layers.attend import attention_values
+from glassformer.processors.elements import Element, token_label
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer
 from tiny import EXACT

@@ -215,7 +215,7 @@ def test_memory_is_estimated_within_a_factor_of_two(changes):
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
 def test_the_optimizers_memory_is_counted(kind):
-    from glassformer.training.config import TrainConfig
+    from glassformer.recipe.train import TrainConfig
     from glassformer.training.optimizer import Optimizer
 
     made = config({})

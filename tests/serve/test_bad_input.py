@@ -12,7 +12,7 @@ import pytest
 import glassformer as gf
 import tiny
 from glassformer.errors import ConfigError
-from glassformer.inspect.words import WORD, word_spans
+from glassformer.processors.word_spans import WORD, word_spans
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer

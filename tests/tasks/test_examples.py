@@ -11,8 +11,8 @@ from glassformer.data.example import Example
 from glassformer.data.tagged import Tagged
 from glassformer.errors import ConfigError, DataError
 from glassformer.losses import cross_entropy
+from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.examples import Classes, ExampleBatches, by_split, split_of
-from glassformer.training.config import TrainConfig
 
 
 def some(n: int, least: int = 2, most: int = 20, seed: int = 0) -> list[Example]:

@@ -19,10 +19,10 @@ import glassformer as gf
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError, DataError
 from glassformer.models import Transformer
+from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.media_classification import PerceptionTask
 from glassformer.training import loop
 from glassformer.training.history import read_metrics
-from glassformer.training.recipe import Recipe
 from small_runs import go, hashes, losses
 from small_senses import (
     RATE,

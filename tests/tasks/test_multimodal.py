@@ -16,10 +16,10 @@ from glassformer.data.parts import Mixed
 from glassformer.errors import ConfigError, DataError
 from glassformer.media.image import ImageReader
 from glassformer.media.wav import write_wav
+from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.multimodal import modality_order
 from glassformer.tasks.multimodal_classification import ChoiceTask
 from glassformer.tasks.multimodal_generation import AnswerTask
-from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import prepare
 from small_parts import ASKED, SKIES, rows_file, sky
 from small_parts import parts_recipe as recipe

@@ -16,11 +16,11 @@ from glassformer.generate.draw import brief
 from glassformer.media.palette import Palette
 from glassformer.models import Transformer
 from glassformer.processors.parts import PartsTokenizer
+from glassformer.recipe.recipe import Recipe
 from glassformer.run.judge import judged
 from glassformer.tasks.text_to_image import DepictionTask, in_characters
 from glassformer.training import loop
 from glassformer.training.history import read_metrics
-from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import prepare, task_of
 from small_drawings import BLUE, FLAGS, RED, WHITE, flag, learn, recipe
 from small_runs import go, hashes, losses

@@ -19,11 +19,11 @@ from glassformer.models.weights import (
     read_config,
     save_weights,
 )
+from glassformer.recipe.recipe import Recipe, read_yaml
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.training import loop
 from glassformer.training.data_rows import rows_as_fed
 from glassformer.training.plan import make_plan
-from glassformer.training.recipe import Recipe, read_yaml
 from small_drawings import recipe as drawing_recipe
 from small_parts import parts_recipe, rows_file
 from small_runs import go, hashes, losses, pair_recipe, recipe

@@ -9,7 +9,7 @@ import torch
 
 from glassformer.batch import IGNORE, Batch
 from glassformer.models import ModelConfig, Transformer
-from glassformer.training.config import TrainConfig
+from glassformer.recipe.train import TrainConfig
 from glassformer.training.optimizer import Optimizer
 from glassformer.training.schedule import rate
 from glassformer.training.step import training_step

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models import ModelConfig, Transformer
-from glassformer.training.config import TrainConfig
+from glassformer.recipe.train import TrainConfig
 from glassformer.training.optimizer import (
     Muon,
     Optimizer,

@@ -5,7 +5,7 @@ import yaml
 
 from glassformer.errors import ConfigError
 from glassformer.models import presets
-from glassformer.training.recipe import Recipe, read_recipe, read_yaml
+from glassformer.recipe.recipe import Recipe, read_recipe, read_yaml
 
 
 def test_defaults_need_no_file():

@@ -148,7 +148,7 @@ def test_paths_become_absolute_so_that_a_run_works_from_anywhere(tmp_path, monke
 
 
 def test_a_run_resumes_from_another_folder(tmp_path, monkeypatch):
-    from glassformer.training.recipe import read_recipe
+    from glassformer.recipe.recipe import read_recipe
 
     text_file(tmp_path)
     monkeypatch.chdir(tmp_path)

@@ -13,7 +13,7 @@ from glassformer.batch import IGNORE, Batch
 from glassformer.errors import TrainingError
 from glassformer.losses import LossSum, cross_entropy
 from glassformer.models import ModelConfig, Transformer
-from glassformer.training.config import TrainConfig
+from glassformer.recipe.train import TrainConfig
 from glassformer.training.optimizer import Optimizer
 from glassformer.training.parallel import hands
 from glassformer.training.step import dropout_seed, training_step

@@ -16,8 +16,8 @@ from glassformer.demos import translate as demo_translate
 from glassformer.demos import vision as demo_vision
 from glassformer.demos import vqa as demo_vqa
 from glassformer.errors import ConfigError, suggest
+from glassformer.recipe import Recipe
 from glassformer.run import Run, load
-from glassformer.training import Recipe
 from glassformer.training import train as train_recipe
 from glassformer.training.loop import Result
 

@@ -73,7 +73,7 @@ def _training_texts(recipe: Any) -> Iterator[str]:
 def _recipe_of(where: str, overrides: list[str]) -> Any:
     """The recipe of a YAML file or of a run folder; imported here because `tokenize RUN` needs
     nothing of training."""
-    from glassformer.training.recipe import read_recipe
+    from glassformer.recipe.recipe import read_recipe
 
     path = Path(where)
     return read_recipe(path / "recipe.yaml" if path.is_dir() else path, overrides)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from glassformer.cli.terminal import print_json
 from glassformer.errors import ConfigError, counted
+from glassformer.recipe.recipe import read_recipe
 from glassformer.training import train as train_recipe
 from glassformer.training.loop import Result
 from glassformer.training.progress import clock
-from glassformer.training.recipe import read_recipe
 
 
 def train(

@@ -8,7 +8,7 @@ from glassformer.errors import counted
 from glassformer.files import write_text
 from glassformer.inspect.alignment import CrossAttention, cross_attention
 from glassformer.inspect.picture import attention_html
-from glassformer.inspect.words import NUMBERS_AND_NAMES
+from glassformer.processors.word_spans import NUMBERS_AND_NAMES
 from glassformer.run import Run
 from glassformer.training.loop import Result
 from glassformer.training.progress import clock

@@ -17,10 +17,10 @@ import torch
 from glassformer.axes import Float, Tensor
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
-from glassformer.inspect.words import WORD, Side, read_side
 from glassformer.layers.tap import Tape, recording
 from glassformer.models.transformer import Transformer, evaluating
 from glassformer.processors.pairs import PairTokenizer
+from glassformer.processors.word_spans import WORD, Side, read_side
 
 
 @dataclass(frozen=True)

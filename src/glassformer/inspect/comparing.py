@@ -21,7 +21,7 @@ from glassformer.errors import ConfigError
 from glassformer.inspect.headmetrics import HeadMetrics, head_metrics
 from glassformer.inspect.lens import log_probabilities
 from glassformer.inspect.look import Look
-from glassformer.inspect.points import Element
+from glassformer.processors.elements import Element
 
 
 @dataclass(frozen=True)

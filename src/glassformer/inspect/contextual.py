@@ -19,10 +19,10 @@ import torch
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError, DataError
 from glassformer.inspect.similarity import cosine, unit
-from glassformer.inspect.words import token_words, word_spans
 from glassformer.models.transformer import Transformer
 from glassformer.models.trunk import streams
 from glassformer.processors.text_reader import TextReader
+from glassformer.processors.word_spans import token_words, word_spans
 
 UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
 """Scripts, by the first word of their letters' names, that put no space between words."""

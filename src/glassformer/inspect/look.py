@@ -24,13 +24,14 @@ from glassformer.axes import Float, Tensor
 from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError, suggest
 from glassformer.inspect.edit import Edit
-from glassformer.inspect.points import Element, Named, Point, kind_of, point_of
+from glassformer.inspect.points import Named, Point, kind_of, point_of
 from glassformer.layers.attend import attention_pattern, attention_scores
 from glassformer.layers.attention import Attention, View
 from glassformer.layers.mask import allowed
 from glassformer.layers.stack import SOURCE_MASK, Stack
 from glassformer.layers.tap import Change, Tape, changed, recording
 from glassformer.models.transformer import Output, Transformer, evaluating
+from glassformer.processors.elements import Element
 
 KEPT = ("q", "k", "v", "z", "resid_pre", "resid_mid", "resid_post", "out")
 """Kinds of points that every look keeps."""

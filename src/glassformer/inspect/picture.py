@@ -16,7 +16,7 @@ from glassformer.inspect import ramp
 from glassformer.inspect.alignment import CrossAttention, pharaoh
 from glassformer.inspect.drawing import attention_png as attention_png
 from glassformer.inspect.drawing import number
-from glassformer.inspect.words import Side
+from glassformer.processors.word_spans import Side
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2327; --soft: #5b656d; --line: #e1e5e8; --paper: #fdfdfc; --card: #ffffff;

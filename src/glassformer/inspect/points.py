@@ -14,7 +14,6 @@ import torch
 
 from glassformer.axes import Bool, Tensor
 from glassformer.errors import ConfigError, suggest
-from glassformer.tokenizers.text import Tokenizer
 
 AXES = (
     "batch",
@@ -50,25 +49,6 @@ class Point:
     site: str
     """self or cross inside of an attention, else ""."""
     edited: bool
-
-
-@dataclass(frozen=True)
-class Element:
-    """One element of a sequence, as people name it."""
-
-    label: str
-    """A token's text as it stands in the text, white space kept; or `patch 2,3`, `frame 5`,
-    `[class]`."""
-    id: int | None
-    """The token id; None for patches."""
-    kind: str
-    """token, special, image, audio, class."""
-    word: int | None = None
-    """The number of the word that it belongs to; None: to no word."""
-    row: int | None = None
-    """Of a patch in its grid; of a recording, along time."""
-    column: int | None = None
-    """Of a patch in its grid; of a recording, along frequency."""
 
 
 def point_of(name: str, axes: tuple[str, ...], shape: tuple[int, ...], edited: bool) -> Point:
@@ -169,11 +149,3 @@ def _axis(name: str, axes: tuple[str, ...], what: str) -> int:
     if name not in axes:
         raise ConfigError(f"{what} has no axis {name!r}; {suggest(name, axes)}")
     return axes.index(name)
-
-
-def token_label(tokenizer: Tokenizer, index: int) -> str:
-    r"""A token's text as it stands in a text, white space kept; bytes that are no text as `\xe2`; a
-    symbol's name."""
-    if index in tokenizer.specials.values():
-        return tokenizer.piece(index)
-    return tokenizer.token_bytes(index).decode("utf-8", "backslashreplace")

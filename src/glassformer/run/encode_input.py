@@ -20,8 +20,8 @@ from glassformer.data.collate import padded
 from glassformer.errors import ConfigError
 from glassformer.generate.advance import check_ids, check_source
 from glassformer.generate.draw import brief
-from glassformer.inspect.points import Element
 from glassformer.media.image import ImageReader
+from glassformer.processors.elements import Element
 from glassformer.processors.parts import TEXT, PartsTokenizer
 from glassformer.processors.sequence import SequenceTokenizer
 from glassformer.processors.words import WordTokenizer

@@ -10,12 +10,12 @@ from glassformer.media.image import ImageReader
 from glassformer.media.palette import FILE, Palette
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_model
+from glassformer.recipe.recipe import Recipe, read_yaml
 from glassformer.run.run import Run
 from glassformer.tasks.text_to_text import load_tokenizers
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.training.device import find_device
 from glassformer.training.loop import train as train_run
-from glassformer.training.recipe import Recipe, read_yaml
 
 
 def load(folder: str | Path, device: str = "cpu", checkpoint: int | None = None) -> Run:

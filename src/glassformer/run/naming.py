@@ -7,11 +7,11 @@ import itertools
 from collections.abc import Sequence
 
 from glassformer.errors import ConfigError, DataError
-from glassformer.inspect.points import Element, token_label
-from glassformer.inspect.words import WORD, token_words, word_spans
 from glassformer.media.audio import AudioReader
 from glassformer.media.image import ImageReader
 from glassformer.media.palette import Palette
+from glassformer.processors.elements import Element, token_label
+from glassformer.processors.word_spans import WORD, token_words, word_spans
 from glassformer.run.opened import Opened
 from glassformer.tokenizers.text import Tokenizer
 

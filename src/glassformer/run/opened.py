@@ -20,10 +20,10 @@ from glassformer.processors.pairs import PairTokenizer
 from glassformer.processors.parts import PartsTokenizer
 from glassformer.processors.sequence import SequenceTokenizer
 from glassformer.processors.words import WordTokenizer
+from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.text_to_text import open_store
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.training.checkpoint import Checkpoints
-from glassformer.training.recipe import Recipe
 
 FORM = {"format", "text_field", "word_field", "tag_field", "encoding"}
 """Settings of how files are written, which hold for other files of the same kind."""

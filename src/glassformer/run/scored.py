@@ -11,6 +11,7 @@ from glassformer.data.sources import capture_stdin
 from glassformer.data.split import NAMES
 from glassformer.errors import ConfigError, suggest
 from glassformer.generate import GenerateConfig
+from glassformer.recipe.recipe import SAMPLING, Recipe
 from glassformer.run.opened import Opened
 from glassformer.tasks.evaluate import evaluate
 from glassformer.tasks.fill_mask import masked_batches, masking_of
@@ -21,7 +22,6 @@ from glassformer.tasks.text_classification import ClassificationTask
 from glassformer.tasks.text_to_image import DepictionTask
 from glassformer.tasks.text_to_text import transduction_scores
 from glassformer.tasks.token_classification import TaggingTask
-from glassformer.training.recipe import SAMPLING, Recipe
 
 
 def _other_form(own: DataConfig, path: str) -> DataConfig:

@@ -19,11 +19,11 @@ from glassformer.data.example import Example
 from glassformer.data.packing import PackedOrder
 from glassformer.errors import ConfigError, DataError, suggest
 from glassformer.models.transformer import Transformer
+from glassformer.recipe.recipe import Recipe
+from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.task import Card
 from glassformer.tokenizers.piece_dropout import PieceDropout
 from glassformer.tokenizers.text import Tokenizer
-from glassformer.training.config import TrainConfig
-from glassformer.training.recipe import Recipe
 
 LARGEST_TABLE = 100
 """Classes beyond which no confusion matrix is kept."""

@@ -15,11 +15,11 @@ from glassformer.data.masking import Masking, word_begins
 from glassformer.data.token_store import Split
 from glassformer.errors import ConfigError
 from glassformer.models.transformer import Transformer, evaluating
+from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.evaluate import evaluate
 from glassformer.tasks.task import Card, Sample
 from glassformer.tasks.text_generation import LanguageTask
 from glassformer.tokenizers.text import Tokenizer
-from glassformer.training.config import TrainConfig
 
 EVALUATION = 1 << 62
 """Evaluation batches are masked as the steps from here on, which no training reaches: always in the

@@ -20,11 +20,11 @@ from glassformer.errors import ConfigError, DataError, counted
 from glassformer.generate.classify import classify_patches
 from glassformer.losses import LossSum, binary_cross_entropy, cross_entropy
 from glassformer.models.transformer import Transformer
+from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.class_scores import scores_of
 from glassformer.tasks.examples import Classes
 from glassformer.tasks.media_dataset import Kept, Senses, senses_of
 from glassformer.tasks.task import WHOLE, Card, Sample
-from glassformer.training.recipe import Recipe
 
 SHOWN, ROWS = 5, 256
 

@@ -27,8 +27,8 @@ from glassformer.media.audio import AudioConfig, AudioReader
 from glassformer.media.audio_augment import SoundAugmentation, SoundAugmentConfig
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.media.image_augment import Augmentation, AugmentConfig
+from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.examples import by_split, split_of
-from glassformer.training.recipe import Recipe
 
 SMALL = 96
 """Pixels of the longer side of a thumbnail."""

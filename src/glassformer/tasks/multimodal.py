@@ -27,12 +27,12 @@ from glassformer.errors import ConfigError, DataError, counted
 from glassformer.losses import LossSum
 from glassformer.models.transformer import Transformer
 from glassformer.processors.parts import TEXT, PartsTokenizer, check_order
+from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.examples import by_split, split_of
 from glassformer.tasks.part_files import KINDS, PartFiles
 from glassformer.tasks.task import Card, Sample
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
-from glassformer.training.recipe import Recipe
 
 SHOWN, ROWS, ROUND, BUNDLE = 5, 128, 16, 16
 

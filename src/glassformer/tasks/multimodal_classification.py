@@ -17,11 +17,11 @@ from glassformer.errors import DataError, counted
 from glassformer.generate.classify import classify_batches
 from glassformer.losses import LossSum, binary_cross_entropy, cross_entropy
 from glassformer.models.transformer import Transformer
+from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.class_scores import scores_of
 from glassformer.tasks.examples import Classes
 from glassformer.tasks.multimodal import SHOWN, MixtureTask, shown
 from glassformer.tasks.task import Card, Sample
-from glassformer.training.recipe import Recipe
 
 
 class ChoiceTask(MixtureTask):

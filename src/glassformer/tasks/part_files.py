@@ -12,8 +12,8 @@ from glassformer.data.recordings import Recording
 from glassformer.data.sources import DRAWN, SHAPES
 from glassformer.data.split import SplitName
 from glassformer.demos.shape_rows import shape_pixels
+from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.media_dataset import Heard, Kept, Seen, Senses
-from glassformer.training.recipe import Recipe
 
 KINDS: dict[str, type[Seen] | type[Heard]] = {"image": Seen, "audio": Heard}
 """What each kind of part that is no text is read by; also the sections of a recipe."""

@@ -2,8 +2,8 @@
 
 from glassformer.generate import GenerateConfig, generate
 from glassformer.models.transformer import Transformer
+from glassformer.recipe.train import TrainConfig
 from glassformer.tokenizers.text import Tokenizer
-from glassformer.training.config import TrainConfig
 
 
 def sample(model: Transformer, tokenizer: Tokenizer, config: TrainConfig, fallback: int) -> str:

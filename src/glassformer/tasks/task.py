@@ -18,7 +18,7 @@ import torch
 from glassformer.batch import Batch
 from glassformer.losses import LossSum
 from glassformer.models.transformer import Transformer
-from glassformer.training.recipe import Recipe
+from glassformer.recipe.recipe import Recipe
 
 WHOLE = 1 << 20  # more tokens than these are not read through to know them again
 

@@ -17,12 +17,12 @@ from glassformer.generate.classify import Text, classify
 from glassformer.losses import LossSum, binary_cross_entropy, cross_entropy
 from glassformer.models.transformer import Transformer
 from glassformer.processors.sequence import SequenceTokenizer
+from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.class_scores import scores_of
 from glassformer.tasks.examples import Classes, ExampleTask, by_split, split_of
 from glassformer.tasks.task import Card, Sample
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
-from glassformer.training.recipe import Recipe
 
 SHOWN = 5
 

@@ -13,12 +13,12 @@ from glassformer.data.token_store import Split, TokenStore
 from glassformer.errors import DataError
 from glassformer.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Transformer
+from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.evaluate import evaluate
 from glassformer.tasks.sample import sample
 from glassformer.tasks.task import Card, Sample, fingerprint
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
-from glassformer.training.recipe import Recipe
 
 
 class LanguageTask:

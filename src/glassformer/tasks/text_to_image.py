@@ -26,12 +26,12 @@ from glassformer.generate.draw import brief, draw
 from glassformer.losses import LossSum, cross_entropy
 from glassformer.media.palette import Palette, PaletteConfig
 from glassformer.models.transformer import Transformer
+from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.evaluate import evaluate
 from glassformer.tasks.examples import split_of
 from glassformer.tasks.multimodal import MixtureTask, shown
 from glassformer.tasks.part_files import picture
 from glassformer.tasks.task import WHOLE, Card, Sample
-from glassformer.training.recipe import Recipe
 
 ARRAY = "pixels"
 SHOWN = 3

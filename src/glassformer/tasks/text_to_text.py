@@ -21,12 +21,12 @@ from glassformer.generate.transduce import transduce
 from glassformer.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Transformer
 from glassformer.processors.pairs import PairTokenizer
+from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.evaluate import score_outputs, score_pairs
 from glassformer.tasks.task import Card, Sample, fingerprint
 from glassformer.tokenizers.piece_dropout import PieceDropout
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
-from glassformer.training.recipe import Recipe
 
 SHOWN = 3
 

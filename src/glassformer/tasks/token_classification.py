@@ -20,6 +20,7 @@ from glassformer.metrics.spans import SpanScore, invalid_count, scheme_of
 from glassformer.metrics.worst import Worst
 from glassformer.models.transformer import Transformer
 from glassformer.processors.words import WordTokenizer
+from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.examples import (
     LARGEST_TABLE,
     Classes,
@@ -31,7 +32,6 @@ from glassformer.tasks.examples import (
 from glassformer.tasks.task import Card, Sample
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
-from glassformer.training.recipe import Recipe
 
 SHOWN = 3
 

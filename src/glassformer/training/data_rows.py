@@ -16,6 +16,7 @@ from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import attention_mask
 from glassformer.processors.pairs import PairTokenizer
 from glassformer.processors.parts import PartsTokenizer
+from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.media_classification import PerceptionTask
 from glassformer.tasks.multimodal import MixtureTask
 from glassformer.tasks.text_classification import ClassificationTask
@@ -23,7 +24,6 @@ from glassformer.tasks.text_generation import LanguageTask
 from glassformer.tasks.text_to_image import DepictionTask
 from glassformer.tasks.text_to_text import TransductionTask
 from glassformer.tasks.token_classification import TaggingTask
-from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import temporary_task
 
 TextTask = LanguageTask | TransductionTask | TaggingTask | ClassificationTask | MixtureTask

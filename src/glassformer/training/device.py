@@ -11,7 +11,7 @@ from typing import Self
 import torch
 
 from glassformer.errors import ConfigError, counted
-from glassformer.training.config import Precision
+from glassformer.recipe.train import Precision
 
 CLEARLY = 1.5
 """bfloat16 must be this much faster: it costs accuracy, and a run that is repeated here must choose

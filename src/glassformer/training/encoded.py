@@ -25,11 +25,11 @@ from glassformer.media.audio import AudioConfig, AudioReader
 from glassformer.media.image import ImageReader
 from glassformer.media.patches import unpatchify
 from glassformer.media.spectrogram import mel
+from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.media_classification import PerceptionTask
 from glassformer.tasks.media_dataset import Heard
 from glassformer.tasks.multimodal import MixtureTask
 from glassformer.training.data_rows import FedRow, TextTask, rows_of
-from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import temporary_task
 
 TICKS = (100, 200, 500, 1000, 2000, 4000, 8000, 16000)

@@ -12,7 +12,7 @@ from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.media.palette import Palette
 from glassformer.models.config import ModelConfig
 from glassformer.models.weights import read_config
-from glassformer.training.recipe import Recipe, Section
+from glassformer.recipe.recipe import Recipe, Section
 
 READERS = {"image": ImageReader, "audio": AudioReader, "palette": Palette}
 """What finds in a run folder how it reads, or draws, by the section of a recipe that says so."""

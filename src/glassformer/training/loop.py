@@ -20,6 +20,7 @@ from glassformer.files import locked, sweep, write_text
 from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_trunk
+from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Depicts, Paced, Task
 from glassformer.training.checkpoint import Checkpoints, State
 from glassformer.training.device import choose_machine
@@ -30,7 +31,6 @@ from glassformer.training.optimizer import Optimizer
 from glassformer.training.parallel import hands
 from glassformer.training.prefetch import batches_ahead
 from glassformer.training.progress import Moment, Progress, printable
-from glassformer.training.recipe import Recipe
 from glassformer.training.report import report
 from glassformer.training.run_folder import check_unused, export, is_exported, prepare
 from glassformer.training.schedule import rate

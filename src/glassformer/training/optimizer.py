@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from glassformer.axes import Float
 from glassformer.errors import CheckpointError, ConfigError
-from glassformer.training.config import TrainConfig
+from glassformer.recipe.train import TrainConfig
 
 
 class Optimizer:

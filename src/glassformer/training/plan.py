@@ -15,6 +15,7 @@ from glassformer.losses import cross_entropy
 from glassformer.models.config import ModelConfig
 from glassformer.models.cost import Matrix, forward_flops, matrices, training_bytes, training_flops
 from glassformer.models.transformer import Transformer
+from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.media_classification import PerceptionTask
 from glassformer.tasks.multimodal_generation import AnswerTask
 from glassformer.tasks.text_to_image import DepictionTask
@@ -26,7 +27,6 @@ from glassformer.training.memory import keep_freed_memory
 from glassformer.training.optimizer import Optimizer
 from glassformer.training.parallel import hands
 from glassformer.training.progress import clock
-from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import AnyTask, task_of, temporary_task
 from glassformer.training.step import training_step
 

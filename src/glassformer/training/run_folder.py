@@ -20,6 +20,8 @@ from glassformer.files import LOCK, digest, write_json, write_text, writing
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import config_json, save_weights
+from glassformer.recipe.recipe import Recipe, read_yaml
+from glassformer.recipe.train import DECODED, Metric, TrainConfig
 from glassformer.tasks.fill_mask import MaskedLanguageTask
 from glassformer.tasks.media_classification import PerceptionTask
 from glassformer.tasks.multimodal_classification import ChoiceTask
@@ -31,10 +33,8 @@ from glassformer.tasks.text_to_image import DepictionTask
 from glassformer.tasks.text_to_text import TransductionTask
 from glassformer.tasks.token_classification import TaggingTask
 from glassformer.training.checkpoint import Checkpoints
-from glassformer.training.config import DECODED, Metric, TrainConfig
 from glassformer.training.device import find_device
 from glassformer.training.init_from import with_start
-from glassformer.training.recipe import Recipe, read_yaml
 
 AnyTask = (
     LanguageTask

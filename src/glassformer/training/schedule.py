@@ -2,7 +2,7 @@
 
 import math
 
-from glassformer.training.config import Schedule
+from glassformer.recipe.train import Schedule
 
 
 def rate(

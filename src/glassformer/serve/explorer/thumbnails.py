@@ -23,9 +23,9 @@ from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError
 from glassformer.inspect.headmetrics import METRICS, key_tables
 from glassformer.inspect.look import Look, fires
-from glassformer.inspect.points import Element
 from glassformer.layers.attend import attention_scores
 from glassformer.layers.mask import Allowed
+from glassformer.processors.elements import Element
 from glassformer.serve.explorer.wire import root_bytes
 
 NUMBERS = 1 << 19

@@ -21,9 +21,9 @@ from glassformer.media.image_augment import AugmentConfig
 from glassformer.media.palette import PaletteConfig
 from glassformer.models.config import ModelConfig
 from glassformer.models.presets import preset
+from glassformer.recipe.train import Precision, TrainConfig
 from glassformer.record import Record
 from glassformer.tokenizers.config import TokenizerConfig
-from glassformer.training.config import Precision, TrainConfig
 
 SAMPLING = frozenset({"temperature", "top_k", "top_p", "min_p", "repetition_penalty"})
 """Fields of `generate` that only sampling has."""
