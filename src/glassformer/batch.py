@@ -15,7 +15,7 @@ from glassformer.axes import Bool, Float, Int, Tensor
 
 IGNORE = -100
 """The target of a position that bears no loss (torch's own convention)."""
-COMMON = -2
+SHARED_PREFIX = -2
 """The number of what stands before several documents of a row, and which each of them goes on
 from."""
 
@@ -26,7 +26,7 @@ class Positions:
 
     A mask reads only this, never the index of a slot; so padding on either side, packing, caches
     and windows cannot be wrong by layout. `document` None: all in one; `valid` None: all real. A
-    batch axis of 1 serves every row. Documents that go on from the same beginning (numbered COMMON)
+    batch axis of 1 serves every row. Documents that go on from the same beginning (numbered SHARED_PREFIX)
     begin at the position behind it, each of them.
     """
 

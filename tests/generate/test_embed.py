@@ -86,10 +86,10 @@ def by_hand(model, ids, how, layer):
         hidden = embedding.element.weight[x]
     else:
         positions = Positions.arange(x.shape[1])
-        view = stack.view(positions, positions, torch.float64)
+        context = stack.context(positions, positions, torch.float64)
         hidden = embedding(x, positions)
         for block in stack.blocks[:layer]:
-            hidden = block(hidden, view)
+            hidden = block(hidden, context)
         hidden = stack.norm(hidden) if layer is None and stack.norm is not None else hidden
     vector = {"mean": hidden[0].mean(0), "first": hidden[0, 0], "last": hidden[0, -1]}[how]
     return vector.detach().numpy()

@@ -32,7 +32,7 @@ def streams(seen: Look) -> list[np.ndarray]:
     side = "encoder" if seen.model.decoder is None else "decoder"
     tape = Tape(seen.model, (f"{side}.blocks.*.resid_pre", f"{side}.blocks.*.resid_post"))
     with torch.no_grad(), recording(tape):
-        seen.model(seen.batch)
+        seen.model(seen.batch, all_positions=True)
     after = [
         tape.kept[f"{side}.blocks.{layer}.resid_post"]
         for layer in range(seen.model.config.n_layers)

@@ -8,7 +8,13 @@ from torch.testing import assert_close
 
 from glassformer.batch import Positions
 from glassformer.layers.attend import attend_reference
-from glassformer.layers.attention import Attention, View, merge_heads, score_scale, split_heads
+from glassformer.layers.attention import (
+    Attention,
+    AttentionContext,
+    merge_heads,
+    score_scale,
+    split_heads,
+)
 from glassformer.layers.embed import Embedding, PatchEmbedding, TokenEmbedding
 from glassformer.layers.feedforward import FeedForward, activation_function
 from glassformer.layers.mask import Allowed
@@ -100,7 +106,7 @@ def test_attention_is_its_formula(n_kv_heads, qk_norm):
         weights = (q @ k.mT / 6**0.5).softmax(-1)
         z.append(weights @ linear(ours.v_proj)[..., shared])
     expected = torch.cat(z, -1) @ ours.out_proj.weight.T + ours.out_proj.bias
-    assert_close(ours(x, View(Allowed())), expected, **EXACT)
+    assert_close(ours(x, AttentionContext(Allowed())), expected, **EXACT)
 
 
 def test_note_e_one_key_alone_gives_its_value():

@@ -97,7 +97,7 @@ class By:
 
 def look(model, batch, keep=("*",), edits=()):
     with recording(Tape(model, keep, edits)) as tape:
-        logits = model(batch).logits
+        logits = model(batch, all_positions=True).logits
     return logits, tape
 
 

@@ -52,6 +52,8 @@ OTHER = {
     "parts": {"image": 5, "audio": 4},
     "part_patches": {"image": 2},
     "modality_order": ("text",),
+    "residual": False,
+    "position_width": 3,
 }
 PATCHES = {
     "elements": "patches",
@@ -60,6 +62,7 @@ PATCHES = {
     "patch_width": 6,
     "max_length": 6,
 }
+CONCATENATED = {"position_combination": "concatenate", "tied": False}
 NEEDS = {  # what a value needs beside itself to make a difference
     "n_classes": {"head": "classify"},
     "classes": {"head": "classify"},
@@ -95,6 +98,8 @@ NEEDS = {  # what a value needs beside itself to make a difference
     },  # the first pair turns by 1 whatever the base
     "bias_placement": {"position": "relative"},
     "first_position": {"position": "sinusoidal"},
+    "position_combination": {"tied": False},
+    "position_width": {"tied": False, "position_combination": "concatenate"},
 }
 
 
@@ -196,7 +201,7 @@ def test_no_choice_is_silently_ignored(name):
             {"elements": "patches", "architecture": "encoder", "head": "none", "n_token_types": 2},
             r"n_token_types=2 needs elements='tokens'",
         ),
-        ({"grid": (4, 8)}, r"grid needs elements='patches'"),
+        ({"grid": (4, 8)}, r"grid=\(4, 8\) needs elements='patches'"),
         (
             PATCHES | {"grid": (2, 2)},
             r"grid=2x2 has 4 patches and max_length is 6; make them equal",
@@ -207,7 +212,10 @@ def test_no_choice_is_silently_ignored(name):
         ),
         ({"position": "sinusoidal_2d"}, r"needs elements='patches'"),
         ({"stem": (4,)}, r"stem=\[4\] needs elements='patches'"),
-        (PATCHES | {"patch": (4, 1)}, r"patch=\(4, 1\) has other numbers than patch_width=6"),
+        (
+            PATCHES | {"patch": (4, 1)},
+            r"patch_width=6 must be a multiple of patch height times width, 4 x 1",
+        ),
         (
             {"position": "rotary_2d", "d_head": 4},
             r"needs elements='patches' and heads of a multiple of 4",
@@ -237,6 +245,15 @@ def test_no_choice_is_silently_ignored(name):
             {"parts": {"image": 5}, "part_patches": {"imgae": 4}},
             r"part_patches has 'imgae', and parts has not; did you mean 'image'\?",
         ),
+        ({"position_width": 3}, r"position_width=3 needs position_combination='concatenate'"),
+        (CONCATENATED | {"position": "rotary"}, r"needs position learned, sinusoidal"),
+        (CONCATENATED | {"position_width": 8}, r"a position_width below d_model=8"),
+        (CONCATENATED | {"tied": True}, r"narrower than the stream .*; set tied=false"),
+        (
+            PATCHES | CONCATENATED | {"position": "sinusoidal_2d", "position_width": 3},
+            r"an even d_model \(or position_width\)",
+        ),
+        ({"residual": False, "init": "modern"}, r"init='modern' starts every branch at 0"),
         ({"position": "buckets", "n_buckets": 2}, r"n_buckets=2 is too few"),
         (
             {"position": "buckets", "n_buckets": 64, "max_distance": 32},

@@ -114,14 +114,14 @@ def test_operations_are_those_that_torch_counts(monkeypatch, name):
     assert counted == pytest.approx(forward_flops(made, T) + dense_extra(made), rel=1e-9)
 
 
-def test_operations_where_only_some_elements_are_asked_for(monkeypatch):
+def test_operations_where_only_some_positions_are_read(monkeypatch):
     monkeypatch.setattr(attention, "attend", attend_reference)
     made = config({"architecture": "encoder", "head": "masked_lm"})
     model, batch = Transformer(made), batch_of(made)
     with FlopCounterMode(display=False) as counter:
         model(replace(batch, at=torch.tensor([0, 2, T, 2 * T - 1])))
     assert counter.get_total_flops() / (2 * T) == pytest.approx(
-        forward_flops(made, T, asked=2 / T), rel=1e-9
+        forward_flops(made, T, selected=2 / T), rel=1e-9
     )
 
 

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 import tiny
 from glassformer.batch import Positions
-from glassformer.layers.attention import Attention, View
+from glassformer.layers.attention import Attention, AttentionContext
 from glassformer.layers.block import PostNormBlock, PreNormBlock
 from glassformer.layers.feedforward import FeedForward
 from glassformer.layers.mask import Allowed, Causal, Valid, allowed
@@ -52,7 +52,7 @@ def test_multihead_attention(queries, keys, causal):
         if causal
         else Allowed(dense=~padding[:, None, None, :].expand(-1, 1, queries, -1))
     )
-    assert_close(ours(x, View(allow), source), expected, **EXACT)
+    assert_close(ours(x, AttentionContext(allow), source), expected, **EXACT)
 
 
 @pytest.mark.parametrize("pre", [True, False])
@@ -82,13 +82,13 @@ def test_encoder_and_decoder_layers(pre, activation, crossed):
     positions, source_places = Positions.padded([5, 3]), Positions.padded([2, 4])
     masked = {"tgt_key_padding_mask" if crossed else "src_key_padding_mask": ~positions.valid}
     triangle = torch.ones(5, 5, dtype=torch.bool).triu(1)
-    view = View(allowed(Causal() & Valid(), positions, positions))
+    context = AttentionContext(allowed(Causal() & Valid(), positions, positions))
     if crossed:
         expected = theirs(
             x, memory, triangle, memory_key_padding_mask=~source_places.valid, **masked
         )
-        source_view = View(allowed(Valid(), positions, source_places))
-        got = ours(x, view, source=memory, source_view=source_view)
+        source_context = AttentionContext(allowed(Valid(), positions, source_places))
+        got = ours(x, context, source=memory, source_context=source_context)
     else:
-        expected, got = theirs(x, triangle, **masked), ours(x, view)
+        expected, got = theirs(x, triangle, **masked), ours(x, context)
     assert_close(got, expected, **EXACT)

@@ -183,13 +183,13 @@ def test_a_model_for_another_resolution(position, pool):
         position == "sinusoidal_2d"
     ):  # patch (0, 3) stands where it stood, whatever comes behind its row
         old, new = (
-            m.embed.position(m.seen(Batch(torch.zeros(1, n, 3))))
+            m.embed.position(m.positions(Batch(torch.zeros(1, n, 3))))
             for m, n in ((model, 12), (larger, 40))
         )
         assert torch.equal(new[:, :4], old[:, :4])
     if position == "rotary_2d":  # so it does here
         old, new = (
-            m.encoder.turn(m.seen(Batch(torch.zeros(1, n, 3))))
+            m.encoder.rotation(m.positions(Batch(torch.zeros(1, n, 3))))
             for m, n in ((model, 12), (larger, 40))
         )
         for one, other in zip(old, new, strict=True):

@@ -160,7 +160,7 @@ def test_the_residual_stream_passes_gradients_straight_through():
         block.feedforward.down_proj.weight.data.zero_()
     x = torch.randn(1, 4, 8, dtype=torch.float64)
     run = lambda x: model.decoder.blocks[0](
-        x, model.decoder.view(Positions.arange(4), Positions.arange(4))
+        x, model.decoder.context(Positions.arange(4), Positions.arange(4))
     )
     jacobian = torch.autograd.functional.jacobian(run, x).view(32, 32)
     assert_close(jacobian, torch.eye(32, dtype=torch.float64), **EXACT)

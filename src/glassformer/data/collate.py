@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-from glassformer.batch import COMMON, IGNORE, Batch, Part, Positions
+from glassformer.batch import IGNORE, SHARED_PREFIX, Batch, Part, Positions
 from glassformer.data.example import Example
 
 Row = list[int]
@@ -71,14 +71,14 @@ def packed(examples: Sequence[Example] | Mapping[int, Example], rows: Sequence[R
 def shared_prefix(bundles: Sequence[Sequence[Example]]) -> Batch:
     """One bundle in each row: its examples have the same first elements, which are read once.
 
-    Every answer is as if its example stood alone: it sees its own document and the prefix (COMMON).
+    Every answer is as if its example stood alone: it sees its own document and the prefix (SHARED_PREFIX).
     """
     rows, documents, positions, at, answers = [], [], [], [], []
     for bundle in bundles:
         n = bundle[0].prefix_length
         row, document, position, length = (
             [bundle[0].ids[:n]],
-            [np.full(n, COMMON)],
+            [np.full(n, SHARED_PREFIX)],
             [np.arange(n)],
             n,
         )

@@ -1,10 +1,9 @@
-"""What the newest elements of a decoder looked at: rows of attention, computed beside the forward
-pass, not in it.
+"""Attention rows of a decoder's newest elements, computed beside the forward pass.
 
     q of the last n elements (from a tape)  ·  k of all elements (from the cache)   ->   softmax(q kᵀ · scale + ...)
 
-The pass itself takes the fused kernel as always: looking changes no number, and no whole pattern is
-ever held.
+The forward pass uses the fused kernel as always, so that looking changes no number and no whole
+pattern is held.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,23 +15,21 @@ import torch
 from glassformer.axes import Float, Tensor
 from glassformer.batch import Positions
 from glassformer.errors import ConfigError
-from glassformer.layers.attend import attention_pattern, attention_scores
-from glassformer.layers.attention import Attention, View
+from glassformer.layers.attend import attention_pattern
+from glassformer.layers.attention import Attention, AttentionContext
 from glassformer.layers.cache import Layers
-from glassformer.layers.mask import allowed
-from glassformer.layers.stack import SOURCE_MASK
+from glassformer.layers.stack import source_context
 from glassformer.layers.tap import Tape, recorded, recording
 from glassformer.models.transformer import Features, Transformer, evaluating
 
 
 @dataclass(frozen=True)
 class AttentionRows:
-    """What one element looked at when the next token was read from it: weights
-    [layer][head][element].
+    """Attention weights [layer][head][element] of one element when the next token was read from it.
 
     `own` runs over the elements `first` .. itself, patches included (those before `first` have left
-    the context), `cross` over the source's; it is empty without an encoder. `layers` and `heads`
-    say which ones these are.
+    the context), `cross` over the source's (empty without an encoder). `layers` and `heads` are the
+    numbers of the first two axes.
     """
 
     layers: list[int]
@@ -43,8 +40,7 @@ class AttentionRows:
 
 
 class RowReader:
-    """Reads the rows of attention of a decoder's last elements, at these layers and heads (None:
-    all).
+    """Attention rows of a decoder's last elements, at these layers and heads (None: all).
 
     ConfigError: a layer or head that the model does not have.
     """
@@ -60,13 +56,13 @@ class RowReader:
             ("attention", "cross") if config.architecture == "encoder_decoder" else ("attention",)
         )
         self.queries: dict[str, Tensor] = {}
-        """The queries of the last computation, by the names of their points."""
+        """Queries of the last computation, by point."""
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """Evaluate the model in the body, which must run its decoder, and keep the queries.
+        """Evaluation mode for the body, which must run the decoder; its queries are kept.
 
-        ConfigError: another tape is active, which would see nothing while this one looks.
+        ConfigError: another tape is active, which would record nothing under this one.
         """
         if recorded():
             raise ConfigError(
@@ -84,24 +80,22 @@ class RowReader:
     def rows(
         self, features: Features, firsts: Sequence[int], n: int = 1
     ) -> list[list[AttentionRows]]:
-        """The rows of the last `n` elements of each row of the batch that was just computed, oldest
-        first.
+        """Attention rows of the last `n` elements of each batch row just computed, oldest first.
 
-        `firsts`: how many elements of each row have left the context and are not among those of the
-        cache.
+        `firsts`: number of elements of each row that have left the context and the cache.
         """
         assert self.model.decoder is not None
         assert features.cache is not None
         assert features.cache.positions is not None
         query, key, source = _last(features.positions, n), features.cache.positions, features.memory
         with torch.inference_mode():
-            view = self.model.decoder.view(
+            context = self.model.decoder.context(
                 query, key, torch.promote_types(features.hidden.dtype, torch.float32)
             )
-            own, cross = self._patterns("attention", view, features.cache.own, n), None
+            own, cross = self._patterns("attention", context, features.cache.own, n), None
             if source is not None:
-                view = View(allowed(SOURCE_MASK, query, source.positions))
-                cross = self._patterns("cross", view, features.cache.cross, n)
+                context = source_context(query, source.positions)
+                cross = self._patterns("cross", context, features.cache.cross, n)
         return [
             [
                 AttentionRows(
@@ -118,27 +112,25 @@ class RowReader:
             for row, first in enumerate(firsts)
         ]
 
-    def _patterns(self, site: str, view: View, kept: Layers, n: int) -> Float[Tensor, "B L H T S"]:
+    def _patterns(
+        self, site: str, context: AttentionContext, kept: Layers, n: int
+    ) -> Float[Tensor, "B L H T S"]:
         found: list[Tensor] = []
         for layer in self.layers:
             queries = self.queries[_point(layer, site)][:, :, -n:]
-            scale = self._attention(layer, site).scale
-            scores = attention_scores(queries, kept[layer][0], view.allow, view.bias, scale)
+            module = self.model.get_submodule(f"decoder.blocks.{layer}.{site}")
+            assert isinstance(module, Attention)
+            scores = module.scores(queries, kept[layer][0], context)
             found.append(attention_pattern(scores)[:, self.heads].cpu())
         return torch.stack(found, 1)
-
-    def _attention(self, layer: int, site: str) -> Attention:
-        module = self.model.get_submodule(f"decoder.blocks.{layer}.{site}")
-        assert isinstance(module, Attention)
-        return module
 
 
 def _point(layer: int, site: str) -> str:
     return f"decoder.blocks.{layer}.{site}.q"
 
 
-def _numbers(asked: Sequence[int] | None, n: int, what: str) -> list[int]:
-    chosen = list(range(n)) if asked is None else list(asked)
+def _numbers(wanted: Sequence[int] | None, n: int, what: str) -> list[int]:
+    chosen = list(range(n)) if wanted is None else list(wanted)
     if wrong := [number for number in chosen if not 0 <= number < n]:
         raise ConfigError(
             f"There is no {what} {wrong[0]} in this model; its {what}s are 0 to {n - 1}."
@@ -147,7 +139,7 @@ def _numbers(asked: Sequence[int] | None, n: int, what: str) -> list[int]:
 
 
 def _last(positions: Positions, n: int) -> Positions:
-    """The positions of the last n elements."""
+    """Positions of the last n elements."""
     part = lambda t: None if t is None else t[:, -n:]  # noqa: E731
     start = None if positions.start is None else positions.start + positions.length - n
     return Positions(
@@ -158,7 +150,7 @@ def _last(positions: Positions, n: int) -> Positions:
 def _real(
     weights: Float[Tensor, "L H S"], positions: Positions, row: int, end: int | None = None
 ) -> list[list[list[float]]]:
-    """The weights of a row's real elements before slot `end`."""
+    """Weights of a row on its real elements before slot `end`."""
     weights = weights[:, :, :end]
     if positions.valid is not None:
         weights = weights[:, :, positions.valid[row if len(positions.valid) > 1 else 0, :end].cpu()]

@@ -23,9 +23,7 @@ from glassformer.inspect.target import (
     slopes_by,
     unchecked,
 )
-from glassformer.layers.attention import View
-from glassformer.layers.mask import allowed
-from glassformer.layers.stack import SOURCE_MASK
+from glassformer.layers.stack import source_context
 from glassformer.layers.tap import Tape, recording
 from glassformer.models.transformer import evaluating
 
@@ -133,9 +131,9 @@ def _moved(look: Look, layer: int, side: str, site: str, check: Check) -> Float[
     name = place.rpartition(".")[0]
     stack, places, crossed = look.stack(side), look.positions(side), _crossed(look, side)
     x, as_it_is = look[f"{name}.resid_pre"].tensor, look[f"{name}.resid_post"].tensor.double()
-    view = stack.view(places, places, torch.promote_types(x.dtype, torch.float32))
+    context = stack.context(places, places, torch.promote_types(x.dtype, torch.float32))
     source = look["encoder.out"].tensor if crossed else None
-    source_view = View(allowed(SOURCE_MASK, places, look.positions("encoder"))) if crossed else None
+    seen = source_context(places, look.positions("encoder")) if crossed else None
     here = [
         point for point in (*look.tape.points, *look.tape.asked) if point.startswith(f"{name}.")
     ]
@@ -149,7 +147,7 @@ def _moved(look: Look, layer: int, side: str, site: str, check: Check) -> Float[
         )
         many = None if source is None else source.expand(rows, -1, -1)
         with evaluating(look.model), torch.inference_mode(False), torch.no_grad(), recording(tape):
-            moved = stack.blocks[layer](x.expand(rows, -1, -1), view, None, many, source_view)
+            moved = stack.blocks[layer](x.expand(rows, -1, -1), context, None, many, seen)
         found.append(1 - torch.cosine_similarity(moved.double(), as_it_is[None], dim=-1))
     far = torch.cat(found).T.cpu()
     # A vector off by ε in each number is off by ε²/2 in its cosine: below that, nothing moved but

@@ -159,4 +159,4 @@ def _blank(baseline: Baseline, vectors: Tensor, embed: Embedding) -> Tensor:
             f"The baseline {baseline} is no token; ids are 0 to {len(element.weight) - 1}."
         )
     with torch.no_grad():
-        return element(torch.tensor([[baseline]], device=vectors.device))[0, 0]
+        return embed.vectors(torch.tensor([[baseline]], device=vectors.device))[0, 0]

@@ -25,10 +25,9 @@ from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError, suggest
 from glassformer.inspect.edit import Edit
 from glassformer.inspect.points import Named, Point, kind_of, point_of
-from glassformer.layers.attend import attention_pattern, attention_scores
-from glassformer.layers.attention import Attention, View
-from glassformer.layers.mask import allowed
-from glassformer.layers.stack import SOURCE_MASK, Stack
+from glassformer.layers.attend import attention_pattern
+from glassformer.layers.attention import Attention, AttentionContext
+from glassformer.layers.stack import Stack, source_context
 from glassformer.layers.tap import Change, Tape, changed, recording
 from glassformer.models.transformer import Output, Transformer, evaluating
 from glassformer.processors.elements import Element
@@ -62,7 +61,7 @@ def run(
         torch.set_grad_enabled(gradients),
         recording(tape),
     ):
-        output = model(batch)
+        output = model(batch, all_positions=True)
     return output, tape
 
 
@@ -265,54 +264,47 @@ class Look:
 
     @torch.no_grad()
     def _written(self, place: str, kind: str, head: int | None = None) -> Tensor:
-        """The scores or the pattern of one head or of all, [1, H, T, S], after the edits."""
+        """Scores or pattern of one head or of all, [1, H, T, S], after the edits."""
         side, _, layer, name = place.split(".")
-        q, k, view, scale = self.asked(
-            int(layer), side=side, site="cross" if name == "cross" else "self", head=head
-        )
-        scores = attention_scores(q, k, view.allow, view.bias, scale)
+        site = "cross" if name == "cross" else "self"
+        module, q, k, context = self.attending(int(layer), side=side, site=site)
+        scores = module.scores(q, k, context, head)
         scores = changed(scores, self.edits, WEIGHTS, f"{place}.scores")
         if kind == "scores":
             return scores
         return changed(attention_pattern(scores), self.edits, WEIGHTS, f"{place}.pattern")
 
     @torch.no_grad()
-    def asked(
-        self, layer: int, *, side: str = "", site: str = "self", head: int | None = None
-    ) -> tuple[Float[Tensor, "1 H T _"], Float[Tensor, "1 K S _"], View, float]:
-        """What an attention, or one head of it, makes its scores of: queries, keys, mask and bias,
-        scale.
+    def attending(
+        self, layer: int, *, side: str = "", site: str = "self"
+    ) -> tuple[Attention, Float[Tensor, "1 H T _"], Float[Tensor, "1 K S _"], AttentionContext]:
+        """An attention with its queries, keys and context: the arguments of `Attention.scores`.
 
-        ConfigError: a layer, a side, a site or a head that there is not.
+        ConfigError: no such layer, side or site.
         """
-        place, module = self.attention(layer, side=side, site=site, head=head)
-        q, k, view = self._tensor(f"{place}.q"), self._tensor(f"{place}.k"), self.view(side, site)
-        if head is None:
-            return q, k, view, module.scale
-        group = head // (q.shape[1] // k.shape[1])
-        bias = None if view.bias is None else view.bias[:, head : head + 1]
+        place, module = self.attention(layer, side=side, site=site)
         return (
-            q[:, head : head + 1],
-            k[:, group : group + 1],
-            replace(view, bias=bias),
-            module.scale,
+            module,
+            self._tensor(f"{place}.q"),
+            self._tensor(f"{place}.k"),
+            self.context(side, site),
         )
 
     @torch.no_grad()
-    def view(self, side: str = "", site: str = "self") -> View:
-        """The mask and the bias of an attention, made once for all layers."""
+    def context(self, side: str = "", site: str = "self") -> AttentionContext:
+        """Mask and bias of an attention, computed once for all layers."""
         side = side or self.answering
-        if (side, site) not in self._views:
+        if (side, site) not in self._contexts:
             positions = self.positions(side)
-            self._views[side, site] = (
-                View(allowed(SOURCE_MASK, positions, self.positions("encoder")))
+            self._contexts[side, site] = (
+                source_context(positions, self.positions("encoder"))
                 if site == "cross"
-                else self.stack(side).view(positions, positions)
+                else self.stack(side).context(positions, positions)
             )
-        return self._views[side, site]
+        return self._contexts[side, site]
 
     @cached_property
-    def _views(self) -> dict[tuple[str, str], View]:
+    def _contexts(self) -> dict[tuple[str, str], AttentionContext]:
         return {}
 
     def _tensor(self, name: str) -> Tensor:

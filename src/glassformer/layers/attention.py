@@ -8,7 +8,7 @@
 
 `source` is x itself (self-attention) or the encoder's output (cross-attention). With `n_kv_heads` =
 H every head has its own keys and values (multi-head); with fewer, groups of heads share them
-(grouped-query); with 1, all do (multi-query).
+(grouped-query); with 1, all heads share them (multi-query).
 """
 
 from collections.abc import Callable
@@ -25,36 +25,35 @@ from glassformer.layers.linear import Linear
 from glassformer.layers.mask import Allowed
 from glassformer.layers.norm import RMSNorm
 from glassformer.layers.position import Rotation, rotate
-from glassformer.layers.selected_positions import Asked
+from glassformer.layers.selected_positions import SelectedPositions
 from glassformer.layers.tap import tap, watching
 
 ScaleKind = Literal["head", "model", "none"]
-Slot = Callable[[Callable[[], KeysValues]], KeysValues]
-"""Where keys and values are kept between steps: takes what computes the new ones, gives all of
-them."""
+CacheUpdate = Callable[[Callable[[], KeysValues]], KeysValues]
+"""Adds the keys and values that the given function computes to a cache; returns all of them."""
 
 
 @dataclass(frozen=True)
-class View:
-    """What the attention of every layer sees in one forward pass, computed once for all of them.
+class AttentionContext:
+    """What all layers of one forward pass share: mask, score bias, rotary angles, selection.
 
-    `turn` is that of the queries, `key_turn` that of new keys; with `asked`, only those elements
-    have queries.
+    `rotation` is that of the queries, `key_rotation` that of new keys. With `selected`, only those
+    positions have queries.
     """
 
     allow: Allowed
     bias: Float[Tensor, "_ H T S"] | None = None
-    turn: Rotation | None = None
-    key_turn: Rotation | None = None
-    asked: Asked | None = None
+    rotation: Rotation | None = None
+    key_rotation: Rotation | None = None
+    selected: SelectedPositions | None = None
 
-    def querying(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B Q D"]:
-        """The elements of x that attend."""
-        return x if self.asked is None else self.asked.picked(x)
+    def queried(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B Q D"]:
+        """The vectors of x that have queries."""
+        return x if self.selected is None else self.selected.gather(x)
 
 
 def score_scale(kind: ScaleKind, d_head: int, d_model: int) -> float:
-    """The factor on q · k: `head` 1/√d_head (A, B, D, E), `model` 1/√d_model (Note C's words),
+    """Factor on q · k: `head` 1/√d_head (Notes A, B, D, E), `model` 1/√d_model (Note C's words),
     `none` 1 (T5)."""
     match kind:
         case "head":
@@ -66,7 +65,7 @@ def score_scale(kind: ScaleKind, d_head: int, d_model: int) -> float:
 
 
 def split_heads(x: Float[Tensor, "B T _"], heads: int) -> Float[Tensor, "B H T K"]:
-    """Cut the last axis into `heads` heads and move them in front of the positions."""
+    """Split the last axis into `heads` heads and move them before the positions."""
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)
 
 
@@ -76,8 +75,8 @@ def merge_heads(z: Float[Tensor, "B H T K"]) -> Float[Tensor, "B T _"]:
 
 
 class Attention(nn.Module):
-    """Multi-head, grouped-query or multi-query attention, self or cross; `d_head` is free of
-    `d_model`."""
+    """Multi-head, grouped-query or multi-query attention, self or cross; `d_head` is independent
+    of `d_model`."""
 
     def __init__(
         self,
@@ -106,43 +105,55 @@ class Attention(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "B T D"],
-        view: View,
+        context: AttentionContext,
         source: Float[Tensor, "B S D"] | None = None,
-        slot: Slot | None = None,
+        update: CacheUpdate | None = None,
     ) -> Float[Tensor, "B Q D"]:
-        """Attend from x (what `view` asks of it) to `source` (x if None) and to what `slot`
-        remembers, as above."""
-        q = self.queries(view.querying(x), view.turn)
-        project = lambda: self.keys_values(x if source is None else source, view.key_turn)  # noqa: E731
-        k, v = slot(project) if slot else project()
+        """Attend from x (its selected positions) to `source` (x if None) and to cached elements."""
+        q = self.queries(context.queried(x), context.rotation)
+        new = lambda: self.keys_values(x if source is None else source, context.key_rotation)  # noqa: E731
+        k, v = update(new) if update else new()
         dropout = self.dropout if self.training else 0.0
-        if watching(
-            self, "scores", "pattern"
-        ):  # someone wants to look inside: the same numbers, written out
-            scores = tap(
-                self,
-                "scores",
-                attention_scores(q, k, view.allow, view.bias, self.scale),
-                "batch head query key",
-            )
+        if watching(self, "scores", "pattern"):  # the same numbers, written out for the tape
+            scores = tap(self, "scores", self.scores(q, k, context), "batch head query key")
             pattern = tap(self, "pattern", attention_pattern(scores), "batch head query key")
             z = attention_values(drop(pattern, dropout), v)
         else:
-            z = attend(q, k, v, view.allow, view.bias, self.scale, dropout)
+            z = attend(q, k, v, context.allow, context.bias, self.scale, dropout)
         z = tap(self, "z", z, "batch head query dim")
         return self.out_proj(merge_heads(z))
 
-    def queries(self, x: Float[Tensor, "B T D"], turn: Rotation | None) -> Float[Tensor, "B H T K"]:
-        """q = x W_Q in heads, normalized and turned if the model does so."""
+    def queries(
+        self, x: Float[Tensor, "B T D"], rotation: Rotation | None
+    ) -> Float[Tensor, "B H T K"]:
+        """q = x W_Q in heads, normalized and rotated if the model does so."""
         q = split_heads(self.q_proj(x), self.n_heads)
         q = q if self.q_norm is None else self.q_norm(q)
-        q = q if turn is None else rotate(q, turn)
+        q = q if rotation is None else rotate(q, rotation)
         return tap(self, "q", q, "batch head query dim")
 
-    def keys_values(self, source: Float[Tensor, "B S D"], turn: Rotation | None) -> KeysValues:
-        """k = x W_K and v = x W_V in heads; the keys normalized and turned if the model does so."""
+    def keys_values(self, source: Float[Tensor, "B S D"], rotation: Rotation | None) -> KeysValues:
+        """k = x W_K and v = x W_V in heads; keys normalized and rotated if the model does so."""
         k = split_heads(self.k_proj(source), self.n_kv_heads)
         k = k if self.k_norm is None else self.k_norm(k)
-        k = k if turn is None else rotate(k, turn)
+        k = k if rotation is None else rotate(k, rotation)
         v = split_heads(self.v_proj(source), self.n_kv_heads)
         return tap(self, "k", k, "batch head key dim"), tap(self, "v", v, "batch head key dim")
+
+    def scores(
+        self,
+        q: Float[Tensor, "B H T K"],
+        k: Float[Tensor, "B G S K"],
+        context: AttentionContext,
+        head: int | None = None,
+    ) -> Float[Tensor, "B _ T S"]:
+        """Scores of all heads, or of one head [B, 1, T, S]: q kᵀ · scale + bias, masked.
+
+        Everything that needs scores outside the fused kernel takes them from here.
+        """
+        bias = context.bias
+        if head is not None:
+            group = head // (self.n_heads // self.n_kv_heads)
+            q, k = q[:, head : head + 1], k[:, group : group + 1]
+            bias = None if bias is None else bias[:, head : head + 1]
+        return attention_scores(q, k, context.allow, bias, self.scale)

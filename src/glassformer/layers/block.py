@@ -1,9 +1,9 @@
-"""One block of the stack: attention and feed-forward network, each wrapped in a residual
-connection.
+"""One block of the stack: attention and feed-forward network, each with a residual connection.
 
-    pre-norm    x + f(LN(x))        post-norm    LN(x + f(x))          f in: attention, cross-attention, feed-forward
+    pre-norm    x + f(LN(x))        post-norm    LN(x + f(x))          f: attention, cross-attention, feed-forward
 
-Source: Note B (block, residual stream), Notes C, D, E.
+Without residual connections, f(LN(x)) and LN(f(x)). Source: Note B (block, residual stream), Notes
+C, D, E.
 """
 
 from typing import Literal
@@ -11,7 +11,7 @@ from typing import Literal
 from torch import nn
 
 from glassformer.axes import Float, Tensor
-from glassformer.layers.attention import Attention, Slot, View
+from glassformer.layers.attention import Attention, AttentionContext, CacheUpdate
 from glassformer.layers.dropout import Dropout
 from glassformer.layers.feedforward import FeedForward
 from glassformer.layers.norm import LayerNorm, RMSNorm
@@ -22,7 +22,7 @@ STREAM = "batch position model"
 
 
 class Block(nn.Module):
-    """The sub-layers of a block; its two kinds differ in where the norms stand."""
+    """Sub-layers of a block; the subclasses differ in where the norms stand."""
 
     def __init__(
         self,
@@ -31,33 +31,42 @@ class Block(nn.Module):
         norms: list[LayerNorm | RMSNorm],
         cross: Attention | None = None,
         dropout: float = 0.0,
+        residual: bool = True,
     ):
         super().__init__()
         self.attention_norm, self.attention = norms[0], attention
         self.cross_norm, self.cross = (norms[1], cross) if cross else (None, None)
         self.feedforward_norm, self.feedforward = norms[-1], feedforward
-        self.dropout = Dropout(dropout)
+        self.dropout, self.residual = Dropout(dropout), residual
 
     def attend_own(
-        self, x: Float[Tensor, "B T D"], view: View, slot: Slot | None
+        self, x: Float[Tensor, "B T D"], context: AttentionContext, update: CacheUpdate | None
     ) -> Float[Tensor, "B Q D"]:
-        """The self-attention branch, before it joins the stream."""
-        return tap(self, "attention_out", self.dropout(self.attention(x, view, slot=slot)), STREAM)
+        """Output of the self-attention branch."""
+        own = self.attention(x, context, update=update)
+        return tap(self, "attention_out", self.dropout(own), STREAM)
 
     def attend_source(
         self,
         x: Float[Tensor, "B T D"],
-        view: View,
+        context: AttentionContext,
         source: Float[Tensor, "B S D"] | None,
-        slot: Slot | None,
+        update: CacheUpdate | None,
     ) -> Float[Tensor, "B T D"]:
-        """The cross-attention branch, before it joins the stream."""
+        """Output of the cross-attention branch."""
         assert self.cross is not None
-        return tap(self, "cross_out", self.dropout(self.cross(x, view, source, slot)), STREAM)
+        crossed = self.cross(x, context, source, update)
+        return tap(self, "cross_out", self.dropout(crossed), STREAM)
 
     def feed(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """The feed-forward branch, before it joins the stream."""
+        """Output of the feed-forward branch."""
         return tap(self, "feedforward_out", self.dropout(self.feedforward(x)), STREAM)
+
+    def join(
+        self, x: Float[Tensor, "B T D"], branch: Float[Tensor, "B T D"]
+    ) -> Float[Tensor, "B T D"]:
+        """x + branch; the branch alone without residual connections."""
+        return x + branch if self.residual else branch
 
 
 class PreNormBlock(Block):
@@ -66,20 +75,21 @@ class PreNormBlock(Block):
     def forward(
         self,
         x: Float[Tensor, "B T D"],
-        view: View,
-        slot: Slot | None = None,
+        context: AttentionContext,
+        update: CacheUpdate | None = None,
         source: Float[Tensor, "B S D"] | None = None,
-        source_view: View | None = None,
-        source_slot: Slot | None = None,
+        source_context: AttentionContext | None = None,
+        source_update: CacheUpdate | None = None,
     ) -> Float[Tensor, "B Q D"]:
-        """One step of the residual stream; `source` is the encoder's output if the block has
-        cross-attention."""
+        """The stream after this block; `source` is the encoder's output, for cross-attention."""
         x = tap(self, "resid_pre", x, STREAM)
-        x = view.querying(x) + self.attend_own(self.attention_norm(x), view, slot)
-        if self.cross_norm is not None and source_view is not None:
-            x = x + self.attend_source(self.cross_norm(x), source_view, source, source_slot)
+        own = self.attend_own(self.attention_norm(x), context, update)
+        x = self.join(context.queried(x), own)
+        if self.cross_norm is not None and source_context is not None:
+            crossed = self.attend_source(self.cross_norm(x), source_context, source, source_update)
+            x = self.join(x, crossed)
         x = tap(self, "resid_mid", x, STREAM)
-        x = x + self.feed(self.feedforward_norm(x))
+        x = self.join(x, self.feed(self.feedforward_norm(x)))
         return tap(self, "resid_post", x, STREAM)
 
 
@@ -90,18 +100,19 @@ class PostNormBlock(Block):
     def forward(
         self,
         x: Float[Tensor, "B T D"],
-        view: View,
-        slot: Slot | None = None,
+        context: AttentionContext,
+        update: CacheUpdate | None = None,
         source: Float[Tensor, "B S D"] | None = None,
-        source_view: View | None = None,
-        source_slot: Slot | None = None,
+        source_context: AttentionContext | None = None,
+        source_update: CacheUpdate | None = None,
     ) -> Float[Tensor, "B Q D"]:
-        """One step of the residual stream; `source` is the encoder's output if the block has
-        cross-attention."""
+        """The stream after this block; `source` is the encoder's output, for cross-attention."""
         x = tap(self, "resid_pre", x, STREAM)
-        x = self.attention_norm(view.querying(x) + self.attend_own(x, view, slot))
-        if self.cross_norm is not None and source_view is not None:
-            x = self.cross_norm(x + self.attend_source(x, source_view, source, source_slot))
+        own = self.attend_own(x, context, update)
+        x = self.attention_norm(self.join(context.queried(x), own))
+        if self.cross_norm is not None and source_context is not None:
+            crossed = self.attend_source(x, source_context, source, source_update)
+            x = self.cross_norm(self.join(x, crossed))
         x = tap(self, "resid_mid", x, STREAM)
-        x = self.feedforward_norm(x + self.feed(x))
+        x = self.feedforward_norm(self.join(x, self.feed(x)))
         return tap(self, "resid_post", x, STREAM)

@@ -1,8 +1,8 @@
-"""Keys and values of the elements already seen, with the positions they stand at.
+"""Keys and values of previous elements, with their positions.
 
-A cache is handled like a value: `cache.advanced(positions)` is a new cache that also knows the new
+A cache is used like a value: `cache.advanced(positions)` is a new cache that also holds the new
 positions; each layer then stores its new keys and values there and gets all of them back. Masks
-read the positions, so an attention never asks which cache it has.
+read the positions, so attention does not depend on the kind of cache.
 """
 
 from collections.abc import Callable
@@ -16,18 +16,17 @@ from glassformer.errors import ConfigError
 
 KeysValues = tuple[Float[Tensor, "B G S K"], Float[Tensor, "B G S K"]]
 Layers = dict[int, tuple[Float[Tensor, "B G _ K"], Float[Tensor, "B G _ K"]]]
-"""Keys and values of each layer; how many there are differs between self- and cross-attention."""
+"""Keys and values by layer; their number differs between self- and cross-attention."""
 Picked = dict[int, tuple[Float[Tensor, "N G _ K"], Float[Tensor, "N G _ K"]]]
-"""The same for N rows of them."""
+"""The same for N selected rows."""
 
 
 @dataclass(frozen=True)
 class Cache:
-    """A cache that grows with each step by concatenation; an earlier value stays good, so decoding
-    may branch.
+    """A cache that grows by concatenation; earlier values stay valid, so decoding may branch.
 
-    `own[layer]` are the keys and values of self-attention at `positions`; `cross[layer]` those of
-    the encoder's output, computed once.
+    `own[layer]`: keys and values of self-attention at `positions`. `cross[layer]`: those of the
+    encoder's output, computed once.
     """
 
     positions: Positions | None = None
@@ -35,7 +34,7 @@ class Cache:
     cross: Layers = field(default_factory=dict)
 
     def advanced(self, new: Positions) -> "Cache":
-        """The cache with `new` positions behind the old ones."""
+        """The cache with `new` positions appended."""
         return Cache(
             self.positions.extended(new) if self.positions else new,
             dict(self.own),
@@ -45,8 +44,7 @@ class Cache:
     def store(
         self, layer: int, keys: Float[Tensor, "B G T K"], values: Float[Tensor, "B G T K"]
     ) -> KeysValues:
-        """Put the keys and values of the newest positions behind those of `layer`; returns all of
-        them."""
+        """Append keys and values of the newest positions to those of `layer`; returns all."""
         if layer in self.own:
             old_keys, old_values = self.own[layer]
             keys, values = torch.cat([old_keys, keys], 2), torch.cat([old_values, values], 2)
@@ -54,17 +52,16 @@ class Cache:
         return keys, values
 
     def once(self, layer: int, compute: Callable[[], KeysValues]) -> KeysValues:
-        """The keys and values of the encoder's output at `layer`, computed at the first call
-        only."""
+        """Keys and values of the encoder's output at `layer`, computed at the first call."""
         if layer not in self.cross:
             self.cross[layer] = compute()
         return self.cross[layer]
 
     def selected(self, rows: Int[Tensor, "N"], same_sources: bool = False) -> "Cache":
-        """The cache of the given rows, in that order: batches shrink, beams are reordered.
+        """The cache of the given rows, in that order, for smaller batches and reordered beams.
 
-        `same_sources`: row i keeps its positions and its source, and takes only the keys and values
-        of its own elements from rows[i], as hypotheses of one sentence that change positions do.
+        `same_sources`: row i keeps its positions and source, and takes only the keys and values of
+        self-attention from rows[i], as hypotheses of one sentence do.
         """
         if same_sources:
             return Cache(self.positions, picked(self.own, rows), dict(self.cross))
@@ -73,7 +70,7 @@ class Cache:
 
 
 def picked(layers: Layers, rows: Int[Tensor, "N"]) -> Picked:
-    """The keys and values of the given rows at every layer, copied."""
+    """Copies of the keys and values of the given rows at every layer."""
     return {
         layer: (k.index_select(0, rows), v.index_select(0, rows))
         for layer, (k, v) in layers.items()
@@ -82,15 +79,14 @@ def picked(layers: Layers, rows: Int[Tensor, "N"]) -> Picked:
 
 @dataclass(frozen=True)
 class FixedCache(Cache):
-    """A cache of at most `capacity` elements, written in place: no copy at each step, and only one
-    line of descent."""
+    """A cache of at most `capacity` elements, written in place without copies; decoding cannot
+    branch."""
 
     capacity: int = 0
     buffers: Layers = field(default_factory=dict)
 
     def advanced(self, new: Positions) -> "FixedCache":
-        """The cache with `new` positions behind the old ones; more than `capacity` is a
-        ConfigError."""
+        """The cache with `new` positions appended; ConfigError: more than `capacity`."""
         positions = self.positions.extended(new) if self.positions else new
         if positions.length > self.capacity:
             raise ConfigError(
@@ -102,12 +98,12 @@ class FixedCache(Cache):
     def store(
         self, layer: int, keys: Float[Tensor, "B G T K"], values: Float[Tensor, "B G T K"]
     ) -> KeysValues:
-        """Write the keys and values of the newest positions behind those of `layer`; returns views
-        of all of them."""
+        """Write keys and values of the newest positions after those of `layer`; returns views of
+        all."""
         assert self.positions is not None
         end = self.positions.length
         if layer not in self.buffers:
-            # Zeros, not empty memory: a masked NaN would still poison the weighted sum.
+            # Zeros, not uninitialized memory: a masked NaN would still make the weighted sum NaN.
             room = (keys.shape[0], keys.shape[1], self.capacity, keys.shape[3])
             self.buffers[layer] = keys.new_zeros(room), values.new_zeros(room)
         all_keys, all_values = self.buffers[layer]
@@ -117,7 +113,7 @@ class FixedCache(Cache):
         return self.own[layer]
 
     def selected(self, rows: Int[Tensor, "N"], same_sources: bool = False) -> "FixedCache":
-        """The cache of the given rows, in buffers of its own (see `Cache.selected`)."""
+        """The cache of the given rows, in new buffers (see `Cache.selected`)."""
         positions, end = (
             (self.positions.selected(rows), self.positions.length) if self.positions else (None, 0)
         )

@@ -144,7 +144,11 @@ class PartEmbeddings(nn.ModuleDict):
 
 
 class Embedding(nn.Module):
-    """Elements and their positions to the first vectors of the residual stream."""
+    """Elements and their positions to the first vectors of the residual stream.
+
+    With a `position_width` W, positions are concatenated (Note C): the element's vector has D - W
+    numbers, the position's W, and [x; p] is computed as [x; 0] + [0; p].
+    """
 
     def __init__(
         self,
@@ -156,12 +160,13 @@ class Embedding(nn.Module):
         norm: LayerNorm | RMSNorm | None,
         dropout: float,
         parts: PartEmbeddings | None = None,
+        position_width: int = 0,
     ):
         super().__init__()
         self.element, self.position, self.norm = element, position, norm
         self.kind = TokenEmbedding(n_token_types, d_model) if n_token_types else None
         self.parts = PartEmbeddings({}, {}, d_model) if parts is None else parts
-        self.dropout = Dropout(dropout)
+        self.dropout, self.position_width = Dropout(dropout), position_width
 
     def forward(
         self,
@@ -176,11 +181,19 @@ class Embedding(nn.Module):
                 "The batch has token_type_ids (token types) but the model has none; set "
                 "model.n_token_types."
             )
-        x = tap(self, "elements", self.parts(self.element(elements), parts), "batch position model")
+        x = tap(self, "elements", self.vectors(elements, parts), "batch position model")
         if self.position is not None:
-            x = x + tap(
-                self, "positions", self.position(positions).to(x.dtype), "batch position model"
-            )
+            p = self.position(positions).to(x.dtype)
+            p = F.pad(p, (x.shape[-1] - p.shape[-1], 0)) if self.position_width else p
+            x = x + tap(self, "positions", p, "batch position model")
         if self.kind is not None:
             x = x + (self.kind.weight[0] if token_type_ids is None else self.kind(token_type_ids))
         return self.dropout(x if self.norm is None else self.norm(x))
+
+    def vectors(
+        self, elements: Int[Tensor, "B T"] | Float[Tensor, "B T P"], parts: Sequence[Part] = ()
+    ) -> Float[Tensor, "B U D"]:
+        """Vectors of elements and parts without positions: [x; 0] where positions are
+        concatenated."""
+        x = self.parts(self.element(elements), parts)
+        return F.pad(x, (0, self.position_width)) if self.position_width else x

@@ -159,15 +159,15 @@ class ClassifyHead(nn.Module):
         self.dropout = Dropout(dropout)
         self.proj = Linear(d_model, n_classes) if n_classes else None
 
-    def asks(self, positions: Positions, rows: int) -> Int[Tensor, "N"] | None:
-        """The elements that are read, indices into B x T; None: all of them."""
+    def reads(self, positions: Positions, rows: int) -> Int[Tensor, "N"] | None:
+        """Positions that the head reads, indices into B x T; None: all."""
         return None if self.how == "mean" else pooled_at(positions, rows, self.how)
 
     def forward(
         self, hidden: Float[Tensor, "B T D"] | Float[Tensor, "N D"], positions: Positions
     ) -> Float[Tensor, "N C"]:
-        """Logits over the classes (or the pooled vector of width D) from the stream, or from what
-        it `asks` for."""
+        """Logits over the classes (or the pooled vector of width D), from the whole stream or from
+        the positions that the head `reads`."""
         x = hidden if hidden.dim() == 2 else pool(hidden, positions, self.how)
         x = x if self.dense is None else torch.tanh(self.dense(x))
         x = tap(self, "pooled", x, "batch model")

@@ -1,8 +1,8 @@
-"""All initialization in one table, a function of (seed, parameter name): it does not depend on
-order or devices.
+"""All initialization in one table, a function of (seed, parameter name), independent of order and
+device.
 
-A row is (pattern over the parameter's name, rule); the first that fits is used, and a parameter
-that none fits is an error, so nothing is ever left as it was found in memory.
+A row is (pattern of the parameter's name, rule). The first that matches is used; a parameter that
+no row matches is an error, so no parameter stays unset.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ InitKind = Literal["gpt2", "bert", "xavier", "t5", "modern"]
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a rule may depend on beside the parameter's own shape."""
+    """Sizes that a rule may use besides the parameter's shape."""
 
     n_layers: int
     d_head: int
@@ -45,25 +45,25 @@ def xavier(p: torch.Tensor, g: torch.Generator, s: Sizes) -> object:
 
 
 def constant(value: float) -> Rule:
-    """The same number everywhere."""
+    """One value for all entries."""
     return lambda p, g, s: p.fill_(value)
 
 
 def by_depth(std: float) -> Rule:
-    """N(0, std² / 2N), N blocks: the stream's variance does not grow with depth (Radford et al.
-    2019)."""
+    """N(0, std² / 2N), N blocks, so that the stream's variance does not grow with depth
+    (Radford et al. 2019)."""
     return lambda p, g, s: p.normal_(0.0, std * (2 * s.n_layers) ** -0.5, generator=g)
 
 
 FIRST: list[tuple[str, Rule]] = [
     (r"norm\.weight$", constant(1.0)),
-    # He et al. 2015, for GELU: a stem has no norms that would bring its numbers back to size.
+    # He et al. 2015, for GELU: a stem has no norms that would rescale its output.
     (r"\.convolutions\.\d+\.weight$", normal_fan_in(1.6)),
     (r"\.bias$", constant(0.0)),
 ]
 
 TABLE: dict[InitKind, list[tuple[str, Rule]]] = {
-    # Radford et al. 2019: 0.02, and less for what is added to the stream.
+    # Radford et al. 2019: 0.02, and less for maps that write to the stream.
     "gpt2": [(r"(out_proj|down_proj)\.weight$", by_depth(0.02)), (r".", normal(0.02))],
     # Devlin et al. 2019: 0.02 everywhere.
     "bert": [(r".", normal(0.02))],
@@ -78,8 +78,8 @@ TABLE: dict[InitKind, list[tuple[str, Rule]]] = {
         (r"(element|kind)\.weight$|\.kind$", normal(1.0)),
         (r".", normal_fan_in()),
     ],
-    # Zero what is added to the stream, so that a new model starts as the identity; fan-in for the
-    # rest.
+    # Zero for maps that write to the stream, so that a new model starts as the identity; fan-in
+    # for the rest.
     "modern": [
         (r"(out_proj|down_proj)\.weight$", constant(0.0)),
         (r"(element|kind|position)\.weight$|\.kind$", normal(0.02)),
@@ -90,19 +90,19 @@ TABLE: dict[InitKind, list[tuple[str, Rule]]] = {
 
 
 def generator(seed: int, *key: int | str) -> torch.Generator:
-    """A random generator that depends on nothing but (seed, key)."""
+    """A CPU generator that depends only on (seed, key)."""
     digest = hashlib.sha256(repr((seed, *key)).encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little"))
+    return torch.Generator("cpu").manual_seed(int.from_bytes(digest[:8], "little"))
 
 
 @torch.no_grad()
 def initialize(model: nn.Module, kind: InitKind, sizes: Sizes, seed: int) -> None:
-    """Fill every parameter of `model` by the table of `kind`; the result depends on `seed` and the
-    names alone."""
+    """Fill every parameter of `model` by the table of `kind`; the values depend on `seed` and names
+    only, not on the default device."""
     rows = FIRST + TABLE[kind]
     for name, parameter in model.named_parameters():
         rule = next((rule for pattern, rule in rows if re.search(pattern, name)), None)
         assert rule is not None, f"no initialization fits {name}"
-        values = torch.empty(parameter.shape, dtype=torch.float32)
+        values = torch.empty(parameter.shape, dtype=torch.float32, device="cpu")
         rule(values, generator(seed, name), sizes)
         parameter.copy_(values)

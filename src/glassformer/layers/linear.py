@@ -1,11 +1,10 @@
-"""The linear map x Wᵀ + b of every projection, with nothing drawn when it is made."""
+"""The linear map x Wᵀ + b of every projection, constructed with its weights unset."""
 
 from torch import nn
 
 
 class Linear(nn.Linear):
-    """torch's own layer whose parameters are unset until `init.initialize` or loaded weights fill
-    them."""
+    """torch's layer with parameters unset until `init.initialize` or loaded weights fill them."""
 
     def reset_parameters(self) -> None:
-        """Nothing: what torch would draw here would be drawn in vain."""
+        """No-op; `init.initialize` fills the weights."""

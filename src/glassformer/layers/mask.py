@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from glassformer.axes import Bool, Float, Tensor
-from glassformer.batch import COMMON, Positions
+from glassformer.batch import SHARED_PREFIX, Positions
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,10 @@ class SameDocument(Mask):
     all of them."""
 
     def table(self, query: Positions, key: Positions) -> Bool[Tensor, "B T S"]:
-        """document(key) is document(query) or COMMON; a side without numbers is document 0."""
+        """document(key) is document(query) or SHARED_PREFIX; a side without numbers is document 0."""
         side = lambda p: torch.zeros_like(p.position) if p.document is None else p.document  # noqa: E731
         of = side(key)[:, None, :]
-        return (of == side(query)[:, :, None]) | (of == COMMON)
+        return (of == side(query)[:, :, None]) | (of == SHARED_PREFIX)
 
     def needed(self, query: Positions, key: Positions) -> Mask | None:
         """Not needed when neither side numbers documents."""

@@ -1,13 +1,14 @@
 """Normalization of each token vector: LayerNorm and RMSNorm (Notes B and C; Zhang & Sennrich
 2019)."""
 
-from typing import Any, Literal, cast
+from typing import Literal
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from glassformer.axes import Float, Tensor
+from glassformer.layers import cpu_kernels
 
 NormKind = Literal["layer", "rms"]
 
@@ -31,40 +32,13 @@ def rms_norm(
 ) -> Float[Tensor, "*rows D"]:
     """Scale each vector by its root mean square: γ x / √(mean(x²) + ε). Source: Zhang & Sennrich
     2019."""
-    if x.device.type == "cpu" and x.dtype == weight.dtype and not torch.compiler.is_compiling():
-        return cast(Tensor, _RMSNormOnCPU.apply(x, weight, epsilon))
+    if cpu_kernels.usable(x) and x.dtype == weight.dtype:
+        return cpu_kernels.rms_norm(x, weight, epsilon)
     return F.rms_norm(x, x.shape[-1:], weight, epsilon)
 
 
-class _RMSNormOnCPU(torch.autograd.Function):
-    """The same in half of the passes over memory: on a CPU, torch puts it together from single
-    operations."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
-        scale = _inverse_rms(x, epsilon)
-        ctx.save_for_backward(x, scale, weight)
-        ctx.epsilon = epsilon
-        return (x * scale).mul_(weight)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
-        (gradient,) = gradients
-        x, scale, weight = ctx.saved_tensors
-        if torch.is_grad_enabled():  # the gradient itself is differentiated: the scale depends on x
-            scale = _inverse_rms(x, ctx.epsilon)
-        inner = gradient * weight
-        along = torch.linalg.vecdot(inner, x)[..., None] * scale.square() / x.shape[-1]
-        of_weight = scale.flatten() @ (gradient * x).flatten(0, -2)
-        return torch.addcmul(inner, x, along, value=-1).mul_(scale), of_weight, None
-
-
-def _inverse_rms(x: Tensor, epsilon: float) -> Tensor:
-    return (torch.linalg.vecdot(x, x) / x.shape[-1] + epsilon).rsqrt()[..., None]
-
-
 class LayerNorm(nn.Module):
-    """`layer_norm` with a learned `weight` γ (ones) and, if asked, `bias` β (zeros)."""
+    """`layer_norm` with a learned `weight` γ (ones) and optional `bias` β (zeros)."""
 
     def __init__(self, d_model: int, *, bias: bool = True, epsilon: float = 1e-5):
         super().__init__()
@@ -73,7 +47,7 @@ class LayerNorm(nn.Module):
         self.epsilon = epsilon
 
     def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
-        """Shapes: any number of leading axes, the last one normalized."""
+        """Normalize the last axis; any leading axes."""
         return layer_norm(x, self.weight, self.bias, self.epsilon)
 
 
@@ -86,7 +60,7 @@ class RMSNorm(nn.Module):
         self.epsilon = epsilon
 
     def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
-        """Shapes: any number of leading axes, the last one normalized."""
+        """Normalize the last axis; any leading axes."""
         return rms_norm(x, self.weight, self.epsilon)
 
 

@@ -136,16 +136,16 @@ def interpolated(
     stays so, up to the edges, and the same grid stays exactly as it is. ConfigError: a table
     smaller than its grid.
     """
-    ahead = len(table) - old[0] * old[1]
-    if ahead < 0:
+    n_prefix = len(table) - old[0] * old[1]
+    if n_prefix < 0:
         raise ConfigError(
             f"A table of {len(table)} positions is no grid of {old[0]} x {old[1]}; give its "
             f"own grid."
         )
-    grid = table[ahead:].view(*old, -1).double()
+    grid = table[n_prefix:].view(*old, -1).double()
     by_row, by_column = (_resampling(n, m).to(table.device) for n, m in zip(old, new, strict=True))
     found = torch.einsum("ur,vc,rcd->uvd", by_row, by_column, grid).flatten(0, 1)
-    return torch.cat([table[:ahead], found.to(table.dtype)])
+    return torch.cat([table[:n_prefix], found.to(table.dtype)])
 
 
 def _resampling(old: int, new: int) -> Float[Tensor, "S T"]:
@@ -261,7 +261,7 @@ def rotation(
     The sine is negated in the first half, so that `rotate` is one multiply-add. Source: Su et al.
     2021.
     """
-    return _turns(_angles(positions.position, d_head, base), dtype)
+    return _rotation(_angles(positions.position, d_head, base), dtype)
 
 
 def grid_rotation(
@@ -284,7 +284,7 @@ def grid_rotation(
     halves = [
         _angles((of + 1).masked_fill(patch < 0, 0), d_head // 2, base) for of in (row, column)
     ]
-    return _turns(torch.cat(halves, -1), dtype)
+    return _rotation(torch.cat(halves, -1), dtype)
 
 
 def _angles(number: Int[Tensor, "B T"], width: int, base: float) -> Float[Tensor, "B 1 T _"]:
@@ -292,31 +292,36 @@ def _angles(number: Int[Tensor, "B T"], width: int, base: float) -> Float[Tensor
     return number[:, None, :, None].to(torch.float64) * base ** (-k / width)
 
 
-def _turns(angle: Float[Tensor, "B 1 T _"], dtype: torch.dtype) -> Rotation:
+def _rotation(angle: Float[Tensor, "B 1 T _"], dtype: torch.dtype) -> Rotation:
     cos, sin = angle.cos().to(dtype), angle.sin().to(dtype)
     return torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
 
 
-def rotate(x: Float[Tensor, "B H T K"], turn: Rotation) -> Float[Tensor, "B H T K"]:
+def rotate(x: Float[Tensor, "B H T K"], rotation: Rotation) -> Float[Tensor, "B H T K"]:
     """Turn each pair (x_k, x_{k+K/2}) by its angle, so that q · k depends on positions by their
     difference only."""
-    cos, sin = turn
+    cos, sin = rotation
     return torch.addcmul(x * cos.to(x.dtype), x.roll(x.shape[-1] // 2, -1), sin.to(x.dtype))
 
 
 def build_position(
-    kind: PositionKind, max_length: int, d_model: int, first: int, columns: int = 1, ahead: int = 0
+    kind: PositionKind,
+    max_length: int,
+    d_model: int,
+    first: int,
+    columns: int = 1,
+    n_prefix: int = 0,
 ) -> LearnedPosition | SinusoidalPosition | GridPosition | None:
     """The position vectors to add to the embedding; None for kinds that act elsewhere.
 
-    `ahead`: positions in front of the `max_length` elements (a class token's); `columns`: of a grid
+    `n_prefix`: positions in front of the `max_length` elements (a class token's); `columns`: of a grid
     of patches.
     """
     match kind:
         case "learned":
-            return LearnedPosition(max_length + ahead, d_model)
+            return LearnedPosition(max_length + n_prefix, d_model)
         case "sinusoidal_2d":
-            return GridPosition(d_model, columns, first=ahead)
+            return GridPosition(d_model, columns, first=n_prefix)
         case "sinusoidal" | "sinusoidal_printed":
             return SinusoidalPosition(d_model, printed=kind == "sinusoidal_printed", first=first)
         case _:
@@ -324,7 +329,7 @@ def build_position(
 
 
 def build_rotation(
-    kind: PositionKind, d_head: int, base: float, columns: int, ahead: int
+    kind: PositionKind, d_head: int, base: float, columns: int, n_prefix: int
 ) -> Callable[..., Rotation] | None:
     """The angles of queries and keys, a function of (positions, dtype); None for kinds that act
     elsewhere."""
@@ -332,7 +337,7 @@ def build_rotation(
         case "rotary":
             return partial(rotation, d_head=d_head, base=base)
         case "rotary_2d":
-            return partial(grid_rotation, d_head=d_head, base=base, columns=columns, first=ahead)
+            return partial(grid_rotation, d_head=d_head, base=base, columns=columns, first=n_prefix)
         case _:
             return None
 

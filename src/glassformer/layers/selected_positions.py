@@ -1,10 +1,9 @@
-"""Which elements of the stream the head answers at, so that the last block asks its questions for
-those alone.
+"""Positions of the stream that the head reads: the last block computes queries for these only.
 
-    stream [B, T, D]  ──picked──>  [B, K, D]  ── the rest of the last block ──>  [B, K, D]  ──flat──>  [N, D]
+    stream [B, T, D] ──gather──> [B, K, D] ── rest of the last block ──> [B, K, D] ──flat──> [N, D]
 
-K is the most elements that are asked for in a row; a row with fewer is filled up with its first
-element, whose answer nobody reads. Keys and values are still those of all elements, so the answers
+K is the largest number of selected positions in a row. Shorter rows are padded with their first
+position, whose output is ignored. Keys and values are computed for all positions, so the results
 are the same.
 """
 
@@ -18,24 +17,23 @@ from glassformer.batch import Positions
 
 
 @dataclass(frozen=True)
-class Asked:
-    """N elements of a stream of B rows: element n stands in `slot[n]` of B · K slots, filled with
-    the elements `at`."""
+class SelectedPositions:
+    """N selected positions of B rows, laid out in B · K slots; position n is in slot `slot[n]`."""
 
     rows: int
     at: Int[Tensor, "S"]
-    """Indices into B · T, S = B · K."""
+    """Index into B · T of each of the S = B · K slots."""
     slot: Int[Tensor, "N"]
-    """Indices into S."""
+    """Index into S of each selected position."""
 
     @classmethod
     def of(cls, at: Int[Tensor, "N"], rows: int, length: int) -> Self:
-        """The elements `at`, indices into `rows` · `length` in any order."""
+        """Select the positions `at`, indices into `rows` · `length` in any order."""
         row = at.div(length, rounding_mode="floor")
         counts = row.bincount(minlength=rows)
         most = int(counts.max())
         order = row.argsort(stable=True)
-        before = counts.cumsum(0) - counts  # elements asked for in the rows above
+        before = counts.cumsum(0) - counts  # selected positions in the rows above
         slot = torch.empty_like(at)
         slot[order] = torch.arange(len(at), device=at.device) - before[row[order]]
         slot += row * most
@@ -43,16 +41,16 @@ class Asked:
         taken[slot] = at
         return cls(rows, taken, slot)
 
-    def picked(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B K D"]:
-        """The elements asked for, row by row."""
+    def gather(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B K D"]:
+        """The selected vectors, padded row by row."""
         return x.flatten(0, 1).index_select(0, self.at).view(self.rows, -1, x.shape[2])
 
     def flat(self, x: Float[Tensor, "B K D"]) -> Float[Tensor, "N D"]:
-        """The answers, in the order in which they were asked for."""
+        """The selected vectors without padding, in the order of selection."""
         return x.flatten(0, 1).index_select(0, self.slot)
 
     def positions(self, positions: Positions) -> Positions:
-        """Where the picked elements stand."""
+        """Position, document and validity of each slot."""
         take = lambda t: t.expand(self.rows, -1).flatten()[self.at].view(self.rows, -1)  # noqa: E731
         optional = lambda t: None if t is None else take(t)  # noqa: E731
         return Positions(

@@ -1,4 +1,4 @@
-"""What a model costs before it is built: numbers by matrix, operations, memory."""
+"""Cost of a model before it is built: parameters by matrix, operations, memory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,26 +19,27 @@ class Matrix:
 
 
 def matrices(config: ModelConfig) -> list[Matrix]:
-    """Every parameter of the model, found by building it without memory; a tied matrix appears
-    once."""
+    """Every parameter, from a model on the meta device; a tied matrix appears once."""
     model = Transformer(config, device="meta")
     return [Matrix(name, tuple(p.shape), p.numel()) for name, p in model.named_parameters()]
 
 
 def forward_flops(
-    config: ModelConfig, length: int, asked: float = 1.0, parts: Mapping[str, float] | None = None
+    config: ModelConfig,
+    length: int,
+    selected: float = 1.0,
+    parts: Mapping[str, float] | None = None,
 ) -> float:
     """Floating-point operations of one forward pass for each element of a sequence of `length`.
 
-    `asked` is the share of elements at which the head answers (one in `length` where it pools): for
-    the others the last block computes keys and values only. `parts` are the shares of the elements
-    that are patches of each type of part.
+    `selected`: share of elements that the head reads (one in `length` where it pools); for the
+    others the last block computes keys and values only. `parts`: share of elements that are patches
+    of each type of part.
 
-    Two for each weight of a matrix that the element is multiplied by, and 4 · keys · H d_head for
-    the scores and the weighted sum of each attention, with the keys that a query may attend to on
-    average: w - w (w - 1) / 2T in the past for a window of w ≤ T, which is (T + 1) / 2 without a
-    window. Of an encoder-decoder, source and target are taken as equally long. Norms, activations
-    and other work that is not a matrix product is left out.
+    Two for each weight that multiplies the element, and 4 · keys · H d_head for scores and weighted
+    sum of each attention, with the average number of keys of a query: causal, w - w (w - 1) / 2T
+    for a window of w ≤ T, which is (T + 1) / 2 without a window. Source and target of an
+    encoder-decoder are taken as equally long. Only matrix products are counted.
     """
     d, heads, kv, ff = (
         config.d_model,
@@ -54,9 +55,14 @@ def forward_flops(
     around = full if config.window is None else 4 * heads * (2 * seen - 1)
     encoder, decoder = attention + network + around, attention + network + past
     pools = config.head in ("classify", "pool")
-    asked = 1 / length if pools else asked
-    head = asked * head_flops(config) + (patch_flops(config) if config.elements == "patches" else 0)
-    head += sum(share * 2 * config.parts[name] * d for name, share in (parts or {}).items())
+    selected = 1 / length if pools else selected
+    head = selected * head_flops(config) + (
+        patch_flops(config) if config.elements == "patches" else 0
+    )
+    head += sum(
+        share * 2 * config.parts[name] * config.element_width
+        for name, share in (parts or {}).items()
+    )
     if config.architecture == "encoder_decoder":
         return config.n_layers * (encoder + decoder + attention + full) + head
     block = encoder if config.architecture == "encoder" else decoder
@@ -67,17 +73,16 @@ def forward_flops(
         ends = 1 if config.architecture == "decoder" and config.pool == "first" else window
         last = keys_values + (attention - keys_values + network + 4 * heads * ends) / length
     else:
-        last = keys_values + (1.0 if pools else asked) * (block - keys_values)
+        last = keys_values + (1.0 if pools else selected) * (block - keys_values)
     return (config.n_layers - 1) * block + last + head
 
 
 def patch_flops(config: ModelConfig) -> float:
-    """Operations that make the vector of one patch: W_emb alone, or the convolutions in front of it
-    too."""
+    """Operations of embedding one patch: W_emb, and the convolutions before it."""
     if not config.stem or config.patch is None:
-        return 2.0 * config.patch_width * config.d_model
+        return 2.0 * config.patch_width * config.element_width
     places = config.patch[0] * config.patch[1]
-    sizes = [config.patch_width // places, *config.stem, config.d_model]
+    sizes = [config.patch_width // places, *config.stem, config.element_width]
     total = 0.0
     for (width, out), (down, right) in zip(
         pairwise(sizes), steps_of(config.patch, config.stem), strict=True
@@ -88,7 +93,7 @@ def patch_flops(config: ModelConfig) -> float:
 
 
 def head_flops(config: ModelConfig) -> float:
-    """Operations of the head for each answer."""
+    """Operations of the head for each position that it reads."""
     d = float(config.d_model)
     match config.head:
         case "lm":
@@ -104,10 +109,9 @@ def head_flops(config: ModelConfig) -> float:
             return 0.0
 
 
-def training_flops(config: ModelConfig, length: int, asked: float = 1.0) -> float:
-    """Operations of a training step for each element: the backward pass costs twice the forward
-    pass."""
-    return 3 * forward_flops(config, length, asked)
+def training_flops(config: ModelConfig, length: int, selected: float = 1.0) -> float:
+    """Operations of a training step for each element: the backward pass costs twice the forward."""
+    return 3 * forward_flops(config, length, selected)
 
 
 def training_bytes(
@@ -116,9 +120,8 @@ def training_bytes(
     """Memory of training in float32 by part: weights, gradients, optimizer, activations (an
     estimate), logits.
 
-    Activations: what the backward pass of each block keeps, about 8 D + 4 F + 2 H d_head numbers
-    for each element of the `parallel_micro_batches` parts of so many rows that are computed at the
-    same time; each part has gradients of its own.
+    Each of the `parallel_micro_batches` has its own gradients and its activations of `rows` ·
+    `length` elements: about 8 D + 3 F (5 F gated) + 5 H d_head numbers in each block.
     """
     n = sum(matrix.numbers for matrix in matrices(config))
     inside = sum(m.numbers for m in matrices(config) if ".blocks." in m.name and len(m.shape) == 2)

@@ -8,7 +8,7 @@ encoder-decoder  embed ─> [ block ]*N ─┐
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Self
 
@@ -34,29 +34,28 @@ from glassformer.layers.init import Sizes, initialize
 from glassformer.layers.mask import Causal, Mask, SameDocument, Valid, Window
 from glassformer.layers.norm import LayerNorm, RMSNorm, build_norm
 from glassformer.layers.position import build_bias, build_position, build_rotation
-from glassformer.layers.selected_positions import Asked
+from glassformer.layers.selected_positions import SelectedPositions
 from glassformer.layers.stack import Stack
 from glassformer.layers.stem import Convolution, Stem, steps_of
-from glassformer.layers.tap import recorded
 from glassformer.models.config import ModelConfig
 
 
 @dataclass(frozen=True)
 class Memory:
-    """The encoder's output and where its elements stand: what a decoder attends to."""
+    """The encoder's output and its positions: what a decoder attends to."""
 
     hidden: Float[Tensor, "B S D"]
     positions: Positions
 
     def selected(self, rows: Int[Tensor, "N"]) -> "Memory":
-        """The memory of the given rows, in that order: batches shrink, beams are reordered."""
+        """The memory of the given rows, in that order."""
         return Memory(self.hidden[rows], self.positions.selected(rows))
 
 
 @dataclass(frozen=True)
 class Features:
-    """The stream after the last block, or what is read of it; where its elements stand; what a next
-    step needs."""
+    """The stream after the last block (all of it or the selected positions), the positions of the
+    whole stream, and the state of decoding."""
 
     hidden: Float[Tensor, "B T D"] | Float[Tensor, "N D"]
     positions: Positions
@@ -66,8 +65,7 @@ class Features:
 
 @dataclass(frozen=True)
 class Output:
-    """What a forward pass gives: the head's logits (or vectors), and the features they were read
-    from."""
+    """Logits (or vectors) of the head and the features they were computed from."""
 
     logits: Float[Tensor, "B T V"] | Float[Tensor, "N C"]
     features: Features
@@ -77,30 +75,21 @@ class Transformer(nn.Module):
     """An encoder, decoder or encoder-decoder by `config`; its weights are a function of (config,
     seed).
 
-    `seed` None leaves them unset, for weights that are loaded; on the device "meta" nothing is
-    allocated.
+    `seed` None leaves the weights unset. `device` None is torch's current default device; on "meta"
+    nothing is allocated. ConfigError: a value that only data can give is missing.
     """
 
     def __init__(
-        self, config: ModelConfig, seed: int | None = 0, device: torch.device | str = "cpu"
+        self,
+        config: ModelConfig,
+        seed: int | None = 0,
+        device: torch.device | str | None = None,
     ):
         super().__init__()
-        if config.elements == "tokens" and config.vocab_size == 0:
-            raise ConfigError(
-                "model.vocab_size is 0; set it, or give a tokenizer from which it is taken."
-            )
-        if config.head in ("tag", "classify") and not (config.n_classes or config.classes):
-            raise ConfigError(
-                f"model.head={config.head!r} needs model.n_classes, or data from which it is taken."
-            )
-        if config.unlaid:
-            raise ConfigError(
-                f"model.{config.unlaid} needs model.grid and model.patch, or pictures that "
-                f"tell them."
-            )
+        check_complete(config)
         self.config = config
-        with torch.device(device):
-            parts = PartEmbeddings(config.parts, config.part_patches, config.d_model)
+        with nullcontext() if device is None else torch.device(device):
+            parts = PartEmbeddings(config.parts, config.part_patches, config.element_width)
             self.embed = build_embedding(config, config.vocab_size, parts)
             own = config.source_vocab_size
             self.source_embed = build_embedding(config, own, parts) if own else None
@@ -111,90 +100,94 @@ class Transformer(nn.Module):
                 build_stack(config, "decoder") if config.architecture != "encoder" else None
             )
             self.head = build_head(config, self.embed)
-        if seed is not None and str(device) != "meta":
+        if seed is not None and not next(self.parameters()).is_meta:
             initialize(self, config.init, Sizes(config.n_layers, config.head_width), seed)
 
-    def forward(self, batch: Batch | Int[Tensor, "B T"], cache: Cache | None = None) -> Output:
+    def forward(
+        self,
+        batch: Batch | Int[Tensor, "B T"],
+        cache: Cache | None = None,
+        all_positions: bool = False,
+    ) -> Output:
         """Logits for every element ([B, T, V]), for those of `batch.at` ([N, V]), or for every
-        sequence ([N, C])."""
+        sequence ([N, C]).
+
+        The last block computes queries only where the head reads the stream, unless
+        `all_positions`: for a tape that is to see the whole stream.
+        """
         batch = batch if isinstance(batch, Batch) else Batch(batch)
-        if cache is None and self.config.architecture != "encoder_decoder" and not recorded():
-            positions = self.seen(batch)
-            at = (
-                self.head.asks(positions, len(batch.elements))
-                if isinstance(self.head, ClassifyHead)
-                else batch.at
-            )
-            if at is not None and not torch.compiler.is_compiling():
-                features = self.features(
-                    batch, asked=Asked.of(at, len(batch.elements), positions.length)
-                )
-                return Output(self.head(features.hidden, positions), features)
-        features = self.features(batch, cache=cache)
-        hidden = features.hidden if batch.at is None else features.hidden.flatten(0, 1)[batch.at]
-        return Output(self.head(hidden, features.positions), features)
+        positions, rows = self.positions(batch, cache), len(batch.elements)
+        at = self.head.reads(positions, rows) if isinstance(self.head, ClassifyHead) else batch.at
+        selected = None
+        # The size of a selection depends on the data, which a compiled graph cannot follow.
+        if at is not None and not all_positions and not torch.compiler.is_compiling():
+            selected = SelectedPositions.of(at, rows, positions.length)
+        features = self.features(batch, cache=cache, selected=selected)
+        hidden = features.hidden
+        if at is not None and selected is None:
+            hidden = hidden.flatten(0, 1)[at]
+        return Output(self.head(hidden, positions), features)
 
     def features(
         self,
         batch: Batch,
         memory: Memory | None = None,
         cache: Cache | None = None,
-        asked: Asked | None = None,
+        selected: SelectedPositions | None = None,
     ) -> Features:
-        """The stream before the head, or those of its elements that are `asked` for.
+        """The stream before the head, at all positions or at the `selected` ones.
 
-        With a `cache`, `batch` is the new elements; `memory` saves encoding again.
+        With a `cache`, `batch` holds the new elements; a given `memory` saves encoding the source.
         """
         if self.config.architecture != "encoder_decoder" and (batch.source or memory):
             raise ConfigError(
                 f"The batch has a source, and model.architecture={self.config.architecture} "
                 f"reads none."
             )
+        positions = self.positions(batch, cache)
         if self.decoder is None:
             if cache is not None:
                 raise ConfigError("An encoder sees everything at once, so it takes no cache.")
-            return Features(*self._encoded(batch, asked))
+            return Features(self._encoded(batch, positions, selected), positions)
         if self.encoder is not None and memory is None:
             if batch.source is None:
                 raise ConfigError(
                     "An encoder-decoder needs a source; give Batch(..., source=Batch(...))."
                 )
             memory = self.encode(batch.source)
-        positions = batch.positions or following(
-            cache, batch.elements.shape[1], batch.elements.device
-        )
         cache = cache if cache is None else cache.advanced(positions)
-        source, source_places = (memory.hidden, memory.positions) if memory else (None, None)
+        source, source_positions = (memory.hidden, memory.positions) if memory else (None, None)
         hidden = self.embed(batch.elements, positions, batch.token_type_ids, batch.parts)
-        hidden = self.decoder(hidden, positions, cache, source, source_places, asked)
+        hidden = self.decoder(hidden, positions, cache, source, source_positions, selected)
         return Features(hidden, positions, memory, cache)
 
     def encode(self, batch: Batch) -> Memory:
         """Run the encoder on a batch."""
-        return Memory(*self._encoded(batch))
+        positions = self.positions(batch)
+        return Memory(self._encoded(batch, positions), positions)
 
-    def _encoded(self, batch: Batch, asked: Asked | None = None) -> tuple[Tensor, Positions]:
+    def _encoded(
+        self, batch: Batch, positions: Positions, selected: SelectedPositions | None = None
+    ) -> Tensor:
         assert self.encoder is not None
-        positions = self.seen(batch)
         embed = self.embed if self.source_embed is None else self.source_embed
         hidden = embed(batch.elements, positions, batch.token_type_ids, batch.parts)
-        return self.encoder(hidden, positions, asked=asked), positions
+        return self.encoder(hidden, positions, selected=selected)
 
-    def seen(self, batch: Batch) -> Positions:
-        """The positions of what the stack reads: a batch's elements, behind the class token of a
-        model of patches."""
-        return behind_class_token(batch.where()) if self.config.ahead else batch.where()
+    def positions(self, batch: Batch, cache: Cache | None = None) -> Positions:
+        """Positions of the stream: those of the elements, after a class token if the model has one;
+        by default, those that follow the cache."""
+        length, device = batch.elements.shape[1], batch.elements.device
+        where = batch.positions or following(cache, length, device)
+        return after_class_token(where) if self.config.n_prefix else where
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        super()._apply(
-            fn, recurse
-        )  # `to`, `to_empty`, `half`, ... may allocate a shared matrix twice
+        super()._apply(fn, recurse)  # `to`, `to_empty`, ... may allocate a shared matrix twice
         self.tie()
         return self
 
     def tie(self) -> None:
-        """Make a tied head share the embedding matrix again, after the parameters were allocated
-        anew."""
+        """Make a tied head share the embedding matrix again after parameters were reallocated."""
         head = self.head.unembed if isinstance(self.head, MaskedLanguageModelHead) else self.head
         element = self.embed.element
         if (
@@ -206,14 +199,13 @@ class Transformer(nn.Module):
 
     @property
     def n_parameters(self) -> int:
-        """How many numbers are learned; a tied matrix counts once."""
+        """Number of learned parameters; a tied matrix counts once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Without dropout and without gradients for the body; the model's mode is given back after
-    it."""
+    """Evaluation mode without gradients for the body; the model's mode is restored afterwards."""
     training = model.training
     if training:
         model.eval()
@@ -226,15 +218,14 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 def following(cache: Cache | None, length: int, device: torch.device) -> Positions:
-    """The positions of `length` elements that follow those in the cache (or that begin a
-    sequence)."""
+    """Positions of `length` elements after those in the cache, or of the first ones."""
     if cache is None or cache.positions is None:
         return Positions.arange(length, device=device)
     return cache.positions.following(length)
 
 
-def behind_class_token(positions: Positions) -> Positions:
-    """The positions of a class token and, one position later, of the elements behind it."""
+def after_class_token(positions: Positions) -> Positions:
+    """Positions of a class token and of the elements after it, each moved by one."""
     document = None if positions.document is None else positions.document[:, :1]
     start = None if positions.start is None else positions.start + 1
     shifted = Positions(positions.position + 1, positions.document, positions.valid, start)
@@ -243,25 +234,40 @@ def behind_class_token(positions: Positions) -> Positions:
     )
 
 
+def check_complete(config: ModelConfig) -> None:
+    """Raise ConfigError for a value that is taken from data and still missing."""
+    if config.elements == "tokens" and config.vocab_size == 0:
+        raise ConfigError(
+            "model.vocab_size is 0; set it, or give a tokenizer from which it is taken."
+        )
+    if config.head in ("tag", "classify") and not (config.n_classes or config.classes):
+        raise ConfigError(
+            f"model.head={config.head!r} needs model.n_classes, or data from which it is taken."
+        )
+    if config.unlaid:
+        raise ConfigError(
+            f"model.{config.unlaid} needs model.grid and model.patch, or pictures that tell them."
+        )
+
+
 def attention_mask(config: ModelConfig, side: str) -> Mask:
-    """The mask of self-attention: documents apart, no padding, no future in a decoder, a window if
-    asked."""
+    """Mask of self-attention: same document, no padding, causal in a decoder, optional window."""
     mask = SameDocument() & Valid()
     mask = Causal() & mask if side == "decoder" else mask
     return mask if config.window is None else mask & Window(config.window)
 
 
 def build_embedding(config: ModelConfig, vocab_size: int, parts: PartEmbeddings) -> Embedding:
-    """The embedding of tokens or patches with their positions; `parts` are the same on both sides
-    of a model."""
-    d = config.d_model
+    """Embedding of tokens or patches with their positions; both sides of a model share `parts`."""
+    d, width = config.d_model, config.element_width
+    position_width = d - width  # 0: added, over the whole vector
     element = (
-        TokenEmbedding(vocab_size, d, factor=d**0.5 if config.embedding_scale else 1.0)
+        TokenEmbedding(vocab_size, width, factor=d**0.5 if config.embedding_scale else 1.0)
         if config.elements == "tokens"
         else PatchEmbedding(
             config.patch_width,
-            d,
-            class_token=bool(config.ahead),
+            width,
+            class_token=bool(config.n_prefix),
             bias=config.bias,
             stem=build_stem(config),
         )
@@ -271,33 +277,36 @@ def build_embedding(config: ModelConfig, vocab_size: int, parts: PartEmbeddings)
         build_position(
             config.position,
             config.max_length,
-            d,
+            position_width or d,
             config.first_position,
             columns=config.columns,
-            ahead=config.ahead,
+            n_prefix=config.n_prefix,
         ),
         n_token_types=config.n_token_types,
         d_model=d,
         norm=_norm(config) if config.embedding_norm else None,
         dropout=config.dropout,
         parts=parts,
+        position_width=position_width,
     )
 
 
 def build_stem(config: ModelConfig) -> tuple[Stem, Convolution] | None:
-    """The convolutions in front of the patches' map, and that map, a convolution too; None if there
-    are none."""
+    """Convolutions before W_emb, and W_emb itself as a convolution; None without a stem."""
     if not config.stem or config.grid is None or config.patch is None:
         return None
     channels = config.patch_width // (config.patch[0] * config.patch[1])
     last = Convolution(
-        config.stem[-1], config.d_model, steps_of(config.patch, config.stem)[-1], bias=config.bias
+        config.stem[-1],
+        config.element_width,
+        steps_of(config.patch, config.stem)[-1],
+        bias=config.bias,
     )
     return Stem(config.grid, config.patch, channels, config.stem, bias=config.bias), last
 
 
 def build_stack(config: ModelConfig, side: str) -> Stack:
-    """The encoder's or the decoder's stack; a decoder beside an encoder has cross-attention."""
+    """Stack of the encoder or decoder; the decoder of an encoder-decoder has cross-attention."""
     crossed = side == "decoder" and config.architecture == "encoder_decoder"
     kind = PreNormBlock if config.norm_placement == "pre" else PostNormBlock
     blocks = [
@@ -313,10 +322,10 @@ def build_stack(config: ModelConfig, side: str) -> Stack:
             [_norm(config) for _ in range(3 if crossed else 2)],
             _attention(config) if crossed else None,
             config.dropout,
+            config.residual,
         )
         for _ in range(config.n_layers)
     ]
-    both_ways = side == "encoder"
     inside = config.bias_placement == "inside"
     return Stack(
         blocks,
@@ -327,11 +336,11 @@ def build_stack(config: ModelConfig, side: str) -> Stack:
             config.n_heads,
             config.n_buckets,
             config.max_distance,
-            both_ways=both_ways,
+            both_ways=side == "encoder",
         ),
         bias_factor=score_scale(config.scale, config.head_width, config.d_model) if inside else 1.0,
-        turn=build_rotation(
-            config.position, config.head_width, config.rotary_base, config.columns, config.ahead
+        rotation=build_rotation(
+            config.position, config.head_width, config.rotary_base, config.columns, config.n_prefix
         ),
     )
 
@@ -339,7 +348,7 @@ def build_stack(config: ModelConfig, side: str) -> Stack:
 def build_head(
     config: ModelConfig, embed: Embedding
 ) -> LanguageModelHead | MaskedLanguageModelHead | TagHead | ClassifyHead | NoHead:
-    """The head of the configuration; a tied one shares the embedding matrix."""
+    """Head of the configuration; a tied one shares the embedding matrix."""
     d, factor = config.d_model, config.d_model**-0.5 if config.head_scale else 1.0
     tied = (
         embed.element.weight if config.tied and isinstance(embed.element, TokenEmbedding) else None

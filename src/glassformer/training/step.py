@@ -17,7 +17,7 @@ from torch import nn
 from glassformer.axes import Tensor
 from glassformer.batch import Batch
 from glassformer.errors import TrainingError
-from glassformer.layers.dropout import drawn_from
+from glassformer.layers.cpu_kernels import thread_generator
 from glassformer.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Output
 from glassformer.training.optimizer import Optimizer
@@ -77,7 +77,7 @@ def training_step(
         return loss(logits, batch.targets.to(device)).total / n_targets
 
     def gradients(batch: Batch, own: int) -> tuple[float, tuple[Tensor | None, ...]]:
-        with drawn_from(own):
+        with thread_generator(own):
             part_loss = mean_loss(batch)
         return part_loss.item(), torch.autograd.grad(part_loss, learned, allow_unused=True)
 

@@ -11,7 +11,7 @@ from glassformer.batch import Batch, Part, Positions
 from glassformer.layers.block import Block, PreNormBlock
 from glassformer.layers.stack import Stack
 from glassformer.layers.tap import Tape, recording
-from glassformer.models.transformer import Output, Transformer, behind_class_token
+from glassformer.models.transformer import Output, Transformer, after_class_token
 from glassformer.verify.cases import array, pair, sample_of
 from glassformer.verify.reference_model import ReferenceModel, Sample, Source
 
@@ -66,7 +66,7 @@ class Look:
             self.given(side).where(),
             "embed.element.class_token" in self.reference.weights,
         )
-        return behind_class_token(positions) if token else positions
+        return after_class_token(positions) if token else positions
 
     def sample(self, side: str, row: int) -> Sample:
         """Row `row` of that side as the reference reads it, with the stream's positions."""
@@ -93,10 +93,10 @@ def look(model: Transformer, batch: Batch) -> Look:
         batch = _plain(batch.to("cpu"))
         tape = Tape(twin, keep=("*",))
         with recording(tape):
-            output = twin(batch)
+            output = twin(batch, all_positions=True)
         light = Tape(twin, keep=("*.z",))
         with torch.no_grad(), recording(light):
-            fused = twin(batch)
+            fused = twin(batch, all_positions=True)
         steps = tuple(_steps(twin, tape.kept, light.kept))
         return Look(twin, reference, batch, tape.kept, output, fused, steps)
 

@@ -13,7 +13,7 @@ from glassformer.batch import Positions
 from glassformer.layers import attend as attending
 from glassformer.layers import mask as masks
 from glassformer.layers import position as positions
-from glassformer.layers.attention import Attention, View, score_scale
+from glassformer.layers.attention import Attention, AttentionContext, score_scale
 from glassformer.layers.stack import SOURCE_MASK
 from glassformer.verify import reference as ref
 from glassformer.verify import reference_position as where
@@ -157,7 +157,7 @@ def causal() -> Iterator[Row]:
 def heads() -> Iterator[Row]:
     """Equation 5, and its grouped-query and multi-query forms."""
     x, place = draw("x", 1, T, D), Positions.arange(T)
-    view = View(masks.allowed(CAUSAL, place, place))
+    view = AttentionContext(masks.allowed(CAUSAL, place, place))
     kinds = {
         "multi-head": (H, K),
         "free head width": (H, 3),
@@ -288,7 +288,7 @@ def cross() -> Iterator[Row]:
     """Equation 7."""
     brick, x, memory = filled(Attention(D, 2, 2, 8)), draw("x", 1, T, D), draw("memory", 1, 5, D)
     source = Positions.padded([3, 5]).selected(torch.tensor([0]))
-    view = View(masks.allowed(SOURCE_MASK, Positions.arange(T), source))
+    view = AttentionContext(masks.allowed(SOURCE_MASK, Positions.arange(T), source))
     got = brick(x, view, memory)[0]
     q = ref.split(array(x[0]) @ array(brick.q_proj.weight).T, 2)
     k, v = (

@@ -11,7 +11,7 @@ from glassformer.batch import Positions
 from glassformer.layers import attend as attending
 from glassformer.layers import mask as masks
 from glassformer.layers import position as positions
-from glassformer.layers.attention import Attention, View, score_scale
+from glassformer.layers.attention import Attention, AttentionContext, score_scale
 from glassformer.layers.embed import PatchEmbedding, TokenEmbedding
 from glassformer.layers.tap import Tape, recording
 from glassformer.models import presets
@@ -210,7 +210,7 @@ def temperature() -> Iterator[Row]:
 
 def cost() -> Iterator[Row]:
     """Note E: h heads of width d/h cost as much as one of width d."""
-    x, view = draw("x", 1, 12, 32), View(FULL)
+    x, view = draw("x", 1, 12, 32), AttentionContext(FULL)
     spent, learned = [], []
     for heads in (1, 2, 4, 8):
         brick = filled(Attention(32, heads, heads, 32 // heads))

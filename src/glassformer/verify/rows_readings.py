@@ -15,7 +15,7 @@ from glassformer.batch import Positions
 from glassformer.layers import attend as attending
 from glassformer.layers import mask as masks
 from glassformer.layers import position as positions
-from glassformer.layers.attention import Attention, View, merge_heads, score_scale
+from glassformer.layers.attention import Attention, AttentionContext, merge_heads, score_scale
 from glassformer.layers.mask import Causal
 from glassformer.models.transformer import Transformer
 from glassformer.verify import reference as ref
@@ -149,7 +149,7 @@ def inside_or_outside() -> Iterator[Row]:
 
 def output_projection() -> Iterator[Row]:
     """W_Oᵀ with W_O in d x H d_k; W_O in H d_v x d; with a bias."""
-    x, view = draw("x", 1, 6, 16), View(masks.Allowed())
+    x, view = draw("x", 1, 6, 16), AttentionContext(masks.Allowed())
     for note, formula, bias in (
         ("Note A", "W_O concat(z), W_O in d x H d_k", False),
         ("Notes B, D, E", "concat(Z) W_O, W_O in H d_v x d", False),

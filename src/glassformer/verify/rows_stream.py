@@ -13,7 +13,7 @@ import torch
 from glassformer.batch import Batch, Positions
 from glassformer.layers import norm as norms
 from glassformer.layers import position as positions
-from glassformer.layers.attention import Attention, View
+from glassformer.layers.attention import Attention, AttentionContext
 from glassformer.layers.block import PostNormBlock, PreNormBlock
 from glassformer.layers.embed import Embedding
 from glassformer.layers.feedforward import Activation, FeedForward
@@ -220,7 +220,7 @@ def blocks() -> Iterator[Row]:
             side = "encoder" if architecture == "encoder" else "decoder"
             crossed = architecture == "encoder_decoder"
             stack = getattr(model, side)
-            view, open_view = stack.view(place, place), View(Allowed())
+            view, open_view = stack.context(place, place), AttentionContext(Allowed())
             got = (
                 stack.blocks[0](x, view, None, memory, open_view)
                 if crossed
@@ -257,7 +257,7 @@ def residual() -> Iterator[Row]:
                 parameter.zero_()
     x, place = draw("x", 1, T, D), Positions.arange(T)
     assert model.decoder is not None
-    got = model.decoder.blocks[1](x, model.decoder.view(place, place))
+    got = model.decoder.blocks[1](x, model.decoder.context(place, place))
     yield row(
         "Notes B, C, D, E",
         "12 residual",
@@ -273,7 +273,7 @@ def permutation() -> Iterator[Row]:
     """Equation 17."""
     order = torch.tensor([4, 2, 7, 0, 1, 6, 3, 5])
     brick, x = filled(Attention(D, 2, 2, 8)), draw("x", 1, len(order), D)
-    view = View(Allowed())
+    view = AttentionContext(Allowed())
     formula = "Z(RX) = R Z(X)"
     yield row(
         "Notes A, D",
@@ -310,7 +310,7 @@ def gradient() -> Iterator[Row]:
                 if silenced in name:
                     parameter.zero_()
         assert model.decoder is not None
-        block, view = model.decoder.blocks[0], model.decoder.view(place, place)
+        block, view = model.decoder.blocks[0], model.decoder.context(place, place)
         got = torch.autograd.functional.jacobian(lambda y, b=block, v=view: b(y, v), x).reshape(
             24, 24
         )

@@ -44,7 +44,7 @@ def head(desk: Desk, ask: OneHead) -> Reply:
     has a shape."""
     seen = desk.look(ask.seen)
     found = in_full(seen, ask.layer, ask.head, ask.side, ask.site)
-    allow = seen.view(ask.side, ask.site).allow
+    allow = seen.context(ask.side, ask.site).allow
     table = None if allow.dense is None else allow.dense[0, 0].expand(found.roots.shape)
     mask = "causal" if allow.causal else "none" if table is None else "table"
     arrays = {"pattern": found.roots, "mass": floats(found.mass), "entropy": floats(found.entropy)}
@@ -94,7 +94,7 @@ def step(desk: Desk, ask: RowAsk) -> Reply:
         x, normed, norm = _asking(seen, place, ask, query)
         matrix = module.out_proj.weight[:, ask.head * width : (ask.head + 1) * width]
         out = z @ matrix.mT
-    bias = seen.view(ask.side, ask.site).bias
+    bias = seen.context(ask.side, ask.site).bias
     arrays = {
         name: floats(tensor)
         for name, tensor in (("x", x), ("norm", normed), ("q", q[ask.head, query]))
@@ -114,7 +114,7 @@ def step(desk: Desk, ask: RowAsk) -> Reply:
         "d_head": width,
         "group": group,
         "norm": norm,
-        "rotary": ask.site == "self" and seen.stack(ask.side).turn is not None,
+        "rotary": ask.site == "self" and seen.stack(ask.side).rotation is not None,
         "masked": masked,
     }
     return Reply(header, arrays)
@@ -130,7 +130,7 @@ def _asking(
     pre = isinstance(block, PreNormBlock)
     if ask.site == "cross":  # behind the block's own attention, where no point stands
         assert block.cross_norm is not None
-        x = x + seen[f"{name}.attention_out"].tensor[query]
+        x = block.join(x, seen[f"{name}.attention_out"].tensor[query])
         x, norm = x if pre else norm(x), block.cross_norm
     if not pre:
         return x, x, ""

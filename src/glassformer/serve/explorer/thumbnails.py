@@ -23,7 +23,7 @@ from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError
 from glassformer.inspect.headmetrics import METRICS, key_tables
 from glassformer.inspect.look import Look, fires
-from glassformer.layers.attend import attention_scores
+from glassformer.layers.attention import AttentionContext
 from glassformer.layers.mask import Allowed
 from glassformer.processors.elements import Element
 from glassformer.serve.explorer.wire import root_bytes
@@ -126,15 +126,17 @@ def portions(
         weights = weights if head is None else weights[head : head + 1]
         yield 0, weights, entropy(weights)
         return
-    q, k, view, scale = look.asked(layer, side=side, site=site, head=head)
+    module, q, k, context = look.attending(layer, side=side, site=site)
     q, k, length = q.float(), k.float(), k.shape[2]
-    portion = max(1, NUMBERS // (q.shape[1] * length * rows)) * rows
+    heads = q.shape[1] if head is None else 1
+    portion = max(1, NUMBERS // (heads * length * rows)) * rows
     for begin in range(0, q.shape[2], portion):
         end = min(begin + portion, q.shape[2])
-        seen = end if view.allow.causal else length
-        some = None if view.bias is None else view.bias[:, :, begin:end, :seen]
-        scores = attention_scores(q[:, :, begin:end], k[:, :, :seen], Allowed(), some, scale)[0]
-        yield begin, *_weights(scores, view.allow, begin, end)
+        seen = end if context.allow.causal else length
+        bias = None if context.bias is None else context.bias[:, :, begin:end, :seen]
+        some = AttentionContext(Allowed(), bias)  # masked below, in place
+        scores = module.scores(q[:, :, begin:end], k[:, :, :seen], some, head)[0]
+        yield begin, *_weights(scores, context.allow, begin, end)
 
 
 def _weights(
