@@ -13,7 +13,7 @@ import tiny
 from glassformer.batch import Batch
 from glassformer.data.collate import packed
 from glassformer.data.example import Example
-from glassformer.data.packing import PackedOrder, batches_of, filled
+from glassformer.data.order import PackedOrder, batches_of, filled
 from glassformer.losses import binary_cross_entropy, cross_entropy
 
 LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=60).map(
