@@ -183,7 +183,7 @@ def test_other_files_are_never_touched(tmp_path, folder):
         (OSError(errno.ENOSPC, "No space left on device"), DataError, r"cannot write the store .*: "
          r"No space left on device; free space or set data.store"),
         (DataError("a bad row; mend it"), DataError, "a bad row"),
-        (KeyboardInterrupt(), KeyboardInterrupt, ""),
+        (KeyboardInterrupt(), KeyboardInterrupt, None),
     ],
 )  # fmt: skip
 def test_a_failure_while_building_leaves_what_was_there(
