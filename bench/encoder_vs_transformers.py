@@ -43,7 +43,7 @@ from side_by_side import (
 )
 from tokenizers.models import WordLevel
 
-from glassformer.data.packing import Example
+from glassformer.data.example import Example
 from glassformer.generate.classify import classify
 from glassformer.generate.tag import tag
 from glassformer.recipe.recipe import read_recipe

@@ -234,8 +234,8 @@ def glassformer_step(copy: Path, shape: dict):
     import numpy as np
     import torch
 
-    from glassformer.data.batches import training_batch
-    from glassformer.data.token_store import Split
+    from glassformer.data.collate import windows
+    from glassformer.data.tokens import TokenSplit, training_order
     from glassformer.models import Transformer, presets
     from glassformer.recipe.train import TrainConfig
     from glassformer.training.device import choose_machine
@@ -254,10 +254,11 @@ def glassformer_step(copy: Path, shape: dict):
     model = Transformer(config)
     optimizer, parameters = Optimizer(model, train), list(model.parameters())
     tokens = np.memmap(copy / "data/shakespeare_char/train.bin", dtype=np.uint16, mode="r")
-    split = Split("train", tokens, len(tokens), len(tokens), np.array([len(tokens)]))
+    split = TokenSplit("train", tokens, len(tokens), len(tokens), np.array([len(tokens)]))
+    order = training_order(split, shape["block_size"], shape["batch"], seed=0)
 
     def step(number: int) -> None:
-        batch = training_batch(split, number, shape["batch"], shape["block_size"], 0)
+        batch = windows(split, order.rows(number), shape["block_size"])
         training_step(
             model, parameters, optimizer, [batch], seed=0, step=number, factor=1.0, precision=machine.precision,
             max_grad_norm=1.0,

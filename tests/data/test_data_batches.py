@@ -7,14 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.batch import IGNORE
-from glassformer.data.batches import evaluation_batches, training_batch
-from glassformer.data.token_store import Split
+from glassformer.data.collate import evaluation_windows, micro_batches, windows
+from glassformer.data.tokens import TokenSplit, training_order
 from glassformer.errors import DataError
+
+
+def training_batch(text, step, batch_size, length, seed):
+    return windows(text, training_order(text, length, batch_size, seed).rows(step), length)
 
 
 def split(n, ends=None, documents="mixed", name="train"):
     ends = np.array([n] if ends is None else ends, dtype=np.int64)
-    return Split(name, np.arange(n, dtype=np.uint16), n, n, ends, documents)
+    return TokenSplit(name, np.arange(n, dtype=np.uint16), n, n, ends, documents)
 
 
 @given(
@@ -41,7 +45,8 @@ def test_targets_are_the_next_tokens_and_an_epoch_covers_the_text(n, length, ste
 @settings(deadline=None)
 def test_micro_batches_are_slices_of_the_batch(batch_size, of):
     whole = training_batch(split(500), 7, batch_size, 16, 3)
-    parts = [training_batch(split(500), 7, batch_size, 16, 3, (i, of)) for i in range(of)]
+    starts = training_order(split(500), 16, batch_size, 3).rows(7)
+    parts = [windows(split(500), part, 16) for part in micro_batches(starts, of)]
     assert torch.equal(torch.cat([part.elements for part in parts]), whole.elements)
     assert torch.equal(torch.cat([part.targets for part in parts]), whole.targets)
 
@@ -58,7 +63,7 @@ def test_steps_and_seeds_differ():
 @given(n=st.integers(2, 200), length=st.integers(1, 50), batch_size=st.integers(1, 9))
 @settings(deadline=None)
 def test_evaluation_predicts_every_token_but_the_first_once(n, length, batch_size):
-    batches = list(evaluation_batches(split(n), batch_size, length))
+    batches = list(evaluation_windows(split(n), batch_size, length))
     real = torch.cat([batch.targets[batch.targets != IGNORE] for batch in batches])
     assert real.tolist() == list(range(1, n))
     for batch in batches:
@@ -72,10 +77,10 @@ def test_evaluation_predicts_every_token_but_the_first_once(n, length, batch_siz
 
 def test_a_limited_evaluation_is_spread_over_the_text():
     firsts = [
-        int(batch.elements[0, 0]) for batch in evaluation_batches(split(1001), 2, 10, limit=3)
+        int(batch.elements[0, 0]) for batch in evaluation_windows(split(1001), 2, 10, limit=3)
     ]
     assert firsts == [0, 480, 980]
-    assert len(list(evaluation_batches(split(1001), 2, 10, limit=99))) == 50
+    assert len(list(evaluation_windows(split(1001), 2, 10, limit=99))) == 50
 
 
 @given(data=st.data(), length=st.integers(1, 12))
@@ -87,7 +92,7 @@ def test_separate_documents_do_not_see_or_predict_each_other(data, length):
     ends = np.cumsum(sizes)
     of = np.repeat(np.arange(len(sizes)), sizes)
     text = split(int(ends[-1]), ends, "separate")
-    for batch in [training_batch(text, 3, 4, length, 1), *evaluation_batches(text, 3, length)]:
+    for batch in [training_batch(text, 3, 4, length, 1), *evaluation_windows(text, 3, length)]:
         kept = batch.targets != IGNORE
         assert np.array_equal(of[batch.elements[kept].numpy()], of[batch.targets[kept].numpy()])
         assert np.array_equal(batch.positions.document.numpy(), of[batch.elements.numpy()])
@@ -102,7 +107,7 @@ def test_separate_documents_do_not_see_or_predict_each_other(data, length):
                 row[i] - max(begins[of[row[i]]], row[0]) for i in real
             ]
     predicted = torch.cat(
-        [b.targets[b.targets != IGNORE] for b in evaluation_batches(text, 3, length)]
+        [b.targets[b.targets != IGNORE] for b in evaluation_windows(text, 3, length)]
     ).tolist()
     assert predicted == [i for i in range(int(ends[-1])) if i not in {0, *ends.tolist()}]
 
@@ -116,4 +121,4 @@ def test_short_texts_are_one_sentence():
     assert training_batch(split(65), 0, 2, 64, 0).elements.tolist() == [list(range(64))] * 2
     for n, tokens in ((0, "0 tokens"), (1, "1 token")):
         with pytest.raises(DataError, match=f"the validation text has {tokens}, too few"):
-            list(evaluation_batches(split(n, name="validation"), 2, 8))
+            list(evaluation_windows(split(n, name="validation"), 2, 8))

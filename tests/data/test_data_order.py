@@ -4,14 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.order import (
-    epoch_key,
-    permute,
-    sample_indices,
-    unpermute,
-    windows,
-    windows_per_epoch,
-)
+from glassformer.data.order import ShuffledOrder, WindowOrder
+from glassformer.random_stream import epoch_key, permute, unpermute
 
 PINNED = [37553, 35185, 2609, 8945]
 seeds = st.integers(-(2**70), 2**70)
@@ -40,8 +34,8 @@ def test_huge_permutations_have_their_inverse(size, seed, data):
 )
 def test_an_epoch_visits_every_window_once_and_windows_fit(length, extra, seed, epoch):
     n = length + extra
-    count = windows_per_epoch(n, length)
-    starts = windows(n, length, seed, np.arange(epoch * count, (epoch + 1) * count))
+    count = WindowOrder(n, length, 1, seed).count
+    starts = WindowOrder(n, length, count, seed).rows(epoch)
     phase = starts.min()
     assert np.array_equal(np.sort(starts), phase + length * np.arange(count))
     assert phase >= 0
@@ -56,16 +50,24 @@ def test_an_epoch_visits_every_window_once_and_windows_fit(length, extra, seed, 
     step=st.integers(0, 200),
     batch=st.integers(1, 70),
 )
-def test_a_batch_is_the_same_however_it_is_asked_for(n, length, seed, step, batch):
-    rows = sample_indices(step, batch)
-    together = windows(n, length, seed, rows)
-    assert together.tolist() == [windows(n, length, seed, rows[i : i + 1])[0] for i in range(batch)]
-    assert windows(n, length, seed, rows[::-1]).tolist() == together.tolist()[::-1]
+def test_a_batch_is_its_samples_one_by_one(n, length, seed, step, batch):
+    one, together = WindowOrder(n, length, 1, seed), WindowOrder(n, length, batch, seed)
+    alone = [one.rows(step * batch + i)[0] for i in range(batch)]
+    assert together.rows(step).tolist() == alone
+
+
+@given(st.integers(1, 200), st.integers(1, 60), seeds)
+def test_shuffled_examples_are_visited_once_an_epoch(count, batch, seed):
+    order = ShuffledOrder(count, batch, seed)
+    visits = np.concatenate([order.rows(step) for step in range(-(-3 * count // batch))])
+    for epoch in range(3):
+        assert sorted(visits[epoch * count : (epoch + 1) * count].tolist()) == list(range(count))
+    assert order.batches == count / batch
 
 
 def test_the_order_is_pinned():
     # changing it, by code or by machine, would silently break every run that is resumed
-    assert windows(100_003, 64, 7, sample_indices(300, 12))[:4].tolist() == PINNED
+    assert WindowOrder(100_003, 64, 12, 7).rows(300)[:4].tolist() == PINNED
 
 
 def test_seeds_epochs_and_places_are_mixed():
@@ -93,7 +95,7 @@ def test_neighbouring_windows_are_not_seen_together():
 
 
 def test_phases_move_the_borders():
-    phases = {int(windows(1000, 64, 3, np.arange(e * 14, e * 14 + 14)).min()) for e in range(200)}
+    phases = {int(WindowOrder(1000, 64, 14, 3).rows(e).min()) for e in range(200)}
     assert len(phases) > 60
     assert min(phases) < 10
     assert max(phases) > 64

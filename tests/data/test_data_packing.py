@@ -13,7 +13,7 @@ import tiny
 from glassformer.batch import Batch
 from glassformer.data.collate import packed
 from glassformer.data.example import Example
-from glassformer.data.packing import PackedOrder, batches_of, filled
+from glassformer.data.order import PackedOrder, batches_of, filled
 from glassformer.losses import binary_cross_entropy, cross_entropy
 
 LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=60).map(
@@ -167,11 +167,8 @@ def by_loop(examples: list[Example], rows: list[list[int]]) -> dict[str, list]:
     return out
 
 
-@st.composite
-def examples_and_rows(draw):
-    random = np.random.default_rng(draw(st.integers(0, 10_000)))
-    n = draw(st.integers(1, 8))
-    with_at, with_targets, with_kinds = (draw(st.booleans()) for _ in range(3))
+def examples_and_rows(seed: int, n: int, with_at: bool, with_targets: bool, with_kinds: bool):
+    random = np.random.default_rng(seed)
     made = []
     for _ in range(n):
         length = int(random.integers(1, 7))
@@ -188,9 +185,9 @@ def examples_and_rows(draw):
     return made, [order[a:b] for a, b in pairwise(cuts)]
 
 
-@given(examples_and_rows())
-def test_packed_is_what_a_loop_lays_out(made):
-    examples, rows = made
+@given(st.integers(0, 10_000), st.integers(1, 8), st.tuples(*[st.booleans()] * 3))
+def test_packed_is_what_a_loop_lays_out(seed, n, columns):
+    examples, rows = examples_and_rows(seed, n, *columns)
     batch, expected = packed(examples, rows), by_loop(examples, rows)
     assert batch.elements.dtype == torch.long
     assert batch.elements.tolist() == expected["ids"]

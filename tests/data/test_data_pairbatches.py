@@ -3,7 +3,6 @@ shifted rightly."""
 
 from functools import cache
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,27 +10,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.batch import IGNORE
-from glassformer.data.collate import micro_batch
-from glassformer.data.pair_batches import PairOrder, batch_of, pair_batch, pair_evaluation_batches
-from glassformer.data.pair_store import Column, PairSplit
+from glassformer.data.collate import encoder_decoder, micro_batch, micro_batches
+from glassformer.data.example import Example
+from glassformer.data.order import spread
+from glassformer.data.pair_split import PairSplit
+from glassformer.data.store import Ragged
 from glassformer.errors import DataError
 
 BOS, EOS = 1, 2
 
 
-def column(lengths, seed: int) -> Column:
+def column(lengths, seed: int) -> Ragged:
     """Rows of random ids above the special ones, each ending with <eos>."""
     ends = np.cumsum(lengths, dtype=np.int64)
     tokens = (
         np.random.default_rng(seed).integers(3, 50, ends[-1] if len(ends) else 0).astype(np.int32)
     )
     tokens[ends - 1] = EOS
-    return Column(tokens, ends)
+    return Ragged(tokens, ends)
 
 
 def split(lengths) -> PairSplit:
     sources, targets = zip(*lengths, strict=True)
-    return PairSplit("train", column(sources, 0), column(targets, 1), Path())
+    return PairSplit("train", column(sources, 0), column(targets, 1))
 
 
 @cache
@@ -52,9 +53,9 @@ def test_an_epoch_has_every_kept_pair_once_within_the_limit(lengths, batch_token
         with pytest.raises(
             DataError, match=f"every train pair has a side of more than {longest} tokens; raise"
         ):
-            PairOrder(made, longest, batch_tokens, 1, seed)
+            made.order(longest, batch_tokens, 1, seed)
         return
-    order = PairOrder(made, longest, batch_tokens, 1, seed)
+    order = made.order(longest, batch_tokens, 1, seed)
     assert order.left_out == len(lengths) - len(fitting)
     for epoch in range(3):
         steps = range(epoch * order.batches, (epoch + 1) * order.batches)
@@ -67,7 +68,7 @@ def test_an_epoch_has_every_kept_pair_once_within_the_limit(lengths, batch_token
 
 @given(sizes, st.integers(1, 9))
 def test_without_a_limit_on_tokens_a_batch_has_so_many_rows(lengths, batch_size):
-    order = PairOrder(split(lengths), 20, None, batch_size, 0)
+    order = split(lengths).order(20, None, batch_size, 0)
     assert order.batches == -(-len(lengths) // batch_size)
     counts = sorted(len(order.rows(step)) for step in range(order.batches))
     assert counts[1:] == [batch_size] * (order.batches - 1)
@@ -76,13 +77,13 @@ def test_without_a_limit_on_tokens_a_batch_has_so_many_rows(lengths, batch_size)
 
 @given(st.lists(st.integers(0, 200), max_size=12), st.integers(0, 3))
 def test_a_step_is_a_function_of_the_seed_whatever_came_before(steps, seed):
-    order = PairOrder(many(), 30, 200, 1, seed)
+    order = many().order(30, 200, 1, seed)
     for step in steps:
-        assert order.rows(step).tolist() == PairOrder(many(), 30, 200, 1, seed).rows(step).tolist()
+        assert order.rows(step).tolist() == many().order(30, 200, 1, seed).rows(step).tolist()
 
 
 def test_epochs_and_seeds_differ_in_pairs_and_in_order():
-    order, other = (PairOrder(many(), 30, 200, 1, seed) for seed in (0, 1))
+    order, other = (many().order(30, 200, 1, seed) for seed in (0, 1))
     epochs = [
         [frozenset(order.rows(e * order.batches + i).tolist()) for i in range(order.batches)]
         for e in range(2)
@@ -100,7 +101,7 @@ def test_epochs_and_seeds_differ_in_pairs_and_in_order():
 
 
 def test_pairs_of_like_lengths_stand_together():
-    order = PairOrder(many(3000), 30, 1000, 1, 0)
+    order = many(3000).order(30, 1000, 1, 0)
     used = slots = 0
     for step in range(order.batches):
         for side in (many(3000).source, many(3000).target):
@@ -109,7 +110,7 @@ def test_pairs_of_like_lengths_stand_together():
             slots += len(lengths) * max(lengths)
     assert 1 - used / slots < 0.15, "random batches would be padded by about 45 %"
     assert order.padding <= 1 - used / slots + 1e-9
-    assert PairOrder(split([(4, 2)] * 8), 9, 100, 1, 0).padding == 0.0
+    assert split([(4, 2)] * 8).order(9, 100, 1, 0).padding == 0.0
 
 
 @given(sizes, st.integers(0, 2**32))
@@ -117,7 +118,7 @@ def test_pairs_of_like_lengths_stand_together():
 def test_a_batch_is_source_shifted_input_and_targets(lengths, seed):
     made = split(lengths)
     rows = np.random.default_rng(seed).permutation(len(lengths))[:5]
-    batch = pair_batch(made, rows, BOS)
+    batch = encoder_decoder(made.examples(rows), BOS)
     where = batch.source.where()
     assert batch.positions is None, "padding behind a causal decoder needs no mark"
     for place, i in enumerate(rows.tolist()):
@@ -134,11 +135,11 @@ def test_a_batch_is_source_shifted_input_and_targets(lengths, seed):
 
 
 def test_the_shift_by_an_example():
-    batch = batch_of(
-        [np.array([7, 8, EOS]), np.array([9, EOS])],
-        [np.array([5, EOS]), np.array([6, 4, EOS])],
-        BOS,
-    )
+    examples = [
+        Example(np.array([7, 8, EOS]), answer=np.array([5, EOS])),
+        Example(np.array([9, EOS]), answer=np.array([6, 4, EOS])),
+    ]
+    batch = encoder_decoder(examples, BOS)
     assert batch.source.elements.tolist() == [[7, 8, EOS], [9, EOS, 0]]
     assert batch.source.positions.valid.tolist() == [[True] * 3, [True, True, False]]
     assert batch.elements.tolist() == [[BOS, 5, 0], [BOS, 6, 4]]
@@ -150,6 +151,7 @@ def test_the_parts_of_a_batch_make_it_up(n, of):
     rows = np.arange(n)
     parts = [micro_batch(rows, part, of) for part in range(of)]
     assert np.concatenate(parts).tolist() == rows.tolist()
+    assert [p.tolist() for p in micro_batches(rows, of)] == [p.tolist() for p in parts if len(p)]
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
@@ -165,19 +167,25 @@ def pairs_of(batch) -> list[tuple]:
     return sides
 
 
+def evaluation(made, limit=None):
+    order = made.order(25, 300)
+    steps = spread(order.batches, limit)
+    return [pairs_of(encoder_decoder(made.examples(order.rows(step)), BOS)) for step in steps]
+
+
 def test_an_evaluation_sees_every_pair_that_fits_once_or_batches_from_everywhere():
     made = many()
     fitting = [
         i for i in range(len(made)) if max(made.source.lengths[i], made.target.lengths[i]) <= 25
     ]
     expected = sorted((tuple(made.source.row(i)), tuple(made.target.row(i))) for i in fitting)
-    batches = [pairs_of(batch) for batch in pair_evaluation_batches(made, 25, 300, BOS)]
+    batches = evaluation(made)
     assert sorted(chain(*batches)) == expected
-    some = [pairs_of(batch) for batch in pair_evaluation_batches(made, 25, 300, BOS, limit=5)]
+    some = evaluation(made, 5)
     assert len(some) == 5
     assert [batch for batch in batches if batch in some] == some, (
         "the same batches in the same order"
     )
     assert batches.index(some[0]) == 0
     assert batches.index(some[-1]) == len(batches) - 1
-    assert len(list(pair_evaluation_batches(made, 25, 300, BOS, limit=10_000))) == len(batches)
+    assert len(evaluation(made, 10_000)) == len(batches)

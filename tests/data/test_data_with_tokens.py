@@ -6,10 +6,10 @@ import json
 import pytest
 
 from glassformer.batch import IGNORE
-from glassformer.data.batches import evaluation_batches, training_batch
+from glassformer.data.collate import evaluation_windows, windows
 from glassformer.data.config import DataConfig
 from glassformer.data.split import texts_for_tokenizer
-from glassformer.data.token_store import TokenStore
+from glassformer.data.tokens import store_tokens, tokens_of, training_order
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer
 
@@ -23,16 +23,9 @@ def test_evaluation_spells_the_validation_text(tmp_path, kind):
     tokenizer = train_tokenizer(
         TokenizerConfig(kind=kind, vocab_size=size), texts_for_tokenizer(config)
     )
-    store = TokenStore.open_or_build(
-        tmp_path / "store",
-        tokenizer.encode,
-        tokenizer.fingerprint,
-        tokenizer.vocab_size,
-        tokenizer.specials["eos"],
-        config,
-    )
-    validation = store.split("validation")
-    batches = list(evaluation_batches(validation, 4, 32))
+    store = store_tokens(tmp_path / "store", tokenizer, config)
+    validation, train = (tokens_of(store, name) for name in ("validation", "train"))
+    batches = list(evaluation_windows(validation, 4, 32))
     ids = [int(batches[0].elements[0, 0])]
     for batch in batches:
         ids += batch.targets[batch.targets != IGNORE].tolist()
@@ -40,5 +33,6 @@ def test_evaluation_spells_the_validation_text(tmp_path, kind):
     assert tokenizer.decode(ids) == whole[int(len(whole) * 0.9) :]
     assert validation.n_bytes == len(tokenizer.decode(ids).encode())
     assert ids.count(tokenizer.specials["eos"]) == 20
-    text = tokenizer.decode(training_batch(store.split("train"), 0, 1, 64, 0).elements[0].numpy())
+    batch = windows(train, training_order(train, 64, 1, 0).rows(0), 64)
+    text = tokenizer.decode(batch.elements[0].numpy())
     assert text.strip("\ufffd") in whole

@@ -168,7 +168,7 @@ def test_classes_are_read_as_elsewhere(folder):
 TEXT = ({"text": "{1}"},)
 WRONG = {
     "an unknown type": (
-        '[{"input": [{"text": "a"}, {"max_grad_norm": "b"}], "target": "c"}]',
+        '[{"input": [{"text": "a"}, {"clip": "b"}], "target": "c"}]',
         {},
         r"rows\.json, row 1, part 2 is of type 'clip', which is none; known are audio, image, text",
     ),

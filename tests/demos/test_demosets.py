@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from glassformer.data.array_store import stamp_of
+from glassformer.data.arrays import stamp_of
 from glassformer.data.config import DataConfig
 from glassformer.data.pictures import pictures
 from glassformer.data.recordings import recordings

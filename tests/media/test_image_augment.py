@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageEnhance, ImageOps
 
-from glassformer.data.random_stream import Chances
 from glassformer.errors import ConfigError
 from glassformer.media import image_ops as ops
 from glassformer.media.image_augment import (
@@ -22,6 +21,7 @@ from glassformer.media.image_augment import (
     AugmentConfig,
     beta_quantile,
 )
+from glassformer.random_stream import RandomStream
 
 EVERYTHING = {"crop": 3, "flip": True, "erase": 0.5, "colour": 0.4, "policy": 2, "magnitude": 1.0}
 STRETCHED = {**EVERYTHING, "crop": 0, "scale": (0.2, 1.0)}
@@ -286,18 +286,18 @@ def test_maps_of_several_moves_are_one_after_the_other():
 
 @given(seeds, steps, st.lists(st.integers(0, 2**62), min_size=1, max_size=6))
 def test_chances_are_a_function_of_seed_step_and_sample(seed, step, samples):
-    drawn = Chances(seed, step, np.array(samples)).uniform("crop", 3)
+    drawn = RandomStream(seed, step, np.array(samples)).uniform("crop", 3)
     assert ((drawn >= 0) & (drawn < 1)).all()
     for i, sample in enumerate(samples):
         alone = np.array([sample])
-        assert (Chances(seed, step, alone).uniform("crop", 3)[:, 0] == drawn[:, i]).all()
+        assert (RandomStream(seed, step, alone).uniform("crop", 3)[:, 0] == drawn[:, i]).all()
         for other in (
-            Chances(seed + 1, step, alone),
-            Chances(seed, step + 1, alone),
-            Chances(seed, step, alone + 1),
+            RandomStream(seed + 1, step, alone),
+            RandomStream(seed, step + 1, alone),
+            RandomStream(seed, step, alone + 1),
         ):
             assert not (other.uniform("crop", 3)[:, 0] == drawn[:, i]).any()
-    assert not (Chances(seed, step, np.array(samples)).uniform("flip", 3) == drawn).any()
+    assert not (RandomStream(seed, step, np.array(samples)).uniform("flip", 3) == drawn).any()
 
 
 def test_chances_are_splitmix64():
@@ -309,7 +309,7 @@ def test_chances_are_splitmix64():
         value = (value ^ value >> 27) * 0x94D049BB133111EB % 2**64
         return value ^ value >> 31
 
-    odd, chances = 0x9E3779B97F4A7C15, Chances(7, 5, np.array([40, 41]))
+    odd, chances = 0x9E3779B97F4A7C15, RandomStream(7, 5, np.array([40, 41]))
     key = mixed((mixed((7 + odd) % 2**64) + 5 * 0xBF58476D1CE4E5B9 + odd) % 2**64)
     start = mixed(mixed((41 * odd + key) % 2**64) ^ zlib.crc32(b"flip"))
     numbers = [mixed((start + i * odd) % 2**64) for i in (1, 2, 3)]
@@ -324,13 +324,13 @@ def test_chances_are_even_in_every_direction():
     n = 1 << 14
     alone, many = np.array([3]), np.arange(n)
     rows = {
-        "samples": Chances(1, 2, many).uniform("x", 1)[0],
-        "draws": Chances(1, 2, alone).uniform("x", n)[:, 0],
+        "samples": RandomStream(1, 2, many).uniform("x", 1)[0],
+        "draws": RandomStream(1, 2, alone).uniform("x", n)[:, 0],
         "steps": np.concatenate(
-            [Chances(1, step, alone).uniform("x", 1)[0] for step in range(n // 16)]
+            [RandomStream(1, step, alone).uniform("x", 1)[0] for step in range(n // 16)]
         ),
         "seeds": np.concatenate(
-            [Chances(seed, 2, alone).uniform("x", 1)[0] for seed in range(n // 16)]
+            [RandomStream(seed, 2, alone).uniform("x", 1)[0] for seed in range(n // 16)]
         ),
     }
     for name, row in rows.items():
@@ -472,7 +472,7 @@ def test_a_policy_moves_what_the_window_shows(monkeypatch):
     both = augmentation(**fields, policy=1, magnitude=1.0)(before, samples, 3)[:, 32, :, 0].astype(
         float
     )
-    shift = 0.3 * 64 * (2 * Chances(0, 3, samples).uniform("strength", 1)[0] - 1)
+    shift = 0.3 * 64 * (2 * RandomStream(0, 3, samples).uniform("strength", 1)[0] - 1)
     slope = (window[:, 48] - window[:, 16]) / 32
     assert (slope < 3).all()  # of 4 before: the window is stretched
     # both were rounded, and so were the two of the slope: 1/32 of a shift of at most 20

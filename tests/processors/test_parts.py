@@ -13,7 +13,6 @@ import tiny
 from glassformer.batch import IGNORE, Batch
 from glassformer.data.collate import encoder_decoder, padded, shared_prefix
 from glassformer.data.example import Example, Patches
-from glassformer.data.pair_batches import batch_of
 from glassformer.errors import ConfigError
 from glassformer.losses import cross_entropy
 from glassformer.models import Transformer
@@ -200,7 +199,7 @@ def test_examples_with_a_common_beginning_answer_as_if_each_stood_alone(tokenize
 def test_an_encoder_decoder_reads_the_parts_and_writes_the_answer(tokenizer):
     examples, bos = rows_of(tokenizer), tokenizer.text.specials["bos"]
     batch = encoder_decoder(examples, bos)
-    plain = batch_of([e.ids for e in examples], [e.answer for e in examples], bos)
+    plain = encoder_decoder([Example(e.ids, answer=e.answer) for e in examples], bos)
     assert torch.equal(batch.elements, plain.elements)
     assert torch.equal(batch.targets, plain.targets)
     assert torch.equal(batch.source.elements, plain.source.elements)

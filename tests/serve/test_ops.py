@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from glassformer.data.store import Store
 from glassformer.errors import ConfigError
 from glassformer.inspect.edits import Mean, Patch, Zero
 from glassformer.inspect.headmetrics import METRICS, head_metrics
@@ -438,7 +439,7 @@ def test_two_looks_are_aligned_and_subtracted_nowhere_but_in_the_browser(lm):
 
 def test_pictures_come_as_the_model_was_given_them(explorer_of):
     image = explorer_of("image")
-    array = np.load(image.run.folder / "pixels" / "validation.npy")
+    array = Store.open(image.run.folder / "pixels", "arrays").array("validation", "arrays")
     reply = ask(image, "picture", look={"input": {"image": "example:1"}})
     np.testing.assert_array_equal(reply.arrays["pixels"], array[1])
     assert (reply.header["kind"], reply.header["grid"], reply.header["turned"]) == (

@@ -7,16 +7,16 @@ import pytest
 import torch
 
 from glassformer.batch import IGNORE
-from glassformer.data.batches import evaluation_batches
-from glassformer.data.token_store import Split
+from glassformer.data.collate import evaluation_windows
+from glassformer.data.tokens import TokenSplit
 from glassformer.models import ModelConfig, Transformer
 from glassformer.tasks.evaluate import evaluate
 from glassformer.tasks.unigram import baselines
 
 
-def split(n: int, seed: int = 0, vocabulary: int = 11) -> Split:
+def split(n: int, seed: int = 0, vocabulary: int = 11) -> TokenSplit:
     tokens = np.random.default_rng(seed).integers(0, vocabulary, n).astype(np.uint16)
-    return Split("validation", tokens, 3 * n, n, np.array([n]))
+    return TokenSplit("validation", tokens, 3 * n, n, np.array([n]))
 
 
 def model(**changes) -> Transformer:
@@ -35,10 +35,10 @@ def model(**changes) -> Transformer:
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_batch_by_batch_is_all_at_once(n, size):
     made, part = model(), split(n)
-    result = evaluate(made, evaluation_batches(part, size, 8)).result(part.n_bytes)
+    result = evaluate(made, evaluation_windows(part, size, 8)).result(part.n_bytes)
     made.eval()
     total, count, seen = 0.0, 0, []
-    for batch in evaluation_batches(part, 1000, 8):
+    for batch in evaluation_windows(part, 1000, 8):
         logits = made(batch).logits.log_softmax(-1)
         for row, targets in zip(logits, batch.targets, strict=True):
             for i, target in enumerate(targets.tolist()):
@@ -54,7 +54,7 @@ def test_batch_by_batch_is_all_at_once(n, size):
 
 def test_the_model_is_left_in_its_mode_and_nothing_is_dropped_out():
     made, part = model().train(), split(30)
-    losses = {evaluate(made, evaluation_batches(part, 4, 8)).nats for _ in range(3)}
+    losses = {evaluate(made, evaluation_windows(part, 4, 8)).nats for _ in range(3)}
     assert len(losses) == 1
     assert made.training
     assert all(p.grad is None for p in made.parameters())
@@ -75,5 +75,5 @@ def test_a_model_that_knows_nothing_scores_as_the_uniform_guess():
     with torch.no_grad():
         for p in made.parameters():
             p.zero_()
-    bits = evaluate(made, evaluation_batches(part, 4, 8)).result(part.n_bytes)["bits_per_byte"]
+    bits = evaluate(made, evaluation_windows(part, 4, 8)).result(part.n_bytes)["bits_per_byte"]
     assert bits == pytest.approx(baselines(part, part, 11)[0][1], rel=1e-12)

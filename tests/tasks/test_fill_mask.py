@@ -9,7 +9,8 @@ import torch
 
 import glassformer as gf
 from glassformer.batch import Batch
-from glassformer.data.batches import training_batch
+from glassformer.data.collate import windows
+from glassformer.data.tokens import training_order
 from glassformer.errors import ConfigError
 from glassformer.losses import cross_entropy
 from glassformer.models import Transformer
@@ -61,7 +62,8 @@ def test_a_step_is_the_text_of_language_modelling_with_masks(tmp_path):
     places = []
     for step in (0, 1, 5):
         (batch,) = task.batches(step)
-        plain = training_batch(task.split("train"), step, 4, 16, 0)
+        text = task.split("train")
+        plain = windows(text, training_order(text, 16, 4, 0).rows(step), 16)
         assert batch.at is not None
         restored = batch.elements.clone()
         restored.view(-1)[batch.at] = batch.targets
@@ -167,7 +169,8 @@ def test_whole_words_need_pieces_that_show_where_words_begin(tmp_path):
     )
     (batch,) = task.batches(0)
     assert batch.at is not None
-    plain = training_batch(task.split("train"), 0, 4, 16, 0).elements.tolist()
+    text = task.split("train")
+    plain = windows(text, training_order(text, 16, 4, 0).rows(0), 16).elements.tolist()
     pieces = [[task.tokenizer.piece(i) for i in row] for row in plain]
     chosen = set(batch.at.tolist())
     for r, row in enumerate(pieces):

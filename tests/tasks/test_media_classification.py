@@ -511,7 +511,7 @@ def test_a_run_folder_that_was_changed_is_one_sentence(trained, tmp_path):
 
 
 def test_arrays_that_were_damaged_are_made_again(trained):
-    file = trained / "pixels" / "validation.npy"
+    file = trained / "pixels" / "validation.arrays.values"
     whole = file.read_bytes()
     before = gf.load(trained).evaluate()
     file.write_bytes(whole[: len(whole) // 2])

@@ -10,7 +10,8 @@ import pytest
 from safetensors.numpy import load_file
 from train.test_resume import stopped_after
 
-from glassformer.data.pair_store import PairStore
+from glassformer.data.pair_split import KIND, pairs_of
+from glassformer.data.store import Store
 from glassformer.errors import ConfigError, DataError
 from glassformer.run import load
 from glassformer.tasks import text_to_text as transduction
@@ -318,7 +319,7 @@ def test_a_second_tokenizer_of_a_run_that_never_began_is_not_left_behind(tmp_pat
 def test_a_prefix_stands_before_every_source_and_nowhere_else(tmp_path):
     run = tmp_path / "x"
     go(pair_recipe(tmp_path, data={"prefix": "turn: "}, model={"max_length": 20}), run)
-    opened, split = load(run), PairStore.open(run / "tokens").split("validation")
+    opened, split = load(run), pairs_of(Store.open(run / "tokens", KIND), "validation")
     for i, text in enumerate(split.texts()):
         assert opened.pair.source.decode(split.source.row(i)) == f"turn: {text.source}"
         assert opened.pair.target.decode(split.target.row(i)) == text.target
@@ -352,8 +353,8 @@ def test_pairs_that_are_too_long_are_left_out_and_said(tmp_path):
     result, said = go(
         pair_recipe(tmp_path, train={"steps": 2, "evaluate_batches": None}), tmp_path / "x"
     )
-    store = PairStore.open(tmp_path / "x" / "tokens")
-    train, validation = (store.split(name).source.lengths for name in ("train", "validation"))
+    store = Store.open(tmp_path / "x" / "tokens", KIND)
+    train, validation = (pairs_of(store, name).source.lengths for name in ("train", "validation"))
     assert (train > 12).sum() + (validation > 12).sum() == counts[True]
     for name, lengths in (("training", train), ("validation", validation)):
         n = (lengths > 12).sum()

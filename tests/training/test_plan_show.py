@@ -8,9 +8,9 @@ import torch
 
 import tiny
 from glassformer.batch import IGNORE, Batch, Positions
-from glassformer.data.batches import training_batch
-from glassformer.data.collate import packed
+from glassformer.data.collate import packed, windows
 from glassformer.data.example import Example
+from glassformer.data.tokens import training_order
 from glassformer.models import Transformer
 from glassformer.training.data_rows import rows_as_fed, targets_by_slot
 from glassformer.training.plan import make_plan
@@ -71,7 +71,8 @@ def test_rows_are_shifted_by_one_and_are_those_of_training(tmp_path):
     material = prepare(made, tmp_path / "x", False, lambda text: None)
     (tmp_path / "x").mkdir()
     material.store()
-    batch = training_batch(material.split("train"), 5, 4, 16, 0)
+    text = material.split("train")
+    batch = windows(text, training_order(text, 16, 4, 0).rows(5), 16)
     assert len(rows) == 3
     for number, row in enumerate(rows):
         assert row.ids == batch.elements[number].tolist()

@@ -191,7 +191,8 @@ def _rows_of_run(run: Path, text: str | None) -> "list[Row]":
 def _pair_batch(run: "Run", text: str | None) -> "Batch":
     """A source and what the model makes of it; without a text, the first two validation pairs that
     fit."""
-    from glassformer.data.pair_batches import batch_of, pair_batch
+    from glassformer.data.collate import encoder_decoder
+    from glassformer.data.example import Example
 
     pair = run.pair
     assert pair is not None
@@ -202,5 +203,6 @@ def _pair_batch(run: "Run", text: str | None) -> "Batch":
             for i in range(len(split))
             if max(split.source.lengths[i], split.target.lengths[i]) <= context
         ]
-        return pair_batch(split, fits[:2], pair.bos)
-    return batch_of([pair.source_ids(text)], [pair.target_ids(run.translate(text))], pair.bos)
+        return encoder_decoder(split.examples(fits[:2]), pair.bos)
+    answer = pair.target_ids(run.translate(text))
+    return encoder_decoder([Example(pair.source_ids(text), answer=answer)], pair.bos)

@@ -4,9 +4,10 @@ padded            one example in each row; answers follow the sequence they belo
 packed            several examples in each row, kept apart by document numbers
 shared_prefix     examples with the same patches in one row, which reads the patches once
 encoder_decoder   the sequence is the source; <bos> and the answer are the decoder's
+windows           windows of running text, whose targets are the next tokens
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -15,9 +16,9 @@ import torch
 
 from glassformer.batch import IGNORE, SHARED_PREFIX, Batch, Part, Positions
 from glassformer.data.example import Example
-
-Row = list[int]
-"""The examples of one row, by number."""
+from glassformer.data.order import Row, spread
+from glassformer.data.tokens import TokenSplit
+from glassformer.errors import DataError, counted
 
 
 def padded(examples: Sequence[Example], side: Literal["right", "left"] = "right") -> Batch:
@@ -127,6 +128,52 @@ def shift_right(answers: Sequence[np.ndarray], bos: int) -> torch.Tensor:
 def micro_batch(rows: np.ndarray, part: int, parts: int) -> np.ndarray:
     """The `part`-th of `parts` contiguous slices of a batch's rows; some may be empty."""
     return rows[part * len(rows) // parts : (part + 1) * len(rows) // parts]
+
+
+def micro_batches(rows: np.ndarray, parts: int) -> list[np.ndarray]:
+    """The contiguous slices of a batch's rows that are not empty, at most `parts`."""
+    pieces = (micro_batch(rows, part, parts) for part in range(parts))
+    return [piece for piece in pieces if len(piece)]
+
+
+def windows(split: TokenSplit, starts: np.ndarray, length: int) -> Batch:
+    """Windows of running text: elements and targets int64 [B, length].
+
+    target[b, t] is the token after element[b, t]; IGNORE behind the end of the text and, if
+    documents are kept apart, at a document's last token.
+    """
+    at = starts[:, None] + np.arange(length + 1)
+    missing = at >= len(split.tokens)
+    at = np.minimum(at, len(split.tokens) - 1)
+    tokens = split.tokens[at].astype(np.int64)
+    targets = np.where(missing[:, 1:], IGNORE, tokens[:, 1:])
+    positions = None
+    if split.documents == "separate":
+        document = np.searchsorted(split.document_ends, at, side="right")
+        targets[document[:, 1:] != document[:, :-1]] = IGNORE
+        positions = Positions.packed(torch.from_numpy(document[:, :-1].copy()))
+    return Batch(torch.from_numpy(tokens[:, :-1].copy()), positions, torch.from_numpy(targets))
+
+
+def evaluation_windows(
+    split: TokenSplit, batch_size: int, length: int, limit: int | None = None
+) -> Iterator[Batch]:
+    """The whole split in order: every token but the first is predicted exactly once.
+
+    Windows do not overlap; the last is padded with IGNORE. A split shorter than length + 1 is one
+    shorter window. If documents are kept apart, the first token of each is not predicted. `limit`:
+    only so many batches, spread evenly. DataError: fewer than 2 tokens.
+    """
+    n = len(split.tokens)
+    if n < 2:
+        raise DataError(
+            f"the {split.described} has {counted(n, 'token')}, too few to predict one from "
+            f"another; use a longer text"
+        )
+    length = min(length, n - 1)
+    starts = np.arange(0, n - 1, length)
+    for batch in spread(-(-len(starts) // batch_size), limit):
+        yield windows(split, starts[batch * batch_size : (batch + 1) * batch_size], length)
 
 
 def _targets(

@@ -16,6 +16,7 @@ import torch
 
 from glassformer.batch import Batch
 from glassformer.errors import DataError
+from glassformer.random_stream import generator
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Masking:
         """The batch with masks; the head answers `at` those tokens, whose `targets` are what stood
         there."""
         elements = batch.elements.numpy()
-        random = np.random.Generator(np.random.Philox(key=[seed % (1 << 64), step]))
+        random = generator(seed, step)
         allowed, draws = self._allowed(batch), self._draws(elements, random)
         if not allowed.any():
             raise DataError("the text has no token that could be masked; use a longer one")

@@ -1,110 +1,294 @@
-"""The order in which training sees the text: a pure function of (seed, index), with no state to
-save.
+"""Which examples are in the batch of a step: functions of (seed, step), with no state to save.
 
-epoch e       visits each of its W windows once, in an order that is a keyed permutation of 0..W-1
-window w      begins at phase(e) + w * length; the phase moves the borders from epoch to epoch
+ShuffledOrder   fixed batch size, contiguous through epochs; each epoch is a keyed permutation
+WindowOrder     windows of running text, shuffled; a phase moves their borders from epoch to epoch
+LengthOrder     examples of like length together, one row each (length_order, pair_order)
+PackedOrder     several examples in each row, hardly any padding
+
+Each has `rows(step)`, `batches` in an epoch, `padding` (the share of slots) and `left_out` (examples
+that are too long). The last two cut their batches once; in epoch e, (seed, e) decides the order of
+the batches and who takes which place among examples of like length.
 """
 
-import math
+from abc import ABC, abstractmethod
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-ROUNDS = 6
-_MASK = (1 << 64) - 1
-_ODD, _MIX = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9
-_HALF, _FIRST, _SECOND = np.uint64(32), np.uint64(_MIX), np.uint64(_ODD)
+from glassformer.axes import Int
+from glassformer.errors import DataError
+from glassformer.random_stream import epoch_key, permute
+
+BUCKETS = 8
+"""Buckets of single sequences, of equal width."""
+ROUND_TARGET, ROUND_SOURCE = 2, 4
+"""Lengths of pairs are rounded up to these multiples: coarse enough to shuffle, fine enough to waste
+little on padding."""
+NARROWEST = 64
+"""Width of the narrowest packed row."""
+Row = list[int]
+"""The numbers of the examples in one packed row."""
 
 
-def sample_indices(step: int, batch_size: int) -> np.ndarray:
-    """The global sample indices of a step: step * batch_size .. (step + 1) * batch_size - 1,
-    int64."""
-    return np.arange(step * batch_size, (step + 1) * batch_size, dtype=np.int64)
+class ShuffledOrder:
+    """`batch_size` of `count` examples at each step, every one once an epoch; an epoch may end inside
+    a batch."""
+
+    padding, left_out = 0.0, 0
+
+    def __init__(self, count: int, batch_size: int, seed: int):
+        self.count, self.batch_size, self.seed = count, batch_size, seed
+
+    @property
+    def batches(self) -> float:
+        """Batches in an epoch, not always a whole number."""
+        return self.count / self.batch_size
+
+    def rows(self, step: int) -> Int[np.ndarray, "B"]:
+        """The numbers of the examples in the batch of a step, int64."""
+        begin, end = step * self.batch_size, (step + 1) * self.batch_size
+        epochs = range(begin // self.count, (end - 1) // self.count + 1)
+        return np.concatenate(
+            [
+                self._visited(
+                    epoch_key(self.seed, epoch),
+                    np.arange(
+                        max(begin - epoch * self.count, 0),
+                        min(end - epoch * self.count, self.count),
+                    ),
+                )
+                for epoch in epochs
+            ]
+        )
+
+    def _visited(self, key: int, places: Int[np.ndarray, "N"]) -> Int[np.ndarray, "N"]:
+        """What is visited at these places of an epoch."""
+        return permute(places, self.count, key)
 
 
-def windows_per_epoch(n_tokens: int, length: int) -> int:
-    """W = max(1, floor((n - length) / length)), so that length + 1 tokens fit behind every start at
-    every phase.
+class WindowOrder(ShuffledOrder):
+    """Where the windows of running text in the batch of a step begin; each has length + 1 tokens.
 
-    Needs n_tokens >= length + 1.
+    start = phase(seed, e) + length * permute(i, W, seed, e) in epoch e, with W = max(1, floor((n -
+    length) / length)) windows, so that all fit at every phase; phases are uniform over all that fit,
+    at least `length` of them if n >= 2 * length. Needs n_tokens >= length + 1.
     """
-    return max(1, (n_tokens - length) // length)
+
+    def __init__(self, n_tokens: int, length: int, batch_size: int, seed: int):
+        super().__init__(max(1, (n_tokens - length) // length), batch_size, seed)
+        self.length, self._phases = length, n_tokens - self.count * length
+
+    def _visited(self, key: int, places: Int[np.ndarray, "N"]) -> Int[np.ndarray, "N"]:
+        return super()._visited(key, places) * self.length + key % self._phases
 
 
-def windows(n_tokens: int, length: int, seed: int, index: np.ndarray) -> np.ndarray:
-    """Where the windows with the given global sample indices begin, int64; each has length + 1
-    tokens.
+class _CutOrder(ABC):
+    """Batches that are cut once, and shuffled together with their examples in every epoch."""
 
-    start = phase(seed, e) + length * permute(i mod W, W, seed, e) with e = i div W; phases are
-    uniform over all that fit, at least `length` of them if n_tokens >= 2 * length. Needs n_tokens
-    >= length + 1.
+    batches: int
+    left_out = 0
+
+    def __init__(self, count: int, batches: int, seed: int):
+        self._count, self.batches, self._seed = count, batches, seed
+        self._epoch: tuple[int, Int[np.ndarray, "N"]] | None = None
+
+    def _at(self, step: int) -> tuple[int, Int[np.ndarray, "N"]]:
+        """The number of a step's batch, and the example at each place in its epoch."""
+        epoch, place = divmod(step, self.batches)
+        batch = int(permute(np.array([place]), self.batches, epoch_key(self._seed, epoch))[0])
+        if self._epoch is None or self._epoch[0] != epoch:
+            key = epoch_key(self._seed + 1, epoch)
+            placed = self._placed(permute(np.arange(self._count), self._count, key))
+            self._epoch = epoch, placed
+        return batch, self._epoch[1]
+
+    @abstractmethod
+    def _placed(self, shuffled: Int[np.ndarray, "N"]) -> Int[np.ndarray, "N"]:
+        """The example at each place, by an order of those that may swap places."""
+
+    @abstractmethod
+    def rows(self, step: int) -> Any:
+        """The examples in the batch of a step."""
+
+
+class LengthOrder(_CutOrder):
+    """Examples sorted by `keys`, the last first, cut at `borders`; those of equal keys are shuffled.
+
+    `sides`: the lengths that count as filled, by example; `kept`: the numbers of the examples.
     """
-    count = windows_per_epoch(n_tokens, length)
-    slack = n_tokens - count * length  # phases 0 .. n - 1 - count * length
-    starts = np.empty(len(index), dtype=np.int64)
-    epochs = (
-        range(int(index.min()) // count, int(index.max()) // count + 1) if len(index) else range(0)
-    )
-    for epoch in epochs:  # nearly always just one
-        here = slice(None) if len(epochs) == 1 else index // count == epoch
-        key = epoch_key(seed, epoch)
-        starts[here] = permute(index[here] - epoch * count, count, key) * length + key % slack
-    return starts
+
+    def __init__(
+        self,
+        keys: Sequence[Int[np.ndarray, "N"]],
+        sides: Sequence[Int[np.ndarray, "N"]],
+        borders: Int[np.ndarray, "M"],
+        seed: int,
+        kept: Int[np.ndarray, "N"] | None = None,
+        left_out: int = 0,
+    ):
+        super().__init__(len(keys[0]), len(borders) - 1, seed)
+        self._keys, self._sides, self._borders = keys, sides, borders
+        self.kept = np.arange(self._count) if kept is None else kept
+        self.left_out = left_out
+
+    def rows(self, step: int) -> Int[np.ndarray, "B"]:
+        """The numbers of the examples in the batch of a step, int64."""
+        batch, placed = self._at(step)
+        return placed[self._borders[batch] : self._borders[batch + 1]]
+
+    @cached_property
+    def padding(self) -> float:
+        """The share of slots of an epoch's batches that hold padding, all sides together."""
+        order = _sorted(self._keys)
+        slots = 0
+        for lengths in self._sides:
+            parts = np.split(lengths[order], self._borders[1:-1])
+            slots += sum(int(part.max()) * len(part) for part in parts)
+        return 1 - sum(int(lengths.sum()) for lengths in self._sides) / slots
+
+    def _placed(self, shuffled: Int[np.ndarray, "N"]) -> Int[np.ndarray, "N"]:
+        return self.kept[np.lexsort((shuffled, *self._keys))]
 
 
-def epoch_key(seed: int, epoch: int) -> int:
-    """The 64-bit key of an epoch, for any integer seed."""
-    return _mixed(_mixed(seed) + epoch * _MIX)
+def length_order(
+    lengths: Int[np.ndarray, "N"], batch_size: int, batch_tokens: int | None, seed: int
+) -> LengthOrder:
+    """Sequences whose lengths fall into the same eighth of the longest, together.
 
-
-def permute(place: np.ndarray, size: int, key: int) -> np.ndarray:
-    """A pseudo-random permutation of 0..size-1 at the given places, int64.
-
-    A generalized Feistel cipher on a grid of a * b >= size cells: left <- left + hash(right) mod a,
-    then right in the same way, in turn; repeated until the cell is below size (cycle walking). size
-    < 2^62. Source: Black & Rogaway, Ciphers with Arbitrary Finite Domains, 2002, methods 2 and 3.
+    Batches are nearly equal and of at most `batch_size`; with `batch_tokens`, of at most so many
+    elements, padding included (or one longer sequence).
     """
-    return _walk(place, size, key, forward=True)
+    bucket = -(-lengths // max(1, -(-int(lengths.max()) // BUCKETS)))
+    if batch_tokens is None:
+        count = -(-len(lengths) // batch_size)
+        borders = np.arange(count + 1) * len(lengths) // count
+    else:
+        longest = np.zeros(int(bucket.max()) + 1, np.int64)
+        np.maximum.at(longest, bucket, lengths)
+        borders = _borders(longest[bucket][_sorted([bucket])], batch_tokens)
+    return LengthOrder([bucket], [lengths], borders, seed)
 
 
-def unpermute(place: np.ndarray, size: int, key: int) -> np.ndarray:
-    """The inverse of `permute`: which place is sent here."""
-    return _walk(place, size, key, forward=False)
+def pair_order(
+    source: Int[np.ndarray, "N"],
+    target: Int[np.ndarray, "N"],
+    longest: int,
+    batch_tokens: int | None,
+    batch_size: int,
+    seed: int,
+    name: str = "training",
+) -> LengthOrder:
+    """Pairs of like lengths together, sorted by rounded target length, then source length (up and
+    down in turn).
+
+    Batches have at most `batch_tokens` tokens on the longer side (or one pair), else `batch_size`
+    pairs. Pairs with a side of more than `longest` tokens are left out. DataError: none remains.
+    """
+    kept = np.flatnonzero((source <= longest) & (target <= longest))
+    if not len(kept):
+        raise DataError(
+            f"every {name} pair has a side of more than {longest} tokens; raise model.max_length"
+        )
+    left_out = len(source) - len(kept)
+    rounded = target, source = [
+        -(-lengths[kept] // unit) * unit
+        for lengths, unit in ((target, ROUND_TARGET), (source, ROUND_SOURCE))
+    ]
+    # neighbours across cells stay alike
+    keys = np.where(target // ROUND_TARGET % 2 == 0, source, -source), target
+    if batch_tokens is None:
+        borders = np.append(np.arange(0, len(kept), batch_size), len(kept))
+    else:
+        borders = _borders(np.maximum(target, source)[_sorted(keys)], batch_tokens)
+    return LengthOrder(keys, rounded, borders, seed, kept, left_out)
 
 
-def _walk(place: np.ndarray, size: int, key: int, forward: bool) -> np.ndarray:
-    a = math.isqrt(size - 1) + 1
-    b = -(-size // a)
-    keys = [(r % 2, np.uint64(_mixed(key + r * _MIX))) for r in range(ROUNDS)]
-    keys = keys if forward else keys[::-1]
-    cell = _cipher(place.astype(np.uint64), np.uint64(a), np.uint64(b), keys, forward)
-    while (outside := np.flatnonzero(cell >= size)).size:
-        cell[outside] = _cipher(cell[outside], np.uint64(a), np.uint64(b), keys, forward)
-    return cell.astype(np.int64)
+def _sorted(keys: Sequence[Int[np.ndarray, "N"]]) -> Int[np.ndarray, "N"]:
+    return np.lexsort((np.arange(len(keys[0])), *keys))
 
 
-def _cipher(
-    cell: np.ndarray, a: np.uint64, b: np.uint64, keys: list[tuple[int, np.uint64]], forward: bool
-) -> np.ndarray:
-    halves = list(np.divmod(cell, b))  # left below a, right below b
-    for side, key in keys:
-        size = b if side else a
-        hashed = _hash(halves[1 - side], key)
-        halves[side] = (halves[side] + (hashed if forward else size - hashed % size)) % size
-    return halves[0] * b + halves[1]
+def _borders(lengths: Int[np.ndarray, "N"], batch_tokens: int) -> Int[np.ndarray, "M"]:
+    """Cuts so that rows x the longest of them is at most `batch_tokens`, or one row."""
+    borders = [0]
+    while borders[-1] < len(lengths):
+        begin = borders[-1]
+        longest = np.maximum.accumulate(lengths[begin : begin + batch_tokens])
+        slots = longest * np.arange(1, len(longest) + 1)
+        borders.append(begin + max(1, int(np.searchsorted(slots, batch_tokens, side="right"))))
+    return np.array(borders)
 
 
-def _hash(value: np.ndarray, key: np.uint64) -> np.ndarray:
-    """32 well-mixed bits of each value (below 2^32) under a key; multiplication wraps modulo
-    2^64."""
-    mixed = (value ^ key) * _FIRST
-    mixed ^= mixed >> _HALF
-    mixed *= _SECOND
-    return mixed >> _HALF
+class PackedOrder(_CutOrder):
+    """Rows of several examples, at most `batch_tokens` elements in a batch, padding included.
+
+    An example goes into rows of the smallest width of 64, 128, 256, ... that holds it, which are no
+    wider than a whole batch, unless the example is. Rows are filled once (`filled`); in an epoch,
+    examples of equal length swap places.
+    """
+
+    def __init__(self, lengths: Int[np.ndarray, "N"], batch_tokens: int, seed: int):
+        self._lengths, self._batches = lengths, batches_of(lengths, batch_tokens)
+        super().__init__(len(lengths), len(self._batches), seed)
+        self._rank = np.empty(len(lengths), np.int64)
+        self._rank[np.argsort(lengths, kind="stable")] = np.arange(len(lengths))
+
+    def rows(self, step: int) -> list[Row]:
+        """The examples in the batch of a step, row by row."""
+        batch, placed = self._at(step)
+        return [placed[row].tolist() for row in self._batches[batch]]
+
+    @cached_property
+    def padding(self) -> float:
+        """The share of elements that are padding, in [0, 1)."""
+        fills = [[int(self._lengths[row].sum()) for row in rows] for rows in self._batches]
+        return 1 - float(self._lengths.sum()) / sum(max(fill) * len(fill) for fill in fills)
+
+    def _placed(self, shuffled: Int[np.ndarray, "N"]) -> Int[np.ndarray, "N"]:
+        return np.lexsort((shuffled, self._lengths))[self._rank]
 
 
-def _mixed(value: int) -> int:
-    """SplitMix64's step: 64 well-mixed bits of an integer modulo 2^64."""
-    value = (value + _ODD) & _MASK
-    value = (value ^ value >> 30) * _MIX & _MASK
-    value = (value ^ value >> 27) * 0x94D049BB133111EB & _MASK
-    return value ^ value >> 31
+def batches_of(lengths: Int[np.ndarray, "N"], batch_tokens: int) -> list[list[Row]]:
+    """All examples in rows, rows of one width in batches of at most `batch_tokens` elements (or one
+    longer example)."""
+    widths = np.array([_width(int(length), batch_tokens) for length in lengths])
+    batches = []
+    for width in np.unique(widths).tolist():
+        chosen = np.flatnonzero(widths == width)
+        rows = [chosen[row].tolist() for row in filled(lengths[chosen], width)]
+        # mixed, or the first batches would have all the longest
+        mixed = permute(np.arange(len(rows)), len(rows), 0)
+        size = max(1, batch_tokens // width)
+        batches += [
+            [rows[i] for i in mixed[first : first + size]] for first in range(0, len(rows), size)
+        ]
+    return batches
+
+
+def filled(lengths: Int[np.ndarray, "N"], width: int) -> list[Row]:
+    """Rows of at most `width` elements that hold every example once: the longest first, each into
+    the fullest row with room."""
+    rows: list[Row] = []
+    room: list[tuple[int, int]] = []  # what is left in each open row, and its number; least first
+    for i in np.argsort(-lengths, kind="stable").tolist():
+        place = bisect_left(room, (int(lengths[i]), -1))
+        left, row = room.pop(place) if place < len(room) else (width, len(rows))
+        if row == len(rows):
+            rows.append([])
+        rows[row].append(i)
+        if left := left - int(lengths[i]):
+            insort(room, (left, row))
+    return rows
+
+
+def _width(length: int, widest: int) -> int:
+    return max(length, min(widest, max(NARROWEST, 1 << (length - 1).bit_length())))
+
+
+def spread(count: int, limit: int | None) -> list[int]:
+    """0 .. count - 1, or `limit` of them, spread evenly."""
+    if limit is None or limit >= count:
+        return list(range(count))
+    return np.linspace(0, count - 1, limit).round().astype(int).tolist()

@@ -6,8 +6,8 @@ from typing import TypeVar
 import numpy as np
 
 from glassformer.data.config import DataConfig
-from glassformer.data.order import epoch_key, permute
 from glassformer.data.split import NAMES, SplitName
+from glassformer.random_stream import epoch_key, permute
 
 Row = TypeVar("Row")
 

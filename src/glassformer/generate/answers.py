@@ -10,7 +10,7 @@ from glassformer.axes import Float, Tensor
 from glassformer.batch import Batch
 from glassformer.data.collate import packed
 from glassformer.data.example import Example
-from glassformer.data.packing import batches_of
+from glassformer.data.order import batches_of
 from glassformer.models.transformer import Transformer, evaluating
 
 BATCH_TOKENS = 4096

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float32, Int64
 from pydantic import Field, model_validator
 
 from glassformer.axes import Float, Tensor
-from glassformer.data.random_stream import Chances
+from glassformer.random_stream import RandomStream
 from glassformer.record import Record
 
 Clips = Float32[np.ndarray, "N T"]
@@ -92,7 +92,7 @@ class SoundAugmentation:
 
     def clips(self, clips: Clips, samples: Int64[np.ndarray, "N"], step: int) -> Clips:
         """The clips changed, each by the chances of its number in `samples`."""
-        c, chances = self.config, Chances(self._seed, step, samples)
+        c, chances = self.config, RandomStream(self._seed, step, samples)
         if c.shift_ms or c.speed:
             shifts = (
                 np.rint(_signed(chances, "shift") * c.shift_ms * self._rate / 1000)
@@ -127,7 +127,7 @@ class SoundAugmentation:
         c, (frames, mels), chances = (
             self.config,
             spectrograms.shape[1:],
-            Chances(self._seed, step, samples),
+            RandomStream(self._seed, step, samples),
         )
         silent = _hidden(chances, "time", c.time_masks, c.time_width, frames)
         missing = _hidden(chances, "mel", c.mel_masks, c.mel_width, mels)
@@ -159,13 +159,13 @@ def moved(clip: np.ndarray, shift: int, speed: float) -> np.ndarray:
     )
 
 
-def _signed(chances: Chances, purpose: str) -> np.ndarray:
+def _signed(chances: RandomStream, purpose: str) -> np.ndarray:
     """One number in [-1, 1) for each clip, float64 [N]."""
     return 2 * chances.uniform(purpose, 1)[0] - 1
 
 
 def _hidden(
-    chances: Chances, purpose: str, count: int, width: int, length: int
+    chances: RandomStream, purpose: str, count: int, width: int, length: int
 ) -> Bool[np.ndarray, "N length"]:
     """What `count` stretches of 0 to `width` places hide: each width, then each possible begin
     equally likely."""

@@ -14,7 +14,6 @@ import numpy as np
 from jaxtyping import Float32, Int64, Shaped
 from pydantic import Field, model_validator
 
-from glassformer.data.random_stream import Chances
 from glassformer.media.image_ops import (
     GEOMETRY,
     TONES,
@@ -28,6 +27,7 @@ from glassformer.media.image_ops import (
     window_maps,
     windows,
 )
+from glassformer.random_stream import RandomStream
 from glassformer.record import Record
 
 OPERATIONS = ("nothing", *GEOMETRY, *TONES)
@@ -156,7 +156,7 @@ class Augmentation:
     def __call__(self, pixels: Pixels, samples: Int64[np.ndarray, "N"], step: int) -> Pixels:
         """New pixels for the samples of these numbers at this step; nothing depends on what else is
         in the batch."""
-        config, chances = self._config, Chances(self._seed, step, samples)
+        config, chances = self._config, RandomStream(self._seed, step, samples)
         if config.crop or config.flip:
             moves = (
                 np.floor(chances.uniform("crop", 2) * (2 * config.crop + 1)).astype(np.int64)
@@ -171,7 +171,7 @@ class Augmentation:
             pixels = coloured(pixels, *(1 + config.colour * (2 * chances.uniform("colour", 3) - 1)))
         return self._erased(pixels, chances) if config.erase else pixels
 
-    def _drawn(self, pixels: Pixels, chances: Chances) -> Pixels:
+    def _drawn(self, pixels: Pixels, chances: RandomStream) -> Pixels:
         """Window and policy: all moves as a single warp, so that pixels are blurred once; then the
         tones, as drawn."""
         n, height, width, _ = pixels.shape
@@ -189,14 +189,14 @@ class Augmentation:
                 pixels[rows] = tone(pixels[rows], strength[rows])
         return pixels
 
-    def _windows(self, chances: Chances, n: int, height: int, width: int) -> np.ndarray:
+    def _windows(self, chances: RandomStream, n: int, height: int, width: int) -> np.ndarray:
         if self._config.scale is None:
             return unmoved(n)
         (low, high), (area, aspect, *place) = self._config.scale, chances.uniform("scale", 4)
         boxes = _rectangles(low + (high - low) * area, SCALE_ASPECT, aspect, *place)
         return window_maps(boxes, height, width)
 
-    def _policy(self, chances: Chances) -> list[tuple[np.ndarray, Each]]:
+    def _policy(self, chances: RandomStream) -> list[tuple[np.ndarray, Each]]:
         """For each round the operation of each sample, by its place in OPERATIONS, and its
         strength."""
         up_to = np.cumsum(WEIGHTS) / sum(WEIGHTS)
@@ -208,7 +208,7 @@ class Augmentation:
         )
         return list(zip(which, strength, strict=True))
 
-    def _erased(self, pixels: Pixels, chances: Chances) -> Pixels:
+    def _erased(self, pixels: Pixels, chances: RandomStream) -> Pixels:
         happens, area, aspect, *place = chances.uniform("erase", 5)
         rows = np.flatnonzero(happens < self._config.erase)
         _, height, width, channels = pixels.shape
@@ -240,7 +240,7 @@ class Augmentation:
         of the batch in an order that is drawn for each step: always another if there is one, and
         everyone is the partner of one.
         """
-        chances, (n, height, width, _) = Chances(self._seed, step, samples), pixels.shape
+        chances, (n, height, width, _) = RandomStream(self._seed, step, samples), pixels.shape
         cut, own = self._shares(chances)
         gone = inside(_rectangles(1 - own, (1, 1), *chances.uniform("cut", 3)), height, width)
         order = np.argsort(chances.uniform("partner", 1)[0], kind="stable")
@@ -258,7 +258,7 @@ class Augmentation:
         values = np.rint(values) if pixels.dtype == np.uint8 else values
         return values.astype(pixels.dtype), share * classes + (1 - share) * classes[partner]
 
-    def _shares(self, chances: Chances) -> tuple[np.ndarray, Each]:
+    def _shares(self, chances: RandomStream) -> tuple[np.ndarray, Each]:
         """Whether a sample is cut (or blended), and how much of it is its own."""
         config = self._config
         happens, which, level = chances.uniform("mix", 3)

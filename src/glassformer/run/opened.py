@@ -6,10 +6,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
+from glassformer.data import pair_split, tokens
 from glassformer.data.config import DataConfig
-from glassformer.data.pair_store import PairSplit, PairStore
+from glassformer.data.pair_split import PairSplit, pairs_of
 from glassformer.data.sources import capture_stdin
-from glassformer.data.token_store import Split, TokenStore
+from glassformer.data.store import Store
+from glassformer.data.tokens import TokenSplit, store_tokens, tokens_of
 from glassformer.errors import ConfigError
 from glassformer.media.audio import AudioReader
 from glassformer.media.image import ImageReader
@@ -110,14 +112,14 @@ class Opened:
             return self.model.config.max_length, None
         return self.recipe.train.length or self.model.config.max_length, self.recipe.data.overlap
 
-    def tokens(self, split: str) -> Split:
+    def tokens(self, split: str) -> TokenSplit:
         """The tokens of a split of the run's own data: as they were stored for training, else built
         from its text."""
         data = self._own_recipe().data
         stored = Path(data.store) if data.store else self.folder / "tokens"
         if (stored / "manifest.json").is_file():
-            return TokenStore.open(stored, data.documents).split(split)
-        return self._store(data, stored).split(split)
+            return tokens_of(Store.open(stored, tokens.KIND), split, data.documents)
+        return tokens_of(store_tokens(stored, self.tokenizer, data), split, data.documents)
 
     def pairs(self, split: str) -> PairSplit:
         """The pairs of a split of the run's own data: as they were stored for training, else built
@@ -125,8 +127,8 @@ class Opened:
         recipe = self._own_recipe()
         stored = Path(recipe.data.store) if recipe.data.store else self.folder / "tokens"
         if (stored / "manifest.json").is_file():
-            return PairStore.open(stored).split(split)
-        return open_store(self._pair(), recipe.data, stored).split(split)
+            return pairs_of(Store.open(stored, pair_split.KIND), split)
+        return pairs_of(open_store(self._pair(), recipe.data, stored), split)
 
     def _own_recipe(self) -> Recipe:
         if self.recipe is None:
@@ -135,14 +137,15 @@ class Opened:
             )
         return self.recipe
 
-    def _other(self, path: str, scratch: Path) -> Split:
+    def _other(self, path: str, scratch: Path) -> TokenSplit:
         """All of another text (`-`: standard input) as one split; it is read in the form of the
         run's own text."""
         form = self.recipe.data.model_dump(include=FORM) if self.recipe else {}
         data = capture_stdin(
             DataConfig.parse({**form, "path": path, "validation_fraction": 0.0}), scratch
         )
-        return self._store(data, scratch / "tokens").split("train")
+        stored = store_tokens(scratch / "tokens", self.tokenizer, data)
+        return tokens_of(stored, "train", data.documents)
 
     def _other_pairs(self, path: str, targets: str | None, scratch: Path) -> PairSplit:
         """All of other pairs as one split; the form of the run's own data holds for them too."""
@@ -162,18 +165,7 @@ class Opened:
         }
         config = capture_stdin(DataConfig.parse(base.model_dump() | named | others), scratch)
         # read as validation pairs, whose texts are kept beside their ids
-        return open_store(self._pair(), config, scratch / "tokens").split("validation")
-
-    def _store(self, data: DataConfig, folder: str | Path) -> TokenStore:
-        tokenizer = self.tokenizer
-        return TokenStore.open_or_build(
-            folder,
-            tokenizer.encode,
-            tokenizer.fingerprint,
-            tokenizer.vocab_size,
-            tokenizer.specials.get("eos"),
-            data,
-        )
+        return pairs_of(open_store(self._pair(), config, scratch / "tokens"), "validation")
 
     def _pair(self) -> PairTokenizer:
         if self.pair is None:

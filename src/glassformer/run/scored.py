@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.batches import evaluation_batches
+from glassformer.data.collate import evaluation_windows
 from glassformer.data.config import DataConfig
 from glassformer.data.sources import capture_stdin
 from glassformer.data.split import NAMES
@@ -114,7 +114,7 @@ class Scored(Opened):
             prefix="glassformer-"
         ) as scratch:  # a run folder may be read-only
             part = self.tokens(split) if data is None else self._other(data, Path(scratch))
-            batches = evaluation_batches(part, size, self.model.config.max_length)
+            batches = evaluation_windows(part, size, self.model.config.max_length)
             scores = evaluate(self.model, batches).result(part.n_bytes)
         return {
             "run": str(self.folder),

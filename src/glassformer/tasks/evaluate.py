@@ -7,8 +7,9 @@ from typing import Any
 import torch
 
 from glassformer.batch import Batch
-from glassformer.data.pair_batches import pair_evaluation_batches
-from glassformer.data.pair_store import PairSplit
+from glassformer.data.collate import encoder_decoder
+from glassformer.data.order import spread
+from glassformer.data.pair_split import PairSplit
 from glassformer.errors import ConfigError
 from glassformer.losses import cross_entropy
 from glassformer.metrics import LanguageModelScore, exact_match, translation_scores
@@ -47,7 +48,9 @@ def score_pairs(
 
     DataError: no pair fits into the model.
     """
-    batches = pair_evaluation_batches(split, model.config.max_length, PAIR_TOKENS, bos, limit)
+    order = split.order(model.config.max_length, PAIR_TOKENS)
+    steps = spread(order.batches, limit)
+    batches = (encoder_decoder(split.examples(order.rows(step)), bos) for step in steps)
     return evaluate(model, batches, precision).result()
 
 

@@ -14,9 +14,9 @@ import torch
 
 from glassformer.axes import Float, Tensor
 from glassformer.batch import Batch
-from glassformer.data.collate import micro_batch, packed
+from glassformer.data.collate import micro_batches, packed
 from glassformer.data.example import Example
-from glassformer.data.packing import PackedOrder
+from glassformer.data.order import PackedOrder
 from glassformer.errors import ConfigError, DataError, suggest
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
@@ -96,9 +96,8 @@ class ExampleBatches:
             if self._cut is None
             else {i: self._recut(i, step) for row in rows for i in row}
         )
-        numbers = np.arange(len(rows))
-        parts = (micro_batch(numbers, part, self._parts) for part in range(self._parts))
-        return [packed(examples, [rows[i] for i in part]) for part in parts if len(part)]
+        parts = micro_batches(np.arange(len(rows)), self._parts)
+        return [packed(examples, [rows[i] for i in part]) for part in parts]
 
     def _recut(self, number: int, step: int) -> Example:
         assert self._cut is not None

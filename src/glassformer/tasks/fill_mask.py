@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from glassformer.batch import IGNORE, Batch
-from glassformer.data.batches import evaluation_batches, training_batch
+from glassformer.data.collate import evaluation_windows, windows
 from glassformer.data.masking import Masking, word_begins
-from glassformer.data.token_store import Split
+from glassformer.data.tokens import TokenSplit, training_order
 from glassformer.errors import ConfigError
 from glassformer.models.transformer import Transformer, evaluating
 from glassformer.recipe.train import TrainConfig
@@ -44,8 +44,9 @@ class MaskedLanguageTask(LanguageTask):
 
     def batches(self, step: int) -> list[Batch]:
         """See `Task`; masked as a whole and then cut, so that its parts change nothing."""
-        train = self.recipe.train
-        whole = training_batch(self.split("train"), step, self.rows, self.length, train.seed)
+        train, split = self.recipe.train, self.split("train")
+        starts = training_order(split, self.length, self.rows, train.seed).rows(step)
+        whole = windows(split, starts, self.length)
         return list(parts_of(self.masking(whole, train.seed, step), train.micro_batches))
 
     def scores(self, model: Transformer, precision: torch.dtype) -> dict[str, Any] | None:
@@ -132,14 +133,14 @@ def parts_of(batch: Batch, parts: int) -> Iterator[Batch]:
 
 
 def masked_batches(
-    split: Split, masking: Masking, length: int, limit: int | None = None
+    split: TokenSplit, masking: Masking, length: int, limit: int | None = None
 ) -> Iterator[Batch]:
     """A whole split in windows with the same masks at every call; nothing sees what the last one is
     filled up with.
 
     `limit`: only so many batches, spread evenly.
     """
-    for number, batch in enumerate(evaluation_batches(split, ROWS, length, limit)):
+    for number, batch in enumerate(evaluation_windows(split, ROWS, length, limit)):
         assert batch.targets is not None
         known = (batch.targets != IGNORE).flip(1).cummax(1).values.flip(1)  # or one behind it is
         real = torch.nn.functional.pad(known[:, :-1], (1, 0), value=True)

@@ -14,8 +14,8 @@ import torch
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Batch
-from glassformer.data.collate import micro_batch
-from glassformer.data.order import epoch_key, permute, sample_indices
+from glassformer.data.collate import micro_batches
+from glassformer.data.order import ShuffledOrder
 from glassformer.errors import ConfigError, DataError, counted
 from glassformer.generate.classify import classify_patches
 from glassformer.losses import LossSum, binary_cross_entropy, cross_entropy
@@ -180,21 +180,12 @@ class PerceptionTask:
         patches, targets = self.senses.fed(
             self.training, numbers, self._targets[numbers], step, classes
         )
-        parts = (
-            micro_batch(np.arange(len(numbers)), i, train.micro_batches)
-            for i in range(train.micro_batches)
-        )
-        return [Batch(patches[part], targets=targets[part]) for part in parts if len(part)]
+        parts = micro_batches(np.arange(len(numbers)), train.micro_batches)
+        return [Batch(patches[part], targets=targets[part]) for part in parts]
 
     def numbers(self, step: int) -> Int[np.ndarray, "N"]:
         """Which training rows are in the batch of a step."""
-        n, seed = len(self.training), self.recipe.train.seed
-        index = sample_indices(step, self.rows)
-        chosen = np.empty_like(index)
-        for epoch in np.unique(index // n).tolist():
-            here = index // n == epoch
-            chosen[here] = permute(index[here] - epoch * n, n, epoch_key(seed, epoch))
-        return chosen
+        return ShuffledOrder(len(self.training), self.rows, self.recipe.train.seed).rows(step)
 
     def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
         """See `Task`."""

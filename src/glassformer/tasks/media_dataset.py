@@ -18,9 +18,10 @@ import numpy as np
 import torch
 
 from glassformer.axes import Float, Int, Tensor
-from glassformer.data.array_store import ArrayStore, stamp_of
+from glassformer.data.arrays import arrays_of, stamp_of, store_arrays
 from glassformer.data.pictures import Picture, pictures
 from glassformer.data.recordings import Recording, recordings
+from glassformer.data.store import Store
 from glassformer.errors import ConfigError, DataError, counted
 from glassformer.inspect import images
 from glassformer.media.audio import AudioConfig, AudioReader
@@ -63,7 +64,7 @@ class Senses(ABC):
     def __init__(self, recipe: Recipe, items: Sequence[Picture] | Sequence[Recording]):
         self._data, self._seed = recipe.data, recipe.train.seed
         self.splits = by_split(items)
-        self._stored: ArrayStore | None = None
+        self._stored: Store | None = None
 
     def model_fields(self) -> dict[str, Any]:
         """The fields of a model that follow from what it is fed."""
@@ -115,14 +116,14 @@ class Senses(ABC):
             "settings": self._settings(),
             "skip": data.bad_files == "skip",
         }
-        self._stored = ArrayStore.open_or_build(
+        self._stored = store_arrays(
             folder, request, items, self.shape, self.kind, data.bad_files == "skip"
         )
 
     def split(self, name: str) -> Kept:
         """What could be read of a split."""
         assert self._stored is not None, "store comes first"
-        items, rows = split_of(self.splits, name), self._stored.split(name)
+        items, rows = split_of(self.splits, name), arrays_of(self._stored, name)
         kept = [items[i] for i in rows.kept.tolist()]
         return Kept(
             rows.array, [item.labels for item in kept], [item.where for item in kept], rows.skipped

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 
 from glassformer.batch import Batch
-from glassformer.data.collate import encoder_decoder, micro_batch, padded, shared_prefix
+from glassformer.data.collate import encoder_decoder, micro_batches, padded, shared_prefix
 from glassformer.data.example import Example
-from glassformer.data.length_buckets import AlikeOrder
+from glassformer.data.order import LengthOrder, length_order
 from glassformer.data.parts import Mixed, mixed
 from glassformer.data.split import NAMES, SplitName
 from glassformer.errors import ConfigError, DataError, counted
@@ -261,12 +261,12 @@ class MixtureTask(ABC):
         return False
 
     @cached_property
-    def _order(self) -> AlikeOrder:
+    def _order(self) -> LengthOrder:
         train, bundles = self.recipe.train, self._bundles
         examples = self._all("train")
         lengths = np.array([self._bundle_length([examples[i] for i in own]) for own in bundles])
         size = max(1, round(train.batch_size * len(bundles) / len(self._train)))
-        return AlikeOrder(lengths, size, train.batch_tokens, train.seed)
+        return length_order(lengths, size, train.batch_tokens, train.seed)
 
     def _bundle_length(self, bundle: Sequence[Example]) -> int:
         return sum(map(self._length, bundle)) - (len(bundle) - 1) * bundle[0].prefix_length
@@ -275,12 +275,9 @@ class MixtureTask(ABC):
         """See `Task`; a batch of fewer bundles than micro-batches has fewer parts."""
         bundles = [self._bundles[i] for i in self._order.rows(step).tolist()]
         examples = iter(self.sequences("train", list(chain.from_iterable(bundles)), step))
-        filled, parts = (
-            [list(islice(examples, len(own))) for own in bundles],
-            self.recipe.train.micro_batches,
-        )
-        pieces = (micro_batch(np.arange(len(filled)), i, parts) for i in range(parts))
-        return [self._bundled([filled[i] for i in piece]) for piece in pieces if len(piece)]
+        filled = [list(islice(examples, len(own))) for own in bundles]
+        pieces = micro_batches(np.arange(len(filled)), self.recipe.train.micro_batches)
+        return [self._bundled([filled[i] for i in piece]) for piece in pieces]
 
     def _bundled(self, bundles: Sequence[Sequence[Example]]) -> Batch:
         if max(map(len, bundles)) > 1:

@@ -7,9 +7,10 @@ from typing import Any
 import torch
 
 from glassformer.batch import Batch
-from glassformer.data.batches import evaluation_batches, training_batch
+from glassformer.data.collate import evaluation_windows, micro_batches, windows
 from glassformer.data.split import texts_for_tokenizer
-from glassformer.data.token_store import Split, TokenStore
+from glassformer.data.store import Store
+from glassformer.data.tokens import TokenSplit, store_tokens, tokens_of, training_order
 from glassformer.errors import DataError
 from glassformer.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Transformer
@@ -42,7 +43,7 @@ class LanguageTask:
             train.batch_size if tokens is None else max(1, tokens // self.length // parts) * parts
         )
         """Sequences in a step."""
-        self._stored: TokenStore | None = None
+        self._stored: Store | None = None
 
     @staticmethod
     def training_texts(recipe: Recipe) -> Iterator[str]:
@@ -52,14 +53,7 @@ class LanguageTask:
     def store(self) -> None:
         """See `Task`. DataError: less text than one training sequence needs."""
         self.tokenizer.save(self._run / "tokenizer.json")
-        self._stored = TokenStore.open_or_build(
-            self._run / "tokens",
-            self.tokenizer.encode,
-            self.tokenizer.fingerprint,
-            self.tokenizer.vocab_size,
-            self.tokenizer.specials.get("eos"),
-            self.recipe.data,
-        )
+        self._stored = store_tokens(self._run / "tokens", self.tokenizer, self.recipe.data)
         have = len(self.split("train").tokens)
         if have < self.length + 1:
             raise DataError(
@@ -68,10 +62,10 @@ class LanguageTask:
                 "use a longer text or a smaller model.max_length."
             )
 
-    def split(self, name: str) -> Split:
+    def split(self, name: str) -> TokenSplit:
         """The tokens of a split."""
         assert self._stored is not None, "store comes first"
-        return self._stored.split(name)
+        return tokens_of(self._stored, name, self.recipe.data.documents)
 
     @property
     def elements(self) -> int:
@@ -104,11 +98,9 @@ class LanguageTask:
     def batches(self, step: int) -> list[Batch]:
         """See `Task`."""
         train, split = self.recipe.train, self.split("train")
-        parts = train.micro_batches
-        return [
-            training_batch(split, step, self.rows, self.length, train.seed, (part, parts))
-            for part in range(parts)
-        ]
+        starts = training_order(split, self.length, self.rows, train.seed).rows(step)
+        parts = micro_batches(starts, train.micro_batches)
+        return [windows(split, part, self.length) for part in parts]
 
     def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
         """See `Task`."""
@@ -122,7 +114,7 @@ class LanguageTask:
         limit = self.recipe.train.evaluate_batches
         score = evaluate(
             model,
-            evaluation_batches(split, self.rows, self.recipe.model.max_length, limit),
+            evaluation_windows(split, self.rows, self.recipe.model.max_length, limit),
             precision,
         )
         if not score.tokens:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from glassformer.batch import Batch
-from glassformer.data.array_store import ArrayStore, Rows, stamp_of
+from glassformer.data.arrays import ArraySplit, arrays_of, stamp_of, store_arrays
 from glassformer.data.example import Example
 from glassformer.data.parts import Mixed
 from glassformer.data.pictures import Picture
@@ -49,7 +49,7 @@ class DepictionTask(MixtureTask):
         made = run if begun else recipe.train.init_from
         self._palette = None if made is None else Palette.load(made)
         self._width = 0
-        self._pixels: dict[str, tuple[Rows, dict[str, int]]] = {}
+        self._pixels: dict[str, tuple[ArraySplit, dict[str, int]]] = {}
         super().__init__(recipe, run, begun)
 
     @property
@@ -120,11 +120,9 @@ class DepictionTask(MixtureTask):
             ]
             for split, paths in named.items()
         }
-        stored = ArrayStore.open_or_build(
-            folder, request, items, (*self._config.dims, 3), "uint8", skip
-        )
+        stored = store_arrays(folder, request, items, (*self._config.dims, 3), "uint8", skip)
         for split, paths in named.items():
-            rows = stored.split(split)
+            rows = arrays_of(stored, split)
             self._pixels[split] = (
                 rows,
                 {paths[item]: at for at, item in enumerate(rows.kept.tolist())},

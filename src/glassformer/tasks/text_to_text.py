@@ -6,15 +6,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from glassformer.batch import Batch
-from glassformer.data.collate import micro_batch
+from glassformer.data.collate import encoder_decoder, micro_batches
 from glassformer.data.config import DataConfig
-from glassformer.data.pair_batches import PairOrder, batch_of, pair_batch
-from glassformer.data.pair_store import PairSplit, PairStore
+from glassformer.data.example import Example
+from glassformer.data.order import LengthOrder
+from glassformer.data.pair_split import PairSplit, pairs_of, store_pairs
 from glassformer.data.pairs import training_texts
+from glassformer.data.store import Store
 from glassformer.errors import ConfigError, DataError
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.transduce import transduce
@@ -44,7 +45,7 @@ class TransductionTask:
         apart = recipe.model.source_vocab_size or not self.tokenizer.shared
         own = self.tokenizer.source.vocab_size if apart else None
         self.recipe = recipe.with_vocabulary(self.tokenizer.target.vocab_size, own)
-        self._stored: PairStore | None = None
+        self._stored: Store | None = None
         if recipe.train.best in ("bleu", "chrf"):
             score_outputs(
                 [""], [""], best=recipe.train.best
@@ -75,33 +76,31 @@ class TransductionTask:
     def split(self, name: str) -> PairSplit:
         """The pairs of a split."""
         assert self._stored is not None, "store comes first"
-        return self._stored.split(name)
+        return pairs_of(self._stored, name)
 
     @cached_property
-    def _order(self) -> PairOrder:
+    def _order(self) -> LengthOrder:
         train = self.recipe.train
         longest = train.length or self.recipe.model.max_length
-        return PairOrder(
-            self.split("train"), longest, train.batch_tokens, train.batch_size, train.seed
-        )
+        return self.split("train").order(longest, train.batch_tokens, train.batch_size, train.seed)
 
     @property
     def length(self) -> int:
         """The mean target's length."""
         target = self.split("train").target
-        return max(1, round(len(target.tokens) / len(target)))
+        return max(1, round(len(target.values) / len(target)))
 
     @property
     def elements(self) -> int:
         """See `Task`."""
-        return len(self.split("train").target.tokens)
+        return len(self.split("train").target.values)
 
     @property
     def fingerprint(self) -> str:
         """See `Task`."""
         assert self._stored is not None, "store comes first"
         splits = [self.split(name) for name in sorted(self._stored.counts)]
-        columns = (column.tokens for split in splits for column in (split.source, split.target))
+        columns = (column.values for split in splits for column in (split.source, split.target))
         return fingerprint(self._stored.counts, columns)
 
     @property
@@ -129,8 +128,8 @@ class TransductionTask:
         ]
         return [
             f"tokenizer: {vocabulary}",
-            f"{len(order.kept):,} training pairs with {len(split.source.tokens):,} source and "
-            f"{len(split.target.tokens):,} target tokens, {order.batches:,} batches an epoch "
+            f"{len(order.kept):,} training pairs with {len(split.source.values):,} source and "
+            f"{len(split.target.values):,} target tokens, {order.batches:,} batches an epoch "
             f"({order.padding:.0%} "
             f"padding), {steps:,} steps = {steps / order.batches:.1f} epochs",
             *(
@@ -151,19 +150,13 @@ class TransductionTask:
 
     def batches(self, step: int) -> list[Batch]:
         """See `Task`; a batch of fewer pairs than micro-batches has fewer parts."""
-        split, rows, parts = (
-            self.split("train"),
-            self._order.rows(step),
-            self.recipe.train.micro_batches,
-        )
-        pieces = [piece for part in range(parts) if len(piece := micro_batch(rows, part, parts))]
+        split, parts = self.split("train"), self.recipe.train.micro_batches
+        pieces = micro_batches(self._order.rows(step), parts)
         if self._cuts is None:
-            return [pair_batch(split, piece, self.tokenizer.bos) for piece in pieces]
-        recut = [[self._recut(step, int(i)) for i in piece] for piece in pieces]
-        return [
-            batch_of([s for s, _ in pairs], [t for _, t in pairs], self.tokenizer.bos)
-            for pairs in recut
-        ]
+            examples = [split.examples(piece) for piece in pieces]
+        else:
+            examples = [[self._recut(step, int(i)) for i in piece] for piece in pieces]
+        return [encoder_decoder(own, self.tokenizer.bos) for own in examples]
 
     @cached_property
     def _cuts(self) -> tuple[PieceDropout, PieceDropout] | None:
@@ -178,7 +171,7 @@ class TransductionTask:
         )
         return source, target
 
-    def _recut(self, step: int, number: int) -> tuple[np.ndarray, np.ndarray]:
+    def _recut(self, step: int, number: int) -> Example:
         """Both sides of a pair in other pieces, if they are still short enough."""
         assert self._cuts is not None
         split, longest = (
@@ -190,7 +183,9 @@ class TransductionTask:
             cut(ids, step, 2 * number + i).ids
             for i, (cut, ids) in enumerate(zip(self._cuts, sides, strict=True))
         )
-        return (source, target) if max(len(source), len(target)) <= longest else sides
+        if max(len(source), len(target)) > longest:
+            source, target = sides
+        return Example(source, answer=target)
 
     def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
         """See `Task`."""
@@ -325,11 +320,11 @@ def save_tokenizers(tokenizer: PairTokenizer, run: Path) -> None:
         (run / "source_tokenizer.json").unlink(missing_ok=True)
 
 
-def open_store(tokenizer: PairTokenizer, data: DataConfig, folder: Path) -> PairStore:
+def open_store(tokenizer: PairTokenizer, data: DataConfig, folder: Path) -> Store:
     """The pairs that `data` names as token ids in `folder`."""
     encoders = tokenizer.source_ids, tokenizer.target_ids
     fingerprints = tokenizer.source.fingerprint, tokenizer.target.fingerprint
-    return PairStore.open_or_build(folder, encoders, fingerprints, data)
+    return store_pairs(folder, encoders, fingerprints, data)
 
 
 def _texts(split: PairSplit, count: int | None) -> tuple[list[str], list[str], list[str | None]]:

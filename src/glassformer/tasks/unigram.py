@@ -4,10 +4,12 @@ import math
 
 import numpy as np
 
-from glassformer.data.token_store import Split
+from glassformer.data.tokens import TokenSplit
 
 
-def baselines(train: Split, validation: Split, vocab_size: int) -> list[tuple[str, float]]:
+def baselines(
+    train: TokenSplit, validation: TokenSplit, vocab_size: int
+) -> list[tuple[str, float]]:
     """Bits per byte of two guesses: every token equally likely, and every token as often as in
     training (plus one)."""
     counts = np.bincount(np.asarray(train.tokens), minlength=vocab_size).astype(np.float64) + 1

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from glassformer.errors import ConfigError
+from glassformer.random_stream import generator
 from glassformer.tokenizers.bytelevel import ALPHABET
 from glassformer.tokenizers.text import Tokenizer
 
@@ -76,10 +77,8 @@ class PieceDropout:
         begins[:1] = True
         begins[1:] |= self._special[ids[:-1]]
         before = np.flatnonzero(begins)
-        random = np.random.Generator(
-            np.random.Philox(key=[self._seed % (1 << 64), step], counter=[0, 0, 0, number])
-        )
-        variants = random.integers(VARIANTS, size=len(before)).tolist()
+        stream = generator(self._seed, step, number)
+        variants = stream.integers(VARIANTS, size=len(before)).tolist()
         words = [
             self._cut(word, variant)
             for word, variant in zip(_words(ids, before), variants, strict=True)

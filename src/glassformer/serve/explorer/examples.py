@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.data.pair_store import PairStore
-from glassformer.data.token_store import TokenStore
+from glassformer.data import pair_split, tokens
+from glassformer.data.store import Store
 from glassformer.errors import GlassformerError
 from glassformer.inspect import images
 from glassformer.media.audio import AudioReader
@@ -105,9 +105,9 @@ def _beginnings(run: Run) -> list[str]:
     """The first tokens of documents; of one long document, of pieces that are spread over it."""
     most = min(TOKENS, run.model.config.max_length)
     with suppress(GlassformerError):
-        store = TokenStore.open(run.folder / "tokens")
+        store = Store.open(run.folder / "tokens", tokens.KIND)
         for name in SPLITS:
-            split = store.split(name)
+            split = tokens.tokens_of(store, name)
             begins = [0, *split.document_ends[: MOST - 1].tolist()]
             if len(split.document_ends) < MOST:
                 begins = np.linspace(0, max(0, len(split.tokens) - most), MOST).astype(int).tolist()
@@ -120,7 +120,8 @@ def _beginnings(run: Run) -> list[str]:
 
 def _pairs(run: Run) -> list[list[str]]:
     with suppress(GlassformerError):
-        texts = PairStore.open(run.folder / "tokens").split("validation").texts()
+        store = Store.open(run.folder / "tokens", pair_split.KIND)
+        texts = pair_split.pairs_of(store, "validation").texts()
         fitting = [pair for pair in texts if 0 < len(pair.source) <= 200]
         return [[pair.source, pair.target] for pair in fitting[:MOST]]
     return []

@@ -1,13 +1,12 @@
-"""The array store holds what was decoded, once; bad items stop it or are left out and counted; half
-a store is none."""
+"""Decoded images or clips are stored once; items that cannot be read stop it, or are left out and
+counted."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from glassformer.data.array_store import ArrayStore, stamp_of
+from glassformer.data.arrays import ArraySplit, arrays_of, stamp_of, store_arrays
 from glassformer.errors import DataError
 
 SHAPE = (3, 2)
@@ -26,21 +25,22 @@ def item(value: int, calls: list[int] | None = None):
 
 def built(
     folder: Path, train=(1, 2, 3), skip=False, request=None, calls=None, test=(9,)
-) -> ArrayStore:
+) -> dict[str, ArraySplit]:
     splits = {"train": [item(v, calls) for v in train], "test": [item(v, calls) for v in test]}
-    return ArrayStore.open_or_build(folder, request or {"of": "x"}, splits, SHAPE, "uint8", skip)
+    store = store_arrays(folder, request or {"of": "x"}, splits, SHAPE, "uint8", skip)
+    return {name: arrays_of(store, name) for name in splits}
 
 
 def test_what_was_decoded_is_there_once(tmp_path):
     calls: list[int] = []
     store = built(tmp_path / "s", calls=calls)
-    assert store.split("train").array[:, 0, 0].tolist() == [1, 2, 3]
-    assert store.split("train").array.shape == (3, *SHAPE)
-    assert store.split("train").kept.tolist() == [0, 1, 2]
+    assert store["train"].array[:, 0, 0].tolist() == [1, 2, 3]
+    assert store["train"].array.shape == (3, *SHAPE)
+    assert store["train"].kept.tolist() == [0, 1, 2]
     assert calls == [1, 2, 3, 9]
     again = built(tmp_path / "s", calls=calls)
     assert calls == [1, 2, 3, 9], "decoded a second time"
-    assert again.split("test").array[0, 0, 0] == 9
+    assert again["test"].array[0, 0, 0] == 9
     built(tmp_path / "s", request={"of": "y"}, calls=calls)
     assert len(calls) == 8
 
@@ -52,43 +52,12 @@ def test_bad_items_stop_it_and_leave_nothing(tmp_path):
 
 
 def test_bad_items_are_left_out_and_told(tmp_path):
-    rows = built(tmp_path / "s", train=(-1, 1, -2, 3, -5), skip=True).split("train")
+    rows = built(tmp_path / "s", train=(-1, 1, -2, 3, -5), skip=True)["train"]
     assert rows.array[:, 0, 0].tolist() == [1, 3]
     assert rows.kept.tolist() == [1, 3]
     assert rows.skipped == tuple(f"picture {i} is broken; restore it" for i in (-1, -2, -5))
-    nothing = built(tmp_path / "t", train=(-1,), skip=True).split("train")
+    nothing = built(tmp_path / "t", train=(-1,), skip=True)["train"]
     assert (len(nothing.array), nothing.kept.tolist()) == (0, [])
-
-
-@pytest.mark.parametrize(
-    "damage", ["shorter", "other shape", "no manifest", "other count", "not json"]
-)
-def test_half_a_store_is_built_anew(tmp_path, damage):
-    folder, calls = tmp_path / "s", []
-    built(folder)
-    train, manifest = folder / "train.npy", folder / "manifest.json"
-    match damage:
-        case "shorter":
-            train.write_bytes(train.read_bytes()[:-4])
-        case "other shape":
-            np.save(train, np.zeros((3, 2, 2), np.uint8))
-        case "no manifest":
-            manifest.unlink()
-        case "other count":
-            values = json.loads(manifest.read_text())
-            values["splits"]["train"]["kept"] = 2
-            manifest.write_text(json.dumps(values))
-        case "not json":
-            manifest.write_text("{")
-    assert built(folder, calls=calls).split("train").array[:, 0, 0].tolist() == [1, 2, 3]
-    assert calls == [1, 2, 3, 9]
-
-
-def test_other_files_are_left_alone(tmp_path):
-    (tmp_path / "s").mkdir()
-    (tmp_path / "s" / "mine.txt").write_text("x")
-    with pytest.raises(DataError, match=r"holds other files \(mine\.txt"):
-        built(tmp_path / "s")
 
 
 def test_a_stamp_tells_of_names_sizes_and_times(tmp_path):

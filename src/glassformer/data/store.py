@@ -1,0 +1,304 @@
+"""One columnar, memory-mapped store of derived data, built once and reused while nothing changed.
+
+FOLDER/manifest.json           what it was made from, and the columns and counts of each split
+FOLDER/train.NAME.values       numbers of a column: rows of one shape, or ragged rows one after the other
+FOLDER/train.NAME.ends         where each ragged row ends, int64 offsets into the values
+FOLDER/test.NAME.jsonl         a JSON value for each row
+
+A folder is whole or not there: it is filled beside its place, then renamed into it.
+"""
+
+import json
+import math
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO, Self, final
+
+import numpy as np
+
+from glassformer.data.config import DataConfig
+from glassformer.data.sources import Source
+from glassformer.errors import DataError
+
+FORMAT, VERSION, MANIFEST = "glassformer store", 2, "manifest.json"
+_FILE = re.compile(r"(train|validation|test)\.[a-z]+\.(values|ends|jsonl)")
+_TYPES = ("uint8", "uint16", "uint32", "int32", "float32")
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Rows of different lengths: row i is values[ends[i - 1] : ends[i]]."""
+
+    values: np.ndarray
+    ends: np.ndarray
+    """int64, ascending; the last is the number of values."""
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def row(self, i: int) -> np.ndarray:
+        """The values of a row."""
+        return self.values[self.ends[i - 1] if i else 0 : self.ends[i]]
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """The number of values in each row, int64."""
+        return np.diff(self.ends, prepend=0)
+
+
+class Column:
+    """A column that is being written: ragged rows of `dtype`, rows of one `shape`, or JSON values
+    (no dtype)."""
+
+    def __init__(self, out: BinaryIO, dtype: str | None, shape: tuple[int, ...] | None):
+        self._out, self._dtype, self._shape = out, dtype, shape
+        self._ends: list[int] = []
+        self.size = 0
+        """Numbers written; of JSON, bytes."""
+
+    def append(self, row: Any) -> None:
+        """Write a row: an array, or a JSON value."""
+        self._ends.append(self.size)
+        if self._dtype is None:
+            row = np.frombuffer(json.dumps(row, ensure_ascii=False).encode() + b"\n", np.uint8)
+        self.extend(row)
+
+    def extend(self, values: np.ndarray) -> None:
+        """Add numbers to the last row."""
+        self._out.write(np.ascontiguousarray(values, self._dtype).data)
+        self.size += values.size
+        self._ends[-1] = self.size
+
+    def finish(self, ends: Path) -> dict[str, Any]:
+        """Put the column on disk; its entry in the manifest."""
+        _sync(self._out)
+        if self._dtype is not None and self._shape is None:
+            with open(ends, "wb") as out:
+                out.write(np.array(self._ends, np.int64).data)
+                _sync(out)
+        shape = None if self._shape is None else list(self._shape)
+        return {"type": self._dtype, "rows": len(self._ends), "size": self.size, "shape": shape}
+
+
+class Writer:
+    """The columns and counts of a store that is being built."""
+
+    def __init__(self, folder: Path, files: ExitStack):
+        self._folder, self._files = folder, files
+        self._columns: dict[tuple[str, str], Column] = {}
+        self.counts: dict[str, dict[str, Any]] = {}
+        """JSON values about each split, for its readers."""
+
+    def column(
+        self, split: str, name: str, dtype: str | None, shape: tuple[int, ...] | None = None
+    ) -> Column:
+        """A column of a split, begun when it is first asked for; see `Column`."""
+        if (split, name) not in self._columns:
+            path = self._folder / f"{split}.{name}.{'jsonl' if dtype is None else 'values'}"
+            out = open(path, "wb", buffering=1 << 20)  # noqa: SIM115  (closed by the stack)
+            self._columns[split, name] = Column(self._files.enter_context(out), dtype, shape)
+        return self._columns[split, name]
+
+    def finish(self) -> dict[str, Any]:
+        """Put everything on disk; the splits for the manifest."""
+        splits: dict[str, Any] = {}
+        for (split, name), column in self._columns.items():
+            entry = column.finish(self._folder / f"{split}.{name}.ends")
+            of = splits.setdefault(split, {"counts": self.counts.get(split, {}), "columns": {}})
+            of["columns"][name] = entry
+        return splits
+
+
+@final
+class Store:
+    """A folder of columns that is known to be whole."""
+
+    def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
+        self.folder, self._splits = folder, manifest["splits"]
+        self.counts: dict[str, dict[str, Any]] = {
+            name: split["counts"] for name, split in self._splits.items()
+        }
+        """What the writer noted of each split."""
+
+    @classmethod
+    def open_or_build(
+        cls, folder: Path, request: dict[str, Any], write: Callable[[Writer], None]
+    ) -> Self:
+        """The store in `folder` if it is whole and of the same `request`, else built by `write`, as
+        a whole or not at all.
+
+        `request`: everything that the content depends on, as JSON, with its `kind`. DataError: a
+        full disk, or a folder with other files in it, which is left alone.
+        """
+        place = folder.absolute()
+        manifest = _whole(place)
+        if manifest is None or manifest["request"] != request:
+            manifest = _build(place, request, write)
+        return cls(place, manifest)
+
+    @classmethod
+    def open(cls, folder: Path, kind: str) -> Self:
+        """The store in a folder as it is; DataError if there is none of this kind or it is
+        damaged."""
+        manifest = _whole(folder)
+        if manifest is None or manifest["request"]["kind"] != kind:
+            raise DataError(
+                f"there is no whole store of {kind} in {folder}; build it from its data again"
+            )
+        return cls(folder, manifest)
+
+    def array(self, split: str, name: str) -> np.ndarray:
+        """A memory map of a column: [rows, *shape], or all values of ragged rows."""
+        column = self._splits[split]["columns"][name]
+        shape = (column["size"],)
+        if column["shape"] is not None:
+            shape = (column["rows"], *column["shape"])
+        if not column["size"]:  # an empty file cannot be mapped
+            return np.zeros(shape, column["type"])
+        with self._reading(f"{split}.{name}.values") as path:
+            return np.memmap(path, column["type"], "r", shape=shape)
+
+    def ragged(self, split: str, name: str) -> Ragged:
+        """A column of ragged rows."""
+        with self._reading(f"{split}.{name}.ends") as path:
+            return Ragged(self.array(split, name), np.fromfile(path, np.int64))
+
+    def values(self, split: str, name: str) -> list[Any]:
+        """A column of JSON values."""
+        with self._reading(f"{split}.{name}.jsonl") as path:
+            found = [json.loads(line) for line in path.read_bytes().split(b"\n") if line]
+            if len(found) != (rows := self._splits[split]["columns"][name]["rows"]):
+                raise ValueError(f"there are {len(found)} rows, not {rows}")
+            return found
+
+    @contextmanager
+    def _reading(self, name: str) -> Iterator[Path]:
+        try:
+            yield self.folder / name
+        except (OSError, ValueError, TypeError, RecursionError) as problem:
+            raise DataError(
+                f"cannot read {self.folder / name}: {problem}; delete its folder to build it anew"
+            ) from None
+
+
+def place_of(config: DataConfig, folder: str | os.PathLike[str]) -> Path:
+    """The folder that the settings name for the store, else `folder`."""
+    if config.store is None:
+        return Path(folder)
+    return Path(config.root or ".").expanduser() / Path(config.store).expanduser()
+
+
+def request_of(
+    kind: str,
+    config: DataConfig,
+    sources: Mapping[str, Sequence[Source]],
+    fields: set[str],
+    tokenizer: dict[str, Any],
+) -> dict[str, Any]:
+    """What token ids from these sources depend on: the files, these fields of the settings, the
+    tokenizer."""
+    return {
+        "kind": kind,
+        "sources": {name: [source.stamp() for source in of] for name, of in sources.items()},
+        "fractions": [config.held_out_validation, config.held_out_test],
+        "settings": config.model_dump(include=fields),
+        "tokenizer": tokenizer,
+    }
+
+
+def _whole(folder: Path) -> dict[str, Any] | None:
+    """The manifest of a store whose files have the sizes that it says, or None."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+        if (manifest["format"], manifest["version"]) != (FORMAT, VERSION):
+            return None
+        right = all(
+            _FILE.fullmatch(name) and (folder / name).stat().st_size == size
+            for split, of in manifest["splits"].items()
+            for column, entry in of["columns"].items()
+            for name, size in _sizes(f"{split}.{column}", entry)
+        )
+        return manifest if right and manifest["splits"] and manifest["request"]["kind"] else None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+def _sizes(path: str, column: dict[str, Any]) -> list[tuple[str, int]]:
+    """The files of a column and their sizes; ValueError: its entry contradicts itself."""
+    rows, size, shape = column["rows"], column["size"], column["shape"]
+    if column["type"] is None:
+        return [(f"{path}.jsonl", size)]
+    if column["type"] not in _TYPES or (shape is not None and rows * math.prod(shape) != size):
+        raise ValueError(path)
+    values = (f"{path}.values", size * np.dtype(column["type"]).itemsize)
+    return [values] if shape is not None else [values, (f"{path}.ends", rows * 8)]
+
+
+def _build(
+    folder: Path, request: dict[str, Any], write: Callable[[Writer], None]
+) -> dict[str, Any]:
+    """Fill `folder` and return its manifest; an interruption changes nothing."""
+    _refuse_other_files(folder)
+    work = folder.parent / f".{folder.name}.{uuid.uuid4().hex[:12]}.tmp"
+    manifest = {"format": FORMAT, "version": VERSION, "request": request}
+    try:
+        work.mkdir(parents=True)
+        with ExitStack() as files:
+            writer = Writer(work, files)
+            write(writer)
+            manifest["splits"] = writer.finish()
+        with open(work / MANIFEST, "wb") as out:
+            out.write(json.dumps(manifest, indent=1).encode())
+            _sync(out)
+        _replace(work, folder)
+    except OSError as problem:
+        other = _whole(folder)  # another process may have built the same at the same time
+        if other is not None and other["request"] == request:
+            return other
+        raise DataError(
+            f"cannot write the store {folder}: {problem.strerror or problem}; free space or set "
+            f"data.store"
+        ) from problem
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return manifest
+
+
+def _refuse_other_files(folder: Path) -> None:
+    """Building replaces the folder, so it must not hold anything that is not a store's."""
+    if folder.is_dir():
+        names = sorted(path.name for path in folder.iterdir())
+        others = [name for name in names if name != MANIFEST and not _FILE.fullmatch(name)]
+        if others:
+            raise DataError(
+                f"the folder {folder} holds other files ({others[0]}, ...); choose another "
+                f"data.store"
+            )
+    elif folder.exists():
+        raise DataError(f"{folder} is a file, not the folder of a store; choose another data.store")
+
+
+def _replace(work: Path, folder: Path) -> None:
+    """Put `work` in the place of `folder` by renaming: maps of the old files stay valid."""
+    old = work.with_suffix(".old")
+    if folder.exists():
+        folder.rename(old)
+    work.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+    place = os.open(folder.parent, os.O_RDONLY)
+    try:
+        os.fsync(place)
+    finally:
+        os.close(place)
+
+
+def _sync(out: BinaryIO) -> None:
+    out.flush()
+    os.fsync(out.fileno())

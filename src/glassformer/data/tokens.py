@@ -1,0 +1,135 @@
+"""Running text as token ids, stored once for each split: one ragged column, a row for each document."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, Protocol
+
+import numpy as np
+
+from glassformer.data.config import DataConfig
+from glassformer.data.order import WindowOrder
+from glassformer.data.sources import resolve
+from glassformer.data.split import NAMES, parts
+from glassformer.data.split_assignment import paths
+from glassformer.data.store import Store, Writer, place_of, request_of
+from glassformer.errors import ConfigError, DataError, counted
+
+KIND = "tokens"
+
+
+class Encoder(Protocol):
+    """A tokenizer, as far as a store needs it."""
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What its ids depend on."""
+        ...
+
+    @property
+    def vocab_size(self) -> int:
+        """Ids are below it."""
+        ...
+
+    @property
+    def specials(self) -> Mapping[str, int]:
+        """The ids of special symbols; `eos` follows each document of a split with more than one."""
+        ...
+
+    def encode(self, text: str) -> np.ndarray:
+        """The ids of a text."""
+        ...
+
+
+@dataclass(frozen=True)
+class TokenSplit:
+    """The tokens of one split; UTF-8 bytes and characters of its text, separators not counted."""
+
+    name: str
+    tokens: np.ndarray
+    """A memory map of uint16 or uint32 ids."""
+    n_bytes: int
+    n_characters: int
+    document_ends: np.ndarray
+    """Offsets behind the last token of each document, int64, ascending; the last is the number of
+    tokens."""
+    documents: Literal["mixed", "separate"] = "mixed"
+
+    @property
+    def described(self) -> str:
+        """How an error sentence names it."""
+        return {"train": "training"}.get(self.name, self.name) + " text"
+
+
+def store_tokens(folder: str | os.PathLike[str], tokenizer: Encoder, config: DataConfig) -> Store:
+    """The store of a text in `config.store`, else in `folder`; see `Store.open_or_build`.
+
+    `counts` of each split: tokens, bytes, characters, documents. DataError: unreadable text.
+    """
+    named = {name: of for name, of in paths(config).items() if of is not None or name == "train"}
+    sources = {name: resolve(of, config.root) for name, of in named.items()}
+    eos = tokenizer.specials.get("eos")
+    made_by = {
+        "fingerprint": tokenizer.fingerprint,
+        "vocab_size": tokenizer.vocab_size,
+        "eos": eos,
+    }
+    fields = {"format", "text_field", "word_field", "encoding"}
+    request = request_of(KIND, config, sources, fields, made_by)
+    dtype = "uint16" if tokenizer.vocab_size <= 1 << 16 else "uint32"
+
+    def write(writer: Writer) -> None:
+        separate: dict[str, bool] = {}  # whether a document of this split has ended
+        for part in parts(config):
+            ids = tokenizer.encode(part.text)
+            if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < tokenizer.vocab_size:
+                raise ConfigError(
+                    f"the tokenizer gave id {int(ids.max())} for {part.source}, beyond its "
+                    f"vocabulary of {tokenizer.vocab_size}; use the tokenizer that belongs to this "
+                    f"model"
+                )
+            column = writer.column(part.split, KIND, dtype)
+            if eos is not None and separate.get(part.split):
+                column.extend(np.array([eos]))
+            column.append(ids)
+            separate[part.split] = part.ends
+            count = writer.counts.setdefault(
+                part.split, {"tokens": 0, "bytes": 0, "characters": 0, "documents": 0}
+            )
+            count["bytes"] += len(part.text.encode("utf-8"))
+            count["characters"] += len(part.text)
+            count["documents"] += 1
+        for name, count in writer.counts.items():
+            column = writer.column(name, KIND, dtype)
+            if eos is not None and separate[name] and count["documents"] > 1:
+                column.extend(np.array([eos]))
+            count["tokens"] = column.size
+
+    return Store.open_or_build(place_of(config, folder), request, write)
+
+
+def tokens_of(
+    store: Store, name: str, documents: Literal["mixed", "separate"] = "mixed"
+) -> TokenSplit:
+    """A split by its name: train, validation or test; DataError if it has no text."""
+    if name not in store.counts:
+        remedy = (
+            f"set data.{name}_path or data.{name}_fraction"
+            if name in NAMES[1:]
+            else "known are train, ..."
+        )
+        raise DataError(f"there is no {name} text; {remedy} (there is {', '.join(store.counts)})")
+    rows, count = store.ragged(name, KIND), store.counts[name]
+    return TokenSplit(name, rows.values, count["bytes"], count["characters"], rows.ends, documents)
+
+
+def training_order(split: TokenSplit, length: int, batch_size: int, seed: int) -> WindowOrder:
+    """The order of a text's training windows; DataError: fewer than length + 1 tokens."""
+    n = len(split.tokens)
+    if n < length + 1:
+        raise DataError(
+            f"the {split.described} has {counted(n, 'token')}, fewer than model.max_length + 1 "
+            f"= {length + 1}; use a longer text or set model.max_length to at most {max(n - 1, 1)}"
+        )
+    return WindowOrder(n, length, batch_size, seed)
