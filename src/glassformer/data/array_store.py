@@ -15,7 +15,6 @@ from typing import Any, Self, final
 import numpy as np
 
 from glassformer.data.folder import MANIFEST, build
-from glassformer.data.sources import BUILTINS
 from glassformer.data.split import NAMES
 from glassformer.errors import DataError
 
@@ -109,7 +108,7 @@ def stamp_of(paths: Sequence[str | list[str] | None]) -> str:
     seen = hashlib.sha256()
     for path in paths:
         for name in [path] if isinstance(path, str) else path or []:
-            for file in () if name in BUILTINS else _files(Path(name)):
+            for file in _files(Path(name)):
                 stat = file.stat()
                 seen.update(f"{file}|{stat.st_size}|{stat.st_mtime_ns}\n".encode())
             seen.update(f"{name}\n".encode())
