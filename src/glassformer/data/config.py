@@ -16,8 +16,7 @@ class DataConfig(Record):
     path: str | list[str] | None = Field(
         default=None,
         description="a file, glob, folder or several of them, also inside a zip archive "
-        "(texts.zip/folder/*); '-' is "
-        "standard input, 'builtin:python' the demo text",
+        "(texts.zip/folder/*); '-' is standard input",
     )
     format: Literal[
         "auto",

@@ -13,7 +13,7 @@ from glassformer.data.config import DataConfig
 from glassformer.data.formats.lines import found, lines, objects, text_at
 from glassformer.data.formats.records import classes_at
 from glassformer.data.formats.tables import cells
-from glassformer.data.sources import LANGUAGES, Source, resolve
+from glassformer.data.sources import Source, resolve
 from glassformer.data.split import SplitName
 from glassformer.data.split_assignment import in_splits, paths
 from glassformer.errors import DataError
@@ -44,11 +44,7 @@ def labelled(config: DataConfig) -> Iterator[Labelled]:
     Only an empty list of a JSONL line says that a text is of no class. DataError: a text without a
     class or a class without a text, files without any, another format.
     """
-    rows = (
-        _demo()
-        if config.path == LANGUAGES
-        else in_splits(config, lambda name: _rows(config, paths(config)[name]))
-    )
+    rows = in_splits(config, lambda name: _rows(config, paths(config)[name]))
     for split, (text, pair, labels, where) in rows:
         classes = dict.fromkeys(map(config.class_name, labels))  # each once, in order
         yield Labelled(split, text, pair, tuple(classes), where)
@@ -118,10 +114,3 @@ def _lines(source: Source, config: DataConfig) -> Iterator[Row]:
                 for word in words
             )
             yield line[first.end() :].rstrip(), None, tuple(chain.from_iterable(named)), where
-
-
-def _demo() -> Iterator[tuple[SplitName, Row]]:
-    from glassformer.demos.languages import languages
-
-    for split, text, label, where in languages():
-        yield split, (text, None, (label,), where)

@@ -1,5 +1,5 @@
 """From sources to pairs of a text and what is to be made of it: two files line by line, TSV, CSV,
-JSONL, the demo's.
+JSONL.
 
 Every sentence about a bad pair names its file and line.
 """
@@ -11,13 +11,10 @@ from itertools import zip_longest
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.lines import found, lines, objects, text_at
 from glassformer.data.formats.tables import cells
-from glassformer.data.sources import DATES, Source, resolve
+from glassformer.data.sources import Source, resolve
 from glassformer.data.split import NAMES, SplitName
 from glassformer.data.split_assignment import in_splits, paths
 from glassformer.errors import ConfigError, DataError
-
-DATE_COUNTS = (100_000, 1_500, 5_000)
-"""Pairs of the demo's data for training, validation and testing."""
 
 Rows = Iterator[tuple[str, str, str | None, str]]
 """Source, target, group, and where they stand."""
@@ -41,9 +38,6 @@ def pairs(config: DataConfig) -> Iterator[Pair]:
     Splits without a file of their own are drawn from `path` by a fixed permutation, since files are
     often sorted.
     """
-    if config.path == DATES:
-        yield from _dates()
-        return
     targets = {
         "train": config.target_path, "validation": config.validation_target_path, "test": config.test_target_path
     }  # fmt: skip
@@ -157,20 +151,3 @@ def _json_rows(source: Source, config: DataConfig) -> Rows:
         )
         source_text = text_at(record, config.source_field, where, "source_field")
         yield source_text, text_at(record, config.target_field, where, "target_field"), group, where
-
-
-def _dates() -> Iterator[Pair]:
-    from glassformer.demos.dates import date_splits, language_names
-
-    names = language_names()
-    splits = date_splits(*DATE_COUNTS)
-    for name in NAMES:
-        part = {"train": splits.train, "validation": splits.validation, "test": splits.test}[name]
-        for number, date in enumerate(part, 1):
-            yield Pair(
-                name,
-                date.source,
-                date.target,
-                names[date.language],
-                f"{DATES}/{name}, pair {number}",
-            )

@@ -20,10 +20,9 @@ from glassformer.data.formats.contents import source_at
 from glassformer.data.formats.labelled_files import named_class
 from glassformer.data.formats.lines import checked_text, found
 from glassformer.data.formats.records import FIELD, classes_at, field_of, filled, records, written
-from glassformer.data.sources import DRAWN, SHAPES, Source, resolve
+from glassformer.data.sources import Source, resolve
 from glassformer.data.split import NAMES, SplitName
 from glassformer.data.split_assignment import in_splits, paths
-from glassformer.demos.shape_rows import drawn_rows, shape_rows
 from glassformer.errors import ConfigError, DataError, suggest
 
 KINDS = ("text", "image", "audio")
@@ -59,15 +58,6 @@ def mixed(config: DataConfig) -> Iterator[Mixed]:
     a field or a file missing (a file is not looked for if `bad_files` is skip: whoever reads it
     counts it); no rows.
     """
-    if config.path == SHAPES:
-        for row in shape_rows():
-            parts = (("image", row.picture), ("text", row.prompt))
-            yield Mixed(f"{row.picture}, {row.prompt}", row.split, parts, row.answer, (), row.kind)
-        return
-    if config.path == DRAWN:
-        for split, picture, kind in drawn_rows():
-            yield Mixed(picture, split, (("text", f"a {' '.join(kind)}"),), None, (), image=picture)
-        return
     templates, files = {split: _templates(config, split) for split in NAMES}, _Files(config)
     for split, (row, where, source) in in_splits(
         config, lambda split: _rows(config, split, templates[split])

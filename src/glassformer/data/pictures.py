@@ -1,10 +1,9 @@
 """Pictures of every split with their classes: files in folders, tables and archives, arrays (IDX,
-NumPy), drawn signs."""
+NumPy)."""
 
 import io
 import posixpath
 import warnings
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
@@ -16,8 +15,8 @@ from glassformer.data.config import DataConfig
 from glassformer.data.formats.contents import content
 from glassformer.data.formats.idx import npz_names, read_idx, read_npy, read_npz
 from glassformer.data.formats.labelled_files import labelled_files, named_class
-from glassformer.data.sources import DRAWN, GLYPHS, Source, resolve
-from glassformer.data.split import NAMES, SplitName
+from glassformer.data.sources import Source, resolve
+from glassformer.data.split import SplitName
 from glassformer.data.split_assignment import in_splits, paths
 from glassformer.errors import ConfigError, DataError, counted
 
@@ -63,10 +62,6 @@ def pictures(config: DataConfig) -> list[Picture]:
     DataError: there are none, one has no class, an array is none of pictures or has other than one
     class for each.
     """
-    if config.path == GLYPHS:
-        return list(_drawn_signs())
-    if config.path == DRAWN:
-        return list(_drawn_shapes())
     if _kind(config) == "images":
         return [
             Picture(file.where, file.labels, file.group, file.split, file.source)
@@ -83,23 +78,6 @@ def pictures(config: DataConfig) -> list[Picture]:
             config, lambda split: iter(zip(*arrays[split], strict=True))
         )
     ]
-
-
-def _drawn_signs() -> Iterator[Picture]:
-    from glassformer.demos.glyphs import COUNTS, glyphs
-
-    for split in NAMES:
-        stack, signs = glyphs(split, COUNTS[split])
-        for number, (sign, pixels) in enumerate(zip(signs, stack, strict=True)):
-            yield Picture(f"{GLYPHS}/{split}/{number}", (sign,), None, split, pixels)
-
-
-def _drawn_shapes() -> Iterator[Picture]:
-    """Small pictures of one thing, whose classes are its size, its colour and its shape."""
-    from glassformer.demos.shape_rows import told_pictures
-
-    for split, name, kind, pixels in told_pictures():
-        yield Picture(name, kind, None, split, pixels)
 
 
 def decode(raw: bytes, where: str) -> np.ndarray:

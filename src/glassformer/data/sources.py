@@ -1,10 +1,9 @@
-"""From what the user names (files, globs, folders, zip archives, standard input, the demo data) to
-single sources."""
+"""From what the user names (files, globs, folders, zip archives, standard input) to single
+sources."""
 
 import difflib
 import glob
 import os
-import platform
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -17,20 +16,6 @@ from glassformer.data.formats.archives import matches, members
 from glassformer.errors import ConfigError, DataError, suggest
 
 STDIN = "-"
-PYTHON, DATES, CODE, LANGUAGES = (
-    "builtin:python",
-    "builtin:dates",
-    "builtin:python-code",
-    "builtin:languages",
-)
-SHAPES, GLYPHS, NOTES = "builtin:shapes", "builtin:glyphs", "builtin:notes"
-DRAWN = "builtin:shapes-drawn"
-BUILTINS = {
-    **{PYTHON: "running text", DATES: "pairs", CODE: "tagged words", LANGUAGES: "labelled texts"},
-    **{SHAPES: "rows of pictures and text", GLYPHS: "pictures", NOTES: "recordings"},
-    **{DRAWN: "pictures with what is to be drawn"},
-}
-"""What needs no file, and what it is."""
 FORMATS = {
     **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
     **dict.fromkeys((".conll", ".iob", ".bio", ".annotated"), "conll"),
@@ -61,8 +46,7 @@ TEXT_SUFFIXES = FORMATS.keys() | {
 
 @dataclass(frozen=True)
 class Source:
-    """One thing that is read: an absolute path, one that goes on inside a zip archive, or the name
-    of demo data."""
+    """One file that is read: an absolute path, which may go on inside a zip archive."""
 
     path: str
     archive: str | None = None
@@ -79,21 +63,11 @@ class Source:
         return Path(self.path.removesuffix(".gz")).suffix.lower()
 
     def format(self, config: DataConfig) -> str:
-        """The format that the settings name, or that the suffix tells; DataError: it is demo data,
-        which has none."""
-        if self.path in BUILTINS:
-            held = BUILTINS[self.path]
-            raise DataError(
-                f"{self.path} holds {held} and is read alone, by a model of these; name files "
-                f"instead"
-            )
+        """The format that the settings name, or that the suffix tells."""
         return FORMATS.get(self.suffix, "text") if config.format == "auto" else config.format
 
     def stamp(self) -> dict[str, str | int]:
-        """What changes when the content does: size and modification time of the file; for demo
-        data, their origin."""
-        if self.path in BUILTINS:
-            return {"path": self.path, "python": platform.python_version(), "version": 1}
+        """Path, size and modification time of the file."""
         with reading(self.path):
             status = os.stat(self.archive or self.path)
         return {"path": self.path, "size": status.st_size, "mtime_ns": status.st_mtime_ns}
@@ -113,16 +87,14 @@ def reading(path: str) -> Iterator[None]:
 
 
 def resolve(named: str | list[str] | None, root: str | None = None) -> list[Source]:
-    """The sources that a path, glob, folder, built-in name or a list of these stands for, each
-    once, in order.
+    """The sources that a path, glob, folder or a list of these stands for, each once, in order.
 
     Files of a glob or folder come sorted by path, and a zip archive is a folder. ConfigError:
     nothing named. DataError: nothing found, or `-`, which `capture_stdin` must have replaced.
     """
     if not named:
         raise ConfigError(
-            "data.path is not set; give a text file, folder, glob, '-' for standard input or "
-            "'builtin:python'"
+            "data.path is not set; give a text file, folder, glob, or '-' for standard input"
         )
     names = [named] if isinstance(named, str) else named
     return list(dict.fromkeys(source for name in names for source in _resolve(name, root)))
@@ -168,16 +140,11 @@ def _copy_stdin(copy: Path) -> None:
 
 
 def _resolve(name: str, root: str | None) -> Iterator[Source]:
-    if name in BUILTINS:
-        yield Source(name)
-        return
     if name == STDIN:
         raise DataError(
             "standard input can be read only once and no copy was made; call "
             "capture_stdin(config, folder)"
         )
-    if name.startswith("builtin:"):
-        raise ConfigError(f"there is no built-in text {name!r}; {suggest(name, BUILTINS)}")
     path = Path(root or ".").expanduser().joinpath(Path(name).expanduser()).absolute()
     if "\0" in name:
         raise DataError(f"the path {name!r} has a NUL character; give a path without one")

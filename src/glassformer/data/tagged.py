@@ -1,12 +1,11 @@
-"""Tagged sentences of every split: words with a tag for each, from files or from the demo's Python
-code."""
+"""Tagged sentences of every split: words with a tag for each."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.tagged_words import Sentence, sentences
-from glassformer.data.sources import CODE, resolve
+from glassformer.data.sources import resolve
 from glassformer.data.split import SplitName
 from glassformer.data.split_assignment import in_splits, paths
 from glassformer.errors import DataError
@@ -25,11 +24,7 @@ class Tagged:
 def tagged(config: DataConfig) -> Iterator[Tagged]:
     """Every sentence of every split, those without words left out; DataError: a file without any,
     or as `sentences`."""
-    rows = (
-        _code()
-        if config.path == CODE
-        else in_splits(config, lambda name: _rows(config, paths(config)[name]))
-    )
+    rows = in_splits(config, lambda name: _rows(config, paths(config)[name]))
     for split, (words, tags, where) in rows:
         yield Tagged(split, words, tuple(map(config.class_name, tags)), where)
 
@@ -44,10 +39,3 @@ def _rows(config: DataConfig, path: str | list[str] | None) -> Iterator[Sentence
             raise DataError(
                 f"there are no sentences in {source.path}; give words with a tag for each"
             )
-
-
-def _code() -> Iterator[tuple[SplitName, Sentence]]:
-    from glassformer.demos.python_code import python_code
-
-    for split, words, tags, where in python_code():
-        yield split, (tuple(words), tuple(tags), where)

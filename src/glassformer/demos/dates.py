@@ -1,25 +1,26 @@
-"""Dates as people write them in many languages, each with its ISO 8601 form: the demo data of
-translation.
+"""Dates as people write them in many languages, each with its ISO 8601 form.
 
     søndag den 4. marts 2007  ->  2007-03-04          রবিবার, ৪ মার্চ, ২০০৭  ->  2007-03-04
 
-The words and patterns are those of the Unicode CLDR, which Babel brings (extra `demo`); the pairs
-are a pure function of (n, seed) and of Babel's version. No text stands for two dates: a form is
-kept only if no other form reads the same characters otherwise, which is decided for every month and
-weekday when the forms are made (`_unambiguous`).
+The words and patterns are those of the Unicode CLDR in Babel (extra `demo`); the pairs are a
+function of Babel's version. No text stands for two dates: a form is kept only if no other form
+reads the same characters otherwise, in every month and on every weekday (`_unambiguous`).
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glassformer.errors import ConfigError
+from glassformer.data.split import NAMES, SplitName
+from glassformer.demos.cldr import PLAIN, english_names, parsed_locale
+from glassformer.demos.writers import write_table
 
 if TYPE_CHECKING:
     from babel import Locale
@@ -38,8 +39,10 @@ FIRST, LAST = date(1900, 1, 1), date(2099, 12, 31)
 VARIED = 0.3
 """The share of dates that are written a little otherwise than by the book: in one case, without
 commas."""
+COUNTS: dict[SplitName, int] = {"train": 100_000, "validation": 1_500, "test": 5_000}
+"""Dates of each split."""
 HELD_OUT = 0.05
-"""The share of all days that only validation sees, and the share that only the test sees."""
+"""The share of all days for validation, and for the test."""
 
 _DAYS = (LAST - FIRST).days + 1
 _SKELETONS = ("yMMMMEEEEd", "yMMMMd", "yMMMEd", "yMMMd", "yMEd", "yMd")
@@ -52,34 +55,8 @@ _NUMBERS = {
 }  # slots in private characters
 _MONTHS, _WEEKDAYS, _ERA = ("MMM", "MMMM", "LLL", "LLLL"), ("E", "EEE", "EEEE", "ccc", "cccc"), "G"
 _ZEROS = {"arab": 0x660, "arabext": 0x6F0, "beng": 0x9E6, "deva": 0x966, "mymr": 0x1040}
-_PLAIN = {
-    0x200E: None,
-    0x200F: None,
-    0xA0: " ",
-    0x202F: " ",
-}  # nobody types direction marks and no-break spaces
 _FIRSTS = [date(2001, month, 1) for month in range(1, 13)]
 _WEEK = [date(2001, 1, day) for day in range(1, 8)]  # from Monday to Sunday
-
-
-@dataclass(frozen=True)
-class DatePair:
-    """A day as it is written in a language (`source`, a code such as "de"), and as YYYY-MM-DD
-    (`target`)."""
-
-    source: str
-    target: str
-    language: str
-
-
-@dataclass(frozen=True)
-class DateSplits:
-    """Pairs of three sets of days that have none in common, so that held-out dates cannot have been
-    remembered."""
-
-    train: list[DatePair]
-    validation: list[DatePair]
-    test: list[DatePair]
 
 
 @dataclass(frozen=True)
@@ -105,50 +82,32 @@ class Form:
         )
 
 
-def date_pairs(n: int, seed: int = 0) -> list[DatePair]:
-    """n dates of 1900 to 2099, each in a language and a form drawn evenly; the first m of them are
-    `date_pairs(m)`.
+def write_dates(folder: Path) -> None:
+    """Write a table of dates, ISO 8601 forms and languages for each split."""
+    names = english_names(LANGUAGES)
+    for split in NAMES:
+        rows = ((text, day, names[code]) for text, day, code in dates(split, COUNTS[split]))
+        write_table(folder / f"{split}.tsv", "source target language", rows)
 
-    ConfigError: n is negative, or Babel is missing.
+
+def dates(split: SplitName, n: int) -> Iterator[tuple[str, str, str]]:
+    """The first n dates of a split: text, YYYY-MM-DD, and the language's code.
+
+    Day, language, whether by the book, and form are drawn evenly. A day, in whatever form, belongs
+    to one split: HELD_OUT of all are for validation, as many for the test. ConfigError: Babel is
+    missing.
     """
-    return _drawn(range(_DAYS), n, seed, part=0)
-
-
-def date_splits(n_train: int, n_validation: int, n_test: int, seed: int = 0) -> DateSplits:
-    """Pairs for training, validation and test; a day (in whatever form) occurs in only one of the
-    three.
-
-    The days are shuffled by `seed`: HELD_OUT of them are for validation, as many for the test, the
-    others for training.
-    """
-    days = _generator(seed, part=1).permutation(_DAYS).tolist()
-    held = round(HELD_OUT * _DAYS)
-    return DateSplits(
-        train=_drawn(days[2 * held :], n_train, seed, part=2),
-        validation=_drawn(days[:held], n_validation, seed, part=3),
-        test=_drawn(days[held : 2 * held], n_test, seed, part=4),
-    )
-
-
-def language_names() -> dict[str, str]:
-    """The languages' codes with their English names, as Babel has them."""
-    locale = _locale("en")
-    return {code: str(locale.languages[code]) for code in LANGUAGES}
-
-
-def describe_dates() -> str:
-    """One sentence on what the dates consist of."""
-    count = sum(len(forms) for forms in date_forms().values())
-    from babel import __version__ as version  # after what says that it is missing
-    from babel.core import get_global
-
-    scripts = {get_global("likely_subtags")[code].split("_")[1] for code in LANGUAGES}
-    return (
-        f"builtin:dates is the {_DAYS:,} days of {FIRST.year} to {LAST.year} in "
-        f"{len(LANGUAGES)} languages, "
-        f"{len(scripts)} scripts and {count:,} forms of Babel {version}, each with its ISO "
-        f"8601 form"
-    )
+    days = np.random.default_rng((0, 1)).permutation(_DAYS).tolist()
+    held, at = round(HELD_OUT * _DAYS), NAMES.index(split)
+    days = days[2 * held :] if split == "train" else days[(at - 1) * held : at * held]
+    forms = date_forms()
+    book = {code: [form for form in forms[code] if not form.varied] for code in LANGUAGES}
+    free = {code: [form for form in forms[code] if form.varied] or book[code] for code in LANGUAGES}
+    for when, where, how, which in np.random.default_rng((0, 2 + at)).random((n, 4)).tolist():
+        day = FIRST + timedelta(days=days[int(when * len(days))])
+        code = LANGUAGES[int(where * len(LANGUAGES))]
+        choices = free[code] if how < VARIED else book[code]
+        yield choices[int(which * len(choices))].write(day), day.isoformat(), code
 
 
 @cache
@@ -159,29 +118,6 @@ def date_forms() -> dict[str, tuple[Form, ...]]:
     for form in _unambiguous([form for code in LANGUAGES for form in _language_forms(code)]):
         kept[form.language].append(form)
     return {code: tuple(forms) for code, forms in kept.items()}
-
-
-def _generator(seed: int, part: int) -> np.random.Generator:
-    return np.random.default_rng((seed % (1 << 64), part))
-
-
-def _drawn(days: Sequence[int], n: int, seed: int, part: int) -> list[DatePair]:
-    """n pairs of the given days (counted from FIRST): day, language, by the book or not, and form
-    are drawn evenly."""
-    if n < 0:
-        raise ConfigError(
-            f"The number of dates is {n}, but it must be 0 or more; give another number."
-        )
-    forms = date_forms()
-    book = {code: [form for form in forms[code] if not form.varied] for code in LANGUAGES}
-    free = {code: [form for form in forms[code] if form.varied] or book[code] for code in LANGUAGES}
-    pairs = []
-    for when, where, how, which in _generator(seed, part).random((n, 4)).tolist():
-        day = FIRST + timedelta(days=days[int(when * len(days))])
-        code = LANGUAGES[int(where * len(LANGUAGES))]
-        choices = free[code] if how < VARIED else book[code]
-        pairs.append(DatePair(choices[int(which * len(choices))].write(day), day.isoformat(), code))
-    return pairs
 
 
 def _filled(text: str, year: int, month: int, day: int) -> str:
@@ -233,7 +169,7 @@ def _shape(text: str, month: int) -> tuple[str, tuple[str | int, ...]]:
 def _language_forms(code: str) -> Iterator[Form]:
     """The forms of CLDR in both kinds of digits, then the same varied; no two of them write the
     same."""
-    locale = _locale(code)
+    locale = parsed_locale(code)
     zero = _ZEROS.get(locale.default_numbering_system, ord("0"))
     book = [texts for pattern in _patterns(locale) if (texts := _texts(locale, pattern))]
     free = [tuple(vary(text) for text in texts) for vary in _variations(book) for texts in book]
@@ -273,7 +209,7 @@ def _texts(locale: "Locale", pattern: str) -> tuple[str, ...]:
         for day in _WEEK
     ]
     texts = tuple(
-        (template % (_NUMBERS | month | day)).translate(_PLAIN) for month in months for day in week
+        (template % (_NUMBERS | month | day)).translate(PLAIN) for month in months for day in week
     )
     return (
         () if any(re.search(r"M\d\d", text) for text in texts) else texts
@@ -301,15 +237,3 @@ def _variations(book: list[tuple[str, ...]]) -> Iterator[Callable[[str], str]]:
 
 def _without_commas(text: str) -> str:
     return re.sub(r"[,،፣、]", "", text)
-
-
-@cache
-def _locale(code: str) -> "Locale":
-    try:
-        from babel import Locale
-    except ImportError:
-        raise ConfigError(
-            "The dates need the names and patterns of Babel, which is not installed: pip "
-            "install 'glassformer[demo]'."
-        ) from None
-    return Locale.parse(code)

@@ -1,4 +1,4 @@
-"""Distorted letters, digits and signs of four scripts, drawn on the spot: the demo data of vision.
+"""Distorted letters, digits and signs of four scripts.
 
 Digits and Latin letters are those of the font that Pillow brings; Greek and Cyrillic letters and
 katakana, which it lacks, are drawn here from strokes. Of signs that look alike (O and 0, Γ and r,
@@ -8,17 +8,20 @@ warp, blur, light and noise, light on dark or dark on light:
 
     clean sign  ->  sampled at (linear map + smooth warp) of each pixel  ->  blurred  ->  ink on ground  ->  lit, noisy
 
-Picture n of a split is a function of (seed, split, n), so the first m of more are the first m.
+Picture n of a split is a function of (split, n).
 Source of the warp: Simard et al. 2003, Best practices for convolutional neural networks applied to
 visual document analysis.
 """
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from glassformer.data.split import NAMES, SplitName
+from glassformer.demos.seeds import stream
+from glassformer.demos.writers import write_png, write_table
 from glassformer.errors import ConfigError
 
 SIZE = 32
@@ -49,7 +52,7 @@ STROKES = {
 CLASSES = (*"0123456789ABCDEFGHJKLMNPQRSTUVWXYZadefnt", *STROKES)
 """The signs, which are the classes."""
 COUNTS: dict[SplitName, int] = {"train": 12_000, "validation": 1000, "test": 3000}
-"""Pictures of each split of `builtin:glyphs`."""
+"""Pictures of each split."""
 
 _CLEAN = 96  # pixels along a side of a clean sign, which is sampled down to SIZE
 _FINE = 3  # times larger they are drawn, to be smooth
@@ -66,35 +69,37 @@ _PARTS = (
 _CHOICES = 16  # even numbers of a picture
 
 
-def glyphs(split: SplitName, count: int, seed: int = 0) -> tuple[np.ndarray, list[str]]:
-    """The first `count` pictures of a split, uint8 [N, 32, 32, 1], and the class of each; no two
-    splits share any.
+def write_glyphs(folder: Path) -> None:
+    """Write each picture as PNG, and a table of files and classes for each split.
 
-    ConfigError: a negative count, or a Pillow without fonts.
+    A folder for each class would not do: on some systems `A` and `a` are the same folder.
     """
-    if count < 0:
-        raise ConfigError(
-            f"The number of pictures is {count}, but it must be 0 or more; give another number."
-        )
+    for split in NAMES:
+        (folder / split).mkdir()
+        pictures, labels = glyphs(split, COUNTS[split])
+        names = [
+            write_png(folder / split / f"{number}.png", pixels)
+            for number, pixels in enumerate(pictures)
+        ]
+        rows = zip(names, labels, strict=True)
+        write_table(folder / f"{split}.tsv", "file_name label", rows)
+
+
+def glyphs(split: SplitName, count: int) -> tuple[np.ndarray, list[str]]:
+    """The first `count` pictures of a split, uint8 [N, 32, 32, 1], and their classes.
+
+    ConfigError: a Pillow without fonts.
+    """
     pictures, labels = np.empty((count, SIZE, SIZE, 1), np.uint8), np.empty(count, int)
     for begin in range(0, count, _BATCH):
         end = min(begin + _BATCH, count)
-        labels[begin:end], pictures[begin:end, :, :, 0] = _batch(split, range(begin, end), seed)
+        labels[begin:end], pictures[begin:end, :, :, 0] = _batch(split, range(begin, end))
     return pictures, [CLASSES[label] for label in labels.tolist()]
 
 
-def describe_glyphs() -> str:
-    """One sentence on what the pictures show."""
-    return (
-        f"builtin:glyphs is distorted pictures of {SIZE} x {SIZE} grey pixels of "
-        f"{len(CLASSES)} digits, letters and "
-        "signs (Latin, Greek, Cyrillic, katakana), drawn anew for each split"
-    )
-
-
-def _batch(split: SplitName, numbers: range, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _batch(split: SplitName, numbers: range) -> tuple[np.ndarray, np.ndarray]:
     """Classes int [N] and pictures uint8 [N, S, S]."""
-    generators = [_generator(split, number, seed) for number in numbers]
+    generators = [stream(split, number) for number in numbers]
     even = np.stack([generator.random(_CHOICES) for generator in generators])
     normal = np.stack(
         [generator.standard_normal(sum(_PARTS), np.float32) for generator in generators]
@@ -117,11 +122,6 @@ def _batch(split: SplitName, numbers: range, seed: int) -> tuple[np.ndarray, np.
         picture + 0.10 * slope + _scaled(noise.reshape(-1, SIZE, SIZE), 0.10 * even[:, 14] ** 2)
     )
     return label, (np.clip(picture, 0, 1) * 255 + 0.5).astype(np.uint8)
-
-
-def _generator(split: SplitName, number: int, seed: int) -> np.random.Generator:
-    key = [seed % (1 << 64), NAMES.index(split)]
-    return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, number]))
 
 
 def _between(even: np.ndarray, low: float, high: float) -> np.ndarray:

@@ -1,164 +1,119 @@
-"""What the demos of pictures and sound show alike: held-out rows, what was found in them, and two
-simple guesses."""
+"""What a classifier of images or audio finds in its test files, beside two baselines, and the page
+that shows it."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from glassformer.axes import Float, Tensor
-from glassformer.demos.classify import confused
+from glassformer.demos.baselines import majority, nearest_neighbour
+from glassformer.demos.confusions import Pairs, confused, confused_values
 from glassformer.errors import counted
-from glassformer.generate.classify import classify_patches
+from glassformer.files import write_text
 from glassformer.inspect.class_token_attention import gaze
-from glassformer.inspect.gallery import Group, Shown
+from glassformer.inspect.gallery import Group, Shown, gallery_html
 from glassformer.run import Run
-from glassformer.tasks.baselines import majority, nearest_neighbour
-from glassformer.tasks.class_scores import scores_of
-from glassformer.tasks.media_dataset import Kept, Senses, senses_of
+from glassformer.run.media_inputs import Sensed, patches_of
 
-ROWS = 256
 SHOWN, PAIRS, EXAMPLES = 60, 5, 4
-"""At most so many rows of a part of the page; so many pairs of classes, each with so many rows."""
-Pairs = list[tuple[int, str, str]]
-"""How often a class was taken for another, the most frequent first."""
+"""At most so many rows of a group of the page; so many pairs of classes, each with so many rows."""
+
+Row = tuple[Sensed, str]
+"""What the model reads, and its class."""
+Draw = Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray, bytes | None]]
+"""Of a row's number and the attention of its patches: a picture, that attention placed as in the
+picture, a sound."""
 
 
-@dataclass(frozen=True)
 class HeldOut:
-    """The test rows of a run, as they are and as its model takes them, with the probability of
-    every class."""
+    """The test rows of a run with the probability of every class."""
 
-    run: Run
-    senses: Senses
-    kept: Kept
-    probabilities: np.ndarray
-    scores: dict[str, Any]
-
-    @classmethod
-    def of(cls, run: Run) -> "HeldOut":
-        """Score the rows that training decoded into the run folder."""
-        assert run.recipe is not None
-        senses = senses_of(run.recipe, run.folder, begun=True)
-        senses.open(run.folder / senses.array, list(senses.splits))
-        kept = senses.split("test")
-        probabilities = classify_patches(run.model, _patches(senses, kept))
-        judged = zip(probabilities, kept.labels, kept.where, strict=True)
-        return cls(run, senses, kept, probabilities, scores_of(run.model, judged))
+    def __init__(self, run: Run, train: Sequence[Row], test: Sequence[Row]) -> None:
+        self.run, self.train = run, train
+        self.things, self.gold = [thing for thing, _ in test], [label for _, label in test]
+        self.probabilities = run.perceived(self.things)
+        self.scores: dict[str, Any] = run.evaluate("test")
+        self.found = [run.classes[i] for i in self.probabilities.argmax(1).tolist()]
+        self.confused: Pairs = confused(self.scores["confusion"])
 
     @cached_property
-    def gold(self) -> list[str]:
-        """The right class of each row."""
-        return [labels[0] for labels in self.kept.labels]
+    def wrong(self) -> list[int]:
+        """Rows with a wrong prediction, the most confident first."""
+        sure = self.probabilities.max(1)
+        rows = [i for i, gold in enumerate(self.gold) if gold != self.found[i]]
+        return sorted(rows, key=lambda i: -sure[i])
 
-    @cached_property
-    def found(self) -> list[str]:
-        """The likeliest class of each row."""
-        return [self.run.classes[i] for i in self.probabilities.argmax(1).tolist()]
-
-    def guesses(self, commonest: str, nearest: str) -> dict[str, float]:
-        """The accuracy of two simple guesses by these names, and the model's."""
-        trained = self.senses.split("train")
-        labels = [own[0] for own in trained.labels]
-        rows, asked = (
-            np.concatenate([patches.flatten(1).numpy() for patches in _patches(self.senses, kept)])
-            for kept in (trained, self.kept)
-        )
+    def accuracy(self, most_frequent: str, nearest: str) -> dict[str, float]:
+        """The accuracy of two baselines by these names, and the model's."""
+        labels = [label for _, label in self.train]
+        train, test = (self._flat(things) for things in ([x for x, _ in self.train], self.things))
         return {
-            commonest: majority(labels, self.gold),
-            nearest: nearest_neighbour(rows, labels, asked, self.gold),
+            most_frequent: majority(labels, self.gold),
+            nearest: nearest_neighbour(train, labels, test, self.gold),
             "this model": self.scores["accuracy"],
         }
 
-    def patches(self, numbers: Sequence[int]) -> Float[Tensor, "N T P"]:
-        """Some of the rows as the model takes them."""
-        return self.senses.plain(self.kept, np.array(numbers))
+    def values(self, accuracy: dict[str, float]) -> dict[str, Any]:
+        """The results for JSON."""
+        return {"accuracy": accuracy, "confused": confused_values(self.confused)}
 
     def right(self, most: int) -> list[int]:
-        """The first row found right of each class, in the order of the classes."""
+        """The first row predicted right of each class, in the order of the classes."""
         first = dict[str, int]()
         for i, (gold, found) in enumerate(zip(self.gold, self.found, strict=True)):
             if gold == found:
                 first.setdefault(gold, i)
         return [first[name] for name in self.run.classes if name in first][:most]
 
-    def wrong(self, most: int) -> list[int]:
-        """Rows found wrong, the most confident first."""
-        sure = self.probabilities.max(1)
-        rows = [
-            i
-            for i, (gold, found) in enumerate(zip(self.gold, self.found, strict=True))
-            if gold != found
-        ]
-        return sorted(rows, key=lambda i: -sure[i])[:most]
-
     def taken(self, gold: str, found: str, most: int) -> list[int]:
         """Rows of one class taken for another, in order."""
         pairs = enumerate(zip(self.gold, self.found, strict=True))
         return [i for i, pair in pairs if pair == (gold, found)][:most]
 
-    def shown(self, numbers: Sequence[int], draw: "Draw") -> list[Shown]:
-        """Rows as the page shows them."""
-        if not numbers:
-            return []
-        rows = []
-        for i, looked in zip(
-            numbers, gaze(self.run.model, self.patches(numbers)).numpy(), strict=True
-        ):
-            picture, heat, sound = draw(i, looked)
-            rows.append(
-                Shown(
-                    picture,
-                    heat,
-                    self.gold[i],
-                    self.found[i],
-                    float(self.probabilities[i].max()),
-                    sound,
-                )
-            )
-        return rows
+    def write_page(
+        self, path: Path, title: str, about: str, accuracy: dict[str, float], draw: Draw, noun: str
+    ) -> None:
+        """Write the page of what was found, what was not, and what was confused."""
+        groups = self.groups(noun, draw)
+        write_text(path, gallery_html(title, about, list(accuracy.items()), groups))
 
-    def groups(self, noun: str, draw: "Draw") -> list[Group]:
-        """The parts of the page: what was found, what was not, and the classes most often
-        confused."""
-        right, wrong = self.right(SHOWN), self.wrong(SHOWN)
+    def groups(self, noun: str, draw: Draw) -> list[Group]:
+        """The groups of the page."""
         pairs = self.confused[:PAIRS]
         mixed = [i for _, gold, found in pairs for i in self.taken(gold, found, EXAMPLES)]
         named = ", ".join(
             f"{gold} taken for {found} ({counted(n, 'time')})" for n, gold, found in pairs
         )
-        return [
-            Group(
-                "Found",
-                f"The first {noun} of each class that was found right.",
-                self.shown(right, draw),
-            ),
-            Group(
-                "Not found",
-                f"Those of which it was surest and wrong, of {self.missed:,}.",
-                self.shown(wrong, draw),
-            ),
-            Group("Most often confused", f"{named}.", self.shown(mixed, draw)),
-        ]
+        first = f"The first {noun} of each class that was predicted right."
+        surest = f"The most confident of {len(self.wrong):,} errors."
+        groups = (
+            ("Found", first, self.right(SHOWN)),
+            ("Not found", surest, self.wrong[:SHOWN]),
+            ("Most often confused", f"{named}.", mixed),
+        )
+        return [Group(title, about, self.shown(rows, draw)) for title, about, rows in groups]
 
-    @cached_property
-    def confused(self) -> Pairs:
-        """Classes taken for others, the most frequent first."""
-        return confused(self.scores["confusion"])
+    def shown(self, rows: Sequence[int], draw: Draw) -> list[Shown]:
+        """Rows as the page shows them."""
+        if not rows:
+            return []
+        patches = patches_of(self._reader, [self.things[i] for i in rows])
+        found = []
+        for i, looked in zip(rows, gaze(self.run.model, patches).numpy(), strict=True):
+            picture, heat, sound = draw(i, looked)
+            sure = float(self.probabilities[i].max())
+            found.append(Shown(picture, heat, self.gold[i], self.found[i], sure, sound))
+        return found
 
     @property
-    def missed(self) -> int:
-        """How many rows were found wrong."""
-        return sum(n for n, _, _ in self.confused)
+    def _reader(self) -> Any:
+        return self.run.senses
 
-
-Draw = Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray, bytes | None]]
-"""Of a row's number and the attention of its patches: a picture, that attention placed as in the
-picture, a sound."""
-
-
-def _patches(senses: Senses, kept: Kept) -> Iterator[Float[Tensor, "N T P"]]:
-    for begin in range(0, len(kept), ROWS):
-        yield senses.plain(kept, np.arange(begin, min(begin + ROWS, len(kept))))
+    def _flat(self, things: Sequence[Sensed]) -> np.ndarray:
+        """The patches of each row as one vector, [N, T * P]."""
+        batches = (things[i : i + 256] for i in range(0, len(things), 256))
+        return np.concatenate(
+            [patches_of(self._reader, batch).flatten(1).numpy() for batch in batches]
+        )

@@ -1,5 +1,4 @@
-"""Single notes of seven synthesized instruments, with noise and the echo of a room: the demo data
-of audio.
+"""Single notes of seven synthesized instruments, with noise and the echo of a room.
 
     flute     few overtones, breath, vibrato that sets in late       clarinet  odd overtones
     string    plucked: Karplus and Strong's loop (1983)              violin    bowed: all overtones, formants, vibrato
@@ -7,19 +6,21 @@ of audio.
     drum      a skin whose pitch falls onto the note, and a stroke of noise
 
 Every note has its own pitch (C3 to B5, a little out of tune), loudness, beginning, length, tone,
-noise and echo. Held out are notes: a pitch of an instrument belongs to one split, whatever the
-seed, so that no instrument was heard in training at a pitch that it is tested at, but each pitch
-was from others. Clip n is a function of (seed, split, n).
+noise and echo. Held out are notes: a pitch of an instrument belongs to one split, so that training
+has no instrument at a pitch that it is tested at, but each pitch from other instruments. Clip n is
+a function of (split, n).
 """
 
-import hashlib
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 
 from glassformer.data.split import NAMES, SplitName
-from glassformer.errors import ConfigError
+from glassformer.demos.seeds import split_by_hash, stream
+from glassformer.demos.writers import write_table
+from glassformer.media.wav import write_wav
 
 RATE = 8000
 """Samples a second; a clip is a second."""
@@ -27,9 +28,9 @@ PITCHES = ("C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B")
 LOWEST, HIGHEST = 48, 83
 """Keys of the notes as MIDI counts them: C3 (131 Hz) and B5 (988 Hz)."""
 COUNTS: dict[SplitName, int] = {"train": 3000, "validation": 300, "test": 1000}
-"""Clips of each split of `builtin:notes`."""
+"""Clips of each split."""
 
-_HELD_OUT = {"validation": 10, "test": 20}  # percent of the notes
+_HELD_OUT: dict[SplitName, int] = {"validation": 10, "test": 20}  # percent of the notes
 # with which every instrument and pitch class is in every split, and none is trained at few pitches
 _SALT = "33753"
 _T = np.arange(RATE) / RATE  # seconds
@@ -37,53 +38,28 @@ _TABLE = 2048
 _DRAWBARS = (0.5, 1, 1.5, 2, 3, 4, 5, 6, 8)  # times the pitch
 
 Tone = Callable[[np.random.Generator, float, float], np.ndarray]
-"""What plays a note: of a frequency in Hz and a length in seconds, from the clip's beginning to its
-end, [T]."""
+"""Samples [T] of a note by a random stream, a frequency in Hz and a length in seconds."""
 
 
-def notes(split: SplitName, count: int, seed: int = 0) -> tuple[np.ndarray, list[str], list[str]]:
-    """The first `count` clips of a split, float32 [N, T] in [-1, 1], their instruments, and their
-    pitches (C to B).
-
-    ConfigError: a negative count.
-    """
-    if count < 0:
-        raise ConfigError(
-            f"The number of notes is {count}, but it must be 0 or more; give another number."
-        )
-    clips = np.empty((count, RATE), np.float32)
-    for number in range(count):
-        clips[number] = note(split, number, seed)
-    names = [named(split, number, seed) for number in range(count)]
-    return clips, [instrument for instrument, _ in names], [pitch for _, pitch in names]
+def write_notes(folder: Path) -> None:
+    """Write each clip as a WAV file, and a table of files, instruments and pitches for each
+    split."""
+    for split in NAMES:
+        (folder / split).mkdir()
+        rows = []
+        for number in range(COUNTS[split]):
+            samples, instrument, pitch = note(split, number)
+            name = f"{split}/{number}.wav"
+            (folder / name).write_bytes(write_wav(samples, RATE))
+            rows.append((name, instrument, pitch))
+        write_table(folder / f"{split}.tsv", "file_name instrument pitch", rows)
 
 
-def note(split: SplitName, number: int, seed: int = 0) -> np.ndarray:
-    """Clip `number` of a split, counted from 0, float32 [T] in [-1, 1]."""
-    return _clip(*_drawn(split, number, seed)).astype(np.float32)
-
-
-def named(split: SplitName, number: int, seed: int = 0) -> tuple[str, str]:
-    """The instrument and the pitch (C to B) of a clip, known without playing it."""
-    _, instrument, key = _drawn(split, number, seed)
-    return instrument, PITCHES[key % 12]
-
-
-def _drawn(split: SplitName, number: int, seed: int) -> tuple[np.random.Generator, str, int]:
-    """What a clip is: chance for the rest of it, instrument and MIDI key."""
-    key = [seed % (1 << 64), NAMES.index(split)]
-    random = np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, number]))
-    return random, *keys_of(split)[random.integers(len(keys_of(split)))]
-
-
-def describe_notes() -> str:
-    """One sentence on what is to be heard."""
-    return (
-        f"builtin:notes is clips of one second at {RATE} Hz of {len(INSTRUMENTS)} synthesized "
-        f"instruments, each at "
-        f"{HIGHEST - LOWEST + 1} pitches of which {sum(_HELD_OUT.values())} % are held out, "
-        f"with noise and echo"
-    )
+def note(split: SplitName, number: int) -> tuple[np.ndarray, str, str]:
+    """Clip `number` of a split, float32 [T] in [-1, 1], its instrument and its pitch (C to B)."""
+    random, keys = stream(split, number), keys_of(split)
+    instrument, key = keys[random.integers(len(keys))]
+    return _clip(random, instrument, key).astype(np.float32), instrument, PITCHES[key % 12]
 
 
 @cache
@@ -93,16 +69,8 @@ def keys_of(split: SplitName) -> list[tuple[str, int]]:
         (name, key)
         for name in INSTRUMENTS
         for key in range(LOWEST, HIGHEST + 1)
-        if _split(name, key) == split
+        if split_by_hash(f"{_SALT}{name}{key}", _HELD_OUT) == split
     ]
-
-
-def _split(instrument: str, key: int) -> SplitName:
-    digest = hashlib.blake2b(f"{_SALT}{instrument}{key}".encode(), digest_size=8).digest()
-    place = int.from_bytes(digest) % 100
-    if place < _HELD_OUT["validation"]:
-        return "validation"
-    return "test" if place < _HELD_OUT["validation"] + _HELD_OUT["test"] else "train"
 
 
 def _clip(random: np.random.Generator, instrument: str, key: int) -> np.ndarray:

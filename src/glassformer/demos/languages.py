@@ -1,16 +1,15 @@
-"""Short strings in many languages, each with its language: the demo data of classification.
+"""Short strings in many languages, each with its language.
 
     четверг, 4 марта 2007 г.  ->  Russian          через 3 години  ->  Ukrainian          3 kilometre  ->  Turkish
 
-The names and patterns are those of the Unicode CLDR, which Babel brings (extra `demo`): countries,
-languages, scripts, time zones, amounts of money and other units, dates, distances in time, and
-lists of these. Each string is made of CLDR keys (a country `territory:FR`, a pattern `list:or`),
-and a key belongs to one split in all languages: how a held-out key is said was not seen in
-training, in whatever language. A string that two of the languages share, whatever its case, has no
-right answer and is left out. All is a function of Babel's version.
+The names and patterns are those of the Unicode CLDR in Babel (extra `demo`): countries, languages,
+scripts, time zones, amounts of money and other units, dates, distances in time, and lists of these.
+Each string is made of CLDR keys (a country `territory:FR`, a pattern `list:or`), and a key belongs
+to one split in all languages: training has no string of a held-out key in any language. A string
+that two of the languages share, whatever its case, has no right answer and is left out. All is a
+function of Babel's version.
 """
 
-import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -18,10 +17,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from itertools import chain, zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from glassformer.data.split import NAMES, SplitName
-from glassformer.errors import ConfigError
+from glassformer.demos.cldr import PLAIN, english_names, parsed_locale
+from glassformer.demos.seeds import hashed, split_by_hash
+from glassformer.demos.writers import write_table
 
 if TYPE_CHECKING:
     from babel import Locale
@@ -40,14 +42,8 @@ both."""
 COUNTS: dict[SplitName, int] = {"train": 2000, "validation": 50, "test": 100}
 """Strings of each language and split, at most; the kinds of strings take turns."""
 
-_HELD_OUT = {"validation": 9, "test": 14}  # percent of the keys
+_HELD_OUT: dict[SplitName, int] = {"validation": 9, "test": 14}  # percent of the keys
 _SALT = "73565"  # with which every split has months, weekdays, and patterns of dates and lists
-_PLAIN = {
-    0x200E: None,
-    0x200F: None,
-    0xA0: " ",
-    0x202F: " ",
-}  # nobody types direction marks and no-break spaces
 _DATES = {"full": "ME", "long": "M"} | {
     skeleton: "".join(sorted(set(skeleton) & set("MEQ")))
     for skeleton in (
@@ -90,44 +86,21 @@ class Phrase:
     keys: tuple[str, ...]
 
 
-def languages() -> Iterator[tuple[SplitName, str, str, str]]:
-    """Every string: its split, the string, its language's English name, and the CLDR keys it is
-    made of.
-
-    Splits come one after the other, in each the languages take turns. ConfigError: Babel is
-    missing.
-    """
-    names = language_labels()
+def write_languages(folder: Path) -> None:
+    """Write a table of strings and English names of their languages for each split; in each the
+    languages take turns."""
+    names = english_names(LANGUAGES)
     for split, phrases in language_phrases().items():
         of_language = [
             [phrase for phrase in phrases if phrase.language == code] for code in LANGUAGES
         ]
-        for phrase in filter(None, chain.from_iterable(zip_longest(*of_language))):
-            yield split, phrase.text, names[phrase.language], " ".join(phrase.keys)
+        turns = filter(None, chain.from_iterable(zip_longest(*of_language)))
+        rows = ((phrase.text, names[phrase.language]) for phrase in turns)
+        write_table(folder / f"{split}.tsv", "text label", rows)
 
 
-def language_labels() -> dict[str, str]:
-    """The languages' codes with their English names, as Babel has them."""
-    locale = _locale("en")
-    return {code: str(locale.languages[code]) for code in LANGUAGES}
-
-
-def describe_languages() -> str:
-    """One sentence on what the strings consist of."""
-    phrases = language_phrases()
-    from babel import __version__ as version  # after what says that it is missing
-
-    return (
-        f"builtin:languages is {len(phrases['train']):,} names and phrases in {len(LANGUAGES)} "
-        f"languages of Babel "
-        f"{version} for training and {len(phrases['validation']) + len(phrases['test']):,} of "
-        f"other names held out"
-    )
-
-
-@cache
 def language_phrases() -> dict[SplitName, list[Phrase]]:
-    """The strings of each split, by language; made once in a process (some seconds)."""
+    """The strings of each split, by language; ConfigError: Babel is missing."""
     made = [phrase for code in LANGUAGES for phrase in _phrases(code)]
     found: dict[str, set[tuple[str, SplitName]]] = defaultdict(set)
     for phrase in made:
@@ -151,28 +124,21 @@ def language_phrases() -> dict[SplitName, list[Phrase]]:
 
 @cache
 def split_of(key: str) -> SplitName:
-    """The split of everything that is made of a CLDR key, by a hash of it."""
-    place = _number(_SALT + key) % 100
-    if place < _HELD_OUT["validation"]:
-        return "validation"
-    return "test" if place < _HELD_OUT["validation"] + _HELD_OUT["test"] else "train"
-
-
-def _number(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
+    """The split of everything that is made of a CLDR key."""
+    return split_by_hash(_SALT + key, _HELD_OUT)
 
 
 def _phrases(code: str) -> Iterator[Phrase]:
     """What can be said in a language with keys of one split; some texts come twice."""
-    locale = _locale(code)
+    locale = parsed_locale(code)
     single = list(chain(_names(locale), _amounts(locale), _zones(locale), _distances(locale)))
-    single.sort(key=lambda item: _number(code + item[2]))
+    single.sort(key=lambda item: hashed(code + item[2]))
     for split in NAMES:
         ours = [item for item in single if split_of(item[1]) == split]
         named = ((kind, text, (key,)) for kind, key, text in ours)
-        dates = sorted(_dates(locale, split), key=lambda item: _number(item[1]))
+        dates = sorted(_dates(locale, split), key=lambda item: hashed(item[1]))
         for kind, text, keys in chain(named, dates, _lists(locale, split, ours)):
-            text = text.translate(_PLAIN).strip()
+            text = text.translate(PLAIN).strip()
             if any(letter.isalpha() for letter in text) and not _MISSING.search(text):
                 yield Phrase(code, kind, text, keys)
 
@@ -195,11 +161,11 @@ def _amounts(locale: "Locale") -> Iterator[tuple[str, str, str]]:
     from babel.units import format_unit
 
     for key in map(str, locale.currencies):
-        n = _AMOUNTS[_number(locale.language + key) % len(_AMOUNTS)]
+        n = _AMOUNTS[hashed(locale.language + key) % len(_AMOUNTS)]
         text = format_currency(n, key, locale=locale, format_type="name", currency_digits=False)
         yield "money", f"currency:{key}", text
     for key in map(str, locale.unit_display_names):
-        n = _AMOUNTS[_number(locale.language + key) % len(_AMOUNTS)]
+        n = _AMOUNTS[hashed(locale.language + key) % len(_AMOUNTS)]
         text = format_unit(n, key, locale=locale)
         if key not in text:  # a unit without a name is written as its key
             yield "amount", f"unit:{key}", text
@@ -238,7 +204,7 @@ def _dates(locale: "Locale", split: SplitName) -> Iterator[tuple[str, str, tuple
             width or pattern in locale.datetime_skeletons
         ):
             continue
-        day = datetime(2000, 1, 1) + timedelta(days=_number(locale.language + pattern) % 365)
+        day = datetime(2000, 1, 1) + timedelta(days=hashed(locale.language + pattern) % 365)
         for _ in range(100):
             day += timedelta(days=97, minutes=611)
             values = {
@@ -272,20 +238,8 @@ def _lists(
         for kind in ("territory", "language", "currency", "money", "amount"):
             items = by_kind[kind]
             for at in range(0, min(len(items) - 2, 180), 3):
-                some = items[at : at + 2 + _number(items[at][1]) % 2]
+                some = items[at : at + 2 + hashed(items[at][1]) % 2]
                 text = format_list([text for _, text in some], style=style, locale=locale)
                 yield f"{kind} list", text, (f"list:{style}", *(key for key, _ in some))
     for language, territory in zip(by_kind["language"], by_kind["territory"], strict=False):
         yield "variety", f"{language[1]} ({territory[1]})", (language[0], territory[0])
-
-
-@cache
-def _locale(code: str) -> "Locale":
-    try:
-        from babel import Locale
-    except ImportError:
-        raise ConfigError(
-            "The strings in many languages need the names of Babel, which is not installed: "
-            "pip install 'glassformer[demo]'."
-        ) from None
-    return Locale.parse(code)

@@ -1,11 +1,10 @@
-"""Python code tagged by meaning: the demo data of tagging, from the sources of the standard
-library.
+"""Python code tagged by meaning, from the sources of the standard library.
 
     def area ( r )  ->  keyword function operator parameter operator
 
-Every file belongs whole to training, validation or the test, by a hash of its module's name. Its
-words come in chunks of a few definitions or statements of the top level; all chunks of a file in
-order are the words of `split_code`.
+Each file belongs to one split, by a hash of its module's name. Its words come in chunks of a few
+definitions or statements of the top level; all chunks of a file in order are the words of
+`split_code`.
 """
 
 import hashlib
@@ -13,15 +12,14 @@ import re
 import tokenize
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
-from glassformer.data.split import SplitName
+from glassformer.data.split import NAMES, SplitName
 from glassformer.demos.codetags import tag_code
 from glassformer.demos.codewords import Code
 from glassformer.demos.python_text import python_sources
+from glassformer.demos.writers import write_lines
 from glassformer.errors import DataError
 
 TRAINING_WORDS = 600_000
@@ -39,89 +37,55 @@ _TABLES = re.compile(r"encodings\.|_sysconfigdata|html\.entities$")
 """Modules that hold data rather than code."""
 
 
-@dataclass(frozen=True)
-class CodeChunk:
-    """Words of a file from its top level, a tag for each, and where they stand: a module and a
-    line."""
-
-    split: SplitName
-    words: list[str]
-    tags: list[str]
-    where: str
+Chunk = tuple[list[str], list[str]]
+"""Words and a tag of `TAGS` for each."""
 
 
-def python_code() -> Iterator[tuple[SplitName, list[str], list[str], str]]:
-    """Every chunk of code: its split, its words, a tag of `TAGS` for each, and where it stands.
+def write_code(folder: Path) -> None:
+    """Write the chunks of each split as words with their tags, one on a line, and a short file of
+    the test as it is, to be looked at."""
+    chunks: dict[SplitName, list[Chunk]] = {split: [] for split in NAMES}
+    texts: list[tuple[int, str, str]] = []
+    for split, name, source, found in code_files():
+        chunks[split] += found
+        if split == "test":
+            texts.append((len(source), name, source))
+    for split in NAMES:
+        rows = (
+            ["\n".join(map("\t".join, zip(*chunk, strict=True))), ""] for chunk in chunks[split]
+        )
+        write_lines(folder / f"{split}.conll", chain.from_iterable(rows))
+    texts.sort()
+    legible = [text for text in texts if text[0] >= LEGIBLE] or texts[-1:]
+    for _, name, source in legible[:1]:
+        (folder / f"{name}.py").write_text(source, encoding="utf-8", newline="")
 
-    The order is by a hash of the module's name: fixed, and mixed. DataError: this Python has no
-    sources.
+
+def code_files() -> Iterator[tuple[SplitName, str, str, list[Chunk]]]:
+    """The split, name, source and chunks of each file, in the order of a hash of its name.
+
+    DataError: this Python has no sources.
     """
-    for chunk in code_chunks():
-        yield chunk.split, chunk.words, chunk.tags, chunk.where
-
-
-def describe_code() -> str:
-    """One sentence on what the code consists of here."""
-    chunks = code_chunks()
-    modules = len({chunk.where.split(",")[0] for chunk in chunks})
-    train = sum(len(chunk.words) for chunk in chunks if chunk.split == "train")
-    held = sum(len(chunk.words) for chunk in chunks) - train
-    return (
-        f"builtin:python-code is {modules} files of this Python's standard library, {train:,} "
-        f"words for training and "
-        f"{held:,} of other files held out"
-    )
-
-
-@cache
-def code_chunks() -> tuple[CodeChunk, ...]:
-    """What `python_code` gives, made once in a process (some seconds)."""
-    found, words = list[CodeChunk](), 0
-    for digest, name, file in sorted(
-        (_digest(name), name, file) for file, name in python_sources()
-    ):
+    words = 0
+    files = sorted((_digest(name), name, file) for file, name in python_sources())
+    for digest, name, file in files:
         split = _split(digest)
         if _TABLES.match(name) or (split == "train" and words >= TRAINING_WORDS):
             continue
         try:
-            source = _source(file)
+            with tokenize.open(file) as opened:
+                source = opened.read()
             code, tags, ends = tag_code(source)
-        except (
-            OSError,
-            SyntaxError,
-            ValueError,
-            RecursionError,
-        ):  # some installations bring templates of code
-            continue
-        for start, end in pairwise(_borders(code, ends)):
-            line = source.count("\n", 0, code.spans[start][1]) + 1
-            found.append(
-                CodeChunk(split, code.words[start:end], tags[start:end], f"{name}, line {line}")
-            )
+        except (OSError, SyntaxError, ValueError, RecursionError):
+            continue  # some installations have templates of code
         words += len(tags) if split == "train" else 0
-    if not found:
+        borders = pairwise(_borders(code, ends))
+        yield split, name, source, [(code.words[i:j], tags[i:j]) for i, j in borders]
+    if not words:
         raise DataError(
-            "this Python has no sources of its standard library, so there is no "
-            "builtin:python-code; set data.path to "
-            "a file"
+            "this Python has no sources of its standard library, so this demo has no code; use "
+            "another Python"
         )
-    return tuple(found)
-
-
-def held_out_file() -> tuple[str, str]:
-    """The name and the text of a short file of the test, to be looked at."""
-    modules = {chunk.where.split(",")[0] for chunk in code_chunks() if chunk.split == "test"}
-    texts = sorted(
-        (len(text := _source(file)), name, text)
-        for file, name in python_sources()
-        if name in modules
-    )
-    return next(((name, text) for size, name, text in texts if size >= LEGIBLE), texts[-1][1:])
-
-
-def _source(file: Path) -> str:
-    with tokenize.open(file) as opened:
-        return opened.read()
 
 
 def _digest(name: str) -> bytes:

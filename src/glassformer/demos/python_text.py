@@ -1,12 +1,11 @@
-"""The demo text that every Python installation has: the language reference and the standard
-library's docstrings."""
+"""Text that every Python installation has: the language reference and the standard library's
+docstrings."""
 
 import hashlib
 import inspect
 import re
 import sysconfig
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 from glassformer.errors import DataError
@@ -22,8 +21,7 @@ _LEFT_OUT = {
 }
 
 # A triple-quoted string at the top of a file or right after a line that ends in a colon. Python's
-# own parser finds the same strings in ten times the time (10 s for the whole library), which a demo
-# cannot spend.
+# own parser finds the same strings in ten times the time (10 s for the whole library).
 _DOCSTRING = re.compile(
     r"(?:\A(?:[ \t]*(?:#[^\n]*)?\n)*|:[ \t]*(?:#[^\n]*)?\n\s*)"
     r"[rRuU]?(\"\"\"|''')((?:[^\\]|\\.)*?)\1",
@@ -31,40 +29,36 @@ _DOCSTRING = re.compile(
 )
 
 
-def docstrings(source: str) -> list[str]:
-    """The docstrings of a module's source in their order, cleaned of indentation, with escapes as
-    they are written."""
-    return [inspect.cleandoc(found[2]) for found in _DOCSTRING.finditer(source)]
+def write_documents(folder: Path) -> None:
+    """Write each document as a text file into FOLDER/documents."""
+    (folder / "documents").mkdir()
+    for number, (name, text) in enumerate(python_documents()):
+        path = folder / "documents" / f"{number:04}-{name}.txt"
+        path.write_text(text, encoding="utf-8", newline="")
 
 
-@cache
-def python_documents() -> tuple[tuple[str, str], ...]:
+def python_documents() -> list[tuple[str, str]]:
     """Name and text of every document: one per topic of the language reference and one per module
     with docstrings.
 
-    The order is by a hash of the name: fixed, yet topics and modules are mixed, so that the tail
-    that becomes validation text is like the rest. DataError: this Python has neither.
+    Sorted by a hash of the name, which mixes topics and modules, so that the last documents
+    (validation) are like the others. DataError: this Python has neither.
     """
     found = [*_topics(), *_modules()]
     if not found:
         raise DataError(
-            "this Python has neither pydoc_data nor the sources of its standard library, so "
-            "there is no builtin:python "
-            "text; set data.path to a text file"
+            "this Python has neither pydoc_data nor the sources of its standard library, so this "
+            "demo has no text; use another Python"
         )
-    return tuple(sorted(found, key=lambda pair: hashlib.sha256(pair[0].encode()).digest()))
+    return [
+        (name.replace("/", "-"), text)
+        for name, text in sorted(found, key=lambda pair: hashlib.sha256(pair[0].encode()).digest())
+    ]
 
 
-def describe_python() -> str:
-    """One sentence on what `builtin:python` consists of here."""
-    documents = python_documents()
-    topics = sum(name.startswith("topic/") for name, _ in documents)
-    size = sum(len(text) for _, text in documents)
-    return (
-        f"builtin:python is {topics} topics of the language reference and the docstrings of "
-        f"{len(documents) - topics} "
-        f"standard library modules, {size:,} characters"
-    )
+def docstrings(source: str) -> list[str]:
+    """The docstrings of a module's source in order, without indentation, escapes as written."""
+    return [inspect.cleandoc(found[2]) for found in _DOCSTRING.finditer(source)]
 
 
 def _topics() -> Iterator[tuple[str, str]]:
@@ -88,14 +82,11 @@ def _modules() -> Iterator[tuple[str, str]]:
 
 
 def python_sources() -> Iterator[tuple[Path, str]]:
-    """The modules of the standard library with their dotted names, sorted; nothing where it has no
-    sources."""
+    """The modules of the standard library with their dotted names, sorted; none without sources."""
     yield from _sources(Path(sysconfig.get_path("stdlib")))
 
 
 def _sources(folder: Path, prefix: str = "") -> Iterator[tuple[Path, str]]:
-    """The modules below a folder with their dotted names, sorted; left-out folders are not
-    entered."""
     for place in sorted(folder.iterdir()) if folder.is_dir() else ():
         name = place.stem
         if name in _LEFT_OUT or "test" in name or name.startswith((".", "config-")):

@@ -1,4 +1,4 @@
-"""Pictures of coloured shapes, drawn on the spot: the demo data of mixed sequences.
+"""Pictures of coloured shapes.
 
 A scene holds one to three things, each in a cell of its own of 3 x 3, on a grey ground; or, for
 pictures as small as 16 x 16, one thing alone in the whole picture (`cells=1`). Colours, sizes and
@@ -11,8 +11,8 @@ combination is held out for that split and none for the other, whatever the seed
 picture has what a test picture has, but each colour, shape and size of it.
 """
 
-import hashlib
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
@@ -21,8 +21,8 @@ from typing import Literal
 import numpy as np
 from PIL import Image, ImageDraw
 
-from glassformer.data.split import NAMES, SplitName
-from glassformer.errors import ConfigError
+from glassformer.data.split import SplitName
+from glassformer.demos.seeds import split_by_hash, stream
 
 SIZES = ("large", "small")
 COLOURS = {
@@ -84,14 +84,11 @@ class Scene:
     """How the ground's pattern is turned, in radians."""
 
 
-def scenes(split: SplitName, count: int, seed: int = 0, cells: Literal[1, 3] = 3) -> list[Scene]:
-    """The first `count` scenes of a split; scene n is a function of (seed, split, n). ConfigError:
-    a negative count."""
-    if count < 0:
-        raise ConfigError(
-            f"The number of scenes is {count}, but it must be 0 or more; give another number."
-        )
-    return [_scene(split, number, seed, cells) for number in range(count)]
+def scenes(
+    split: SplitName, count: int, seed: int = 0, cells: Literal[1, 3] = 3
+) -> Iterator[Scene]:
+    """The first `count` scenes of a split; scene n is a function of (seed, split, n)."""
+    return (_scene(split, number, seed, cells) for number in range(count))
 
 
 def draw(scene: Scene, size: int = 48) -> np.ndarray:
@@ -104,16 +101,6 @@ def draw(scene: Scene, size: int = 48) -> np.ndarray:
     return (np.clip(picture, 0, 255) + 0.5).astype(np.uint8)
 
 
-def describe_shapes() -> str:
-    """One sentence on what the pictures show."""
-    return (
-        f"builtin:shapes is pictures of one to three of {len(SHAPES)} shapes in {len(COLOURS)} "
-        f"colours and "
-        f"{len(SIZES)} sizes with captions and questions, drawn on the spot, "
-        f"{sum(HELD_OUT.values())} % of their combinations held out"
-    )
-
-
 @cache
 def split_of(*kinds: Kind) -> SplitName:
     """The split that one thing alone, or two things together, belong to."""
@@ -121,10 +108,7 @@ def split_of(*kinds: Kind) -> SplitName:
         key = " ".join(kinds[0])
     else:
         key = " and ".join(sorted(f"{colour} {shape}" for _, colour, shape in kinds))
-    place = int.from_bytes(hashlib.blake2b((_SALT + key).encode(), digest_size=8).digest()) % 100
-    if place < HELD_OUT["validation"]:
-        return "validation"
-    return "test" if place < HELD_OUT["validation"] + HELD_OUT["test"] else "train"
+    return split_by_hash(_SALT + key, HELD_OUT)
 
 
 def _belongs(kinds: list[Kind], split: SplitName) -> bool:
@@ -134,8 +118,7 @@ def _belongs(kinds: list[Kind], split: SplitName) -> bool:
 
 
 def _scene(split: SplitName, number: int, seed: int, cells: int) -> Scene:
-    key = [seed % (1 << 64), NAMES.index(split)]
-    random = np.random.Generator(np.random.Philox(key=key, counter=[0, 0, cells, number]))
+    random = stream(split, number, seed, cells)
     n = 1 if cells == 1 else (1, 2, 2, 3, 3)[random.integers(5)]
     kinds = _kinds(random, n)
     while not _belongs(kinds, split):

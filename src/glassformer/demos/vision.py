@@ -1,96 +1,59 @@
 """`glassformer demo vision`: which of sixty distorted signs is in a small picture?"""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
-from glassformer.cli.terminal import on_terminal, print_json
+from glassformer.data.pictures import pictures
+from glassformer.demos.confusions import confused_lines
+from glassformer.demos.demo import Demo, Shown, Training, table
+from glassformer.demos.glyphs import write_glyphs
 from glassformer.demos.held_out import HeldOut
 from glassformer.errors import counted
-from glassformer.files import write_text
-from glassformer.inspect.gallery import gallery_html
 from glassformer.run import Run
-from glassformer.training.loop import Result
-from glassformer.training.progress import clock
 
-ABOUT = (
-    "A Vision Transformer that reads sixty letters, digits and signs of four scripts, each "
-    "drawn distorted."
-)
-RECIPE: dict[str, dict[str, Any]] = {
-    "model": {
-        "preset": "modern",
-        "size": "tiny",
-        "architecture": "encoder",
-        "elements": "patches",
-        "head": "classify",
-        "pool": "first",
-        "position": "learned",
-        "n_layers": 4,
-        "n_heads": 4,
-        "d_model": 128,
-    },
-    "image": {"patch": 8, "channels": 1},
-    "augment": {"crop": 2},
-    "data": {"path": "builtin:glyphs"},
-    "train": {
-        "steps": 1900,
-        "batch_size": 64,
-        "optimizer": "muon",
-        "matrix_learning_rate": 0.02,
-        "learning_rate": 0.005,
-        "schedule": "wsd",
-        "final_fraction": 0.0,
-        "warmup_steps": 30,
-        "weight_decay": 0.0,
-        "max_grad_norm": 0.0,
-        "label_smoothing": 0.1,
-        "evaluate_every": 475,
-        "save_every": 475,
-        "sample_every": 950,
-        "best": "accuracy",
-    },
-}
 SHOWN = 4
 """Signs on the terminal."""
 
 
-def show(run: Run, result: Result, as_json: bool) -> None:
-    """Its score on signs it never saw beside two simple ones, what it confuses, and where it
-    looked."""
-    folder, held = run.folder, HeldOut.of(run)
-    guesses = held.guesses("the commonest sign", "the nearest training picture")
-    picture, title = folder / "signs.html", f"Signs that {folder.name} never saw"
-    about = (
-        f"{len(held.gold):,} distorted pictures of {counted(len(run.classes), 'sign')}, told right:"
+def show(run: Run, terminal: bool) -> Shown:
+    """Accuracy on held-out signs beside two baselines, confusions, and where the class token
+    attends."""
+    assert run.recipe is not None
+    folder, rows = run.folder, pictures(run.recipe.data)
+    train, test = (
+        [(row.pixels(), row.labels[0]) for row in rows if row.split == split]
+        for split in ("train", "test")
     )
-    groups = held.groups("picture", lambda i, looked: (held.kept.array[i], looked, None))
-    write_text(picture, gallery_html(title, about, list(guesses.items()), groups))
-    if as_json:
-        rows = [{"gold": gold, "predicted": found, "n": n} for n, gold, found in held.confused]
-        return print_json(
-            {"run": str(folder), "steps": result.steps, "accuracy": guesses, "confused": rows}
-        )
-    print(f"\ntrained {counted(result.steps, 'step')} in {clock(result.seconds)}")
-    print(
-        f"told right, of {len(held.gold):,} pictures it never saw, of "
-        f"{counted(len(run.classes), 'sign')}:"
+    held = HeldOut(run, train, test)
+    accuracy = held.accuracy("the most frequent sign", "the nearest training picture")
+    pixels = [pixels for pixels, _ in test]
+    page, signs = folder / "signs.html", counted(len(run.classes), "sign")
+    held.write_page(
+        page,
+        f"Signs that {folder.name} never saw",
+        f"{len(test):,} distorted pictures of {signs}, accuracy:",
+        accuracy,
+        lambda i, looked: (pixels[i], looked, None),
+        "picture",
     )
-    for label, value in guesses.items():
-        print(f"  {label:32} {value:7.2%}")
-    print("\nmost often confused:")
-    for n, gold, found in held.confused[:5]:
-        print(f"  {n:3} times {gold} taken for {found}")
-    if on_terminal():
-        print()
-        print("\n".join(drawn(held.kept.array[:SHOWN], held.found[:SHOWN])))
-    print(f"\nsigns found and not found, and where it looked: {picture} (open it in a browser)")
-    print(f"curves, confusions, calibration: {folder / 'report.html'}")
-    print("try next:")
-    print(f"  glassformer classify {folder} YOUR_PICTURE.png --top-k 3")
-    print(f"  glassformer evaluate {folder} --split test")
-    return None
+    some = drawn(np.stack(pixels[:SHOWN]), held.found[:SHOWN]) if terminal else ()
+    return Shown(
+        held.values(accuracy),
+        [
+            f"accuracy on {len(test):,} pictures it never saw, of {signs}:",
+            *table(accuracy),
+            *confused_lines(held.confused),
+            "",
+            *some,
+            f"\nsigns found and not found, and where it looked: {page} (open it in a browser)",
+            f"curves, confusions, calibration: {folder / 'report.html'}",
+        ],
+        [
+            f"glassformer classify {folder} YOUR_PICTURE.png --top-k 3",
+            f"glassformer evaluate {folder} --split test",
+        ],
+    )
 
 
 def drawn(pixels: np.ndarray, names: Sequence[str]) -> Iterator[str]:
@@ -107,3 +70,11 @@ def drawn(pixels: np.ndarray, names: Sequence[str]) -> Iterator[str]:
 def _two(upper: int, lower: int) -> str:
     """A character of two grey pixels, one above the other."""
     return f"\x1b[38;2;{upper};{upper};{upper};48;2;{lower};{lower};{lower}m▀"
+
+
+DEMO = Demo(
+    "A Vision Transformer that reads sixty letters, digits and signs of four scripts, each drawn "
+    "distorted.",
+    (Training("vision", write_glyphs),),
+    show,
+)

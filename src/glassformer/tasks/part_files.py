@@ -9,9 +9,7 @@ import numpy as np
 from glassformer.data.formats.contents import source_at
 from glassformer.data.pictures import Picture
 from glassformer.data.recordings import Recording
-from glassformer.data.sources import DRAWN, SHAPES
 from glassformer.data.split import SplitName
-from glassformer.demos.shape_rows import shape_pixels
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.media_dataset import Heard, Kept, Seen, Senses
 
@@ -92,15 +90,6 @@ class PartFiles:
         return found
 
 
-class _Drawn(Picture):
-    """A picture that is drawn when it is asked for."""
-
-    def pixels(self) -> np.ndarray:
-        return shape_pixels(self.where)
-
-
 def picture(path: str, split: SplitName) -> Picture:
-    """The picture of this path, a file or a drawn one, read when asked for."""
-    if path.startswith((f"{SHAPES}/", f"{DRAWN}/")):
-        return _Drawn(path, (), None, split, np.zeros(0))
+    """The picture file of this path, read when asked for."""
     return Picture(path, (), None, split, source_at(path))

@@ -14,7 +14,7 @@ from typing import Any
 
 from glassformer import __version__
 from glassformer.data.config import DataConfig
-from glassformer.data.sources import DATES, capture_stdin
+from glassformer.data.sources import capture_stdin
 from glassformer.errors import ConfigError
 from glassformer.files import LOCK, digest, write_json, write_text, writing
 from glassformer.models.config import ModelConfig
@@ -142,7 +142,7 @@ def task_of(recipe: Recipe) -> type[AnyTask]:
 
 def _kind_of(recipe: Recipe) -> type[AnyTask]:
     model, data = recipe.model, recipe.data
-    paired = data.target_path is not None or data.path == DATES
+    paired = data.target_path is not None
     mixed = model.elements == "tokens" and (recipe.image is not None or recipe.audio is not None)
     match model.architecture, model.head:
         case "decoder" | "encoder_decoder", "lm" if mixed:
@@ -254,11 +254,7 @@ def absolute(data: DataConfig) -> DataConfig:
     def placed(path: str | list[str] | None) -> str | list[str] | None:
         if isinstance(path, list):
             return [str(placed(part)) for part in path]
-        return (
-            path
-            if path is None or path.startswith("builtin:")
-            else str(base / Path(path).expanduser())
-        )
+        return None if path is None else str(base / Path(path).expanduser())
 
     splits = ("path", "validation_path", "test_path")
     beside = [

@@ -1,5 +1,4 @@
-"""From sources to documents: text files, JSONL, the words of tagged files, the demo text; gzip and
-zip of them too.
+"""From sources to documents: text files, JSONL, the words of tagged files; also in gzip and zip.
 
 One document is in memory at a time; a plain text file is one document, so is a row of a table.
 """
@@ -11,8 +10,7 @@ from glassformer.data.config import DataConfig
 from glassformer.data.formats.lines import decoded, objects, opened, text_at
 from glassformer.data.formats.tables import cells
 from glassformer.data.formats.tagged_words import sentences, words_text
-from glassformer.data.sources import PYTHON, Source
-from glassformer.demos.python_text import python_documents
+from glassformer.data.sources import Source
 from glassformer.errors import DataError
 
 
@@ -43,9 +41,6 @@ def read(sources: Iterable[Source], config: DataConfig) -> Iterator[Document]:
 
 
 def _documents(source: Source, config: DataConfig) -> Iterator[Document]:
-    if source.path == PYTHON:
-        yield from (Document(text, f"{source.path}/{name}") for name, text in python_documents())
-        return
     match source.format(config):
         case "jsonl":
             for record, where in objects(source, config):

@@ -16,7 +16,7 @@ from glassformer.data.formats.file_names import fields_of, template
 from glassformer.data.formats.lines import checked_text, found, objects
 from glassformer.data.formats.records import classes_at
 from glassformer.data.formats.tables import cells
-from glassformer.data.sources import BUILTINS, Source, resolve
+from glassformer.data.sources import Source, resolve
 from glassformer.data.split import NAMES, SplitName
 from glassformer.data.split_assignment import in_splits, paths
 from glassformer.errors import ConfigError, DataError, suggest
@@ -139,8 +139,6 @@ def _files(
 def _whole(name: str, root: str | None) -> str | None:
     """What is named, absolute; of a folder or an archive, all that is in it, None if that is
     nothing."""
-    if name in BUILTINS or name.startswith("builtin:"):
-        return name
     path = Path(root or ".").expanduser().joinpath(Path(name).expanduser()).absolute()
     if "\0" in name:
         return str(path)

@@ -1,8 +1,9 @@
-"""What simple guesses score on tags and classes: a result means little without them."""
+"""Scores of simple baselines, beside which a model's scores are shown."""
 
+import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Literal
 
@@ -10,11 +11,15 @@ import numpy as np
 
 Features = Literal["words", "letters"]
 LETTERS = 3
-"""Runs of 1 to so many letters are the features of "letters"."""
+"""Features of "letters" are runs of 1 to so many letters."""
 
 ROWS = 256
 """Rows whose distances are computed at once."""
 
+SMOOTHING = 8
+"""Pseudo-counts of the unigram distribution in that of bigrams."""
+
+_NAME = re.compile(r"[^\W\d]+")
 _WORD = re.compile(r"\w+|[^\w\s]")
 _BITS = 21  # of a character: three fit into 63
 
@@ -23,11 +28,10 @@ def most_frequent_tag(
     train: Iterable[tuple[Sequence[str], Sequence[str]]],
     test: Iterable[tuple[Sequence[str], Sequence[str]]],
 ) -> float:
-    """The accuracy of giving each word the tag that it had most often in training, for texts of
-    (words, tags).
+    """Accuracy of each word's most frequent tag in training, for texts of (words, tags).
 
-    A word that was not seen gets the tag that most words seen once had; a tie goes to the tag that
-    came first. NaN: there is no word in `test`.
+    An unseen word gets the most frequent tag of words seen once; a tie goes to the tag that came
+    first. NaN: there is no word in `test`.
     """
     tags: dict[str, Counter[str]] = defaultdict(Counter)
     for words, of_words in train:
@@ -42,8 +46,7 @@ def most_frequent_tag(
 
 
 def majority(train: Iterable[str], test: Iterable[str]) -> float:
-    """The accuracy of always giving the label that is commonest in training; NaN: there is none in
-    `test`."""
+    """Accuracy of the most frequent label in training; NaN: there is none in `test`."""
     guess, labels = _commonest(Counter(train)), list(test)
     return _share(labels.count(guess) if guess is not None else 0, len(labels))
 
@@ -51,7 +54,7 @@ def majority(train: Iterable[str], test: Iterable[str]) -> float:
 def naive_bayes(
     train: Iterable[tuple[str, str]], test: Iterable[tuple[str, str]], features: Features = "words"
 ) -> float:
-    """The accuracy of multinomial naive Bayes with add-one smoothing, for pairs of (text, label).
+    """Accuracy of multinomial naive Bayes with add-one smoothing, for pairs of (text, label).
 
     The label of a text is argmax_c log p(c) + sum_f n(f) log p(f | c), where p(f | c) = (N(f, c) +
     1) / (N(c) + V): N are the training's counts of V features, and features that it lacks are
@@ -90,11 +93,9 @@ def naive_bayes(
 def nearest_neighbour(
     train: np.ndarray, labels: Sequence[str], test: np.ndarray, gold: Sequence[str]
 ) -> float:
-    """The accuracy of giving each row of `test` the label of the row of `train` nearest to it, for
-    rows of numbers.
+    """Accuracy of the label of the nearest row of `train`, for rows of numbers.
 
-    Distances are Euclid's, of float32; a tie goes to the row that comes first. NaN: there is no row
-    in `test`.
+    Euclidean distance in float32; a tie goes to the first row. NaN: there is no row in `test`.
     """
     train = np.asarray(train, np.float32)
     half, right = (train * train).sum(1) / 2, 0
@@ -106,10 +107,78 @@ def nearest_neighbour(
     return _share(right, len(test))
 
 
+def most_frequent_answer(train: Iterable[tuple[str, str]], asked: Iterable[str]) -> list[str]:
+    """The most frequent answer to each prompt in training, for pairs of (prompt, answer); an unseen
+    prompt gets the most frequent answer of all."""
+    answers: dict[str, Counter[str]] = defaultdict(Counter)
+    for prompt, answer in train:
+        answers[prompt][answer] += 1
+    every = sum(answers.values(), Counter[str]())
+    return [_commonest(answers.get(prompt, every)) or "" for prompt in asked]
+
+
+def exact_match(pairs: Sequence[tuple[str, str]], guess: Callable[[str], str]) -> float:
+    """The share of pairs of (source, target) in which the guess is the target."""
+    return _share(sum(guess(source) == target for source, target in pairs), len(pairs))
+
+
+def rule_for_dates(train: Iterable[tuple[str, str]]) -> Callable[[str], str]:
+    """A rule that writes a date as YYYY-MM-DD, for pairs of (date, YYYY-MM-DD).
+
+    The number above 31 is the year. Of two others the first is the day, or the month where the year
+    stands first; beside a single one, which is the day, the month is that of the word that occurs
+    most often with one month in training.
+    """
+    months: dict[str, Counter[int]] = defaultdict(Counter)
+    for source, target in train:
+        for word in _NAME.findall(source.casefold()):
+            months[word][int(target[5:7])] += 1
+
+    def purity(word: str) -> tuple[float, int]:
+        most = max(months[word].values(), default=0)
+        return most / (months[word].total() + 1), most
+
+    def rule(source: str) -> str:
+        numbers = [int(number) for number in re.findall(r"\d+", source)]
+        year = next((number for number in numbers if number > 31), 2000)
+        others = [number for number in numbers if number != year] or [1]
+        if len(others) > 1:
+            day, month = others[:2] if numbers[0] != year else others[1::-1]
+        else:
+            word = max(_NAME.findall(source.casefold()), key=purity, default="")
+            day, month = others[0], max(months[word], key=months[word].__getitem__, default=1)
+        return f"{year:04}-{month:02}-{day:02}"
+
+    return rule
+
+
+def bits_per_byte(
+    train: np.ndarray, test: np.ndarray, n_bytes: int, vocab_size: int
+) -> dict[str, float]:
+    """Bits per byte of three guesses at each token of `test` but the first.
+
+    Uniform: 1 / V. Unigram: p(b) = (N(b) + 1) / (N + V). Bigram: p(b | a) = (N(ab) + K p(b)) /
+    (N(a) + K), K = 8 (Dirichlet smoothing), N counts of the training tokens.
+    """
+    train, test = np.asarray(train, np.int64), np.asarray(test, np.int64)
+    counts = np.bincount(train, minlength=vocab_size)
+    unigram = (counts + 1.0) / (counts.sum() + vocab_size)
+    pairs, times = np.unique(train[:-1] * vocab_size + train[1:], return_counts=True)
+    asked = test[:-1] * vocab_size + test[1:]
+    at = np.minimum(np.searchsorted(pairs, asked), len(pairs) - 1)
+    seen = np.where(pairs[at] == asked, times[at], 0)
+    bigram = (seen + SMOOTHING * unigram[test[1:]]) / (counts[test[:-1]] + SMOOTHING)
+    return {
+        "a uniform guess": len(asked) * math.log2(vocab_size) / n_bytes,
+        "a unigram guess": float(-np.log2(unigram[test[1:]]).sum()) / n_bytes,
+        "a bigram guess": float(-np.log2(bigram).sum()) / n_bytes,
+    }
+
+
 def _features(
     texts: Sequence[str], features: Features, numbers: dict[str, int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A number for every feature of every text, in the order of the texts, and the place of its
+    """A number for every feature of every text, in the order of the texts, and the index of its
     text."""
     if features == "words":
         words = [_WORD.findall(text.lower()) for text in texts]

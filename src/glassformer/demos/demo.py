@@ -1,0 +1,92 @@
+"""What a demo is: a generator of ordinary files, an ordinary recipe, and what is shown of the
+trained model.
+
+RUN/data/...              the files, written once; the names of their splits are train, validation, test
+recipes/NAME.yaml         the recipe, which any user could write; data.root is RUN/data
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glassformer.files import writing
+from glassformer.training import Recipe, train
+from glassformer.training.loop import Result
+from glassformer.training.recipe import read_recipe
+from glassformer.training.run_folder import check_unused, check_writable
+
+if True:  # `run` needs `training` to be imported first
+    from glassformer.run import Run
+
+Write = Callable[[Path], None]
+"""Writes the files of a data set into an empty folder."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """A model of a demo: the name of its recipe and data, and the end of its run folder's name."""
+
+    name: str
+    write: Write
+    suffix: str = ""
+
+    def recipe(self, *overrides: str) -> Recipe:
+        """The recipe with `section.key=value` overrides."""
+        return read_recipe(Path(__file__).with_name("recipes") / f"{self.name}.yaml", overrides)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Results of a demo: values for JSON, lines for a terminal, commands to try next."""
+
+    values: dict[str, Any]
+    lines: list[str]
+    commands: list[str]
+    ask: tuple[str, Callable[[str], Any]] | None = None
+    """What a person at the terminal may type, and the function that answers."""
+
+
+@dataclass(frozen=True)
+class Demo:
+    """One sentence about a demo, its models in the order of training, and what is shown of the
+    last.
+
+    `show` takes the run and whether a person reads the lines on a terminal.
+    """
+
+    about: str
+    trainings: tuple[Training, ...]
+    show: Callable[[Run, bool], Shown]
+
+
+def trained(training: Training, run: Path, steps: int | None = None) -> Result:
+    """Write the data into RUN/data and train in RUN; a run that was begun is resumed."""
+    begun = (run / "recipe.yaml").is_file()
+    if not begun:
+        check_unused(run)
+        check_writable(run)
+    data = run / "data"
+    write_data(training.write, data)
+    changes = [f"data.root={json.dumps(str(data.absolute()))}"]
+    changes += [f"train.steps={steps}"] if steps else []
+    return train(training.recipe(*changes), run, begun)
+
+
+def write_data(write: Write, folder: Path) -> None:
+    """Write a data set as a folder that is whole or absent; one that exists stays as it is."""
+    if folder.exists():
+        return
+    temporary = folder.with_name(f".tmp-{folder.name}")
+    with writing(folder):
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        write(temporary)
+        temporary.rename(folder)
+
+
+def table(scores: Mapping[str, float], form: str = "7.2%") -> list[str]:
+    """A line for each score."""
+    return [f"  {name:34} {value:{form}}" for name, value in scores.items()]
