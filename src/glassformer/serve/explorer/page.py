@@ -48,7 +48,8 @@ const page = await import(urls.at(-1));
 MOST_ANSWERS = 500
 CONTENTS, SAVED, FRAMED = "contents.js", "saved.js", "framed.js"
 PAGE = re.compile(
-    r'export const page = \{\s*id: "(?P<id>\w+)", title: "[^"]*", families: (?P<families>null|\[[^\]]*\])'
+    r'export const page = \{\s*id: "(?P<id>\w+)",\s*title: "[^"]*",\s*'
+    r"families: (?P<families>null|\[[^\]]*\])"
 )
 ENTRY = """%s
 import {mount} from "./shell.js";

@@ -1,8 +1,10 @@
 // @ts-check
 // The pages, in the order of the rail. A new page is one import and one name here.
 //   export const page = {id, title, families, about, notAbout, render(el, app) -> cleanup}
-// families: those it is for, null for all. `bare`: it writes its own heading. `inspect(el, app) -> cleanup`: its part of the inspector.
-// `parts`: its chapters [{id, title}], chosen by the selection's `lesson`. `free`: it needs no model. `alone`: without the inspector.
+// families: those it is for, null for all. `bare`: it writes its own heading. `inspect(el, app) ->
+// cleanup`: its part of the inspector.
+// `parts`: its chapters [{id, title}], chosen by the selection's `lesson`. `free`: it needs no
+// model. `alone`: without the inspector.
 import {page as attention} from "./pages/attention.js";
 import {page as card} from "./pages/card.js";
 import {page as explain} from "./pages/explain.js";
@@ -17,8 +19,26 @@ import {page as next} from "./pages/next.js";
 import {page as tokens} from "./pages/tokens.js";
 import {page as train} from "./pages/train.js";
 
-/** @typedef {{id: string, title: string, families: string[] | null, about: string, notAbout: string, render: (el: HTMLElement, app: any) => (() => void) | void | Promise<any>,
- *   inspect?: (el: HTMLElement, app: any) => (() => void) | void, bare?: boolean, free?: boolean, alone?: boolean, parts?: {id: string, title: string}[]}} Page */
+/**
+ * @typedef {{id: string, title: string, families: string[] | null, about: string,
+ *   notAbout: string, render: (el: HTMLElement, app: any) => any,
+ *   inspect?: (el: HTMLElement, app: any) => (() => void) | void, bare?: boolean, free?: boolean,
+ *   alone?: boolean, parts?: {id: string, title: string}[]}} Page
+ */
 
 /** @type {Page[]} */
-export const pages = [card, learn, tokens, attention, head, edit, flow, next, explain, image, compare, train, exporting];
+export const pages = [
+  card,
+  learn,
+  tokens,
+  attention,
+  head,
+  edit,
+  flow,
+  next,
+  explain,
+  image,
+  compare,
+  train,
+  exporting,
+];

@@ -1,21 +1,48 @@
 // @ts-check
-// What a reader moves: slider, choice, toggle, button, stepper, table. All are the browser's own controls, with labels.
-// Knows: values and how they are asked for. Does not know: what they mean.
+// What a reader moves: slider, choice, toggle, button, stepper, table. All are the browser's own
+// controls, with labels.
 import {fill, h, still, unique} from "./dom.js";
 import {number} from "./format.js";
 
 /**
  * A range with a number box beside it. `set(value)` moves it without calling `oninput`.
- * @param {{label: any, min: number, max: number, step?: number, value: number, digits?: number, unit?: string, compact?: boolean, name?: string,
+ * @param {{label: any, min: number, max: number, step?: number, value: number, digits?: number,
+ * unit?: string, compact?: boolean, name?: string,
  *          oninput?: (value: number) => void}} options
  */
-export function slider({label, min, max, step = 0.01, value, unit = "", compact = false, name, oninput}) {
-  const id = unique("slider"), limit = (x) => Math.min(max, Math.max(min, x));
+export function slider({
+  label,
+  min,
+  max,
+  step = 0.01,
+  value,
+  unit = "",
+  compact = false,
+  name,
+  oninput,
+}) {
+  const id = unique("slider"),
+    limit = (x) => Math.min(max, Math.max(min, x));
   const range = h("input", {type: "range", id, min, max, step, value, class: "range"});
-  const box = h("input", {type: "number", class: "number-box", min, max, step, value, "aria-label": `${name ?? (typeof label === "string" ? label : "value")}, number`});
+  const box = h("input", {
+    type: "number",
+    class: "number-box",
+    min,
+    max,
+    step,
+    value,
+    "aria-label": `${name ?? (typeof label === "string" ? label : "value")}, number`,
+  });
   const show = (x) => range.style.setProperty("--at", `${(100 * (x - min)) / (max - min)}%`);
   const control = {
-    el: h("div", {class: `slider${compact ? " compact" : ""}`}, h("label", {for: id}, label), range, box, unit ? h("span", {class: "unit"}, unit) : null),
+    el: h(
+      "div",
+      {class: `slider${compact ? " compact" : ""}`},
+      h("label", {for: id}, label),
+      range,
+      box,
+      unit ? h("span", {class: "unit"}, unit) : null,
+    ),
     get value() {
       return Number(range.value);
     },
@@ -43,15 +70,31 @@ export function slider({label, min, max, step = 0.01, value, unit = "", compact 
 
 /**
  * One of several, as a row of radio buttons.
- * @param {{label: string, options: {value: string, label: any}[], value: string, quiet?: boolean, onchange?: (value: string) => void}} options
+ * @param {{label: string, options: {value: string, label: any}[], value: string, quiet?: boolean,
+ * onchange?: (value: string) => void}} options
  */
 export function choice({label, options, value, quiet = false, onchange}) {
   const name = unique("choice");
-  const inputs = options.map((option) => h("input", {type: "radio", name, value: option.value, checked: option.value === value,
-    onchange: () => onchange?.(option.value)}));
+  const inputs = options.map((option) =>
+    h("input", {
+      type: "radio",
+      name,
+      value: option.value,
+      checked: option.value === value,
+      onchange: () => onchange?.(option.value),
+    }),
+  );
   return {
-    el: h("fieldset", {class: "choice"}, h("legend", {class: quiet ? "sr" : ""}, label),
-      h("div", {class: "choice-row"}, options.map((option, i) => h("label", null, inputs[i], h("span", null, option.label))))),
+    el: h(
+      "fieldset",
+      {class: "choice"},
+      h("legend", {class: quiet ? "sr" : ""}, label),
+      h(
+        "div",
+        {class: "choice-row"},
+        options.map((option, i) => h("label", null, inputs[i], h("span", null, option.label))),
+      ),
+    ),
     get value() {
       return inputs.find((input) => input.checked)?.value ?? "";
     },
@@ -63,9 +106,20 @@ export function choice({label, options, value, quiet = false, onchange}) {
 
 /** On or off. @param {{label: any, checked?: boolean, onchange?: (on: boolean) => void}} options */
 export function toggle({label, checked = false, onchange}) {
-  const input = h("input", {type: "checkbox", role: "switch", checked, onchange: () => onchange?.(input.checked)});
+  const input = h("input", {
+    type: "checkbox",
+    role: "switch",
+    checked,
+    onchange: () => onchange?.(input.checked),
+  });
   return {
-    el: h("label", {class: "toggle"}, input, h("span", {class: "toggle-track", "aria-hidden": true}), h("span", null, label)),
+    el: h(
+      "label",
+      {class: "toggle"},
+      input,
+      h("span", {class: "toggle-track", "aria-hidden": true}),
+      h("span", null, label),
+    ),
     get checked() {
       return input.checked;
     },
@@ -75,15 +129,36 @@ export function toggle({label, checked = false, onchange}) {
   };
 }
 
-/** @param {any} label @param {() => void} onclick @param {{kind?: "plain" | "main" | "quiet", name?: string, pressed?: boolean}} [how] */
+/**
+ * @param {any} label @param {() => void} onclick @param {{kind?: "plain" | "main" | "quiet", name?:
+ * string, pressed?: boolean}} [how]
+ */
 export function button(label, onclick, {kind = "plain", name, pressed} = {}) {
-  return h("button", {type: "button", class: `button ${kind}`, onclick, "aria-label": name ?? null, ...(pressed === undefined ? {} : {"aria-pressed": pressed})}, label);
+  return h(
+    "button",
+    {
+      type: "button",
+      class: `button ${kind}`,
+      onclick,
+      "aria-label": name ?? null,
+      ...(pressed === undefined ? {} : {"aria-pressed": pressed}),
+    },
+    label,
+  );
 }
 
-/** Words or pictures that can be picked from a list. @param {{label: string, options: {value: string, label: string}[], value?: string, onchange?: (value: string) => void}} options */
+/**
+ * Words or pictures that can be picked from a list. @param {{label: string, options: {value:
+ * string, label: string}[], value?: string, onchange?: (value: string) => void}} options
+ */
 export function select({label, options, value, onchange}) {
-  const input = h("select", {onchange: () => onchange?.(input.value)},
-    options.map((option) => h("option", {value: option.value, selected: option.value === value}, option.label)));
+  const input = h(
+    "select",
+    {onchange: () => onchange?.(input.value)},
+    options.map((option) =>
+      h("option", {value: option.value, selected: option.value === value}, option.label),
+    ),
+  );
   return {
     el: h("label", {class: "select"}, h("span", null, label), input),
     get value() {
@@ -97,16 +172,27 @@ export function select({label, options, value, onchange}) {
 
 /**
  * Steps 0 .. count - 1: back, forward, play. It never starts by itself.
- * @param {{count: number, value?: number, names?: string[], label?: string, every?: number, onchange: (step: number) => void}} options
+ * @param {{count: number, value?: number, names?: string[], label?: string, every?: number,
+ * onchange: (step: number) => void}} options
  */
 export function stepper({count, value = 0, names = [], label = "Step", every = 1400, onchange}) {
-  let at = value, timer = 0;
+  let at = value,
+    timer = 0;
   const status = h("output", {class: "stepper-status"});
-  const back = button("Back", () => go(at - 1), {name: `${label} back`}), next = button("Next", () => go(at + 1), {kind: "main", name: `${label} forward`});
+  const back = button("Back", () => go(at - 1), {name: `${label} back`}),
+    next = button("Next", () => go(at + 1), {kind: "main", name: `${label} forward`});
   const play = button("Play", () => (timer ? pause() : run()), {kind: "quiet"});
   const dots = h("div", {class: "stepper-dots", "aria-hidden": true});
   const control = {
-    el: h("div", {class: "stepper", role: "group", "aria-label": label}, back, next, play, dots, status),
+    el: h(
+      "div",
+      {class: "stepper", role: "group", "aria-label": label},
+      back,
+      next,
+      play,
+      dots,
+      status,
+    ),
     get value() {
       return at;
     },
@@ -122,7 +208,12 @@ export function stepper({count, value = 0, names = [], label = "Step", every = 1
   function show() {
     back.disabled = at === 0;
     next.disabled = at === count - 1;
-    fill(dots, Array.from({length: count}, (_, i) => h("i", {class: i < at ? "done" : i === at ? "now" : ""})));
+    fill(
+      dots,
+      Array.from({length: count}, (_, i) =>
+        h("i", {class: i < at ? "done" : i === at ? "now" : ""}),
+      ),
+    );
     status.textContent = `${at + 1} of ${count}${names[at] ? `: ${names[at]}` : ""}`;
   }
   function go(/** @type {number} */ to) {
@@ -134,7 +225,10 @@ export function stepper({count, value = 0, names = [], label = "Step", every = 1
   function run() {
     if (at === count - 1) go(0);
     play.textContent = "Pause";
-    timer = setInterval(() => (control.el.isConnected ? go(at + 1) : pause()), still() ? 2 * every : every);
+    timer = setInterval(
+      () => (control.el.isConnected ? go(at + 1) : pause()),
+      still() ? 2 * every : every,
+    );
   }
   function pause() {
     clearInterval(timer);
@@ -149,23 +243,63 @@ const PAGE = 200;
 
 /**
  * A table of numbers; long ones are shown in parts.
- * @param {{caption: string, columns: any[], rows: any[][], quiet?: boolean}} options  the first cell of each row is its header
+ * @param {{caption: string, columns: any[], rows: any[][], quiet?: boolean}} options  the first
+ * cell of each row is its header
  */
 export function table({caption, columns, rows, quiet = true}) {
-  const body = h("tbody"), more = h("div", {class: "table-more"});
+  const body = h("tbody"),
+    more = h("div", {class: "table-more"});
   const numeric = columns.map((_, i) => i > 0 && rows.length > 0 && typeof rows[0][i] === "number");
   const cell = (value) => (typeof value === "number" ? number(value) : value);
   let from = 0;
   function show() {
-    fill(body, rows.slice(from, from + PAGE).map((row) => h("tr", null, row.map((value, i) =>
-      i ? h("td", {class: numeric[i] ? "num" : ""}, cell(value)) : h("th", {scope: "row"}, cell(value))))));
+    fill(
+      body,
+      rows.slice(from, from + PAGE).map((row) =>
+        h(
+          "tr",
+          null,
+          row.map((value, i) =>
+            i
+              ? h("td", {class: numeric[i] ? "num" : ""}, cell(value))
+              : h("th", {scope: "row"}, cell(value)),
+          ),
+        ),
+      ),
+    );
     if (rows.length > PAGE) {
-      fill(more, button("Earlier", () => ((from = Math.max(0, from - PAGE)), show())), button("Later", () => ((from = Math.min(rows.length - 1, from + PAGE)), show())),
-        h("span", null, `rows ${number(from + 1)} to ${number(Math.min(from + PAGE, rows.length))} of ${number(rows.length)}`));
+      fill(
+        more,
+        button("Earlier", () => ((from = Math.max(0, from - PAGE)), show())),
+        button("Later", () => ((from = Math.min(rows.length - 1, from + PAGE)), show())),
+        h(
+          "span",
+          null,
+          `rows ${number(from + 1)} to ${number(Math.min(from + PAGE, rows.length))} of ` +
+            `${number(rows.length)}`,
+        ),
+      );
     }
   }
   show();
-  return h("div", {class: "table-wrap", role: "region", "aria-label": caption, tabindex: 0},
-    h("table", null, h("caption", {class: quiet ? "sr" : ""}, caption),
-      h("thead", null, h("tr", null, columns.map((name, i) => h("th", {scope: "col", class: numeric[i] ? "num" : ""}, name)))), body), more);
+  return h(
+    "div",
+    {class: "table-wrap", role: "region", "aria-label": caption, tabindex: 0},
+    h(
+      "table",
+      null,
+      h("caption", {class: quiet ? "sr" : ""}, caption),
+      h(
+        "thead",
+        null,
+        h(
+          "tr",
+          null,
+          columns.map((name, i) => h("th", {scope: "col", class: numeric[i] ? "num" : ""}, name)),
+        ),
+      ),
+      body,
+    ),
+    more,
+  );
 }

@@ -1,7 +1,6 @@
 // @ts-check
 // Elements from plain calls: h("p", {class: "lead"}, "text", other).
 // Text only ever becomes a text node, so a vocabulary may contain markup.
-// Knows: the document. Does not know: models, the selection, pages.
 
 /** @typedef {Node | string | number | null | undefined | false | Child[]} Child */
 
@@ -11,22 +10,38 @@ const SVG = /** @type {Element} */ (parsed.querySelector("svg")).namespaceURI;
 const MATH = /** @type {Element} */ (parsed.querySelector("math")).namespaceURI;
 
 /** What is set as a property, since its attribute is only the first value. */
-const PROPERTIES = new Set(["value", "checked", "selected", "indeterminate", "disabled", "open", "hidden"]);
+const PROPERTIES = new Set([
+  "value",
+  "checked",
+  "selected",
+  "indeterminate",
+  "disabled",
+  "open",
+  "hidden",
+]);
 
 /**
- * An HTML element. Props: on* functions, `style` and `dataset` objects, aria-* and other attributes (false, null: left out).
- * @param {string} tag @param {Record<string, any> | null} [props] @param {...Child} children @returns {any}
+ * An HTML element. Props: on* functions, `style` and `dataset` objects, aria-* and other attributes
+ * (false, null: left out).
+ * @param {string} tag @param {Record<string, any> | null} [props] @param {...Child} children
+ * @returns {any}
  */
 export function h(tag, props, ...children) {
   return filled(document.createElement(tag), props, children);
 }
 
-/** An SVG element. @param {string} tag @param {Record<string, any> | null} [props] @param {...Child} children @returns {any} */
+/**
+ * An SVG element. @param {string} tag @param {Record<string, any> | null} [props] @param {...Child}
+ * children @returns {any}
+ */
 export function svg(tag, props, ...children) {
   return filled(document.createElementNS(SVG, tag), props, children);
 }
 
-/** A MathML element. @param {string} tag @param {Record<string, any> | null} [props] @param {...Child} children @returns {any} */
+/**
+ * A MathML element. @param {string} tag @param {Record<string, any> | null} [props] @param
+ * {...Child} children @returns {any}
+ */
 export function math(tag, props, ...children) {
   return filled(document.createElementNS(MATH, tag), props, children);
 }
@@ -44,21 +59,32 @@ export function fill(el, ...children) {
   return el;
 }
 
-/** Draws anew what is in an element; the focus stays at the control in the same place. @param {Element} el @param {() => void} draw @param {string} [controls] */
+/**
+ * Draws anew what is in an element; the focus stays at the control in the same place. @param
+ * {Element} el @param {() => void} draw @param {string} [controls]
+ */
 export function redrawn(el, draw, controls = "button") {
-  const held = el.contains(document.activeElement) ? [...el.querySelectorAll(controls)].indexOf(/** @type {Element} */ (document.activeElement)) : -1;
+  const held = el.contains(document.activeElement)
+    ? [...el.querySelectorAll(controls)].indexOf(/** @type {Element} */ (document.activeElement))
+    : -1;
   draw();
   const now = el.querySelectorAll(controls);
   if (held >= 0) /** @type {any} */ (now[Math.min(held, now.length - 1)])?.focus();
 }
 
-/** Listens; returns how to stop. @param {EventTarget} target @param {string} type @param {(event: any) => void} fn @param {any} [options] */
+/**
+ * Listens; returns how to stop. @param {EventTarget} target @param {string} type @param {(event:
+ * any) => void} fn @param {any} [options]
+ */
 export function on(target, type, fn, options) {
   target.addEventListener(type, fn, options);
   return () => target.removeEventListener(type, fn, options);
 }
 
-/** Calls `fn` whenever the element's width changes; returns how to stop. @param {Element} el @param {(width: number) => void} fn */
+/**
+ * Calls `fn` whenever the element's width changes; returns how to stop. @param {Element} el @param
+ * {(width: number) => void} fn
+ */
 export function onWidth(el, fn) {
   let last = -1;
   const watcher = new ResizeObserver(() => {
@@ -71,11 +97,13 @@ export function onWidth(el, fn) {
 
 /** Resolves once the next frame has been painted: what is done then keeps nobody from seeing it. */
 export function painted() {
-  return new Promise((resolve) => requestAnimationFrame(() => {
-    const {port1, port2} = new MessageChannel();
-    port1.onmessage = () => resolve(port1.close());
-    port2.postMessage(0);
-  }));
+  return new Promise((resolve) =>
+    requestAnimationFrame(() => {
+      const {port1, port2} = new MessageChannel();
+      port1.onmessage = () => resolve(port1.close());
+      port2.postMessage(0);
+    }),
+  );
 }
 
 let counted = 0;
@@ -100,7 +128,8 @@ function filled(el, props, children) {
   for (const [name, value] of Object.entries(props ?? {})) {
     if (value === null || value === undefined) continue;
     if (name.startsWith("on")) el.addEventListener(name.slice(2).toLowerCase(), value);
-    else if (name === "style") for (const [key, rule] of Object.entries(value)) el.style.setProperty(key, String(rule));
+    else if (name === "style")
+      for (const [key, rule] of Object.entries(value)) el.style.setProperty(key, String(rule));
     else if (name === "dataset") Object.assign(el.dataset, value);
     else if (name.startsWith("aria-")) el.setAttribute(name, String(value));
     else if (PROPERTIES.has(name)) el[name] = value;

@@ -1,6 +1,5 @@
 // @ts-check
 // The frame of every picture: what it is, what it shows and does not show, its table, its export.
-// A picture is {el, table(), toSvg?(), canvas?, summary?()}. Knows: pictures. Does not know: what is on them.
 import {fill, h, save, svg, unique} from "./dom.js";
 import {button, table} from "./controls.js";
 import {css, isDark, level, onTheme, ramp, TICKS} from "./ramp.js";
@@ -8,114 +7,252 @@ import {prose} from "./mathml.js";
 import {number, tick} from "./format.js";
 
 /** @typedef {{columns: any[], rows: any[][]}} Table */
-/** @typedef {{el: Element, table?: () => Table, toSvg?: () => SVGElement, canvas?: HTMLCanvasElement, summary?: () => string}} Picture */
+/**
+ * @typedef {{el: Element, table?: () => Table, toSvg?: () => SVGElement, canvas?:
+ * HTMLCanvasElement, summary?: () => string}} Picture
+ */
 
 /**
  * A framed picture. `refresh()` after the picture changed: its summary and its table follow.
- * @param {{title: string, picture: Picture, shows: string, hides: string, name?: string, legend?: Node | null, controls?: any, below?: any, wide?: boolean}} options
+ * @param {{title: string, picture: Picture, shows: string, hides: string, name?: string, legend?:
+ * Node | null, controls?: any, below?: any, wide?: boolean}} options
  */
-export function figure({title, picture, shows, hides, name = title, legend = null, controls = null, below = null, wide = false}) {
-  const id = unique("figure"), summary = h("p", {class: "sr", id: `${id}-summary`});
+export function figure({
+  title,
+  picture,
+  shows,
+  hides,
+  name = title,
+  legend = null,
+  controls = null,
+  below = null,
+  wide = false,
+}) {
+  const id = unique("figure"),
+    summary = h("p", {class: "sr", id: `${id}-summary`});
   const twin = h("div", {class: "figure-table", hidden: true});
-  const file = name.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
-  const asTable = button("Table", () => {
-    twin.hidden = !twin.hidden;
-    refresh();
-  }, {kind: "quiet", name: `${title}: view as table`, pressed: false});
+  const file = name
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-")
+    .replace(/^-|-$/g, "");
+  const asTable = button(
+    "Table",
+    () => {
+      twin.hidden = !twin.hidden;
+      refresh();
+    },
+    {kind: "quiet", name: `${title}: view as table`, pressed: false},
+  );
   const canDraw = Boolean(picture.toSvg || picture.canvas || picture.el instanceof SVGElement);
-  const tools = h("div", {class: "figure-tools"},
+  const tools = h(
+    "div",
+    {class: "figure-tools"},
     picture.table ? asTable : null,
-    picture.table ? button("CSV", () => save(`${file}.csv`, new Blob([csv(picture.table())], {type: "text/csv"})), {kind: "quiet", name: `${title}: save as CSV`}) : null,
-    canDraw ? button("SVG", () => save(`${file}.svg`, new Blob([svgText(picture)], {type: "image/svg+xml"})), {kind: "quiet", name: `${title}: save as SVG`}) : null,
-    canDraw ? button("PNG", () => png(picture).then((blob) => save(`${file}.png`, blob)), {kind: "quiet", name: `${title}: save as PNG`}) : null);
-  const el = h("figure", {class: `figure${wide ? " wide" : ""}`, "aria-labelledby": id, "aria-describedby": `${id}-summary`},
+    picture.table
+      ? button(
+          "CSV",
+          () => save(`${file}.csv`, new Blob([csv(picture.table())], {type: "text/csv"})),
+          {kind: "quiet", name: `${title}: save as CSV`},
+        )
+      : null,
+    canDraw
+      ? button(
+          "SVG",
+          () => save(`${file}.svg`, new Blob([svgText(picture)], {type: "image/svg+xml"})),
+          {kind: "quiet", name: `${title}: save as SVG`},
+        )
+      : null,
+    canDraw
+      ? button("PNG", () => png(picture).then((blob) => save(`${file}.png`, blob)), {
+          kind: "quiet",
+          name: `${title}: save as PNG`,
+        })
+      : null,
+  );
+  const el = h(
+    "figure",
+    {
+      class: `figure${wide ? " wide" : ""}`,
+      "aria-labelledby": id,
+      "aria-describedby": `${id}-summary`,
+    },
     h("div", {class: "figure-head"}, h("h3", {id, class: "figure-title"}, title), tools),
     controls ? h("div", {class: "figure-controls"}, controls) : null,
-    h("div", {class: "figure-picture"}, picture.el), legend ? h("div", {class: "figure-legend"}, legend) : null, below, twin, summary,
-    h("figcaption", null, h("p", null, prose(shows)), h("p", {class: "hides"}, h("span", {class: "hides-mark"}, "What it does not show"), " ", prose(hides))));
+    h("div", {class: "figure-picture"}, picture.el),
+    legend ? h("div", {class: "figure-legend"}, legend) : null,
+    below,
+    twin,
+    summary,
+    h(
+      "figcaption",
+      null,
+      h("p", null, prose(shows)),
+      h(
+        "p",
+        {class: "hides"},
+        h("span", {class: "hides-mark"}, "What it does not show"),
+        " ",
+        prose(hides),
+      ),
+    ),
+  );
   function refresh() {
     summary.textContent = picture.summary?.() ?? "";
     asTable.setAttribute("aria-pressed", String(!twin.hidden));
-    if (!twin.hidden && picture.table) fill(twin, table({caption: `${title}, as a table`, ...picture.table()}));
+    if (!twin.hidden && picture.table)
+      fill(twin, table({caption: `${title}, as a table`, ...picture.table()}));
   }
   refresh();
   return {el, refresh};
 }
 
-/** What the colours of a picture mean. @param {{kind?: "attention" | "signed", scale?: string, low?: number, high?: number, masked?: boolean, label?: string}} [how] */
-export function legend({kind = "attention", scale = "sqrt", low = 0, high = 1, masked = false, label = kind === "signed" ? "value" : "weight"} = {}) {
+/**
+ * What the colours of a picture mean. @param {{kind?: "attention" | "signed", scale?: string, low?:
+ * number, high?: number, masked?: boolean, label?: string}} [how]
+ */
+export function legend({
+  kind = "attention",
+  scale = "sqrt",
+  low = 0,
+  high = 1,
+  masked = false,
+  label = kind === "signed" ? "value" : "weight",
+} = {}) {
   const strip = h("canvas", {class: "legend-strip", width: 256, height: 1, "aria-hidden": true});
   const draw = () => {
-    const context = strip.getContext("2d"), image = context.createImageData(256, 1);
+    const context = strip.getContext("2d"),
+      image = context.createImageData(256, 1);
     new Uint32Array(image.data.buffer).set(ramp(kind, isDark()));
     context.putImageData(image, 0, 0);
   };
   draw();
   const off = onTheme(() => (strip.isConnected ? draw() : off()));
-  const place = (at) => level(at, {kind, scale, low, high}) / 255, ticks = spaced(kind === "signed" ? [-high, 0, high] : ticksOf(scale, low, high), place);
-  return h("div", {class: "legend", "aria-label": `Colours: ${label} from ${number(ticks[0])} to ${number(ticks[ticks.length - 1])}`, role: "img"},
+  const place = (at) => level(at, {kind, scale, low, high}) / 255,
+    ticks = spaced(kind === "signed" ? [-high, 0, high] : ticksOf(scale, low, high), place);
+  return h(
+    "div",
+    {
+      class: "legend",
+      "aria-label": `Colours: ${label} from ${number(ticks[0])} to ${number(ticks.at(-1))}`,
+      role: "img",
+    },
     h("span", {class: "legend-label"}, label),
-    h("div", {class: "legend-scale"}, strip, ticks.map((at) =>
-      h("span", {class: "legend-tick", style: {left: `${100 * place(at)}%`}}, tick(at).replace(/^(−?)0\./, "$1.")))),
-    masked ? [h("span", {class: "legend-mask"}), h("span", null, "masked: not seen at all")] : null);
+    h(
+      "div",
+      {class: "legend-scale"},
+      strip,
+      ticks.map((at) =>
+        h(
+          "span",
+          {class: "legend-tick", style: {left: `${100 * place(at)}%`}},
+          tick(at).replace(/^(−?)0\./, "$1."),
+        ),
+      ),
+    ),
+    masked ? [h("span", {class: "legend-mask"}), h("span", null, "masked: not seen at all")] : null,
+  );
 }
 
 function ticksOf(scale, low, high) {
-  if (scale === "log") return [...[1e-4, 0.001, 0.01, 0.1].filter((at) => at > low && at < high), high];
+  if (scale === "log")
+    return [...[1e-4, 0.001, 0.01, 0.1].filter((at) => at > low && at < high), high];
   if (low !== 0 || high !== 1) return [low, (low + high) / 2, high];
   return scale === "sqrt" ? TICKS : [0, 0.25, 0.5, 0.75, 1];
 }
 
-/** Those numbers that do not stand in each other's way, the last among them. @param {number[]} all @param {(at: number) => number} place  of 0 to 1 */
+/**
+ * Those numbers that do not stand in each other's way, the last among them. @param {number[]} all
+ * @param {(at: number) => number} place  of 0 to 1
+ */
 function spaced(all, place) {
-  return all.reduceRight((kept, at) => (kept.length && place(kept[0]) - place(at) < 0.07 ? kept : [at, ...kept]), /** @type {number[]} */ ([]));
+  return all.reduceRight(
+    (kept, at) => (kept.length && place(kept[0]) - place(at) < 0.07 ? kept : [at, ...kept]),
+    /** @type {number[]} */ ([]),
+  );
 }
 
 /** A table as CSV. @param {Table} table */
 export function csv({columns, rows}) {
   const cell = (value) => {
-    const text = String(value instanceof Node ? value.textContent : value ?? "");
+    const text = String(value instanceof Node ? value.textContent : (value ?? ""));
     return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   return [columns, ...rows].map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
 }
 
-const KEPT = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "opacity", "font-size", "font-family", "font-weight", "font-style",
-  "text-anchor", "dominant-baseline", "fill-opacity", "stroke-opacity"];
+const KEPT = [
+  "fill",
+  "stroke",
+  "stroke-width",
+  "stroke-dasharray",
+  "stroke-linecap",
+  "opacity",
+  "font-size",
+  "font-family",
+  "font-weight",
+  "font-style",
+  "text-anchor",
+  "dominant-baseline",
+  "fill-opacity",
+  "stroke-opacity",
+];
 
 /** A picture as the text of an SVG file that needs no style sheet. @param {Picture} picture */
 export function svgText(picture) {
-  const source = picture.toSvg?.() ?? (picture.el instanceof SVGElement ? picture.el : imaged(/** @type {HTMLCanvasElement} */ (picture.canvas)));
+  const source =
+    picture.toSvg?.() ??
+    (picture.el instanceof SVGElement
+      ? picture.el
+      : imaged(/** @type {HTMLCanvasElement} */ (picture.canvas)));
   const copy = /** @type {SVGElement} */ (source.cloneNode(true));
   if (source.isConnected) {
-    const from = [source, ...source.querySelectorAll("*")], to = [copy, ...copy.querySelectorAll("*")];
+    const from = [source, ...source.querySelectorAll("*")],
+      to = [copy, ...copy.querySelectorAll("*")];
     from.forEach((el, i) => {
       const style = getComputedStyle(el);
       for (const rule of KEPT) to[i].setAttribute(rule, style.getPropertyValue(rule));
     });
   }
-  const [, , width, height] = (copy.getAttribute("viewBox") ?? "0 0 0 0").split(/[ ,]+/).map(Number);
+  const [, , width, height] = (copy.getAttribute("viewBox") ?? "0 0 0 0")
+    .split(/[ ,]+/)
+    .map(Number);
   if (width) copy.setAttribute("width", String(width));
   if (height) copy.setAttribute("height", String(height));
   copy.removeAttribute("class");
-  const back = svg("rect", {width: "100%", height: "100%", fill: getComputedStyle(document.body).backgroundColor});
+  const back = svg("rect", {
+    width: "100%",
+    height: "100%",
+    fill: getComputedStyle(document.body).backgroundColor,
+  });
   copy.prepend(back);
   return new XMLSerializer().serializeToString(copy);
 }
 
-/** A picture as PNG, twice as fine as the screen. @param {Picture} picture @returns {Promise<Blob>} */
+/**
+ * A picture as PNG, twice as fine as the screen. @param {Picture} picture @returns {Promise<Blob>}
+ */
 export async function png(picture) {
-  const image = new Image(), url = URL.createObjectURL(new Blob([svgText(picture)], {type: "image/svg+xml"}));
+  const image = new Image(),
+    url = URL.createObjectURL(new Blob([svgText(picture)], {type: "image/svg+xml"}));
   image.src = url;
   await image.decode();
   const canvas = h("canvas", {width: 2 * image.width, height: 2 * image.height});
   canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
   URL.revokeObjectURL(url);
-  return new Promise((resolve, reject) => canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("The browser made no picture."))), "image/png"));
+  return new Promise((resolve, reject) =>
+    canvas.toBlob(
+      (blob) => (blob ? resolve(blob) : reject(new Error("The browser made no picture."))),
+      "image/png",
+    ),
+  );
 }
 
 function imaged(canvas) {
-  return svg("svg", {viewBox: `0 0 ${canvas.width} ${canvas.height}`}, svg("image", {href: canvas.toDataURL(), width: canvas.width, height: canvas.height}));
+  return svg(
+    "svg",
+    {viewBox: `0 0 ${canvas.width} ${canvas.height}`},
+    svg("image", {href: canvas.toDataURL(), width: canvas.width, height: canvas.height}),
+  );
 }
 
 /** The colour of a number in a picture. @param {number} value @param {any} [how] */

@@ -1,10 +1,13 @@
 // @ts-check
-// Numbers and tokens as people read them. Knows: text. Does not know: where it stands.
 import {h} from "./dom.js";
 
-const MINUS = "\u2212", THIN = "\u2009";
+const MINUS = "\u2212",
+  THIN = "\u2009";
 
-/** A number with `digits` significant digits: 0.8497, 58.89, −1.203, 1 234 567, 2.1e−7. @param {number | null} x */
+/**
+ * A number with `digits` significant digits: 0.8497, 58.89, −1.203, 1 234 567, 2.1e−7. @param
+ * {number | null} x
+ */
 export function number(x, digits = 4) {
   if (x === null || Number.isNaN(x)) return "–";
   if (!Number.isFinite(x)) return (x < 0 ? MINUS : "") + "∞";
@@ -12,8 +15,13 @@ export function number(x, digits = 4) {
   if (x === 0) return "0";
   let text;
   if (Number.isInteger(x) && size < 1e15) text = grouped(String(size));
-  else if (size >= 1e-4 && size < 1e6) text = grouped(size.toFixed(Math.max(0, digits - 1 - Math.floor(Math.log10(size)))));
-  else text = size.toExponential(Math.max(0, digits - 2)).replace("e-", `e${MINUS}`).replace("e+", "e");
+  else if (size >= 1e-4 && size < 1e6)
+    text = grouped(size.toFixed(Math.max(0, digits - 1 - Math.floor(Math.log10(size)))));
+  else
+    text = size
+      .toExponential(Math.max(0, digits - 2))
+      .replace("e-", `e${MINUS}`)
+      .replace("e+", "e");
   return (x < 0 ? MINUS : "") + text;
 }
 
@@ -26,19 +34,34 @@ export function fixed(x, places = 2) {
 
 /** A share as percent: 84.97 %. @param {number} x */
 export function percent(x, digits = 3) {
-  return `${x === 0 || Math.abs(x) >= 1e-6 ? number(Number((100 * x).toPrecision(digits)), digits) : number(100 * x, digits)}${THIN}%`;
+  const rounded = x === 0 || Math.abs(x) >= 1e-6 ? Number((100 * x).toPrecision(digits)) : 100 * x;
+  return `${number(rounded, digits)}${THIN}%`;
 }
 
-/** How the numbers of one column are written: with the places that the largest needs for so many digits, so that their points stand below each other. @param {Iterable<number>} values */
+/**
+ * How the numbers of one column are written: with the places that the largest needs for so many
+ * digits, so that their points stand below each other. @param {Iterable<number>} values
+ */
 export function aligned(values, digits = 3) {
-  const most = Math.max(0, ...Array.from(values, Math.abs).filter(Number.isFinite)), places = most ? Math.max(0, Math.min(8, digits - 1 - Math.floor(Math.log10(most)))) : digits - 1;
+  const most = Math.max(0, ...Array.from(values, Math.abs).filter(Number.isFinite)),
+    places = most
+      ? Math.max(0, Math.min(8, digits - 1 - Math.floor(Math.log10(most))))
+      : digits - 1;
   return (/** @type {number} */ x) => (most && most < 1e-4 ? number(x, digits) : fixed(x, places));
 }
 
-/** Shares of one column as percent, their points below each other. @param {Iterable<number>} values */
+/**
+ * Shares of one column as percent, their points below each other. @param {Iterable<number>} values
+ */
 export function alignedPercent(values, digits = 4) {
-  const write = aligned(Array.from(values, (x) => 100 * x), digits), least = write(0).replace(/0$/, "1"), zero = write(0);
-  return (/** @type {number} */ x) => `${x > 0 && write(100 * x) === zero && least !== zero ? `<${least}` : write(100 * x)}${THIN}%`;
+  const write = aligned(
+      Array.from(values, (x) => 100 * x),
+      digits,
+    ),
+    least = write(0).replace(/0$/, "1"),
+    zero = write(0);
+  return (/** @type {number} */ x) =>
+    `${x > 0 && write(100 * x) === zero && least !== zero ? `<${least}` : write(100 * x)}${THIN}%`;
 }
 
 /** A round number of an axis, without trailing zeros: 0.5, 0.01, −2. @param {number} x */
@@ -51,12 +74,22 @@ export function plural(count, one, many = one + "s") {
   return `${number(count)} ${count === 1 ? one : many}`;
 }
 
-/** A token's text with its whitespace drawn: · is a blank, ⏎ a new line, ⇥ a tab. @param {string} label */
+/**
+ * A token's text with its whitespace drawn: · is a blank, ⏎ a new line, ⇥ a tab. @param {string}
+ * label
+ */
 export function tokenText(label) {
-  return label.replaceAll(" ", "·").replaceAll("\n", "⏎").replaceAll("\t", "⇥").replaceAll("\r", "␍");
+  return label
+    .replaceAll(" ", "·")
+    .replaceAll("\n", "⏎")
+    .replaceAll("\t", "⇥")
+    .replaceAll("\r", "␍");
 }
 
-/** A token as an element: whitespace drawn, right-to-left text kept apart. @param {string | {label: string, kind?: string}} element */
+/**
+ * A token as an element: whitespace drawn, right-to-left text kept apart. @param {string | {label:
+ * string, kind?: string}} element
+ */
 export function token(element) {
   const {label, kind = "token"} = typeof element === "string" ? {label: element} : element;
   return h("bdi", {class: `token ${kind}`}, kind === "token" ? tokenText(label) : label);

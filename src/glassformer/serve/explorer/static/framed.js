@@ -1,8 +1,10 @@
 // @ts-check
-// The explorer in a frame of a notebook: questions go through a port to the kernel, and the selection goes both ways.
-//   to the kernel     {id, ask: {op, ...}}   {id, lines: {op, ...}}   {id, cancel: true}   {select: {layer: 3}, gone: [], heard: 2}
-//   from the kernel   {id, done, buffer}   {id, item}   {id, error, kind}   {select: {layer: 3}, gone: []}   {theme: "dark"}
-// Knows: the shell, messages. Does not know: notebooks (widget.js), what is asked.
+// The explorer in a frame of a notebook: questions go through a port to the kernel, and the
+// selection goes both ways.
+//   to the kernel     {id, ask: {op, ...}}   {id, lines: {op, ...}}   {id, cancel: true}   {select:
+// {layer: 3}, gone: [], heard: 2}
+//   from the kernel   {id, done, buffer}   {id, item}   {id, error, kind}   {select: {layer: 3},
+// gone: []}   {theme: "dark"}
 import {pages} from "./contents.js";
 import {on} from "./dom.js";
 import {mount} from "./shell.js";
@@ -20,10 +22,11 @@ export function overPort(port) {
 
   /** Asks; `heard` gets what is said, or {aborted} once. Returns how to stop listening. */
   function asked(message, signal, heard) {
-    const id = ++count, end = () => {
-      waiting.delete(id);
-      signal?.removeEventListener("abort", abort);
-    };
+    const id = ++count,
+      end = () => {
+        waiting.delete(id);
+        signal?.removeEventListener("abort", abort);
+      };
     const abort = () => {
       end();
       port.postMessage({id, cancel: true});
@@ -63,18 +66,26 @@ export function overPort(port) {
       throw new WireError("The kernel did not answer; ask again.", "WireError");
     },
     async *lines(body, signal) {
-      for await (const {item, done} of answers({lines: body}, signal)) yield done ? {done: true} : item;
+      for await (const {item, done} of answers({lines: body}, signal))
+        yield done ? {done: true} : item;
     },
   };
 }
 
-/** What is to be told of a selection to one who knows another. @param {any} now @param {any} known */
+/**
+ * What is to be told of a selection to one who knows another. @param {any} now @param {any} known
+ */
 export function difference(now, known) {
-  const select = Object.fromEntries(Object.entries(now).filter(([name, value]) => !same(value, known[name])));
+  const select = Object.fromEntries(
+    Object.entries(now).filter(([name, value]) => !same(value, known[name])),
+  );
   return {select, gone: Object.keys(known).filter((name) => !(name in now))};
 }
 
-/** Looks as the notebook does, unless the reader chose otherwise (shell.js). @param {"light" | "dark"} theme */
+/**
+ * Looks as the notebook does, unless the reader chose otherwise (shell.js). @param {"light" |
+ * "dark"} theme
+ */
 function themed(theme) {
   document.documentElement.dataset.host = theme;
   document.dispatchEvent(new Event("hostchange"));
@@ -83,7 +94,10 @@ function themed(theme) {
 /** @param {MessagePort} port @param {any} start @param {"light" | "dark"} theme */
 async function begin(port, start, theme) {
   const early = /** @type {any[]} */ ([]);
-  let known = {...DEFAULTS, ...start}, timer = 0, count = 0, heard = (/** @type {any} */ said) => void early.push(said);
+  let known = {...DEFAULTS, ...start},
+    timer = 0,
+    count = 0,
+    heard = (/** @type {any} */ said) => void early.push(said);
   on(port, "message", ({data}) => {
     if (data.theme) themed(data.theme);
     if (!data.select) return;
@@ -98,7 +112,8 @@ async function begin(port, start, theme) {
     timer = 0;
     const told = difference(state.get(), known);
     known = state.get();
-    if (told.gone.length || Object.keys(told.select).length) port.postMessage({...told, heard: count});
+    if (told.gone.length || Object.keys(told.select).length)
+      port.postMessage({...told, heard: count});
   };
   state.subscribe(() => {
     timer ||= setTimeout(tell, TOLD_EVERY);
@@ -106,7 +121,13 @@ async function begin(port, start, theme) {
   heard = ({select, gone}) => {
     known = {...known, ...select};
     for (const name of gone) delete known[name];
-    state.set({...select, ...Object.fromEntries(gone.map((/** @type {string} */ name) => [name, undefined]))}, {replace: true});
+    state.set(
+      {
+        ...select,
+        ...Object.fromEntries(gone.map((/** @type {string} */ name) => [name, undefined])),
+      },
+      {replace: true},
+    );
   };
   early.forEach(heard);
   tell();

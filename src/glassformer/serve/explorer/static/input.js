@@ -1,6 +1,6 @@
 // @ts-check
-// What a model is given, as fields: a text, a pair, a picture, a recording, or parts in their order; examples; run, with its timing.
-// Knows: the shapes of inputs (see inputs.py), the selection. Does not know: what a model does with them.
+// What a model is given, as fields: a text, a pair, a picture, a recording, or parts in their
+// order; examples; run, with its timing.
 import {fill, h} from "./dom.js";
 import {select} from "./controls.js";
 import {number, plural} from "./format.js";
@@ -8,14 +8,28 @@ import {same} from "./state.js";
 import {superseded} from "./wire.js";
 
 /** What of the selection belongs to one input, as it is without any. */
-const ELSEWHERE = {query: null, key: null, position: -1, target: null, against: null, step: 0, was: undefined};
-const KINDS = {image: "image/png,image/jpeg,image/gif,image/webp,image/bmp", audio: "audio/wav,.wav"};
+const ELSEWHERE = {
+  query: null,
+  key: null,
+  position: -1,
+  target: null,
+  against: null,
+  step: 0,
+  was: undefined,
+};
+const KINDS = {
+  image: "image/png,image/jpeg,image/gif,image/webp,image/bmp",
+  audio: "audio/wav,.wav",
+};
 const LARGEST = 700_000;
 
 /** An input in a few words. @param {any} input @returns {string} */
 export function inputText(input) {
   if (typeof input === "string") return input;
-  if (Array.isArray(input)) return input.every((part) => typeof part === "number") ? `[${input.join(", ")}]` : input.map(inputText).filter(Boolean).join(" / ");
+  if (Array.isArray(input))
+    return input.every((part) => typeof part === "number")
+      ? `[${input.join(", ")}]`
+      : input.map(inputText).filter(Boolean).join(" / ");
   if (input?.text !== undefined) return input.text;
   const [kind, where] = Object.entries(input ?? {})[0] ?? ["", ""];
   return kind ? placeName(kind, where) : "";
@@ -29,22 +43,35 @@ function placeName(kind, where) {
 
 /** The form of the bar. @param {any} app */
 export function inputForm(app) {
-  const {model, state} = app, examples = model.examples ?? [], timing = h("output", {class: "timing"}), fields = h("div", {class: "fields"});
-  const pair = model.family === "translate", alone = (input) => Boolean(input && typeof input === "object" && !Array.isArray(input));
-  let read = () => state.get().input, drawn = "";
+  const {model, state} = app,
+    examples = model.examples ?? [],
+    timing = h("output", {class: "timing"}),
+    fields = h("div", {class: "fields"});
+  const pair = model.family === "translate",
+    alone = (input) => Boolean(input && typeof input === "object" && !Array.isArray(input));
+  let read = () => state.get().input,
+    drawn = "";
 
   function field(input, name) {
-    if (typeof input === "string" || (Array.isArray(input) && input.every((part) => typeof part === "number"))) return textField(inputText(input), name, app, fields);
+    if (
+      typeof input === "string" ||
+      (Array.isArray(input) && input.every((part) => typeof part === "number"))
+    )
+      return textField(inputText(input), name, app, fields);
     if (input?.text !== undefined) {
       const one = textField(input.text, name, app, fields);
       return {el: one.el, read: () => ({...input, text: one.read()})};
     }
     if (Array.isArray(input)) {
-      const parts = input.map((part, i) => field(part, pair ? ["Source", "Target so far"][i] : `${name} part ${i + 1}`));
+      const parts = input.map((part, i) =>
+        field(part, pair ? ["Source", "Target so far"][i] : `${name} part ${i + 1}`),
+      );
       return {el: parts.map((part) => part.el), read: () => parts.map((part) => part.read())};
     }
     const [kind, where] = Object.entries(input ?? {})[0] ?? ["", ""];
-    return kind in KINDS ? sensedField(kind, where, name, examples, run) : textField("", name, app, fields);
+    return kind in KINDS
+      ? sensedField(kind, where, name, examples, run)
+      : textField("", name, app, fields);
   }
   function show() {
     const {input} = state.get();
@@ -62,7 +89,9 @@ export function inputForm(app) {
     timing.classList.remove("bad");
     try {
       const {header} = await app.call("look", {look: app.look()}, {key: "top", fresh});
-      timing.textContent = `${plural(header.elements.length, "element")}, ${header.cached ? "kept" : `${number(header.ms, 3)} ms`}`;
+      timing.textContent =
+        `${plural(header.elements.length, "element")}, ` +
+        `${header.cached ? "kept" : `${number(header.ms, 3)} ms`}`;
     } catch (error) {
       if (superseded(error)) return;
       timing.textContent = "no answer";
@@ -76,20 +105,55 @@ export function inputForm(app) {
     else state.set({input, ...ELSEWHERE});
   }
 
-  const known = model.checkpoints ?? [], last = known[known.length - 1];
-  const steps = known.length > 1 ? select({label: "step", value: String(state.get().checkpoint ?? last), options: known.map((step) => ({value: String(step), label: number(step)})),
-    onchange: (step) => state.set({checkpoint: Number(step) === last ? null : Number(step)})}) : null;
-  const chosen = examples.length > 1 && !alone(examples[0]) ? select({label: "", value: "-1", options: [{value: "-1", label: "Examples"}, ...examples.map((example, i) => ({value: String(i), label: short(inputText(example))}))],
-    onchange: (i) => Number(i) >= 0 && state.set({input: examples[Number(i)], ...ELSEWHERE})}) : null;
+  const known = model.checkpoints ?? [],
+    last = known[known.length - 1];
+  const steps =
+    known.length > 1
+      ? select({
+          label: "step",
+          value: String(state.get().checkpoint ?? last),
+          options: known.map((step) => ({value: String(step), label: number(step)})),
+          onchange: (step) => state.set({checkpoint: Number(step) === last ? null : Number(step)}),
+        })
+      : null;
+  const chosen =
+    examples.length > 1 && !alone(examples[0])
+      ? select({
+          label: "",
+          value: "-1",
+          options: [
+            {value: "-1", label: "Examples"},
+            ...examples.map((example, i) => ({value: String(i), label: short(inputText(example))})),
+          ],
+          onchange: (i) => Number(i) >= 0 && state.set({input: examples[Number(i)], ...ELSEWHERE}),
+        })
+      : null;
   chosen?.el.classList.add("examples");
   chosen?.el.querySelector("select")?.setAttribute("aria-label", "Examples");
   state.subscribe((now, before) => {
-    if (same(now.input, before.input) && same(now.edits, before.edits) && now.checkpoint === before.checkpoint) return;
+    if (
+      same(now.input, before.input) &&
+      same(now.edits, before.edits) &&
+      now.checkpoint === before.checkpoint
+    )
+      return;
     show();
     ask();
   });
-  const el = h("form", {class: "input-form", role: "search", "aria-label": "Input of the model", onsubmit: (event) => (event.preventDefault(), run())},
-    fields, chosen?.el, steps?.el, h("button", {class: "button main", type: "submit"}, "Run"), timing);
+  const el = h(
+    "form",
+    {
+      class: "input-form",
+      role: "search",
+      "aria-label": "Input of the model",
+      onsubmit: (event) => (event.preventDefault(), run()),
+    },
+    fields,
+    chosen?.el,
+    steps?.el,
+    h("button", {class: "button main", type: "submit"}, "Run"),
+    timing,
+  );
   show();
   ask();
   return el;
@@ -97,39 +161,72 @@ export function inputForm(app) {
 
 /** A text: one line until it is written in. Enter runs, Shift and Enter is a new line. */
 function textField(value, name, app, fields) {
-  const area = h("textarea", {class: "input", rows: 1, "aria-label": name, placeholder: name, spellcheck: false, autocomplete: "off", value, onkeydown: (event) => {
-    if (event.key === "Escape") area.blur();
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-    event.preventDefault();
-    area.form.requestSubmit();
-    area.blur();
-  }, onblur: () => (area.scrollTop = 0)});
-  return {el: h("span", {class: "input-room"}, area), read() {
-    const ids = /^\s*\[[\d,\s]+\]\s*$/.test(area.value);
-    return ids ? (area.value.match(/\d+/g) ?? []).map(Number) : area.value;
-  }};
+  const area = h("textarea", {
+    class: "input",
+    rows: 1,
+    "aria-label": name,
+    placeholder: name,
+    spellcheck: false,
+    autocomplete: "off",
+    value,
+    onkeydown: (event) => {
+      if (event.key === "Escape") area.blur();
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      area.form.requestSubmit();
+      area.blur();
+    },
+    onblur: () => (area.scrollTop = 0),
+  });
+  return {
+    el: h("span", {class: "input-room"}, area),
+    read() {
+      const ids = /^\s*\[[\d,\s]+\]\s*$/.test(area.value);
+      return ids ? (area.value.match(/\d+/g) ?? []).map(Number) : area.value;
+    },
+  };
 }
 
 /** A picture or a recording: one of the run's own, or a file of the reader's. */
 function sensedField(kind, where, name, examples, run) {
-  const found = new Set(), walk = (input) => {
-    if (Array.isArray(input)) input.forEach(walk);
-    else if (input?.[kind]) found.add(input[kind]);
-  };
+  const found = new Set(),
+    walk = (input) => {
+      if (Array.isArray(input)) input.forEach(walk);
+      else if (input?.[kind]) found.add(input[kind]);
+    };
   examples.forEach(walk);
   let now = where;
-  const own = [...found], said = h("span", {class: "soft", role: "status"}), options = (own.includes(now) ? own : [now, ...own]).map((one) => ({value: one, label: placeName(kind, one)}));
+  const own = [...found],
+    said = h("span", {class: "soft", role: "status"}),
+    options = (own.includes(now) ? own : [now, ...own]).map((one) => ({
+      value: one,
+      label: placeName(kind, one),
+    }));
   const pick = select({label: "", value: now, options, onchange: (one) => ((now = one), run())});
   pick.el.querySelector("select")?.setAttribute("aria-label", `${name}, ${kind}`);
-  const file = h("input", {type: "file", class: "sr", accept: KINDS[kind], "aria-label": `${name}: open a file`, onchange: async () => {
-    const one = file.files?.[0];
-    if (!one) return;
-    if (one.size > LARGEST) return void (said.textContent = `That file has ${number(Math.round(one.size / 1000))} kB; at most ${number(LARGEST / 1000)} kB fit into an address.`);
-    const bytes = new Uint8Array(await one.arrayBuffer());
-    now = `data:${one.type || (kind === "audio" ? "audio/wav" : "image/png")};base64,${btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""))}`;
-    run();
-  }});
-  return {el: [pick.el, h("label", {class: "button file"}, "File…", file), said], read: () => ({[kind]: now})};
+  const file = h("input", {
+    type: "file",
+    class: "sr",
+    accept: KINDS[kind],
+    "aria-label": `${name}: open a file`,
+    onchange: async () => {
+      const one = file.files?.[0];
+      if (!one) return;
+      if (one.size > LARGEST)
+        return void (said.textContent =
+          `That file has ${number(Math.round(one.size / 1000))} kB; at most ` +
+          `${number(LARGEST / 1000)} kB fit into an address.`);
+      const bytes = new Uint8Array(await one.arrayBuffer());
+      const media = one.type || (kind === "audio" ? "audio/wav" : "image/png");
+      const text = Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
+      now = `data:${media};base64,${btoa(text)}`;
+      run();
+    },
+  });
+  return {
+    el: [pick.el, h("label", {class: "button file"}, "File…", file), said],
+    read: () => ({[kind]: now}),
+  };
 }
 
 function short(text, most = 48) {

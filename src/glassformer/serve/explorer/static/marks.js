@@ -6,4 +6,24 @@ import {atlas, heatmap} from "./matrix.js";
 import {formula, prose, tex} from "./mathml.js";
 import {bars, lines, plane} from "./plots.js";
 
-export {atlas, bars, button, choice, colour, csv, figure, formula, heatmap, legend, lines, plane, prose, select, slider, stepper, table, tex, toggle};
+export {
+  atlas,
+  bars,
+  button,
+  choice,
+  colour,
+  csv,
+  figure,
+  formula,
+  heatmap,
+  legend,
+  lines,
+  plane,
+  prose,
+  select,
+  slider,
+  stepper,
+  table,
+  tex,
+  toggle,
+};

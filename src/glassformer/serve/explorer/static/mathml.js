@@ -1,18 +1,69 @@
 // @ts-check
 // Formulas as native MathML, written in a small part of TeX: tex("z_i = \\sum_j p_{ij} v_j").
-// Understands _ ^ {} \frac \sqrt \text \mathbf \hat \vec \bar \underbrace, Greek letters, and the signs below.
-// Knows: notation. Does not know: what a formula means.
+// Understands _ ^ {} \frac \sqrt \text \mathbf \hat \vec \bar \underbrace, Greek letters, and the
+// signs below.
 import {h, math} from "./dom.js";
 
 const SIGNS = {
-  cdot: "⋅", times: "×", sum: "∑", prod: "∏", le: "≤", ge: "≥", neq: "≠", approx: "≈", in: "∈", to: "→", sim: "∼", pm: "±",
-  oplus: "⊕", top: "⊤", ldots: "…", cdots: "⋯", partial: "∂", lfloor: "⌊", rfloor: "⌋", forall: "∀", mapsto: "↦", wedge: "∧", Vert: "‖",
+  cdot: "⋅",
+  times: "×",
+  sum: "∑",
+  prod: "∏",
+  le: "≤",
+  ge: "≥",
+  neq: "≠",
+  approx: "≈",
+  in: "∈",
+  to: "→",
+  sim: "∼",
+  pm: "±",
+  oplus: "⊕",
+  top: "⊤",
+  ldots: "…",
+  cdots: "⋯",
+  partial: "∂",
+  lfloor: "⌊",
+  rfloor: "⌋",
+  forall: "∀",
+  mapsto: "↦",
+  wedge: "∧",
+  Vert: "‖",
 };
 const LETTERS = {
-  infty: "∞", alpha: "α", beta: "β", gamma: "γ", delta: "δ", Delta: "Δ", epsilon: "ε", theta: "θ", mu: "μ", pi: "π", sigma: "σ", tau: "τ", phi: "φ",
-  varphi: "φ", omega: "ω", ell: "ℓ",
+  infty: "∞",
+  alpha: "α",
+  beta: "β",
+  gamma: "γ",
+  delta: "δ",
+  Delta: "Δ",
+  epsilon: "ε",
+  theta: "θ",
+  mu: "μ",
+  pi: "π",
+  sigma: "σ",
+  tau: "τ",
+  phi: "φ",
+  varphi: "φ",
+  omega: "ω",
+  ell: "ℓ",
 };
-const NAMES = new Set(["softmax", "exp", "sin", "cos", "max", "min", "log", "concat", "ReLU", "LN", "MLP", "Attention", "LayerNorm", "Pos", "FFN"]);
+const NAMES = new Set([
+  "softmax",
+  "exp",
+  "sin",
+  "cos",
+  "max",
+  "min",
+  "log",
+  "concat",
+  "ReLU",
+  "LN",
+  "MLP",
+  "Attention",
+  "LayerNorm",
+  "Pos",
+  "FFN",
+]);
 const OVER = {hat: "^", vec: "→", bar: "¯"};
 
 /** A formula in a line of text. @param {string} source */
@@ -22,28 +73,36 @@ export function tex(source) {
 
 /** A formula on a line of its own. @param {string} source @param {string} [number] */
 export function formula(source, number) {
-  return h("div", {class: "formula"}, math("math", {display: "block", alttext: source}, ...parse(source)),
-    number ? h("span", {class: "formula-number"}, `(${number})`) : null);
+  return h(
+    "div",
+    {class: "formula"},
+    math("math", {display: "block", alttext: source}, ...parse(source)),
+    number ? h("span", {class: "formula-number"}, `(${number})`) : null,
+  );
 }
 
 /** Text with $formulas$, *emphasis* and `code`, as nodes. @param {string} text @returns {Node[]} */
 export function prose(text) {
-  return text.split(/(\$[^$]+\$|\*[^*]+\*|`[^`]+`)/).filter(Boolean).map((piece) => {
-    const inside = piece.slice(1, -1);
-    if (piece.length > 2 && piece.endsWith(piece[0])) {
-      if (piece[0] === "$") return tex(inside);
-      if (piece[0] === "*") return h("em", null, inside);
-      if (piece[0] === "`") return h("code", null, inside);
-    }
-    return document.createTextNode(piece);
-  });
+  return text
+    .split(/(\$[^$]+\$|\*[^*]+\*|`[^`]+`)/)
+    .filter(Boolean)
+    .map((piece) => {
+      const inside = piece.slice(1, -1);
+      if (piece.length > 2 && piece.endsWith(piece[0])) {
+        if (piece[0] === "$") return tex(inside);
+        if (piece[0] === "*") return h("em", null, inside);
+        if (piece[0] === "`") return h("code", null, inside);
+      }
+      return document.createTextNode(piece);
+    });
 }
 
 function parse(source) {
   const tokens = source.match(/\\[a-zA-Z]+|\\.|\d+(?:\.\d+)?|\s+|./gu) ?? [];
   let at = 0;
 
-  function group() { // what stands in braces, or one atom
+  function group() {
+    // what stands in braces, or one atom
     skip();
     if (tokens[at] !== "{") return atom();
     at++;
@@ -52,7 +111,8 @@ function parse(source) {
     return inside.length === 1 ? inside[0] : math("mrow", null, ...inside);
   }
 
-  function raw() { // the text in braces as it is written
+  function raw() {
+    // the text in braces as it is written
     skip();
     at++;
     let text = "";
@@ -73,7 +133,12 @@ function parse(source) {
     }
     if (/^\d/.test(token)) return math("mn", null, token);
     if (/^[a-zA-Z]$/.test(token) || /^\p{L}$/u.test(token)) return math("mi", null, token);
-    if (!token.startsWith("\\") || token.length < 2) return math("mo", "()[]|".includes(token) ? {stretchy: "false"} : null, token === "-" ? "−" : token);
+    if (!token.startsWith("\\") || token.length < 2)
+      return math(
+        "mo",
+        "()[]|".includes(token) ? {stretchy: "false"} : null,
+        token === "-" ? "−" : token,
+      );
     const name = token.slice(1);
     if (name === "frac") return math("mfrac", null, group(), group());
     if (name === "sqrt") return math("msqrt", null, group());
@@ -88,7 +153,8 @@ function parse(source) {
     }
     if (name === "color") return math("mrow", {class: `role-${raw()}`}, group());
     if (name === "left" || name === "right") return math("mo", {stretchy: "true"}, tokens[at++]);
-    if (name === "quad" || name === ",") return math("mspace", {width: name === "quad" ? "1.2em" : "0.2em"});
+    if (name === "quad" || name === ",")
+      return math("mspace", {width: name === "quad" ? "1.2em" : "0.2em"});
     if (name in LETTERS) return math("mi", null, LETTERS[name]);
     if (NAMES.has(name)) return math("mi", {mathvariant: "normal"}, name);
     if (name in SIGNS) return math("mo", null, SIGNS[name]);
@@ -99,7 +165,11 @@ function parse(source) {
   function signed(found) {
     found.forEach((el, i) => {
       const before = found[i - 1]?.textContent ?? "";
-      if (el.textContent === "−" && (i === 0 || "=,(".includes(before) || found[i - 1].localName === "mspace")) el.setAttribute("form", "prefix");
+      if (
+        el.textContent === "−" &&
+        (i === 0 || "=,(".includes(before) || found[i - 1].localName === "mspace")
+      )
+        el.setAttribute("form", "prefix");
     });
     return found;
   }
@@ -107,9 +177,11 @@ function parse(source) {
   function row(end) {
     const found = [];
     for (skip(); at < tokens.length && tokens[at] !== end; skip()) {
-      const base = atom(), wide = ["∑", "∏"].includes(base.textContent ?? "");
+      const base = atom(),
+        wide = ["∑", "∏"].includes(base.textContent ?? "");
       /** @type {Element | null} */
-      let sub = null, sup = null;
+      let sub = null,
+        sup = null;
       for (skip(); tokens[at] === "_" || tokens[at] === "^"; skip()) {
         if (tokens[at++] === "_") sub = group();
         else sup = group();

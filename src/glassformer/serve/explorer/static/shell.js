@@ -1,6 +1,6 @@
 // @ts-check
-// What stands around every page: landmarks, rail, the bar with model and input, the inspector of the selection, help, theme.
-// Knows: pages by their contract (contents.js), the selection, the wire. Does not know: what is on any page.
+// What stands around every page: landmarks, rail, the bar with model and input, the inspector of
+// the selection, help, theme.
 import {clear, fill, h, on} from "./dom.js";
 import {button} from "./controls.js";
 import {plural, token} from "./format.js";
@@ -10,18 +10,30 @@ import {prose} from "./mathml.js";
 import {bindToAddress, makeState} from "./state.js";
 import {superseded} from "./wire.js";
 
-const KEYS = [["?", "this help"], ["/", "to the input"], ["[ ]", "head before, head after"], ["{ }", "layer before, layer after"], ["← → ↑ ↓", "in a matrix: the next cell"],
-  ["Shift + ← →", "in a matrix: the largest of the row"], ["Shift + ↑ ↓", "in a matrix: the largest of the column"], ["Home, End", "first, last of the row"], ["Enter", "pin the cell, open the head"],
-  ["Alt + ← →", "on a token: move it"], ["Delete, Enter", "on a token: leave it out, replace it"]];
+const KEYS = [
+  ["?", "this help"],
+  ["/", "to the input"],
+  ["[ ]", "head before, head after"],
+  ["{ }", "layer before, layer after"],
+  ["← → ↑ ↓", "in a matrix: the next cell"],
+  ["Shift + ← →", "in a matrix: the largest of the row"],
+  ["Shift + ↑ ↓", "in a matrix: the largest of the column"],
+  ["Home, End", "first, last of the row"],
+  ["Enter", "pin the cell, open the head"],
+  ["Alt + ← →", "on a token: move it"],
+  ["Delete, Enter", "on a token: leave it out, replace it"],
+];
 
 /**
- * Draws the explorer into `root`. `bind`: the selection stands in the address. Resolves with the app when the first page stands.
+ * Draws the explorer into `root`. `bind`: the selection stands in the address. Resolves with the
+ * app when the first page stands.
  * @param {HTMLElement} root @param {{pages: any[], wire: any, bind?: boolean, start?: any}} options
  */
 export async function mount(root, {pages, wire, bind = true, start = {}}) {
   const live = h("div", {class: "sr", role: "status", "aria-live": "polite"});
   const visited = /** @type {Set<string>} */ (new Set());
-  let model = null, reason = "";
+  let model = null,
+    reason = "";
   try {
     model = (await wire.call("model", {})).header;
   } catch (error) {
@@ -29,48 +41,119 @@ export async function mount(root, {pages, wire, bind = true, start = {}}) {
   }
   const state = makeState(start, model ? {input: model.examples?.[0] ?? ""} : {});
   const app = {
-    model, state, call: wire.call, stream: wire.stream, asked: wire.asked ?? (() => []), linked: bind, pages: /** @type {any[]} */ ([]), visited: () => [...visited],
+    model,
+    state,
+    call: wire.call,
+    stream: wire.stream,
+    asked: wire.asked ?? (() => []),
+    linked: bind,
+    pages: /** @type {any[]} */ ([]),
+    visited: () => [...visited],
     announce: (/** @type {string} */ text) => (live.textContent = text),
     /** What every question about the model carries: input, edits, checkpoint. */
     look: () => (({input, edits, checkpoint}) => ({input, edits, checkpoint}))(state.get()),
     /** The present look's header: elements, outcome. */
     looked: async () => (await wire.call("look", {look: app.look()})).header,
-    failed: (/** @type {Element} */ el, /** @type {any} */ error) => superseded(error) || fill(el, h("p", {class: "problem", role: "alert"}, error.message)),
+    failed: (/** @type {Element} */ el, /** @type {any} */ error) =>
+      superseded(error) || fill(el, h("p", {class: "problem", role: "alert"}, error.message)),
   };
-  const mine = pages.filter((page) => page.free || (model && (!page.families || page.families.includes(model.family))));
+  const mine = pages.filter(
+    (page) => page.free || (model && (!page.families || page.families.includes(model.family))),
+  );
   const home = mine[0]?.id ?? "";
   app.pages = mine;
   if (bind) bindToAddress(state);
 
-  const main = h("main", {id: "main", class: "page", tabindex: -1}), rail = h("nav", {class: "rail", "aria-label": "Pages"});
-  const aside = h("aside", {class: "inspector", "aria-label": "Selection"}), top = h("header", {class: "top"}), help = helpDialog();
-  const skip = h("a", {class: "skip", href: "#main", onclick: (event) => (event.preventDefault(), main.focus())}, "Skip to the page");
+  const main = h("main", {id: "main", class: "page", tabindex: -1}),
+    rail = h("nav", {class: "rail", "aria-label": "Pages"});
+  const aside = h("aside", {class: "inspector", "aria-label": "Selection"}),
+    top = h("header", {class: "top"}),
+    help = helpDialog();
+  const skip = h(
+    "a",
+    {class: "skip", href: "#main", onclick: (event) => (event.preventDefault(), main.focus())},
+    "Skip to the page",
+  );
   fill(root, skip, top, h("div", {class: "body"}, rail, main, aside), help, live);
   root.classList.add("glassformer");
   topBar(top, app, {help, reason});
 
-  let shown = "", cleanups = /** @type {(() => void)[]} */ ([]), turn = 0;
-  const current = () => mine.find((page) => page.id === state.get().page) ?? mine.find((page) => page.id === home);
+  let shown = "",
+    cleanups = /** @type {(() => void)[]} */ ([]),
+    turn = 0;
+  const current = () =>
+    mine.find((page) => page.id === state.get().page) ?? mine.find((page) => page.id === home);
 
   function drawRail() {
-    const page = current(), open = rail.querySelector("details")?.open;
-    const to = (page, text, now, part) => link(app, {page, lesson: part}, text, {"aria-current": now ? "page" : "false", onfollow: () => {
-      const narrow = rail.querySelector("details");
-      if (narrow) narrow.open = narrow.dataset.wide === "true";
-      main.focus({preventScroll: true});
-      scrollTo(0, 0);
-    }});
-    const list = h("ol", {class: "rail-list"}, mine.map((each) => h("li", null, to(each.id, each.title, each === page && !state.get().lesson, ""),
-      each.parts && each === page ? h("ol", {class: "rail-parts"}, each.parts.map((part, i) => h("li", null,
-        to(each.id, [h("span", {class: "rail-number"}, String(i + 1)), h("span", null, part.title)], state.get().lesson === part.id, part.id)))) : null)));
+    const page = current(),
+      open = rail.querySelector("details")?.open;
+    const to = (page, text, now, part) =>
+      link(app, {page, lesson: part}, text, {
+        "aria-current": now ? "page" : "false",
+        onfollow: () => {
+          const narrow = rail.querySelector("details");
+          if (narrow) narrow.open = narrow.dataset.wide === "true";
+          main.focus({preventScroll: true});
+          scrollTo(0, 0);
+        },
+      });
+    const list = h(
+      "ol",
+      {class: "rail-list"},
+      mine.map((each) =>
+        h(
+          "li",
+          null,
+          to(each.id, each.title, each === page && !state.get().lesson, ""),
+          each.parts && each === page
+            ? h(
+                "ol",
+                {class: "rail-parts"},
+                each.parts.map((part, i) =>
+                  h(
+                    "li",
+                    null,
+                    to(
+                      each.id,
+                      [
+                        h("span", {class: "rail-number"}, String(i + 1)),
+                        h("span", null, part.title),
+                      ],
+                      state.get().lesson === part.id,
+                      part.id,
+                    ),
+                  ),
+                ),
+              )
+            : null,
+        ),
+      ),
+    );
     const wideEnough = matchMedia("(min-width: 900px)").matches;
     const now = page?.parts?.find((part) => part.id === state.get().lesson);
-    fill(rail, h("details", {class: "rail-fold", open: wideEnough || open, dataset: {wide: String(wideEnough)}}, h("summary", null, now?.title ?? page?.title ?? "Pages"), list),
-      model ? null : h("p", {class: "rail-note"}, "No model is open. ", h("code", null, "glassformer inspect RUN"), " opens one, and the other pages with it."));
+    fill(
+      rail,
+      h(
+        "details",
+        {class: "rail-fold", open: wideEnough || open, dataset: {wide: String(wideEnough)}},
+        h("summary", null, now?.title ?? page?.title ?? "Pages"),
+        list,
+      ),
+      model
+        ? null
+        : h(
+            "p",
+            {class: "rail-note"},
+            "No model is open. ",
+            h("code", null, "glassformer inspect RUN"),
+            " opens one, and the other pages with it.",
+          ),
+    );
   }
 
   async function drawPage() {
-    const page = current(), mark = ++turn;
+    const page = current(),
+      mark = ++turn;
     cleanups.forEach((fn) => fn());
     cleanups = [];
     clear(main);
@@ -80,8 +163,23 @@ export async function mount(root, {pages, wire, bind = true, start = {}}) {
     visited.delete(page.id);
     visited.add(page.id); // the latest last
     if (!page.bare) {
-      main.append(h("div", {class: "page-head"}, h("h1", null, page.title), h("p", {class: "lead"}, prose(page.about)),
-        page.notAbout ? h("p", {class: "hides"}, h("span", {class: "hides-mark"}, "What it does not show"), " ", prose(page.notAbout)) : null));
+      main.append(
+        h(
+          "div",
+          {class: "page-head"},
+          h("h1", null, page.title),
+          h("p", {class: "lead"}, prose(page.about)),
+          page.notAbout
+            ? h(
+                "p",
+                {class: "hides"},
+                h("span", {class: "hides-mark"}, "What it does not show"),
+                " ",
+                prose(page.notAbout),
+              )
+            : null,
+        ),
+      );
     }
     const room = h("div", {class: "page-room"});
     main.append(room);
@@ -98,7 +196,8 @@ export async function mount(root, {pages, wire, bind = true, start = {}}) {
   function drawInspector(page, keep) {
     clear(aside);
     if (!model || page.free || page.alone) return;
-    const selection = h("div", {class: "inspector-part"}), own = h("div", {class: "inspector-part"});
+    const selection = h("div", {class: "inspector-part"}),
+      own = h("div", {class: "inspector-part"});
     fill(aside, selection, own, shareBox(app));
     const show = () => selectionBox(selection, app);
     show();
@@ -116,13 +215,24 @@ export async function mount(root, {pages, wire, bind = true, start = {}}) {
     }
   });
   on(document, "keydown", (event) => {
-    const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName ?? "") || event.target.isContentEditable;
+    const typing =
+      /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName ?? "") ||
+      event.target.isContentEditable;
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
     const s = state.get();
     if (event.key === "?") help.showModal();
-    else if (event.key === "/" && top.querySelector("textarea, select")) top.querySelector("textarea, select").focus();
-    else if (model && "[]".includes(event.key)) state.set({head: bounded(s.head + (event.key === "]" ? 1 : -1), heads(app))}, {replace: true});
-    else if (model && "{}".includes(event.key)) state.set({layer: bounded(s.layer + (event.key === "}" ? 1 : -1), layers(app))}, {replace: true});
+    else if (event.key === "/" && top.querySelector("textarea, select"))
+      top.querySelector("textarea, select").focus();
+    else if (model && "[]".includes(event.key))
+      state.set(
+        {head: bounded(s.head + (event.key === "]" ? 1 : -1), heads(app))},
+        {replace: true},
+      );
+    else if (model && "{}".includes(event.key))
+      state.set(
+        {layer: bounded(s.layer + (event.key === "}" ? 1 : -1), layers(app))},
+        {replace: true},
+      );
     else return;
     event.preventDefault();
   });
@@ -137,50 +247,130 @@ function bounded(/** @type {number} */ x, /** @type {number} */ count) {
   return Math.max(0, Math.min(count - 1, x));
 }
 
-const kindOf = (app) => app.model?.attentions?.find((a) => a.side === app.state.get().side && a.site === app.state.get().site);
+const kindOf = (app) =>
+  app.model?.attentions?.find(
+    (a) => a.side === app.state.get().side && a.site === app.state.get().site,
+  );
 const layers = (app) => kindOf(app)?.layers ?? app.model?.layers ?? 1;
 const heads = (app) => kindOf(app)?.heads ?? app.model?.heads ?? 1;
 
 function pageTitle(page, state, app) {
-  const {layer, head, lesson} = state.get(), part = page?.parts?.find((each) => each.id === lesson);
+  const {layer, head, lesson} = state.get(),
+    part = page?.parts?.find((each) => each.id === lesson);
   const where = app.model && page && !page.free ? `, layer ${layer} head ${head}` : "";
-  return [part?.title, `${page?.title ?? ""}${where}`, app.model?.name, "glassformer"].filter(Boolean).join(" · ");
+  return [part?.title, `${page?.title ?? ""}${where}`, app.model?.name, "glassformer"]
+    .filter(Boolean)
+    .join(" · ");
 }
 
 function topBar(top, app, {help, reason}) {
   const {model, state} = app;
-  fill(top, h("a", {class: "brand", href: "#", onclick: (event) => (event.preventDefault(), state.restore({input: state.get().input}, {replace: false}))}, mark(), h("span", {class: "brand-name"}, "glassformer")),
-    model ? h("div", {class: "model"}, h("span", {class: "model-name"}, model.name), h("span", {class: "model-size"}, `${plural(model.parameters, "parameter")}`)) : null,
+  fill(
+    top,
+    h(
+      "a",
+      {
+        class: "brand",
+        href: "#",
+        onclick: (event) => (
+          event.preventDefault(),
+          state.restore({input: state.get().input}, {replace: false})
+        ),
+      },
+      mark(),
+      h("span", {class: "brand-name"}, "glassformer"),
+    ),
+    model
+      ? h(
+          "div",
+          {class: "model"},
+          h("span", {class: "model-name"}, model.name),
+          h("span", {class: "model-size"}, `${plural(model.parameters, "parameter")}`),
+        )
+      : null,
     model ? inputForm(app) : h("span", {class: "top-space", title: reason}),
-    h("div", {class: "top-tools"}, themeButton(), button("?", () => help.showModal(), {kind: "quiet", name: "Help: the keys"})));
+    h(
+      "div",
+      {class: "top-tools"},
+      themeButton(),
+      button("?", () => help.showModal(), {kind: "quiet", name: "Help: the keys"}),
+    ),
+  );
 }
 
 function mark() {
-  return h("span", {class: "brand-mark", "aria-hidden": true}, [1, 0, 0, 0.35, 1, 0, 0.15, 0.55, 1].map((opacity) => h("i", {style: {opacity}})));
+  return h(
+    "span",
+    {class: "brand-mark", "aria-hidden": true},
+    [1, 0, 0, 0.35, 1, 0, 0.15, 0.55, 1].map((opacity) => h("i", {style: {opacity}})),
+  );
 }
 
 function selectionBox(el, app) {
-  const s = app.state.get(), labels = {layer: layers(app), head: heads(app)};
-  const dial = (name, count) => h("label", {class: "dial"}, h("span", null, name), h("input", {type: "number", class: "number-box", min: 0, max: count - 1, value: s[name],
-    onchange: (event) => app.state.set({[name]: bounded(Math.round(Number(event.target.value)), count)})}), h("span", {class: "dial-of"}, count > 1 ? `0 to ${count - 1}` : "the only one"));
-  fill(el, h("h2", null, "Selection"), h("div", {class: "dials"}, dial("layer", labels.layer), dial("head", labels.head)));
+  const s = app.state.get(),
+    labels = {layer: layers(app), head: heads(app)};
+  const dial = (name, count) =>
+    h(
+      "label",
+      {class: "dial"},
+      h("span", null, name),
+      h("input", {
+        type: "number",
+        class: "number-box",
+        min: 0,
+        max: count - 1,
+        value: s[name],
+        onchange: (event) =>
+          app.state.set({[name]: bounded(Math.round(Number(event.target.value)), count)}),
+      }),
+      h("span", {class: "dial-of"}, count > 1 ? `0 to ${count - 1}` : "the only one"),
+    );
+  fill(
+    el,
+    h("h2", null, "Selection"),
+    h("div", {class: "dials"}, dial("layer", labels.layer), dial("head", labels.head)),
+  );
   if (s.edits.length) {
-    el.append(h("p", {class: "edited"}, link(app, {page: "edit"}, plural(s.edits.length, "edit")),
-      s.edits.length === 1 ? " acts in this run. " : " act in this run. ", button("Take away", () => app.state.set({edits: []}), {kind: "quiet", name: "Take all edits away"})));
+    el.append(
+      h(
+        "p",
+        {class: "edited"},
+        link(app, {page: "edit"}, plural(s.edits.length, "edit")),
+        s.edits.length === 1 ? " acts in this run. " : " act in this run. ",
+        button("Take away", () => app.state.set({edits: []}), {
+          kind: "quiet",
+          name: "Take all edits away",
+        }),
+      ),
+    );
   }
   if (s.query === null && s.key === null) return;
   const cells = h("dl", {class: "pairs"});
   el.append(cells);
-  app.looked().then((looked) => {
-    const keys = s.site === "cross" && looked.source_elements?.length ? looked.source_elements : looked.elements;
-    for (const [name, index, list] of [["query", s.query, looked.elements], ["key", s.key, keys]]) {
-      if (index !== null && list[index]) cells.append(h("dt", null, name), h("dd", null, token(list[index]), h("span", {class: "soft"}, ` ${index}`)));
-    }
-  }).catch(() => {});
+  app
+    .looked()
+    .then((looked) => {
+      const keys =
+        s.site === "cross" && looked.source_elements?.length
+          ? looked.source_elements
+          : looked.elements;
+      for (const [name, index, list] of [
+        ["query", s.query, looked.elements],
+        ["key", s.key, keys],
+      ]) {
+        if (index !== null && list[index])
+          cells.append(
+            h("dt", null, name),
+            h("dd", null, token(list[index]), h("span", {class: "soft"}, ` ${index}`)),
+          );
+      }
+    })
+    .catch(() => {});
 }
 
 function shareBox(app) {
-  const said = h("span", {class: "soft", role: "status"}), code = h("pre", {class: "code", tabindex: 0, "aria-label": "This selection in Python"});
+  const said = h("span", {class: "soft", role: "status"}),
+    code = h("pre", {class: "code", tabindex: 0, "aria-label": "This selection in Python"});
   const copy = async (text, what) => {
     try {
       await navigator.clipboard.writeText(text);
@@ -192,18 +382,41 @@ function shareBox(app) {
   const show = () => (code.textContent = app.state.toPython(app.model.path ?? app.model.name));
   show();
   const off = app.state.subscribe(() => (code.isConnected ? show() : off()));
-  return h("div", {class: "inspector-part"}, h("h2", null, "The same in Python"), code, h("div", {class: "row"},
-    button("Copy", () => copy(code.textContent ?? "", "Python"), {kind: "quiet", name: "Copy as Python"}), app.linked ? button("Copy link", () => copy(location.href, "Link"), {kind: "quiet"}) : null, said));
+  return h(
+    "div",
+    {class: "inspector-part"},
+    h("h2", null, "The same in Python"),
+    code,
+    h(
+      "div",
+      {class: "row"},
+      button("Copy", () => copy(code.textContent ?? "", "Python"), {
+        kind: "quiet",
+        name: "Copy as Python",
+      }),
+      app.linked ? button("Copy link", () => copy(location.href, "Link"), {kind: "quiet"}) : null,
+      said,
+    ),
+  );
 }
 
 function helpDialog() {
-  const dialog = h("dialog", {class: "help", "aria-labelledby": "help-title"}, h("h2", {id: "help-title"}, "Keys"),
-    h("dl", {class: "keys"}, KEYS.map(([key, what]) => [h("dt", null, h("kbd", null, key)), h("dd", null, what)])),
-    button("Close", () => dialog.close(), {kind: "main"}));
+  const dialog = h(
+    "dialog",
+    {class: "help", "aria-labelledby": "help-title"},
+    h("h2", {id: "help-title"}, "Keys"),
+    h(
+      "dl",
+      {class: "keys"},
+      KEYS.map(([key, what]) => [h("dt", null, h("kbd", null, key)), h("dd", null, what)]),
+    ),
+    button("Close", () => dialog.close(), {kind: "main"}),
+  );
   return dialog;
 }
 
-const THEMES = ["", "light", "dark"], THEME_NAMES = {"": "Auto", light: "Light", dark: "Dark"};
+const THEMES = ["", "light", "dark"],
+  THEME_NAMES = {"": "Auto", light: "Light", dark: "Dark"};
 
 function themeButton() {
   let now = "";
@@ -214,7 +427,8 @@ function themeButton() {
   }
   const set = (to) => {
     now = THEMES.includes(to) ? to : "";
-    const {dataset} = document.documentElement, shown = now || dataset.host || ""; // a notebook says how it looks itself
+    const {dataset} = document.documentElement,
+      shown = now || dataset.host || ""; // a notebook says how it looks itself
     if (shown) dataset.theme = shown;
     else delete dataset.theme;
     el.textContent = THEME_NAMES[now];
@@ -226,7 +440,9 @@ function themeButton() {
       // as above
     }
   };
-  const el = button("Auto", () => set(THEMES[(THEMES.indexOf(now) + 1) % THEMES.length]), {kind: "quiet"});
+  const el = button("Auto", () => set(THEMES[(THEMES.indexOf(now) + 1) % THEMES.length]), {
+    kind: "quiet",
+  });
   set(now);
   on(document, "hostchange", () => set(now));
   return el;

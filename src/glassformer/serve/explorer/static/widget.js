@@ -1,14 +1,23 @@
 // @ts-check
-// The explorer in a cell of a notebook, as anywidget runs it: a frame that holds the page, and what passes between it and the kernel.
-// The frame keeps page and notebook apart: styles, keys, title, address, width, and whatever else a page takes for its own.
-//   to the kernel     {view, hello: "page"}   {view, hello: "start"}   {view, bye: true}   and what the page says (framed.js), with `view`
-//   from the kernel   {to, page, height} and the page's bytes   {to, start}   and what the page hears; `to` "": every view but `not`
-// Knows: messages, the notebook's theme. Does not know: what is said.
+// The explorer in a cell of a notebook, as anywidget runs it: a frame that holds the page, and what
+// passes between it and the kernel.
+// The frame keeps page and notebook apart: styles, keys, title, address, width, and whatever else a
+// page takes for its own.
+//   to the kernel     {view, hello: "page"}   {view, hello: "start"}   {view, bye: true}   and what
+// the page says (framed.js), with `view`
+//   from the kernel   {to, page, height} and the page's bytes   {to, start}   and what the page
+// hears; `to` "": every view but `not`
 
-/** A light or a dark notebook: as its cell is painted, else as the system is. @param {Element} el */
+/**
+ * A light or a dark notebook: as its cell is painted, else as the system is. @param {Element} el
+ */
 function themeOf(el) {
   for (let at = /** @type {any} */ (el); at; at = at.parentElement ?? at.getRootNode().host) {
-    const [r, g, b, a = 1] = (/^rgba?\((.*)\)$/.exec(getComputedStyle(at).backgroundColor)?.[1] ?? "0,0,0,0").split(/[ ,/]+/).map(Number);
+    const [r, g, b, a = 1] = (
+      /^rgba?\((.*)\)$/.exec(getComputedStyle(at).backgroundColor)?.[1] ?? "0,0,0,0"
+    )
+      .split(/[ ,/]+/)
+      .map(Number);
     if (a > 0.5) return 0.2126 * r + 0.7152 * g + 0.0722 * b < 110 ? "dark" : "light";
   }
   return matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
@@ -16,9 +25,13 @@ function themeOf(el) {
 
 /** @param {{model: any, el: HTMLElement}} cell */
 function render({model, el}) {
-  const view = Array.from(crypto.getRandomValues(new Uint32Array(2)), (part) => part.toString(36)).join("");
-  const frame = document.createElement("iframe"), waiting = document.createElement("p");
-  let port = /** @type {MessagePort | null} */ (null), theme = "";
+  const view = Array.from(crypto.getRandomValues(new Uint32Array(2)), (part) =>
+    part.toString(36),
+  ).join("");
+  const frame = document.createElement("iframe"),
+    waiting = document.createElement("p");
+  let port = /** @type {MessagePort | null} */ (null),
+    theme = "";
   frame.title = "glassformer";
   frame.allow = "clipboard-write";
   frame.setAttribute("sandbox", "allow-scripts allow-forms allow-downloads");
@@ -34,7 +47,13 @@ function render({model, el}) {
   };
   const fromKernel = (/** @type {any} */ said, /** @type {any[]} */ parts) => {
     if (said.to ? said.to !== view : said.not === view) return;
-    const bytes = parts?.[0] && new Uint8Array(parts[0].buffer ?? parts[0], parts[0].byteOffset ?? 0, parts[0].byteLength).slice();
+    const bytes =
+      parts?.[0] &&
+      new Uint8Array(
+        parts[0].buffer ?? parts[0],
+        parts[0].byteOffset ?? 0,
+        parts[0].byteLength,
+      ).slice();
     if (said.page) {
       frame.srcdoc = new TextDecoder().decode(bytes);
       frame.style.height = `${said.height}px`;
@@ -45,15 +64,20 @@ function render({model, el}) {
       port = port1;
       port.onmessage = ({data}) => send(data);
       theme = themeOf(el);
-      frame.contentWindow?.postMessage({glassformer: "start", start: said.start, theme}, "*", [port2]);
+      frame.contentWindow?.postMessage({glassformer: "start", start: said.start, theme}, "*", [
+        port2,
+      ]);
     } else if (bytes) port?.postMessage({...said, buffer: bytes.buffer}, [bytes.buffer]);
     else port?.postMessage(said);
   };
   const fromFrame = (/** @type {MessageEvent} */ event) => {
-    if (event.source === frame.contentWindow && event.data?.glassformer === "ready") send({hello: "start"}); // again after a cell was moved: frames load anew
+    if (event.source === frame.contentWindow && event.data?.glassformer === "ready")
+      send({hello: "start"}); // again after a cell was moved: frames load anew
   };
-  const watcher = new MutationObserver(paint), system = matchMedia("(prefers-color-scheme: dark)");
-  for (const part of [document.documentElement, document.body]) watcher.observe(part, {attributes: true});
+  const watcher = new MutationObserver(paint),
+    system = matchMedia("(prefers-color-scheme: dark)");
+  for (const part of [document.documentElement, document.body])
+    watcher.observe(part, {attributes: true});
   system.addEventListener("change", paint);
   addEventListener("message", fromFrame);
   model.on("msg:custom", fromKernel);

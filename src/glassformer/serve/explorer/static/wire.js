@@ -1,11 +1,14 @@
 // @ts-check
-// Asks and reads answers. One question, three carriers: HTTP, a file with its answers in it, a notebook's messages.
+// Asks and reads answers. One question, three carriers: HTTP, a file with its answers in it, a
+// notebook's messages.
 //   POST /api     JSON -> a safetensors file: metadata "header" (JSON text) and arrays
 //   POST /stream  JSON -> one JSON object a line, the last {"done": true}
-// Knows: bytes. Does not know: what is asked, and why.
 import {canonical} from "./state.js";
 
-/** @typedef {{dtype: string, shape: number[], data: any}} Tensor  an array: its axes' lengths and its numbers, row by row */
+/**
+ * @typedef {{dtype: string, shape: number[], data: any}} Tensor  an array: its axes' lengths and
+ * its numbers, row by row
+ */
 /** @typedef {{header: any, arrays: Record<string, Tensor>}} Reply */
 /** @typedef {{ask: (body: any, signal?: AbortSignal) => Promise<ArrayBuffer>,
  *             lines: (body: any, signal?: AbortSignal) => AsyncIterable<any>}} Carrier */
@@ -28,9 +31,12 @@ export function superseded(error) {
 const KEPT_BYTES = 64 << 20;
 
 /**
- * call(op, args, {signal, key, fresh}) -> {header, arrays};  stream(op, args, onItem, {signal, key}).
- * `key` names a place on the screen: a newer call with the same key cancels the older, so the newest selection wins.
- * An answer is kept and given again for the same question, unless `fresh`; `keep: false` leaves no trace of it.
+ * call(op, args, {signal, key, fresh}) -> {header, arrays};  stream(op, args, onItem, {signal,
+ * key}).
+ * `key` names a place on the screen: a newer call with the same key cancels the older, so the
+ * newest selection wins.
+ * An answer is kept and given again for the same question, unless `fresh`; `keep: false` leaves no
+ * trace of it.
  * @param {Carrier} carrier
  */
 export function makeWire(carrier) {
@@ -38,9 +44,15 @@ export function makeWire(carrier) {
   const running = new Map();
   /** @type {Map<string, {reply: Reply, bytes: number}>} */
   const kept = new Map();
-  /** @type {Map<string, {question: string, body: any, bytes: number}>} what was answered, for a file that answers it again */
+  /**
+   * @type {Map<string, {question: string, body: any, bytes: number}>} what was answered, for a file
+   * that answers it again
+   */
   const asked = new Map();
-  /** @type {Map<string, {abort: AbortController, count: number, answer: Promise<ArrayBuffer>}>} what is being asked */
+  /**
+   * @type {Map<string, {abort: AbortController, count: number, answer: Promise<ArrayBuffer>}>} what
+   * is being asked
+   */
   const waiting = new Map();
   let held = 0;
   const answered = (question, body, bytes) => {
@@ -60,19 +72,25 @@ export function makeWire(carrier) {
   }
   const ended = (key, abort) => key && running.get(key) === abort && running.delete(key);
 
-  /** The answer's bytes; what is being asked already is not asked again, and goes on until nobody waits for it. */
+  /**
+   * The answer's bytes; what is being asked already is not asked again, and goes on until nobody
+   * waits for it.
+   */
   async function together(question, body, signal) {
     let one = waiting.get(question);
     if (!one) {
-      const abort = new AbortController(), end = () => waiting.get(question) === one && waiting.delete(question);
+      const abort = new AbortController(),
+        end = () => waiting.get(question) === one && waiting.delete(question);
       one = {abort, count: 0, answer: carrier.ask(body, abort.signal).finally(() => end())};
       waiting.set(question, one);
     }
-    const {abort, answer} = one, gaveUp = new Promise((_, reject) => {
-      const give = () => reject(new DOMException("A newer question took its place.", "AbortError"));
-      if (signal.aborted) give();
-      signal.addEventListener("abort", give, {once: true});
-    });
+    const {abort, answer} = one,
+      gaveUp = new Promise((_, reject) => {
+        const give = () =>
+          reject(new DOMException("A newer question took its place.", "AbortError"));
+        if (signal.aborted) give();
+        signal.addEventListener("abort", give, {once: true});
+      });
     one.count++;
     try {
       return await Promise.race([answer, gaveUp]);
@@ -87,8 +105,14 @@ export function makeWire(carrier) {
 
   return {
     /** @returns {Promise<Reply>} */
-    async call(/** @type {string} */ op, args = {}, {signal, key, fresh = false, keep = true} = /** @type {any} */ ({})) {
-      const body = {op, ...args}, question = canonical(body), abort = started(signal, key);
+    async call(
+      /** @type {string} */ op,
+      args = {},
+      {signal, key, fresh = false, keep = true} = /** @type {any} */ ({}),
+    ) {
+      const body = {op, ...args},
+        question = canonical(body),
+        abort = started(signal, key);
       try {
         const known = !fresh && kept.get(question);
         if (known) {
@@ -97,8 +121,11 @@ export function makeWire(carrier) {
           answered(question, body, known.bytes);
           return known.reply;
         }
-        const buffer = await (fresh ? carrier.ask(body, abort.signal) : together(question, body, abort.signal));
-        if (abort.signal.aborted) throw new DOMException("A newer question took its place.", "AbortError");
+        const buffer = await (fresh
+          ? carrier.ask(body, abort.signal)
+          : together(question, body, abort.signal));
+        if (abort.signal.aborted)
+          throw new DOMException("A newer question took its place.", "AbortError");
         const again = !fresh && kept.get(question);
         if (again) return again.reply; // another asked the same at the same time
         const reply = readSafetensors(buffer);
@@ -117,12 +144,19 @@ export function makeWire(carrier) {
         ended(key, abort);
       }
     },
-    async stream(/** @type {string} */ op, args, /** @type {(item: any) => void} */ onItem, {signal, key} = /** @type {any} */ ({})) {
-      const body = {op, ...args}, abort = started(signal, key);
+    async stream(
+      /** @type {string} */ op,
+      args,
+      /** @type {(item: any) => void} */ onItem,
+      {signal, key} = /** @type {any} */ ({}),
+    ) {
+      const body = {op, ...args},
+        abort = started(signal, key);
       let bytes = 0;
       try {
         for await (const item of carrier.lines(body, abort.signal)) {
-          if (abort.signal.aborted) throw new DOMException("A newer question took its place.", "AbortError");
+          if (abort.signal.aborted)
+            throw new DOMException("A newer question took its place.", "AbortError");
           if (item.error) throw new WireError(item.error, item.kind);
           if (item.done) return void answered(canonical(body), body, bytes);
           bytes += JSON.stringify(item).length;
@@ -144,7 +178,11 @@ export function overHttp(base = ".") {
     let response;
     try {
       response = await fetch(`${base}/${path}`, {
-        method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(body), signal, credentials: "same-origin",
+        method: "POST",
+        headers: {"Content-Type": "application/json"},
+        body: JSON.stringify(body),
+        signal,
+        credentials: "same-origin",
       });
     } catch (error) {
       if (superseded(error)) throw error;
@@ -157,18 +195,25 @@ export function overHttp(base = ".") {
     } catch {
       // whoever answered is not the explorer; what is known is the status
     }
-    throw new WireError(said?.error ?? `The server answered ${response.status}.`, said?.kind ?? "Http", response.status);
+    throw new WireError(
+      said?.error ?? `The server answered ${response.status}.`,
+      said?.kind ?? "Http",
+      response.status,
+    );
   }
   return {
     ask: async (body, signal) => (await post("api", body, signal)).arrayBuffer(),
     async *lines(body, signal) {
       const response = await post("stream", body, signal);
       if (!response.body) return;
-      const reader = response.body.getReader(), decoder = new TextDecoder();
+      const reader = response.body.getReader(),
+        decoder = new TextDecoder();
       let rest = "";
       for (;;) {
         const {done, value} = await reader.read();
-        const parts = (rest + (done ? decoder.decode() : decoder.decode(value, {stream: true}))).split("\n");
+        const parts = (
+          rest + (done ? decoder.decode() : decoder.decode(value, {stream: true}))
+        ).split("\n");
         rest = done ? "" : /** @type {string} */ (parts.pop());
         for (const part of parts) if (part.trim()) yield JSON.parse(part);
         if (done) return;
@@ -177,11 +222,18 @@ export function overHttp(base = ".") {
   };
 }
 
-/** Questions answered from a file: canonical question -> base64 of the answer, or a list of lines. @param {Record<string, any>} answers @returns {Carrier} */
+/**
+ * Questions answered from a file: canonical question -> base64 of the answer, or a list of lines.
+ * @param {Record<string, any>} answers @returns {Carrier}
+ */
 export function fromFile(answers) {
   const find = (body) => {
     const found = answers[canonical(body)];
-    if (found === undefined) throw new WireError("This page was saved without that; open the run with `glassformer inspect`.", "NotSaved");
+    if (found === undefined)
+      throw new WireError(
+        "This page was saved without that; open the run with `glassformer inspect`.",
+        "NotSaved",
+      );
     return found;
   };
   return {
@@ -206,33 +258,65 @@ export function readSafetensors(buffer) {
   const described = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, length)));
   /** @type {Record<string, Tensor>} */
   const arrays = {};
-  for (const [name, {dtype, shape, data_offsets: [begin, end]}] of Object.entries(described)
-    .filter(([name]) => name !== "__metadata__").map(([name, value]) => /** @type {[string, any]} */ ([name, value]))) {
-    if (!READ[dtype]) throw new WireError(`The array ${name} holds ${dtype}, which this page does not read.`, "WireError");
-    arrays[name] = {dtype, shape, data: READ[dtype](buffer.slice(8 + length + begin, 8 + length + end))};
+  for (const [
+    name,
+    {
+      dtype,
+      shape,
+      data_offsets: [begin, end],
+    },
+  ] of Object.entries(described)
+    .filter(([name]) => name !== "__metadata__")
+    .map(([name, value]) => /** @type {[string, any]} */ ([name, value]))) {
+    if (!READ[dtype])
+      throw new WireError(
+        `The array ${name} holds ${dtype}, which this page does not read.`,
+        "WireError",
+      );
+    arrays[name] = {
+      dtype,
+      shape,
+      data: READ[dtype](buffer.slice(8 + length + begin, 8 + length + end)),
+    };
   }
   return {header: JSON.parse(described.__metadata__?.header ?? "{}"), arrays};
 }
 
-/** A safetensors file of 32-bit arrays. @param {Record<string, Tensor>} arrays @param {Record<string, string>} [about] @returns {Blob} */
+/**
+ * A safetensors file of 32-bit arrays. @param {Record<string, Tensor>} arrays @param
+ * {Record<string, string>} [about] @returns {Blob}
+ */
 export function toSafetensors(arrays, about = {}) {
   /** @type {Record<string, any>} */
-  const described = {__metadata__: about}, names = Object.keys(arrays);
+  const described = {__metadata__: about},
+    names = Object.keys(arrays);
   let end = 0;
-  for (const name of names) described[name] = {dtype: arrays[name].dtype === "F16" ? "F32" : arrays[name].dtype, shape: arrays[name].shape, data_offsets: [end, (end += arrays[name].data.byteLength)]};
-  const header = new TextEncoder().encode(JSON.stringify(described)), padding = (8 - (header.length % 8)) % 8, length = new DataView(new ArrayBuffer(8));
+  for (const name of names)
+    described[name] = {
+      dtype: arrays[name].dtype === "F16" ? "F32" : arrays[name].dtype,
+      shape: arrays[name].shape,
+      data_offsets: [end, (end += arrays[name].data.byteLength)],
+    };
+  const header = new TextEncoder().encode(JSON.stringify(described)),
+    padding = (8 - (header.length % 8)) % 8,
+    length = new DataView(new ArrayBuffer(8));
   length.setBigUint64(0, BigInt(header.length + padding), true);
   return new Blob([length, header, " ".repeat(padding), ...names.map((name) => arrays[name].data)]);
 }
 
 /** The number that 16 bits stand for. @param {number} bits */
 export function half(bits) {
-  const sign = bits & 0x8000 ? -1 : 1, power = (bits >> 10) & 31, part = bits & 1023;
+  const sign = bits & 0x8000 ? -1 : 1,
+    power = (bits >> 10) & 31,
+    part = bits & 1023;
   if (power === 31) return part ? NaN : sign * Infinity;
   return sign * (power ? 2 ** (power - 15) * (1 + part / 1024) : 2 ** -14 * (part / 1024));
 }
 
-/** The part of an array at these first indices, without copying: part(q, 3) is row 3. @param {Tensor} array @param {...number} at */
+/**
+ * The part of an array at these first indices, without copying: part(q, 3) is row 3. @param
+ * {Tensor} array @param {...number} at
+ */
 export function part({shape, data}, ...at) {
   const size = shape.slice(at.length).reduce((a, b) => a * b, 1);
   const start = at.reduce((place, index, axis) => place * shape[axis] + index, 0) * size;

@@ -1,38 +1,61 @@
 // @ts-check
-// What the pages about one answer share: where it is answered, which outcome is meant, the elements as a line that can be pointed at.
-// Knows: elements, outcomes, the selection. Does not know: explanations.
+// What the pages about one answer share: where it is answered, which outcome is meant, the elements
+// as a line that can be pointed at.
 import {fill, h, on} from "../dom.js";
 import {number, percent, token} from "../format.js";
 import {css, ink, isDark, level, ramp} from "../ramp.js";
 import {select} from "../marks.js";
 
-/** @typedef {{label: string, id: number | null, kind: string, word?: number | null, row?: number | null, column?: number | null}} Element */
+/**
+ * @typedef {{label: string, id: number | null, kind: string, word?: number | null, row?: number |
+ * null, column?: number | null}} Element
+ */
 
 /** What an answer depends on, beside the look. */
 export const AIM = ["position", "target", "against"];
 
 /**
- * Where and about which outcome is asked: the selection's, or what the model itself finds likeliest at a place that says something.
+ * Where and about which outcome is asked: the selection's, or what the model itself finds likeliest
+ * at a place that says something.
  * @param {any} app @param {any} looked
  */
 export function aimOf(app, looked) {
-  const {position, target, against} = app.state.get(), rows = looked.outcome.rows, whole = looked.outcome.kind === "class";
-  const at = whole ? -1 : position >= 0 && position < looked.elements.length ? position : telling(looked);
-  const row = whole ? rows[0] : rows[at], chosen = target ?? row?.top[0]?.id ?? 0;
-  return {position: at, target: chosen, against: against === chosen ? null : against, whole, top: row?.top ?? []};
+  const {position, target, against} = app.state.get(),
+    rows = looked.outcome.rows,
+    whole = looked.outcome.kind === "class";
+  const at = whole
+    ? -1
+    : position >= 0 && position < looked.elements.length
+      ? position
+      : telling(looked);
+  const row = whole ? rows[0] : rows[at],
+    chosen = target ?? row?.top[0]?.id ?? 0;
+  return {
+    position: at,
+    target: chosen,
+    against: against === chosen ? null : against,
+    whole,
+    top: row?.top ?? [],
+  };
 }
 
-/** The place of an answer that says something: what is masked, the last word that has a tag, the end of a text. @param {any} looked */
+/**
+ * The place of an answer that says something: what is masked, the last word that has a tag, the end
+ * of a text. @param {any} looked
+ */
 export function telling({elements, outcome}) {
   const masked = elements.findIndex((one) => one.kind === "special" && /mask/i.test(one.label));
   if (masked >= 0) return masked;
   if (outcome.kind !== "tags") return elements.length - 1;
-  const words = elements.flatMap((one, i) => (one.kind === "token" && /\p{L}{3}/u.test(one.label) ? [i] : []));
+  const words = elements.flatMap((one, i) =>
+    one.kind === "token" && /\p{L}{3}/u.test(one.label) ? [i] : [],
+  );
   return words[words.length - 1] ?? elements.length - 1;
 }
 
 /**
- * Two choices: the outcome, and another that it is held against. `show(looked)` after the look or the place changed.
+ * Two choices: the outcome, and another that it is held against. `show(looked)` after the look or
+ * the place changed.
  * @param {any} app
  */
 export function aimControls(app) {
@@ -41,28 +64,64 @@ export function aimControls(app) {
   return {
     el: box,
     async show(/** @type {any} */ looked) {
-      const aim = aimOf(app, looked), mine = ++turn;
+      const aim = aimOf(app, looked),
+        mine = ++turn;
       let options = aim.top;
-      if (app.model.classes.length) options = app.model.classes.map((label, id) => ({id, label, p: aim.top.find((one) => one.id === id)?.p}));
+      if (app.model.classes.length)
+        options = app.model.classes.map((label, id) => ({
+          id,
+          label,
+          p: aim.top.find((one) => one.id === id)?.p,
+        }));
       else {
         try {
-          const {header, arrays} = await app.call("next", {look: app.look(), position: aim.position});
-          options = Array.from(arrays.ids.data, (id, i) => ({id, label: header.labels[id], p: arrays.before.data[i]}));
+          const {header, arrays} = await app.call("next", {
+            look: app.look(),
+            position: aim.position,
+          });
+          options = Array.from(arrays.ids.data, (id, i) => ({
+            id,
+            label: header.labels[id],
+            p: arrays.before.data[i],
+          }));
         } catch {
           // a model that does not choose one of many still has its likeliest
         }
       }
       if (mine !== turn) return;
-      for (const id of [aim.target, aim.against]) if (id !== null && !options.some((one) => one.id === id)) options = [...options, {id, label: `outcome ${id}`}];
-      const listed = options.map(({id, label, p}) => ({value: String(id), label: `${shown(label)}${p === undefined ? "" : `  ${percent(p, 2)}`}`}));
-      fill(box, select({label: "Outcome", value: String(aim.target), options: listed, onchange: (to) => app.state.set({target: Number(to)})}).el,
-        select({label: "instead of", value: aim.against === null ? "" : String(aim.against), options: [{value: "", label: "nothing: its own logit"}, ...listed.filter((one) => one.value !== String(aim.target))],
-          onchange: (to) => app.state.set({against: to === "" ? null : Number(to)})}).el);
+      for (const id of [aim.target, aim.against])
+        if (id !== null && !options.some((one) => one.id === id))
+          options = [...options, {id, label: `outcome ${id}`}];
+      const listed = options.map(({id, label, p}) => ({
+        value: String(id),
+        label: `${shown(label)}${p === undefined ? "" : `  ${percent(p, 2)}`}`,
+      }));
+      fill(
+        box,
+        select({
+          label: "Outcome",
+          value: String(aim.target),
+          options: listed,
+          onchange: (to) => app.state.set({target: Number(to)}),
+        }).el,
+        select({
+          label: "instead of",
+          value: aim.against === null ? "" : String(aim.against),
+          options: [
+            {value: "", label: "nothing: its own logit"},
+            ...listed.filter((one) => one.value !== String(aim.target)),
+          ],
+          onchange: (to) => app.state.set({against: to === "" ? null : Number(to)}),
+        }).el,
+      );
     },
   };
 }
 
-/** A token's text that can stand in a list: whitespace drawn; that of a patch as it is. @param {string | {label: string, kind?: string}} one @returns {string} */
+/**
+ * A token's text that can stand in a list: whitespace drawn; that of a patch as it is. @param
+ * {string | {label: string, kind?: string}} one @returns {string}
+ */
 export function shown(one) {
   return token(one).textContent ?? "";
 }
@@ -75,37 +134,77 @@ export function round(x) {
 
 /** What an outcome is called. @param {any} looked @param {any} app @param {number} id */
 export function outcomeName(looked, app, id) {
-  return app.model.classes[id] ?? looked.outcome.rows.flatMap((row) => row.top).find((one) => one.id === id)?.label ?? `outcome ${id}`;
+  return (
+    app.model.classes[id] ??
+    looked.outcome.rows.flatMap((row) => row.top).find((one) => one.id === id)?.label ??
+    `outcome ${id}`
+  );
 }
 
 /**
- * The elements in their line, each tinted by a number and, with `onselect`, to be chosen: by mouse, or arrow keys and Enter.
+ * The elements in their line, each tinted by a number and, with `onselect`, to be chosen: by mouse,
+ * or arrow keys and Enter.
  * Patches that stand together are one piece, since a line of them says nothing.
- * @param {{elements: Element[], name: string, values?: ArrayLike<number> | null, kind?: "attention" | "signed", high?: number, selected?: number | null,
+ * @param {{elements: Element[], name: string, values?: ArrayLike<number> | null, kind?: "attention"
+ * | "signed", high?: number, selected?: number | null,
  *   onselect?: (index: number) => void}} options
  */
 export function strip(options) {
   let o = {kind: /** @type {"attention" | "signed"} */ ("signed"), ...options};
-  const el = h("div", {class: "element-line", role: o.onselect ? "listbox" : "list", "aria-label": o.name});
+  const el = h("div", {
+    class: "element-line",
+    role: o.onselect ? "listbox" : "list",
+    "aria-label": o.name,
+  });
   function draw() {
-    const held = el.contains(document.activeElement), table = ramp(o.kind, isDark()), values = o.values ?? null;
-    const high = o.high ?? Math.max(1e-12, ...Array.from(values ?? [], Math.abs)), parts = [];
+    const held = el.contains(document.activeElement),
+      table = ramp(o.kind, isDark()),
+      values = o.values ?? null;
+    const high = o.high ?? Math.max(1e-12, ...Array.from(values ?? [], Math.abs)),
+      parts = [];
     for (let i = 0; i < o.elements.length; i++) {
-      const one = o.elements[i], patch = one.kind === "image" || one.kind === "audio";
+      const one = o.elements[i],
+        patch = one.kind === "image" || one.kind === "audio";
       if (patch) {
         const first = i;
         while (i + 1 < o.elements.length && o.elements[i + 1].kind === one.kind) i++;
-        parts.push(h("span", {class: "line-patches", role: o.onselect ? "presentation" : "listitem"}, `${i - first + 1} patches of ${one.kind === "image" ? "a picture" : "a sound"}`));
+        parts.push(
+          h(
+            "span",
+            {class: "line-patches", role: o.onselect ? "presentation" : "listitem"},
+            `${i - first + 1} patches of ${one.kind === "image" ? "a picture" : "a sound"}`,
+          ),
+        );
         continue;
       }
-      const step = values ? level(values[i], {kind: o.kind, scale: "linear", high}) : null, now = i === o.selected;
-      const tint = step === null || !Number.isFinite(values?.[i]) ? {} : {background: css(table, step), color: ink(table, step)};
+      const step = values ? level(values[i], {kind: o.kind, scale: "linear", high}) : null,
+        now = i === o.selected;
+      const tint =
+        step === null || !Number.isFinite(values?.[i])
+          ? {}
+          : {background: css(table, step), color: ink(table, step)};
       const title = values ? `${shown(one)}: ${number(values[i])}` : `element ${i}`;
-      parts.push(h("span", {class: `line-element${now ? " now" : ""}`, style: tint, title, dataset: {i}, role: o.onselect ? "option" : "listitem",
-        ...(o.onselect ? {"aria-selected": now, tabindex: now || (o.selected === null && i === 0) ? 0 : -1} : {}), "aria-label": values ? title : null}, token(one)));
+      parts.push(
+        h(
+          "span",
+          {
+            class: `line-element${now ? " now" : ""}`,
+            style: tint,
+            title,
+            dataset: {i},
+            role: o.onselect ? "option" : "listitem",
+            ...(o.onselect
+              ? {"aria-selected": now, tabindex: now || (o.selected === null && i === 0) ? 0 : -1}
+              : {}),
+            "aria-label": values ? title : null,
+          },
+          token(one),
+        ),
+      );
     }
     fill(el, parts);
-    if (o.onselect && !el.querySelector("[tabindex='0']")) /** @type {any} */ (el.querySelector(".line-element"))?.setAttribute("tabindex", "0");
+    if (o.onselect && !el.querySelector("[tabindex='0']"))
+      /** @type {any} */ (el.querySelector(".line-element"))?.setAttribute("tabindex", "0");
     if (held) /** @type {any} */ (el.querySelector("[tabindex='0']"))?.focus();
   }
   on(el, "click", (event) => {
@@ -113,11 +212,21 @@ export function strip(options) {
     if (at) o.onselect?.(Number(at.dataset.i));
   });
   on(el, "keydown", (event) => {
-    const all = [...el.querySelectorAll("[data-i]")], at = all.indexOf(/** @type {any} */ (event.target.closest?.("[data-i]")));
-    const to = {ArrowRight: at + 1, ArrowLeft: at - 1, ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: all.length - 1}[event.key];
+    const all = [...el.querySelectorAll("[data-i]")],
+      at = all.indexOf(/** @type {any} */ (event.target.closest?.("[data-i]")));
+    const to = {
+      ArrowRight: at + 1,
+      ArrowLeft: at - 1,
+      ArrowDown: at + 1,
+      ArrowUp: at - 1,
+      Home: 0,
+      End: all.length - 1,
+    }[event.key];
     if (!o.onselect || at < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "Enter" || event.key === " ") o.onselect(Number(/** @type {any} */ (all[at]).dataset.i));
-    else if (to !== undefined) /** @type {any} */ (all[Math.max(0, Math.min(all.length - 1, to))]).focus();
+    if (event.key === "Enter" || event.key === " ")
+      o.onselect(Number(/** @type {any} */ (all[at]).dataset.i));
+    else if (to !== undefined)
+      /** @type {any} */ (all[Math.max(0, Math.min(all.length - 1, to))]).focus();
     else return;
     event.preventDefault();
   });

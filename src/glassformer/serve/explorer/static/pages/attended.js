@@ -1,13 +1,16 @@
 // @ts-check
-// What the pages about attention share: which attention is meant, its queries and keys, what a head is called, drawing again when the selection changes.
-// Knows: the model card, the selection. Does not know: pictures, edits.
+// What the pages about attention share: which attention is meant, its queries and keys, what a head
+// is called, drawing again when the selection changes.
 import {clear} from "../dom.js";
 import {fixed} from "../format.js";
 import {choice} from "../marks.js";
 import {same} from "../state.js";
 import {superseded} from "../wire.js";
 
-/** @typedef {{side: string, site: string, stack: string, layers: number, heads: number}} Kind  an attention of the model */
+/**
+ * @typedef {{side: string, site: string, stack: string, layers: number, heads: number}} Kind  an
+ * attention of the model
+ */
 
 /** What a look depends on. */
 export const LOOK = ["input", "edits", "checkpoint"];
@@ -17,21 +20,30 @@ export const HEAD = [...LOOK, "side", "site", "layer", "head"];
 /** The attention that is selected. @param {any} app @returns {Kind} */
 export function kindOf(app) {
   const {side, site} = app.state.get();
-  return app.model.attentions.find((kind) => kind.side === side && kind.site === site) ?? app.model.attentions[0];
+  return (
+    app.model.attentions.find((kind) => kind.side === side && kind.site === site) ??
+    app.model.attentions[0]
+  );
 }
 
 /** In full: "self-attention of the decoder". @param {Kind} kind */
 export function kindName({site, stack}) {
-  return site === "cross" ? "cross-attention, decoder to encoder" : `self-attention of the ${stack}`;
+  return site === "cross"
+    ? "cross-attention, decoder to encoder"
+    : `self-attention of the ${stack}`;
 }
 
 /** Side and site, layer and head, as requests name them. @param {any} app */
 export function askHead(app) {
-  const {side, site} = kindOf(app), {layer, head} = app.state.get();
+  const {side, site} = kindOf(app),
+    {layer, head} = app.state.get();
   return {look: app.look(), side, site, layer, head};
 }
 
-/** Where an attention's points are: decoder.blocks.3.attention. @param {any} app @param {number} [layer] */
+/**
+ * Where an attention's points are: decoder.blocks.3.attention. @param {any} app @param {number}
+ * [layer]
+ */
 export function placeOf(app, layer = app.state.get().layer) {
   const kind = kindOf(app);
   return `${kind.stack}.blocks.${layer}.${kind.site === "cross" ? "cross" : "attention"}`;
@@ -46,22 +58,34 @@ export function sequences(looked, kind) {
 
 /** A choice between the model's attentions, where it has several. @param {any} app */
 export function kindTabs(app) {
-  const kinds = app.model.attentions, key = ({side, site}) => `${side}/${site}`;
+  const kinds = app.model.attentions,
+    key = ({side, site}) => `${side}/${site}`;
   if (kinds.length < 2) return null;
-  return choice({label: "Attention", value: key(kindOf(app)), options: kinds.map((kind) => ({value: key(kind), label: kind.site === "cross" ? "cross" : kind.side || "self"})), onchange: (to) => {
-    const [side, site] = to.split("/");
-    app.state.set({side, site, query: null, key: null});
-  }});
+  return choice({
+    label: "Attention",
+    value: key(kindOf(app)),
+    options: kinds.map((kind) => ({
+      value: key(kind),
+      label: kind.site === "cross" ? "cross" : kind.side || "self",
+    })),
+    onchange: (to) => {
+      const [side, site] = to.split("/");
+      app.state.set({side, site, query: null, key: null});
+    },
+  });
 }
 
 /**
- * Calls `draw(fresh)` now and whenever one of the named parts of the selection changes; `fresh()` is false once a newer call began.
- * What cannot be drawn is said in `said`. Returns how to stop. @param {any} app @param {string[]} names @param {Element} said @param {(fresh: () => boolean) => any} draw
+ * Calls `draw(fresh)` now and whenever one of the named parts of the selection changes; `fresh()`
+ * is false once a newer call began.
+ * What cannot be drawn is said in `said`. Returns how to stop. @param {any} app @param {string[]}
+ * names @param {Element} said @param {(fresh: () => boolean) => any} draw
  */
 export function follow(app, names, said, draw) {
   let turn = 0;
   const go = async () => {
-    const mine = ++turn, fresh = () => mine === turn;
+    const mine = ++turn,
+      fresh = () => mine === turn;
     try {
       await draw(fresh);
       if (fresh()) clear(said);
@@ -71,7 +95,9 @@ export function follow(app, names, said, draw) {
       if (/** @type {any} */ (error).name !== "WireError") throw error;
     }
   };
-  const off = app.state.subscribe((now, before) => names.some((name) => !same(now[name], before[name])) && go());
+  const off = app.state.subscribe(
+    (now, before) => names.some((name) => !same(now[name], before[name])) && go(),
+  );
   go();
   return () => {
     turn++;
@@ -81,20 +107,31 @@ export function follow(app, names, said, draw) {
 
 /** Metrics that are shares of attention, and what a head that gives much to it is called. */
 export const SHARES = {
-  induction: "induction", previous: "previous token", diagonal: "own token", first: "first token", repeated: "repeated token", special: "special tokens", punctuation: "punctuation",
+  induction: "induction",
+  previous: "previous token",
+  diagonal: "own token",
+  first: "first token",
+  repeated: "repeated token",
+  special: "special tokens",
+  punctuation: "punctuation",
 };
 const NAMED = 0.3;
 
 /**
- * What a head looks like, with the number that says how much: "≈ previous token 0.94", "spread, 2.8 bits", "sharp, 0.4 bits". A description of this input, not of the head's purpose.
+ * What a head looks like, with the number that says how much: "≈ previous token 0.94", "spread, 2.8
+ * bits", "sharp, 0.4 bits". A description of this input, not of the head's purpose.
  * @param {string[]} names @param {ArrayLike<number>} values
  */
 export function headName(names, values) {
-  let best = "", most = NAMED;
-  for (const name of Object.keys(SHARES)) { // the more particular first: a tie goes to it
+  let best = "",
+    most = NAMED;
+  for (const name of Object.keys(SHARES)) {
+    // the more particular first: a tie goes to it
     const value = values[names.indexOf(name)];
     if (value > most + 1e-6) [best, most] = [name, value];
   }
   const bits = values[names.indexOf("entropy")];
-  return best ? `≈ ${SHARES[best]} ${fixed(most)}` : `${bits < 1 ? "sharp" : "spread"}, ${fixed(bits, 1)} bits`;
+  return best
+    ? `≈ ${SHARES[best]} ${fixed(most)}`
+    : `${bits < 1 ? "sharp" : "spread"}, ${fixed(bits, 1)} bits`;
 }

@@ -1,7 +1,7 @@
 // @ts-check
-// Edits as plain values, as glassformer.inspect.edits spells them: made from a selection, put into a list in order, said in words.
+// Edits as plain values, as glassformer.inspect.edits spells them: made from a selection, put into
+// a list in order, said in words.
 // An edit that is switched off waits on a shelf beside the list, with its place: {at, edit}.
-// Knows: names of points and options. Does not know: models, pictures.
 import {number} from "../format.js";
 import {canonical, same} from "../state.js";
 
@@ -9,18 +9,58 @@ import {canonical, same} from "../state.js";
 /** @typedef {{at: number, edit: Edit}[]} Shelf */
 
 /** The edits of a head, by what a reader wants of it. `place`: decoder.blocks.3.attention */
-export const zero = (/** @type {string} */ place, /** @type {number} */ head) => ({edit: "Zero", point: `${place}.z`, head});
-export const mean = (/** @type {string} */ place, /** @type {number} */ head) => ({edit: "Mean", point: `${place}.z`, head});
-export const scale = (/** @type {string} */ place, /** @type {number} */ head, by = 1) => ({edit: "Scale", point: `${place}.z`, head, by});
-export const temperature = (/** @type {string} */ place, /** @type {number} */ head, tau = 1) => ({edit: "Temperature", point: `${place}.scores`, head, tau});
-export const cut = (place, head, query, key) => ({edit: "Mask", point: `${place}.scores`, head, query, key});
-export const weight = (place, head, query, key, to = 0) => ({edit: "Set", point: `${place}.pattern`, head, query, key, to, renormalise: true});
+export const zero = (/** @type {string} */ place, /** @type {number} */ head) => ({
+  edit: "Zero",
+  point: `${place}.z`,
+  head,
+});
+export const mean = (/** @type {string} */ place, /** @type {number} */ head) => ({
+  edit: "Mean",
+  point: `${place}.z`,
+  head,
+});
+export const scale = (/** @type {string} */ place, /** @type {number} */ head, by = 1) => ({
+  edit: "Scale",
+  point: `${place}.z`,
+  head,
+  by,
+});
+export const temperature = (/** @type {string} */ place, /** @type {number} */ head, tau = 1) => ({
+  edit: "Temperature",
+  point: `${place}.scores`,
+  head,
+  tau,
+});
+export const cut = (place, head, query, key) => ({
+  edit: "Mask",
+  point: `${place}.scores`,
+  head,
+  query,
+  key,
+});
+export const weight = (place, head, query, key, to = 0) => ({
+  edit: "Set",
+  point: `${place}.pattern`,
+  head,
+  query,
+  key,
+  to,
+  renormalise: true,
+});
 export const patch = (place, head, source) => ({edit: "Patch", point: `${place}.z`, head, source});
-export const freeze = (place, head, source) => ({edit: "Freeze", point: `${place}.pattern`, head, source});
+export const freeze = (place, head, source) => ({
+  edit: "Freeze",
+  point: `${place}.pattern`,
+  head,
+  source,
+});
 
 const VALUES = new Set(["to", "by", "tau", "source", "renormalise", "vector", "seed", "order"]);
 
-/** What an edit does and where, without how much: two edits of one place take each other's. @param {Edit} edit */
+/**
+ * What an edit does and where, without how much: two edits of one place take each other's. @param
+ * {Edit} edit
+ */
 export function placed(edit) {
   return canonical(Object.fromEntries(Object.entries(edit).filter(([name]) => !VALUES.has(name))));
 }
@@ -30,9 +70,14 @@ export function found(edits, edit) {
   return edits.find((one) => placed(one) === placed(edit)) ?? null;
 }
 
-/** The list with an edit in the place of its like, else at the end. @param {Edit[]} edits @param {Edit} edit */
+/**
+ * The list with an edit in the place of its like, else at the end. @param {Edit[]} edits @param
+ * {Edit} edit
+ */
 export function put(edits, edit) {
-  return found(edits, edit) ? edits.map((one) => (placed(one) === placed(edit) ? edit : one)) : [...edits, edit];
+  return found(edits, edit)
+    ? edits.map((one) => (placed(one) === placed(edit) ? edit : one))
+    : [...edits, edit];
 }
 
 /** The list without an edit of that kind and place. @param {Edit[]} edits @param {Edit} edit */
@@ -40,27 +85,42 @@ export function without(edits, edit) {
   return edits.filter((one) => placed(one) !== placed(edit));
 }
 
-/** All edits in their order, those switched off among them. @param {Edit[]} edits @param {Shelf} [shelf] */
+/**
+ * All edits in their order, those switched off among them. @param {Edit[]} edits @param {Shelf}
+ * [shelf]
+ */
 export function ordered(edits, shelf = []) {
   const all = edits.map((edit) => ({edit, on: true}));
-  for (const {at, edit} of [...shelf].sort((a, b) => a.at - b.at)) all.splice(Math.min(at, all.length), 0, {edit, on: false});
+  for (const {at, edit} of [...shelf].sort((a, b) => a.at - b.at))
+    all.splice(Math.min(at, all.length), 0, {edit, on: false});
   return all;
 }
 
 /** The same as the selection keeps them. @param {{edit: Edit, on: boolean}[]} all */
 export function split(all) {
   const shelf = all.flatMap(({edit, on}, at) => (on ? [] : [{at, edit}]));
-  return {edits: all.filter((one) => one.on).map((one) => one.edit), shelf: shelf.length ? shelf : undefined};
+  return {
+    edits: all.filter((one) => one.on).map((one) => one.edit),
+    shelf: shelf.length ? shelf : undefined,
+  };
 }
 
 const WHAT = {attention: "self-attention", cross: "cross-attention"};
 
-/** Where an edit acts: "layer 2 head 3", "layer 1 resid_post". `alone`: the model has one stack only. @param {Edit} edit */
+/**
+ * Where an edit acts: "layer 2 head 3", "layer 1 resid_post". `alone`: the model has one stack
+ * only. @param {Edit} edit
+ */
 export function whereOf({point, head}, alone = false) {
   const at = /^(\w+)\.blocks\.(\d+|\*)\.(?:(attention|cross)\.)?(\w+)$/.exec(point);
   if (!at) return point;
   const [, stack, layer, site, kind] = at;
-  const which = head === undefined ? (site ? `all heads of ${WHAT[site]}` : kind) : `head ${head}${site === "cross" ? " (cross)" : ""}`;
+  const which =
+    head === undefined
+      ? site
+        ? `all heads of ${WHAT[site]}`
+        : kind
+      : `head ${head}${site === "cross" ? " (cross)" : ""}`;
   return `${alone ? "" : `${stack} `}${layer === "*" ? "every layer," : `layer ${layer}`} ${which}`;
 }
 
@@ -69,15 +129,32 @@ export function whereOf({point, head}, alone = false) {
  * @param {{query?: (i: number) => string, key?: (i: number) => string, alone?: boolean}} [names]
  */
 export function inWords(edit, {query = String, key = String, alone = false} = {}) {
-  const where = whereOf(edit, alone), edge = edit.query === undefined ? "" : `${query(edit.query)} → ${key(edit.key)}`;
+  const where = whereOf(edit, alone),
+    edge = edit.query === undefined ? "" : `${query(edit.query)} → ${key(edit.key)}`;
+  const keys = (one) =>
+    one === undefined
+      ? "anything"
+      : !Array.isArray(one)
+        ? key(one)
+        : one.length > 4
+          ? `${one.length} elements`
+          : one.map(key).join(", ");
   const words = {
     Zero: () => `${where} says nothing: its output is 0, which no model met in training`,
     Mean: () => `${where} says the same everywhere: the mean over all positions`,
     Resample: () => `${where} says what it would at another position`,
     Scale: () => `${where} speaks ${number(edit.by, 3)} times as loudly`,
-    Temperature: () => `${where} at temperature ${number(edit.tau, 3)}: it looks ${edit.tau < 1 ? "more sharply" : "more evenly"}`,
-    Mask: () => edit.query === undefined ? `${where}: nobody may read ${edit.key === undefined ? "anything" : Array.isArray(edit.key) ? edit.key.length > 4 ? `${edit.key.length} elements` : edit.key.map(key).join(", ") : key(edit.key)}, and the rest of each row grows` : `${where}: the edge ${edge} is cut before the softmax, and the rest of the row grows`,
-    Set: () => `${where}: the weight ${edge} is ${typeof edit.to === "number" ? number(edit.to, 3) : "set"}${edit.renormalise ? ", and the rest of the row makes room" : ""}`,
+    Temperature: () =>
+      `${where} at temperature ${number(edit.tau, 3)}: it looks ` +
+      `${edit.tau < 1 ? "more sharply" : "more evenly"}`,
+    Mask: () =>
+      edit.query === undefined
+        ? `${where}: nobody may read ` + `${keys(edit.key)}, ` + "and the rest of each row grows"
+        : `${where}: the edge ${edge} is cut before the softmax, and the rest of the row grows`,
+    Set: () =>
+      `${where}: the weight ${edge} is ` +
+      (typeof edit.to === "number" ? number(edit.to, 3) : "set") +
+      (edit.renormalise ? ", and the rest of the row makes room" : ""),
     Patch: () => `${where} says what it says in another input`,
     Freeze: () => `${where} looks as it did in another input`,
     Add: () => `something is added at ${where}`,
@@ -86,9 +163,22 @@ export function inWords(edit, {query = String, key = String, alone = false} = {}
   return (words[edit.edit] ?? (() => `${edit.edit} at ${where}`))();
 }
 
-/** Whether an edit acts inside this head. @param {Edit} edit @param {string} place @param {number} head */
+/**
+ * Whether an edit acts inside this head. @param {Edit} edit @param {string} place @param {number}
+ * head
+ */
 export function acts(edit, place, head) {
-  const pattern = edit.point.split("*").map((piece) => piece.replace(/[.\\^$+?()[\]{}|]/g, "\\$&")).join(".*"), begin = new RegExp(`^${pattern}$`);
+  const pattern = edit.point
+      .split("*")
+      .map((piece) => piece.replace(/[.\\^$+?()[\]{}|]/g, "\\$&"))
+      .join(".*"),
+    begin = new RegExp(`^${pattern}$`);
   const kinds = ["q", "k", "v", "scores", "pattern", "z"];
-  return kinds.some((kind) => begin.test(`${place}.${kind}`)) && (edit.head === undefined || same(edit.head, head) || (Array.isArray(edit.head) && edit.head.includes(head)) || typeof edit.head === "string");
+  return (
+    kinds.some((kind) => begin.test(`${place}.${kind}`)) &&
+    (edit.head === undefined ||
+      same(edit.head, head) ||
+      (Array.isArray(edit.head) && edit.head.includes(head)) ||
+      typeof edit.head === "string")
+  );
 }

@@ -1,6 +1,6 @@
 // @ts-check
-// What the model answers, before the edits and under them: every position at a glance, and one in numbers.
-// Knows: the ops look and compare. Does not know: which edits there are.
+// What the model answers, before the edits and under them: every position at a glance, and one in
+// numbers.
 import {fill, h} from "../dom.js";
 import {labelOf, number, percent, token} from "../format.js";
 import {button, figure} from "../marks.js";
@@ -8,24 +8,48 @@ import {telling} from "./aimed.js";
 import {follow, HEAD, kindOf} from "./attended.js";
 import {pairs} from "./edit_pairs.js";
 
-const MOST = 8, CHIPS = 400;
+const MOST = 8,
+  CHIPS = 400;
 
-/** The position that is answered for: the selected one; of tags, else the query's. @param {any} s @param {any} looked */
+/**
+ * The position that is answered for: the selected one; of tags, else the query's. @param {any} s
+ * @param {any} looked
+ */
 export function positionOf(s, looked) {
   const rows = looked.outcome.rows;
   if (looked.outcome.kind === "class") return -1;
-  const chosen = s.position >= 0 ? s.position : looked.outcome.kind === "tags" && s.query !== null ? s.query : s.position === -1 ? telling(looked) : s.position;
+  const chosen =
+    s.position >= 0
+      ? s.position
+      : looked.outcome.kind === "tags" && s.query !== null
+        ? s.query
+        : s.position === -1
+          ? telling(looked)
+          : s.position;
   return chosen < 0 ? Math.max(0, rows.length + chosen) : Math.min(rows.length - 1, chosen);
 }
 
 /** @param {any} app @param {{onchanged?: (compared: any) => void, wide?: boolean}} [how] */
 export function outcome(app, {onchanged, wide = false} = {}) {
-  const {state} = app, said = h("div"), strip = h("div", {class: "outcome-strip"}), note = h("p", {class: "outcome-note", role: "status"});
+  const {state} = app,
+    said = h("div"),
+    strip = h("div", {class: "outcome-strip"}),
+    note = h("p", {class: "outcome-note", role: "status"});
   const picture = pairs({items: [], name: "Outcome"});
   const frame = figure({
-    title: "What comes of it", name: "outcome before after", picture, controls: strip, below: [note, said], wide,
-    shows: "The model’s answers and their probabilities in percent. Under edits: before as an outline, after as a filled bar, and the difference; the answers that changed most come first.",
-    hides: "whether the change is the head’s own work or the shock of an input that the layers behind it never met; 0 is such an input, the mean is a gentler one.",
+    title: "What comes of it",
+    name: "outcome before after",
+    picture,
+    controls: strip,
+    below: [note, said],
+    wide,
+    shows:
+      "The model’s answers and their probabilities in percent. Under edits: before as an " +
+      "outline, after as a filled bar, and the difference; the answers that changed most " +
+      "come first.",
+    hides:
+      "whether the change is the head’s own work or the shock of an input that the layers " +
+      "behind it never met; 0 is such an input, the mean is a gentler one.",
   });
   const answer = (row) => row.top[0];
   let seen = -1;
@@ -37,14 +61,60 @@ export function outcome(app, {onchanged, wide = false} = {}) {
     const at = positionOf(state.get(), after);
     const scrolled = strip.firstElementChild?.scrollTop ?? -1;
     let changed = 0;
-    fill(strip, h("ol", {class: "outcome-chips", "aria-label": kind === "tags" ? "Tags, position by position" : "What comes next, position by position"}, rows.map((row, i) => {
-      const was = answer(before.outcome.rows[i]), is = answer(row), other = was.id !== is.id;
-      changed += Number(other);
-      return h("li", null, h("button", {type: "button", class: `outcome-chip${other ? " changed" : ""}`, "aria-pressed": i === at, onclick: () => state.set({position: i}, {replace: true}),
-        "aria-label": `${labelOf(after.elements[i])}: ${other ? `${was.label} before, ${is.label} now` : is.label}, ${percent(is.p)}`},
-      h("span", {class: "outcome-token"}, token(after.elements[i])), h("span", {class: "outcome-answer"}, other ? [h("s", null, token({label: was.label, kind: kind === "tags" ? "word" : "token"})), " "] : null, token({label: is.label, kind: kind === "tags" ? "word" : "token"}))));
-    })));
-    const list = /** @type {any} */ (strip.firstElementChild), chip = list.children[at];
+    fill(
+      strip,
+      h(
+        "ol",
+        {
+          class: "outcome-chips",
+          "aria-label":
+            kind === "tags"
+              ? "Tags, position by position"
+              : "What comes next, position by position",
+        },
+        rows.map((row, i) => {
+          const was = answer(before.outcome.rows[i]),
+            is = answer(row),
+            other = was.id !== is.id;
+          changed += Number(other);
+          return h(
+            "li",
+            null,
+            h(
+              "button",
+              {
+                type: "button",
+                class: `outcome-chip${other ? " changed" : ""}`,
+                "aria-pressed": i === at,
+                onclick: () => state.set({position: i}, {replace: true}),
+                "aria-label":
+                  `${labelOf(after.elements[i])}: ` +
+                  `${other ? `${was.label} before, ${is.label} now` : is.label}, ` +
+                  `${percent(is.p)}`,
+              },
+              h("span", {class: "outcome-token"}, token(after.elements[i])),
+              h(
+                "span",
+                {class: "outcome-answer"},
+                other
+                  ? [
+                      h(
+                        "s",
+                        null,
+                        token({label: was.label, kind: kind === "tags" ? "word" : "token"}),
+                      ),
+                      " ",
+                    ]
+                  : null,
+                token({label: is.label, kind: kind === "tags" ? "word" : "token"}),
+              ),
+            ),
+          );
+        }),
+      ),
+    );
+    const list = /** @type {any} */ (strip.firstElementChild),
+      chip = list.children[at];
     list.scrollTop = scrolled;
     if (chip && at !== seen) list.scrollTop = chip.offsetTop - list.offsetTop - 60;
     seen = at;
@@ -53,24 +123,91 @@ export function outcome(app, {onchanged, wide = false} = {}) {
   }
 
   const off = follow(app, [...HEAD, "position", "query"], said, async (fresh) => {
-    const s = state.get(), look = app.look(), clean = {...look, edits: []}, edited = s.edits.length > 0;
-    const [after, before] = await Promise.all([app.looked(), app.call("look", {look: clean}).then(({header}) => header)]);
+    const s = state.get(),
+      look = app.look(),
+      clean = {...look, edits: []},
+      edited = s.edits.length > 0;
+    const [after, before] = await Promise.all([
+      app.looked(),
+      app.call("look", {look: clean}).then(({header}) => header),
+    ]);
     if (!fresh()) return;
-    if (after.outcome.kind === "vectors") return void fill(note, "This model makes vectors: it chooses no answer.");
-    const at = positionOf(s, after), kind = after.outcome.kind, changed = drawStrip(before, after);
-    const where = kind === "class" ? "" : h("span", null, kind === "tags" || app.model.family === "masked" ? "at " : "after ", token(after.elements[at]), h("span", {class: "soft"}, ` ${at}`));
+    if (after.outcome.kind === "vectors")
+      return void fill(note, "This model makes vectors: it chooses no answer.");
+    const at = positionOf(s, after),
+      kind = after.outcome.kind,
+      changed = drawStrip(before, after);
+    const where =
+      kind === "class"
+        ? ""
+        : h(
+            "span",
+            null,
+            kind === "tags" || app.model.family === "masked" ? "at " : "after ",
+            token(after.elements[at]),
+            h("span", {class: "soft"}, ` ${at}`),
+          );
     const name = (label) => token({label, kind: kind === "tokens" ? "token" : "word"});
     if (!edited) {
       const {top} = after.outcome.rows[kind === "class" ? 0 : at];
-      picture.update({items: top.map((one) => ({label: name(one.label), text: one.label, before: null, after: one.p})), name: "The likeliest answers"});
-      fill(note, h("span", null, "The model as it is", where ? ", " : "", where, ". Change something, and this shows the difference."));
+      picture.update({
+        items: top.map((one) => ({
+          label: name(one.label),
+          text: one.label,
+          before: null,
+          after: one.p,
+        })),
+        name: "The likeliest answers",
+      });
+      fill(
+        note,
+        h(
+          "span",
+          null,
+          "The model as it is",
+          where ? ", " : "",
+          where,
+          ". Change something, and this shows the difference.",
+        ),
+      );
       onchanged?.(null);
     } else {
-      const {side, site} = kindOf(app), {header, arrays} = await app.call("compare", {a: clean, b: look, side, site, layer: s.layer, head: s.head, k: MOST, number: at}, {key: "outcome"});
+      const {side, site} = kindOf(app),
+        {header, arrays} = await app.call(
+          "compare",
+          {a: clean, b: look, side, site, layer: s.layer, head: s.head, k: MOST, number: at},
+          {key: "outcome"},
+        );
       if (!fresh()) return;
-      picture.update({items: (header.changes ?? []).map((one) => ({label: name(one.label), text: one.label, before: one.a, after: one.b})), name: "Answers before and after"});
-      fill(note, h("span", null, `${s.edits.length === 1 ? "Under the edit" : `Under ${s.edits.length} edits`}`, where ? ", " : "", where, ": ", h("strong", null, `KL ${number(header.kl, 3)}`), " from before to after. ",
-        kind === "class" ? "" : `${changed} of ${after.outcome.rows.length} positions have another first answer.`), " ", button("Back to the model as it is", () => state.set({edits: [], shelf: undefined}), {kind: "quiet"}));
+      picture.update({
+        items: (header.changes ?? []).map((one) => ({
+          label: name(one.label),
+          text: one.label,
+          before: one.a,
+          after: one.b,
+        })),
+        name: "Answers before and after",
+      });
+      fill(
+        note,
+        h(
+          "span",
+          null,
+          `${s.edits.length === 1 ? "Under the edit" : `Under ${s.edits.length} edits`}`,
+          where ? ", " : "",
+          where,
+          ": ",
+          h("strong", null, `KL ${number(header.kl, 3)}`),
+          " from before to after. ",
+          kind === "class"
+            ? ""
+            : `${changed} of ${after.outcome.rows.length} positions have another first answer.`,
+        ),
+        " ",
+        button("Back to the model as it is", () => state.set({edits: [], shelf: undefined}), {
+          kind: "quiet",
+        }),
+      );
       onchanged?.({header, arrays});
     }
     frame.refresh();

@@ -1,6 +1,6 @@
 // @ts-check
-// The handles on the selected head and edge: silence it, cool it, cut an edge, move a weight. Every handle is an edit in the selection.
-// Knows: edits, the selection. Does not know: what comes of them (see edit_outcome.js).
+// The handles on the selected head and edge: silence it, cool it, cut an edge, move a weight. Every
+// handle is an edit in the selection.
 import {fill, h} from "../dom.js";
 import {labelOf, token} from "../format.js";
 import {button, slider, toggle} from "../marks.js";
@@ -14,8 +14,16 @@ const LEAST = 1e-6;
  * @returns {{el: HTMLElement, off: () => void}}
  */
 export function touch(app) {
-  const {state} = app, said = h("div") /* the outcome beside says what is wrong */, ofHead = h("div", {class: "touch-part"}), ofEdge = h("div", {class: "touch-part"});
-  const el = h("div", {class: "touch", role: "group", "aria-label": "Change the model here"}, ofHead, ofEdge);
+  const {state} = app,
+    said = h("div") /* the outcome beside says what is wrong */,
+    ofHead = h("div", {class: "touch-part"}),
+    ofEdge = h("div", {class: "touch-part"});
+  const el = h(
+    "div",
+    {class: "touch", role: "group", "aria-label": "Change the model here"},
+    ofHead,
+    ofEdge,
+  );
   const set = (edit, on, replace = false) => {
     const {edits} = state.get();
     state.set({edits: on ? put(edits, edit) : without(edits, edit)}, {replace});
@@ -23,17 +31,47 @@ export function touch(app) {
   const now = (edit, name, none) => found(state.get().edits, edit)?.[name] ?? none;
   /** @type {Record<string, any>} */
   const control = {};
-  let head = "", edge = "";
+  let head = "",
+    edge = "";
 
   function drawHead() {
-    const {layer, head: number, edits} = state.get(), place = placeOf(app), name = `${place} ${number}`;
+    const {layer, head: number, edits} = state.get(),
+      place = placeOf(app),
+      name = `${place} ${number}`;
     if (name !== head) {
       head = name;
-      control.zero = toggle({label: "Say nothing (0)", onchange: (on) => set(zero(place, number), on)});
-      control.mean = toggle({label: "Say the same everywhere (mean)", onchange: (on) => set(mean(place, number), on)});
-      control.tau = slider({label: "Temperature", name: "temperature of the head", min: 0.05, max: 5, step: 0.05, value: 1, oninput: (tau) => set(temperature(place, number, tau), tau !== 1, true)});
-      control.by = slider({label: "Loudness", name: "loudness of the head", min: 0, max: 3, step: 0.05, value: 1, oninput: (by) => set(scale(place, number, by), by !== 1, true)});
-      fill(ofHead, h("h4", null, `Layer ${layer} head ${number}`), h("div", {class: "touch-row"}, control.zero.el, control.mean.el), h("div", {class: "stack"}, control.tau.el, control.by.el));
+      control.zero = toggle({
+        label: "Say nothing (0)",
+        onchange: (on) => set(zero(place, number), on),
+      });
+      control.mean = toggle({
+        label: "Say the same everywhere (mean)",
+        onchange: (on) => set(mean(place, number), on),
+      });
+      control.tau = slider({
+        label: "Temperature",
+        name: "temperature of the head",
+        min: 0.05,
+        max: 5,
+        step: 0.05,
+        value: 1,
+        oninput: (tau) => set(temperature(place, number, tau), tau !== 1, true),
+      });
+      control.by = slider({
+        label: "Loudness",
+        name: "loudness of the head",
+        min: 0,
+        max: 3,
+        step: 0.05,
+        value: 1,
+        oninput: (by) => set(scale(place, number, by), by !== 1, true),
+      });
+      fill(
+        ofHead,
+        h("h4", null, `Layer ${layer} head ${number}`),
+        h("div", {class: "touch-row"}, control.zero.el, control.mean.el),
+        h("div", {class: "stack"}, control.tau.el, control.by.el),
+      );
     }
     control.zero.set(Boolean(found(edits, zero(place, number))));
     control.mean.set(Boolean(found(edits, mean(place, number))));
@@ -46,32 +84,71 @@ export function touch(app) {
     const {query, key, head: number, edits} = state.get();
     if (query === null || key === null) {
       edge = "";
-      fill(ofEdge, h("h4", null, "An edge"), h("p", {class: "soft"}, "Pick a cell of the matrix: then its edge can be cut and its weight moved."));
+      fill(
+        ofEdge,
+        h("h4", null, "An edge"),
+        h(
+          "p",
+          {class: "soft"},
+          "Pick a cell of the matrix: then its edge can be cut and its weight moved.",
+        ),
+      );
       return;
     }
-    const place = placeOf(app), ask = askHead(app), looked = await app.looked();
+    const place = placeOf(app),
+      ask = askHead(app),
+      looked = await app.looked();
     const {queries, keys} = sequences(looked, kindOf(app));
     if (!queries[query] || !keys[key]) return;
     const {header, arrays} = await app.call("row", {...ask, query}, {key: "touch"});
     if (!fresh()) return;
-    const seen = arrays.weights.data[key], cutIt = cut(place, number, query, key), setIt = weight(place, number, query, key), own = found(edits, setIt), gone = found(edits, cutIt);
+    const seen = arrays.weights.data[key],
+      cutIt = cut(place, number, query, key),
+      setIt = weight(place, number, query, key),
+      own = found(edits, setIt),
+      gone = found(edits, cutIt);
     const name = [place, number, query, key, labelOf(queries[query]), labelOf(keys[key])].join(" ");
     if (name !== edge) {
       edge = name;
       control.cut = toggle({label: "Cut it", onchange: (on) => set(cutIt, on)});
-      control.to = slider({label: "Weight", name: "weight of the edge", min: 0, max: 1, step: 0.01, value: Number(seen.toFixed(3)), oninput: (to) => set({...setIt, to}, true, true)});
-      control.go = button("Let go", () => set(setIt, false), {kind: "quiet", name: "Let the weight go"});
+      control.to = slider({
+        label: "Weight",
+        name: "weight of the edge",
+        min: 0,
+        max: 1,
+        step: 0.01,
+        value: Number(seen.toFixed(3)),
+        oninput: (to) => set({...setIt, to}, true, true),
+      });
+      control.go = button("Let go", () => set(setIt, false), {
+        kind: "quiet",
+        name: "Let the weight go",
+      });
       control.why = h("p", {class: "soft"});
-      fill(ofEdge, h("h4", null, token(queries[query]), " → ", token(keys[key])), control.to.el, h("div", {class: "touch-row"}, control.cut.el, control.go), control.why);
+      fill(
+        ofEdge,
+        h("h4", null, token(queries[query]), " → ", token(keys[key])),
+        control.to.el,
+        h("div", {class: "touch-row"}, control.cut.el, control.go),
+        control.why,
+      );
     }
-    const masked = header.masked.includes(key) && !gone, alone = !own && 1 - seen < LEAST;
-    for (const input of control.to.el.querySelectorAll("input")) input.disabled = masked || alone || Boolean(gone);
+    const masked = header.masked.includes(key) && !gone,
+      alone = !own && 1 - seen < LEAST;
+    for (const input of control.to.el.querySelectorAll("input"))
+      input.disabled = masked || alone || Boolean(gone);
     control.cut.el.hidden = masked;
     control.go.hidden = !own;
-    control.why.textContent = masked ? "Masked: this query may not see this key at all." : gone ? "Cut before the softmax: the weight is 0, and the rest of the row has grown."
-      : alone ? "This query sees nothing else, so its only weight stays 1." : "The rest of the row makes room, so that it still sums to 1.";
+    control.why.textContent = masked
+      ? "Masked: this query may not see this key at all."
+      : gone
+        ? "Cut before the softmax: the weight is 0, and the rest of the row has grown."
+        : alone
+          ? "This query sees nothing else, so its only weight stays 1."
+          : "The rest of the row makes room, so that it still sums to 1.";
     control.cut.set(Boolean(gone));
-    if (!control.to.el.contains(document.activeElement) || !own) control.to.set(own ? own.to : Number(seen.toFixed(3)));
+    if (!control.to.el.contains(document.activeElement) || !own)
+      control.to.set(own ? own.to : Number(seen.toFixed(3)));
   }
 
   return {el, off: follow(app, [...HEAD, "query", "key"], said, drawEdge)};

@@ -1,6 +1,6 @@
 // @ts-check
-// What speaks for an answer: a score for every element of the input by one of six methods, and whether taking elements away bears it out.
-// Knows: the op attribute. Does not know: how scores are computed.
+// What speaks for an answer: a score for every element of the input by one of six methods, and
+// whether taking elements away bears it out.
 import {fill, h} from "../dom.js";
 import {aligned, fixed, number, tick} from "../format.js";
 import {bars, button, choice, figure, legend, lines, select} from "../marks.js";
@@ -12,59 +12,230 @@ import {partsOf, picturesOf, sheet} from "./image_sheet.js";
 
 const RANKED = 14;
 const METHODS = {
-  gradient_x_input: ["gradient × input", "The slope of the logit towards each element, times the element. Fast, and blind to what saturates."],
-  integrated_gradients: ["integrated gradients", "Slopes summed along the way from an empty input to this one. The scores add up to the change of the logit; how nearly is printed."],
-  occlusion: ["occlusion", "Each element is replaced in turn, and the model run again. What two elements say together is not seen."],
-  rollout: ["attention rollout", "Attention multiplied through all layers, with the residual. It does not know the outcome, and never sees a minus."],
-  gradient_attention: ["attention × gradient", "Attention through all layers, weighted by how the outcome depends on it."],
-  value_zeroing: ["value zeroing", "How far each element moves what the layers make of the others when its value is zero. It does not know the outcome."],
+  gradient_x_input: [
+    "gradient × input",
+    "The slope of the logit towards each element, times the element. Fast, and blind to " +
+      "what saturates.",
+  ],
+  integrated_gradients: [
+    "integrated gradients",
+    "Slopes summed along the way from an empty input to this one. The scores add up to the " +
+      "change of the logit; how nearly is printed.",
+  ],
+  occlusion: [
+    "occlusion",
+    "Each element is replaced in turn, and the model run again. What two elements say " +
+      "together is not seen.",
+  ],
+  rollout: [
+    "attention rollout",
+    "Attention multiplied through all layers, with the residual. It does not know the " +
+      "outcome, and never sees a minus.",
+  ],
+  gradient_attention: [
+    "attention × gradient",
+    "Attention through all layers, weighted by how the outcome depends on it.",
+  ],
+  value_zeroing: [
+    "value zeroing",
+    "How far each element moves what the layers make of the others when its value is zero. " +
+      "It does not know the outcome.",
+  ],
 };
 const SIGNED = ["gradient_x_input", "integrated_gradients", "occlusion"];
 
 /** @param {HTMLElement} el @param {any} app */
 function render(el, app) {
-  const {state} = app, said = h("div"), room = h("div");
-  let looked = /** @type {any} */ (null), aim = /** @type {any} */ (null), found = /** @type {any} */ (null), pictures = /** @type {any[]} */ ([]), curves = /** @type {any} */ (null), busy = false;
+  const {state} = app,
+    said = h("div"),
+    room = h("div");
+  let looked = /** @type {any} */ (null),
+    aim = /** @type {any} */ (null),
+    found = /** @type {any} */ (null),
+    pictures = /** @type {any[]} */ ([]),
+    curves = /** @type {any} */ (null),
+    busy = false;
   let sheets = /** @type {ReturnType<typeof sheet>[]} */ ([]);
-  const method = () => state.get().method ?? "gradient_x_input", translates = () => Boolean(looked?.source_elements?.length);
-  const line = strip({elements: [], name: "Where is it answered?", onselect: (position) => state.set({position, target: null})}), outcome = aimControls(app);
-  const by = select({label: "Method", value: method(), options: Object.entries(METHODS).map(([value, [label]]) => ({value, label})), onchange: (to) => state.set({method: to === "gradient_x_input" ? undefined : to})});
+  const method = () => state.get().method ?? "gradient_x_input",
+    translates = () => Boolean(looked?.source_elements?.length);
+  const line = strip({
+      elements: [],
+      name: "Where is it answered?",
+      onselect: (position) => state.set({position, target: null}),
+    }),
+    outcome = aimControls(app);
+  const by = select({
+    label: "Method",
+    value: method(),
+    options: Object.entries(METHODS).map(([value, [label]]) => ({value, label})),
+    onchange: (to) => state.set({method: to === "gradient_x_input" ? undefined : to}),
+  });
   const meaning = h("p", {class: "soft explain-method"});
-  el.append(h("section", {class: "aimed", "aria-label": "What is asked about"}, h("p", {class: "sub"}, "Where is it answered, and what?"), line.el, h("div", {class: "row aim"}, outcome.el, by.el), meaning), said, room);
+  el.append(
+    h(
+      "section",
+      {class: "aimed", "aria-label": "What is asked about"},
+      h("p", {class: "sub"}, "Where is it answered, and what?"),
+      line.el,
+      h("div", {class: "row aim"}, outcome.el, by.el),
+      meaning,
+    ),
+    said,
+    room,
+  );
 
-  const text = strip({elements: [], name: "Scores of the elements"}), source = strip({elements: [], name: "Scores of the source"}), drawn = h("div", {class: "explain-sheets"});
-  const ranked = bars({items: [], name: "Strongest elements", format: (x) => number(x, 3), valueName: "score"}), key = h("div"), check = h("div", {class: "readings"});
-  const sourceRoom = h("div", null, h("p", {class: "sub"}, "the source"), source.el), own = h("p", {class: "sub"}, "what was written so far");
-  const all = () => [...(found?.source ? looked.source_elements.map((one, i) => ({one, value: found.source[i], where: "source"})) : []), ...looked.elements.map((one, i) => ({one, value: found.scores[i], where: "input"}))];
+  const text = strip({elements: [], name: "Scores of the elements"}),
+    source = strip({elements: [], name: "Scores of the source"}),
+    drawn = h("div", {class: "explain-sheets"});
+  const ranked = bars({
+      items: [],
+      name: "Strongest elements",
+      format: (x) => number(x, 3),
+      valueName: "score",
+    }),
+    key = h("div"),
+    check = h("div", {class: "readings"});
+  const sourceRoom = h("div", null, h("p", {class: "sub"}, "the source"), source.el),
+    own = h("p", {class: "sub"}, "what was written so far");
+  const all = () => [
+    ...(found?.source
+      ? looked.source_elements.map((one, i) => ({one, value: found.source[i], where: "source"}))
+      : []),
+    ...looked.elements.map((one, i) => ({one, value: found.scores[i], where: "input"})),
+  ];
   const picture = {
-    el: h("div", {class: "stack"}, drawn, sourceRoom, h("div", null, own, text.el), h("div", null, h("p", {class: "sub"}, "strongest"), ranked.el)),
-    table: () => ({columns: ["element", "where", "place", "score"], rows: found ? all().map(({one, value, where}, i) => [shown(one), where, where === "source" ? i : i - (found.source?.length ?? 0), value]) : []}),
+    el: h(
+      "div",
+      {class: "stack"},
+      drawn,
+      sourceRoom,
+      h("div", null, own, text.el),
+      h("div", null, h("p", {class: "sub"}, "strongest"), ranked.el),
+    ),
+    table: () => ({
+      columns: ["element", "where", "place", "score"],
+      rows: found
+        ? all().map(({one, value, where}, i) => [
+            shown(one),
+            where,
+            where === "source" ? i : i - (found.source?.length ?? 0),
+            value,
+          ])
+        : [],
+    }),
     summary: () => (found ? `Scores of ${all().length} elements. ${ranked.summary()}` : ""),
     toSvg: () => ranked.toSvg(),
   };
-  const first = figure({title: "What speaks for it", name: "attribution", wide: true, picture, legend: key, below: check,
-    shows: "Every element of the input, tinted by its score: orange speaks for the outcome, blue against. Methods that only follow attention have one colour, since they know no minus.",
-    hides: "the truth: six methods, six answers. Try them beside each other, and see below whether taking the high-scored away does more than taking any."});
+  const first = figure({
+    title: "What speaks for it",
+    name: "attribution",
+    wide: true,
+    picture,
+    legend: key,
+    below: check,
+    shows:
+      "Every element of the input, tinted by its score: orange speaks for the outcome, " +
+      "blue against. Methods that only follow attention have one colour, since they know " +
+      "no minus.",
+    hides:
+      "the truth: six methods, six answers. Try them beside each other, and see below " +
+      "whether taking the high-scored away does more than taking any.",
+  });
 
-  const graph = lines({series: [], name: "Taking elements away and putting them in", xName: "share of the elements", yName: "probability of the outcome", x: [0, 1], y: [0, 1]});
-  const measure = button("Measure", () => curve(), {kind: "main"}), judged = h("div", {class: "readings"}), note = h("div");
-  const which = choice({label: "Curves", value: "deletion", options: [{value: "deletion", label: "take away"}, {value: "insertion", label: "put in"}], onchange: () => drawCurves()});
-  const second = figure({title: "Does it hold?", name: "faithfulness", picture: {...graph, el: h("div", {class: "curve-room"}, graph.el), toSvg: () => /** @type {any} */ (graph.el)}, controls: [which.el, measure], below: [judged, note],
-    shows: "Elements are taken away (or put into an empty input) in the order of their scores, highest first, and the probability of the outcome is measured. Faint: the same in random orders. A faithful order falls early, and rises early.",
-    hides: "that an input with holes is none the model has learned from: some of the fall is surprise, which is why random orders stand beside it."});
+  const graph = lines({
+    series: [],
+    name: "Taking elements away and putting them in",
+    xName: "share of the elements",
+    yName: "probability of the outcome",
+    x: [0, 1],
+    y: [0, 1],
+  });
+  const measure = button("Measure", () => curve(), {kind: "main"}),
+    judged = h("div", {class: "readings"}),
+    note = h("div");
+  const which = choice({
+    label: "Curves",
+    value: "deletion",
+    options: [
+      {value: "deletion", label: "take away"},
+      {value: "insertion", label: "put in"},
+    ],
+    onchange: () => drawCurves(),
+  });
+  const second = figure({
+    title: "Does it hold?",
+    name: "faithfulness",
+    picture: {
+      ...graph,
+      el: h("div", {class: "curve-room"}, graph.el),
+      toSvg: () => /** @type {any} */ (graph.el),
+    },
+    controls: [which.el, measure],
+    below: [judged, note],
+    shows:
+      "Elements are taken away (or put into an empty input) in the order of their scores, " +
+      "highest first, and the probability of the outcome is measured. Faint: the same in " +
+      "random orders. A faithful order falls early, and rises early.",
+    hides:
+      "that an input with holes is none the model has learned from: some of the fall is " +
+      "surprise, which is why random orders stand beside it.",
+  });
   fill(room, first.el, second.el);
 
   function drawCurves() {
     graph.el.style.setProperty("visibility", curves ? "visible" : "hidden");
     /** @type {HTMLElement} */ (graph.el.parentElement).classList.toggle("empty", !curves);
     if (curves) {
-      const kind = which.value, x = curves.shares.data, random = curves[`random_${kind}`], [orders, points] = random.shape;
-      const mean = Float32Array.from({length: points}, (_, i) => Array.from({length: orders}, (_, r) => random.data[r * points + i]).reduce((a, b) => a + b, 0) / orders);
-      graph.update({series: [{name: "by score", x, y: curves[kind].data}, {name: "random, mean", x, y: mean}, ...Array.from({length: orders}, (_, r) => ({name: "", x, y: random.data.subarray(r * points, (r + 1) * points), faded: true}))]});
-      const gain = curves.gain[kind], better = gain > 0;
-      fill(judged, reading(kind === "deletion" ? "smaller area than random by" : "larger area than random by", fixed(gain, 3), better ? "good" : "bad"),
-        h("p", {class: "soft"}, better ? "This order says more than chance." : "This order is no better than chance here."));
-    } else fill(judged, h("p", {class: "soft"}, "Runs the model some 350 times; on a long text that takes a while."));
+      const kind = which.value,
+        x = curves.shares.data,
+        random = curves[`random_${kind}`],
+        [orders, points] = random.shape;
+      const mean = Float32Array.from(
+        {length: points},
+        (_, i) =>
+          Array.from({length: orders}, (_, r) => random.data[r * points + i]).reduce(
+            (a, b) => a + b,
+            0,
+          ) / orders,
+      );
+      graph.update({
+        series: [
+          {name: "by score", x, y: curves[kind].data},
+          {name: "random, mean", x, y: mean},
+          ...Array.from({length: orders}, (_, r) => ({
+            name: "",
+            x,
+            y: random.data.subarray(r * points, (r + 1) * points),
+            faded: true,
+          })),
+        ],
+      });
+      const gain = curves.gain[kind],
+        better = gain > 0;
+      fill(
+        judged,
+        reading(
+          kind === "deletion" ? "smaller area than random by" : "larger area than random by",
+          fixed(gain, 3),
+          better ? "good" : "bad",
+        ),
+        h(
+          "p",
+          {class: "soft"},
+          better
+            ? "This order says more than chance."
+            : "This order is no better than chance here.",
+        ),
+      );
+    } else
+      fill(
+        judged,
+        h(
+          "p",
+          {class: "soft"},
+          "Runs the model some 350 times; on a long text that takes a while.",
+        ),
+      );
     second.refresh();
   }
   async function curve() {
@@ -73,7 +244,11 @@ function render(el, app) {
     measure.textContent = "Measuring …";
     fill(note);
     try {
-      const {header, arrays} = await app.call("attribute", {...question(), faithfulness: true}, {key: "curves"});
+      const {header, arrays} = await app.call(
+        "attribute",
+        {...question(), faithfulness: true},
+        {key: "curves"},
+      );
       curves = {...arrays, gain: header.gain};
       app.announce("Measured");
     } catch (error) {
@@ -83,53 +258,133 @@ function render(el, app) {
     measure.textContent = "Measure";
     drawCurves();
   }
-  const question = () => ({look: app.look(), method: method(), target: aim.target, position: aim.position, against: aim.against});
+  const question = () => ({
+    look: app.look(),
+    method: method(),
+    target: aim.target,
+    position: aim.position,
+    against: aim.against,
+  });
 
   function draw() {
-    const signed = SIGNED.includes(method()), kind = signed ? "signed" : "attention", values = found.scores, both = [...values, ...(found.source ?? [])];
+    const signed = SIGNED.includes(method()),
+      kind = signed ? "signed" : "attention",
+      values = found.scores,
+      both = [...values, ...(found.source ?? [])];
     const high = round(Math.max(1e-9, ...both.map(Math.abs)));
-    const parts = partsOf(looked.elements), readable = looked.elements.some((one) => one.kind === "token" || one.kind === "special");
+    const parts = partsOf(looked.elements),
+      readable = looked.elements.some((one) => one.kind === "token" || one.kind === "special");
     sheets.forEach((one) => one.destroy());
-    const most = Math.max(0, ...parts.flat().map((at) => Math.abs(values[at]))), faint = most > 0 && most < high / 4, reach = faint ? round(most) : high;
-    sheets = parts.map((part, i) => sheet({shown: pictures[i], values: part.map((at) => values[at]), colours: kind, scale: "linear", high: reach, opacity: 0.7, label: (patch) => shown(looked.elements[part[patch]]), name: `Scores of picture ${i + 1}`, valueName: "score"}));
-    const raws = parts.map((_, i) => sheet({shown: pictures[i], name: "The picture alone", grid: false}));
-    fill(drawn, sheets.map((one, i) => [raws[i].el, one.el]), faint ? h("p", {class: "soft explain-scale"}, `The picture has a scale of its own, up to ${tick(reach)}: its scores are small beside those of the other elements.`) : null);
+    const most = Math.max(0, ...parts.flat().map((at) => Math.abs(values[at]))),
+      faint = most > 0 && most < high / 4,
+      reach = faint ? round(most) : high;
+    sheets = parts.map((part, i) =>
+      sheet({
+        shown: pictures[i],
+        values: part.map((at) => values[at]),
+        colours: kind,
+        scale: "linear",
+        high: reach,
+        opacity: 0.7,
+        label: (patch) => shown(looked.elements[part[patch]]),
+        name: `Scores of picture ${i + 1}`,
+        valueName: "score",
+      }),
+    );
+    const raws = parts.map((_, i) =>
+      sheet({shown: pictures[i], name: "The picture alone", grid: false}),
+    );
+    fill(
+      drawn,
+      sheets.map((one, i) => [raws[i].el, one.el]),
+      faint
+        ? h(
+            "p",
+            {class: "soft explain-scale"},
+            `The picture has a scale of its own, up to ${tick(reach)}: its scores are ` +
+              "small beside those of the other elements.",
+          )
+        : null,
+    );
     sheets.push(...raws);
     text.el.hidden = own.hidden = !readable;
     own.hidden ||= !translates();
     sourceRoom.hidden = !found.source;
-    text.update({elements: looked.elements, values, kind, high, selected: aim.whole ? null : aim.position});
-    if (found.source) source.update({elements: looked.source_elements, values: found.source, kind, high});
-    const top = all().filter(({value}) => value !== 0).sort((a, b) => Math.abs(b.value) - Math.abs(a.value)).slice(0, RANKED);
-    ranked.update({items: top.map(({one, value}) => ({label: h("span", null, shown(one)), value})), format: aligned(top.map((one) => one.value))});
-    fill(key, high > 1e-9 ? legend({kind, scale: "linear", high, label: signed ? "score, in logits" : "score"}) : null);
-    const {gap, change, steps} = found.header, sum = both.reduce((a, b) => a + b, 0);
-    fill(check, reading("sum of the scores", number(sum)), change === null ? null : reading("change of the logit from an empty input", number(change)),
-      gap === null ? null : [reading("completeness gap", `${number(100 * gap, 2)} %`, gap < 0.05 ? "good" : "bad"), steps === null ? null : reading("gradients", number(steps))]);
-    const name = outcomeName(looked, app, aim.target), other = aim.against === null ? "" : ` instead of “${shown(outcomeName(looked, app, aim.against))}”`;
-    first.el.querySelector(".figure-title")?.replaceChildren(`What speaks for “${shown(name)}”${other}`);
+    text.update({
+      elements: looked.elements,
+      values,
+      kind,
+      high,
+      selected: aim.whole ? null : aim.position,
+    });
+    if (found.source)
+      source.update({elements: looked.source_elements, values: found.source, kind, high});
+    const top = all()
+      .filter(({value}) => value !== 0)
+      .sort((a, b) => Math.abs(b.value) - Math.abs(a.value))
+      .slice(0, RANKED);
+    ranked.update({
+      items: top.map(({one, value}) => ({label: h("span", null, shown(one)), value})),
+      format: aligned(top.map((one) => one.value)),
+    });
+    fill(
+      key,
+      high > 1e-9
+        ? legend({kind, scale: "linear", high, label: signed ? "score, in logits" : "score"})
+        : null,
+    );
+    const {gap, change, steps} = found.header,
+      sum = both.reduce((a, b) => a + b, 0);
+    fill(
+      check,
+      reading("sum of the scores", number(sum)),
+      change === null ? null : reading("change of the logit from an empty input", number(change)),
+      gap === null
+        ? null
+        : [
+            reading("completeness gap", `${number(100 * gap, 2)} %`, gap < 0.05 ? "good" : "bad"),
+            steps === null ? null : reading("gradients", number(steps)),
+          ],
+    );
+    const name = outcomeName(looked, app, aim.target),
+      other =
+        aim.against === null ? "" : ` instead of “${shown(outcomeName(looked, app, aim.against))}”`;
+    first.el
+      .querySelector(".figure-title")
+      ?.replaceChildren(`What speaks for “${shown(name)}”${other}`);
     first.refresh();
   }
 
-  const offs = [follow(app, [...LOOK, ...AIM, "method"], said, async (fresh) => {
-    by.set(method());
-    fill(meaning, METHODS[method()][1]);
-    looked = await app.looked();
-    if (!fresh()) return;
-    if (looked.outcome.kind === "vectors") return void fill(el, h("p", {class: "prose"}, "This model answers with vectors; there is no outcome to explain."));
-    aim = aimOf(app, looked);
-    line.el.hidden = aim.whole;
-    line.el.previousElementSibling.hidden = aim.whole;
-    line.update({elements: looked.elements, selected: aim.position});
-    outcome.show(looked);
-    const shownParts = await picturesOf(app, partsOf(looked.elements).length), {header, arrays} = await app.call("attribute", question(), {key: "attribute"});
-    if (!fresh()) return;
-    pictures = shownParts;
-    found = {header, scores: arrays.scores.data, source: arrays.source?.data ?? null};
-    curves = null;
-    draw();
-    drawCurves();
-  })];
+  const offs = [
+    follow(app, [...LOOK, ...AIM, "method"], said, async (fresh) => {
+      by.set(method());
+      fill(meaning, METHODS[method()][1]);
+      looked = await app.looked();
+      if (!fresh()) return;
+      if (looked.outcome.kind === "vectors")
+        return void fill(
+          el,
+          h(
+            "p",
+            {class: "prose"},
+            "This model answers with vectors; there is no outcome to explain.",
+          ),
+        );
+      aim = aimOf(app, looked);
+      line.el.hidden = aim.whole;
+      line.el.previousElementSibling.hidden = aim.whole;
+      line.update({elements: looked.elements, selected: aim.position});
+      outcome.show(looked);
+      const shownParts = await picturesOf(app, partsOf(looked.elements).length),
+        {header, arrays} = await app.call("attribute", question(), {key: "attribute"});
+      if (!fresh()) return;
+      pictures = shownParts;
+      found = {header, scores: arrays.scores.data, source: arrays.source?.data ?? null};
+      curves = null;
+      draw();
+      drawCurves();
+    }),
+  ];
   return () => {
     offs.forEach((off) => off());
     sheets.forEach((one) => one.destroy());
@@ -137,8 +392,12 @@ function render(el, app) {
 }
 
 export const page = {
-  id: "explain", title: "Explain", families: null,
+  id: "explain",
+  title: "Explain",
+  families: null,
   about: "Which elements of the input speak for an answer, or for one answer instead of another.",
-  notAbout: "what a model thinks. A score is a summary of a curved function in one number for each element; every method bends it differently.",
+  notAbout:
+    "what a model thinks. A score is a summary of a curved function in one number for each " +
+    "element; every method bends it differently.",
   render,
 };

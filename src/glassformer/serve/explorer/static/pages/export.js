@@ -1,6 +1,6 @@
 // @ts-check
-// What can be taken along: the selection as a link, as JSON and as Python; the pages with their answers as one file; exact tensors.
-// Knows: the ops document, points, raw; what was asked. Does not know: what the answers are.
+// What can be taken along: the selection as a link, as JSON and as Python; the pages with their
+// answers as one file; exact tensors.
 import {fill, h, save} from "../dom.js";
 import {number, plural} from "../format.js";
 import {button, select, toggle} from "../marks.js";
@@ -10,16 +10,24 @@ import {follow, LOOK} from "./attended.js";
 
 const MOST = 400;
 
-/** The questions whose answers a saved page needs: those about this input, and those about the model. @param {any[]} asked @param {any} look @param {boolean} all */
+/**
+ * The questions whose answers a saved page needs: those about this input, and those about the
+ * model. @param {any[]} asked @param {any} look @param {boolean} all
+ */
 export function needed(asked, look, all) {
-  const about = (body) => [body.look, body.a, body.b].filter(Boolean), mine = (body) => !about(body).length || about(body).some((one) => same(one.input, look.input));
+  const about = (body) => [body.look, body.a, body.b].filter(Boolean),
+    mine = (body) => !about(body).length || about(body).some((one) => same(one.input, look.input));
   const found = asked.filter(({body}) => all || mine(body));
-  return [...found.filter(({body}) => !about(body).length), ...found.filter(({body}) => about(body).length).slice(-MOST)];
+  return [
+    ...found.filter(({body}) => !about(body).length),
+    ...found.filter(({body}) => about(body).length).slice(-MOST),
+  ];
 }
 
 /** @param {HTMLElement} el @param {any} app */
 function render(el, app) {
-  const {model, state} = app, said = h("p", {class: "soft", role: "status"});
+  const {model, state} = app,
+    said = h("p", {class: "soft", role: "status"});
   const told = (/** @type {string} */ text) => {
     said.textContent = text;
   };
@@ -31,82 +39,236 @@ function render(el, app) {
       told("The browser does not let this page copy; select the text.");
     }
   };
-  const shown = () => ({...state.toJSON(), page: app.visited().filter((id) => id !== "export").pop() ?? "model"}); // the page that one came from
+  const shown = () => ({
+    ...state.toJSON(),
+    page:
+      app
+        .visited()
+        .filter((id) => id !== "export")
+        .pop() ?? "model",
+  }); // the page that one came from
   const block = (what, text, file, type) => {
     const code = h("pre", {class: "code", tabindex: 0, "aria-label": what}, text());
-    return {code, show: () => (code.textContent = text()), el: h("section", {class: "export-part"}, h("h3", null, what), code,
-      h("div", {class: "row"}, button("Copy", () => copy(text(), what), {name: `Copy: ${what}`}), file ? button("Save", () => save(file, new Blob([text()], {type})), {kind: "quiet", name: `Save: ${what}`}) : null))};
+    return {
+      code,
+      show: () => (code.textContent = text()),
+      el: h(
+        "section",
+        {class: "export-part"},
+        h("h3", null, what),
+        code,
+        h(
+          "div",
+          {class: "row"},
+          button("Copy", () => copy(text(), what), {name: `Copy: ${what}`}),
+          file
+            ? button("Save", () => save(file, new Blob([text()], {type})), {
+                kind: "quiet",
+                name: `Save: ${what}`,
+              })
+            : null,
+        ),
+      ),
+    };
   };
   const link = block("Link", () => location.href.split("#")[0] + toHash(shown()), "", "");
-  const json = block("JSON", () => JSON.stringify(shown(), null, 1), `${model.name}.json`, "application/json");
-  const python = block("Python", () => state.toPython(model.path ?? model.name), `${model.name}.py`, "text/x-python");
+  const json = block(
+    "JSON",
+    () => JSON.stringify(shown(), null, 1),
+    `${model.name}.json`,
+    "application/json",
+  );
+  const python = block(
+    "Python",
+    () => state.toPython(model.path ?? model.name),
+    `${model.name}.py`,
+    "text/x-python",
+  );
   const blocks = [python, ...(app.linked ? [link] : []), json];
 
-  const seen = app.visited().filter((id) => id !== "export"), titles = new Map(app.pages.map((page) => [page.id, page.title]));
-  const first = select({label: "It opens with", value: shown().page, options: (seen.length ? seen : ["model"]).map((id) => ({value: id, label: titles.get(id) ?? id}))});
-  const all = toggle({label: "answers about other inputs, too", onchange: () => count()}), counted = h("p", {class: "soft"});
+  const seen = app.visited().filter((id) => id !== "export"),
+    titles = new Map(app.pages.map((page) => [page.id, page.title]));
+  const first = select({
+    label: "It opens with",
+    value: shown().page,
+    options: (seen.length ? seen : ["model"]).map((id) => ({
+      value: id,
+      label: titles.get(id) ?? id,
+    })),
+  });
+  const all = toggle({label: "answers about other inputs, too", onchange: () => count()}),
+    counted = h("p", {class: "soft"});
   const count = () => {
-    const found = needed(app.asked(), app.look(), all.checked), bytes = found.reduce((sum, one) => sum + one.bytes, 0);
-    fill(counted, `${plural(found.length, "answer")}${bytes ? `, ${number(Math.max(1, Math.round(bytes / 1000)))} kB before the pages themselves` : ""}.`);
+    const found = needed(app.asked(), app.look(), all.checked),
+      bytes = found.reduce((sum, one) => sum + one.bytes, 0);
+    fill(
+      counted,
+      plural(found.length, "answer") +
+        (bytes
+          ? `, ${number(Math.max(1, Math.round(bytes / 1000)))} kB before the pages themselves`
+          : "") +
+        ".",
+    );
   };
-  const make = button("Save as HTML", async () => {
-    make.disabled = true;
-    told("The answers are being put together…");
-    try {
-      const questions = needed(app.asked(), app.look(), all.checked).map((one) => one.question);
-      const {header, arrays} = await app.call("document", {state: {...state.toJSON(), page: first.value}, questions, title: `${model.name} · glassformer`}, {fresh: true, keep: false});
-      save(`${model.name}.html`, new Blob([arrays.html.data], {type: "text/html"}));
-      told(`${model.name}.html has ${plural(header.answers, "answer")} in ${number(Math.round(arrays.html.data.length / 1000))} kB.`);
-    } catch (error) {
-      told(/** @type {any} */ (error).message);
-    }
-    make.disabled = false;
-  }, {kind: "main"});
+  const make = button(
+    "Save as HTML",
+    async () => {
+      make.disabled = true;
+      told("The answers are being put together…");
+      try {
+        const questions = needed(app.asked(), app.look(), all.checked).map((one) => one.question);
+        const {header, arrays} = await app.call(
+          "document",
+          {
+            state: {...state.toJSON(), page: first.value},
+            questions,
+            title: `${model.name} · glassformer`,
+          },
+          {fresh: true, keep: false},
+        );
+        save(`${model.name}.html`, new Blob([arrays.html.data], {type: "text/html"}));
+        told(
+          `${model.name}.html has ${plural(header.answers, "answer")} in ` +
+            `${number(Math.round(arrays.html.data.length / 1000))} kB.`,
+        );
+      } catch (error) {
+        told(/** @type {any} */ (error).message);
+      }
+      make.disabled = false;
+    },
+    {kind: "main"},
+  );
 
-  const saidPoints = h("div"), points = h("div", {class: "stack points-room"});
+  const saidPoints = h("div"),
+    points = h("div", {class: "stack points-room"});
   el.append(
-    h("section", {class: "section export-first"}, h("h2", null, "What is selected"), h("div", {class: "export-parts"}, blocks.map((one) => one.el)), said),
-    h("section", {class: "section"}, h("h2", null, "These pages as one file"),
-      h("p", {class: "prose"}, "An HTML file that opens from disk, on any machine, without a model and without a network. It holds the answers to what you have looked at so far: open a page, a head or a position first, and it will be in the file. What is not in it says so."),
-      h("div", {class: "row export-row"}, first.el, all.el, make), counted),
-    h("section", {class: "section"}, h("h2", null, "Exact tensors"),
-      h("p", {class: "prose"}, "Any named point of the model in this run, as the model computed it, in 32 bits."), saidPoints, points));
+    h(
+      "section",
+      {class: "section export-first"},
+      h("h2", null, "What is selected"),
+      h(
+        "div",
+        {class: "export-parts"},
+        blocks.map((one) => one.el),
+      ),
+      said,
+    ),
+    h(
+      "section",
+      {class: "section"},
+      h("h2", null, "These pages as one file"),
+      h(
+        "p",
+        {class: "prose"},
+        "An HTML file that opens from disk, on any machine, without a model and without a " +
+          "network. It holds the answers to what you have looked at so far: open a page, a " +
+          "head or a position first, and it will be in the file. What is not in it says so.",
+      ),
+      h("div", {class: "row export-row"}, first.el, all.el, make),
+      counted,
+    ),
+    h(
+      "section",
+      {class: "section"},
+      h("h2", null, "Exact tensors"),
+      h(
+        "p",
+        {class: "prose"},
+        "Any named point of the model in this run, as the model computed it, in 32 bits.",
+      ),
+      saidPoints,
+      points,
+    ),
+  );
   count();
-  const offs = [follow(app, LOOK, saidPoints, async (fresh) => {
-    const {header} = await app.call("points", {look: app.look()});
-    if (fresh()) tensors(points, app, header.points, told);
-  }), state.subscribe(() => {
-    blocks.forEach((one) => one.show());
-    count();
-  })];
+  const offs = [
+    follow(app, LOOK, saidPoints, async (fresh) => {
+      const {header} = await app.call("points", {look: app.look()});
+      if (fresh()) tensors(points, app, header.points, told);
+    }),
+    state.subscribe(() => {
+      blocks.forEach((one) => one.show());
+      count();
+    }),
+  ];
   return () => offs.forEach((off) => off());
 }
 
 /** Points by the block they are in, and the file of one. */
 function tensors(room, app, points, told) {
-  const places = [...new Set(points.map((point) => point.name.split(".").slice(0, -1).join(".") || "the model"))];
-  const of = (place) => points.filter((point) => (point.name.split(".").slice(0, -1).join(".") || "the model") === place);
-  const list = h("div", {class: "points"}), wanted = app.state.get().point ?? points.find((point) => point.kind === "pattern")?.name ?? points[0]?.name;
+  const places = [
+    ...new Set(points.map((point) => point.name.split(".").slice(0, -1).join(".") || "the model")),
+  ];
+  const of = (place) =>
+    points.filter(
+      (point) => (point.name.split(".").slice(0, -1).join(".") || "the model") === place,
+    );
+  const list = h("div", {class: "points"}),
+    wanted =
+      app.state.get().point ??
+      points.find((point) => point.kind === "pattern")?.name ??
+      points[0]?.name;
   let place = wanted?.split(".").slice(0, -1).join(".") || places[0];
-  const show = () => fill(list, h("ul", null, of(place).map((point) => h("li", {class: "point"}, h("code", null, `look["${point.name}"]`), h("span", {class: "soft"}, point.axes.map((axis, i) => `${axis} ${point.shape[i]}`).filter((axis) => !axis.startsWith("batch")).join(" × ")),
-    button("safetensors", () => fetched(point), {kind: "quiet", name: `Save ${point.name} as safetensors`})))));
+  const show = () =>
+    fill(
+      list,
+      h(
+        "ul",
+        null,
+        of(place).map((point) =>
+          h(
+            "li",
+            {class: "point"},
+            h("code", null, `look["${point.name}"]`),
+            h(
+              "span",
+              {class: "soft"},
+              point.axes
+                .map((axis, i) => `${axis} ${point.shape[i]}`)
+                .filter((axis) => !axis.startsWith("batch"))
+                .join(" × "),
+            ),
+            button("safetensors", () => fetched(point), {
+              kind: "quiet",
+              name: `Save ${point.name} as safetensors`,
+            }),
+          ),
+        ),
+      ),
+    );
   const fetched = async (point) => {
     try {
-      const {header, arrays} = await app.call("raw", {look: app.look(), point: point.name}, {keep: false});
-      save(`${point.name}.safetensors`, new Blob([toSafetensors(arrays, {point: point.name, axes: header.axes.join(" ")})]));
+      const {header, arrays} = await app.call(
+        "raw",
+        {look: app.look(), point: point.name},
+        {keep: false},
+      );
+      save(
+        `${point.name}.safetensors`,
+        new Blob([toSafetensors(arrays, {point: point.name, axes: header.axes.join(" ")})]),
+      );
       told(`${point.name}: ${header.axes.join(" × ")}, ${arrays.values.shape.join(" × ")}.`);
     } catch (error) {
       told(/** @type {any} */ (error).message);
     }
   };
-  const by = select({label: "Where", value: place, options: places.map((name) => ({value: name, label: name})), onchange: (name) => ((place = name), show())});
+  const by = select({
+    label: "Where",
+    value: place,
+    options: places.map((name) => ({value: name, label: name})),
+    onchange: (name) => ((place = name), show()),
+  });
   fill(room, by.el, list);
   show();
 }
 
 export const page = {
-  id: "export", title: "Export", families: null, alone: true,
-  about: "Everything on these pages can be taken along: as a link, as Python, as a file, as numbers.",
+  id: "export",
+  title: "Export",
+  families: null,
+  alone: true,
+  about:
+    "Everything on these pages can be taken along: as a link, as Python, as a file, as numbers.",
   notAbout: "pictures one by one: each has its own PNG, SVG and CSV.",
   render,
 };

@@ -1,6 +1,6 @@
 // @ts-check
-// A picture or a spectrogram with its grid of patches, colours over it, and one patch to point at. Drawn on canvas.
-// Knows: pixels, patches, numbers. Does not know: models, the selection.
+// A picture or a spectrogram with its grid of patches, colours over it, and one patch to point at.
+// Drawn on canvas.
 import {h, on, onWidth, svg} from "../dom.js";
 import {number} from "../format.js";
 import {css, isDark, level, onTheme, ramp} from "../ramp.js";
@@ -8,40 +8,81 @@ import {css, isDark, level, onTheme, ramp} from "../ramp.js";
 /** A spectrogram is no higher than this, px. */
 const TALL = 220;
 
-/** @typedef {{pixels: {shape: number[], data: Uint8Array}, grid: [number, number], turned: boolean, kind: string}} Shown  an answer of the op picture */
+/**
+ * @typedef {{pixels: {shape: number[], data: Uint8Array}, grid: [number, number], turned: boolean,
+ * kind: string}} Shown  an answer of the op picture
+ */
 
 /**
  * A picture. `values`, one for each patch row by row, colour it; `opacity` is of those colours.
  * Arrow keys move, Enter pins.
- * @param {{shown: Shown, values?: ArrayLike<number> | null, colours?: "attention" | "signed", scale?: string, high?: number, opacity?: number, selected?: number | null,
- *   bare?: boolean, grid?: boolean, smooth?: boolean, most?: number, name: string, valueName?: string, label?: (patch: number) => string, onselect?: ((patch: number) => void) | null}} options
- *   bare: the values alone, without the picture; smooth: colours run into each other; label: what a patch is called
+ * @param {{shown: Shown, values?: ArrayLike<number> | null, colours?: "attention" | "signed",
+ * scale?: string, high?: number, opacity?: number, selected?: number | null,
+ *   bare?: boolean, grid?: boolean, smooth?: boolean, most?: number, name: string, valueName?:
+ * string, label?: (patch: number) => string, onselect?: ((patch: number) => void) | null}} options
+ *   bare: the values alone, without the picture; smooth: colours run into each other; label: what a
+ * patch is called
  */
 export function sheet(options) {
-  let o = {colours: /** @type {"attention" | "signed"} */ ("attention"), scale: "sqrt", high: 1, opacity: 0.75, grid: true, most: 380, valueName: "weight", ...options}, wide = 0;
-  const canvas = h("canvas"), live = h("p", {class: "sr", "aria-live": "polite"});
-  const stack = h("div", {class: "patches", ...(o.onselect ? {tabindex: 0, role: "application", "aria-roledescription": "picture in patches"} : {role: "img"})}, canvas);
+  let o = {
+      colours: /** @type {"attention" | "signed"} */ ("attention"),
+      scale: "sqrt",
+      high: 1,
+      opacity: 0.75,
+      grid: true,
+      most: 380,
+      valueName: "weight",
+      ...options,
+    },
+    wide = 0;
+  const canvas = h("canvas"),
+    live = h("p", {class: "sr", "aria-live": "polite"});
+  const stack = h(
+    "div",
+    {
+      class: "patches",
+      ...(o.onselect
+        ? {tabindex: 0, role: "application", "aria-roledescription": "picture in patches"}
+        : {role: "img"}),
+    },
+    canvas,
+  );
   const el = h("div", {class: "patches-room"}, stack, live);
-  const across = () => (o.shown.turned ? o.shown.grid[0] : o.shown.grid[1]), down = () => (o.shown.turned ? o.shown.grid[1] : o.shown.grid[0]);
+  const across = () => (o.shown.turned ? o.shown.grid[0] : o.shown.grid[1]),
+    down = () => (o.shown.turned ? o.shown.grid[1] : o.shown.grid[0]);
   /** Where a patch stands on the screen: [across, down]. */
   const place = (patch) => {
-    const columns = o.shown.grid[1], row = Math.floor(patch / columns), column = patch % columns;
+    const columns = o.shown.grid[1],
+      row = Math.floor(patch / columns),
+      column = patch % columns;
     return o.shown.turned ? [row, columns - 1 - column] : [column, row];
   };
   const patchAt = (x, y) => {
-    const [rows, columns] = o.shown.grid, [row, column] = o.shown.turned ? [x, columns - 1 - y] : [y, x];
-    return Math.max(0, Math.min(rows - 1, row)) * columns + Math.max(0, Math.min(columns - 1, column));
+    const [rows, columns] = o.shown.grid,
+      [row, column] = o.shown.turned ? [x, columns - 1 - y] : [y, x];
+    return (
+      Math.max(0, Math.min(rows - 1, row)) * columns + Math.max(0, Math.min(columns - 1, column))
+    );
   };
   const named = (patch) => {
     if (o.label) return o.label(patch);
-    const columns = o.shown.grid[1], row = Math.floor(patch / columns), column = patch % columns;
-    return o.shown.kind === "spectrogram" ? `frame ${row}${columns > 1 ? `, band ${column}` : ""}` : `patch ${row},${column}`;
+    const columns = o.shown.grid[1],
+      row = Math.floor(patch / columns),
+      column = patch % columns;
+    return o.shown.kind === "spectrogram"
+      ? `frame ${row}${columns > 1 ? `, band ${column}` : ""}`
+      : `patch ${row},${column}`;
   };
-  const say = (patch) => `${named(patch)}${o.values ? `, ${o.valueName} ${number(o.values[patch])}` : ""}`;
+  const say = (patch) =>
+    `${named(patch)}${o.values ? `, ${o.valueName} ${number(o.values[patch])}` : ""}`;
 
   function draw() {
     if (!wide) return;
-    const [H, W, C] = o.shown.pixels.shape, fine = Math.min(2, devicePixelRatio || 1), w = wide, t = Math.max(40, Math.min(Math.round((wide * H) / W), o.shown.turned ? TALL : o.most)), context = canvas.getContext("2d");
+    const [H, W, C] = o.shown.pixels.shape,
+      fine = Math.min(2, devicePixelRatio || 1),
+      w = wide,
+      t = Math.max(40, Math.min(Math.round((wide * H) / W), o.shown.turned ? TALL : o.most)),
+      context = canvas.getContext("2d");
     canvas.width = Math.round(w * fine);
     canvas.height = Math.round(t * fine);
     canvas.style.setProperty("width", `${w}px`);
@@ -49,7 +90,9 @@ export function sheet(options) {
     context.scale(fine, fine);
     const style = getComputedStyle(el);
     if (!o.bare) {
-      const small = h("canvas", {width: W, height: H}), image = new ImageData(W, H), {data} = o.shown.pixels;
+      const small = h("canvas", {width: W, height: H}),
+        image = new ImageData(W, H),
+        {data} = o.shown.pixels;
       for (let i = 0; i < H * W; i++) {
         for (let c = 0; c < 3; c++) image.data[4 * i + c] = data[i * C + Math.min(c, C - 1)];
         image.data[4 * i + 3] = 255;
@@ -58,13 +101,18 @@ export function sheet(options) {
       context.imageSmoothingEnabled = false;
       context.drawImage(small, 0, 0, w, t);
     }
-    const cw = w / across(), ct = t / down(), count = across() * down();
+    const cw = w / across(),
+      ct = t / down(),
+      count = across() * down();
     if (o.values) {
-      const table = ramp(o.colours, isDark()), heat = h("canvas", {width: across(), height: down()}), image = new ImageData(across(), down());
+      const table = ramp(o.colours, isDark()),
+        heat = h("canvas", {width: across(), height: down()}),
+        image = new ImageData(across(), down());
       const pixels = new Uint32Array(image.data.buffer);
       for (let i = 0; i < count; i++) {
         const [x, y] = place(i);
-        pixels[y * across() + x] = table[level(o.values[i], {kind: o.colours, scale: o.scale, high: o.high})];
+        pixels[y * across() + x] =
+          table[level(o.values[i], {kind: o.colours, scale: o.scale, high: o.high})];
       }
       heat.getContext("2d").putImageData(image, 0, 0);
       context.imageSmoothingEnabled = Boolean(o.smooth);
@@ -93,50 +141,94 @@ export function sheet(options) {
     stack.dataset.patch = `${cw} ${ct}`;
   }
   function select(x, y) {
-    const patch = patchAt(Math.max(0, Math.min(across() - 1, x)), Math.max(0, Math.min(down() - 1, y)));
+    const patch = patchAt(
+      Math.max(0, Math.min(across() - 1, x)),
+      Math.max(0, Math.min(down() - 1, y)),
+    );
     o.onselect?.(patch);
     live.textContent = say(patch);
   }
   on(stack, "click", (event) => {
     if (!o.onselect) return;
     const box = canvas.getBoundingClientRect();
-    select(Math.floor(((event.clientX - box.left) / box.width) * across()), Math.floor(((event.clientY - box.top) / box.height) * down()));
+    select(
+      Math.floor(((event.clientX - box.left) / box.width) * across()),
+      Math.floor(((event.clientY - box.top) / box.height) * down()),
+    );
   });
   on(stack, "keydown", (event) => {
     const moves = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]};
-    if (!o.onselect || !(event.key in moves) || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (!o.onselect || !(event.key in moves) || event.ctrlKey || event.metaKey || event.altKey)
+      return;
     const [x, y] = place(Math.max(0, o.selected ?? 0));
     select(x + moves[event.key][0], y + moves[event.key][1]);
     event.preventDefault();
   });
-  const offs = [onWidth(el, (width) => {
-    wide = Math.min(width, o.shown.turned ? 760 : o.most);
-    draw();
-  }), onTheme(() => draw())];
+  const offs = [
+    onWidth(el, (width) => {
+      wide = Math.min(width, o.shown.turned ? 760 : o.most);
+      draw();
+    }),
+    onTheme(() => draw()),
+  ];
   return {
-    el, canvas,
+    el,
+    canvas,
     update(/** @type {Partial<typeof options>} */ patch) {
       o = {...o, ...patch};
       draw();
     },
     destroy: () => offs.forEach((off) => off()),
-    table: () => ({columns: ["row", "column", o.valueName], rows: Array.from({length: o.shown.grid[0] * o.shown.grid[1]}, (_, i) => [String(Math.floor(i / o.shown.grid[1])), i % o.shown.grid[1], o.values ? o.values[i] : ""])}),
+    table: () => ({
+      columns: ["row", "column", o.valueName],
+      rows: Array.from({length: o.shown.grid[0] * o.shown.grid[1]}, (_, i) => [
+        String(Math.floor(i / o.shown.grid[1])),
+        i % o.shown.grid[1],
+        o.values ? o.values[i] : "",
+      ]),
+    }),
     summary() {
       if (!o.values) return `${o.name}: ${down()} by ${across()} patches.`;
-      const order = Array.from({length: across() * down()}, (_, i) => i).sort((a, b) => Math.abs(/** @type {any} */ (o.values)[b]) - Math.abs(/** @type {any} */ (o.values)[a]));
+      const order = Array.from({length: across() * down()}, (_, i) => i).sort(
+        (a, b) =>
+          Math.abs(/** @type {any} */ (o.values)[b]) - Math.abs(/** @type {any} */ (o.values)[a]),
+      );
       return `${o.name}: strongest ${order.slice(0, 3).map(say).join("; ")}.`;
     },
   };
 }
 
-/** Sheets beside each other, as one picture for a file. @param {{canvas: HTMLCanvasElement}[]} sheets @param {number} [columns] */
+/**
+ * Sheets beside each other, as one picture for a file. @param {{canvas: HTMLCanvasElement}[]}
+ * sheets @param {number} [columns]
+ */
 export function sheetsSvg(sheets, columns = 3) {
-  const side = Math.max(1, ...sheets.map((one) => one.canvas.width)), tall = Math.max(1, ...sheets.map((one) => one.canvas.height)), gap = 16;
-  return svg("svg", {viewBox: `0 0 ${Math.min(columns, sheets.length) * (side + gap)} ${Math.ceil(sheets.length / columns) * (tall + gap)}`},
-    sheets.map(({canvas}, i) => svg("image", {href: canvas.toDataURL(), x: (i % columns) * (side + gap), y: Math.floor(i / columns) * (tall + gap), width: canvas.width, height: canvas.height})));
+  const side = Math.max(1, ...sheets.map((one) => one.canvas.width)),
+    tall = Math.max(1, ...sheets.map((one) => one.canvas.height)),
+    gap = 16;
+  return svg(
+    "svg",
+    {
+      viewBox:
+        `0 0 ${Math.min(columns, sheets.length) * (side + gap)} ` +
+        `${Math.ceil(sheets.length / columns) * (tall + gap)}`,
+    },
+    sheets.map(({canvas}, i) =>
+      svg("image", {
+        href: canvas.toDataURL(),
+        x: (i % columns) * (side + gap),
+        y: Math.floor(i / columns) * (tall + gap),
+        width: canvas.width,
+        height: canvas.height,
+      }),
+    ),
+  );
 }
 
-/** The elements of each picture or recording of a sequence, in their order. @param {any[]} elements @returns {number[][]} */
+/**
+ * The elements of each picture or recording of a sequence, in their order. @param {any[]} elements
+ * @returns {number[][]}
+ */
 export function partsOf(elements) {
   const parts = [];
   elements.forEach((one, i) => {
@@ -147,10 +239,15 @@ export function partsOf(elements) {
   return parts;
 }
 
-/** The pictures of a look, as the op picture gives them, one for each part. @param {any} app @param {number} count @returns {Promise<Shown[]>} */
+/**
+ * The pictures of a look, as the op picture gives them, one for each part. @param {any} app @param
+ * {number} count @returns {Promise<Shown[]>}
+ */
 export async function picturesOf(app, count) {
-  return Promise.all(Array.from({length: count}, async (_, part) => {
-    const {header, arrays} = await app.call("picture", {look: app.look(), part});
-    return {...header, pixels: arrays.pixels};
-  }));
+  return Promise.all(
+    Array.from({length: count}, async (_, part) => {
+      const {header, arrays} = await app.call("picture", {look: app.look(), part});
+      return {...header, pixels: arrays.pixels};
+    }),
+  );
 }

@@ -1,7 +1,8 @@
 // @ts-check
-// The ten lessons of the notes, and their table of contents. Needs no model: every number is computed in the browser.
-// Knows: the lessons by their contract. Does not know: what they show.
-//   export const lesson = {id, note, title, lead, render(el) -> cleanup, checks: [() => [name, value, expected, tolerance]]}
+// The ten lessons of the notes, and their table of contents. Needs no model: every number is
+// computed in the browser.
+//   export const lesson = {id, note, title, lead, render(el) -> cleanup, checks: [() => [name,
+// value, expected, tolerance]]}
 import {h} from "../dom.js";
 import {link} from "../link.js";
 import {checked, opening} from "../learn/article.js";
@@ -20,7 +21,9 @@ export const lessons = [L1, L2, L3, L4, L5, L6, L7, L8, L9, L10];
 
 /** @param {HTMLElement} el @param {any} app */
 function render(el, app) {
-  const chosen = app.state.get().lesson, at = lessons.findIndex((lesson) => lesson.id === chosen), lesson = lessons[at];
+  const chosen = app.state.get().lesson,
+    at = lessons.findIndex((lesson) => lesson.id === chosen),
+    lesson = lessons[at];
   if (!lesson) {
     el.append(contents(app));
     return;
@@ -35,26 +38,74 @@ function render(el, app) {
   return cleanup;
 }
 
-const go = (app, lesson, children, props = {}) => link(app, {page: "learn", lesson: lesson.id}, children, {...props, onfollow: () => {
-  scrollTo(0, 0);
-  document.getElementById("main")?.focus({preventScroll: true});
-}});
+const go = (app, lesson, children, props = {}) =>
+  link(app, {page: "learn", lesson: lesson.id}, children, {
+    ...props,
+    onfollow: () => {
+      scrollTo(0, 0);
+      document.getElementById("main")?.focus({preventScroll: true});
+    },
+  });
 
 function contents(app) {
-  return h("div", {class: "contents"},
-    h("header", {class: "contents-head"}, h("p", {class: "kicker"}, "Learn"), h("h1", null, "The Transformer, with your hands on it"),
-      h("p", {class: "lead"}, "Ten pages that follow the five lecture notes. Each takes the note’s own numbers, lets you move them, and says where a note and the mathematics part ways. "
-        + "Everything is computed here, in double precision; no model and no network are needed.")),
-    h("ol", {class: "contents-list"}, lessons.map((lesson, i) => h("li", null, go(app, lesson, [h("span", {class: "contents-number", "aria-hidden": true}, String(i + 1)),
-      h("span", {class: "contents-title"}, lesson.title), h("span", {class: "contents-lead"}, lesson.short), h("span", {class: "contents-note"}, lesson.note)])))));
+  return h(
+    "div",
+    {class: "contents"},
+    h(
+      "header",
+      {class: "contents-head"},
+      h("p", {class: "kicker"}, "Learn"),
+      h("h1", null, "The Transformer, with your hands on it"),
+      h(
+        "p",
+        {class: "lead"},
+        "Ten pages that follow the five lecture notes. Each takes the note’s own numbers, " +
+          "lets you move them, and says where a note and the mathematics part ways. " +
+          "Everything is computed here, in double precision; no model and no network are needed.",
+      ),
+    ),
+    h(
+      "ol",
+      {class: "contents-list"},
+      lessons.map((lesson, i) =>
+        h(
+          "li",
+          null,
+          go(app, lesson, [
+            h("span", {class: "contents-number", "aria-hidden": true}, String(i + 1)),
+            h("span", {class: "contents-title"}, lesson.title),
+            h("span", {class: "contents-lead"}, lesson.short),
+            h("span", {class: "contents-note"}, lesson.note),
+          ]),
+        ),
+      ),
+    ),
+  );
 }
 
 function neighbours(at, app) {
-  const to = (lesson, name) => (lesson ? go(app, lesson, [h("span", {class: "kicker"}, name), h("span", null, lesson.title)], {class: `neighbour ${name.toLowerCase()}`}) : h("span"));
-  return h("nav", {class: "neighbours", "aria-label": "Lessons before and after"}, to(lessons[at - 1], "Before"), to(lessons[at + 1], "Next"));
+  const to = (lesson, name) =>
+    lesson
+      ? go(app, lesson, [h("span", {class: "kicker"}, name), h("span", null, lesson.title)], {
+          class: `neighbour ${name.toLowerCase()}`,
+        })
+      : h("span");
+  return h(
+    "nav",
+    {class: "neighbours", "aria-label": "Lessons before and after"},
+    to(lessons[at - 1], "Before"),
+    to(lessons[at + 1], "Next"),
+  );
 }
 
 export const page = {
-  id: "learn", title: "Learn", families: null, free: true, bare: true, about: "The notes, with your hands on them.", notAbout: "",
-  parts: lessons.map(({id, title}) => ({id, title})), render,
+  id: "learn",
+  title: "Learn",
+  families: null,
+  free: true,
+  bare: true,
+  about: "The notes, with your hands on them.",
+  notAbout: "",
+  parts: lessons.map(({id, title}) => ({id, title})),
+  render,
 };

@@ -1,6 +1,6 @@
 // @ts-check
-// A distribution on its way to the draw: one row for each outcome, one column of bars for each stage; and choices as a tree.
-// Knows: labels and numbers. Does not know: models, the selection.
+// A distribution on its way to the draw: one row for each outcome, one column of bars for each
+// stage; and choices as a tree.
 import {fill, h, redrawn, svg} from "../dom.js";
 import {alignedPercent, number, percent, token} from "../format.js";
 import {shown} from "./aimed.js";
@@ -9,7 +9,8 @@ import {shown} from "./aimed.js";
 
 /**
  * Bars of all stages beside each other. An outcome that a stage left out stands as a gap.
- * @param {{rows: Row[], stages: string[], rest: number[], name: string, chosen?: number | null, onselect?: ((id: number) => void) | null, fold?: boolean}} options
+ * @param {{rows: Row[], stages: string[], rest: number[], name: string, chosen?: number | null,
+ * onselect?: ((id: number) => void) | null, fold?: boolean}} options
  *   fold: where there is little room, a stage that changes nothing is left out
  */
 export function stagesPicture(options) {
@@ -17,23 +18,87 @@ export function stagesPicture(options) {
   const el = h("div", {class: "stages"});
   const most = () => Math.max(1e-9, ...o.rows.flatMap((row) => row.values));
   let write = alignedPercent([1]);
-  const idle = (i) => Boolean(o.fold) && i > 0 && o.rows.every(({values}) => Math.abs(values[i] - values[i - 1]) < 1e-9);
-  const bar = (value, i, high) => h("span", {class: `stage${value > 0 ? "" : " cut"}${idle(i) ? " idle" : ""}`, dataset: {stage: i}},
-    h("span", {class: "bar-track", "aria-hidden": true}, h("span", {class: "bar plus", style: {width: `${(100 * value) / high}%`}})), h("span", {class: "stage-value"}, value > 0 ? write(value) : "out"));
+  const idle = (i) =>
+    Boolean(o.fold) &&
+    i > 0 &&
+    o.rows.every(({values}) => Math.abs(values[i] - values[i - 1]) < 1e-9);
+  const bar = (value, i, high) =>
+    h(
+      "span",
+      {class: `stage${value > 0 ? "" : " cut"}${idle(i) ? " idle" : ""}`, dataset: {stage: i}},
+      h(
+        "span",
+        {class: "bar-track", "aria-hidden": true},
+        h("span", {class: "bar plus", style: {width: `${(100 * value) / high}%`}}),
+      ),
+      h("span", {class: "stage-value"}, value > 0 ? write(value) : "out"),
+    );
   function draw() {
-    const high = most(), active = o.stages.filter((_, i) => !idle(i)).length;
+    const high = most(),
+      active = o.stages.filter((_, i) => !idle(i)).length;
     write = alignedPercent([high]);
     el.style.setProperty("--stages", String(o.stages.length));
     el.style.setProperty("--active", String(active));
     el.classList.toggle("many", active > 2);
-    redrawn(el, () => fill(el, h("div", {class: "stages-head", "aria-hidden": true}, h("span"), o.stages.map((name, i) => h("span", {class: idle(i) ? "idle" : ""}, name))),
-      h("ol", {class: "stages-rows", "aria-label": o.name}, o.rows.map(({id, label, values}) => {
-        const parts = [h("span", {class: "bar-label"}, token({label, kind: "token"})), values.map((value, i) => bar(value, i, high))], now = id === o.chosen;
-        const said = `${shown(label)}: ${o.stages.map((name, i) => `${name} ${values[i] > 0 ? percent(values[i]) : "left out"}`).join(", ")}`;
-        return h("li", {class: now ? "now" : ""}, o.onselect ? h("button", {type: "button", class: "stage-row", "aria-label": `Go on with ${said}`, "aria-pressed": now, onclick: () => o.onselect?.(id)}, parts)
-          : h("div", {class: "stage-row"}, parts));
-      })),
-      o.rest.length ? h("div", {class: "stage-row stages-rest"}, h("span", {class: "bar-label soft"}, "all others"), o.rest.map((value, i) => h("span", {class: `stage soft${idle(i) ? " idle" : ""}`}, h("span"), h("span", {class: "stage-value"}, write(value))))) : null));
+    redrawn(el, () =>
+      fill(
+        el,
+        h(
+          "div",
+          {class: "stages-head", "aria-hidden": true},
+          h("span"),
+          o.stages.map((name, i) => h("span", {class: idle(i) ? "idle" : ""}, name)),
+        ),
+        h(
+          "ol",
+          {class: "stages-rows", "aria-label": o.name},
+          o.rows.map(({id, label, values}) => {
+            const parts = [
+                h("span", {class: "bar-label"}, token({label, kind: "token"})),
+                values.map((value, i) => bar(value, i, high)),
+              ],
+              now = id === o.chosen;
+            const said =
+              `${shown(label)}: ` +
+              o.stages
+                .map((name, i) => `${name} ${values[i] > 0 ? percent(values[i]) : "left out"}`)
+                .join(", ");
+            return h(
+              "li",
+              {class: now ? "now" : ""},
+              o.onselect
+                ? h(
+                    "button",
+                    {
+                      type: "button",
+                      class: "stage-row",
+                      "aria-label": `Go on with ${said}`,
+                      "aria-pressed": now,
+                      onclick: () => o.onselect?.(id),
+                    },
+                    parts,
+                  )
+                : h("div", {class: "stage-row"}, parts),
+            );
+          }),
+        ),
+        o.rest.length
+          ? h(
+              "div",
+              {class: "stage-row stages-rest"},
+              h("span", {class: "bar-label soft"}, "all others"),
+              o.rest.map((value, i) =>
+                h(
+                  "span",
+                  {class: `stage soft${idle(i) ? " idle" : ""}`},
+                  h("span"),
+                  h("span", {class: "stage-value"}, write(value)),
+                ),
+              ),
+            )
+          : null,
+      ),
+    );
   }
   draw();
   return {
@@ -42,24 +107,78 @@ export function stagesPicture(options) {
       o = {...o, ...patch};
       draw();
     },
-    table: () => ({columns: ["outcome", ...o.stages], rows: o.rows.map(({label, values}) => [shown(label), ...values])}),
-    summary: () => `${o.name}: ${o.rows.slice(0, 5).map(({label, values}) => `${shown(label)} ${percent(values[0])}, at last ${percent(values[values.length - 1])}`).join("; ")}.`,
+    table: () => ({
+      columns: ["outcome", ...o.stages],
+      rows: o.rows.map(({label, values}) => [shown(label), ...values]),
+    }),
+    summary: () =>
+      `${o.name}: ${o.rows
+        .slice(0, 5)
+        .map(
+          ({label, values}) =>
+            `${shown(label)} ${percent(values[0])}, at last ${percent(values[values.length - 1])}`,
+        )
+        .join("; ")}.`,
     toSvg() {
-      const style = getComputedStyle(el), row = 24, wide = 150, high = most(), font = {"font-size": 13, "font-family": "sans-serif", fill: style.color, "dominant-baseline": "central"};
-      return svg("svg", {viewBox: `0 0 ${160 + wide * o.stages.length} ${row * (o.rows.length + 1) + 10}`}, o.stages.map((name, i) => svg("text", {...font, x: 160 + i * wide, y: 12}, name)),
-        o.rows.map(({label, values}, r) => [svg("text", {...font, x: 148, y: row * (r + 1.5), "text-anchor": "end"}, shown(label)), values.map((value, i) =>
-          [svg("rect", {x: 160 + i * wide, y: row * (r + 1.5) - 7, width: (value / high) * (wide - 70), height: 14, fill: style.getPropertyValue("accent-color")}),
-            svg("text", {...font, x: 166 + i * wide + (value / high) * (wide - 70), y: row * (r + 1.5)}, value > 0 ? percent(value, 3) : "out")])]));
+      const style = getComputedStyle(el),
+        row = 24,
+        wide = 150,
+        high = most(),
+        font = {
+          "font-size": 13,
+          "font-family": "sans-serif",
+          fill: style.color,
+          "dominant-baseline": "central",
+        };
+      return svg(
+        "svg",
+        {viewBox: `0 0 ${160 + wide * o.stages.length} ${row * (o.rows.length + 1) + 10}`},
+        o.stages.map((name, i) => svg("text", {...font, x: 160 + i * wide, y: 12}, name)),
+        o.rows.map(({label, values}, r) => [
+          svg("text", {...font, x: 148, y: row * (r + 1.5), "text-anchor": "end"}, shown(label)),
+          values.map((value, i) => [
+            svg("rect", {
+              x: 160 + i * wide,
+              y: row * (r + 1.5) - 7,
+              width: (value / high) * (wide - 70),
+              height: 14,
+              fill: style.getPropertyValue("accent-color"),
+            }),
+            svg(
+              "text",
+              {...font, x: 166 + i * wide + (value / high) * (wide - 70), y: row * (r + 1.5)},
+              value > 0 ? percent(value, 3) : "out",
+            ),
+          ]),
+        ]),
+      );
     },
   };
 }
 
-/** @typedef {{id: number, label: string, p: number, after: number, rank: number, entropy: number, end: boolean, alternatives: {id: number, label: string, p: number, after: number}[],
- *   cross: number[][] | null, parent: Node | null, children: Node[]}} Node  a token of a text that was written, and those that came after it */
+/**
+ * A generated token and its successors.
+ * @typedef {{id: number, label: string, p: number, after: number}} Alternative
+ * @typedef {Alternative & {rank: number, entropy: number, end: boolean,
+ *   alternatives: Alternative[], cross: number[][] | null, parent: Node | null,
+ *   children: Node[]}} Node
+ */
 
 /** The beginning of a tree. @returns {Node} */
 export function rootNode() {
-  return {id: -1, label: "", p: 1, after: 1, rank: 0, entropy: 0, end: false, alternatives: [], cross: null, parent: null, children: []};
+  return {
+    id: -1,
+    label: "",
+    p: 1,
+    after: 1,
+    rank: 0,
+    entropy: 0,
+    end: false,
+    alternatives: [],
+    cross: null,
+    parent: null,
+    children: [],
+  };
 }
 
 /** The tokens from the beginning to a node. @param {Node} node @returns {Node[]} */
@@ -78,17 +197,31 @@ export function grown(parent, {id, label, p, after, rank, entropy, end, alternat
 }
 
 /**
- * All that was written: text runs on, and where another choice was made the branches stand below each other.
+ * All that was written: text runs on, and where another choice was made the branches stand below
+ * each other.
  * @param {{root: Node, now: Node, name: string, onselect: (node: Node) => void}} options
  */
 export function treePicture(options) {
   let o = options;
   const el = h("div", {class: "tree", role: "group", "aria-label": o.name});
   function chip(node, path) {
-    const inPath = path.has(node), now = node === o.now;
-    return h("button", {type: "button", class: `tree-node${inPath ? " path" : ""}${now ? " now" : ""}`, "aria-current": now ? "true" : "false", onclick: () => o.onselect(node),
-      "aria-label": `${shown(node.label)}, ${percent(node.p)}${now ? ", here" : ""}`, title: `p ${number(node.p)}, rank ${number(node.rank + 1)}, ${number(node.entropy, 3)} bits`},
-    token({label: node.label, kind: node.end ? "special" : "token"}), h("span", {class: "tree-p"}, percent(node.p, 2)));
+    const inPath = path.has(node),
+      now = node === o.now;
+    return h(
+      "button",
+      {
+        type: "button",
+        class: `tree-node${inPath ? " path" : ""}${now ? " now" : ""}`,
+        "aria-current": now ? "true" : "false",
+        onclick: () => o.onselect(node),
+        "aria-label": `${shown(node.label)}, ${percent(node.p)}${now ? ", here" : ""}`,
+        title:
+          `p ${number(node.p)}, rank ${number(node.rank + 1)}, ${number(node.entropy, 3)} ` +
+          "bits",
+      },
+      token({label: node.label, kind: node.end ? "special" : "token"}),
+      h("span", {class: "tree-p"}, percent(node.p, 2)),
+    );
   }
   function branch(/** @type {Node} */ from, path) {
     const chain = [];
@@ -98,14 +231,29 @@ export function treePicture(options) {
       if (at.children.length !== 1) break;
       at = at.children[0];
     }
-    return [h("div", {class: "tree-chain"}, chain), at.children.length ? h("ol", {class: "tree-fork"}, at.children.map((child) => h("li", null, branch(child, path)))) : null];
+    return [
+      h("div", {class: "tree-chain"}, chain),
+      at.children.length
+        ? h(
+            "ol",
+            {class: "tree-fork"},
+            at.children.map((child) => h("li", null, branch(child, path))),
+          )
+        : null,
+    ];
   }
   function draw() {
     const held = el.contains(document.activeElement);
     fill(el, branch(o.root, new Set(pathOf(o.now))));
-    if (held) /** @type {any} */ (el.querySelector(".tree-node.now") ?? el.querySelector(".tree-node"))?.focus();
+    if (held)
+      /** @type {any} */ (
+        el.querySelector(".tree-node.now") ?? el.querySelector(".tree-node")
+      )?.focus();
   }
-  /** All nodes with their depth, a branch after the other. @returns {{node: Node, depth: number, row: number}[]} */
+  /**
+   * All nodes with their depth, a branch after the other. @returns {{node: Node, depth: number,
+   * row: number}[]}
+   */
   function laid() {
     const found = [];
     let row = 0;
@@ -126,18 +274,63 @@ export function treePicture(options) {
       o = {...o, ...patch};
       draw();
     },
-    table: () => ({columns: ["text so far", "token", "id", "probability", "when drawn", "rank", "entropy, bits"],
-      rows: laid().map(({node}) => [pathOf(node).map((one) => one.label).join(""), shown(node.label), node.id, node.p, node.after, node.rank + 1, node.entropy])}),
-    summary: () => `${o.name}: ${laid().length} tokens; the present text is ${pathOf(o.now).map((one) => one.label).join("") || "empty"}.`,
+    table: () => ({
+      columns: ["text so far", "token", "id", "probability", "when drawn", "rank", "entropy, bits"],
+      rows: laid().map(({node}) => [
+        pathOf(node)
+          .map((one) => one.label)
+          .join(""),
+        shown(node.label),
+        node.id,
+        node.p,
+        node.after,
+        node.rank + 1,
+        node.entropy,
+      ]),
+    }),
+    summary: () =>
+      `${o.name}: ${laid().length} tokens; the present text is ${
+        pathOf(o.now)
+          .map((one) => one.label)
+          .join("") || "empty"
+      }.`,
     toSvg() {
-      const all = laid(), style = getComputedStyle(el), place = new Map(all.map((one) => [one.node, one])), x = (depth) => 10 + depth * 92, y = (row) => 22 + row * 46;
+      const all = laid(),
+        style = getComputedStyle(el),
+        place = new Map(all.map((one) => [one.node, one])),
+        x = (depth) => 10 + depth * 92,
+        y = (row) => 22 + row * 46;
       const font = {"font-size": 13, "font-family": "monospace", fill: style.color};
-      return svg("svg", {viewBox: `0 0 ${x(Math.max(0, ...all.map((one) => one.depth)) + 1) + 20} ${y(Math.max(0, ...all.map((one) => one.row))) + 34}`},
+      return svg(
+        "svg",
+        {
+          viewBox:
+            `0 0 ${x(Math.max(0, ...all.map((one) => one.depth)) + 1) + 20} ` +
+            `${y(Math.max(0, ...all.map((one) => one.row))) + 34}`,
+        },
         all.map(({node, depth, row}) => {
           const from = place.get(node.parent);
-          return [from ? svg("path", {d: `M${x(from.depth) + 46} ${y(from.row) + 22} C${x(depth)} ${y(from.row) + 22} ${x(from.depth) + 46} ${y(row) + 22} ${x(depth)} ${y(row) + 22}`, fill: "none", stroke: style.color, "stroke-opacity": 0.3}) : null,
-            svg("text", {...font, x: x(depth), y: y(row)}, shown(node.label)), svg("text", {...font, "font-size": 11, x: x(depth), y: y(row) + 15}, percent(node.p, 2))];
-        }));
+          return [
+            from
+              ? svg("path", {
+                  d:
+                    `M${x(from.depth) + 46} ${y(from.row) + 22} C${x(depth)} ` +
+                    `${y(from.row) + 22} ${x(from.depth) + 46} ${y(row) + 22} ${x(depth)} ` +
+                    `${y(row) + 22}`,
+                  fill: "none",
+                  stroke: style.color,
+                  "stroke-opacity": 0.3,
+                })
+              : null,
+            svg("text", {...font, x: x(depth), y: y(row)}, shown(node.label)),
+            svg(
+              "text",
+              {...font, "font-size": 11, x: x(depth), y: y(row) + 15},
+              percent(node.p, 2),
+            ),
+          ];
+        }),
+      );
     },
   };
 }

@@ -1,6 +1,6 @@
 // @ts-check
-// Pictures and spectrograms as the model is given them: pixels under a grid of patches, each of which can be picked.
-// Knows: the op picture, elements with row and column. Does not know: attention.
+// Pictures and spectrograms as the model is given them: pixels under a grid of patches, each of
+// which can be picked.
 import {fill, h} from "../dom.js";
 import {number} from "../format.js";
 import {superseded} from "../wire.js";
@@ -9,24 +9,37 @@ import {sheet as drawing} from "./image_sheet.js";
 /** More patches than that are drawn as one picture that is pointed into, not as a button each. */
 const BUTTONS = 400;
 
-/** The runs of patches in a sequence: one for each picture or recording. @param {any[]} elements @returns {{kind: string, from: number[]}[]} */
+/**
+ * The runs of patches in a sequence: one for each picture or recording. @param {any[]} elements
+ * @returns {{kind: string, from: number[]}[]}
+ */
 export function parts(elements) {
   /** @type {{kind: string, from: number[]}[]} */
   const all = [];
   elements.forEach((one, i) => {
     if (one.kind !== "image" && one.kind !== "audio") return;
-    const last = all[all.length - 1], goes = last && last.kind === one.kind && last.from[last.from.length - 1] === i - 1 && !(one.row === 0 && one.column === 0);
+    const last = all[all.length - 1],
+      goes =
+        last &&
+        last.kind === one.kind &&
+        last.from[last.from.length - 1] === i - 1 &&
+        !(one.row === 0 && one.column === 0);
     if (goes) last.from.push(i);
     else all.push({kind: one.kind, from: [i]});
   });
   return all;
 }
 
-/** Pixels [H, W, C] as a canvas, one pixel each. @param {{shape: number[], data: Uint8Array}} pixels */
+/**
+ * Pixels [H, W, C] as a canvas, one pixel each. @param {{shape: number[], data: Uint8Array}} pixels
+ */
 export function canvasOf({shape: [height, width, channels], data}) {
-  const canvas = h("canvas", {width, height, class: "pixels", "aria-hidden": true}), context = canvas.getContext("2d"), image = context.createImageData(width, height);
+  const canvas = h("canvas", {width, height, class: "pixels", "aria-hidden": true}),
+    context = canvas.getContext("2d"),
+    image = context.createImageData(width, height);
   for (let i = 0; i < height * width; i++) {
-    for (let c = 0; c < 3; c++) image.data[4 * i + c] = data[i * channels + (channels === 1 ? 0 : c)];
+    for (let c = 0; c < 3; c++)
+      image.data[4 * i + c] = data[i * channels + (channels === 1 ? 0 : c)];
     image.data[4 * i + 3] = 255;
   }
   context.putImageData(image, 0, 0);
@@ -35,33 +48,100 @@ export function canvasOf({shape: [height, width, channels], data}) {
 
 /**
  * The patches of a sequence in their places; null if there are none.
- * @param {any} app @param {any[]} elements @param {{selected: number | null, onselect: (i: number) => void}} how
+ * @param {any} app @param {any[]} elements @param {{selected: number | null, onselect: (i: number)
+ * => void}} how
  */
 export function patches(app, elements, {selected, onselect}) {
   const all = parts(elements);
   if (!all.length) return null;
   let over = false;
-  const offs = /** @type {(() => void)[]} */ ([]), selects = /** @type {((i: number | null) => void)[]} */ ([]);
+  const offs = /** @type {(() => void)[]} */ ([]),
+    selects = /** @type {((i: number | null) => void)[]} */ ([]);
   let out = /** @type {Set<number>} */ (new Set());
-  const el = h("div", {class: "patch-sheets"}, all.map(({kind, from}, number_) => {
-    const sheet = h("div", {class: "patch-sheet"}, h("p", {class: "soft"}, "…"));
-    app.call("picture", {look: app.look(), part: number_}).then(({header, arrays}) => {
-      if (over) return;
-      const [rows, columns] = header.grid, [across, down] = header.turned ? [rows, columns] : [columns, rows], canvas = canvasOf(arrays.pixels), [height, width] = arrays.pixels.shape;
-      const large = from.length > BUTTONS ? drawing({shown: {...header, pixels: arrays.pixels}, name: "The patches: choose one", selected: selected === null ? null : from.indexOf(selected), label: (patch) => elements[from[patch]].label, onselect: (patch) => onselect(from[patch])}) : null;
-      if (large) {
-        offs.push(large.destroy);
-        selects.push((i) => large.update({selected: i === null ? null : from.indexOf(i)}));
-      }
-      const grid = large?.el ?? h("div", {class: "patch-grid", style: {"--across": across, "--down": down, "--shape": `${width} / ${height}`}}, canvas, h("div", {class: "patch-cells", role: "group", "aria-label": `${rows} by ${columns} patches`}, from.map((i) => {
-        const {row, column} = elements[i], place = header.turned ? {"grid-column": row + 1, "grid-row": columns - column} : {"grid-column": column + 1, "grid-row": row + 1};
-        return h("button", {type: "button", class: `patch${out.has(i) ? " is-hidden" : ""}`, style: place, "aria-pressed": i === selected, dataset: {i}, title: `${elements[i].label}, position ${i}`, "aria-label": `${elements[i].label}, position ${i}`, onclick: () => onselect(i)});
-      })));
-      fill(sheet, grid, h("p", {class: "soft"}, `${kind === "audio" ? "spectrogram, time to the right" : `${width} by ${height} pixels`}, ${number(rows)} by ${number(columns)} patches, positions ${from[0]} to ${from[from.length - 1]}`));
-    }).catch((error) => superseded(error) || over || app.failed(sheet, error));
-    return sheet;
-  }));
-  /** Another patch is selected, others are hidden. @param {number | null} i @param {Set<number>} hidden */
+  const el = h(
+    "div",
+    {class: "patch-sheets"},
+    all.map(({kind, from}, number_) => {
+      const sheet = h("div", {class: "patch-sheet"}, h("p", {class: "soft"}, "…"));
+      app
+        .call("picture", {look: app.look(), part: number_})
+        .then(({header, arrays}) => {
+          if (over) return;
+          const [rows, columns] = header.grid,
+            [across, down] = header.turned ? [rows, columns] : [columns, rows],
+            canvas = canvasOf(arrays.pixels),
+            [height, width] = arrays.pixels.shape;
+          const large =
+            from.length > BUTTONS
+              ? drawing({
+                  shown: {...header, pixels: arrays.pixels},
+                  name: "The patches: choose one",
+                  selected: selected === null ? null : from.indexOf(selected),
+                  label: (patch) => elements[from[patch]].label,
+                  onselect: (patch) => onselect(from[patch]),
+                })
+              : null;
+          if (large) {
+            offs.push(large.destroy);
+            selects.push((i) => large.update({selected: i === null ? null : from.indexOf(i)}));
+          }
+          const grid =
+            large?.el ??
+            h(
+              "div",
+              {
+                class: "patch-grid",
+                style: {"--across": across, "--down": down, "--shape": `${width} / ${height}`},
+              },
+              canvas,
+              h(
+                "div",
+                {
+                  class: "patch-cells",
+                  role: "group",
+                  "aria-label": `${rows} by ${columns} patches`,
+                },
+                from.map((i) => {
+                  const {row, column} = elements[i],
+                    place = header.turned
+                      ? {"grid-column": row + 1, "grid-row": columns - column}
+                      : {"grid-column": column + 1, "grid-row": row + 1};
+                  return h("button", {
+                    type: "button",
+                    class: `patch${out.has(i) ? " is-hidden" : ""}`,
+                    style: place,
+                    "aria-pressed": i === selected,
+                    dataset: {i},
+                    title: `${elements[i].label}, position ${i}`,
+                    "aria-label": `${elements[i].label}, position ${i}`,
+                    onclick: () => onselect(i),
+                  });
+                }),
+              ),
+            );
+          fill(
+            sheet,
+            grid,
+            h(
+              "p",
+              {class: "soft"},
+              (kind === "audio"
+                ? "spectrogram, time to the right"
+                : `${width} by ${height} pixels`) +
+                ", " +
+                `${number(rows)} by ${number(columns)} patches, positions ${from[0]} to ` +
+                `${from[from.length - 1]}`,
+            ),
+          );
+        })
+        .catch((error) => superseded(error) || over || app.failed(sheet, error));
+      return sheet;
+    }),
+  );
+  /**
+   * Another patch is selected, others are hidden. @param {number | null} i @param {Set<number>}
+   * hidden
+   */
   const select = (i, hidden) => {
     [selected, out] = [i, hidden];
     for (const one of /** @type {NodeListOf<HTMLElement>} */ (el.querySelectorAll(".patch"))) {
@@ -70,8 +150,12 @@ export function patches(app, elements, {selected, onselect}) {
     }
     selects.forEach((fn) => fn(i));
   };
-  return {el, select, off: () => {
-    over = true;
-    offs.forEach((off) => off());
-  }};
+  return {
+    el,
+    select,
+    off: () => {
+      over = true;
+      offs.forEach((off) => off());
+    },
+  };
 }
