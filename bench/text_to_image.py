@@ -22,10 +22,11 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from glassformer.demos.shape_rows import drawn_rows, shape_pixels
+from glassformer.run.judge import judged
+
 from glassformer.demos.shapes import COLOURS, SHAPES, SIZES, split_of
 from glassformer.recipe.recipe import read_recipe
 from glassformer.run import Run, load
-from glassformer.run.judge import judged
 from glassformer.training import train
 
 RECIPES = Path(__file__).parent.parent / "recipes"

@@ -5,13 +5,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from glassformer.demos.shape_rows import kind_of, shape_pixels, shape_rows
 
 from glassformer.data.config import DataConfig
 from glassformer.data.parts import mixed
 from glassformer.data.pictures import pictures
 from glassformer.demos import shape_rows as shaperows
 from glassformer.demos.shape_questions import caption, parse_caption
-from glassformer.demos.shape_rows import kind_of, shape_pixels, shape_rows
 from glassformer.demos.shapes import Scene, draw, scenes, split_of
 
 

@@ -8,10 +8,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from glassformer.tasks.baselines import majority, most_frequent_tag, naive_bayes, nearest_neighbour
 from hypothesis import given
 from hypothesis import strategies as st
-
-from glassformer.tasks.baselines import majority, most_frequent_tag, naive_bayes, nearest_neighbour
 
 
 def test_the_most_frequent_tag_of_each_word_and_of_unknown_ones():

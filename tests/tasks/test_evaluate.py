@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 import torch
+from glassformer.tasks.unigram import baselines
 
 from glassformer.batch import IGNORE
 from glassformer.data.collate import evaluation_windows
 from glassformer.data.tokens import TokenSplit
 from glassformer.models import ModelConfig, Transformer
 from glassformer.tasks.evaluate import evaluate
-from glassformer.tasks.unigram import baselines
 
 
 def split(n: int, seed: int = 0, vocabulary: int = 11) -> TokenSplit:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from glassformer.run.judge import judged
 
 import glassformer as gf
 from glassformer.batch import IGNORE
@@ -17,7 +18,6 @@ from glassformer.media.palette import Palette
 from glassformer.models import Transformer
 from glassformer.processors.parts import PartsTokenizer
 from glassformer.recipe.recipe import Recipe
-from glassformer.run.judge import judged
 from glassformer.tasks.text_to_image import DepictionTask, in_characters
 from glassformer.training import loop
 from glassformer.training.history import read_metrics

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.data.sources import BUILTINS
 from glassformer.data.store import Store, Writer
 from glassformer.errors import DataError
 
@@ -74,7 +73,7 @@ def stamp_of(paths: Sequence[str | list[str] | None]) -> str:
     seen = hashlib.sha256()
     for path in paths:
         for name in [path] if isinstance(path, str) else path or []:
-            for file in () if name in BUILTINS else _files(Path(name)):
+            for file in _files(Path(name)):
                 stat = file.stat()
                 seen.update(f"{file}|{stat.st_size}|{stat.st_mtime_ns}\n".encode())
             seen.update(f"{name}\n".encode())

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.files import writing
-from glassformer.training import Recipe, train
+from glassformer.recipe.recipe import read_recipe
+from glassformer.recipe import Recipe
+from glassformer.training import train
 from glassformer.training.loop import Result
-from glassformer.training.recipe import read_recipe
 from glassformer.training.run_folder import check_unused, check_writable
 
 if True:  # `run` needs `training` to be imported first

@@ -61,7 +61,8 @@ def _scores(run: Run) -> dict[str, Any]:
     assert run.recipe is not None
     rows = list(tagged(run.recipe.data))
     train, test = (
-        [(row.words, row.tags) for row in rows if row.split == split] for split in ("train", "test")
+        [(list(row.words), list(row.tags)) for row in rows if row.split == split]
+        for split in ("train", "test")
     )
     found = run.tag([words for words, _ in test])
     predicted = [[tag for _, tag in sentence] for sentence in found]
