@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.files import writing
-from glassformer.recipe.recipe import read_recipe
 from glassformer.recipe import Recipe
+from glassformer.recipe.recipe import read_recipe
 from glassformer.training import train
 from glassformer.training.loop import Result
 from glassformer.training.run_folder import check_unused, check_writable

@@ -19,7 +19,7 @@ SHOWN = 30
 NAMES = TAGS[:9]
 """Tags of names."""
 
-Sentences = list[tuple[Sequence[str], Sequence[str]]]
+Sentences = Sequence[tuple[Sequence[str], Sequence[str]]]
 """Words and tags."""
 
 
