@@ -77,6 +77,10 @@ VARIANTS: dict[str, tuple[dict[str, Any], Callable[[], Batch]]] = {
         decoding,
     ),
     "no scale, normalized": ({"scale": "none", "qk_norm": True, "position": "buckets"}, decoding),
+    "concatenated positions": (
+        {"position_combination": "concatenate", "position_width": 3, "tied": False},
+        decoding,
+    ),
     "post-norm": ({"norm_placement": "post"}, decoding),
     "root mean square, gated": ({"norm": "rms", "gated": True, "bias": False}, decoding),
     **{

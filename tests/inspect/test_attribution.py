@@ -259,10 +259,10 @@ def test_gradient_attention_takes_no_pattern_on_the_way_back(changes, edits, mon
         row = row + row @ (slope * pattern.detach()).clamp(min=0)[0].mean(0)
 
     def never(*arguments, **options):
-        raise AssertionError("scores were written out in a pass")
+        raise AssertionError("a pattern was written out in a pass")
 
     if not edits:
-        monkeypatch.setattr("glassformer.layers.attention.attention_scores", never)
+        monkeypatch.setattr("glassformer.layers.attention.attention_pattern", never)
     found = attribute(seen, "gradient_attention", 4, position=3, against=8)
     torch.testing.assert_close(
         found.scores.double(), row - torch.eye(5).double()[3], rtol=1e-6, atol=1e-12

@@ -6,14 +6,17 @@ import io
 import pytest
 import torch
 from safetensors.torch import load_file, save_model
+from torch.nn import functional as F
 from torch.testing import assert_close
 
 import tiny
 from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError
 from glassformer.layers.cache import Cache
+from glassformer.layers.position import sinusoidal
 from glassformer.models import Transformer
 from tiny import EXACT
+from variants import VARIANTS
 
 
 def shared(model: Transformer) -> bool:
@@ -39,6 +42,65 @@ def test_a_tied_head_stays_tied(head, tmp_path):
     assert_close(empty(tiny.tokens(1, 4)).logits, model(tiny.tokens(1, 4)).logits)
     save_model(model, str(tmp_path / "model.safetensors"))
     assert len(load_file(tmp_path / "model.safetensors")) == len(list(model.parameters()))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_default_device_is_used_as_torchs_modules_use_it(name):
+    """On meta nothing is allocated; after `to_empty`, `initialize` gives the model that is built at
+    once, whatever the default device is by then."""
+    config = tiny.config(**VARIANTS[name][0])
+    whole = Transformer(config, seed=3)
+    with torch.device("meta"):
+        empty = Transformer(config, seed=3)
+        explicit = Transformer(config, seed=3, device="cpu")
+    shapes = lambda model: {name: p.shape for name, p in model.named_parameters()}
+    assert all(parameter.is_meta for parameter in empty.parameters())
+    assert shapes(empty) == shapes(whole)
+    made = empty.to_empty(device="cpu")
+    with torch.device("meta"):
+        made.initialize(3)
+    for model in (made, explicit):
+        for one, other in zip(model.parameters(), whole.parameters(), strict=True):
+            assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("position", ["learned", "sinusoidal"])
+def test_concatenated_positions_are_added_positions_of_padded_tables(position):
+    """[x; p] = [x; 0] + [0; p]: a model that adds, with tables filled up with zeros, is the same."""
+    changes = {"position": position, "tied": False, "n_token_types": 2}
+    beside = tiny.model(**changes, position_combination="concatenate", position_width=3)
+    ids, positions = tiny.tokens(2, 6), Positions.padded([6, 4])
+    added = Transformer(tiny.config(**changes | {"position": "learned"})).double().eval()
+    weights = dict(beside.state_dict())
+    weights["embed.element.weight"] = F.pad(weights["embed.element.weight"], (0, 3))
+    table = (
+        weights["embed.position.weight"]
+        if position == "learned"
+        else sinusoidal(torch.arange(32), 3, dtype=torch.float64)
+    )
+    weights["embed.position.weight"] = F.pad(table, (5, 0))
+    added.load_state_dict(weights)
+    got, expected = (model(Batch(ids, positions)).logits for model in (beside, added))
+    real = positions.valid
+    assert real is not None
+    assert_close(got[real], expected[real], **tiny.EXACT)
+
+
+@pytest.mark.parametrize("placement", ["pre", "post"])
+def test_without_residual_connections_a_block_is_its_branches_alone(placement):
+    """f(LN(x)) and LN(f(x)), with the layers put together by hand."""
+    model = tiny.model(norm_placement=placement, residual=False, position="learned")
+    ids, at = tiny.tokens(1, 5), Positions.arange(5)
+    x, stack = model.embed(ids, at), model.decoder
+    for block in stack.blocks:
+        own = lambda y, b=block: b.attention(y, stack.context(at, at))
+        for norm, branch in (
+            (block.attention_norm, own),
+            (block.feedforward_norm, block.feedforward),
+        ):
+            x = branch(norm(x)) if placement == "pre" else norm(branch(x))
+    x = stack.norm(x) if placement == "pre" else x
+    assert_close(model.features(Batch(ids)).hidden, x, **tiny.EXACT)
 
 
 def test_a_tied_matrix_gets_both_gradients_and_counts_once():

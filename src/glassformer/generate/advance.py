@@ -1,5 +1,4 @@
-"""The model's side of decoding: prompts into a cache, then one more token for each row, or for some
-rows of them.
+"""Model side of decoding: prompts into a cache, then one more token for each row or some rows.
 
 features = prefill(model, rows, memory, cache)
 features = advance(model, selected(features, going), tokens)
@@ -22,10 +21,9 @@ from glassformer.losses import at_least_float32
 from glassformer.models.transformer import Features, Memory, Transformer
 
 Prompt = Sequence[int] | Example
-"""What a row goes on from: ids, or ids with patches among them, which are read whole or not at
-all."""
+"""Beginning of a row: ids, or ids with patches among them, which are never cut."""
 Prompts = Sequence[Sequence[int]] | Sequence[Example]
-"""Those of a batch, all of one kind."""
+"""Prompts of a batch, all of one kind."""
 
 
 def alone(prompt: Prompt) -> Prompts:
@@ -56,7 +54,7 @@ def check_ids(ids: Sequence[int], model: Transformer, what: str) -> None:
 
 
 def check_given(ids: Sequence[int], model: Transformer, room: int) -> None:
-    """Raise ConfigError for a beginning with a foreign id, or one longer than what may come."""
+    """Raise ConfigError for given tokens outside the vocabulary, or more of them than `room`."""
     check_ids(ids, model, "The given beginning")
     if len(ids) > room:
         raise ConfigError(
@@ -65,7 +63,7 @@ def check_given(ids: Sequence[int], model: Transformer, room: int) -> None:
 
 
 def examples_of(prompts: Prompts) -> list[Example]:
-    """The prompts without their answers if they have patches among them, else none."""
+    """Prompts with patches, without their answers; none for prompts of ids."""
     return [
         replace(prompt, answer=None, targets=None)
         for prompt in prompts
@@ -74,7 +72,7 @@ def examples_of(prompts: Prompts) -> list[Example]:
 
 
 def tokens_of(prompt: Prompt) -> list[int]:
-    """The ids of a prompt but those in whose place a patch stands."""
+    """Ids of a prompt without the placeholders of patches."""
     if not isinstance(prompt, Example):
         return list(prompt)
     stands = np.ones(len(prompt.ids), bool)
@@ -84,8 +82,8 @@ def tokens_of(prompt: Prompt) -> list[int]:
 
 
 def rooms(prompts: Prompts, model: Transformer, config: GenerateConfig) -> list[int]:
-    """How many tokens each row may get: behind patches no more than fit into the context, since
-    they are never cut."""
+    """Maximum number of new tokens of each row; rows with patches, never cut, must fit the
+    context."""
     context, most = model.config.max_length, config.max_new_tokens
     return [
         min(most, context - len(p.ids) + 1) if isinstance(p, Example) else most for p in prompts
@@ -93,7 +91,7 @@ def rooms(prompts: Prompts, model: Transformer, config: GenerateConfig) -> list[
 
 
 def grown(prompts: Prompts, ids: Sequence[int]) -> Prompts:
-    """The prompts with these ids behind each."""
+    """The prompts with these ids appended to each."""
     if examples := examples_of(prompts):
         return [
             replace(one, ids=np.concatenate([one.ids, np.array(ids, one.ids.dtype)]))
@@ -103,8 +101,7 @@ def grown(prompts: Prompts, ids: Sequence[int]) -> Prompts:
 
 
 def begin(length: int, more: int, context: int) -> int:
-    """The first element that is read of a prompt of `length` tokens after `more` steps of decoding,
-    one at a time."""
+    """Index of the first element in the context of a prompt of `length` tokens after `more` steps."""
     first = 0 if length <= context else length - half(context)
     for size in range(length + 1, length + more + 1):
         first = size - half(context) if size - first > context else first
@@ -112,8 +109,8 @@ def begin(length: int, more: int, context: int) -> int:
 
 
 def check_prompts(prompts: Prompts, model: Transformer, config: GenerateConfig) -> None:
-    """Raise ConfigError for an empty prompt, a foreign id, or one longer than the context that may
-    not be cut."""
+    """Raise ConfigError for an empty prompt, an id outside the vocabulary, or a prompt longer than
+    the context that may not be cut."""
     context = model.config.max_length
     for prompt in prompts:
         if isinstance(prompt, Example):
@@ -140,8 +137,7 @@ def check_prompts(prompts: Prompts, model: Transformer, config: GenerateConfig) 
 
 
 def check_source(source: Batch | None, rows: int, model: Transformer) -> None:
-    """Raise ConfigError unless an encoder-decoder has a source for each of its `rows`, and any
-    other model none."""
+    """Raise ConfigError unless an encoder-decoder has a source for each row and others have none."""
     config = model.config
     if (config.architecture == "encoder_decoder") != (source is not None):
         raise ConfigError(
@@ -172,25 +168,24 @@ def check_source(source: Batch | None, rows: int, model: Transformer) -> None:
 
 
 def encoded(source: Batch | None, model: Transformer) -> Memory | None:
-    """The encoder's output for a source, on the model's device; None without a source."""
+    """Encoder output of a source, on the model's device; None without a source."""
     return None if source is None else model.encode(source.to(next(model.parameters()).device))
 
 
 def half(context: int) -> int:
-    """How many elements are kept of a row that has outgrown the context."""
+    """Number of elements kept of a row that has outgrown the context."""
     return max(1, context // 2)
 
 
 def slots(features: Features) -> int:
-    """How many elements each row of the cache has, padding included."""
+    """Number of elements of each row of the cache, padding included."""
     assert features.cache is not None
     assert features.cache.positions is not None
     return features.cache.positions.length
 
 
 def prefill(model: Transformer, rows: Prompts, memory: Memory | None, cache: Cache) -> Features:
-    """Run the rows through the model into an empty cache; rows of one length need no padding and no
-    mask table."""
+    """Run the rows into an empty cache; rows of one length need no padding and no mask table."""
     device = next(model.parameters()).device
     if examples := examples_of(rows):
         return model.features(padded(examples, "left").to(device), memory, cache)
@@ -208,10 +203,9 @@ def prefill(model: Transformer, rows: Prompts, memory: Memory | None, cache: Cac
 
 
 def selected(features: Features, rows: Int[Tensor, "N"], same_sources: bool = False) -> Features:
-    """What a next step needs of the given rows, in that order; `same_sources`: row i still reads
-    the i-th source.
+    """Features of the given rows, in that order, for a next step.
 
-    With `same_sources` the i-th row must also stand at the positions of the i-th: hypotheses of one
+    `same_sources`: row i keeps the i-th source and the i-th positions, as hypotheses of one
     sentence do.
     """
     assert features.cache is not None
@@ -225,7 +219,7 @@ def selected(features: Features, rows: Int[Tensor, "N"], same_sources: bool = Fa
 
 
 def advance(model: Transformer, features: Features, tokens: Int[Tensor, "B"]) -> Features:
-    """One more token behind each row."""
+    """Append one token to each row."""
     positions = features.positions
     start = None if positions.start is None else positions.start + positions.length
     new = Positions(positions.position[:, -1:] + 1, start=start)
@@ -233,12 +227,12 @@ def advance(model: Transformer, features: Features, tokens: Int[Tensor, "B"]) ->
 
 
 def next_logits(model: Transformer, features: Features) -> Float[Tensor, "B V"]:
-    """The scores of every token behind the last of each row, in float32 or better."""
+    """Logits of the token after the last of each row, in float32 or better."""
     return at_least_float32(model.head(features.hidden[:, -1:], features.positions)[:, 0])
 
 
 def check_numbers(log_probs: Float[Tensor, "*rows"]) -> None:
-    """Raise GlassformerError for a log-probability that is not a number."""
+    """Raise GlassformerError for a log-probability that is NaN."""
     if bool(log_probs.isnan().any()):
         raise GlassformerError(
             "The model's output is not a number; its weights are damaged or training failed."

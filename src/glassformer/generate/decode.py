@@ -1,16 +1,14 @@
-"""The one decoding loop: x_{t+1} ~ softmax(f(x_1 .. x_t)), append, repeat (Note D); it yields a
-step at a time.
+"""Decoding loop: x_{t+1} ~ softmax(f(x_1 .. x_t)), append, repeat (Note D); one `Step` at a time.
 
-Rows of any lengths are decoded together, padded on the left, and each comes out as it would alone:
-masks read places, random numbers depend on (seed, step). When a row fills the context, it goes on
-from the last half of it, but one with patches among its tokens ends there. With an encoder-decoder
-the rows are targets, of which the prompts are the beginnings (<bos>), and the source is encoded
-once.
+Rows of any lengths are decoded together, padded on the left, each as it would be alone: masks read
+positions, random numbers depend on (seed, step). A row that fills the context continues from the
+last half of it; one with patches among its tokens ends there. With an encoder-decoder the rows are
+targets, the prompts their beginnings (<bos>), and the source is encoded once.
 """
 
 from collections.abc import Collection, Generator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 
@@ -40,15 +38,14 @@ from glassformer.generate.config import GenerateConfig
 from glassformer.generate.logits import limited, next_tokens, remaining
 from glassformer.generate.watch import Choice, Watch, Watcher
 from glassformer.layers.cache import FixedCache
-from glassformer.models.transformer import Transformer, evaluating
+from glassformer.models.transformer import Memory, Transformer, evaluating
 
 
 @dataclass(frozen=True)
 class Step:
-    """The new token of each unfinished row: row number, token id, its log-probability under the
-    model itself.
+    """New token of each unfinished row: row number, token id, log-probability under the model.
 
-    `choices`: what else is known of each, if somebody watches.
+    `choices`: what a `Watch` asked for, one for each row.
     """
 
     rows: tuple[int, ...]
@@ -67,19 +64,16 @@ def decode(
     watch: Watch | None = None,
     given: Sequence[int] = (),
 ) -> Generator[Step, Collection[int] | None, None]:
-    """Yield one `Step` after another until every row produced a token of `ends` or
-    `max_new_tokens`.
+    """Yield one `Step` after another until every row has a token of `ends` or `max_new_tokens`.
 
-    A row with patches also ends where prompt and answer fill the context. Tokens outside `only` are
-    never chosen. The first tokens of every row are those `given`, as if they had been chosen; the
-    last of them is the first that is told.
+    A row with patches also ends where prompt and answer fill the context. Only tokens in `only` are
+    chosen. The first tokens of every row are those `given`, as if chosen; the first step yields the
+    last of them. The caller may `send` the numbers of finished rows (a stop string was found).
 
-    The caller may `send` the numbers of rows that need no more (a stop string was found). Errors: a
-    model without a language model head, an encoder-decoder without a `source` for each prompt or
-    another model with one, an empty prompt, an id outside the vocabulary, a prompt longer than the
-    context unless `config.overflow` is "window" and it has no patches, `config.beams` (see
-    `beam_search`), more tokens `given` than may come, a layer or head to `watch` that there is not,
-    logits that are not numbers.
+    ConfigError: no language model head, a source missing or not expected, an empty prompt, an id
+    outside the vocabulary, a prompt longer than the context that may not be cut, `config.beams`
+    (see `beam_search`), more tokens `given` than `max_new_tokens`, an unknown layer or head in
+    `watch`. GlassformerError: logits that are not numbers.
     """
     check_language_model(model)
     check_source(source, len(prompts), model)
@@ -90,56 +84,95 @@ def decode(
         )
     if not prompts:
         return
-    room, context, begun = rooms(prompts, model, config), model.config.max_length, len(given[:-1])
+    room = rooms(prompts, model, config)
     check_given(given, model, min(room))
-    prompts = grown(prompts, given[:begun])
-    rows, whole = [tokens_of(prompt) for prompt in prompts], examples_of(prompts)
-    begins = [begin(len(row) - begun, begun, context) for row in rows]
-    active = list(range(len(rows)))
-    # What cannot be cut needs a slot for every token that is still to come, however long the others
-    # are.
-    capacity = max(len(one.ids) for one in whole) + max(room) if whole else context
-    # The modes are entered for each computation, not around the loop: a generator would leak them
-    # to its caller.
-    watcher = None if watch is None else Watcher(model, watch)
-    computing = partial(evaluating, model) if watcher is None else watcher.computing
-    with computing():
-        first = whole or [rows[i][begins[i] :] for i in active]
-        features = prefill(model, first, encoded(source, model), FixedCache(capacity=capacity))
+    begun = len(given[:-1])
+    decoding = _Decoding(model, grown(prompts, given[:begun]), begun, max(room), source, watch)
     for step in range(begun, max(room)):
-        seen = [rows[i] for i in active]
-        with evaluating(model):
-            logits = next_logits(model, features)
+        forced = given[step] if step < len(given) else None
+        made = decoding.choose(config, step, only, forced)
+        done = (yield made) or ()
+        ended = {i for i in made.rows if step + 1 == room[i]}.union(done)
+        new = zip(made.rows, made.ids, strict=True)
+        going = [at for at, (i, id) in enumerate(new) if id not in ends and i not in ended]
+        if not going:
+            return
+        decoding.advance(going)
+
+
+class _Decoding:
+    """State between two steps: ids of all rows, which are active, and the model's features."""
+
+    def __init__(
+        self,
+        model: Transformer,
+        prompts: Prompts,
+        begun: int,
+        room: int,
+        source: Batch | None,
+        watch: Watch | None,
+    ):
+        self.model, self.context = model, model.config.max_length
+        self.rows = [tokens_of(prompt) for prompt in prompts]
+        self.begins = [begin(len(row) - begun, begun, self.context) for row in self.rows]
+        """Index of the first element of each row in the context."""
+        self.active = list(range(len(self.rows)))
+        self.watcher = None if watch is None else Watcher(model, watch)
+        whole = examples_of(prompts)
+        # Rows that may not be cut need a slot for every token that is still to come.
+        self.capacity = max(len(one.ids) for one in whole) + room if whole else self.context
+        with self.computing():
+            self.prefill(whole or self.windows(), encoded(source, model))
+
+    def computing(self) -> AbstractContextManager[None]:
+        """Modes of one computation. Entered for each, since a generator would leak them to its
+        caller."""
+        return evaluating(self.model) if self.watcher is None else self.watcher.computing()
+
+    def windows(self) -> list[list[int]]:
+        """Elements of each active row that are in the context."""
+        return [self.rows[i][self.begins[i] :] for i in self.active]
+
+    def prefill(self, rows: Prompts, memory: Memory | None) -> None:
+        """Compute the features of these rows with an empty cache."""
+        cache = FixedCache(capacity=self.capacity)
+        self.features = prefill(self.model, rows, memory, cache)
+
+    def choose(
+        self, config: GenerateConfig, step: int, only: range | None, forced: int | None
+    ) -> Step:
+        """Choose the next token of each active row, or take the `forced` one, and append it."""
+        seen = [self.rows[i] for i in self.active]
+        with evaluating(self.model):
+            logits = next_logits(self.model, self.features)
             allowed = logits if only is None else limited(logits, only)
             ids = next_tokens(allowed, seen, config, step)
-            if step < len(given):
-                ids = torch.full_like(ids, given[step])
+            ids = ids if forced is None else torch.full_like(ids, forced)
             log_probs = logits.log_softmax(-1).gather(-1, ids[:, None])[:, 0]
         check_numbers(log_probs)
         known: tuple[Choice, ...] = ()
-        if watcher is not None:
+        if self.watcher is not None:
             left = remaining(allowed.cpu(), seen, config)
-            known = watcher.choices(features, logits, left, ids, [begins[i] for i in active])
-        chosen = ids.tolist()
-        for i, token in zip(active, chosen, strict=True):
-            rows[i].append(token)
-        done = (yield Step(tuple(active), tuple(chosen), tuple(log_probs.tolist()), known)) or ()
-        ended = {i for i in active if step + 1 == room[i]}.union(done)
-        going = [at for at, i in enumerate(active) if chosen[at] not in ends and i not in ended]
-        if not going:
-            return
-        active = [active[at] for at in going]
-        full = [i for i in active if len(rows[i]) - begins[i] > context]
+            begins = [self.begins[i] for i in self.active]
+            known = self.watcher.choices(self.features, logits, left, ids, begins)
+        self.ids, chosen = ids, ids.tolist()
+        for i, token in zip(self.active, chosen, strict=True):
+            self.rows[i].append(token)
+        return Step(tuple(self.active), tuple(chosen), tuple(log_probs.tolist()), known)
+
+    def advance(self, going: list[int]) -> None:
+        """Compute the features of the new tokens for the rows `going`, indices into `active`."""
+        self.active = [self.active[at] for at in going]
+        full = [i for i in self.active if len(self.rows[i]) - self.begins[i] > self.context]
         for i in full:
-            begins[i] = len(rows[i]) - half(context)
-        with computing():
+            self.begins[i] = len(self.rows[i]) - half(self.context)
+        ids = self.ids
+        with self.computing():
             if len(going) < len(ids):
                 index = torch.tensor(going, device=ids.device)
-                features, ids = selected(features, index), ids[index]
-            # The cache has a slot for every element of the longest row, even after that row has
-            # ended.
-            if full or slots(features) == capacity:
-                again = [rows[i][begins[i] :] for i in active]
-                features = prefill(model, again, features.memory, FixedCache(capacity=capacity))
+                self.features, ids = selected(self.features, index), ids[index]
+            # The cache keeps a slot for every element of the longest row, even a finished one.
+            if full or slots(self.features) == self.capacity:
+                self.prefill(self.windows(), self.features.memory)
             else:
-                features = advance(model, features, ids)
+                self.features = advance(self.model, self.features, ids)

@@ -1,10 +1,10 @@
-"""Pure transforms of the last logits, and the choice of a token from what they leave.
+"""Transforms of the last logits, and sampling from the result.
 
-They act in this order, each on the result of the one before (the order of the field's other tools):
+Transforms apply in this order (that of other tools), each to the result of the previous one:
 
     repetition penalty -> temperature -> top-k -> top-p -> min-p -> choose
 
-A token that is ruled out has logit -inf.
+An excluded token has logit -inf.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from glassformer.generate.config import GenerateConfig
 
 
 def limited(logits: Float[Tensor, "B V"], ids: range) -> Float[Tensor, "B V"]:
-    """Rule out every token but these, which follow each other."""
+    """Exclude every token outside the range `ids`."""
     kept = torch.full_like(logits, -torch.inf)
     kept[:, ids.start : ids.stop] = logits[:, ids.start : ids.stop]
     return kept
@@ -27,8 +27,7 @@ def limited(logits: Float[Tensor, "B V"], ids: range) -> Float[Tensor, "B V"]:
 def repetition_penalty(
     logits: Float[Tensor, "B V"], seen: Sequence[Sequence[int]], penalty: float
 ) -> Float[Tensor, "B V"]:
-    """Logits of tokens already in the row: divided by `penalty` if positive, multiplied if
-    negative.
+    """Divide positive logits of tokens already in the row by `penalty`, multiply negative ones.
 
     Source: Keskar et al. 2019 (CTRL), section 4.1.
     """
@@ -42,21 +41,17 @@ def repetition_penalty(
 def temperature(logits: Float[Tensor, "B V"], tau: float) -> Float[Tensor, "B V"]:
     """(u - max u) / τ, τ > 0: large τ tends to uniform, small τ to the likeliest token (Note E).
 
-    The shift leaves softmax(u / τ) as it is, and makes it a distribution for every τ; u / τ alone
-    may overflow.
+    The shift does not change softmax(u / τ) and prevents overflow of u / τ.
     """
     shifted = (logits - logits.amax(-1, keepdim=True)).double() / tau
     return shifted.to(logits.dtype)
 
 
 def top_k(logits: Float[Tensor, "B V"], k: int) -> Float[Tensor, "B V"]:
-    """Keep exactly the k largest logits of each row (all, if there are fewer); of equals, the lower
-    token ids."""
+    """Keep exactly the k largest logits of each row (all, if fewer); lower ids win ties."""
     if k >= logits.shape[-1]:
         return logits
-    few = (
-        k * k <= logits.shape[-1]
-    )  # then looking for the largest k times is far faster than sorting
+    few = k * k <= logits.shape[-1]  # k searches for a maximum are then faster than sorting
     keep = (
         likeliest(logits, k)
         if few
@@ -66,8 +61,8 @@ def top_k(logits: Float[Tensor, "B V"], k: int) -> Float[Tensor, "B V"]:
 
 
 def top_p(logits: Float[Tensor, "B V"], p: float) -> Float[Tensor, "B V"]:
-    """Keep the smallest set of likeliest tokens whose probability reaches p (Holtzman et al. 2020);
-    never none."""
+    """Keep the smallest set of likeliest tokens with probability at least p, never an empty one
+    (Holtzman et al. 2020)."""
     ordered, index = logits.sort(dim=-1, descending=True, stable=True)
     probabilities = ordered.double().softmax(-1)
     before = probabilities.cumsum(-1) - probabilities
@@ -83,29 +78,27 @@ def min_p(logits: Float[Tensor, "B V"], p: float) -> Float[Tensor, "B V"]:
 
 
 def uniform(seed: int, step: int) -> float:
-    """A number in [0, 1) that depends on (seed, step) alone, whatever else is generated beside
-    it."""
+    """A number in [0, 1) that depends only on (seed, step)."""
     digest = hashlib.sha256(f"{seed}:{step}".encode()).digest()
-    return (
-        int.from_bytes(digest[:8], "little") >> 11
-    ) / 2**53  # the 53 bits of a float: 1.0 is never reached
+    # The 53 bits of a float: 1.0 is never reached.
+    return (int.from_bytes(digest[:8], "little") >> 11) / 2**53
 
 
 def choose(logits: Float[Tensor, "B V"], u: Float[Tensor, "B"]) -> Int[Tensor, "B"]:
-    """Sample from softmax(logits) by the inverse of its distribution function at u in [0, 1)."""
+    """Sample from softmax(logits) by its inverse distribution function at u in [0, 1)."""
     mass = logits.double().softmax(-1).cumsum(-1)
     index = torch.searchsorted(mass, (u.double() * mass[:, -1])[:, None], right=True)[:, 0]
-    # Rounding may leave u past the last possible token; that token is then the one.
+    # Rounding may leave u after the last possible token; that token is then chosen.
     last = (mass < mass[:, -1:]).sum(-1)
     return torch.minimum(index, last)
 
 
 def likeliest(logits: Float[Tensor, "B V"], k: int) -> Int[Tensor, "B K"]:
-    """Where the k largest logits of each row stand (K = min(k, V)), largest first; of equals, the
-    lower token id first.
+    """Indices of the k largest logits of each row (K = min(k, V)), largest first; lower ids first
+    in ties.
 
-    They lie in those k blocks whose maxima are the k largest (of equals the first blocks), so the
-    vocabulary is read once, and never sorted.
+    They lie in the k blocks with the k largest maxima, so the vocabulary is read once and never
+    sorted.
     """
     size, width = logits.shape[-1], max(1, math.isqrt(logits.shape[-1] // k))
     whole, tail = logits[:, : size - size % width], logits[:, size - size % width :]
@@ -118,11 +111,9 @@ def likeliest(logits: Float[Tensor, "B V"], k: int) -> Int[Tensor, "B K"]:
 
 
 def _first_maxima(values: Float[Tensor, "B N"], k: int) -> Int[Tensor, "B K"]:
-    """Indices of the k largest values of each row, in order; of equals, the first first."""
-    values, chosen = (
-        values.clamp(min=torch.finfo(values.dtype).min),
-        [],
-    )  # so that -inf is below all of them
+    """Indices of the k largest values of each row, in order; the first of equals first."""
+    values = values.clamp(min=torch.finfo(values.dtype).min)  # so that -inf is below all of them
+    chosen: list[Tensor] = []
     for _ in range(min(k, values.shape[-1])):
         chosen.append(values.argmax(-1, keepdim=True))  # the first of equals, by its definition
         values.scatter_(-1, chosen[-1], -torch.inf)
@@ -132,10 +123,9 @@ def _first_maxima(values: Float[Tensor, "B N"], k: int) -> Int[Tensor, "B K"]:
 def transformed(
     logits: Float[Tensor, "B V"], seen: Sequence[Sequence[int]], config: GenerateConfig
 ) -> Iterator[tuple[str, Float[Tensor, "B V"]]]:
-    """The logits after each transform, by its field of `config`, in their order; one not asked for
-    changes nothing.
+    """Logits after each transform in order, by its field of `config`; an unset one changes nothing.
 
-    A temperature of 0 rules out all but the likeliest token.
+    Temperature 0 excludes all but the likeliest token.
     """
     if config.repetition_penalty != 1.0:
         logits = repetition_penalty(logits, seen, config.repetition_penalty)
@@ -159,7 +149,7 @@ def transformed(
 def remaining(
     logits: Float[Tensor, "B V"], seen: Sequence[Sequence[int]], config: GenerateConfig
 ) -> Float[Tensor, "B V"]:
-    """What all transforms of `config` leave: a token is drawn from the softmax of it."""
+    """Logits after all transforms of `config`; the token is sampled from their softmax."""
     *_, (_, left) = transformed(logits, seen, config)
     return left
 
@@ -167,17 +157,12 @@ def remaining(
 def next_tokens(
     logits: Float[Tensor, "B V"], seen: Sequence[Sequence[int]], config: GenerateConfig, step: int
 ) -> Int[Tensor, "B"]:
-    """The chosen token of each row by all transforms of `config`; `step` counts new tokens, from
-    0."""
+    """Chosen token of each row after all transforms of `config`; `step` counts new tokens from 0."""
     if logits.device.type == "mps":  # it has no float64
         return next_tokens(logits.cpu(), seen, config, step).to(logits.device)
     stages = transformed(logits, seen, config)
     if config.temperature == 0:
-        return next(stages)[1].argmax(
-            -1
-        )  # what the others would leave, without ruling anything out
+        return next(stages)[1].argmax(-1)  # the other transforms keep the likeliest token
     *_, (_, left) = stages
-    u = torch.full(
-        (len(left),), uniform(config.seed, step), dtype=torch.float64, device=left.device
-    )
-    return choose(left, u)
+    u = uniform(config.seed, step)
+    return choose(left, torch.full((len(left),), u, dtype=torch.float64, device=left.device))

@@ -261,7 +261,7 @@ def rotation(
     The sine is negated in the first half, so that `rotate` is one multiply-add. Source: Su et al.
     2021.
     """
-    return _rotation(_angles(positions.position, d_head, base), dtype)
+    return _turns(_angles(positions.position, d_head, base), dtype)
 
 
 def grid_rotation(
@@ -284,7 +284,7 @@ def grid_rotation(
     halves = [
         _angles((of + 1).masked_fill(patch < 0, 0), d_head // 2, base) for of in (row, column)
     ]
-    return _rotation(torch.cat(halves, -1), dtype)
+    return _turns(torch.cat(halves, -1), dtype)
 
 
 def _angles(number: Int[Tensor, "B T"], width: int, base: float) -> Float[Tensor, "B 1 T _"]:
@@ -292,7 +292,7 @@ def _angles(number: Int[Tensor, "B T"], width: int, base: float) -> Float[Tensor
     return number[:, None, :, None].to(torch.float64) * base ** (-k / width)
 
 
-def _rotation(angle: Float[Tensor, "B 1 T _"], dtype: torch.dtype) -> Rotation:
+def _turns(angle: Float[Tensor, "B 1 T _"], dtype: torch.dtype) -> Rotation:
     cos, sin = angle.cos().to(dtype), angle.sin().to(dtype)
     return torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
 

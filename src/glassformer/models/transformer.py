@@ -101,7 +101,12 @@ class Transformer(nn.Module):
             )
             self.head = build_head(config, self.embed)
         if seed is not None and not next(self.parameters()).is_meta:
-            initialize(self, config.init, Sizes(config.n_layers, config.head_width), seed)
+            self.initialize(seed)
+
+    def initialize(self, seed: int) -> None:
+        """Fill all weights, after `to_empty` for example; a function of (config, seed)."""
+        sizes = Sizes(self.config.n_layers, self.config.head_width)
+        initialize(self, self.config.init, sizes, seed)
 
     def forward(
         self,
