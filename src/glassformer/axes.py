@@ -1,7 +1,7 @@
-"""The letters that name tensor axes in signatures, and the array types they are used with.
+"""Letters of tensor axes in signatures, and the array types that they annotate.
 
 Shapes are jaxtyping annotations, for example `Float[Tensor, "B H T K"]`; tests check them on every
-call and production ignores them. A letter means the same everywhere:
+call and production ignores them. A letter has one meaning:
 
     B  batch              T  query positions        S  key (source) positions
     D  model width        H  heads                  G  key-value heads

@@ -1,7 +1,7 @@
-"""What a model is fed: elements, the positions they stand at, and what is to be predicted there.
+"""Input of a model: elements, their positions, and targets.
 
-`Batch` is the only contract between the side that reads data (`tokens`, `data`) and the side that
-computes (`layers`, `models`).
+`Batch` is the only contract between the side that reads data (`processors`, `data`) and the side
+that computes (`layers`, `models`).
 """
 
 from collections.abc import Sequence
@@ -14,27 +14,26 @@ import torch
 from glassformer.axes import Bool, Float, Int, Tensor
 
 IGNORE = -100
-"""The target of a position that bears no loss (torch's own convention)."""
+"""Target of a position without loss (torch's convention)."""
 SHARED_PREFIX = -2
-"""The number of what stands before several documents of a row, and which each of them goes on
-from."""
+"""Document id of a shared prefix: every document of the row continues it."""
 
 
 @dataclass(frozen=True)
 class Positions:
-    """Where the elements of a sequence stand: position, document and whether they are real.
+    """Position, document and validity of the elements of a sequence.
 
-    A mask reads only this, never the index of a slot; so padding on either side, packing, caches
-    and windows cannot be wrong by layout. `document` None: all in one; `valid` None: all real. A
-    batch axis of 1 serves every row. Documents that go on from the same beginning (numbered SHARED_PREFIX)
-    begin at the position behind it, each of them.
+    Masks read only this, never the index of a slot, so that padding on either side, packing, caches
+    and windows cannot be wrong by layout. `document` None: one document. `valid` None: no padding.
+    A batch axis of 1 serves every row. Documents that continue a shared prefix (document
+    SHARED_PREFIX) each begin at the position after it.
     """
 
     position: Int[Tensor, "#B T"]
     document: Int[Tensor, "#B T"] | None = None
     valid: Bool[Tensor, "#B T"] | None = None
     start: int | None = None
-    """If not None, every row's positions are start, start+1, ...: known without reading the
+    """If not None, positions of every row are start, start+1, ..., known without reading the
     tensor."""
 
     @classmethod
@@ -46,8 +45,8 @@ class Positions:
     def padded(
         cls, lengths: Sequence[int], side: str = "right", device: torch.device | str | None = None
     ) -> Self:
-        """Rows of the given lengths padded to the longest on the `right` or `left`; positions count
-        real elements."""
+        """Rows of the given lengths padded to the longest on the `right` or `left`; only real
+        elements count."""
         width, count = max(lengths), torch.tensor(list(lengths), device=device)[:, None]
         slot = torch.arange(width, device=device)[None]
         position = slot.expand(len(lengths), -1) if side == "right" else slot - (width - count)
@@ -58,8 +57,8 @@ class Positions:
 
     @classmethod
     def packed(cls, document: Int[Tensor, "B T"]) -> Self:
-        """Several documents in each row: positions start at 0 in each run of equal numbers; below 0
-        is padding."""
+        """Packed documents: positions restart at 0 in each run of equal ids; negative ids are
+        padding."""
         slot = torch.arange(document.shape[1], device=document.device).expand_as(document)
         begins = torch.ones_like(document, dtype=torch.bool)
         begins[:, 1:] = document[:, 1:] != document[:, :-1]
@@ -80,7 +79,7 @@ class Positions:
         )
 
     def extended(self, new: "Positions") -> "Positions":
-        """These positions followed by `new` ones, as the keys of a cache grow."""
+        """These positions with `new` ones appended."""
         rows = max(self.rows, new.rows)
         start = (
             self.start if self.start is not None and new.start == self.start + self.length else None
@@ -93,7 +92,7 @@ class Positions:
         )
 
     def selected(self, rows: Int[Tensor, "N"]) -> "Positions":
-        """The positions of the given rows; a shared row stays shared."""
+        """Positions of the given rows; a shared row stays shared."""
         pick = lambda t: t if len(t) == 1 else t[rows]  # noqa: E731
         optional = lambda t: None if t is None else pick(t)  # noqa: E731
         return Positions(
@@ -101,19 +100,17 @@ class Positions:
         )
 
     def following(self, length: int) -> "Positions":
-        """The positions of `length` elements that go on after the last real element of each row, in
-        its document."""
+        """Positions of `length` elements after the last real element of each row, in its
+        document."""
         if self.start is not None and self.valid is None and self.document is None:
             return Positions.arange(length, self.start + self.length, self.position.device)
         slot = torch.arange(self.length, device=self.position.device)[None]
         real = torch.ones_like(slot, dtype=torch.bool) if self.valid is None else self.valid
-        last = (
-            slot.where(real, 0).amax(1, keepdim=True).expand(self.rows, 1)
-        )  # padding may stand behind it
+        # Padding may follow the last real element.
+        last = slot.where(real, 0).amax(1, keepdim=True).expand(self.rows, 1)
         at_last = lambda t: t.expand(self.rows, -1).gather(1, last)  # noqa: E731
-        ends = at_last(self.position).where(
-            real.any(1, keepdim=True), -1
-        )  # a row of padding alone begins at 0
+        # A row of nothing but padding begins at 0.
+        ends = at_last(self.position).where(real.any(1, keepdim=True), -1)
         position = ends + torch.arange(1, length + 1, device=self.position.device)
         return Positions(
             position, None if self.document is None else at_last(self.document).expand(-1, length)
@@ -152,20 +149,18 @@ def _kind(*tensors: Tensor | None) -> torch.dtype:
 
 @dataclass(frozen=True)
 class Part:
-    """Vectors that stand at some elements in place of a token: the patches of all pictures, or
-    clips, of a batch."""
+    """Vectors in place of tokens: the patches of all images, or of all recordings, of a batch."""
 
     name: str
-    """What they are patches of, as `ModelConfig.parts` names it: image, audio."""
+    """Type of part, a key of `ModelConfig.parts`: image, audio."""
     at: Int[Tensor, "N"]
-    """Where each stands: indices into B x T, each once."""
+    """Index into B x T of each patch, each once."""
     values: Float[Tensor, "N P"]
     index: Int[Tensor, "N"]
-    """Which patch of its picture or clip each is, from 0."""
+    """Number of each patch within its image or recording, from 0."""
 
     def taken(self, slots: Int[Tensor, "S"], length: int) -> "Part":
-        """What is left of it if of each row of `length` elements only the `slots` are left, in that
-        order."""
+        """The part after selecting these `slots` of each row of `length` elements, in that order."""
         place = torch.full((length,), -1, device=self.at.device)
         place[slots] = torch.arange(len(slots), device=self.at.device)
         new = place[self.at % length]
@@ -179,14 +174,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch: `elements` are token ids, or flattened patches of width P; `targets` are ids or
-    IGNORE.
+    """One batch: token ids or flattened patches of width P, and targets (ids or IGNORE).
 
-    `positions` None means 0, 1, 2, ... all real. `source` is the encoder's side of an
-    encoder-decoder. `token_type_ids` are the segment (token type) numbers of BERT. With `at`, the
-    head answers at these elements alone (indices into B x T), and `targets` are theirs. Of a
-    sequence, targets are a class, or 0 and 1 (or shares) for each of C classes. Where one of
-    `parts` stands, the id is a placeholder: any id of the vocabulary, which nobody reads.
+    `positions` None: 0, 1, 2, ..., no padding. `source`: the encoder's input of an encoder-decoder.
+    `token_type_ids`: BERT's segments. `at`: the head reads only these elements (indices into
+    B x T), and `targets` are theirs. Targets of sequences are a class, or 0 and 1 (or shares) for
+    each of C classes. Where one of `parts` stands, the id is a placeholder: any id of the
+    vocabulary, which is not read.
     """
 
     elements: Int[Tensor, "B T"] | Float[Tensor, "B T P"]
@@ -201,8 +195,8 @@ class Batch:
 
     @classmethod
     def padded(cls, rows: Sequence[Sequence[int] | np.ndarray], fill: int = 0) -> "Batch":
-        """Rows of ids, padded with `fill` on the right to the longest; if all are equally long,
-        nothing is padding."""
+        """Rows of ids padded with `fill` on the right to the longest; without padding if all are
+        equally long."""
         lengths = [len(row) for row in rows]
         elements = np.full((len(rows), max(lengths)), fill)
         for slots, row in zip(elements, rows, strict=True):
@@ -214,7 +208,7 @@ class Batch:
 
     @property
     def n_targets(self) -> int:
-        """How many positions bear loss: what a loss sum is divided by."""
+        """Number of targets with loss: the divisor of a loss sum."""
         if self.targets is None:
             return 0
         return (
@@ -225,8 +219,8 @@ class Batch:
 
     @property
     def n_elements(self) -> int:
-        """How many elements were read for the targets: as many if every element has one, else all
-        that are real."""
+        """Number of elements for throughput: the targets if every element has one, else all real
+        elements."""
         valid = None if self.positions is None else self.positions.valid
         if self._each_has_a_target(valid):
             return self.n_targets
@@ -235,15 +229,15 @@ class Batch:
         )
 
     def _each_has_a_target(self, valid: Bool[Tensor, "#B T"] | None) -> bool:
-        """Whether targets are those of elements: a sequence's may be as many by chance, but leave
-        out no padding."""
+        """True if targets belong to elements: those of sequences may have the same shape, but not
+        IGNORE at all padding."""
         targets = self.targets
         if targets is None or targets.shape != self.elements.shape or targets.is_floating_point():
             return False
         return valid is None or bool((targets.masked_select(~valid) == IGNORE).all())
 
     def where(self) -> Positions:
-        """The positions, made explicit."""
+        """The positions or their default."""
         return self.positions or Positions.arange(
             self.elements.shape[1], device=self.elements.device
         )

@@ -1,7 +1,6 @@
-"""One definition of each loss: a sum over targets and how many there were, so that any split of a
-step adds up.
+"""Losses as a sum over targets and their number, so that any split of a step gives the same total.
 
-The mean is taken once, over all targets of the whole step (micro-batches and processes together).
+The mean is taken once, over all targets of a step (all micro-batches and processes).
 """
 
 from dataclasses import dataclass
@@ -30,9 +29,9 @@ def cross_entropy(
     """Cross-entropy -Σ_i Σ_j y_ij log f_ij over the targets that are not IGNORE (Note E), summed,
     in float32 or better.
 
-    Targets are classes, or (of mixed pictures) shares of every class.
-    `smoothing` ε in [0, 1) spreads that much of each target evenly over the vocabulary (Szegedy et
-    al. 2016). `weights` multiply the terms of each class; the count stays that of the targets.
+    Targets are classes, or shares of every class (mixed images).
+    `smoothing` ε in [0, 1) spreads that share of each target evenly over the vocabulary (Szegedy et
+    al. 2016). `weights` multiply the terms of each class, but not the count.
     """
     flat = at_least_float32(logits).flatten(0, -2)
     if targets.is_floating_point():
@@ -54,8 +53,8 @@ def binary_cross_entropy(
     smoothing: float = 0.0,
     weights: Float[Tensor, "C"] | None = None,
 ) -> LossSum:
-    """-Σ_i Σ_c y log σ(u) + (1 - y) log(1 - σ(u)) over the targets 0 to 1 that are not IGNORE:
-    classes by themselves.
+    """Binary cross-entropy -Σ_i Σ_c y log σ(u) + (1 - y) log(1 - σ(u)) of independent classes, over
+    the targets 0 to 1 that are not IGNORE.
 
     `smoothing` ε moves targets to ε/2 and 1 - ε/2; `weights` multiply the terms of each class.
     """
@@ -76,6 +75,5 @@ def token_log_probs(
 
 
 def at_least_float32(logits: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Logits in a precision in which sums of exponentials are worth something: half precisions
-    become float32."""
+    """Logits in float32 or better, for sums of exponentials; half precisions become float32."""
     return logits.float() if logits.element_size() < 4 else logits

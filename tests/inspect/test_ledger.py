@@ -49,6 +49,21 @@ def exactly(found: Ledger, seen: Look, target: int, position: int, against: int 
     assert found.scale > 0 or target == against
 
 
+@pytest.mark.parametrize("placement", ["pre", "post"])
+@pytest.mark.parametrize(
+    "changes",
+    [{"residual": False}, {"position_combination": "concatenate", "tied": False}],
+    ids=["no residual", "concatenated"],
+)
+def test_it_is_the_logit_without_residual_connections_and_with_positions_beside(changes, placement):
+    seen = looked(tiny.model(norm_placement=placement, **changes))
+    found = ledger(seen, 3)
+    exactly(found, seen, 3, -1, None)
+    if "residual" in changes:  # nothing passes a branch but through it
+        last = [entry.value for entry in found.entries if entry.value]
+        assert len(last) == 1
+
+
 @pytest.mark.parametrize(("name", "size"), VARIANTS)
 def test_it_is_the_logit_of_every_preset_in_float32(name, size):
     of = {"patch_width": 12, "n_classes": 5, "grid": None} if name == "vit" else {"vocab_size": 13}

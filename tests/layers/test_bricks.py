@@ -19,6 +19,7 @@ from glassformer.layers.embed import Embedding, PatchEmbedding, TokenEmbedding
 from glassformer.layers.feedforward import FeedForward, activation_function
 from glassformer.layers.mask import Allowed
 from glassformer.layers.norm import rms_norm
+from glassformer.layers.tap import Tape, recording
 from tiny import EXACT, stir
 
 ACTIVATIONS = {
@@ -118,3 +119,18 @@ def test_note_e_one_key_alone_gives_its_value():
         torch.randn(1, 1, 4, 5), torch.randn(1, 1, 4, 5), v, Allowed(dense=only), None, 1.0
     )
     assert torch.equal(z[0, 0, 2], v[0, 0, 1])
+
+
+@pytest.mark.parametrize("n_kv_heads", [1, 2, 4])
+def test_scores_are_those_of_the_forward_pass_for_all_heads_or_one(n_kv_heads):
+    """Recomputed from recorded queries and keys, with mask and a bias of each head."""
+    ours = Attention(10, 4, n_kv_heads, 6, scale="model").double()
+    stir(ours)
+    x, bias = torch.randn(2, 5, 10).double(), torch.randn(1, 4, 5, 5).double()
+    context = AttentionContext(Allowed(causal=True), bias)
+    with recording(Tape(ours, ("q", "k", "scores"))) as tape:
+        ours(x, context)
+    q, k, expected = (tape.kept[name] for name in ("q", "k", "scores"))
+    assert torch.equal(ours.scores(q, k, context), expected)
+    for head in range(4):
+        assert_close(ours.scores(q, k, context, head), expected[:, head : head + 1], **EXACT)

@@ -108,7 +108,7 @@ def ledger(look: Look, target: int, *, position: int = -1, against: int | None =
         if any(walk.edited(point) for point in look.tape.points if point.endswith("logits")):
             total = total + walk.part("edit", None, logit - total)
     leaves = [leaf for _, _, leaf in walk.parts]
-    gradients = torch.autograd.grad(total, leaves)
+    gradients = torch.autograd.grad(total, leaves, materialize_grads=True)
     entries: list[Entry] = []
     bias = 0.0
     for (name, layer, leaf), gradient in zip(walk.parts, gradients, strict=True):
@@ -188,7 +188,8 @@ class _Walk:
         pre = isinstance(block, PreNormBlock)
 
         def joined(x: Tensor, branch: Tensor, norm: LayerNorm | RMSNorm) -> Tensor:
-            return x + branch if pre else self.normed(norm, x + branch)
+            x = block.join(x, branch)
+            return x if pre else self.normed(norm, x)
 
         x = self.settled(f"{point}.resid_pre", x, layer)
         x = joined(

@@ -1,2 +1,2 @@
-"""Tensors to tensors: each file is one idea of the notes, the pure function first and the module
-second."""
+"""Tensors to tensors: each file is one idea of the notes, first as a pure function, then as a
+module."""

@@ -63,8 +63,8 @@ class Block(nn.Module):
         return tap(self, "feedforward_out", self.dropout(self.feedforward(x)), STREAM)
 
     def join(
-        self, x: Float[Tensor, "B T D"], branch: Float[Tensor, "B T D"]
-    ) -> Float[Tensor, "B T D"]:
+        self, x: Float[Tensor, "*rows D"], branch: Float[Tensor, "*rows D"]
+    ) -> Float[Tensor, "*rows D"]:
         """x + branch; the branch alone without residual connections."""
         return x + branch if self.residual else branch
 

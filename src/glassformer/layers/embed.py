@@ -1,8 +1,7 @@
-"""Elements to vectors: the row of an embedding matrix for a token, a linear map for a patch, plus
-the position.
+"""Embedding: a row of a matrix for a token, a linear map for a patch, plus the position.
 
     tokens   x_i = E[id_i] (· √D) + p_i + k_i        patches   x_i = patch_i W_emb + b + p_i
-    parts    x_i = patch_i W_image + t_image + g_n + p_i    where patch n of a picture stands in place of a token
+    parts    x_i = patch_i W_image + t_image + g_n + p_i    for patch n of an image in place of a token
 
 Source: Notes A, B (E and its rows), D (W_emb, everything in one sequence).
 """
@@ -39,8 +38,8 @@ class TokenEmbedding(nn.Module):
 
 
 class PatchEmbedding(nn.Module):
-    """Flattened patches times W_emb (Note D: 16 x 16 x 3 = 768 to D), after a learned class token
-    if asked.
+    """Flattened patches times W_emb (Note D: 16 x 16 x 3 = 768 to D), after an optional learned
+    class token.
 
     With a `stem`, W_emb is the last of its convolutions.
     """
@@ -61,25 +60,20 @@ class PatchEmbedding(nn.Module):
         self.class_token = nn.Parameter(torch.empty(1, 1, d_model)) if class_token else None
 
     def forward(self, elements: Float[Tensor, "B T P"]) -> Float[Tensor, "B U D"]:
-        """Vectors of the patches; with a class token one more in front (U = T + 1)."""
-        x = (
-            self.proj(elements)
-            if self.stem is None
-            else self.proj(self.stem(elements)).flatten(2).mT
-        )
-        return (
-            x
-            if self.class_token is None
-            else torch.cat([self.class_token.expand(len(x), -1, -1), x], dim=1)
-        )
+        """Vectors of the patches, after that of the class token if there is one (U = T + 1)."""
+        if self.stem is None:
+            x = self.proj(elements)
+        else:
+            x = self.proj(self.stem(elements)).flatten(2).mT
+        if self.class_token is None:
+            return x
+        return torch.cat([self.class_token.expand(len(x), -1, -1), x], dim=1)
 
 
 class PartEmbedding(nn.Module):
-    """Patches among tokens: times W, plus a vector for their type (W's bias), plus one for each
-    place in a picture.
+    """Patches among tokens: patch W + vector of the type (W's bias) + vector of the patch's number.
 
-    `patches`: how many a picture has, each with a learned vector; None: only its place in the
-    sequence tells.
+    `patches`: number of patches per image, each with a learned vector; None: no such vectors.
     """
 
     def __init__(self, patch_width: int, d_model: int, patches: int | None):
@@ -89,13 +83,11 @@ class PartEmbedding(nn.Module):
         self.position = TokenEmbedding(patches, d_model) if patches else None
 
     def forward(self, part: Part) -> Float[Tensor, "N D"]:
-        """The vectors of all patches; ConfigError: patches of another width, or more of them than
-        there are positions."""
+        """Vectors of all patches; ConfigError: patches of another width, or more than `patches`."""
         if part.values.shape[1] != self.proj.in_features:
             raise ConfigError(
                 f"A patch of the part {part.name!r} has {part.values.shape[1]} numbers and "
-                f"model.parts says "
-                f"{self.proj.in_features}; make them equal."
+                f"model.parts says {self.proj.in_features}; make them equal."
             )
         x = self.proj(part.values.to(self.proj.weight.dtype)) + self.kind
         if self.position is None:
@@ -109,15 +101,13 @@ class PartEmbedding(nn.Module):
         ):
             raise ConfigError(
                 f"The part {part.name!r} has a patch {int(part.index.max())} and "
-                f"model.part_patches says {most}; make "
-                "it larger, or the picture smaller."
+                f"model.part_patches says {most}; make it larger, or the picture smaller."
             )
         return x + F.embedding(part.index, self.position.weight)
 
 
 class PartEmbeddings(nn.ModuleDict):
-    """The embedding of each type of part, by its name; `widths` of a patch, `patches` of a
-    picture."""
+    """Embedding of each type of part, by name; `widths`: numbers per patch, `patches` per image."""
 
     def __init__(self, widths: Mapping[str, int], patches: Mapping[str, int], d_model: int):
         super().__init__(
@@ -128,8 +118,7 @@ class PartEmbeddings(nn.ModuleDict):
         )
 
     def forward(self, x: Float[Tensor, "B T D"], parts: Sequence[Part]) -> Float[Tensor, "B T D"]:
-        """`x` with the parts' vectors at their elements; ConfigError: a part that the model has
-        not."""
+        """`x` with the parts' vectors at their elements; ConfigError: an unknown part."""
         if not parts:
             return x
         for part in parts:

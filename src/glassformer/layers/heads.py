@@ -1,4 +1,4 @@
-"""From the stream to an answer: a score for every word, a tag for every element, a class for the
+"""Heads: from the stream to a score for every word, tags for every element, or classes for the
 sequence.
 
 Source: Note B (unembedding, tied), Note E (untied with bias), Note D (tagging, classification from
@@ -46,7 +46,7 @@ class LanguageModelHead(nn.Module):
     def forward(
         self, hidden: Float[Tensor, "*rows D"], positions: Positions | None = None
     ) -> Float[Tensor, "*rows V"]:
-        """Logits; `positions` are not needed."""
+        """Logits; `positions` are not used."""
         logits = F.linear(
             hidden if self.factor == 1.0 else hidden * self.factor, self.weight, self.bias
         )
@@ -66,12 +66,12 @@ class MaskedLanguageModelHead(nn.Module):
     def forward(
         self, hidden: Float[Tensor, "*rows D"], positions: Positions | None = None
     ) -> Float[Tensor, "*rows V"]:
-        """Logits; `positions` are not needed."""
+        """Logits; `positions` are not used."""
         return self.unembed(self.norm(F.gelu(self.dense(hidden))))
 
 
 class TagHead(nn.Module):
-    """One score for each tag at every element: h W + b (Note D, tagging)."""
+    """Scores of the tags of every element: h W + b (Note D, tagging)."""
 
     def __init__(self, d_model: int, n_classes: int, *, dropout: float = 0.0):
         super().__init__()
@@ -81,16 +81,15 @@ class TagHead(nn.Module):
     def forward(
         self, hidden: Float[Tensor, "*rows D"], positions: Positions | None = None
     ) -> Float[Tensor, "*rows C"]:
-        """Logits; `positions` are not needed."""
+        """Logits; `positions` are not used."""
         return tap(self, "logits", self.proj(self.dropout(hidden)), "batch position class")
 
 
 def pool(hidden: Float[Tensor, "B T D"], positions: Positions, how: Pool) -> Float[Tensor, "N D"]:
-    """One vector for a sequence: its `last` real element (Note D), its `first` (BERT), or the
-    `mean` of real ones.
+    """One vector for each sequence: its `last` real element (Note D), its `first` (BERT), or the
+    `mean` of the real ones.
 
-    A sequence is a row, or, where documents are numbered, each document, in the order of 0, 1, ...,
-    N - 1.
+    A sequence is a row or, in packed rows, a document, in the order of ids 0, 1, ..., N - 1.
     """
     return (
         pooled_mean(hidden, positions)
@@ -100,8 +99,7 @@ def pool(hidden: Float[Tensor, "B T D"], positions: Positions, how: Pool) -> Flo
 
 
 def pooled_at(positions: Positions, rows: int, how: Literal["last", "first"]) -> Int[Tensor, "N"]:
-    """Where the last or first real element of each sequence stands: indices into the B x T slots of
-    `rows` rows."""
+    """Index into B x T (`rows` rows) of the last or first real element of each sequence."""
     shape = rows, positions.length
     position = positions.position.expand(shape)
     if positions.document is None:
@@ -124,14 +122,13 @@ def pooled_at(positions: Positions, rows: int, how: Literal["last", "first"]) ->
 
 
 def pooled_mean(hidden: Float[Tensor, "B T D"], positions: Positions) -> Float[Tensor, "N D"]:
-    """The mean of the real elements of each sequence."""
+    """Mean of the real elements of each sequence."""
     if positions.document is None and positions.valid is None:
         return hidden.mean(1)
     valid = _real(positions, hidden.shape[:2])
-    if positions.document is None:  # filled, not multiplied: padding may hold NaN
-        return hidden.masked_fill(~valid[..., None], 0).sum(1) / valid.sum(1, keepdim=True).clamp(
-            min=1
-        )
+    if positions.document is None:
+        total = hidden.masked_fill(~valid[..., None], 0).sum(1)  # padding may hold NaN
+        return total / valid.sum(1, keepdim=True).clamp(min=1)
     at = valid.flatten().nonzero().squeeze(1)
     of = positions.document.expand(valid.shape).flatten()[at]
     counts = of.bincount()

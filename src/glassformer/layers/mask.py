@@ -1,12 +1,12 @@
-"""Masks as values: a predicate over the positions of query and key, joined with `&` and `|`; True
+"""Masks as values: predicates over the positions of query and key, combined with `&` and `|`; True
 means "may attend".
 
     Causal() & Valid()                   a decoder over padded rows
     Causal() & SameDocument() & Valid()  packed documents
     Causal() & Window(256)               each element sees the last 256
 
-`allowed` resolves a mask for one call: to nothing at all, to the plain causal triangle that kernels
-know, or to a table. That decision is made here and nowhere else.
+`allowed` resolves a mask for one call to nothing, to the causal triangle that kernels know, or to a
+table.
 """
 
 from abc import ABC, abstractmethod
@@ -20,7 +20,7 @@ from glassformer.batch import SHARED_PREFIX, Positions
 
 @dataclass(frozen=True)
 class Mask(ABC):
-    """A predicate over (query place, key place). Joined masks are masks."""
+    """A predicate over (query position, key position)."""
 
     def __and__(self, other: "Mask") -> "Mask":
         return Both(self, other)
@@ -33,8 +33,7 @@ class Mask(ABC):
         """True at [b, i, j] where query i may attend to key j."""
 
     def needed(self, query: Positions, key: Positions) -> "Mask | None":
-        """This mask without the parts known, from the positions' form alone, to allow everything
-        (None: all of it)."""
+        """This mask without the parts that allow everything at such positions; None: all of it."""
         return self
 
 
@@ -53,16 +52,14 @@ class Everything(Mask):
 
 @dataclass(frozen=True)
 class Causal(Mask):
-    """A key may not stand after the query: M_ij = 0 for j <= i, -inf otherwise (Notes A, B, D,
-    E)."""
+    """No key after the query: M_ij = 0 for j <= i, -inf otherwise (Notes A, B, D, E)."""
 
     def table(self, query: Positions, key: Positions) -> Bool[Tensor, "B T S"]:
         """position(key) <= position(query)."""
         return key.position[:, None, :] <= query.position[:, :, None]
 
     def needed(self, query: Positions, key: Positions) -> Mask | None:
-        """Not needed when even the first query stands at or after the last key (one decoding
-        step)."""
+        """Not needed if the first query is at or after the last key (one decoding step)."""
         if query.start is None or key.start is None:
             return self
         return None if query.start >= key.start + key.length - 1 else self
@@ -70,7 +67,7 @@ class Causal(Mask):
 
 @dataclass(frozen=True)
 class Window(Mask):
-    """Query and key stand less than `size` apart."""
+    """Query and key are less than `size` positions apart."""
 
     size: int
 
@@ -79,7 +76,7 @@ class Window(Mask):
         return (key.position[:, None, :] - query.position[:, :, None]).abs() < self.size
 
     def needed(self, query: Positions, key: Positions) -> Mask | None:
-        """Not needed when no two positions can be that far apart."""
+        """Not needed if no query and key are that far apart."""
         if query.start is None or key.start is None:
             return self
         reach = max(
@@ -90,17 +87,16 @@ class Window(Mask):
 
 @dataclass(frozen=True)
 class SameDocument(Mask):
-    """Query and key belong to one document of a packed row, or the key to the common beginning of
-    all of them."""
+    """Query and key are in the same document of a packed row, or the key is in the shared prefix."""
 
     def table(self, query: Positions, key: Positions) -> Bool[Tensor, "B T S"]:
-        """document(key) is document(query) or SHARED_PREFIX; a side without numbers is document 0."""
+        """document(key) is document(query) or SHARED_PREFIX; None is document 0."""
         side = lambda p: torch.zeros_like(p.position) if p.document is None else p.document  # noqa: E731
         of = side(key)[:, None, :]
         return (of == side(query)[:, :, None]) | (of == SHARED_PREFIX)
 
     def needed(self, query: Positions, key: Positions) -> Mask | None:
-        """Not needed when neither side numbers documents."""
+        """Not needed if neither side has documents."""
         return None if query.document is None and key.document is None else self
 
 
@@ -109,12 +105,12 @@ class Valid(Mask):
     """The key is a real element, not padding."""
 
     def table(self, query: Positions, key: Positions) -> Bool[Tensor, "B T S"]:
-        """valid(key), whatever the query."""
+        """valid(key)."""
         valid = torch.ones_like(key.position, dtype=torch.bool) if key.valid is None else key.valid
         return valid[:, None, :].expand(-1, query.length, -1)
 
     def needed(self, query: Positions, key: Positions) -> Mask | None:
-        """Not needed when no key is marked as padding."""
+        """Not needed without padding among the keys."""
         return None if key.valid is None else self
 
 
@@ -130,7 +126,7 @@ class Both(Mask):
         return self.left.table(query, key) & self.right.table(query, key)
 
     def needed(self, query: Positions, key: Positions) -> Mask | None:
-        """The needed parts of either side."""
+        """The needed parts of both."""
         left, right = self.left.needed(query, key), self.right.needed(query, key)
         if left is None or right is None:
             return left or right
@@ -149,29 +145,29 @@ class Either(Mask):
         return self.left.table(query, key) | self.right.table(query, key)
 
     def needed(self, query: Positions, key: Positions) -> Mask | None:
-        """Nothing if one side allows everything."""
+        """Not needed if one of them allows everything."""
         left, right = self.left.needed(query, key), self.right.needed(query, key)
         return None if left is None or right is None else Either(left, right)
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """A mask resolved for one call: everything (`causal` False, `dense` None), the plain triangle,
+    """A mask resolved for one call: everything (`causal` False, `dense` None), the causal triangle,
     or a dense table."""
 
     causal: bool = False
     dense: Bool[Tensor, "B 1 T S"] | None = None
 
     added: Float[Tensor, "B 1 T S"] | None = None
-    """The dense table as kernels add it to scores: 0 or -inf; see `prepared`."""
+    """The dense table as added to scores: 0 or -inf; see `prepared`."""
     some: Bool[Tensor, "B 1 T 1"] | None = None
-    """Which queries have any key; None: every one."""
+    """True for queries with any allowed key; None: all."""
 
     def prepared(self) -> "Allowed":
-        """With what kernels need of a dense table, so that it is made once for all layers.
+        """This mask with `added` and `some`, computed once for all layers.
 
-        A query without any key is opened to all, to be zeroed afterwards: what kernels give there
-        differs (0 or NaN).
+        A query without any key is opened to all keys and zeroed afterwards, since kernels differ
+        there (0 or NaN).
         """
         if self.dense is None or self.added is not None:
             return self
@@ -179,21 +175,21 @@ class Allowed:
         added = torch.zeros(self.dense.shape, device=some.device).masked_fill(
             ~(self.dense | ~some), -torch.inf
         )
-        # whether every query has a key is asked where the answer is at hand, not waited for
+        # On a GPU, reading the answer would synchronize.
         at_hand = some.device.type == "cpu" and not torch.compiler.is_compiling()
         return replace(self, added=added, some=None if at_hand and bool(some.all()) else some)
 
     def as_table(
         self, queries: int, keys: int, device: torch.device
     ) -> Bool[Tensor, "B 1 T S"] | None:
-        """The table itself, also for the triangle; None if everything is allowed."""
+        """The dense table, also of the triangle; None if everything is allowed."""
         if self.causal:
             return torch.ones(queries, keys, dtype=torch.bool, device=device).tril()[None, None]
         return self.dense
 
 
 def allowed(mask: Mask, query: Positions, key: Positions) -> Allowed:
-    """Resolve `mask` for queries and keys at these positions, as cheaply as their form permits."""
+    """Resolve `mask` for queries and keys at these positions to its cheapest form."""
     needed = mask.needed(query, key)
     if needed is None:
         return Allowed()

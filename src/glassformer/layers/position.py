@@ -1,8 +1,8 @@
-"""Where an element stands, told to the model in one of three positions.
+"""Positions, in one of three places of the model.
 
     added to the embedding   none, learned table, sinusoidal (paired, or as Note C prints it; of row and column)
     added to the scores      relative table B = f(i - j) (Note C), T5's buckets, ALiBi
-    turned into q and k      rotary (of the position; of row and column)
+    rotation of q and k      rotary (of the position; of row and column)
 
 Every function takes positions as numbers, never the index of a slot.
 """
@@ -43,8 +43,8 @@ def sinusoidal(
     """Sinusoidal position vectors: p(i, 2k) = sin(i / 10000^(2k/D)), p(i, 2k+1) = cos of the same
     angle.
 
-    `printed` is Note C's formula taken literally, with exponent 2j/D at every raw dimension j:
-    there the dot product of two positions is not a function of their distance. Computed in float64.
+    `printed`: Note C's formula taken literally, with exponent 2j/D at every dimension j; the dot
+    product of two positions is then not a function of their distance. Computed in float64.
     Source: Notes A and E; Vaswani et al. 2017.
     """
     j = torch.arange(d_model, dtype=torch.float64, device=position.device)
@@ -54,25 +54,25 @@ def sinusoidal(
 
 
 def naive_index(x: Float[Tensor, "B T D"], beta: float) -> Float[Tensor, "B T D"]:
-    """Note C's first attempt, x_t + β t with t = 1, 2, ...: kept for teaching."""
+    """Note C's first attempt, x_t + β t with t = 1, 2, ...; used in teaching only."""
     return x + beta * torch.arange(1, x.shape[1] + 1, dtype=x.dtype, device=x.device)[:, None]
 
 
 def binary_code(position: Int[Tensor, "T"], width: int) -> Float[Tensor, "T K"]:
-    """Note C's second attempt: the binary digits of the position, lowest first, as 0 and 1: kept
-    for teaching."""
+    """Note C's second attempt, the binary digits of the position, lowest first; used in teaching
+    only."""
     return (position[:, None] >> torch.arange(width, device=position.device)).bitwise_and(1).float()
 
 
 class LearnedPosition(nn.Module):
-    """A table of `max_length` learned vectors, one for each position (Notes A, B, D)."""
+    """A table of `max_length` learned position vectors (Notes A, B, D)."""
 
     def __init__(self, max_length: int, d_model: int):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(max_length, d_model))
 
     def forward(self, positions: Positions) -> Float[Tensor, "B T D"]:
-        """The rows at the positions' positions; a position outside the table is a ConfigError."""
+        """Rows of the table; ConfigError: a position outside it."""
         last = None if positions.start is None else positions.start + positions.length - 1
         # Reading the tensor would stall other devices and break a compiled graph in two.
         if (
@@ -92,7 +92,7 @@ class LearnedPosition(nn.Module):
 
 
 class SinusoidalPosition(nn.Module):
-    """`sinusoidal` vectors for any position, without parameters; the first position is called
+    """`sinusoidal` vectors of any position, without parameters; the first position has number
     `first`, 0 or 1."""
 
     def __init__(self, d_model: int, *, printed: bool = False, first: int = 0):
@@ -100,7 +100,7 @@ class SinusoidalPosition(nn.Module):
         self.d_model, self.printed, self.first = d_model, printed, first
 
     def forward(self, positions: Positions) -> Float[Tensor, "B T D"]:
-        """One vector for each place, in float64: the embedding brings it to its own precision."""
+        """One vector for each position, in float64; the embedding converts it to its precision."""
         return sinusoidal(
             positions.position + self.first, self.d_model, printed=self.printed, dtype=torch.float64
         )
@@ -110,8 +110,8 @@ class GridPosition(nn.Module):
     """`sinusoidal` vectors of patches in a grid, read row by row: the row in one half, the column
     in the other.
 
-    The first patch has position `first`; a class token before it has 0 in every dimension. There is
-    no last row. Source: Note D (a picture as a sequence); Dosovitskiy et al. 2021, appendix D.4.
+    The first patch has position `first`; a class token before it has the zero vector. The number of
+    rows is free. Source: Note D (an image as a sequence); Dosovitskiy et al. 2021, appendix D.4.
     """
 
     def __init__(self, d_model: int, columns: int, *, first: int):
@@ -119,7 +119,7 @@ class GridPosition(nn.Module):
         self.d_model, self.columns, self.first = d_model, columns, first
 
     def forward(self, positions: Positions) -> Float[Tensor, "B T D"]:
-        """One vector for each place, in float64: the embedding brings it to its own precision."""
+        """One vector for each position, in float64; the embedding converts it to its precision."""
         patch = positions.position - self.first
         row, column = patch.div(self.columns, rounding_mode="floor"), patch % self.columns
         halves = [sinusoidal(of, self.d_model // 2, dtype=torch.float64) for of in (row, column)]
@@ -129,12 +129,11 @@ class GridPosition(nn.Module):
 def interpolated(
     table: Float[Tensor, "T D"], old: tuple[int, int], new: tuple[int, int]
 ) -> Float[Tensor, "S D"]:
-    """Vectors of a grid (rows, columns) for another grid over the same picture; rows in front of it
-    stay as they are.
+    """Position vectors of a grid (rows, columns) interpolated to another grid over the same image;
+    vectors before the grid are kept.
 
-    By cubic convolution along each axis, computed in float64: what is linear in row and column
-    stays so, up to the edges, and the same grid stays exactly as it is. ConfigError: a table
-    smaller than its grid.
+    Cubic convolution along each axis in float64: functions linear in row and column are kept, up to
+    the edges, and the same grid is unchanged. ConfigError: a table smaller than its grid.
     """
     n_prefix = len(table) - old[0] * old[1]
     if n_prefix < 0:
@@ -149,10 +148,9 @@ def interpolated(
 
 
 def _resampling(old: int, new: int) -> Float[Tensor, "S T"]:
-    """The weights of `old` points in each of `new` ones between the same ends (Keys 1981, a =
-    -1/2).
+    """Weights of `old` points in each of `new` ones between the same ends (Keys 1981, a = -1/2).
 
-    Beyond an end the outermost two points go on in a straight line.
+    Beyond an end, the line through the outermost two points.
     """
     at = (torch.arange(new, dtype=torch.float64) + 0.5) * old / new - 0.5
     around = torch.arange(-2, old + 2)
@@ -172,9 +170,9 @@ def relative_bucket(
     distance: Int[Tensor, "*shape"], n_buckets: int, max_distance: int, *, both_ways: bool
 ) -> Int[Tensor, "*shape"]:
     """T5's bucket of a distance j - i: exact for near keys, logarithmic up to `max_distance`, one
-    beyond.
+    bucket beyond.
 
-    `both_ways` gives half of the buckets to keys after the query; otherwise those share bucket 0.
+    `both_ways`: half of the buckets are for keys after the query; otherwise those share bucket 0.
     Source: Raffel et al. 2020, section 2.1.
     """
     offset = torch.zeros_like(distance)
@@ -191,7 +189,7 @@ def relative_bucket(
 
 
 class RelativeBias(nn.Module):
-    """Note C's B = f(i - j): one learned number for each head and each distance, clipped to
+    """Note C's B = f(i - j): a learned scalar for each head and distance, clipped to
     ±`max_distance`."""
 
     def __init__(self, n_heads: int, max_distance: int):
@@ -207,7 +205,7 @@ class RelativeBias(nn.Module):
 
 
 class BucketBias(nn.Module):
-    """T5's relative bias: one learned number for each head and each `relative_bucket`."""
+    """T5's relative bias: a learned scalar for each head and `relative_bucket`."""
 
     def __init__(self, n_heads: int, n_buckets: int, max_distance: int, *, both_ways: bool):
         super().__init__()
@@ -224,8 +222,8 @@ class BucketBias(nn.Module):
 
 
 def alibi_slopes(n_heads: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "H"]:
-    """One slope for each head: 2^(-8h/H), h = 1..H; between powers of two, every other slope of the
-    next one.
+    """Slopes of the heads: 2^(-8h/H), h = 1..H; if H is not a power of two, the rest are every other
+    slope of the next power.
 
     Source: Press et al. 2022, section 3.
     """
@@ -249,14 +247,13 @@ class AlibiBias(nn.Module):
 
 
 Rotation = tuple[Float[Tensor, "_ 1 _ K"], Float[Tensor, "_ 1 _ K"]]
-"""Cosines and signed sines of the angles of each place."""
+"""Cosines and signed sines of the angles of each position."""
 
 
 def rotation(
     positions: Positions, d_head: int, base: float, dtype: torch.dtype = torch.float32
 ) -> Rotation:
-    """The angles position · base^(-2k/K) of rotary positions, as (cos, sin) with dimension k paired
-    with k + K/2.
+    """Rotary angles position · base^(-2k/K) as (cos, sin), dimension k paired with k + K/2.
 
     The sine is negated in the first half, so that `rotate` is one multiply-add. Source: Su et al.
     2021.
@@ -272,12 +269,10 @@ def grid_rotation(
     first: int,
     dtype: torch.dtype = torch.float32,
 ) -> Rotation:
-    """`rotation` of patches in a grid, read row by row: half of the pairs turn by the row, half by
-    the column.
+    """`rotation` of patches in a grid, read row by row: half of the pairs by row, half by column.
 
-    Rows and columns count from 1; what stands before position `first`, a class token, is not
-    turned. Source: Heo et al. 2024, Rotary Position Embedding for Vision Transformer (axial, where
-    the base is 100).
+    Rows and columns count from 1; a class token, before position `first`, is not rotated. Source:
+    Heo et al. 2024, Rotary Position Embedding for Vision Transformer (axial, base 100).
     """
     patch = positions.position - first
     row, column = patch.div(columns, rounding_mode="floor"), patch % columns
@@ -298,8 +293,8 @@ def _turns(angle: Float[Tensor, "B 1 T _"], dtype: torch.dtype) -> Rotation:
 
 
 def rotate(x: Float[Tensor, "B H T K"], rotation: Rotation) -> Float[Tensor, "B H T K"]:
-    """Turn each pair (x_k, x_{k+K/2}) by its angle, so that q · k depends on positions by their
-    difference only."""
+    """Rotate each pair (x_k, x_{k+K/2}) by its angle, so that q · k depends only on the difference
+    of positions."""
     cos, sin = rotation
     return torch.addcmul(x * cos.to(x.dtype), x.roll(x.shape[-1] // 2, -1), sin.to(x.dtype))
 
@@ -312,10 +307,10 @@ def build_position(
     columns: int = 1,
     n_prefix: int = 0,
 ) -> LearnedPosition | SinusoidalPosition | GridPosition | None:
-    """The position vectors to add to the embedding; None for kinds that act elsewhere.
+    """Position vectors for the embedding; None for kinds that act elsewhere.
 
-    `n_prefix`: positions in front of the `max_length` elements (a class token's); `columns`: of a grid
-    of patches.
+    `n_prefix`: positions before the `max_length` elements (a class token); `columns`: of a grid of
+    patches.
     """
     match kind:
         case "learned":
@@ -331,8 +326,7 @@ def build_position(
 def build_rotation(
     kind: PositionKind, d_head: int, base: float, columns: int, n_prefix: int
 ) -> Callable[..., Rotation] | None:
-    """The angles of queries and keys, a function of (positions, dtype); None for kinds that act
-    elsewhere."""
+    """Rotary angles as a function of (positions, dtype); None for kinds that act elsewhere."""
     match kind:
         case "rotary":
             return partial(rotation, d_head=d_head, base=base)
@@ -345,7 +339,7 @@ def build_rotation(
 def build_bias(
     kind: PositionKind, n_heads: int, n_buckets: int, max_distance: int, *, both_ways: bool
 ) -> RelativeBias | BucketBias | AlibiBias | None:
-    """The bias to add to the scores; None for kinds that act elsewhere."""
+    """Score bias; None for kinds that act elsewhere."""
     match kind:
         case "relative":
             return RelativeBias(n_heads, max_distance)

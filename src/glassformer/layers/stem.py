@@ -1,11 +1,10 @@
-"""Convolutions in front of W_emb: from pixels to patches in several small steps, each of which sees
-its neighbours.
+"""Convolutions before W_emb: from pixels to patches in several small steps.
 
     patches [B, T, p·q·C] = pixels [B, C, rows·p, columns·q] ── 3 x 3 convolutions, GELU after each ──> 3 x 3 outputs
     x_i = the 3 x 3 outputs around patch i, flattened, times W_emb
 
-The last convolutions, W_emb the last of all, go on in steps of two, until a patch is one place.
-From random weights and few pictures this learns sooner than one linear map (Xiao et al. 2021, Early
+The last convolutions, the last of all W_emb, have stride 2 until a patch is one position. From
+random weights and few images this learns faster than one linear map (Xiao et al. 2021, Early
 Convolutions Help Transformers See Better).
 """
 
@@ -20,14 +19,13 @@ from glassformer.errors import ConfigError
 from glassformer.layers.linear import Linear
 
 REACH = 3
-"""Rows and columns of each convolution."""
+"""Rows and columns of each kernel."""
 
 
 def halvings(patch: tuple[int, int]) -> list[tuple[int, int]]:
-    """The steps, down and to the right, by which a patch of 2^a x 2^b becomes one place; the last
-    one first.
+    """Strides (down, right) that reduce a patch of 2^a x 2^b to one position, the last first.
 
-    ConfigError: a side that is no power of two.
+    ConfigError: a side that is not a power of two.
     """
     for side in patch:
         if side.bit_count() != 1:
@@ -43,8 +41,7 @@ def halvings(patch: tuple[int, int]) -> list[tuple[int, int]]:
 
 
 class Convolution(Linear):
-    """A 3 x 3 convolution, with the weight [out, C·3·3] that flattened surroundings are multiplied
-    by."""
+    """A 3 x 3 convolution with weight [out, C·3·3], a linear map of flattened neighbourhoods."""
 
     def __init__(self, width: int, out: int, step: tuple[int, int], *, bias: bool):
         super().__init__(width * REACH * REACH, out, bias=bias)
@@ -53,14 +50,13 @@ class Convolution(Linear):
     def forward(
         self, input: Float[Tensor, "B C height width"]
     ) -> Float[Tensor, "B D rows columns"]:
-        """Zeros stand around the picture, so that it is as large as before, or smaller by
-        `step`."""
+        """Convolve with zero padding: the same size, or smaller by the stride `step`."""
         weight = self.weight.unflatten(1, (-1, REACH, REACH))
         return F.conv2d(input, weight, self.bias, self.step, padding=REACH // 2)
 
 
 class Stem(nn.Module):
-    """All convolutions but the last, for pictures of `grid` patches of `patch` (rows, columns)."""
+    """All convolutions but the last, for images of `grid` patches of `patch` (rows, columns)."""
 
     def __init__(
         self,
@@ -81,7 +77,7 @@ class Stem(nn.Module):
         )
 
     def forward(self, patches: Float[Tensor, "B T P"]) -> Float[Tensor, "B C rows columns"]:
-        """What W_emb convolves; ConfigError: other patches than the whole grid."""
+        """Input of W_emb; ConfigError: patches that are not the whole grid."""
         (rows, columns), (p, q) = self.grid, self.patch
         if patches.shape[1] != rows * columns:
             raise ConfigError(
@@ -97,8 +93,8 @@ class Stem(nn.Module):
 
 
 def steps_of(patch: tuple[int, int], widths: tuple[int, ...]) -> list[tuple[int, int]]:
-    """The step of each convolution, W_emb's last; ConfigError: too few to make one place of a
-    patch."""
+    """Stride of each convolution, W_emb's last; ConfigError: too few to reduce a patch to one
+    position."""
     steps = halvings(patch)
     more = len(widths) + 1 - len(steps)
     if more < 0 or not steps:

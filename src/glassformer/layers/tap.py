@@ -1,11 +1,10 @@
-"""Named points at which a scoped tape can read or edit a tensor; nothing at all when nobody looks.
+"""Named points at which a scoped tape can read or edit a tensor; without a tape they do nothing.
 
     q = tap(self, "q", q, "batch head query dim")
 
-returns `q` itself unless a `Tape` is active in this thread; then the tape sees (module, name,
-tensor, axes) and returns the tensor to go on with. There are no module hooks and no global state,
-so two threads that run one model never see each other's tapes, and a compiled model contains no
-trace of a tap.
+returns `q` itself unless a `Tape` is active in this thread; then the tape gets (module, name,
+tensor, axes) and returns the tensor to continue with. There are no module hooks and no global
+state: threads that run one model do not share tapes, and a compiled model has no trace of a tap.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,8 +20,7 @@ from glassformer.errors import ConfigError, suggest
 
 
 class Change(Protocol):
-    """What is done to the tensors of the points that `point` names, which may be a pattern such as
-    `"*.z"`."""
+    """An edit of the tensors at `point`, a name or a pattern such as `"*.z"`."""
 
     @property
     def point(self) -> str:
@@ -30,13 +28,12 @@ class Change(Protocol):
         ...
 
     def __call__(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
-        """The tensor to go on with, of the same shape; the given one stays as it is."""
+        """The tensor to continue with, of the same shape; the given one is not changed."""
         ...
 
 
 def changed(tensor: Tensor, edits: Sequence[Change], axes: tuple[str, ...], point: str) -> Tensor:
-    """The tensor after all edits of this point, one after the other; ConfigError: one that changes
-    its shape."""
+    """The tensor after all edits of this point in order; ConfigError: one changes its shape."""
     for edit in edits:
         if fnmatchcase(point, edit.point):
             new = edit(tensor, axes, point)
@@ -50,13 +47,13 @@ def changed(tensor: Tensor, edits: Sequence[Change], axes: tuple[str, ...], poin
 
 
 class Tape:
-    """What one look at a model keeps: `kept[point]` tensors, `axes[point]` their axis names,
-    `points` in firing order.
+    """Record of a forward pass: `kept[point]` tensors, `axes[point]` their axis names, `points` in
+    firing order.
 
-    `keep` are patterns such as `"*.attention.pattern"`; `edits` act in their order. Of a kept point
-    that was edited, `before[point]` is the tensor that came and `kept[point]` the one that went on.
-    A point that fires several times, as an embedding that both sides of a model share does, is
-    edited each time and kept the last time.
+    `keep` are patterns such as `"*.attention.pattern"`; `edits` apply in order. For a kept point
+    that was edited, `before[point]` is the tensor before the edits and `kept[point]` that after
+    them. A point that fires several times (an embedding shared by both sides) is edited each time
+    and kept the last time.
     """
 
     def __init__(self, model: nn.Module, keep: Sequence[str] = (), edits: Sequence[Change] = ()):
@@ -65,30 +62,27 @@ class Tape:
         self._wanted = tuple(dict.fromkeys((*keep, *(edit.point for edit in edits))))
         self._silent = self._wanted
         self.asked: dict[str, None] = {}
-        """Points that are computed only if somebody wants them, in the order in which they were
-        offered."""
+        """Points that are computed only on demand, in the order in which they were offered."""
         self.points: list[str] = []
         self.axes: dict[str, tuple[str, ...]] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.kept: dict[str, Tensor] = {}
         self.before: dict[str, Tensor] = {}
         self.step = 0
-        """How many steps of a generation were taken off this tape; see `taken`."""
+        """Number of completed steps of a generation; see `taken`."""
 
     def path(self, module: nn.Module, name: str) -> str:
-        """The full name of a point: module path and local name."""
+        """Full name of a point: module path and local name."""
         prefix = self._paths.get(id(module), type(module).__name__.lower())
         return f"{prefix}.{name}" if prefix else name
 
     def wants(self, point: str) -> bool:
-        """True if something is kept or edited at this point, which the model computes only if
-        so."""
+        """True if this point, computed only on demand, is kept or edited."""
         self.asked[point] = None
         return any(fnmatchcase(point, pattern) for pattern in self._wanted)
 
     def fire(self, module: nn.Module, name: str, tensor: Tensor, axes: str) -> Tensor:
-        """A point was reached: apply the edits, keep what was asked for, return the tensor to go on
-        with."""
+        """Apply the edits of a point, keep it if asked to, and return the tensor to continue with."""
         point = self.path(module, name)
         if point not in self.axes:
             self.points.append(point)
@@ -103,22 +97,21 @@ class Tape:
         return new
 
     def taken(self) -> dict[str, Tensor]:
-        """What was kept in this step of a generation, which is over: the tape goes on with the
-        next, empty."""
+        """Tensors kept in this step of a generation; the tape is emptied for the next step."""
         kept, self.kept, self.before = self.kept, {}, {}
         self.step += 1
         return kept
 
     def check(self) -> None:
-        """Raise ConfigError for a pattern at which nothing ever fired, naming close ones."""
+        """Raise ConfigError for a pattern that matched no point, naming close ones."""
         if not self._silent:
             return
         pattern = self._silent[0]
         if not self.points:
             raise ConfigError(
                 f"No point fired, {pattern!r} neither: the model was not run under this tape, "
-                f"or it is compiled, and "
-                "a compiled model has no points; look at the model that was given to torch.compile."
+                f"or it is compiled, and a compiled model has no points; look at the model that "
+                f"was given to torch.compile."
             )
         points = {*self.points, *self.asked}
         known = (
@@ -132,7 +125,7 @@ class Tape:
 
 
 def _tails(point: str) -> list[str]:
-    """The last one and the last two parts of a point's name: what people write behind a star."""
+    """The last part and the last two parts of a point's name, as written after a star."""
     parts = point.split(".")
     return [parts[-1], ".".join(parts[-2:])]
 
@@ -141,33 +134,30 @@ _TAPE: ContextVar[Tape | None] = ContextVar("glassformer_tape", default=None)
 
 
 def tap(module: nn.Module, name: str, tensor: Tensor, axes: str) -> Tensor:
-    """Mark `tensor` as the point `name` of `module`, its axes named by the words of `axes`; returns
-    the tensor."""
+    """Mark `tensor` as point `name` of `module`, with axes named by the words of `axes`; returns the
+    tensor."""
     if torch.compiler.is_compiling() or (tape := _TAPE.get()) is None:
         return tensor
     return tape.fire(module, name, tensor, axes)
 
 
 def watching(module: nn.Module, *names: str) -> bool:
-    """True if the active tape keeps or edits one of these points, so that they must be computed
-    explicitly."""
+    """True if the active tape keeps or edits one of these points, which are computed on demand."""
     if torch.compiler.is_compiling() or (tape := _TAPE.get()) is None:
         return False
-    return any(
-        [tape.wants(tape.path(module, name)) for name in names]
-    )  # all are asked for: so the tape knows them
+    # A list: every point is offered, so that the tape knows its name.
+    return any([tape.wants(tape.path(module, name)) for name in names])
 
 
 def recorded() -> bool:
-    """True if a tape is active in this thread, so that every element of the stream is to be
-    computed."""
+    """True if a tape is active in this thread."""
     return not torch.compiler.is_compiling() and _TAPE.get() is not None
 
 
 @contextmanager
 def recording(tape: Tape) -> Iterator[Tape]:
-    """Make `tape` active in this thread (or task) for the body; a pattern that never fired raises
-    at the end."""
+    """Make `tape` active in this thread (or task) for the body; at the end, a pattern that matched
+    nothing raises ConfigError."""
     token = _TAPE.set(tape)
     try:
         yield tape

@@ -1,5 +1,4 @@
-"""The bricks put together by a configuration: encoder, decoder, encoder-decoder; presets are
-configurations.
+"""Models built from layers by a configuration: encoder, decoder, encoder-decoder; presets.
 
 config = models.presets.gpt2("small"); model = models.Transformer(config)
 """

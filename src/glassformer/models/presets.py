@@ -114,7 +114,7 @@ def t5(size: str = "small", **changes: Any) -> ModelConfig:
 
 
 def vit(size: str = "B/16", **changes: Any) -> ModelConfig:
-    """Vision Transformer on 224 x 224 pictures: 196 patches and a class token; B/16 has 86,567,656
+    """Vision Transformer on 224 x 224 images: 196 patches and a class token; B/16 has 86,567,656
     parameters."""
     n_layers, d_model, n_heads, side = _sizes("vit", VIT, size)
     return _config(
@@ -159,8 +159,8 @@ def original_2017(size: str = "base", **changes: Any) -> ModelConfig:
 
 
 def modern(size: str = "tiny", **changes: Any) -> ModelConfig:
-    """What has proved itself since: RMSNorm, rotary positions, query/key norm, squared ReLU, no
-    biases, untied head."""
+    """Later choices: RMSNorm, rotary positions, query/key norm, squared ReLU, no biases, untied
+    head."""
     n_layers, d_model, n_heads = _sizes("modern", MODERN, size)
     return _config(
         changes,
@@ -259,8 +259,7 @@ PRESETS: dict[str, Callable[..., ModelConfig]] = {
 
 
 def preset(name: str, size: str | None = None, **changes: Any) -> ModelConfig:
-    """The configuration of a preset by its name, as recipes say it: `model: {preset: gpt2, size:
-    small}`."""
+    """Configuration of a preset by name, as in recipes: `model: {preset: gpt2, size: small}`."""
     if name not in PRESETS:
         raise ConfigError(f"There is no model.preset {name!r}; {suggest(name, PRESETS)}")
     return PRESETS[name](size, **changes) if size is not None else PRESETS[name](**changes)

@@ -1,5 +1,4 @@
-"""A trained model of patches for pictures of another size: the same weights, its positions
-interpolated."""
+"""A trained model of patches for another image size: the same weights, positions interpolated."""
 
 import torch
 
@@ -9,15 +8,15 @@ from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 
 OF_A_GRID = ("learned", "sinusoidal_2d", "rotary_2d", "none")
-"""Positions that another grid does not tear apart; all others count along the rows."""
+"""Kinds of positions that are defined for another grid; the others count along the rows."""
 
 
 def at_grid(model: Transformer, grid: tuple[int, int]) -> Transformer:
-    """A copy of the model for pictures of `grid` rows and columns of patches.
+    """A copy of the model for images of `grid` rows and columns of patches.
 
-    Learned positions are interpolated over the picture (Dosovitskiy et al. 2021, section 3.2);
-    sinusoidal and rotary ones of rows and columns go on. ConfigError: a model without a grid, or
-    whose positions are of another kind.
+    Learned positions are interpolated over the image (Dosovitskiy et al. 2021, section 3.2);
+    sinusoidal and rotary ones of rows and columns extend. ConfigError: a model without a grid, or
+    with positions of another kind.
     """
     old, kind = model.config.grid, model.config.position
     if old is None:

@@ -1,4 +1,4 @@
-"""The Transformer: embedding, one or two stacks, a head; every model is this class under another
+"""The Transformer: embedding, one or two stacks, a head; every model is this class with another
 configuration.
 
 encoder          embed ─> [ block ]*N ─> head                           sees everything

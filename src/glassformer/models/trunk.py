@@ -1,10 +1,9 @@
-"""The trunk of any Transformer: the stream after each layer, whatever head or decoder comes behind
-it.
+"""Trunk of a Transformer: the stream after each layer, before the head or decoder.
 
     layer   0                  1 .. N               None
             rows of E alone    after block 1 .. N   after the final norm, where there is one
 
-Layer 0 is the static embedding: nothing of positions or of other tokens is in it.
+Layer 0 is the static embedding, without positions or other tokens.
 """
 
 from collections.abc import Sequence
@@ -19,10 +18,9 @@ from glassformer.models.transformer import Transformer, evaluating
 def streams(
     model: Transformer, batch: Batch, layers: Sequence[int | None]
 ) -> tuple[list[Float[Tensor, "B T D"]], Positions]:
-    """The stream after each of `layers`, and where its elements stand; of an encoder-decoder, that
-    of the encoder.
+    """The stream after each of `layers` and its positions; of an encoder-decoder, the encoder's.
 
-    ConfigError: a layer that there is not, or a model that reads patches.
+    ConfigError: no such layer, or a model that reads patches.
     """
     check_trunk(model, layers)
     points = [None if layer is None else _point(model, layer) for layer in layers]
@@ -33,7 +31,7 @@ def streams(
 
 
 def check_trunk(model: Transformer, layers: Sequence[int | None]) -> None:
-    """Raise ConfigError for what `streams` refuses."""
+    """Raise the ConfigErrors of `streams`."""
     if model.config.elements != "tokens":
         raise ConfigError(
             f"This model reads {model.config.elements}, not text; use one with elements='tokens'."

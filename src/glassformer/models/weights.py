@@ -1,4 +1,4 @@
-"""A model's weights as safetensors and its configuration as JSON; loading is strict."""
+"""Weights as safetensors and configuration as JSON; loading is strict."""
 
 import json
 from pathlib import Path
@@ -17,18 +17,15 @@ from glassformer.models.transformer import Transformer
 
 
 def save_weights(model: Transformer, path: Path) -> None:
-    """Write the parameters, each once (a tied head under the embedding's name), and replace `path`
-    as one step."""
+    """Write every parameter once (a tied head as the embedding) and replace `path` atomically."""
     save_tensors({name: p.detach() for name, p in model.named_parameters()}, path)
 
 
 def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    """Write tensors as safetensors beside `path`, sync, and rename."""
+    """Write tensors as safetensors and replace `path` atomically."""
     with replacing(path) as temporary:
         temporary.touch()
-        readers = (
-            temporary.stat().st_mode
-        )  # safetensors lets only the owner read; the user's umask decides here
+        mode = temporary.stat().st_mode  # by umask; safetensors would let only the owner read
         try:
             save_file(
                 {name: t.contiguous() for name, t in tensors.items()},
@@ -39,12 +36,11 @@ def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
             raise CheckpointError(
                 f"Cannot write {path}: {error}; free some space or choose another folder."
             ) from None
-        temporary.chmod(readers)
+        temporary.chmod(mode)
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
-    """Every tensor of a safetensors file; CheckpointError if it is missing, cut short or no such
-    file."""
+    """Every tensor of a safetensors file; CheckpointError: missing, cut short, or not such a file."""
     try:
         with safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
@@ -59,8 +55,8 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def load_weights(model: Transformer, path: Path) -> None:
-    """Fill every parameter from the file; a name or shape that is not exactly the model's is a
-    CheckpointError."""
+    """Fill every parameter from the file; CheckpointError: names or shapes differ from the
+    model's."""
     tensors = load_tensors(path)
     wanted = dict(model.named_parameters())
     for name in sorted(wanted.keys() - tensors.keys()):
@@ -85,11 +81,10 @@ def load_weights(model: Transformer, path: Path) -> None:
 
 
 def load_trunk(model: Transformer, path: Path) -> None:
-    """Fill every parameter but the head's from another model's file; CheckpointError where a trunk
-    does not fit.
+    """Fill every parameter except the head's from another model's file; CheckpointError: a trunk
+    that does not fit.
 
-    Learned positions of another grid of patches, by the file's `config.json`, are interpolated over
-    it.
+    Learned positions of another grid of patches (by the `config.json` beside it) are interpolated.
     """
     tensors, wanted = (
         load_tensors(path),
@@ -130,13 +125,12 @@ def _regrid(tensors: dict[str, Tensor], path: Path, config: ModelConfig) -> None
 
 
 def config_json(config: ModelConfig) -> dict[str, object]:
-    """What `config.json` holds."""
+    """Content of `config.json`."""
     return {"model_type": "glassformer", "format": 1, **config.model_dump()}
 
 
 def read_config(folder: Path) -> ModelConfig:
-    """The configuration in a folder's `config.json`; CheckpointError if there is none or it is not
-    ours."""
+    """Configuration in a folder's `config.json`; CheckpointError: missing or of another kind."""
     path = folder / "config.json"
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
@@ -159,7 +153,7 @@ def read_config(folder: Path) -> ModelConfig:
 
 
 def load_model(folder: Path, device: torch.device | str = "cpu") -> Transformer:
-    """The model of a folder with `config.json` and `model.safetensors`, in evaluation mode."""
+    """Model of a folder with `config.json` and `model.safetensors`, in evaluation mode."""
     path = folder / "model.safetensors"
     if not path.is_file():
         raise CheckpointError(
