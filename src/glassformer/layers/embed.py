@@ -18,7 +18,7 @@ from glassformer.errors import ConfigError, suggest
 from glassformer.layers.dropout import Dropout
 from glassformer.layers.linear import Linear
 from glassformer.layers.norm import LayerNorm, RMSNorm
-from glassformer.layers.position import GridPosition, LearnedPosition, SinusoidalPosition
+from glassformer.layers.position import PositionVectors
 from glassformer.layers.stem import Convolution, Stem
 from glassformer.layers.tap import tap
 
@@ -142,7 +142,7 @@ class Embedding(nn.Module):
     def __init__(
         self,
         element: TokenEmbedding | PatchEmbedding,
-        position: LearnedPosition | SinusoidalPosition | GridPosition | None,
+        position: PositionVectors | None,
         *,
         n_token_types: int,
         d_model: int,

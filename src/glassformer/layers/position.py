@@ -33,6 +33,15 @@ PositionKind = Literal[
 ]
 
 
+ADDED: tuple[PositionKind, ...] = (
+    "learned",
+    "sinusoidal",
+    "sinusoidal_printed",
+    "sinusoidal_2d",
+)
+"""Kinds that have a vector, added to the element's or concatenated with it."""
+
+
 def sinusoidal(
     position: Int[Tensor, "*rows"],
     d_model: int,
@@ -299,6 +308,10 @@ def rotate(x: Float[Tensor, "B H T K"], rotation: Rotation) -> Float[Tensor, "B 
     return torch.addcmul(x * cos.to(x.dtype), x.roll(x.shape[-1] // 2, -1), sin.to(x.dtype))
 
 
+PositionVectors = LearnedPosition | SinusoidalPosition | GridPosition
+ScoreBias = RelativeBias | BucketBias | AlibiBias
+
+
 def build_position(
     kind: PositionKind,
     max_length: int,
@@ -306,7 +319,7 @@ def build_position(
     first: int,
     columns: int = 1,
     n_prefix: int = 0,
-) -> LearnedPosition | SinusoidalPosition | GridPosition | None:
+) -> PositionVectors | None:
     """Position vectors for the embedding; None for kinds that act elsewhere.
 
     `n_prefix`: positions before the `max_length` elements (a class token); `columns`: of a grid of
@@ -338,7 +351,7 @@ def build_rotation(
 
 def build_bias(
     kind: PositionKind, n_heads: int, n_buckets: int, max_distance: int, *, both_ways: bool
-) -> RelativeBias | BucketBias | AlibiBias | None:
+) -> ScoreBias | None:
     """Score bias; None for kinds that act elsewhere."""
     match kind:
         case "relative":

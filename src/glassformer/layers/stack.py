@@ -14,7 +14,7 @@ from glassformer.layers.block import STREAM, PostNormBlock, PreNormBlock
 from glassformer.layers.cache import Cache, KeysValues
 from glassformer.layers.mask import Mask, SameDocument, Valid, allowed
 from glassformer.layers.norm import LayerNorm, RMSNorm
-from glassformer.layers.position import AlibiBias, BucketBias, RelativeBias, Rotation
+from glassformer.layers.position import Rotation, ScoreBias
 from glassformer.layers.selected_positions import SelectedPositions
 from glassformer.layers.tap import tap
 
@@ -36,7 +36,7 @@ class Stack(nn.Module):
         mask: Mask,
         *,
         final_norm: LayerNorm | RMSNorm | None,
-        bias: RelativeBias | BucketBias | AlibiBias | None = None,
+        bias: ScoreBias | None = None,
         bias_factor: float = 1.0,
         rotation: Callable[..., Rotation] | None = None,
     ):

@@ -13,20 +13,11 @@ from glassformer.layers.feedforward import Activation
 from glassformer.layers.heads import HeadKind, Pool
 from glassformer.layers.init import InitKind
 from glassformer.layers.norm import NormKind
-from glassformer.layers.position import PositionKind
+from glassformer.layers.position import ADDED, PositionKind
 from glassformer.record import Record
 
 Count = Annotated[int, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
-
-
-ADDED: tuple[PositionKind, ...] = (
-    "learned",
-    "sinusoidal",
-    "sinusoidal_printed",
-    "sinusoidal_2d",
-)
-"""Kinds of positions that have a vector, added to the element's or concatenated with it."""
 
 
 class ModelConfig(Record):

@@ -41,14 +41,10 @@ def forward_flops(
     for a window of w ≤ T, which is (T + 1) / 2 without a window. Source and target of an
     encoder-decoder are taken as equally long. Only matrix products are counted.
     """
-    d, heads, kv, ff = (
-        config.d_model,
-        config.n_heads * config.head_width,
-        config.kv_heads,
-        config.ff_width,
-    )
-    attention = 2 * (2 * d * heads + 2 * d * kv * config.head_width)
-    network = 2 * d * ff * (3 if config.gated else 2)
+    d, heads = config.d_model, config.n_heads * config.head_width
+    keys_values = 4 * d * config.kv_heads * config.head_width
+    attention = 4 * d * heads + keys_values
+    network = 2 * d * config.ff_width * (3 if config.gated else 2)
     window = min(length, config.window or length)
     seen = window - window * (window - 1) / (2 * length)
     past, full = 4 * heads * seen, 4 * heads * length
@@ -56,25 +52,24 @@ def forward_flops(
     encoder, decoder = attention + network + around, attention + network + past
     pools = config.head in ("classify", "pool")
     selected = 1 / length if pools else selected
-    head = selected * head_flops(config) + (
-        patch_flops(config) if config.elements == "patches" else 0
-    )
-    head += sum(
-        share * 2 * config.parts[name] * config.element_width
-        for name, share in (parts or {}).items()
-    )
+    outside = selected * head_flops(config) + embedding_flops(config, parts or {})
     if config.architecture == "encoder_decoder":
-        return config.n_layers * (encoder + decoder + attention + full) + head
+        return config.n_layers * (encoder + decoder + attention + full) + outside
     block = encoder if config.architecture == "encoder" else decoder
-    keys_values = 4 * d * kv * config.head_width
-    if (
-        pools and config.pool != "mean"
-    ):  # the first of a decoder sees itself, the last a whole window
+    if pools and config.pool != "mean":
+        # The first element of a decoder sees itself, the last a whole window.
         ends = 1 if config.architecture == "decoder" and config.pool == "first" else window
         last = keys_values + (attention - keys_values + network + 4 * heads * ends) / length
     else:
         last = keys_values + (1.0 if pools else selected) * (block - keys_values)
-    return (config.n_layers - 1) * block + last + head
+    return (config.n_layers - 1) * block + last + outside
+
+
+def embedding_flops(config: ModelConfig, parts: Mapping[str, float]) -> float:
+    """Operations of embedding one element on average, with these shares of patches by type."""
+    patches = patch_flops(config) if config.elements == "patches" else 0
+    width = 2 * config.element_width
+    return patches + sum(share * width * config.parts[name] for name, share in parts.items())
 
 
 def patch_flops(config: ModelConfig) -> float:
