@@ -1,15 +1,14 @@
-"""One look at a model: the forward pass of one sequence, every point of it by name, and the same
-under edits.
+"""One look at a model: every point of the forward pass of one sequence by name, also under edits.
 
     seen = look(model, Batch(ids))
-    seen.points()                                      what there is to look at, found by executing
+    seen.points()                                      all points, found by running the model
     seen["decoder.blocks.3.resid_post"].sel(position=6)
-    seen.pattern(layer=3, head=5)                      [query, key], worked out when it is asked for
+    seen.pattern(layer=3, head=5)                      [query, key], computed on demand
     seen.edited([Zero("decoder.blocks.3.attention.z", head=5)]).logits
 
-The pass takes the fused attention unless an edit needs it written out. Queries, keys, values and
-the stream are kept; scores and patterns are worked out from queries and keys with the model's own
-mask and bias, head by head; whatever else is asked for is fetched by another pass.
+The pass uses fused attention unless an edit needs it written out. Queries, keys, values and the
+stream are kept; scores and patterns are computed from them by `Attention.scores`, head by head; any
+other point is fetched by another pass.
 """
 
 from collections.abc import Sequence
@@ -35,7 +34,7 @@ from glassformer.processors.elements import Element
 KEPT = ("q", "k", "v", "z", "resid_pre", "resid_mid", "resid_post", "out")
 """Kinds of points that every look keeps."""
 WRITTEN = ("scores", "pattern")
-"""Kinds that are worked out when they are asked for."""
+"""Kinds that are computed on demand."""
 WEIGHTS = ("batch", "head", "query", "key")
 
 
@@ -46,11 +45,11 @@ def run(
     edits: Sequence[Change] = (),
     gradients: bool = False,
 ) -> tuple[Output, Tape]:
-    """One forward pass without dropout under a tape; what was kept are ordinary tensors.
+    """One forward pass over all positions, without dropout, under a tape.
 
     With `gradients`, the embedded elements are leaves, kept as `embed.elements`, and everything
-    after them can be differentiated. Errors: a pattern that never fired (ConfigError), and those of
-    the edits.
+    after them can be differentiated. ConfigError: a pattern that matched no point, and the errors
+    of edits.
     """
     changes = (*((_Leaf(),) if gradients else ()), *edits)
     tape = Tape(model, (*keep, *((_Leaf.point,) if gradients else ())), changes)
@@ -66,8 +65,7 @@ def run(
 
 
 class _Leaf:
-    """Embedded elements as leaves: gradients are asked for there, whatever of the model is
-    frozen."""
+    """Embedded elements as leaves of the gradient, even in a frozen model."""
 
     point = "*embed.elements"
 
@@ -76,7 +74,7 @@ class _Leaf:
 
 
 class _Shown:
-    """No change at all, but every point is computed for it."""
+    """No change, but makes the model compute every point."""
 
     point = "*"
 
@@ -92,8 +90,7 @@ def look(
     names: Sequence[str] = (),
     edits: Sequence[Edit] = (),
 ) -> "Look":
-    """Look at one sequence; without `elements`, tokens are called by their ids. Errors: those of
-    `run`."""
+    """Look at one sequence; without `elements`, tokens are named by their ids. Errors of `run`."""
     if len(batch.elements) != 1:
         raise ConfigError(
             f"A look is at one sequence, and the batch has {len(batch.elements)}; give them "
@@ -108,42 +105,40 @@ def look(
 
 
 def numbered(batch: Batch, length: int | None = None) -> tuple[Element, ...]:
-    """The elements of a sequence of which nothing but its numbers is known; of patches, there may
-    be one more."""
+    """Elements named by numbers; patches of stream `length` may have a class token before them."""
     if batch.elements.dim() == 2:
         return tuple(Element(str(i), i, "token") for i in batch.elements[0].tolist())
     n = batch.elements.shape[1]
-    ahead = () if length in (None, n) else (Element("[class]", None, "class"),)
-    return (*ahead, *(Element(f"patch {i}", None, "image") for i in range(n)))
+    prefix = () if length in (None, n) else (Element("[class]", None, "class"),)
+    return (*prefix, *(Element(f"patch {i}", None, "image") for i in range(n)))
 
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """What one forward pass was, and is asked for by name; see the module."""
+    """One forward pass, with its points by name; see the module."""
 
     model: Transformer
     batch: Batch
-    """Of one sequence."""
+    """One sequence."""
     elements: tuple[Element, ...]
-    """Of the stack that answers: the decoder of an encoder-decoder."""
+    """Elements of the stack that the head reads: the decoder of an encoder-decoder."""
     source_elements: tuple[Element, ...]
-    """Of the encoder of an encoder-decoder, else none."""
+    """Elements of the encoder of an encoder-decoder, else none."""
     names: tuple[str, ...]
-    """What the outcomes are called, by index: the vocabulary, tags or classes."""
+    """Names of the outcomes by index: vocabulary, tags or classes."""
     edits: tuple[Edit, ...]
     output: Output
     tape: Tape
 
     @property
     def logits(self) -> Float[Tensor, "T V"] | Float[Tensor, "C"]:
-        """The scores of all outcomes at every position, or of the sequence's classes."""
+        """Logits of all outcomes at every position, or of the sequence's classes."""
         return self.output.logits[0]
 
     def probabilities(self, position: int = -1) -> Float[Tensor, "V"]:
-        """The softmax of the logits at a position, in float32 or better; with `multi_label`, the
-        sigmoid of each.
+        """Softmax of the logits at a position, in float32 or better; sigmoid with `multi_label`.
 
-        ConfigError: a position that is not there, or a model that has no outcomes.
+        ConfigError: no such position, or a model without outcomes.
         """
         config, logits = self.model.config, self.logits
         if config.head in ("pool", "none"):
@@ -162,12 +157,11 @@ class Look:
         return Named(logits, ("position", "vocabulary")).sel(position=position).tensor.softmax(-1)
 
     def edited(self, edits: Sequence[Edit]) -> "Look":
-        """The same input under these edits, instead of those of this look."""
+        """A look at the same input under these edits, instead of those of this look."""
         return look(self.model, self.batch, self.elements, self.source_elements, self.names, edits)
 
     def points(self) -> tuple[Point, ...]:
-        """Every point that fires, in the order in which they do; an encoder-decoder's encoder comes
-        first."""
+        """All points in firing order; the encoder of an encoder-decoder comes first."""
         return self._points
 
     @cached_property
@@ -179,16 +173,14 @@ class Look:
         )
 
     def __getitem__(self, name: str) -> Named:
-        """The tensor of a point without its batch axis, after the edits; ConfigError: no such
-        point."""
+        """Tensor of a point without its batch axis, after the edits; ConfigError: no such point."""
         place, _, kind = name.rpartition(".")
         if name in self.tape.asked and kind in WRITTEN:
             return Named(self._written(place, kind)[0], WEIGHTS[1:])
         return Named(self._tensor(name)[0].detach(), self.tape.axes[name][1:])
 
     def before(self, name: str) -> Named:
-        """The tensor of a point as it was before the edits of this very point; others have acted
-        already."""
+        """Tensor of a point before its own edits, after those of other points."""
         held = self[name]
         _, tape = run(self.model, self.batch, (name,), self.edits)
         return Named(tape.before.get(name, tape.kept[name])[0].detach(), held.axes)
@@ -196,22 +188,20 @@ class Look:
     def pattern(
         self, layer: int, head: int, *, side: str = "", site: str = "self"
     ) -> Float[Tensor, "T S"]:
-        """What each query of a head looked at, [query, key]; every row sums to 1, or is 0 where
-        nothing may be seen.
+        """Attention pattern of a head, [query, key]; rows sum to 1, or are 0 if all keys are masked.
 
-        `side` "": the only stack, or the decoder of an encoder-decoder. ConfigError: a head that
-        there is not.
+        `side` "": the only stack, or the decoder of an encoder-decoder. ConfigError: no such head.
         """
         return self._head(layer, head, side, site, "pattern")
 
     def scores(
         self, layer: int, head: int, *, side: str = "", site: str = "self"
     ) -> Float[Tensor, "T S"]:
-        """The same before the softmax: q kᵀ · scale + bias, -inf where nothing may be seen."""
+        """Scores of a head before the softmax: q kᵀ · scale + bias, -inf where masked."""
         return self._head(layer, head, side, site, "scores")
 
     def stack(self, side: str = "") -> Stack:
-        """The stack of a side; ConfigError: the model has none."""
+        """Stack of a side; ConfigError: the model has none."""
         own = {"encoder": self.model.encoder, "decoder": self.model.decoder}
         name = side or self.answering
         if own.get(name) is None:
@@ -221,11 +211,11 @@ class Look:
 
     @property
     def answering(self) -> str:
-        """The side that the head reads: decoder where there is one."""
+        """Side that the head reads: the decoder if there is one."""
         return "encoder" if self.model.decoder is None else "decoder"
 
     def positions(self, side: str = "") -> Positions:
-        """Where the elements of a side stand."""
+        """Positions of the elements of a side."""
         features = self.output.features
         if side in ("", self.answering):
             return features.positions
@@ -236,8 +226,7 @@ class Look:
     def attention(
         self, layer: int, *, side: str = "", site: str = "self", head: int | None = None
     ) -> tuple[str, Attention]:
-        """The path and the module of an attention; ConfigError: a layer, a side, a site or a head
-        that there is not."""
+        """Path and module of an attention; ConfigError: no such layer, side, site or head."""
         blocks, own = self.stack(side).blocks, {"self": "attention", "cross": "cross"}
         if not 0 <= layer < len(blocks):
             raise ConfigError(
@@ -308,7 +297,7 @@ class Look:
         return {}
 
     def _tensor(self, name: str) -> Tensor:
-        """A point's tensor; if it was not kept, all points of its kind are fetched."""
+        """Tensor of a point; if it was not kept, all points of its kind are fetched."""
         if name in self.tape.kept:
             return self.tape.kept[name]
         if name not in self.tape.axes:
@@ -323,5 +312,5 @@ class Look:
 
 
 def fires(edit: Change, point: str) -> bool:
-    """Whether an edit acts at a point."""
+    """True if an edit acts at a point."""
     return fnmatchcase(point, edit.point)

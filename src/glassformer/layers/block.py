@@ -6,6 +6,8 @@ Without residual connections, f(LN(x)) and LN(f(x)). Source: Note B (block, resi
 C, D, E.
 """
 
+from abc import abstractmethod
+from collections.abc import Callable
 from typing import Literal
 
 from torch import nn
@@ -14,7 +16,7 @@ from glassformer.axes import Float, Tensor
 from glassformer.layers.attention import Attention, AttentionContext, CacheUpdate
 from glassformer.layers.dropout import Dropout
 from glassformer.layers.feedforward import FeedForward
-from glassformer.layers.norm import LayerNorm, RMSNorm
+from glassformer.layers.norm import Norm
 from glassformer.layers.tap import tap
 
 NormPlacement = Literal["pre", "post"]
@@ -28,7 +30,7 @@ class Block(nn.Module):
         self,
         attention: Attention,
         feedforward: FeedForward,
-        norms: list[LayerNorm | RMSNorm],
+        norms: list[Norm],
         cross: Attention | None = None,
         dropout: float = 0.0,
         residual: bool = True,
@@ -38,6 +40,36 @@ class Block(nn.Module):
         self.cross_norm, self.cross = (norms[1], cross) if cross else (None, None)
         self.feedforward_norm, self.feedforward = norms[-1], feedforward
         self.dropout, self.residual = Dropout(dropout), residual
+
+    @abstractmethod
+    def sublayer(
+        self,
+        stream: Float[Tensor, "B Q D"],
+        norm: Norm,
+        branch: Callable[[Tensor], Tensor],
+        x: Float[Tensor, "B T D"],
+    ) -> Float[Tensor, "B Q D"]:
+        """Join a branch f, computed from x, to the stream (x, or its queried positions)."""
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T D"],
+        context: AttentionContext,
+        update: CacheUpdate | None = None,
+        source: Float[Tensor, "B S D"] | None = None,
+        source_context: AttentionContext | None = None,
+        source_update: CacheUpdate | None = None,
+    ) -> Float[Tensor, "B Q D"]:
+        """The stream after this block; `source` is the encoder's output, for cross-attention."""
+        own = lambda y: self.attend_own(y, context, update)  # noqa: E731
+        x = tap(self, "resid_pre", x, STREAM)
+        x = self.sublayer(context.queried(x), self.attention_norm, own, x)
+        if self.cross_norm is not None and source_context is not None:
+            cross = lambda y: self.attend_source(y, source_context, source, source_update)  # noqa: E731
+            x = self.sublayer(x, self.cross_norm, cross, x)
+        x = tap(self, "resid_mid", x, STREAM)
+        x = self.sublayer(x, self.feedforward_norm, self.feed, x)
+        return tap(self, "resid_post", x, STREAM)
 
     def attend_own(
         self, x: Float[Tensor, "B T D"], context: AttentionContext, update: CacheUpdate | None
@@ -72,47 +104,27 @@ class Block(nn.Module):
 class PreNormBlock(Block):
     """x + f(LN(x)): the stream itself is never normalized (Note B's block, Notes D and E)."""
 
-    def forward(
+    def sublayer(
         self,
+        stream: Float[Tensor, "B Q D"],
+        norm: Norm,
+        branch: Callable[[Tensor], Tensor],
         x: Float[Tensor, "B T D"],
-        context: AttentionContext,
-        update: CacheUpdate | None = None,
-        source: Float[Tensor, "B S D"] | None = None,
-        source_context: AttentionContext | None = None,
-        source_update: CacheUpdate | None = None,
     ) -> Float[Tensor, "B Q D"]:
-        """The stream after this block; `source` is the encoder's output, for cross-attention."""
-        x = tap(self, "resid_pre", x, STREAM)
-        own = self.attend_own(self.attention_norm(x), context, update)
-        x = self.join(context.queried(x), own)
-        if self.cross_norm is not None and source_context is not None:
-            crossed = self.attend_source(self.cross_norm(x), source_context, source, source_update)
-            x = self.join(x, crossed)
-        x = tap(self, "resid_mid", x, STREAM)
-        x = self.join(x, self.feed(self.feedforward_norm(x)))
-        return tap(self, "resid_post", x, STREAM)
+        """x + f(LN(x))."""
+        return self.join(stream, branch(norm(x)))
 
 
 class PostNormBlock(Block):
     """LN(x + f(x)): the stream is normalized after each branch (Note B's parallel form, Notes C and
     E, 2017)."""
 
-    def forward(
+    def sublayer(
         self,
+        stream: Float[Tensor, "B Q D"],
+        norm: Norm,
+        branch: Callable[[Tensor], Tensor],
         x: Float[Tensor, "B T D"],
-        context: AttentionContext,
-        update: CacheUpdate | None = None,
-        source: Float[Tensor, "B S D"] | None = None,
-        source_context: AttentionContext | None = None,
-        source_update: CacheUpdate | None = None,
     ) -> Float[Tensor, "B Q D"]:
-        """The stream after this block; `source` is the encoder's output, for cross-attention."""
-        x = tap(self, "resid_pre", x, STREAM)
-        own = self.attend_own(x, context, update)
-        x = self.attention_norm(self.join(context.queried(x), own))
-        if self.cross_norm is not None and source_context is not None:
-            crossed = self.attend_source(x, source_context, source, source_update)
-            x = self.cross_norm(self.join(x, crossed))
-        x = tap(self, "resid_mid", x, STREAM)
-        x = self.feedforward_norm(self.join(x, self.feed(x)))
-        return tap(self, "resid_post", x, STREAM)
+        """LN(x + f(x))."""
+        return norm(self.join(stream, branch(x)))

@@ -17,7 +17,7 @@ from glassformer.batch import Part, Positions
 from glassformer.errors import ConfigError, suggest
 from glassformer.layers.dropout import Dropout
 from glassformer.layers.linear import Linear
-from glassformer.layers.norm import LayerNorm, RMSNorm
+from glassformer.layers.norm import Norm
 from glassformer.layers.position import PositionVectors
 from glassformer.layers.stem import Convolution, Stem
 from glassformer.layers.tap import tap
@@ -146,7 +146,7 @@ class Embedding(nn.Module):
         *,
         n_token_types: int,
         d_model: int,
-        norm: LayerNorm | RMSNorm | None,
+        norm: Norm | None,
         dropout: float,
         parts: PartEmbeddings | None = None,
         position_width: int = 0,

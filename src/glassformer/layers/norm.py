@@ -64,7 +64,10 @@ class RMSNorm(nn.Module):
         return rms_norm(x, self.weight, self.epsilon)
 
 
-def build_norm(kind: NormKind, d_model: int, *, bias: bool, epsilon: float) -> LayerNorm | RMSNorm:
+Norm = LayerNorm | RMSNorm
+
+
+def build_norm(kind: NormKind, d_model: int, *, bias: bool, epsilon: float) -> Norm:
     """The norm of the given kind; RMSNorm has no bias."""
     match kind:
         case "layer":

@@ -13,7 +13,7 @@ from glassformer.layers.attention import AttentionContext
 from glassformer.layers.block import STREAM, PostNormBlock, PreNormBlock
 from glassformer.layers.cache import Cache, KeysValues
 from glassformer.layers.mask import Mask, SameDocument, Valid, allowed
-from glassformer.layers.norm import LayerNorm, RMSNorm
+from glassformer.layers.norm import Norm
 from glassformer.layers.position import Rotation, ScoreBias
 from glassformer.layers.selected_positions import SelectedPositions
 from glassformer.layers.tap import tap
@@ -35,7 +35,7 @@ class Stack(nn.Module):
         blocks: list[PreNormBlock | PostNormBlock],
         mask: Mask,
         *,
-        final_norm: LayerNorm | RMSNorm | None,
+        final_norm: Norm | None,
         bias: ScoreBias | None = None,
         bias_factor: float = 1.0,
         rotation: Callable[..., Rotation] | None = None,

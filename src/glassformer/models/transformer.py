@@ -32,7 +32,7 @@ from glassformer.layers.heads import (
 )
 from glassformer.layers.init import Sizes, initialize
 from glassformer.layers.mask import Causal, Mask, SameDocument, Valid, Window
-from glassformer.layers.norm import LayerNorm, RMSNorm, build_norm
+from glassformer.layers.norm import Norm, build_norm
 from glassformer.layers.position import build_bias, build_position, build_rotation
 from glassformer.layers.selected_positions import SelectedPositions
 from glassformer.layers.stack import Stack
@@ -376,7 +376,7 @@ def build_head(
             return NoHead()
 
 
-def _norm(config: ModelConfig) -> LayerNorm | RMSNorm:
+def _norm(config: ModelConfig) -> Norm:
     return build_norm(config.norm, config.d_model, bias=config.bias, epsilon=config.epsilon)
 
 
