@@ -75,10 +75,10 @@ def tokens_of(prompt: Prompt) -> list[int]:
     """Ids of a prompt without the placeholders of patches."""
     if not isinstance(prompt, Example):
         return list(prompt)
-    stands = np.ones(len(prompt.ids), bool)
+    token = np.ones(len(prompt.ids), bool)
     for patches in prompt.patches:
-        stands[patches.begin : patches.begin + len(patches.values)] = False
-    return prompt.ids[stands].tolist()
+        token[patches.begin : patches.begin + len(patches.values)] = False
+    return prompt.ids[token].tolist()
 
 
 def rooms(prompts: Prompts, model: Transformer, config: GenerateConfig) -> list[int]:

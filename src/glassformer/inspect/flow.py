@@ -135,7 +135,7 @@ def _moved(look: Look, layer: int, side: str, site: str, check: Check) -> Float[
     source = look["encoder.out"].tensor if crossed else None
     seen = source_context(places, look.positions("encoder")) if crossed else None
     here = [
-        point for point in (*look.tape.points, *look.tape.asked) if point.startswith(f"{name}.")
+        point for point in (*look.tape.points, *look.tape.on_demand) if point.startswith(f"{name}.")
     ]
     edits = [edit for edit in look.edits if any(fires(edit, point) for point in here)]
     found = []

@@ -175,7 +175,7 @@ class Look:
     def __getitem__(self, name: str) -> Named:
         """Tensor of a point without its batch axis, after the edits; ConfigError: no such point."""
         place, _, kind = name.rpartition(".")
-        if name in self.tape.asked and kind in WRITTEN:
+        if name in self.tape.on_demand and kind in WRITTEN:
             return Named(self._written(place, kind)[0], WEIGHTS[1:])
         return Named(self._tensor(name)[0].detach(), self.tape.axes[name][1:])
 
@@ -301,7 +301,7 @@ class Look:
         if name in self.tape.kept:
             return self.tape.kept[name]
         if name not in self.tape.axes:
-            hint = suggest(name, {*self.tape.points, *self.tape.asked})
+            hint = suggest(name, {*self.tape.points, *self.tape.on_demand})
             raise ConfigError(
                 f"There is no point {name!r} in this model; "
                 f"{hint if hint.startswith('did you mean') else 'points() lists those that there are.'}"

@@ -61,7 +61,7 @@ class Tape:
         self._keep, self._edits = tuple(keep), tuple(edits)
         self._wanted = tuple(dict.fromkeys((*keep, *(edit.point for edit in edits))))
         self._silent = self._wanted
-        self.asked: dict[str, None] = {}
+        self.on_demand: dict[str, None] = {}
         """Points that are computed only on demand, in the order in which they were offered."""
         self.points: list[str] = []
         self.axes: dict[str, tuple[str, ...]] = {}
@@ -78,7 +78,7 @@ class Tape:
 
     def wants(self, point: str) -> bool:
         """True if this point, computed only on demand, is kept or edited."""
-        self.asked[point] = None
+        self.on_demand[point] = None
         return any(fnmatchcase(point, pattern) for pattern in self._wanted)
 
     def fire(self, module: nn.Module, name: str, tensor: Tensor, axes: str) -> Tensor:
@@ -113,7 +113,7 @@ class Tape:
                 f"or it is compiled, and a compiled model has no points; look at the model that "
                 f"was given to torch.compile."
             )
-        points = {*self.points, *self.asked}
+        points = {*self.points, *self.on_demand}
         known = (
             {f"*.{tail}" for point in points for tail in _tails(point)}
             if "*" in pattern

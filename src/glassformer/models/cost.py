@@ -76,14 +76,14 @@ def patch_flops(config: ModelConfig) -> float:
     """Operations of embedding one patch: W_emb, and the convolutions before it."""
     if not config.stem or config.patch is None:
         return 2.0 * config.patch_width * config.element_width
-    places = config.patch[0] * config.patch[1]
-    sizes = [config.patch_width // places, *config.stem, config.element_width]
+    pixels = config.patch[0] * config.patch[1]
+    sizes = [config.patch_width // pixels, *config.stem, config.element_width]
     total = 0.0
     for (width, out), (down, right) in zip(
         pairwise(sizes), steps_of(config.patch, config.stem), strict=True
     ):
-        places //= down * right
-        total += 2 * REACH * REACH * width * out * places
+        pixels //= down * right
+        total += 2 * REACH * REACH * width * out * pixels
     return total
 
 
