@@ -11,7 +11,7 @@ from glassformer.batch import IGNORE, Batch, Part, Positions
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.sampled_from(["left", "right"]))
-def test_padded_places_count_real_elements(lengths, side):
+def test_padded_positions_count_real_elements(lengths, side):
     positions = Positions.padded(lengths, side)
     assert positions.length == max(lengths)
     for row, length in enumerate(lengths):
@@ -21,13 +21,13 @@ def test_padded_places_count_real_elements(lengths, side):
     assert positions.valid[:, edge].all()
 
 
-def test_packed_places_begin_anew_in_each_document():
+def test_packed_positions_restart_in_each_document():
     positions = Positions.packed(torch.tensor([[0, 0, 1, 1, 1, 4], [3, 3, 3, 3, 0, 3]]))
     assert positions.position.tolist() == [[0, 1, 0, 1, 2, 0], [0, 1, 2, 3, 0, 0]]
 
 
 @given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=4), min_size=1, max_size=4))
-def test_packed_places_below_0_are_padding(rows):
+def test_packed_documents_below_0_are_padding(rows):
     """Wherever it stands: in front of documents, between them, behind them."""
     table = [[number - 1 for length in row for number in [length] * max(length, 1)] for row in rows]
     width = max(map(len, table))
@@ -131,7 +131,7 @@ def test_elements_are_counted_whatever_the_number_of_classes():
 
 @pytest.mark.parametrize("head", ["lm", "masked_lm", "tag"])
 @pytest.mark.parametrize("architecture", ["encoder", "decoder"])
-def test_the_head_answers_at_the_asked_elements_alone(architecture, head):
+def test_the_head_reads_selected_positions_only(architecture, head):
     model = tiny.model(architecture=architecture, head=head, n_classes=4)
     ids, at = tiny.tokens(2, 5), torch.tensor([7, 0, 3, 3])
     every, some = model(Batch(ids)).logits, model(Batch(ids, at=at)).logits

@@ -53,7 +53,7 @@ def test_selected_rows_are_copies():
 
 
 @pytest.mark.parametrize("empty", [Cache(), FixedCache(capacity=3)])
-def test_rows_that_change_places_keep_their_sources(empty):
+def test_reordered_rows_keep_their_sources(empty):
     """As hypotheses of one sentence do: only their own keys and values are copied."""
     cache = empty.advanced(Positions.padded([1, 2], "left"))
     cache.store(0, torch.arange(4.0).view(2, 1, 2, 1), -torch.arange(4.0).view(2, 1, 2, 1))

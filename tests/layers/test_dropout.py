@@ -14,7 +14,7 @@ from glassformer.layers.norm import rms_norm
 
 
 @pytest.mark.parametrize("p", [0.001, 0.1, 0.2, 0.5, 0.9])
-def test_zeroes_as_often_as_asked_and_keeps_the_mean(p):
+def test_zeroes_with_probability_p_and_keeps_the_mean(p):
     torch.manual_seed(0)
     n = 400_003  # not a multiple of four: the last word is used in part
     y = dropout(torch.ones(n), p)

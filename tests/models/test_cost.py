@@ -49,6 +49,15 @@ CASES = {
         "head": "pool",
         "pool": "mean",
     },
+    "patches beside positions": {
+        "architecture": "encoder",
+        "elements": "patches",
+        "patch_width": 12,
+        "head": "pool",
+        "pool": "mean",
+        "position_combination": "concatenate",
+    },
+    "without residual connections": {"residual": False},
     "convolutions": {
         "architecture": "encoder",
         "elements": "patches",

@@ -133,7 +133,7 @@ def test_a_cache_in_any_chunks_equals_no_cache(variant, sizes, kind, side, data)
 
 
 @given(variants, st.integers(1, 8), caches, st.data())
-def test_a_cache_knows_the_places_that_follow(variant, length, kind, data):
+def test_a_cache_knows_the_positions_that_follow(variant, length, kind, data):
     model, ids = tiny.model(**variant), tiny.tokens(2, length)
     cuts = sorted(data.draw(st.sets(st.integers(1, length))))
     parts, _ = decode(model, ids, None, cuts, tiny.empty_cache(kind))

@@ -243,7 +243,7 @@ def test_a_head_without_classes_is_refused_when_it_is_built(head):
         Transformer(tiny.config(head=head))
 
 
-def test_the_head_answers_at_the_asked_elements_alone():
+def test_the_head_reads_selected_positions_only():
     model = tiny.stir(
         Transformer(tiny.config(architecture="encoder", head="tag", classes=("a", "b", "c")))
     )
