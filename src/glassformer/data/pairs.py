@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from glassformer.data.config import DataConfig
-from glassformer.data.formats.lines import found, lines, objects, text_at
-from glassformer.data.formats.tables import cells
+from glassformer.data.formats.lines import lines
+from glassformer.data.formats.records import columns
 from glassformer.data.sources import Source, resolve
 from glassformer.data.split import NAMES, SplitName
 from glassformer.data.split_assignment import in_splits, paths
@@ -113,12 +113,10 @@ def _all_rows(
         return
     for source in sources:
         match source.format(config):
-            case "jsonl":
-                yield from _json_rows(source, config)
-            case "csv" | "tsv":
+            case "jsonl" | "csv" | "tsv":
                 settings = ("source_field", "target_field", "group_field")
-                for row, where in cells(source, config, settings, "a source and a target"):
-                    yield row[0], row[1], row[2] if len(row) > 2 else None, where
+                for row, where in columns(source, config, settings, "a source and a target"):
+                    yield row[0], row[1], None if row[2] is None else str(row[2]), where
             case _:
                 raise DataError(
                     f"{source.path} is a text file with one side only; set data.target_path "
@@ -140,14 +138,3 @@ def _two_files(left: Source, right: Source, config: DataConfig) -> Rows:
                 "line n of one file must belong to line n of the other"
             )
         yield source, target, None, where
-
-
-def _json_rows(source: Source, config: DataConfig) -> Rows:
-    for record, where in objects(source, config):
-        group = (
-            None
-            if config.group_field is None
-            else str(found(record, config.group_field, where, "group_field"))
-        )
-        source_text = text_at(record, config.source_field, where, "source_field")
-        yield source_text, text_at(record, config.target_field, where, "target_field"), group, where

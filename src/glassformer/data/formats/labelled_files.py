@@ -13,9 +13,8 @@ from glassformer.data.config import DataConfig
 from glassformer.data.formats.archives import members
 from glassformer.data.formats.contents import source_at
 from glassformer.data.formats.file_names import fields_of, template
-from glassformer.data.formats.lines import checked_text, found, objects
-from glassformer.data.formats.records import classes_at
-from glassformer.data.formats.tables import cells
+from glassformer.data.formats.lines import checked_text
+from glassformer.data.formats.records import classes_at, columns
 from glassformer.data.sources import Source, resolve
 from glassformer.data.split import NAMES, SplitName
 from glassformer.data.split_assignment import in_splits, paths
@@ -106,34 +105,38 @@ def _files(
             f"data.path is not set; give a folder or zip archive of {noun}s, or a table that "
             f"lists them"
         )
-    wanted = [_whole(name, config.root) for name in ([named] if isinstance(named, str) else named)]
-    sources = resolve(there) if (there := [pattern for pattern in wanted if pattern]) else []
-    files = [source for source in sources if posixpath.splitext(source.path)[1].lower() in suffixes]
-    tables = [source for source in sources if source.suffix in TABLES]
-    described = [
-        table for table in tables if posixpath.basename(table.path).split(".")[0] == METADATA
-    ]
-    if described or (tables and not files):
-        rows = (row for table in described or tables for row in _table_rows(table, config))
-    else:
-        rows = _folder_rows(files, config)
     some = False
-    for source, labels, group, where in rows:
+    for source, labels, group, where in _rows(config, named, suffixes):
         some = True
         fields = _fields(source, config)
-        yield LabelledFile(
-            source,
-            tuple(dict.fromkeys(named_class(label, config, where) for label in labels)),
-            group
-            if config.group_field is None or config.group_field not in fields
-            else fields[config.group_field],
-            _split_by(fields, config) if split == "train" else split,
-        )
+        classes = dict.fromkeys(named_class(label, config, where) for label in labels)
+        group = fields.get(config.group_field or "", group)
+        own = _split_by(fields, config) if split == "train" else split
+        yield LabelledFile(source, tuple(classes), group, own)
     if not some:
         looked = ", ".join(sorted(suffixes))
         raise DataError(
             f"there are no {noun}s in {named} (looked for {looked}); check data.path and data.root"
         )
+
+
+def _rows(config: DataConfig, named: str | list[str], suffixes: Collection[str]) -> Iterator[Row]:
+    """What tables list, where there is a `METADATA` or nothing else; otherwise the files
+    themselves."""
+    patterns = [
+        _whole(name, config.root) for name in ([named] if isinstance(named, str) else named)
+    ]
+    sources = resolve(there) if (there := [name for name in patterns if name is not None]) else []
+    files = [source for source in sources if posixpath.splitext(source.path)[1].lower() in suffixes]
+    tables = [source for source in sources if source.suffix in TABLES]
+    metadata = [
+        table for table in tables if posixpath.basename(table.path).split(".")[0] == METADATA
+    ]
+    if metadata or not files:
+        for table in metadata or tables:
+            yield from _table_rows(table, config)
+    else:
+        yield from _folder_rows(files, config)
 
 
 def _whole(name: str, root: str | None) -> str | None:
@@ -239,35 +242,14 @@ def _check(config: DataConfig) -> None:
 
 
 def _table_rows(table: Source, config: DataConfig) -> Iterator[Row]:
-    """The rows of a table, whatever `data.format` is: that of the files, perhaps."""
-    written = config.format if config.format in TABLES.values() else TABLES[table.suffix]
-    config = config.model_copy(update={"format": written, "group_field": _group_column(config)})
-    if written == "jsonl":
-        for record, where in objects(table, config):
-            name = found(record, config.file_field, where, "file_field")
-            value = found(record, config.label_field, where, "label_field")
-            group = (
-                None
-                if config.group_field is None
-                else str(found(record, config.group_field, where, "group_field"))
-            )
-            yield (
-                _listed(table, name, config, where),
-                classes_at(value, config, where),
-                group,
-                where,
-            )
-    else:
-        for row, where in cells(
-            table, config, ("file_field", "label_field", "group_field"), "a file and its class"
-        ):
-            group = row[2] if len(row) > 2 else None
-            yield (
-                _listed(table, row[0], config, where),
-                classes_at(row[1], config, where),
-                group,
-                where,
-            )
+    """The rows of a table; `data.format` may be that of the files instead."""
+    kind = config.format if config.format in TABLES.values() else TABLES[table.suffix]
+    config = config.model_copy(update={"format": kind, "group_field": _group_column(config)})
+    settings = ("file_field", "label_field", "group_field")
+    rows = columns(table, config, settings, "a file and its class", untyped=settings)
+    for (name, label, group), where in rows:
+        file, classes = _listed(table, name, config, where), classes_at(label, config, where)
+        yield file, classes, None if group is None else str(group), where
 
 
 def _group_column(config: DataConfig) -> str | None:

@@ -136,13 +136,6 @@ def found(record: Any, field: str, where: str, setting: str) -> Any:
     return value
 
 
-def text_at(record: Any, field: str, where: str, setting: str) -> str:
-    """The text at a dotted path of a JSON object; DataError as of `found`, or of `checked_text`."""
-    return checked_text(
-        found(record, field, where, setting), field, where, f"set data.{setting} to a text"
-    )
-
-
 def checked_text(text: Any, field: str, where: str, remedy: str) -> str:
     """A field's value as a text; DataError: another type, or half a character."""
     if not isinstance(text, str):

@@ -8,14 +8,14 @@ A table's rows are lists, or where its fields are named by its first row, object
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.lines import checked_text, decoded, found, objects, opened
-from glassformer.data.formats.tables import column_place, is_number, table_rows
+from glassformer.data.formats.tables import cells, column_place, is_number, no_column, table_rows
 from glassformer.data.sources import Source
-from glassformer.errors import DataError, counted, suggest
+from glassformer.errors import DataError, counted
 
 FIELD = re.compile(r"\{([^{}]+)\}")
 """A field in a template."""
@@ -43,6 +43,29 @@ def records(
                 f".csv or .tsv, or set "
                 "data.format"
             )
+
+
+def columns(
+    source: Source,
+    config: DataConfig,
+    settings: Sequence[str],
+    wanted: str,
+    untyped: Collection[str] = ("label_field", "group_field"),
+) -> Iterator[tuple[list[Any], str]]:
+    """The value of every row for each of `settings` (fields of DataConfig), None where it is not
+    set, and where the row stands; a table's rows as of `cells`.
+
+    DataError: a missing field, or one that is no text and not `untyped`.
+    """
+    if source.format(config) != "jsonl":
+        yield from cells(source, config, settings, wanted)
+        return
+    fields = {name: field for name in settings if (field := getattr(config, name)) is not None}
+    for record, where in objects(source, config):
+        values = {name: found(record, field, where, name) for name, field in fields.items()}
+        for name in fields.keys() - set(untyped):
+            checked_text(values[name], fields[name], where, f"set data.{name} to a text")
+        yield [values.get(name) for name in settings], where
 
 
 def field_of(row: Any, field: str, where: str, setting: str) -> Any:
@@ -111,7 +134,10 @@ def _table(
         if not names:
             yield row, where
         elif header is None:
-            header = _checked(row, names, source)
+            header = row
+            for field, setting in names.items():
+                if field not in header:
+                    raise no_column(source.path, field, header, setting)
         elif len(row) < len(header):
             raise DataError(
                 f"{where} has {counted(len(row), 'column')}, and {len(header)} are needed; mend it"
@@ -122,14 +148,3 @@ def _table(
                 zip(reversed(header), reversed(row[: len(header)]), strict=True)
             )  # the first of two
             yield by_number | by_name, where
-
-
-def _checked(header: list[str], names: Mapping[str, str], source: Source) -> list[str]:
-    for field, setting in names.items():
-        if field not in header:
-            known = suggest(field, (" ".join(cell.split())[:40] for cell in header))
-            raise DataError(
-                f"{source.path} has no column {field!r} in its first row; {known} (set "
-                f"data.{setting})"
-            )
-    return header
