@@ -91,27 +91,27 @@ class SoundAugmentation:
         self.config, self._rate, self._seed = config, rate, seed
 
     def clips(self, clips: Clips, samples: Int64[np.ndarray, "N"], step: int) -> Clips:
-        """The clips changed, each by the chances of its number in `samples`."""
-        c, chances = self.config, RandomStream(self._seed, step, samples)
+        """The clips changed, each by the stream of its number in `samples`."""
+        c, stream = self.config, RandomStream(self._seed, step, samples)
         if c.shift_ms or c.speed:
             shifts = (
-                np.rint(_signed(chances, "shift") * c.shift_ms * self._rate / 1000)
+                np.rint(_signed(stream, "shift") * c.shift_ms * self._rate / 1000)
                 .astype(np.int64)
                 .tolist()
             )
-            speeds = (1 + _signed(chances, "speed") * c.speed).tolist()
+            speeds = (1 + _signed(stream, "speed") * c.speed).tolist()
             clips = np.stack([moved(*one) for one in zip(clips, shifts, speeds, strict=True)])
         if c.gain_db:
             clips = (
                 clips
-                * (10 ** (_signed(chances, "gain") * c.gain_db / 20)).astype(np.float32)[:, None]
+                * (10 ** (_signed(stream, "gain") * c.gain_db / 20)).astype(np.float32)[:, None]
             )
         if c.noise:
             power = np.square(clips, dtype=np.float64).mean(1)
             level = (
-                c.noise * chances.uniform("level", 1)[0] * np.sqrt(3 * power)
+                c.noise * stream.uniform("level", 1)[0] * np.sqrt(3 * power)
             )  # the peak of evenly spread noise
-            hiss = 2 * chances.uniform("noise", clips.shape[1]).T - 1
+            hiss = 2 * stream.uniform("noise", clips.shape[1]).T - 1
             clips = clips + (level[:, None] * hiss).astype(np.float32)
         return clips
 
@@ -124,13 +124,13 @@ class SoundAugmentation:
         """The normalized spectrograms with masks of 0, which is each band's mean."""
         if not self.config.masks:
             return spectrograms
-        c, (frames, mels), chances = (
+        c, (frames, mels), stream = (
             self.config,
             spectrograms.shape[1:],
             RandomStream(self._seed, step, samples),
         )
-        silent = _hidden(chances, "time", c.time_masks, c.time_width, frames)
-        missing = _hidden(chances, "mel", c.mel_masks, c.mel_width, mels)
+        silent = _hidden(stream, "time", c.time_masks, c.time_width, frames)
+        missing = _hidden(stream, "mel", c.mel_masks, c.mel_width, mels)
         hidden = torch.from_numpy(silent[:, :, None] | missing[:, None, :])
         return spectrograms.masked_fill(hidden.to(spectrograms.device), 0.0)
 
@@ -159,18 +159,18 @@ def moved(clip: np.ndarray, shift: int, speed: float) -> np.ndarray:
     )
 
 
-def _signed(chances: RandomStream, purpose: str) -> np.ndarray:
+def _signed(stream: RandomStream, purpose: str) -> np.ndarray:
     """One number in [-1, 1) for each clip, float64 [N]."""
-    return 2 * chances.uniform(purpose, 1)[0] - 1
+    return 2 * stream.uniform(purpose, 1)[0] - 1
 
 
 def _hidden(
-    chances: RandomStream, purpose: str, count: int, width: int, length: int
+    stream: RandomStream, purpose: str, count: int, width: int, length: int
 ) -> Bool[np.ndarray, "N length"]:
     """What `count` stretches of 0 to `width` places hide: each width, then each possible begin
     equally likely."""
-    widths = np.floor(chances.uniform(f"{purpose} width", count) * (min(width, length) + 1))
-    begins = np.floor(chances.uniform(f"{purpose} begin", count) * (length - widths + 1))
+    widths = np.floor(stream.uniform(f"{purpose} width", count) * (min(width, length) + 1))
+    begins = np.floor(stream.uniform(f"{purpose} begin", count) * (length - widths + 1))
     places = np.arange(length)
     return np.logical_or.reduce(
         (begins[..., None] <= places) & (places < (begins + widths)[..., None]), axis=0

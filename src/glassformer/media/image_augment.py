@@ -156,26 +156,26 @@ class Augmentation:
     def __call__(self, pixels: Pixels, samples: Int64[np.ndarray, "N"], step: int) -> Pixels:
         """New pixels for the samples of these numbers at this step; nothing depends on what else is
         in the batch."""
-        config, chances = self._config, RandomStream(self._seed, step, samples)
+        config, stream = self._config, RandomStream(self._seed, step, samples)
         if config.crop or config.flip:
             moves = (
-                np.floor(chances.uniform("crop", 2) * (2 * config.crop + 1)).astype(np.int64)
+                np.floor(stream.uniform("crop", 2) * (2 * config.crop + 1)).astype(np.int64)
                 - config.crop
             )
             pixels = windows(
-                pixels, *moves, mirrored=chances.uniform("flip", 1)[0] < config.flip / 2
+                pixels, *moves, mirrored=stream.uniform("flip", 1)[0] < config.flip / 2
             )
         if config.scale or config.policy:
-            pixels = self._drawn(pixels, chances)
+            pixels = self._drawn(pixels, stream)
         if config.colour:
-            pixels = coloured(pixels, *(1 + config.colour * (2 * chances.uniform("colour", 3) - 1)))
-        return self._erased(pixels, chances) if config.erase else pixels
+            pixels = coloured(pixels, *(1 + config.colour * (2 * stream.uniform("colour", 3) - 1)))
+        return self._erased(pixels, stream) if config.erase else pixels
 
-    def _drawn(self, pixels: Pixels, chances: RandomStream) -> Pixels:
+    def _drawn(self, pixels: Pixels, stream: RandomStream) -> Pixels:
         """Window and policy: all moves as a single warp, so that pixels are blurred once; then the
         tones, as drawn."""
         n, height, width, _ = pixels.shape
-        maps, rounds = self._windows(chances, n, height, width), self._policy(chances)
+        maps, rounds = self._windows(stream, n, height, width), self._policy(stream)
         for chosen, strength in rounds:
             for name, maps_of in GEOMETRY.items():
                 rows = np.flatnonzero(chosen == OPERATIONS.index(name))
@@ -189,34 +189,34 @@ class Augmentation:
                 pixels[rows] = tone(pixels[rows], strength[rows])
         return pixels
 
-    def _windows(self, chances: RandomStream, n: int, height: int, width: int) -> np.ndarray:
+    def _windows(self, stream: RandomStream, n: int, height: int, width: int) -> np.ndarray:
         if self._config.scale is None:
             return unmoved(n)
-        (low, high), (area, aspect, *place) = self._config.scale, chances.uniform("scale", 4)
+        (low, high), (area, aspect, *place) = self._config.scale, stream.uniform("scale", 4)
         boxes = _rectangles(low + (high - low) * area, SCALE_ASPECT, aspect, *place)
         return window_maps(boxes, height, width)
 
-    def _policy(self, chances: RandomStream) -> list[tuple[np.ndarray, Each]]:
+    def _policy(self, stream: RandomStream) -> list[tuple[np.ndarray, Each]]:
         """For each round the operation of each sample, by its place in OPERATIONS, and its
         strength."""
         up_to = np.cumsum(WEIGHTS) / sum(WEIGHTS)
         which = np.searchsorted(
-            up_to, chances.uniform("operation", self._config.policy), side="right"
+            up_to, stream.uniform("operation", self._config.policy), side="right"
         )
         strength = self._config.magnitude * (
-            2 * chances.uniform("strength", self._config.policy) - 1
+            2 * stream.uniform("strength", self._config.policy) - 1
         )
         return list(zip(which, strength, strict=True))
 
-    def _erased(self, pixels: Pixels, chances: RandomStream) -> Pixels:
-        happens, area, aspect, *place = chances.uniform("erase", 5)
+    def _erased(self, pixels: Pixels, stream: RandomStream) -> Pixels:
+        happens, area, aspect, *place = stream.uniform("erase", 5)
         rows = np.flatnonzero(happens < self._config.erase)
         _, height, width, channels = pixels.shape
         boxes = _rectangles(
             ERASED[0] + (ERASED[1] - ERASED[0]) * area, ERASE_ASPECT, aspect, *place
         )
         gone = inside(boxes[:, rows], height, width)[..., None]
-        noise = chances.noise("noise", rows, height * width * channels).reshape(
+        noise = stream.noise("noise", rows, height * width * channels).reshape(
             -1, height, width, channels
         )
         pixels = pixels.copy()
@@ -240,10 +240,10 @@ class Augmentation:
         of the batch in an order that is drawn for each step: always another if there is one, and
         everyone is the partner of one.
         """
-        chances, (n, height, width, _) = RandomStream(self._seed, step, samples), pixels.shape
-        cut, own = self._shares(chances)
-        gone = inside(_rectangles(1 - own, (1, 1), *chances.uniform("cut", 3)), height, width)
-        order = np.argsort(chances.uniform("partner", 1)[0], kind="stable")
+        stream, (n, height, width, _) = RandomStream(self._seed, step, samples), pixels.shape
+        cut, own = self._shares(stream)
+        gone = inside(_rectangles(1 - own, (1, 1), *stream.uniform("cut", 3)), height, width)
+        order = np.argsort(stream.uniform("partner", 1)[0], kind="stable")
         partner = np.empty(n, np.int64)
         partner[order] = np.roll(order, -1)
         keep = np.where(cut[:, None, None], ~gone, own[:, None, None]).astype(np.float32)
@@ -258,10 +258,10 @@ class Augmentation:
         values = np.rint(values) if pixels.dtype == np.uint8 else values
         return values.astype(pixels.dtype), share * classes + (1 - share) * classes[partner]
 
-    def _shares(self, chances: RandomStream) -> tuple[np.ndarray, Each]:
+    def _shares(self, stream: RandomStream) -> tuple[np.ndarray, Each]:
         """Whether a sample is cut (or blended), and how much of it is its own."""
         config = self._config
-        happens, which, level = chances.uniform("mix", 3)
+        happens, which, level = stream.uniform("mix", 3)
         cut = (
             which < 0.5
             if config.mixup and config.cutmix
