@@ -91,7 +91,7 @@ class SoundAugmentation:
         self.config, self._rate, self._seed = config, rate, seed
 
     def clips(self, clips: Clips, samples: Int64[np.ndarray, "N"], step: int) -> Clips:
-        """The clips changed, each by the stream of its number in `samples`."""
+        """Clips with shift, speed, gain and noise drawn for their numbers in `samples`."""
         c, stream = self.config, RandomStream(self._seed, step, samples)
         if c.shift_ms or c.speed:
             shifts = (

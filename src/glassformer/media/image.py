@@ -107,10 +107,14 @@ class ImageConfig(Record):
             raise ValueError(
                 f"mean and std need a number for each channel, got {counts[0]} and {counts[1]}"
             )
-        if not (min(self.mean) >= 0 and max(self.mean) <= 1):
-            raise ValueError("mean is that of pixels from 0 to 1; divide it by 255")
-        if not (min(self.std) > 0 and max(self.std) <= 1):
-            raise ValueError("std is that of pixels from 0 to 1, and above 0; divide it by 255")
+        if (
+            not 0 <= min(self.mean) <= max(self.mean) <= 1
+            or not 0 < min(self.std) <= max(self.std) <= 1
+        ):
+            raise ValueError(
+                "mean and std are those of pixels from 0 to 1, and std is above 0; divide them by "
+                "255"
+            )
         return self
 
     @property
