@@ -1,7 +1,7 @@
-"""Labelled texts of every split: a text, or two, with its classes; from tables, JSONL, lines that
-begin with a class.
+"""Labelled texts of every split: one or two texts and their classes, from tables, JSONL, or lines
+that begin with a class.
 
-Every sentence about a bad line names its file.
+Errors name the file and line.
 """
 
 import re
@@ -18,17 +18,17 @@ from glassformer.data.split_assignment import in_splits, paths
 from glassformer.errors import DataError
 
 MARK = "__label__"
-"""What fastText puts before a class."""
+"""fastText's prefix of a class."""
 
 Row = tuple[str, str | None, tuple[str, ...], str]
-"""Text, second text, classes, and where they stand."""
+"""Text, second text, classes, origin."""
 
 _FIRST = re.compile(rf"\s*((?:{MARK}\S+\s+)*{MARK}\S+|\S+)\s*")
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """A text, its classes, each once, and where it comes from, as a user would name it."""
+    """A text, a second text, their distinct classes, and their origin."""
 
     split: SplitName
     text: str
@@ -40,8 +40,8 @@ class Labelled:
 def labelled(config: DataConfig) -> Iterator[Labelled]:
     """Every labelled text of every split; rows with neither text nor class are left out.
 
-    Only an empty list of a JSONL line says that a text is of no class. DataError: a text without a
-    class or a class without a text, files without any, another format.
+    Only an empty list in JSONL means that a text has no class. DataError: a text without a class or
+    a class without a text, empty files, another format.
     """
     rows = in_splits(config, lambda name: _rows(config, paths(config)[name]))
     for split, (text, pair, labels, where) in rows:

@@ -1,7 +1,6 @@
-"""From sources to pairs of a text and what is to be made of it: two files line by line, TSV, CSV,
-JSONL.
+"""Pairs of a source and a target text: two parallel files, TSV, CSV, JSONL.
 
-Every sentence about a bad pair names its file and line.
+Errors name the file and the line.
 """
 
 from collections.abc import Iterator
@@ -17,12 +16,12 @@ from glassformer.data.split_assignment import in_splits, paths
 from glassformer.errors import ConfigError, DataError
 
 Rows = Iterator[tuple[str, str, str | None, str]]
-"""Source, target, group, and where they stand."""
+"""Source, target, group, origin."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A source, its target, and where they come from, as a user would name it."""
+    """A source, its target, its group, and their origin."""
 
     split: SplitName
     source: str
@@ -32,11 +31,11 @@ class Pair:
 
 
 def pairs(config: DataConfig) -> Iterator[Pair]:
-    """Every pair of every split; pairs of two empty sides are left out, and one empty side is a
+    """Every pair of every split; pairs of two empty sides are left out, one empty side is a
     DataError.
 
-    Splits without a file of their own are drawn from `path` by a fixed permutation, since files are
-    often sorted.
+    Splits without files of their own are held out from `path` by a fixed permutation, since files
+    are often sorted.
     """
     targets = {
         "train": config.target_path, "validation": config.validation_target_path, "test": config.test_target_path
@@ -54,8 +53,7 @@ def pairs(config: DataConfig) -> Iterator[Pair]:
 
 
 def training_texts(config: DataConfig, sides: tuple[str, ...]) -> Iterator[str]:
-    """The texts of the training pairs alone, of the given sides: what a tokenizer may be trained
-    on."""
+    """The given sides of the training pairs: what a tokenizer may be trained on."""
     for pair in pairs(config):
         if pair.split == "train":
             yield from (
@@ -64,7 +62,7 @@ def training_texts(config: DataConfig, sides: tuple[str, ...]) -> Iterator[str]:
 
 
 def pair_sources(config: DataConfig) -> dict[str, list[Source]]:
-    """The files that the pairs are read from, by field of the configuration."""
+    """The sources of the pairs by field of the configuration."""
     fields = (
         "path",
         "target_path",

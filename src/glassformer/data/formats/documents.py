@@ -1,6 +1,6 @@
-"""From sources to documents: text files, JSONL, the words of tagged files; also in gzip and zip.
+"""Documents of running text: text files, JSONL, tables, the words of tagged files.
 
-One document is in memory at a time; a plain text file is one document, so is a row of a table.
+One document is in memory at a time. A text file is one document, and so is a row of a table.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,17 +16,17 @@ from glassformer.errors import DataError
 
 @dataclass(frozen=True)
 class Document:
-    """One text and where it comes from, as a user would name it."""
+    """A text and its origin, for error messages."""
 
     text: str
     source: str
 
 
 def read(sources: Iterable[Source], config: DataConfig) -> Iterator[Document]:
-    """The documents of the sources in order, without empty ones.
+    """The documents of all sources in order, without empty ones.
 
-    DataError: unreadable, binary, of another encoding, broken gzip, zip, JSONL or columns, or
-    nothing but empty files.
+    DataError: unreadable, binary, wrong encoding, damaged gzip, zip, JSONL or table, or only empty
+    files.
     """
     names, some = [], False
     for source in sources:

@@ -1,5 +1,5 @@
-"""Files with classes: in a folder for each class, listed in a table, or named by a pattern; also in
-zip archives."""
+"""Labelled files: in a folder for each class, listed in a table, or with the class in their
+names."""
 
 import glob
 import os
@@ -25,17 +25,17 @@ SPLITS: dict[str, SplitName] = {
     **dict.fromkeys(("valid", "validation", "val", "dev"), "validation"),
     "test": "test",
 }
-"""What folders of splits are called."""
+"""Names of folders that stand for a split."""
 TABLES = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 METADATA = "metadata"
-"""The table that, in a folder of files, says what their classes are."""
+"""Name of a table in a folder of files that lists their classes."""
 Row = tuple[Source, tuple[str, ...], str | None, str]
-"""File, classes, group, and where they stand."""
+"""Source, classes, group, origin."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledFile:
-    """A file, its classes, each once, the group that it belongs to, and its split."""
+    """A file, its distinct classes, its group and its split."""
 
     source: Source
     labels: tuple[str, ...]
@@ -49,14 +49,13 @@ class LabelledFile:
 
 
 def labelled_files(config: DataConfig, suffixes: Collection[str], noun: str) -> list[LabelledFile]:
-    """Every file of every split with one of the suffixes (lower case, with their dot), in a fixed
-    order.
+    """Every file with one of the suffixes (lower case, with a dot), in a fixed order.
 
-    A file's class is what `label_pattern` finds in its name, or its folder's name; of a table, what
-    stands in `label_field`. Its split is the setting that names it; of files of `path`, what
-    `split_by` says, or the folder around its class's, provided that one is called train; splits
-    that are found nowhere are drawn by chance. ConfigError: settings that cannot be. DataError: no
-    files, or one without a class; `noun` is what errors call one.
+    The class comes from `label_pattern`, the folder, or a table's `label_field`. The split is that
+    of the setting that names the file; for `path`, that of `split_by`, or of the folder around the
+    class's if one of them is called train. Splits found nowhere are held out at random.
+    ConfigError: contradictory settings. DataError: no files, or one without a class; `noun` names a
+    file in errors.
     """
     _check(config)
     named = paths(config)
@@ -77,8 +76,7 @@ def labelled_files(config: DataConfig, suffixes: Collection[str], noun: str) -> 
 
 
 def named_class(written: str, config: DataConfig, where: str) -> str:
-    """What a class is called: its name where files number the classes, and as far as
-    `label_delimiter`.
+    """The name of a class: by number from `class_names`, cut at `label_delimiter`.
 
     DataError: a number without a name.
     """
@@ -121,8 +119,7 @@ def _files(
 
 
 def _rows(config: DataConfig, named: str | list[str], suffixes: Collection[str]) -> Iterator[Row]:
-    """What tables list, where there is a `METADATA` or nothing else; otherwise the files
-    themselves."""
+    """Rows of the tables, if there is a `METADATA` or nothing else; else the files themselves."""
     patterns = [
         _whole(name, config.root) for name in ([named] if isinstance(named, str) else named)
     ]
@@ -140,8 +137,7 @@ def _rows(config: DataConfig, named: str | list[str], suffixes: Collection[str])
 
 
 def _whole(name: str, root: str | None) -> str | None:
-    """What is named, absolute; of a folder or an archive, all that is in it, None if that is
-    nothing."""
+    """An absolute pattern for a name; everything in a folder or archive, None if it is empty."""
     path = Path(root or ".").expanduser().joinpath(Path(name).expanduser()).absolute()
     if "\0" in name:
         return str(path)
@@ -187,14 +183,13 @@ def _folder_rows(files: list[Source], config: DataConfig) -> Iterator[Row]:
 
 
 def _folder(source: Source, up: int) -> str | None:
-    """The name of a folder around a file, inside its archive if it is in one."""
+    """Name of the folder `up` levels above a file, within its archive."""
     parts = source.member.split("/") if source.archive else source.path.split("/")
     return parts[-1 - up] if len(parts) > up and parts[-1 - up] else None
 
 
 def _folder_splits(files: list[LabelledFile]) -> dict[Source, SplitName]:
-    """The splits that folders around the classes' tell; none of them if no folder is for
-    training."""
+    """Splits by the folders around the classes; none unless one folder is for training."""
     told: dict[Source, SplitName] = {}
     for file in files:
         name = (_folder(file.source, 2) or "").lower()

@@ -9,12 +9,11 @@ from glassformer.data.sources import Source
 from glassformer.errors import DataError, counted, suggest
 
 LONGEST_CELL = (1 << 31) - 1
-"""Characters in a cell of a table: as many as the csv module can be allowed everywhere."""
+"""Longest cell that the csv module allows on every platform."""
 
 
 def table_rows(source: Source, config: DataConfig) -> Iterator[tuple[list[str], str]]:
-    """All cells of every row, a header among them, and where it stands; DataError: an open
-    quote."""
+    """All cells of every row, including a header, and its origin; DataError: an open quote."""
     csv.field_size_limit(LONGEST_CELL)
     delimiter = "\t" if source.format(config) == "tsv" else ","
     # in TSV a quote is a character like any other; in CSV one that is never closed would swallow
@@ -34,13 +33,13 @@ def table_rows(source: Source, config: DataConfig) -> Iterator[tuple[list[str], 
 def cells(
     source: Source, config: DataConfig, settings: Sequence[str], wanted: str
 ) -> Iterator[tuple[list[str | None], str]]:
-    """The cell of every row for each of `settings` (fields of DataConfig), None where it is not set,
-    and where the row stands.
+    """The cell of each of `settings` (fields of DataConfig) in every row, None if it is not set,
+    and the row's origin.
 
     A column is named by the first row, or by its number from 1; with numbers alone there is no
-    header. Where no setting was changed and the first row has none of their names, the first two
-    settings are the first two columns; `wanted` is what an error calls them. DataError: a missing
-    column, a row that is too short, an open quote.
+    header. If no setting was changed and the first row has none of their names, the first two
+    columns are the first two settings; `wanted` describes them in errors. DataError: a missing
+    column, a short row, an open quote.
     """
     columns: list[int | None] | None = None
     for row, where in table_rows(source, config):
@@ -59,7 +58,7 @@ def cells(
 def _columns(
     first: list[str], config: DataConfig, settings: Sequence[str], wanted: str, where: str
 ) -> tuple[list[int | None], bool]:
-    """The place of each setting's column, and whether the first row is a header."""
+    """The index of each setting's column, and whether the first row is a header."""
     fields: dict[str, str | None] = {name: getattr(config, name) for name in settings}
     names = {name: field for name, field in fields.items() if field and not is_number(field)}
     missing = [name for name, field in names.items() if field not in first]
@@ -82,7 +81,7 @@ def _columns(
 
 
 def no_column(path: str, field: str, header: list[str], setting: str) -> DataError:
-    """A column that a table's header lacks."""
+    """The error for a column that is not in the header."""
     known = suggest(field, (" ".join(cell.split())[:40] for cell in header))
     return DataError(
         f"{path} has no column {field!r} in its first row; {known} (set data.{setting} to a name, "
@@ -96,7 +95,7 @@ def is_number(field: str) -> bool:
 
 
 def column_place(field: str, n: int, where: str, setting: str) -> int:
-    """The place from 0 of the column with a number from 1 to `n`; DataError: it is none of them."""
+    """The index of the column with a number from 1 to `n`; DataError: out of range."""
     if not is_number(field) or not 1 <= int(field[:9]) <= n:
         raise DataError(
             f"{where} has {n} columns and none is {field!r}; set data.{setting} to a number "
