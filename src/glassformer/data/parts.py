@@ -57,36 +57,27 @@ def mixed(config: DataConfig) -> Iterator[Mixed]:
     `bad_files` is skip).
     """
     templates, files = {split: _templates(config, split) for split in NAMES}, _Files(config)
+    root = config.root or "."
     for split, (row, where, source) in in_splits(
         config, lambda split: _rows(config, split, templates[split])
     ):
         beside = posixpath.dirname(source.path)
         if chosen := templates[split if _own(config, split) else "train"]:
-            parts = tuple(
-                (kind, filled(template, row, where, "parts")) for kind, template in chosen
-            )
-            folder = config.root or "."
+            parts = tuple((kind, filled(value, row, where, "parts")) for kind, value in chosen)
+            parts = files.placed(parts, root, where)
         else:
-            parts, folder = _listed(row, config, where), beside
-        if not parts:
-            raise DataError(f"{where} has no parts; give at least one, or remove the row")
-        placed = tuple(
-            (kind, v if kind == "text" else files.path(kind, v, folder, where)) for kind, v in parts
-        )
+            listed = field_of(row, config.input_field, where, "input_field")
+            parts = files.placed(parts_of(listed, where), beside, where)
         target, labels = _target(row, config, where), _labels(row, config, where)
         image = _target_image(row, config, where)
         if image is not None:
-            image = files.path(
-                "image", image, (config.root or ".") if config.target_image else beside, where
-            )
+            image = files.path("image", image, root if config.target_image else beside, where)
         if target is None and image is None and not labels:
             raise DataError(
                 f"{where} has neither a target nor a class; set data.target to a template such "
-                f"as '{{answer}}', or "
-                "data.label_field"
+                f"as '{{answer}}', or data.label_field"
             )
-        group = None if config.group_field is None else _group(row, config.group_field, where)
-        yield Mixed(where, split, placed, target, labels, group, image)
+        yield Mixed(where, split, parts, target, labels, _group(row, config, where), image)
 
 
 def _own(config: DataConfig, split: SplitName) -> bool:
@@ -152,13 +143,11 @@ def _rows(
         )
 
 
-def _group(row: Any, field: str, where: str) -> str:
+def _group(row: Any, config: DataConfig, where: str) -> str | None:
+    field = config.group_field
+    if field is None:
+        return None
     return written(field_of(row, field, where, "group_field"), field, where)
-
-
-def _listed(row: Any, config: DataConfig, where: str) -> Parts:
-    """The parts that a row lists; a single text is one part."""
-    return parts_of(field_of(row, config.input_field, where, "input_field"), where)
 
 
 def parts_of(listed: Any, where: str) -> Parts:
@@ -174,6 +163,15 @@ class _Files:
     def __init__(self, config: DataConfig):
         self._look = config.bad_files == "stop"
         self._names: dict[str, set[str]] = {}
+
+    def placed(self, parts: Parts, folder: str, where: str) -> Parts:
+        """Parts with absolute paths; DataError: no parts, or as of `path`."""
+        if not parts:
+            raise DataError(f"{where} has no parts; give at least one, or remove the row")
+        return tuple(
+            (kind, value if kind == "text" else self.path(kind, value, folder, where))
+            for kind, value in parts
+        )
 
     def path(self, kind: str, name: str, folder: str, where: str) -> str:
         """Absolute path of a file named relative to `folder`; DataError: empty or missing."""

@@ -120,10 +120,9 @@ def _files(
 
 def _rows(config: DataConfig, named: str | list[str], suffixes: Collection[str]) -> Iterator[Row]:
     """Rows of the tables, if there is a `METADATA` or nothing else; else the files themselves."""
-    patterns = [
-        _whole(name, config.root) for name in ([named] if isinstance(named, str) else named)
-    ]
-    sources = resolve(there) if (there := [name for name in patterns if name is not None]) else []
+    names = [named] if isinstance(named, str) else named
+    patterns = list(filter(None, (_whole(name, config.root) for name in names)))
+    sources = resolve(patterns) if patterns else []
     files = [source for source in sources if posixpath.splitext(source.path)[1].lower() in suffixes]
     tables = [source for source in sources if source.suffix in TABLES]
     metadata = [
