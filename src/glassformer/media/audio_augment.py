@@ -1,12 +1,10 @@
-"""Other sound from the same clips at every step: clips changed in small ways, masks over
-spectrograms (SpecAugment).
+"""Audio augmentation: clips changed in small ways, masks over spectrograms (SpecAugment).
 
     clips          y[t] = gain x[middle + (t - shift - middle) speed] + white noise
     spectrograms   `time_masks` bands of frames and `mel_masks` bands of mels become 0, the mean
 
-What happens to a clip is a function of (seed, step, the clip's number) alone: not of the batch it
-is in, nor of who makes it. Source: Park et al. 2019, SpecAugment, without its time warping, which
-there helped least.
+A function of (seed, step, clip number). Source: Park et al. 2019, SpecAugment, without time
+warping, which helped least there.
 """
 
 from typing import Self
@@ -24,7 +22,7 @@ Clips = Float32[np.ndarray, "N T"]
 
 
 class SoundAugmentConfig(Record):
-    """The `sound_augment` section of a recipe; by default nothing is changed."""
+    """The `sound_augment` section of a recipe; changes nothing by default."""
 
     section = "sound_augment"
 
@@ -80,12 +78,12 @@ class SoundAugmentConfig(Record):
 
     @property
     def active(self) -> bool:
-        """Whether anything is changed at all."""
+        """Whether anything is changed."""
         return self.masks or self.sounds
 
 
 class SoundAugmentation:
-    """Changes clips and spectrograms; `rate` is the clips' samples a second, `seed` any integer."""
+    """Changes clips and spectrograms; `rate` is the sample rate."""
 
     def __init__(self, config: SoundAugmentConfig, rate: int, seed: int):
         self.config, self._rate, self._seed = config, rate, seed
@@ -121,7 +119,7 @@ class SoundAugmentation:
         samples: Int64[np.ndarray, "N"],
         step: int,
     ) -> Float[Tensor, "N frames mels"]:
-        """The normalized spectrograms with masks of 0, which is each band's mean."""
+        """Normalized spectrograms with masks of 0, each band's mean."""
         if not self.config.masks:
             return spectrograms
         c, (frames, mels), stream = (
@@ -136,12 +134,11 @@ class SoundAugmentation:
 
 
 def moved(clip: np.ndarray, shift: int, speed: float) -> np.ndarray:
-    """A clip, float32 [T], `shift` samples later and `speed` times as fast around its middle;
-    silence comes in.
+    """A clip, float32 [T], `shift` samples later and `speed` times as fast around its middle,
+    padded with silence.
 
-    Between samples it is the cubic through the four nearest (Catmull & Rom 1974): for a few per
-    cent that is enough, and the filter of tokens.spectrogram.resampled would cost ten times as
-    much.
+    Between samples it is the cubic through the four nearest (Catmull & Rom 1974): enough for a few
+    per cent, at a tenth of the cost of `resampled`.
     """
     n = len(clip)
     middle = (n - 1) / 2
@@ -167,8 +164,8 @@ def _signed(stream: RandomStream, purpose: str) -> np.ndarray:
 def _hidden(
     stream: RandomStream, purpose: str, count: int, width: int, length: int
 ) -> Bool[np.ndarray, "N length"]:
-    """What `count` stretches of 0 to `width` places hide: each width, then each possible begin
-    equally likely."""
+    """Where `count` masks of 0 to `width` places lie: each width, then each possible begin equally
+    likely."""
     widths = np.floor(stream.uniform(f"{purpose} width", count) * (min(width, length) + 1))
     begins = np.floor(stream.uniform(f"{purpose} begin", count) * (length - widths + 1))
     places = np.arange(length)
