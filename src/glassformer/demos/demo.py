@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.training.recipe import read_recipe
-
 from glassformer.files import writing
 from glassformer.recipe import Recipe
 from glassformer.recipe.recipe import read_recipe
