@@ -26,9 +26,8 @@ def epoch_key(seed: int, epoch: int) -> int:
 
 def generator(seed: int, step: int, sample: int = 0) -> np.random.Generator:
     """An independent Philox generator for each (seed, step, sample); any integer seed."""
-    return np.random.Generator(
-        np.random.Philox(key=[seed % (1 << 64), step], counter=[0, 0, 0, sample])
-    )
+    key = np.array([seed & _MASK, step], np.uint64)  # a list with 2^63 in it would become floats
+    return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, sample]))
 
 
 def permute(place: np.ndarray, size: int, key: int) -> np.ndarray:

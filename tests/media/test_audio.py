@@ -159,7 +159,7 @@ DAMAGE = {
     "no object": (b"[]", "not a JSON object"),
     "another key": (json.dumps(saved(ratr=1)), "audio.ratr; did you mean 'rate'"),
     "a lost key": (json.dumps(saved(rate="gone")), "'rate'"),
-    "never resolved": (json.dumps(saved(mean=None, std=None)), "'mean'"),
+    "never resolved": (json.dumps(saved(mean=None, std=None)), "audio.mean"),
     "a rate of 1": (json.dumps(saved(rate=1)), "audio.rate"),
     "an endless mean": (json.dumps(saved(mean=[math.inf] * 8)), "audio.mean"),
     "too few means": (json.dumps(saved(mean=[0.0])), "n_mels = 8"),

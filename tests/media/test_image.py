@@ -223,10 +223,13 @@ def test_saved_and_loaded(tmp_path, found):
             r"image.json is damaged: image: a patch of 3 x 3 must divide the size 8 x 8",
         ),
         ({"std": [0.1, 0.0, 1.0]}, r"image.json is damaged: image: mean and std"),
-        ({"mean": None, "std": None}, r"image.json does not say what 'mean' is"),
+        (
+            {"mean": None, "std": None},
+            r"image.json is damaged: image.mean and image.std are not set",
+        ),
         ({"size": None}, r"image.json is damaged: image.size is not set"),
         ({"more": 1}, r"image.json is damaged: Unknown key image.more"),
-        ("resize", r"image.json does not say what 'resize' is"),
+        ("resize", r"image.json lacks 'resize'"),
         (None, r"cannot read .*image.json: No such file"),
     ],
 )

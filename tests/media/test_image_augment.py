@@ -172,7 +172,8 @@ def test_equalize_is_pillows(channels, seed, flat):
 @both
 @given(seed=st.integers(0, 99), squeezed=st.integers(1, 256))
 def test_autocontrast_is_pillows(channels, seed, squeezed):
-    before = (pictures(1, channels=channels, seed=seed) // squeezed + 7).astype(np.uint8)
+    wide = pictures(1, channels=channels, seed=seed).astype(np.int64)
+    before = (wide // squeezed + 7).astype(np.uint8)
     ours = ops.autocontrast(before, np.array([-0.3]))[0]
     # Pillow multiplies by a rounded quotient: just below a whole number it falls short by one
     assert differs(ours, ImageOps.autocontrast(to_pillow(before[0]))) <= 1

@@ -1,7 +1,7 @@
-"""Labelled texts of every split: a text, or two, with its classes; from tables, JSONL, lines that
-begin with a class.
+"""Labelled texts of every split: one or two texts and their classes, from tables, JSONL, or lines
+that begin with a class.
 
-Every sentence about a bad line names its file.
+Errors name the file and line.
 """
 
 import re
@@ -10,26 +10,25 @@ from dataclasses import dataclass
 from itertools import chain
 
 from glassformer.data.config import DataConfig
-from glassformer.data.formats.lines import found, lines, objects, text_at
-from glassformer.data.formats.records import classes_at
-from glassformer.data.formats.tables import cells
+from glassformer.data.formats.lines import lines
+from glassformer.data.formats.records import classes_at, columns
 from glassformer.data.sources import Source, resolve
 from glassformer.data.split import SplitName
 from glassformer.data.split_assignment import in_splits, paths
 from glassformer.errors import DataError
 
 MARK = "__label__"
-"""What fastText puts before a class."""
+"""fastText's prefix of a class."""
 
 Row = tuple[str, str | None, tuple[str, ...], str]
-"""Text, second text, classes, and where they stand."""
+"""Text, second text, classes, origin."""
 
 _FIRST = re.compile(rf"\s*((?:{MARK}\S+\s+)*{MARK}\S+|\S+)\s*")
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """A text, its classes, each once, and where it comes from, as a user would name it."""
+    """A text, a second text, their distinct classes, and their origin."""
 
     split: SplitName
     text: str
@@ -41,8 +40,8 @@ class Labelled:
 def labelled(config: DataConfig) -> Iterator[Labelled]:
     """Every labelled text of every split; rows with neither text nor class are left out.
 
-    Only an empty list of a JSONL line says that a text is of no class. DataError: a text without a
-    class or a class without a text, files without any, another format.
+    Only an empty list in JSONL means that a text has no class. DataError: a text without a class or
+    a class without a text, empty files, another format.
     """
     rows = in_splits(config, lambda name: _rows(config, paths(config)[name]))
     for split, (text, pair, labels, where) in rows:
@@ -68,10 +67,8 @@ def _rows(config: DataConfig, path: str | list[str] | None) -> Iterator[Row]:
 
 def _all_rows(source: Source, config: DataConfig) -> Iterator[Row]:
     match source.format(config):
-        case "jsonl":
-            return _json_rows(source, config)
-        case "csv" | "tsv":
-            return _table_rows(source, config)
+        case "jsonl" | "csv" | "tsv":
+            return _fields(source, config)
         case "label_first":
             return _lines(source, config)
         case kind:
@@ -82,25 +79,12 @@ def _all_rows(source: Source, config: DataConfig) -> Iterator[Row]:
             )
 
 
-def _table_rows(source: Source, config: DataConfig) -> Iterator[Row]:
-    for row, where in cells(
-        source, config, ("text_field", "label_field", "pair_field"), "a text and a label"
-    ):
-        text, label, *pair = row
-        if any(cell.strip() for cell in row):
-            yield text, pair[0] if pair else None, classes_at(label, config, where), where
-
-
-def _json_rows(source: Source, config: DataConfig) -> Iterator[Row]:
-    for record, where in objects(source, config):
-        text = text_at(record, config.text_field, where, "text_field")
-        pair = (
-            None
-            if config.pair_field is None
-            else text_at(record, config.pair_field, where, "pair_field")
-        )
-        value = found(record, config.label_field, where, "label_field")
-        yield text, pair, classes_at(value, config, where), where
+def _fields(source: Source, config: DataConfig) -> Iterator[Row]:
+    settings = ("text_field", "label_field", "pair_field")
+    for row, where in columns(source, config, settings, "a text and a label"):
+        if any(not isinstance(cell, str) or cell.strip() for cell in row if cell is not None):
+            text, label, pair = row
+            yield text, pair, classes_at(label, config, where), where
 
 
 def _lines(source: Source, config: DataConfig) -> Iterator[Row]:

@@ -1,11 +1,9 @@
-"""Masks for language modelling: which tokens are asked for, and what stands in their places (Devlin
-et al. 2019).
+"""Masks for masked language modelling (Devlin et al. 2019).
 
-    asked for     each token, or each word whole, with probability `fraction`
-    of those      80 % become <mask>, 10 % a random token, 10 % stay what they are
+    selected      each token, or each word as a whole, with probability `fraction`
+    of those      80 % become <mask>, 10 % a random token, 10 % stay
 
-All of it is a function of (seed, step) alone, and other masks fall on the same text in another
-epoch.
+A function of (seed, step): the same text gets other masks in another epoch.
 """
 
 import unicodedata
@@ -21,12 +19,8 @@ from glassformer.random_stream import generator
 
 @dataclass(frozen=True)
 class Masking:
-    """How tokens are masked; `ordinary` are the ids that may be asked for or stand in as random
-    ones, int64.
-
-    `begins`: for each id of the vocabulary, whether it begins a word; None: every token is by
-    itself.
-    """
+    """`ordinary`: the ids that may be selected or substituted, int64. `begins`: whether each id
+    begins a word; None: every token is a word."""
 
     mask: int
     ordinary: np.ndarray
@@ -34,8 +28,7 @@ class Masking:
     begins: np.ndarray | None = None
 
     def __call__(self, batch: Batch, seed: int, step: int) -> Batch:
-        """The batch with masks; the head answers `at` those tokens, whose `targets` are what stood
-        there."""
+        """Mask a batch; `targets` are the original tokens `at` the selected elements."""
         elements = batch.elements.numpy()
         random = generator(seed, step)
         allowed, draws = self._allowed(batch), self._draws(elements, random)
@@ -55,8 +48,7 @@ class Masking:
         )
 
     def _draws(self, elements: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """A random number in [0, 1) for each element, or the same one for all elements of a
-        word."""
+        """A random number in [0, 1) for each element, the same within a word."""
         if self.begins is None:
             return random.random(elements.shape)
         word = np.cumsum(
@@ -67,7 +59,7 @@ class Masking:
         )
 
     def _allowed(self, batch: Batch) -> np.ndarray:
-        """Whether each element may be asked for: no special symbol, and no padding."""
+        """Whether each element may be selected: no special symbol, no padding."""
         elements = batch.elements.numpy()
         table = np.zeros(max(int(self.ordinary.max()), int(elements.max())) + 1, bool)
         table[self.ordinary] = True
@@ -76,14 +68,13 @@ class Masking:
 
 
 def word_begins(pieces: list[bytes]) -> np.ndarray:
-    """Whether each token of a vocabulary begins a word: with no letter, no digit and no part of
-    one."""
+    """Whether each token begins a word: its first character is no letter, digit, or accent."""
     return np.array([not _goes_on(piece.decode(errors="replace")[:1]) for piece in pieces])
 
 
 def _goes_on(first: str) -> bool:
-    """Whether a character belongs to the word in front of it: also accents, and U+FFFD for a
-    letter's later bytes."""
+    """Whether a character continues a word: also combining marks, and U+FFFD for a letter's later
+    bytes."""
     return (
         first.isalnum()
         or first == "\ufffd"

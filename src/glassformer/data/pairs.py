@@ -1,7 +1,6 @@
-"""From sources to pairs of a text and what is to be made of it: two files line by line, TSV, CSV,
-JSONL.
+"""Pairs of a source and a target text: two parallel files, TSV, CSV, JSONL.
 
-Every sentence about a bad pair names its file and line.
+Errors name the file and the line.
 """
 
 from collections.abc import Iterator
@@ -9,20 +8,20 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from glassformer.data.config import DataConfig
-from glassformer.data.formats.lines import found, lines, objects, text_at
-from glassformer.data.formats.tables import cells
+from glassformer.data.formats.lines import lines
+from glassformer.data.formats.records import columns
 from glassformer.data.sources import Source, resolve
 from glassformer.data.split import NAMES, SplitName
 from glassformer.data.split_assignment import in_splits, paths
 from glassformer.errors import ConfigError, DataError
 
 Rows = Iterator[tuple[str, str, str | None, str]]
-"""Source, target, group, and where they stand."""
+"""Source, target, group, origin."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A source, its target, and where they come from, as a user would name it."""
+    """A source, its target, its group, and their origin."""
 
     split: SplitName
     source: str
@@ -32,11 +31,11 @@ class Pair:
 
 
 def pairs(config: DataConfig) -> Iterator[Pair]:
-    """Every pair of every split; pairs of two empty sides are left out, and one empty side is a
+    """Every pair of every split; pairs of two empty sides are left out, one empty side is a
     DataError.
 
-    Splits without a file of their own are drawn from `path` by a fixed permutation, since files are
-    often sorted.
+    Splits without files of their own are held out from `path` by a fixed permutation, since files
+    are often sorted.
     """
     targets = {
         "train": config.target_path, "validation": config.validation_target_path, "test": config.test_target_path
@@ -54,8 +53,7 @@ def pairs(config: DataConfig) -> Iterator[Pair]:
 
 
 def training_texts(config: DataConfig, sides: tuple[str, ...]) -> Iterator[str]:
-    """The texts of the training pairs alone, of the given sides: what a tokenizer may be trained
-    on."""
+    """The given sides of the training pairs: what a tokenizer may be trained on."""
     for pair in pairs(config):
         if pair.split == "train":
             yield from (
@@ -64,7 +62,7 @@ def training_texts(config: DataConfig, sides: tuple[str, ...]) -> Iterator[str]:
 
 
 def pair_sources(config: DataConfig) -> dict[str, list[Source]]:
-    """The files that the pairs are read from, by field of the configuration."""
+    """The sources of the pairs by field of the configuration."""
     fields = (
         "path",
         "target_path",
@@ -113,12 +111,10 @@ def _all_rows(
         return
     for source in sources:
         match source.format(config):
-            case "jsonl":
-                yield from _json_rows(source, config)
-            case "csv" | "tsv":
+            case "jsonl" | "csv" | "tsv":
                 settings = ("source_field", "target_field", "group_field")
-                for row, where in cells(source, config, settings, "a source and a target"):
-                    yield row[0], row[1], row[2] if len(row) > 2 else None, where
+                for row, where in columns(source, config, settings, "a source and a target"):
+                    yield row[0], row[1], None if row[2] is None else str(row[2]), where
             case _:
                 raise DataError(
                     f"{source.path} is a text file with one side only; set data.target_path "
@@ -140,14 +136,3 @@ def _two_files(left: Source, right: Source, config: DataConfig) -> Rows:
                 "line n of one file must belong to line n of the other"
             )
         yield source, target, None, where
-
-
-def _json_rows(source: Source, config: DataConfig) -> Rows:
-    for record, where in objects(source, config):
-        group = (
-            None
-            if config.group_field is None
-            else str(found(record, config.group_field, where, "group_field"))
-        )
-        source_text = text_at(record, config.source_field, where, "source_field")
-        yield source_text, text_at(record, config.target_field, where, "target_field"), group, where

@@ -1,10 +1,10 @@
-"""Rows of text, pictures and sounds, with what is to be said of them: lists of parts, or any table
-through templates.
+"""Rows of several parts (text, images, audio) with a target or classes: lists of parts, or tables
+with templates.
 
-    {"input": [{"image": "1.png"}, {"text": "What is it?"}], "target": "a dog"}       a row that lists its parts
-    ["What is it?", "a dog", 1]      parts: [{image: "images.zip/{3}.png"}, {text: "{1}"}], target: "{2}"
+    {"input": [{"image": "1.png"}, {"text": "What is it?"}], "target": "a dog"}
+    ["What is it?", "a dog", 1]      parts: [{image: "images.zip/{3}.png"}, {text: "{1}"}]
 
-The files that a row lists are looked for beside it, those of a template from data.root.
+Files in listed parts are relative to the row's file, those of templates to data.root.
 """
 
 import difflib
@@ -26,69 +26,58 @@ from glassformer.data.split_assignment import in_splits, paths
 from glassformer.errors import ConfigError, DataError, suggest
 
 KINDS = ("text", "image", "audio")
-"""What a part can be; all but text name a file."""
+"""Kinds of parts; all but text name a file."""
 
 Parts = tuple[tuple[str, str], ...]
-"""Kind and value of each part in its order: a text, or the name of a file, or a template of one."""
+"""Kind and value of each part: a text, a file name, or a template."""
 
 
 @dataclass(frozen=True)
 class Mixed:
-    """A row of parts, what is to be written of them or its classes, and where it stands, as a user
-    would name it."""
+    """A row of parts, its target text, classes or target image, and its origin."""
 
     where: str
     split: SplitName
     parts: Parts
-    """Kind and value of each in order: a text, or the absolute path of a file, which may go on in a
+    """Kind and value of each part: a text, or the absolute path of a file, which may continue in a
     zip archive."""
     target: str | None
     labels: tuple[str, ...]
     group: str | None = None
-    """What `data.group_field` says of it, such as the kind of question, by which scores are listed
-    too."""
+    """The value of `data.group_field`, by which scores are also listed."""
     image: str | None = None
-    """The picture that is to be drawn, an absolute path as those of parts."""
+    """Absolute path of the target image."""
 
 
 def mixed(config: DataConfig) -> Iterator[Mixed]:
-    """Every row of every split. ConfigError: templates that cannot be.
+    """Every row of every split.
 
-    DataError: a row without parts, without a target and a class, of a type that there is not, with
-    a field or a file missing (a file is not looked for if `bad_files` is skip: whoever reads it
-    counts it); no rows.
+    ConfigError: invalid templates. DataError: no rows; a row without parts, without target and
+    class, with an unknown type, a missing field or a missing file (files are not checked if
+    `bad_files` is skip).
     """
     templates, files = {split: _templates(config, split) for split in NAMES}, _Files(config)
+    root = config.root or "."
     for split, (row, where, source) in in_splits(
         config, lambda split: _rows(config, split, templates[split])
     ):
         beside = posixpath.dirname(source.path)
         if chosen := templates[split if _own(config, split) else "train"]:
-            parts = tuple(
-                (kind, filled(template, row, where, "parts")) for kind, template in chosen
-            )
-            folder = config.root or "."
+            parts = tuple((kind, filled(value, row, where, "parts")) for kind, value in chosen)
+            parts = files.placed(parts, root, where)
         else:
-            parts, folder = _listed(row, config, where), beside
-        if not parts:
-            raise DataError(f"{where} has no parts; give at least one, or remove the row")
-        placed = tuple(
-            (kind, v if kind == "text" else files.path(kind, v, folder, where)) for kind, v in parts
-        )
+            listed = field_of(row, config.input_field, where, "input_field")
+            parts = files.placed(parts_of(listed, where), beside, where)
         target, labels = _target(row, config, where), _labels(row, config, where)
         image = _target_image(row, config, where)
         if image is not None:
-            image = files.path(
-                "image", image, (config.root or ".") if config.target_image else beside, where
-            )
+            image = files.path("image", image, root if config.target_image else beside, where)
         if target is None and image is None and not labels:
             raise DataError(
                 f"{where} has neither a target nor a class; set data.target to a template such "
-                f"as '{{answer}}', or "
-                "data.label_field"
+                f"as '{{answer}}', or data.label_field"
             )
-        group = None if config.group_field is None else _group(row, config.group_field, where)
-        yield Mixed(where, split, placed, target, labels, group, image)
+        yield Mixed(where, split, parts, target, labels, _group(row, config, where), image)
 
 
 def _own(config: DataConfig, split: SplitName) -> bool:
@@ -111,8 +100,7 @@ def _templates(config: DataConfig, split: SplitName) -> Parts:
 
 
 def _part(item: Any, where: str) -> tuple[str, str]:
-    """The kind and value of {"image": ...} or {"type": "image", "image": ...}; a string is a
-    text."""
+    """Kind and value of {"image": ...} or {"type": "image", "image": ...}; a string is a text."""
     if isinstance(item, str):
         item = {"text": item}
     if not isinstance(item, dict) or not item:
@@ -137,7 +125,7 @@ def _part(item: Any, where: str) -> tuple[str, str]:
 def _rows(
     config: DataConfig, split: SplitName, templates: Parts
 ) -> Iterator[tuple[Any, str, Source]]:
-    """The rows of a split's own files, where they stand and in what."""
+    """The rows of a split's own files, their origin and source."""
     named, some = paths(config)[split], False
     wanted = {field: "parts" for _, template in templates for field in FIELD.findall(template)}
     wanted |= {} if templates else {config.input_field: "input_field"}
@@ -155,33 +143,38 @@ def _rows(
         )
 
 
-def _group(row: Any, field: str, where: str) -> str:
+def _group(row: Any, config: DataConfig, where: str) -> str | None:
+    field = config.group_field
+    if field is None:
+        return None
     return written(field_of(row, field, where, "group_field"), field, where)
 
 
-def _listed(row: Any, config: DataConfig, where: str) -> Parts:
-    """The parts that a row lists itself; a text alone is one part."""
-    return parts_of(field_of(row, config.input_field, where, "input_field"), where)
-
-
 def parts_of(listed: Any, where: str) -> Parts:
-    """The parts of a list of {"image": FILE} and {"text": ...}, or of a text alone; DataError: it
-    is no such list."""
+    """The parts of a list of {"image": FILE} and {"text": ...}, or of a single text; DataError:
+    invalid."""
     items = listed if isinstance(listed, list) else [listed]
     return tuple(_part(item, f"{where}, part {number}") for number, item in enumerate(items, 1))
 
 
 class _Files:
-    """Where the files are that rows name; a folder or archive is listed once, since it may have
-    many of them."""
+    """Resolves file names in rows; each folder or archive is listed once."""
 
     def __init__(self, config: DataConfig):
         self._look = config.bad_files == "stop"
         self._names: dict[str, set[str]] = {}
 
+    def placed(self, parts: Parts, folder: str, where: str) -> Parts:
+        """Parts with absolute paths; DataError: no parts, or as of `path`."""
+        if not parts:
+            raise DataError(f"{where} has no parts; give at least one, or remove the row")
+        return tuple(
+            (kind, value if kind == "text" else self.path(kind, value, folder, where))
+            for kind, value in parts
+        )
+
     def path(self, kind: str, name: str, folder: str, where: str) -> str:
-        """The absolute path of a file that is named from `folder`; DataError: no name, or nothing
-        there."""
+        """Absolute path of a file named relative to `folder`; DataError: empty or missing."""
         if not name.strip() or "\0" in name:
             raise DataError(
                 f"{where} names no {kind} file, but {name!r}; fill it or remove the row"
@@ -194,7 +187,7 @@ class _Files:
         return path
 
     def _beside(self, path: str) -> set[str]:
-        """The names of the files in a file's folder."""
+        """Names of the files in a file's folder."""
         folder = posixpath.dirname(path)
         if folder not in self._names:
             archive = source_at(path).archive
@@ -217,7 +210,7 @@ def _files_in(folder: str) -> set[str]:
 
 
 def _target(row: Any, config: DataConfig, where: str) -> str | None:
-    """What is to be written, by its template or in the target field; None: there is none."""
+    """The target text, by its template or from the target field; None: none."""
     if config.target is not None:
         target = filled(config.target, row, where, "target")
     elif (
@@ -234,8 +227,8 @@ def _target(row: Any, config: DataConfig, where: str) -> str | None:
 
 
 def _target_image(row: Any, config: DataConfig, where: str) -> str | None:
-    """The name of the picture that is to be drawn, by its template or in {"target": {"image":
-    FILE}}; None: none."""
+    """The file of the target image, by its template or from {"target": {"image": FILE}}; None:
+    none."""
     if config.target_image is not None:
         return filled(config.target_image, row, where, "target_image")
     if not isinstance(row, dict) or not isinstance(row.get(config.target_field), dict):
@@ -250,13 +243,12 @@ def _target_image(row: Any, config: DataConfig, where: str) -> str | None:
 
 
 def _labels_named(config: DataConfig) -> bool:
-    """Whether the settings say where classes stand; otherwise only a field of the usual name holds
-    some."""
+    """Whether `label_field` was set; if not, only a field of the default name counts."""
     return config.label_field != DataConfig.model_fields["label_field"].default
 
 
 def _labels(row: Any, config: DataConfig, where: str) -> tuple[str, ...]:
-    """The classes of a row, each once; none where there is no such field and none was asked for."""
+    """The distinct classes of a row; none if the field is missing and was not set."""
     if not _labels_named(config) and not (isinstance(row, dict) and config.label_field in row):
         return ()
     labels = classes_at(field_of(row, config.label_field, where, "label_field"), config, where)

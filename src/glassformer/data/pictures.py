@@ -1,4 +1,4 @@
-"""Pictures of every split with their classes: files in folders, tables and archives, arrays (IDX,
+"""Images of every split with their classes: files in folders, tables and archives, arrays (IDX,
 NumPy)."""
 
 import io
@@ -22,22 +22,22 @@ from glassformer.errors import ConfigError, DataError, counted
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
-"""What Pillow may read: it knows others that are rare, and of which some run programs."""
+"""Formats that Pillow may read; others are rare, and some run programs."""
 LARGEST = 1 << 26
-"""Pixels in one picture."""
+"""Most pixels in one image."""
 IMAGES, LABELS = ("images", "x", "data"), ("labels", "label", "y", "targets")
-"""What arrays in .npz files are called."""
+"""Names of arrays in .npz files."""
 _ORIENTATION = 0x0112
 _TURNS = {
     **{2: (False, 1, -1), 3: (False, -1, -1), 4: (False, -1, 1)},
     **{5: (True, 1, 1), 6: (True, 1, -1), 7: (True, -1, -1), 8: (True, -1, 1)},
 }
-"""EXIF's orientations: whether rows become columns first, then the steps along rows and columns."""
+"""EXIF orientations: whether to transpose, then the steps along rows and columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture, read when asked for, and its classes, each once."""
+    """An image, decoded on request, and its distinct classes."""
 
     where: str
     labels: tuple[str, ...]
@@ -47,7 +47,7 @@ class Picture:
     """A file, or a view of an array."""
 
     def pixels(self) -> np.ndarray:
-        """uint8 [H, W, C] with C 1 or 3, the caller's own; DataError: see `decode`."""
+        """A copy of the pixels, uint8 [H, W, C] with C 1 or 3; DataError: see `decode`."""
         return (
             np.array(self.held, order="C")
             if isinstance(self.held, np.ndarray)
@@ -56,11 +56,11 @@ class Picture:
 
 
 def pictures(config: DataConfig) -> list[Picture]:
-    """Every picture of every split, in a fixed order; splits without files of their own are drawn
-    by chance.
+    """Every image of every split, in a fixed order; splits without files of their own are held out
+    at random.
 
-    DataError: there are none, one has no class, an array is none of pictures or has other than one
-    class for each.
+    DataError: no images, one without a class, an array of another kind, or other than one class for
+    each image.
     """
     if _kind(config) == "images":
         return [
@@ -81,13 +81,11 @@ def pictures(config: DataConfig) -> list[Picture]:
 
 
 def decode(raw: bytes, where: str) -> np.ndarray:
-    """The pixels of a picture file, uint8 [H, W, C]: one channel if it is grey, otherwise red,
-    green and blue.
+    """Decode an image file to uint8 [H, W, C], with one channel if it is grey, else RGB.
 
-    It stands upright (EXIF), transparent pixels are mixed with white, of 16 bits the upper eight
-    remain, and of an animation the first picture. DataError: damaged, another format, more than
-    2**26 pixels (told by the header, before anything is allocated). Not for several threads at
-    once.
+    Applies the EXIF orientation, blends transparency with white, keeps the upper eight of 16 bits
+    and the first frame. DataError: damaged, another format, more than 2**26 pixels (by the header,
+    before allocation). Not thread-safe.
     """
     with warnings.catch_warnings():  # Pillow says on stderr what it thinks of odd files
         warnings.simplefilter("ignore")
@@ -167,7 +165,7 @@ def _is_array(path: str) -> bool:
 
 
 def _arrays(config: DataConfig, split: SplitName) -> tuple[list[str], list[str], list[np.ndarray]]:
-    """Where each picture of a split stands, its class, and its pixels as a view."""
+    """Origin, class and pixels (a view) of each image of a split."""
     prefix = "" if split == "train" else f"{split}_"
     path = _single(getattr(config, f"{prefix}path"), config, f"{prefix}path")
     label_path: str | None = getattr(config, f"{prefix}label_path")

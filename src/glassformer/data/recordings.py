@@ -1,5 +1,4 @@
-"""Recordings with classes: which there are in folders, tables and zip archives, and what each
-sounds like when asked."""
+"""Audio files of every split with their classes: in folders, tables and zip archives."""
 
 from dataclasses import dataclass
 
@@ -17,8 +16,7 @@ SUFFIXES = (".wav", ".wave")
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A recording, its classes, each once, the group (its speaker, perhaps) that it belongs to, and
-    its split."""
+    """An audio file, its distinct classes, its group (such as the speaker) and its split."""
 
     source: Source
     labels: tuple[str, ...]
@@ -31,20 +29,19 @@ class Recording:
         return self.source.path
 
     def samples(self) -> tuple[np.ndarray, int]:
-        """The sound, float32 [T] in [-1, 1], and its samples a second, read now; DataError: it
-        cannot be read."""
+        """Decode to float32 [T] in [-1, 1], and the sample rate; DataError: unreadable."""
         return sound(self.source)
 
 
 def recordings(config: DataConfig) -> list[Recording]:
-    """Every recording of every split, in a fixed order; errors as of `labelled_files`. None of them
-    is opened yet."""
+    """Every audio file of every split, in a fixed order, unopened; errors as of
+    `labelled_files`."""
     files = labelled_files(config, SUFFIXES, "recording")
     return [Recording(file.source, file.labels, file.group, file.split) for file in files]
 
 
 def sound(source: Source) -> tuple[np.ndarray, int]:
-    """What a file holds, float32 [T] in [-1, 1], the mean of its channels, and its samples a
-    second; as `read_wav`."""
+    """Decode an audio file: the mean of its channels, float32 [T] in [-1, 1], and its sample rate;
+    see `read_wav`."""
     samples, rate = read_wav(content(source), source.path)
     return samples.mean(axis=1, dtype=np.float32), rate

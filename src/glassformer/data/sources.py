@@ -1,5 +1,5 @@
-"""From what the user names (files, globs, folders, zip archives, standard input) to single
-sources."""
+"""Resolve what the user names (files, globs, folders, zip archives, standard input) to single
+files."""
 
 import difflib
 import glob
@@ -21,7 +21,7 @@ FORMATS = {
     **dict.fromkeys((".conll", ".iob", ".bio", ".annotated"), "conll"),
     **{".csv": "csv", ".tsv": "tsv", ".conllu": "conllu"},
 }
-"""The formats that a file's suffix tells; every other file is text."""
+"""Formats by suffix; every other file is text."""
 TEXT_SUFFIXES = FORMATS.keys() | {
     *(".txt", ".text", ".md", ".rst", ".org", ".tex", ".html", ".xml", ".srt"),
     *(
@@ -41,7 +41,7 @@ TEXT_SUFFIXES = FORMATS.keys() | {
     ),
     *(".js", ".ts", ".go", ".rs", ".rb", ".jl", ".lua", ".sh", ".sql"),
 }
-"""What is read in a folder, each also with .gz."""
+"""Suffixes that are read in a folder, each also with .gz."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Source:
 
     @property
     def member(self) -> str:
-        """What the archive calls it."""
+        """The member's name in the archive."""
         return self.path.removeprefix(f"{self.archive}/")
 
     @property
@@ -63,7 +63,7 @@ class Source:
         return Path(self.path.removesuffix(".gz")).suffix.lower()
 
     def format(self, config: DataConfig) -> str:
-        """The format that the settings name, or that the suffix tells."""
+        """The format by the settings, or by the suffix."""
         return FORMATS.get(self.suffix, "text") if config.format == "auto" else config.format
 
     def stamp(self) -> dict[str, str | int]:
@@ -75,7 +75,7 @@ class Source:
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
-    """A block in which a system call on `path` that fails is one DataError."""
+    """Turn a failed system call on `path` into a DataError."""
     try:
         yield
     except OSError as problem:
@@ -87,10 +87,10 @@ def reading(path: str) -> Iterator[None]:
 
 
 def resolve(named: str | list[str] | None, root: str | None = None) -> list[Source]:
-    """The sources that a path, glob, folder or a list of these stands for, each once, in order.
+    """The distinct sources of a path, glob, folder or list of these, in order.
 
-    Files of a glob or folder come sorted by path, and a zip archive is a folder. ConfigError:
-    nothing named. DataError: nothing found, or `-`, which `capture_stdin` must have replaced.
+    Files of a glob or folder are sorted by path; a zip archive is a folder. ConfigError: nothing
+    named. DataError: nothing found, or `-`, which `capture_stdin` must replace first.
     """
     if not named:
         raise ConfigError(
@@ -101,12 +101,11 @@ def resolve(named: str | list[str] | None, root: str | None = None) -> list[Sour
 
 
 def capture_stdin(config: DataConfig, folder: str | os.PathLike[str]) -> DataConfig:
-    """The same settings with `-` replaced by a copy of standard input in `folder`, made once and
-    then reused.
+    """Replace `-` in the settings by a copy of standard input in `folder`, made once and then
+    reused.
 
     Standard input can be read only once, but training reads its text several times and again when
-    it resumes. Call this first; without `-` it changes nothing. DataError: it is empty, or the copy
-    cannot be written.
+    it resumes. DataError: it is empty, or the copy cannot be written.
     """
     copy = Path(folder).absolute() / ("stdin.jsonl" if config.format == "jsonl" else "stdin.txt")
     changed: dict[str, list[str]] = {}
@@ -177,8 +176,7 @@ def _in_folder(folder: Path) -> Iterator[Source]:
 
 
 def _in_archive(archive: str, inside: str) -> Iterator[Source]:
-    """A member, the members that a glob means, or those of a folder; `inside` is empty for all of
-    the archive."""
+    """The members of an archive that a path, glob or folder means; `inside` is empty for all."""
     names = members(archive)
     if inside in names:
         yield Source(f"{archive}/{inside}", archive)

@@ -1,4 +1,4 @@
-"""Which part of the text is for training, which for validation and which for testing."""
+"""Running text divided into training, validation and test text."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,8 +14,7 @@ NAMES: tuple[SplitName, ...] = ("train", "validation", "test")
 
 @dataclass(frozen=True)
 class Part:
-    """A document, or the piece of one, that belongs to a split; `ends`: it reaches to the
-    document's end."""
+    """A document of a split, or a piece of one; `ends`: it reaches the document's end."""
 
     split: SplitName
     text: str
@@ -24,17 +23,14 @@ class Part:
 
 
 def borders(n: int, validation: float, test: float) -> tuple[int, int]:
-    """Where validation and test begin in n characters: int(n (1 - validation - test)) and int(n (1
-    - test)).
-
-    The training text comes first, then validation, then test.
-    """
+    """Where validation and test text begin in n characters: int(n (1 - validation - test)) and
+    int(n (1 - test))."""
     # rounded, because 1 - 0.2 - 0.1 is 0.7000000000000001, which could move a border by one
     return int(n * round(1 - validation - test, 9)), int(n * round(1 - test, 9))
 
 
 def parts(config: DataConfig) -> Iterator[Part]:
-    """Every document of every split, in order; a document on a border is cut there.
+    """Every document of every split, in order; a document on a border is cut.
 
     With fractions the text is read twice, first to count its characters.
     """
@@ -58,7 +54,7 @@ def parts(config: DataConfig) -> Iterator[Part]:
 
 
 def texts_for_tokenizer(config: DataConfig) -> Iterator[str]:
-    """The texts of the training split alone: what a tokenizer may be trained on."""
+    """The training text: what a tokenizer may be trained on."""
     for part in parts(config):
         if part.split != "train":
             return

@@ -1,4 +1,4 @@
-"""Rows for training, validation and testing: each from files of their own, or drawn by chance."""
+"""Rows divided into splits: by file, or at random."""
 
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -13,18 +13,18 @@ Row = TypeVar("Row")
 
 
 def paths(config: DataConfig) -> dict[SplitName, str | list[str] | None]:
-    """What the settings name for each split."""
+    """The paths of each split in the settings."""
     return {"train": config.path, "validation": config.validation_path, "test": config.test_path}
 
 
 def in_splits(
     config: DataConfig, rows: Callable[[SplitName], Iterator[Row]]
 ) -> Iterator[tuple[SplitName, Row]]:
-    """Every row with its split; `rows` reads the files of a split, those of train twice where some
-    are held out.
+    """Every row with its split; `rows` reads a split's files (those of train twice, if rows are
+    held out).
 
-    Splits without files of their own are drawn from train's by a fixed permutation, since files are
-    often sorted.
+    Splits without files are held out from train by a fixed permutation, since files are often
+    sorted.
     """
     validation, test = config.held_out_validation, config.held_out_test
     if validation or test:

@@ -13,7 +13,7 @@ from glassformer.errors import DataError
 
 @dataclass(frozen=True)
 class Tagged:
-    """A sentence, a tag for each of its words, and where it comes from, as a user would name it."""
+    """A sentence, a tag for each of its words, and its origin."""
 
     split: SplitName
     words: tuple[str, ...]
@@ -22,8 +22,8 @@ class Tagged:
 
 
 def tagged(config: DataConfig) -> Iterator[Tagged]:
-    """Every sentence of every split, those without words left out; DataError: a file without any,
-    or as `sentences`."""
+    """Every sentence of every split, without empty ones; DataError: an empty file, or as of
+    `sentences`."""
     rows = in_splits(config, lambda name: _rows(config, paths(config)[name]))
     for split, (words, tags, where) in rows:
         yield Tagged(split, words, tuple(map(config.class_name, tags)), where)

@@ -1,9 +1,8 @@
-"""Sound as a model takes it: clips of one length, their log-mel spectrograms, normalized, cut into
-patches.
+"""Audio to patches: clips of one length, their normalized log-mel spectrograms, cut.
 
     samples, rate ── clip ──> float32 [T] ── spectrogram ──> [N, frames, mels] ── patches ──> [N, patches, width]
 
-All of it follows from one record, which is saved with the model as `audio.json`.
+Everything follows from one configuration, which is saved with the model as `audio.json`.
 """
 
 import os
@@ -17,19 +16,18 @@ from pydantic import Field, model_validator
 
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import write_json
-from glassformer.media.saved import saved, saved_at
+from glassformer.media.config_file import loaded_config, save_config
 from glassformer.media.spectrogram import log_mel, mel_filters, mel_patches, n_frames, resampled
 from glassformer.record import Record
 
 FILE = "audio.json"
 CLIPS_AT_ONCE = 64
 CONSTANT = 1e-4
-"""A band whose standard deviation is below this holds nothing; it is divided by 1."""
+"""Bands with a smaller standard deviation are not scaled."""
 
 
 class AudioConfig(Record):
-    """The `audio` section of a recipe; resolved once `mean` and `std` are set."""
+    """The `audio` section of a recipe; resolved when `mean` and `std` are set."""
 
     section = "audio"
 
@@ -149,14 +147,13 @@ class AudioConfig(Record):
 
     @property
     def grid(self) -> tuple[int, int]:
-        """How many patches there are along time and along frequency."""
+        """Patches along time and along frequency."""
         return self.frames // self.patch_size[0], self.n_mels // self.patch_size[1]
 
 
 @final
 class AudioReader:
-    """Recordings to clips, spectrograms and patches, as one resolved or unresolved configuration
-    says."""
+    """Recordings to clips, spectrograms and patches."""
 
     def __init__(self, config: AudioConfig) -> None:
         self.config = config
@@ -166,7 +163,7 @@ class AudioReader:
 
     @property
     def grid(self) -> tuple[int, int]:
-        """How many patches there are along time and along frequency."""
+        """Patches along time and along frequency."""
         return self.config.grid
 
     @property
@@ -176,17 +173,15 @@ class AudioReader:
 
     @property
     def patch_width(self) -> int:
-        """Numbers of a patch."""
+        """Numbers in a patch."""
         return self.config.patch_size[0] * self.config.patch_size[1]
 
     def cuts(self, n_samples: int, rate: int) -> bool:
-        """Whether `clip` leaves some of a recording out: a caller counts them, so that none is cut
-        unseen."""
+        """Whether `clip` cuts a recording of this length."""
         return n_samples * self.config.rate > self.config.n_samples * rate
 
     def clip(self, samples: np.ndarray, rate: int) -> np.ndarray:
-        """A recording, float [U], as a clip of fixed length, float32 [T]: resampled, then cut or
-        silence added."""
+        """Resample a recording, float [U], and cut it or pad it with silence, float32 [T]."""
         sound = resampled(
             torch.tensor(samples, dtype=torch.float32), rate, self.config.rate
         ).numpy()
@@ -199,8 +194,7 @@ class AudioReader:
         return out
 
     def resolved(self, clips: np.ndarray) -> "AudioReader":
-        """A reader with mean and standard deviation of each band over training clips [N, T], unless
-        they are set."""
+        """Fill in `mean` and `std` of each band from training clips [N, T], unless they are set."""
         if self.config.mean is not None:
             return self
         n, total, squares = 0, 0.0, 0.0
@@ -225,7 +219,7 @@ class AudioReader:
         return torch.cat(found) if found else torch.zeros(0, self.config.frames, self.config.n_mels)
 
     def patches(self, spectrogram: Float[Tensor, "N frames mels"]) -> Float[Tensor, "N T P"]:
-        """The patches of spectrograms, which `grid` places: all bands of the first frames first."""
+        """Patches in the order of time, then frequency."""
         return mel_patches(spectrogram, self.config.patch_size)
 
     @cached_property
@@ -247,19 +241,12 @@ class AudioReader:
         """Write `audio.json` (into a folder if `path` is one), replaced as one step; ConfigError:
         not `resolved`."""
         _ = self._normal
-        write_json(saved_at(path, FILE), self.config.model_dump())
+        save_config(path, FILE, self.config.model_dump())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The reader of an `audio.json` (or of the folder that holds it); DataError if it is no
-        such thing."""
-        with saved(path, FILE, "a model of sound") as (file, values):
-            config = AudioConfig.parse(values)
-            missing = [
-                name
-                for name in AudioConfig.model_fields
-                if values.get(name) is None and name != "high"
-            ]
-            if missing:
-                raise DataError(f"{file} does not say what {missing[0]!r} is; restore it")
-            return cls(config)
+        """Read `audio.json` (or a folder that holds it); DataError: damaged."""
+        with loaded_config(path, FILE, "an audio model", AudioConfig.model_fields) as (_, values):
+            reader = cls(AudioConfig.parse(values))
+            _ = reader._normal
+        return reader

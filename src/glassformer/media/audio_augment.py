@@ -1,12 +1,10 @@
-"""Other sound from the same clips at every step: clips changed in small ways, masks over
-spectrograms (SpecAugment).
+"""Audio augmentation: clips changed in small ways, masks over spectrograms (SpecAugment).
 
     clips          y[t] = gain x[middle + (t - shift - middle) speed] + white noise
     spectrograms   `time_masks` bands of frames and `mel_masks` bands of mels become 0, the mean
 
-What happens to a clip is a function of (seed, step, the clip's number) alone: not of the batch it
-is in, nor of who makes it. Source: Park et al. 2019, SpecAugment, without its time warping, which
-there helped least.
+A function of (seed, step, clip number). Source: Park et al. 2019, SpecAugment, without time
+warping, which helped least there.
 """
 
 from typing import Self
@@ -24,7 +22,7 @@ Clips = Float32[np.ndarray, "N T"]
 
 
 class SoundAugmentConfig(Record):
-    """The `sound_augment` section of a recipe; by default nothing is changed."""
+    """The `sound_augment` section of a recipe; changes nothing by default."""
 
     section = "sound_augment"
 
@@ -80,38 +78,38 @@ class SoundAugmentConfig(Record):
 
     @property
     def active(self) -> bool:
-        """Whether anything is changed at all."""
+        """Whether anything is changed."""
         return self.masks or self.sounds
 
 
 class SoundAugmentation:
-    """Changes clips and spectrograms; `rate` is the clips' samples a second, `seed` any integer."""
+    """Changes clips and spectrograms; `rate` is the sample rate."""
 
     def __init__(self, config: SoundAugmentConfig, rate: int, seed: int):
         self.config, self._rate, self._seed = config, rate, seed
 
     def clips(self, clips: Clips, samples: Int64[np.ndarray, "N"], step: int) -> Clips:
-        """The clips changed, each by the chances of its number in `samples`."""
-        c, chances = self.config, RandomStream(self._seed, step, samples)
+        """Clips with shift, speed, gain and noise drawn for their numbers in `samples`."""
+        c, stream = self.config, RandomStream(self._seed, step, samples)
         if c.shift_ms or c.speed:
             shifts = (
-                np.rint(_signed(chances, "shift") * c.shift_ms * self._rate / 1000)
+                np.rint(_signed(stream, "shift") * c.shift_ms * self._rate / 1000)
                 .astype(np.int64)
                 .tolist()
             )
-            speeds = (1 + _signed(chances, "speed") * c.speed).tolist()
+            speeds = (1 + _signed(stream, "speed") * c.speed).tolist()
             clips = np.stack([moved(*one) for one in zip(clips, shifts, speeds, strict=True)])
         if c.gain_db:
             clips = (
                 clips
-                * (10 ** (_signed(chances, "gain") * c.gain_db / 20)).astype(np.float32)[:, None]
+                * (10 ** (_signed(stream, "gain") * c.gain_db / 20)).astype(np.float32)[:, None]
             )
         if c.noise:
             power = np.square(clips, dtype=np.float64).mean(1)
             level = (
-                c.noise * chances.uniform("level", 1)[0] * np.sqrt(3 * power)
+                c.noise * stream.uniform("level", 1)[0] * np.sqrt(3 * power)
             )  # the peak of evenly spread noise
-            hiss = 2 * chances.uniform("noise", clips.shape[1]).T - 1
+            hiss = 2 * stream.uniform("noise", clips.shape[1]).T - 1
             clips = clips + (level[:, None] * hiss).astype(np.float32)
         return clips
 
@@ -121,27 +119,26 @@ class SoundAugmentation:
         samples: Int64[np.ndarray, "N"],
         step: int,
     ) -> Float[Tensor, "N frames mels"]:
-        """The normalized spectrograms with masks of 0, which is each band's mean."""
+        """Normalized spectrograms with masks of 0, each band's mean."""
         if not self.config.masks:
             return spectrograms
-        c, (frames, mels), chances = (
+        c, (frames, mels), stream = (
             self.config,
             spectrograms.shape[1:],
             RandomStream(self._seed, step, samples),
         )
-        silent = _hidden(chances, "time", c.time_masks, c.time_width, frames)
-        missing = _hidden(chances, "mel", c.mel_masks, c.mel_width, mels)
+        silent = _hidden(stream, "time", c.time_masks, c.time_width, frames)
+        missing = _hidden(stream, "mel", c.mel_masks, c.mel_width, mels)
         hidden = torch.from_numpy(silent[:, :, None] | missing[:, None, :])
         return spectrograms.masked_fill(hidden.to(spectrograms.device), 0.0)
 
 
 def moved(clip: np.ndarray, shift: int, speed: float) -> np.ndarray:
-    """A clip, float32 [T], `shift` samples later and `speed` times as fast around its middle;
-    silence comes in.
+    """A clip, float32 [T], `shift` samples later and `speed` times as fast around its middle,
+    padded with silence.
 
-    Between samples it is the cubic through the four nearest (Catmull & Rom 1974): for a few per
-    cent that is enough, and the filter of tokens.spectrogram.resampled would cost ten times as
-    much.
+    Between samples it is the cubic through the four nearest (Catmull & Rom 1974): enough for a few
+    per cent, at a tenth of the cost of `resampled`.
     """
     n = len(clip)
     middle = (n - 1) / 2
@@ -159,18 +156,18 @@ def moved(clip: np.ndarray, shift: int, speed: float) -> np.ndarray:
     )
 
 
-def _signed(chances: RandomStream, purpose: str) -> np.ndarray:
+def _signed(stream: RandomStream, purpose: str) -> np.ndarray:
     """One number in [-1, 1) for each clip, float64 [N]."""
-    return 2 * chances.uniform(purpose, 1)[0] - 1
+    return 2 * stream.uniform(purpose, 1)[0] - 1
 
 
 def _hidden(
-    chances: RandomStream, purpose: str, count: int, width: int, length: int
+    stream: RandomStream, purpose: str, count: int, width: int, length: int
 ) -> Bool[np.ndarray, "N length"]:
-    """What `count` stretches of 0 to `width` places hide: each width, then each possible begin
-    equally likely."""
-    widths = np.floor(chances.uniform(f"{purpose} width", count) * (min(width, length) + 1))
-    begins = np.floor(chances.uniform(f"{purpose} begin", count) * (length - widths + 1))
+    """Where `count` masks of 0 to `width` places lie: each width, then each possible begin equally
+    likely."""
+    widths = np.floor(stream.uniform(f"{purpose} width", count) * (min(width, length) + 1))
+    begins = np.floor(stream.uniform(f"{purpose} begin", count) * (length - widths + 1))
     places = np.arange(length)
     return np.logical_or.reduce(
         (begins[..., None] <= places) & (places < (begins + widths)[..., None]), axis=0

@@ -1,13 +1,13 @@
-"""Pictures as a model takes them: of one size and channel count, normalized, cut into patches; and
-back.
+"""Images to patches and back: resized to one size and channel count, normalized, cut.
 
     uint8 [H, W, C] ── fit ──> uint8 [h, w, c]      uint8 [N, h, w, c] ── normalized ──> float ── patches ──> [N, T, P]
 
-All of it follows from one record, which is saved with the model as `image.json`.
+Everything follows from one configuration, which is saved with the model as `image.json`.
 """
 
 import os
 from functools import cached_property
+from math import gcd
 from typing import Literal, Self, final
 
 import numpy as np
@@ -17,14 +17,13 @@ from pydantic import Field, model_validator
 
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import write_json
+from glassformer.media.config_file import loaded_config, save_config
 from glassformer.media.patches import patchify, unpatchify
-from glassformer.media.saved import saved, saved_at
 from glassformer.record import Record
 
 FILE = "image.json"
 LARGEST_SIDE = 4096
-PICTURES_AT_ONCE = 1024
+CHUNK = 1024
 FILTERS = {
     "nearest": Image.Resampling.NEAREST,
     "bilinear": Image.Resampling.BILINEAR,
@@ -33,7 +32,7 @@ FILTERS = {
 
 
 class ImageConfig(Record):
-    """The `image` section of a recipe; resolved once size, channels, `mean` and `std` are known."""
+    """The `image` section of a recipe; resolved when size, channels, `mean` and `std` are known."""
 
     section = "image"
 
@@ -75,43 +74,47 @@ class ImageConfig(Record):
     )
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _patches_fit(self) -> Self:
         p, q = self.patch_size
         if min(p, q) < 1:
             raise ValueError(f"a patch of {p} x {q} is none; use 1 or more")
-        if self.size is not None:
-            height, width = self.dims
-            if not (1 <= height <= LARGEST_SIDE and 1 <= width <= LARGEST_SIDE):
-                raise ValueError(
-                    f"size {height} x {width} must be from 1 x 1 to {LARGEST_SIDE} x {LARGEST_SIDE}"
-                )
-            if height % p or width % q:
-                fitting = [
-                    n
-                    for n in range(1, min(height, width) + 1)
-                    if height % n == 0 and width % n == 0
-                ]
-                raise ValueError(
-                    f"a patch of {p} x {q} must divide the size {height} x {width}; use "
-                    f"{' or '.join(map(str, sorted(fitting, key=lambda n: abs(n - p))[:2]))}, "
-                    f"or another size"
-                )
-        if (self.mean is None) != (self.std is None):
-            raise ValueError("mean and std belong together; set both or neither")
-        if self.mean is not None and self.std is not None:
-            channels = self.channels or self.found_channels or len(self.mean)
-            if {len(self.mean), len(self.std)} != {channels} or channels not in (1, 3):
-                raise ValueError(
-                    f"mean and std need a number for each channel, got {len(self.mean)} and "
-                    f"{len(self.std)}"
-                )
-            if not all(0 <= mean <= 1 for mean in self.mean) or not all(
-                0 < std <= 1 for std in self.std
-            ):
-                raise ValueError(
-                    "mean and std are those of pixels from 0 to 1, and std is above 0; divide "
-                    "them by 255"
-                )
+        if self.size is None:
+            return self
+        height, width = self.dims
+        if not (1 <= height <= LARGEST_SIDE and 1 <= width <= LARGEST_SIDE):
+            raise ValueError(
+                f"size {height} x {width} must be from 1 x 1 to {LARGEST_SIDE} x {LARGEST_SIDE}"
+            )
+        if height % p or width % q:
+            side = gcd(height, width)
+            divisors = [n for n in range(1, side + 1) if side % n == 0]
+            raise ValueError(
+                f"a patch of {p} x {q} must divide the size {height} x {width}; use "
+                f"{' or '.join(map(str, sorted(divisors, key=lambda n: abs(n - p))[:2]))}, "
+                f"or another size"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _normalization_fits(self) -> Self:
+        if self.mean is None or self.std is None:
+            if self.mean is not self.std:
+                raise ValueError("mean and std belong together; set both or neither")
+            return self
+        counts = len(self.mean), len(self.std)
+        channels = self.channels or self.found_channels or len(self.mean)
+        if set(counts) != {channels} or channels not in (1, 3):
+            raise ValueError(
+                f"mean and std need a number for each channel, got {counts[0]} and {counts[1]}"
+            )
+        if (
+            not 0 <= min(self.mean) <= max(self.mean) <= 1
+            or not 0 < min(self.std) <= max(self.std) <= 1
+        ):
+            raise ValueError(
+                "mean and std are those of pixels from 0 to 1, and std is above 0; divide them by "
+                "255"
+            )
         return self
 
     @property
@@ -121,7 +124,7 @@ class ImageConfig(Record):
 
     @property
     def dims(self) -> tuple[int, int]:
-        """(height, width); ConfigError: the size is not known yet."""
+        """(height, width); ConfigError: not known yet."""
         if self.size is None:
             raise ConfigError(
                 "image.size is not set and no picture was seen; set it to (height, width)."
@@ -129,8 +132,8 @@ class ImageConfig(Record):
         return (self.size, self.size) if isinstance(self.size, int) else self.size
 
     def seen(self, pixels: np.ndarray) -> "ImageConfig":
-        """The same with the size and channels of a picture [H, W, C] where none are set;
-        ConfigError: no such patch."""
+        """Fill in size and channels from an image [H, W, C] where they are not set; ConfigError: the
+        patch does not divide it."""
         found = {"size": pixels.shape[:2]} if self.size is None else {}
         found |= (
             {"found_channels": pixels.shape[2]}
@@ -142,8 +145,7 @@ class ImageConfig(Record):
 
 @final
 class ImageReader:
-    """Pictures to pixels of one size, numbers and patches; ConfigError: size or channels are not
-    known."""
+    """Resize, normalize and cut images; ConfigError: size or channels are not known."""
 
     def __init__(self, config: ImageConfig) -> None:
         channels = config.channels or config.found_channels
@@ -153,7 +155,7 @@ class ImageReader:
             )
         self.config = config
         self.shape = (*config.dims, channels)
-        """Height, width and channels of every picture."""
+        """Height, width and channels of every image."""
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -163,19 +165,19 @@ class ImageReader:
 
     @property
     def n_patches(self) -> int:
-        """Patches of a picture."""
+        """Patches of an image."""
         return self.grid[0] * self.grid[1]
 
     @property
     def patch_width(self) -> int:
-        """Numbers of a patch."""
+        """Numbers in a patch."""
         return self.config.patch_size[0] * self.config.patch_size[1] * self.shape[2]
 
     def fit(self, pixels: np.ndarray, where: str = "the picture") -> np.ndarray:
-        """A picture, uint8 [H, W, C], of the model's size and channels, uint8 [h, w, c].
+        """Resize an image, uint8 [H, W, C], to the model's uint8 [h, w, c].
 
-        Grey is repeated; colours become grey (ITU-R 601) only if `channels` says 1. DataError:
-        otherwise.
+        Grey is repeated for colour models. Colour becomes grey (ITU-R 601) only if `channels` is
+        set to 1, otherwise it is a DataError.
         """
         height, width, wanted = self.shape
         channels = pixels.shape[2]
@@ -216,8 +218,7 @@ class ImageReader:
                 return black
 
     def resolved(self, stack: np.ndarray) -> "ImageReader":
-        """A reader with `mean` and `std` of the training pictures, uint8 [N, h, w, c], unless they
-        are set."""
+        """Fill in `mean` and `std` from training images, uint8 [N, h, w, c], unless they are set."""
         if self.config.mean is not None:
             return self
         mean, std = mean_std(stack)
@@ -237,12 +238,11 @@ class ImageReader:
     def patches(
         self, normalized: Float[Tensor, "N height width channels"]
     ) -> Float[Tensor, "N T P"]:
-        """The patches of pictures in reading order."""
+        """Patches in reading order."""
         return patchify(normalized, self.config.patch_size)
 
     def pixels_of(self, patches: Float[Tensor, "N T P"]) -> np.ndarray:
-        """The pictures that patches are of, uint8 [N, h, w, c]: rounded, and cut off below 0 and
-        above 255."""
+        """Inverse of `normalized` and `patches`: images, uint8 [N, h, w, c], rounded and clipped."""
         mean, std = self._normal
         pictures = unpatchify(patches.detach().float().cpu(), self.config.patch_size, self.grid)
         return pictures.mul(std).add(mean).mul(255.0).round().clamp(0, 255).to(torch.uint8).numpy()
@@ -260,33 +260,27 @@ class ImageReader:
         """Write `image.json` (into a folder if `path` is one), replaced as one step; ConfigError:
         not `resolved`."""
         _ = self._normal
-        write_json(saved_at(path, FILE), self.config.model_dump())
+        save_config(path, FILE, self.config.model_dump())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The reader of an `image.json` (or of the folder that holds it); DataError if it is no
-        such thing."""
-        with saved(path, FILE, "a model of pictures") as (file, values):
+        """Read `image.json` (or a folder that holds it); DataError: damaged."""
+        with loaded_config(path, FILE, "an image model", ImageConfig.model_fields) as (_, values):
             reader = cls(ImageConfig.parse(values))
-            missing = [name for name in ImageConfig.model_fields if name not in values]
-            if missing or reader.config.mean is None:
-                raise DataError(
-                    f"{file} does not say what {(missing or ['mean'])[0]!r} is; restore it"
-                )
-            return reader
+            _ = reader._normal
+        return reader
 
 
 def mean_std(stack: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of each channel of pictures, uint8 [N, H, W, C], of pixels from 0
-    to 1.
+    """Mean and standard deviation of each channel of images, uint8 [N, H, W, C], scaled to 0..1.
 
-    Exact up to the last rounding, since pixels are counted. A channel of one value has the standard
-    deviation 1, so that it is divided by nothing. DataError: no pixel.
+    Exact up to the last rounding, from integer histograms. A constant channel gets the standard
+    deviation 1. DataError: no pixel.
     """
     channels = stack.shape[3]
     counts = np.zeros((channels, 256), np.int64)
-    for first in range(0, len(stack), PICTURES_AT_ONCE):
-        rows = stack[first : first + PICTURES_AT_ONCE].reshape(-1, channels)
+    for first in range(0, len(stack), CHUNK):
+        rows = stack[first : first + CHUNK].reshape(-1, channels)
         for channel in range(channels):
             counts[channel] += np.bincount(rows[:, channel], minlength=256)
     n = int(counts[0].sum()) if channels else 0

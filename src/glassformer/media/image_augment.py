@@ -1,8 +1,7 @@
-"""Other pictures of the same things at every step, by chance: what is done to a sample is a
-function of (seed, step, sample), however batches are cut, ordered or divided among processes.
+"""Image augmentation, a function of (seed, step, sample).
 
-    window (crop, or scale) and flip -> policy: moves, then tones -> colour -> erase            one sample by itself
-    mixup: a weighted mean of two pictures; cutmix: a rectangle of another                      two of a batch
+    window (crop, or scale) and flip -> policy: moves, then tones -> colour -> erase     one sample
+    mixup: a weighted mean of two images; cutmix: a rectangle of another                 two samples
 
 Sources: Zhong et al. 2020, Random Erasing; Cubuk et al. 2020, RandAugment; Müller & Hutter 2021,
 TrivialAugment; Zhang et al. 2018, mixup; Yun et al. 2019, CutMix.
@@ -31,13 +30,11 @@ from glassformer.random_stream import RandomStream
 from glassformer.record import Record
 
 OPERATIONS = ("nothing", *GEOMETRY, *TONES)
-"""What a policy draws from."""
+"""Operations of a policy."""
 WEIGHTS = tuple(0.25 if name == "invert" else 1.0 for name in OPERATIONS)
-"""How often each is drawn, relative to the others; a negative is rarely what a picture looks
-like."""
+"""Their relative frequencies; a negative is rarely realistic."""
 SCALE_ASPECT, ERASE_ASPECT, ERASED = (3 / 4, 4 / 3), (0.3, 3.3), (0.02, 0.33)
-"""Width to height of a window and of what is erased, as of the picture; the share of the area that
-is erased."""
+"""Aspect ratio of a window and of an erased rectangle, and the share of the area that is erased."""
 
 
 class AugmentConfig(Record):
@@ -106,19 +103,19 @@ class AugmentConfig(Record):
 
     @property
     def changes(self) -> bool:
-        """Whether anything is done to one picture by itself."""
+        """Whether single images are changed."""
         return bool(
             self.crop or self.scale or self.flip or self.erase or self.colour or self.policy
         )
 
     @property
     def mixes(self) -> bool:
-        """Whether pictures of a batch are mixed, and with them their targets."""
+        """Whether images of a batch are mixed, together with their targets."""
         return self.mixup > 0 or self.cutmix > 0
 
     @property
     def active(self) -> bool:
-        """Whether anything is done at all."""
+        """Whether anything is changed."""
         return self.changes or self.mixes
 
     @model_validator(mode="after")
@@ -147,35 +144,33 @@ class AugmentConfig(Record):
 
 
 class Augmentation:
-    """Augments batches as a configuration says; the same object may serve any number of processes
-    and steps."""
+    """Augments batches by a configuration; holds no state."""
 
     def __init__(self, config: AugmentConfig, seed: int) -> None:
         self._config, self._seed = config, seed
 
     def __call__(self, pixels: Pixels, samples: Int64[np.ndarray, "N"], step: int) -> Pixels:
-        """New pixels for the samples of these numbers at this step; nothing depends on what else is
-        in the batch."""
-        config, chances = self._config, RandomStream(self._seed, step, samples)
+        """Augment the samples of these numbers at this step, each independently of the batch."""
+        config, stream = self._config, RandomStream(self._seed, step, samples)
         if config.crop or config.flip:
             moves = (
-                np.floor(chances.uniform("crop", 2) * (2 * config.crop + 1)).astype(np.int64)
+                np.floor(stream.uniform("crop", 2) * (2 * config.crop + 1)).astype(np.int64)
                 - config.crop
             )
             pixels = windows(
-                pixels, *moves, mirrored=chances.uniform("flip", 1)[0] < config.flip / 2
+                pixels, *moves, mirrored=stream.uniform("flip", 1)[0] < config.flip / 2
             )
         if config.scale or config.policy:
-            pixels = self._drawn(pixels, chances)
+            pixels = self._drawn(pixels, stream)
         if config.colour:
-            pixels = coloured(pixels, *(1 + config.colour * (2 * chances.uniform("colour", 3) - 1)))
-        return self._erased(pixels, chances) if config.erase else pixels
+            pixels = coloured(pixels, *(1 + config.colour * (2 * stream.uniform("colour", 3) - 1)))
+        return self._erased(pixels, stream) if config.erase else pixels
 
-    def _drawn(self, pixels: Pixels, chances: RandomStream) -> Pixels:
-        """Window and policy: all moves as a single warp, so that pixels are blurred once; then the
-        tones, as drawn."""
+    def _drawn(self, pixels: Pixels, stream: RandomStream) -> Pixels:
+        """Window and policy: all moves as one warp, so that pixels are interpolated once; then the
+        tones."""
         n, height, width, _ = pixels.shape
-        maps, rounds = self._windows(chances, n, height, width), self._policy(chances)
+        maps, rounds = self._windows(stream, n, height, width), self._policy(stream)
         for chosen, strength in rounds:
             for name, maps_of in GEOMETRY.items():
                 rows = np.flatnonzero(chosen == OPERATIONS.index(name))
@@ -189,34 +184,33 @@ class Augmentation:
                 pixels[rows] = tone(pixels[rows], strength[rows])
         return pixels
 
-    def _windows(self, chances: RandomStream, n: int, height: int, width: int) -> np.ndarray:
+    def _windows(self, stream: RandomStream, n: int, height: int, width: int) -> np.ndarray:
         if self._config.scale is None:
             return unmoved(n)
-        (low, high), (area, aspect, *place) = self._config.scale, chances.uniform("scale", 4)
+        (low, high), (area, aspect, *place) = self._config.scale, stream.uniform("scale", 4)
         boxes = _rectangles(low + (high - low) * area, SCALE_ASPECT, aspect, *place)
         return window_maps(boxes, height, width)
 
-    def _policy(self, chances: RandomStream) -> list[tuple[np.ndarray, Each]]:
-        """For each round the operation of each sample, by its place in OPERATIONS, and its
-        strength."""
+    def _policy(self, stream: RandomStream) -> list[tuple[np.ndarray, Each]]:
+        """For each round the operation (an index into OPERATIONS) and strength of each sample."""
         up_to = np.cumsum(WEIGHTS) / sum(WEIGHTS)
         which = np.searchsorted(
-            up_to, chances.uniform("operation", self._config.policy), side="right"
+            up_to, stream.uniform("operation", self._config.policy), side="right"
         )
         strength = self._config.magnitude * (
-            2 * chances.uniform("strength", self._config.policy) - 1
+            2 * stream.uniform("strength", self._config.policy) - 1
         )
         return list(zip(which, strength, strict=True))
 
-    def _erased(self, pixels: Pixels, chances: RandomStream) -> Pixels:
-        happens, area, aspect, *place = chances.uniform("erase", 5)
+    def _erased(self, pixels: Pixels, stream: RandomStream) -> Pixels:
+        happens, area, aspect, *place = stream.uniform("erase", 5)
         rows = np.flatnonzero(happens < self._config.erase)
         _, height, width, channels = pixels.shape
         boxes = _rectangles(
             ERASED[0] + (ERASED[1] - ERASED[0]) * area, ERASE_ASPECT, aspect, *place
         )
         gone = inside(boxes[:, rows], height, width)[..., None]
-        noise = chances.noise("noise", rows, height * width * channels).reshape(
+        noise = stream.noise("noise", rows, height * width * channels).reshape(
             -1, height, width, channels
         )
         pixels = pixels.copy()
@@ -231,19 +225,16 @@ class Augmentation:
         samples: Int64[np.ndarray, "N"],
         step: int,
     ) -> tuple[Shaped[np.ndarray, "N H W C"], Float32[np.ndarray, "N classes"]]:
-        """Pictures (uint8 or float32) mixed with others of the batch, and the share of each class
-        in each.
+        """Mix images (uint8 or float32) of a batch, and return the share of each class in each.
 
-        Targets are one class for each, or 0 and 1 for every class.
-
-        How, and by which share, is a function of (seed, step, sample). The partner is the next one
-        of the batch in an order that is drawn for each step: always another if there is one, and
+        Targets are one class for each, or 0 and 1 for every class. Kind and share are a function of
+        (seed, step, sample). The partner is the next in a random order of the batch, so that
         everyone is the partner of one.
         """
-        chances, (n, height, width, _) = RandomStream(self._seed, step, samples), pixels.shape
-        cut, own = self._shares(chances)
-        gone = inside(_rectangles(1 - own, (1, 1), *chances.uniform("cut", 3)), height, width)
-        order = np.argsort(chances.uniform("partner", 1)[0], kind="stable")
+        stream, (n, height, width, _) = RandomStream(self._seed, step, samples), pixels.shape
+        cut, own = self._shares(stream)
+        gone = inside(_rectangles(1 - own, (1, 1), *stream.uniform("cut", 3)), height, width)
+        order = np.argsort(stream.uniform("partner", 1)[0], kind="stable")
         partner = np.empty(n, np.int64)
         partner[order] = np.roll(order, -1)
         keep = np.where(cut[:, None, None], ~gone, own[:, None, None]).astype(np.float32)
@@ -258,10 +249,10 @@ class Augmentation:
         values = np.rint(values) if pixels.dtype == np.uint8 else values
         return values.astype(pixels.dtype), share * classes + (1 - share) * classes[partner]
 
-    def _shares(self, chances: RandomStream) -> tuple[np.ndarray, Each]:
-        """Whether a sample is cut (or blended), and how much of it is its own."""
+    def _shares(self, stream: RandomStream) -> tuple[np.ndarray, Each]:
+        """Whether a sample is cut (or blended), and the share of its own."""
         config = self._config
-        happens, which, level = chances.uniform("mix", 3)
+        happens, which, level = stream.uniform("mix", 3)
         cut = (
             which < 0.5
             if config.mixup and config.cutmix
@@ -274,12 +265,10 @@ class Augmentation:
 
 
 def beta_quantile(level: Each, alpha: float) -> Each:
-    """What a Beta(alpha, alpha) variable stays below with probability `level`: a uniform level
-    draws from it.
+    """Quantile of Beta(alpha, alpha) at `level`.
 
-    The lower half is x = u^p / 2 with p = max(1, 1 / alpha), since the density of u is finite and
-    can be summed up: u^(p alpha - 1) (1 - x)^(alpha - 1), without a factor. The upper half is its
-    mirror image.
+    The lower half is x = u^p / 2 with p = max(1, 1 / alpha), where u has the finite density u^(p
+    alpha - 1) (1 - x)^(alpha - 1), up to a factor. The upper half is its mirror image.
     """
     power = max(1.0, 1 / alpha)
     u = np.linspace(0, 1, 4097)
@@ -292,11 +281,9 @@ def beta_quantile(level: Each, alpha: float) -> Each:
 def _rectangles(
     area: Each, aspects: tuple[float, float], aspect: Each, down: Each, right: Each
 ) -> Boxes:
-    """Rectangles of an area, all as shares of the picture; aspect and place are uniform numbers in
-    [0, 1).
+    """Rectangles of an area, all as shares of the image; aspect and place are uniform in [0, 1).
 
-    Width to height is even on a logarithmic scale, between `aspects` as far as the rectangle fits
-    into the picture.
+    The aspect ratio is log-uniform between `aspects`, as far as the rectangle fits into the image.
     """
     logs = np.log(np.maximum(area, 1e-12))
     low, high = np.maximum(logs, np.log(aspects[0])), np.minimum(-logs, np.log(aspects[1]))

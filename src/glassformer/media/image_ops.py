@@ -1,15 +1,14 @@
-"""What can be done to pictures: warps, colours, tones; many pictures at once, each with a strength
-of its own.
+"""Image operations: warps, colours, tones; many images at once, each with its own strength.
 
-An operation that a policy may draw takes a strength from -1 to 1 for each picture. 0 leaves the
-picture as it is; where only the size of the strength counts, its sign does not.
+An operation of a policy takes a strength from -1 to 1 for each image. 0 changes nothing; the sign
+is ignored where only the size of the strength counts.
 
-    GEOMETRY     rotate to 30 degrees, shear to 0.3, translate by up to 0.3 of the side         affine maps, composed
-    TONES        brightness, contrast, saturation, sharpness                                    factors 1 +- 0.9
+    GEOMETRY     rotate to 30 degrees, shear to 0.3, translate by up to 0.3 of the side
+    TONES        brightness, contrast, saturation, sharpness       factors 1 +- 0.9
                  posterize to 8..4 bits, solarize from the brightest value down
-                 invert, equalize, autocontrast                                                 wholly, unless 0
+                 invert, equalize, autocontrast                    wholly, unless 0
 
-The operations and their ranges are those of Cubuk et al. 2020, RandAugment.
+Operations and ranges are those of Cubuk et al. 2020, RandAugment.
 """
 
 from collections.abc import Callable
@@ -20,19 +19,19 @@ from jaxtyping import Bool, Float, Float32, UInt8
 Pixels = UInt8[np.ndarray, "N H W C"]
 Each = Float[np.ndarray, "N"]
 Maps = Float[np.ndarray, "N 3 3"]
-"""For each picture, where (x, y, 1) of the new one is found in the old one, in pixels from the
+"""For each image, the map from (x, y, 1) of the new image to the old one, in pixels from the
 centre."""
 Boxes = Float[np.ndarray, "4 N"]
-"""Rectangles: top, left, height, width, each as a share of the side of the picture."""
+"""Rectangles: top, left, height, width, each as a share of the side of the image."""
 
 GREY = 128
-"""What a warp shows of the world outside a picture."""
+"""Value outside an image."""
 ANGLE, SHEAR, SHIFT, FACTOR, BITS = np.pi / 6, 0.3, 0.3, 0.9, 4
-"""What strength 1 means: radians, slope, share of the side, 1 +- this, bits taken away."""
+"""Strength 1: radians, slope, share of the side, 1 +- this, bits removed."""
 
 
 def inside(boxes: Boxes, height: int, width: int) -> Bool[np.ndarray, "N H W"]:
-    """Whether each pixel lies in the rectangle, whose edges are rounded to whole pixels."""
+    """Whether each pixel lies in the rectangle, with edges rounded to whole pixels."""
     top, left, tall, wide = boxes[:, :, None]
     ys, xs = np.arange(height), np.arange(width)
     row = (ys >= np.rint(top * height)) & (ys < np.rint((top + tall) * height))
@@ -41,10 +40,9 @@ def inside(boxes: Boxes, height: int, width: int) -> Bool[np.ndarray, "N H W"]:
 
 
 def windows(pixels: Pixels, down: np.ndarray, right: np.ndarray, mirrored: np.ndarray) -> Pixels:
-    """The pictures moved by whole pixels (int64 [N], any sign), reflected at their borders, and
-    some then mirrored.
+    """Images moved by whole pixels (int64 [N]), reflected at their borders, some mirrored.
 
-    As at the border of `np.pad(mode="reflect")`, the outermost pixels are not repeated.
+    As in `np.pad(mode="reflect")`, the outermost pixels are not repeated.
     """
     n, height, width, channels = pixels.shape
     across = np.arange(width)
@@ -54,10 +52,9 @@ def windows(pixels: Pixels, down: np.ndarray, right: np.ndarray, mirrored: np.nd
 
 
 def warp(pixels: Pixels, maps: Maps) -> Pixels:
-    """The pictures as the maps move them: bilinear, grey where a map points outside.
+    """Images warped by the maps: bilinear, grey outside.
 
-    Between the centres of the outermost pixels and the border a picture goes on as these pixels
-    are.
+    Between the outermost pixel centres and the border these pixels are repeated.
     """
     import torch  # here, since commands that only read a configuration should not wait for it
 
@@ -79,7 +76,7 @@ def warp(pixels: Pixels, maps: Maps) -> Pixels:
 
 
 def window_maps(boxes: Boxes, height: int, width: int) -> Maps:
-    """The maps that stretch rectangles over whole pictures."""
+    """Maps that stretch rectangles to the whole image."""
     top, left, tall, wide = boxes
     maps = unmoved(len(top))
     maps[:, 0, 0], maps[:, 1, 1] = wide, tall
@@ -88,12 +85,12 @@ def window_maps(boxes: Boxes, height: int, width: int) -> Maps:
 
 
 def unmoved(n: int) -> Maps:
-    """The maps that leave n pictures where they are."""
+    """Identity maps of n images."""
     return np.tile(np.eye(3), (n, 1, 1))
 
 
 def rotate(strength: Each, height: int, width: int) -> Maps:
-    """Turned about the centre, counterclockwise for a positive strength."""
+    """Rotation about the centre, counterclockwise for a positive strength."""
     maps, angle = unmoved(len(strength)), strength * ANGLE
     maps[:, 0, 0] = maps[:, 1, 1] = np.cos(angle)
     maps[:, 1, 0] = np.sin(angle)
@@ -113,10 +110,9 @@ def _one_entry(
 
 
 def coloured(pixels: Pixels, brightness: Each, contrast: Each, saturation: Each) -> Pixels:
-    """Pictures with these factors of brightness, contrast and saturation, in this order; 1 changes
-    nothing.
+    """Images with these factors of brightness, contrast and saturation, in this order.
 
-    contrast: away from the mean grey of the picture; saturation: away from the grey of each pixel.
+    contrast: away from the mean grey of the image; saturation: away from the grey of each pixel.
     Clipped at the end.
     """
     grey = _grey(pixels)
@@ -130,8 +126,7 @@ def coloured(pixels: Pixels, brightness: Each, contrast: Each, saturation: Each)
 
 
 def sharpened(pixels: Pixels, factor: Each) -> Pixels:
-    """Away from a 3 x 3 mean in which the middle counts five times; the outermost pixels stay as
-    they are."""
+    """Away from a 3 x 3 mean that counts the middle five times; the outermost pixels stay."""
     middle, values = np.s_[:, 1:-1, 1:-1], pixels.astype(np.float32)
     rows = values[:, :-2] + values[:, 1:-1] + values[:, 2:]
     smooth = (rows[:, :, :-2] + rows[:, :, 1:-1] + rows[:, :, 2:] + 4 * values[middle]) / 13
@@ -140,25 +135,24 @@ def sharpened(pixels: Pixels, factor: Each) -> Pixels:
 
 
 def posterize(pixels: Pixels, strength: Each) -> Pixels:
-    """With the lowest bits of every value set to 0, up to BITS of them."""
+    """Set the lowest bits of every value to 0, up to BITS of them."""
     kept = 0xFF << np.rint(np.abs(strength) * BITS).astype(np.int64) & 0xFF
     return pixels & kept.astype(np.uint8)[:, None, None, None]
 
 
 def solarize(pixels: Pixels, strength: Each) -> Pixels:
-    """With the brightest values inverted: at strength 1 all of them."""
+    """Invert the brightest values; at strength 1 all."""
     first = np.rint(256 * (1 - np.abs(strength))).astype(np.int16)
     return np.where(pixels >= first[:, None, None, None], ~pixels, pixels)
 
 
 def invert(pixels: Pixels, strength: Each) -> Pixels:
-    """With every value v as 255 - v, unless the strength is 0."""
+    """Every value v as 255 - v, unless the strength is 0."""
     return np.where((strength != 0)[:, None, None, None], ~pixels, pixels)
 
 
 def equalize(pixels: Pixels, strength: Each) -> Pixels:
-    """With the values of each channel spread so that all are about equally frequent, unless the
-    strength is 0."""
+    """Equalize the histogram of each channel, unless the strength is 0."""
     counts = _histograms(pixels)
     last = np.take_along_axis(counts, _highest(counts)[..., None], axis=-1)
     step = (counts.sum(axis=-1, keepdims=True) - last) // 255
@@ -170,7 +164,7 @@ def equalize(pixels: Pixels, strength: Each) -> Pixels:
 
 
 def autocontrast(pixels: Pixels, strength: Each) -> Pixels:
-    """With the values of each channel stretched to 0..255, unless the strength is 0."""
+    """Stretch each channel to 0..255, unless the strength is 0."""
     counts = _histograms(pixels)
     low, high = (counts > 0).argmax(axis=-1)[..., None], _highest(counts)[..., None]
     stretched = ((np.arange(256) - low) * 255 // np.maximum(high - low, 1)).clip(0, 255)
@@ -192,7 +186,7 @@ GEOMETRY: dict[str, Callable[[Each, int, int], Maps]] = {
     "translate_x": _one_entry(0, 2, lambda height, width: SHIFT * width),
     "translate_y": _one_entry(1, 2, lambda height, width: SHIFT * height),
 }
-"""Operations that move pixels: (strengths, height, width) to maps."""
+"""Operations on values: (pixels, strengths) to pixels."""
 TONES: dict[str, Callable[[Pixels, Each], Pixels]] = {
     "brightness": lambda pixels, s: coloured(pixels, _factors(s), _same(s), _same(s)),
     "contrast": lambda pixels, s: coloured(pixels, _same(s), _factors(s), _same(s)),
@@ -222,7 +216,7 @@ def _wide(each: Each) -> Float32[np.ndarray, "N 1 1 1"]:
 
 
 def _grey(pixels: Pixels) -> Float32[np.ndarray, "N H W"]:
-    """Luma by ITU-R BT.601, in whole numbers: sums of them do not depend on the order."""
+    """Luma by ITU-R BT.601, in whole numbers, so that sums are exact."""
     if pixels.shape[-1] == 1:
         return pixels[..., 0].astype(np.float32)
     red, green, blue = (pixels[..., channel].astype(np.uint32) for channel in range(3))
@@ -230,15 +224,14 @@ def _grey(pixels: Pixels) -> Float32[np.ndarray, "N H W"]:
 
 
 def _to_bytes(values: Float32[np.ndarray, "N H W C"]) -> Pixels:
-    """Rounded to 0..255; what is given is overwritten, since fresh memory is what costs most
-    here."""
+    """Round to 0..255; overwrites its argument, since fresh memory is the main cost."""
     np.clip(values, 0, 255, out=values)
     values += 0.5
     return values.astype(np.uint8)
 
 
 def _slots(pixels: Pixels) -> np.ndarray:
-    """For each value its place in the tables [N, C, 256] of all channels of all pictures."""
+    """The index of each value in the tables [N, C, 256] of all channels of all images."""
     n, _, _, channels = pixels.shape
     return pixels + (np.arange(n * channels, dtype=np.int64) * 256).reshape(n, 1, 1, channels)
 

@@ -1,9 +1,9 @@
-"""Pictures as tokens: each pixel is the number of a colour in a small palette, as in Image GPT
-(Chen et al. 2020).
+"""Images as tokens: each pixel is an index into a small palette of colours (Image GPT, Chen et al.
+2020).
 
     uint8 [H, W, C] ── fit ──> uint8 [h, w, 3]      uint8 [N, h, w, 3] ── ids ──> [N, h * w] ── pixels ──> uint8
 
-The palette is found by k-means among the pixels of training pictures, and saved with the model as
+The palette comes from k-means over pixels of training images; it is saved with the model as
 `palette.json`.
 """
 
@@ -14,21 +14,21 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from glassformer.errors import DataError, counted
-from glassformer.files import write_json
+from glassformer.media.config_file import loaded_config, save_config
 from glassformer.media.image import ImageConfig, ImageReader
-from glassformer.media.saved import saved, saved_at
+from glassformer.random_stream import generator
 from glassformer.record import Record
 
 FILE = "palette.json"
 LARGEST_SIDE = 256
 SAMPLE = 1 << 16
-"""Pixels in which the palette is looked for."""
+"""Pixels that k-means runs on."""
 ROUNDS = 100
 _AT_ONCE = 1 << 13
 
 
 class PaletteConfig(Record):
-    """The `palette` section of a recipe: pictures are drawn, pixel by pixel."""
+    """The `palette` section of a recipe: images are generated pixel by pixel."""
 
     section = "palette"
 
@@ -59,12 +59,11 @@ class PaletteConfig(Record):
 
     @property
     def n_pixels(self) -> int:
-        """Pixels of a picture, each a token."""
+        """Pixels of an image; each is a token."""
         return self.dims[0] * self.dims[1]
 
     def fit(self, pixels: np.ndarray, where: str = "the picture") -> np.ndarray:
-        """A picture, uint8 [H, W, C], of this size and in colours, uint8 [h, w, 3]; see
-        `ImageReader.fit`."""
+        """Resize an image, uint8 [H, W, C], to uint8 [h, w, 3]; see `ImageReader.fit`."""
         values = {"size": self.dims, "resize": self.resize, "interpolation": self.interpolation}
         return ImageReader(ImageConfig.parse({**values, "channels": 3, "patch": 1})).fit(
             pixels, where
@@ -73,21 +72,20 @@ class PaletteConfig(Record):
 
 @final
 class Palette:
-    """The colours of a model's pictures, uint8 [K, 3], all different; K may be less than
-    `config.colours`."""
+    """The distinct colours of a model's images, uint8 [K, 3], with K <= `config.colours`."""
 
     def __init__(self, config: PaletteConfig, colours: np.ndarray) -> None:
         self.config, self.colours = config, colours
 
     @classmethod
     def learn(cls, config: PaletteConfig, stack: np.ndarray, seed: int = 0) -> Self:
-        """The palette of training pictures, uint8 [N, h, w, 3]; DataError: there are none."""
+        """The palette of training images, uint8 [N, h, w, 3]; DataError: there are none."""
         pixels = stack.reshape(-1, 3)
         if not len(pixels):
             raise DataError(
                 "there are no training pictures from which a palette could be made; give some"
             )
-        random = np.random.Generator(np.random.Philox(key=[seed, 0]))
+        random = generator(seed, 0)
         if len(pixels) > SAMPLE:
             pixels = pixels[np.sort(random.integers(0, len(pixels), SAMPLE))]
         points, counts = np.unique(pixels, axis=0, return_counts=True)
@@ -97,35 +95,31 @@ class Palette:
         return cls(config, np.unique(centres.round().astype(np.uint8), axis=0))
 
     def ids(self, pixels: np.ndarray) -> np.ndarray:
-        """The nearest colour of each pixel of pictures, uint8 [N, h, w, 3], in reading order, int64
-        [N, h * w]."""
+        """The index of the nearest colour for each pixel of images, uint8 [N, h, w, 3], in reading
+        order, int64 [N, h * w]."""
         found, _ = nearest(pixels.reshape(-1, 3), self.colours)
         return found.reshape(len(pixels), -1)
 
     def pixels(self, ids: np.ndarray) -> np.ndarray:
-        """The pictures of colours [N, h * w], uint8 [N, h, w, 3]."""
+        """Inverse of `ids`: indices [N, h * w] to images, uint8 [N, h, w, 3]."""
         return self.colours[ids].reshape(len(ids), *self.config.dims, 3)
 
     def described(self) -> str:
-        """What pictures are, in a sentence."""
+        """Size and number of colours, for a person."""
         height, width = self.config.dims
         return f"{height} x {width} pictures in {counted(len(self.colours), 'colour')}"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `palette.json` (into a folder if `path` is one), replaced as one step."""
-        write_json(
-            saved_at(path, FILE),
-            {**self.config.model_dump(mode="json"), "rgb": self.colours.tolist()},
-        )
+        values = {**self.config.model_dump(mode="json"), "rgb": self.colours.tolist()}
+        save_config(path, FILE, values)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The palette of a `palette.json` (or of the folder that holds it); DataError if it is no
-        such thing."""
-        with saved(path, FILE, "a model that draws") as (file, values):
+        """Read `palette.json` (or a folder that holds it); DataError: damaged."""
+        fields = PaletteConfig.model_fields
+        with loaded_config(path, FILE, "a text-to-image model", fields) as (file, values):
             colours = values.pop("rgb", None)
-            if missing := [name for name in PaletteConfig.model_fields if name not in values]:
-                raise DataError(f"{file} does not say what {missing[0]!r} is; restore it")
             config = PaletteConfig.parse(values)
         if not _are_colours(colours, config.colours):
             raise DataError(
@@ -136,8 +130,8 @@ class Palette:
 
 
 def nearest(points: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The nearest centre [K, D] of each point [N, D], of equals the first, and the squared distance
-    to it."""
+    """The index of the nearest centre [K, D] for each point [N, D] (of ties the first), and its squared
+    distance."""
     centres, squares = centres.astype(np.float64), (centres.astype(np.float64) ** 2).sum(1)
     found, distances = np.empty(len(points), np.int64), np.empty(len(points))
     for begin in range(0, len(points), _AT_ONCE):
@@ -151,8 +145,7 @@ def nearest(points: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.nda
 def seeded(
     points: np.ndarray, counts: np.ndarray, k: int, random: np.random.Generator
 ) -> np.ndarray:
-    """k of the points, those far from the others rather (k-means++, Arthur & Vassilvitskii 2007),
-    float64 [k, D]."""
+    """Initial centres by k-means++ (Arthur & Vassilvitskii 2007), float64 [k, D]."""
     points = points.astype(np.float64)
     chosen, distances = np.empty((k, points.shape[1])), np.ones(len(points))
     for i in range(k):
@@ -168,11 +161,10 @@ def seeded(
 def lloyd(
     points: np.ndarray, counts: np.ndarray, centres: np.ndarray, rounds: int = ROUNDS
 ) -> tuple[np.ndarray, list[float]]:
-    """k-means from these centres until no point changes its centre; also the mean squared error
-    before each round.
+    """Lloyd's algorithm until assignments stop changing; also the mean squared error before each
+    round, which never rises.
 
-    A centre that is nearest to no point moves to the point that adds most to the error, so that
-    this never rises.
+    A centre without points moves to the point with the largest error.
     """
     errors: list[float] = []
     before, weights, points = None, counts.astype(np.float64), points.astype(np.float64)

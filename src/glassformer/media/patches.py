@@ -1,11 +1,10 @@
-"""Pictures cut into patches, and patches put together again: views and one copy, nothing is
-computed.
+"""Images cut into patches, and patches put together.
 
     pixels [N, rows·p, columns·q, C]  <->  patches [N, rows·columns, p·q·C]
 
-Patches stand in reading order; a patch is flattened row, column, channel (Note D: 16 x 16 x 3 =
-768), so that patches times W equal a convolution with kernel and stride (p, q) and the weights W
-reshaped to [p, q, C, D].
+Patches are in reading order, flattened by row, column, channel (Note D: 16 x 16 x 3 = 768): patches
+times W equal a convolution with kernel and stride (p, q) and the weights W reshaped to [p, q, C,
+D].
 """
 
 import torch
@@ -18,8 +17,8 @@ from glassformer.errors import DataError
 def patchify(
     pixels: Shaped[Tensor, "N height width channels"], size: tuple[int, int]
 ) -> Shaped[Tensor, "N T P"]:
-    """Patches of `size` (rows, columns) in reading order; DataError: they do not fill the picture
-    exactly."""
+    """Patches of `size` (rows, columns) in reading order; DataError: the size does not divide the
+    image."""
     n, height, width, channels = pixels.shape
     p, q = size
     if p < 1 or q < 1 or height % p or width % q:
@@ -35,8 +34,8 @@ def patchify(
 def unpatchify(
     patches: Shaped[Tensor, "N T P"], size: tuple[int, int], grid: tuple[int, int]
 ) -> Shaped[Tensor, "N height width channels"]:
-    """The inverse of `patchify` for a grid of (rows, columns) patches; DataError: other numbers
-    than these have."""
+    """Inverse of `patchify` for a grid of (rows, columns) patches; DataError: sizes that do not
+    match."""
     n, t, width = patches.shape
     (p, q), (rows, columns) = size, grid
     if t != rows * columns or p < 1 or q < 1 or width % (p * q):
@@ -51,7 +50,7 @@ def unpatchify(
 
 
 def grid_positions(rows: int, columns: int) -> Int[Tensor, "T 2"]:
-    """The row and the column of each patch, from 0, in reading order."""
+    """Row and column of each patch, in reading order."""
     return torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).reshape(
         rows * columns, 2
     )

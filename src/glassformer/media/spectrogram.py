@@ -1,8 +1,8 @@
-"""From samples of sound to patches of a log-mel spectrogram: pure functions.
+"""Audio samples to patches of a log-mel spectrogram: pure functions.
 
-resampled     x at another rate: y[m] = sum_n x[n] h(m rate / new_rate - n), h a sinc under a Kaiser window
-log_mel       log(max(floor, M |STFT(x)|^2)): Hann windows, one every `hop` samples, M triangles on the mel scale
-mel_patches   a spectrogram is a picture of one channel
+resampled     x at another rate: y[m] = sum_n x[n] h(m rate / new_rate - n), a Kaiser-windowed sinc h
+log_mel       log(max(floor, M |STFT(x)|^2)): Hann windows every `hop` samples, mel triangles M
+mel_patches   a spectrogram as an image of one channel
 """
 
 import math
@@ -14,20 +14,19 @@ from glassformer.errors import ConfigError
 from glassformer.media.patches import patchify
 
 ZEROS, ROLLOFF, BETA = 32, 0.92, 8.6
-"""The filter reaches this many zeros of its sinc to either side, its middle of slope stands at this
-share of the lower Nyquist frequency, and the window's beta makes the stop band -86 dB (Kaiser &
-Schafer 1980): all that lies up to 0.84 of that frequency passes, nothing from 1.01 on."""
+"""Zeros of the sinc to either side, cutoff as a share of the lower Nyquist frequency, and the
+window's beta: stop band -86 dB (Kaiser & Schafer 1980), pass band up to 0.84 of that frequency,
+nothing from 1.01 on."""
 PHASES = 64
-"""Positions between two samples that are computed at once."""
+"""Phases that are computed at once."""
 
 
 def resampled(samples: Float[Tensor, "*N T"], rate: int, new_rate: int) -> Float[Tensor, "*N U"]:
-    """The same sound with `new_rate` instead of `rate` samples a second: U = ceil(T new_rate /
-    rate).
+    """Resample from `rate` to `new_rate`: U = ceil(T new_rate / rate).
 
-    Sample m stands at the time m / new_rate. Beyond its ends the sound is silent. The filter cuts
-    off below the lower of both Nyquist frequencies, and a constant stays what it is. Polyphase: the
-    outputs of one phase (m modulo new_rate / gcd) are one product of matrices.
+    Sample m is at the time m / new_rate; outside there is silence. The cutoff is below the lower
+    Nyquist frequency, and a constant stays constant. Polyphase: the outputs of one phase (m modulo
+    new_rate / gcd) are one matrix product.
     """
     divisor = math.gcd(rate, new_rate)
     up, down, length = new_rate // divisor, rate // divisor, samples.shape[-1]
@@ -49,8 +48,7 @@ def resampled(samples: Float[Tensor, "*N T"], rate: int, new_rate: int) -> Float
 def _kernel(
     numerators: Tensor, up: int, start: int, reach: int, cutoff: float
 ) -> Float[Tensor, "taps phases"]:
-    """The weights of samples start - reach, start - reach + 1, ... for outputs at the places
-    numerators / up."""
+    """Weights of samples start - reach, start - reach + 1, ... for outputs at numerators / up."""
     places = numerators.double() / up
     taps = torch.arange(start - reach, int(places[-1]) + reach + 2, dtype=torch.float64)
     away = places - taps[:, None]
@@ -79,11 +77,11 @@ def hertz(mel: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
 def mel_filters(
     n_mels: int, n_fft: int, rate: int, low: float, high: float
 ) -> Float[Tensor, "mels bins"]:
-    """Triangles from `low` to `high` Hz, evenly spaced on the mel scale, over the n_fft // 2 + 1
+    """Triangles from `low` to `high` Hz, evenly spaced on the mel scale, over n_fft // 2 + 1
     frequencies; float32.
 
-    Scale and normalization (each triangle over Hz has the area 1) are Slaney's, as librosa's
-    defaults are. ConfigError: a triangle so narrow that no frequency falls into it.
+    Scale and normalization (each triangle over Hz has the area 1) are Slaney's, as in librosa.
+    ConfigError: a triangle without any frequency.
     """
     ends = mel(torch.tensor([low, high], dtype=torch.float64)).tolist()
     corners = hertz(torch.linspace(ends[0], ends[1], n_mels + 2, dtype=torch.float64))[:, None]
@@ -105,7 +103,7 @@ def mel_filters(
 
 
 def n_frames(n_samples: int, hop: int) -> int:
-    """How many frames `log_mel` makes: one for each whole `hop`."""
+    """Frames of `log_mel`: one for each whole `hop`."""
     return n_samples // hop
 
 
@@ -116,11 +114,10 @@ def log_mel(
     hop: int,
     floor: float,
 ) -> Float[Tensor, "*N frames mels"]:
-    """The natural logarithm of the power in each mel band, at least that of `floor`: n_frames(T,
-    hop) frames.
+    """Natural logarithm of the power in each mel band, at least `floor`: n_frames(T, hop) frames.
 
-    Frame i is a Hann window of `window` samples around the middle of the samples [i hop, (i + 1)
-    hop); beyond its ends the sound is silent. Needs T >= hop and window <= n_fft = 2 (bins - 1).
+    Frame i is a Hann window of `window` samples around the middle of [i hop, (i + 1) hop); outside
+    there is silence. Needs T >= hop and window <= n_fft = 2 (bins - 1).
     """
     n_fft, n, frames = (
         2 * (filters.shape[1] - 1),
@@ -138,6 +135,5 @@ def log_mel(
 def mel_patches(
     spectrogram: Float[Tensor, "N frames mels"], size: tuple[int, int]
 ) -> Float[Tensor, "N T P"]:
-    """Patches of `size` (frames, mels), P = frames * mels numbers each, in the order of time, then
-    of frequency."""
+    """Patches of `size` (frames, mels), P = frames * mels, in the order of time, then frequency."""
     return patchify(spectrogram[..., None], size)

@@ -1,11 +1,9 @@
-"""Samples out of a WAV file's bytes, and into one: PCM of 8, 16, 24 and 32 bits, IEEE floats, any
-number of channels.
+"""Reading and writing WAV files: PCM of 8, 16, 24 and 32 bits, IEEE floats, any number of channels.
 
-    RIFF size WAVE | fmt  size (kind, channels, rate, ..., bits) | any other chunk | data size (frames of all channels)
+    RIFF size WAVE | fmt  size (kind, channels, rate, ..., bits) | any chunk | data size (frames)
 
-No size is believed before it was held against the bytes that are there. Two fields are not read,
-since nothing depends on them and many writers have them wrong: RIFF's size (unless data's is 0) and
-the bytes per second.
+Sizes are checked against the bytes that exist. RIFF's size (unless data's is 0) and the bytes per
+second are ignored, since many writers get them wrong.
 """
 
 import struct
@@ -19,12 +17,11 @@ from glassformer.errors import ConfigError, DataError
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
 OTHER_KINDS = {2: "ADPCM", 6: "A-law", 7: "µ-law", 17: "ADPCM", 49: "GSM", 80: "MPEG", 85: "MP3"}
 GUID_REST = bytes.fromhex("000000001000800000aa00389b71")
-"""What follows the kind in the sixteen bytes by which WAVE_FORMAT_EXTENSIBLE names it."""
+"""The last bytes of the GUID that names a kind in WAVE_FORMAT_EXTENSIBLE."""
 WIDTHS = {PCM: (8, 16, 24, 32), FLOAT: (32, 64)}
 LOWEST_RATE, HIGHEST_RATE, MOST_CHANNELS = 4_000, 192_000, 64
 UNKNOWN_SIZE = 0x7FFF_0000
-"""Sizes of the data chunk from here on, and 0, are what stands there while nobody knows how long a
-stream will be."""
+"""Data sizes from here on, and 0, are placeholders of streaming writers."""
 OTHER_FILES = {
     b"fLaC": "FLAC",
     b"OggS": "Ogg",
@@ -36,8 +33,7 @@ OTHER_FILES = {
 
 @dataclass(frozen=True)
 class _Format:
-    """How samples are written; `kind` is PCM or FLOAT, `bits` those of one sample of one
-    channel."""
+    """Sample format; `kind` is PCM or FLOAT, `bits` those of one sample of one channel."""
 
     kind: int
     channels: int
@@ -46,17 +42,15 @@ class _Format:
 
     @property
     def frame(self) -> int:
-        """Bytes of one moment: a sample for each channel."""
+        """Bytes of a frame: one sample for each channel."""
         return self.channels * self.bits // 8
 
 
 def read_wav(raw: bytes, where: str) -> tuple[np.ndarray, int]:
-    """The samples of a WAV file, float32 [T, channels] in [-1, 1], and how many there are in a
-    second.
+    """Decode a WAV file to float32 [T, channels] in [-1, 1], and its sample rate.
 
-    Integers of b bits are divided by 2^(b - 1); floats beyond 1 are clipped, as every player does.
-    DataError, which begins with `where`: no WAV, a kind that is not read, a header that says what
-    is not so, or no samples.
+    Integers of b bits are divided by 2^(b - 1); floats beyond 1 are clipped. DataError, beginning
+    with `where`: not WAV, an unsupported kind, a false header, or no samples.
     """
     if len(raw) < 12 or raw[:4] != b"RIFF" or raw[8:12] != b"WAVE":
         raise DataError(_other_file(raw, where))
@@ -79,10 +73,9 @@ def read_wav(raw: bytes, where: str) -> tuple[np.ndarray, int]:
 
 
 def write_wav(samples: np.ndarray, rate: int) -> bytes:
-    """A WAV file of 16 bits of samples in [-1, 1], float [T] or [T, channels]; what is beyond is
-    clipped.
+    """Encode samples in [-1, 1], float [T] or [T, channels], as 16-bit WAV; others are clipped.
 
-    ConfigError: a rate or a number of channels that `read_wav` would refuse.
+    ConfigError: a rate or number of channels that `read_wav` refuses.
     """
     frames = samples.reshape(len(samples), -1)
     channels = frames.shape[1]
@@ -118,8 +111,7 @@ def _other_file(raw: bytes, where: str) -> str:
 
 
 def _chunks(raw: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Name, place of the content and stated size of each chunk; the end of the file ends them
-    too."""
+    """Name, offset and stated size of each chunk."""
     at = 12
     while at + 8 <= len(raw):
         name, size = struct.unpack_from("<4sI", raw, at)

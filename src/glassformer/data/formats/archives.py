@@ -1,5 +1,4 @@
-"""Zip archives read in place: which members there are, and the bytes of one; nothing is unpacked to
-disk."""
+"""Zip archives read in place: their members, and the bytes of one."""
 
 import io
 import lzma
@@ -14,23 +13,21 @@ from typing import cast
 from glassformer.errors import DataError
 
 ENCRYPTED = 0x1
-"""The flag of a member that needs a password."""
+"""Flag of an encrypted member."""
 LARGEST_UNASKED = 1 << 26
-"""Bytes up to which a member may be however small when it is packed."""
+"""Bytes that a member may have at any compression ratio."""
 LARGEST_RATIO = 200
-"""Bytes from one packed byte beyond that: five times what text gives, a fifth of what deflate
-can."""
+"""Largest ratio beyond that: five times that of text, a fifth of the limit of deflate."""
 
 BROKEN = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)
-"""What Python says while it unpacks a broken member."""
+"""Python's errors for a damaged member."""
 UNREADABLE = (*BROKEN, struct.error, ValueError, OverflowError, NotImplementedError)
-"""What it says of a broken archive, of names that are no text, and of ways of packing that it does
-not know."""
+"""Python's errors for a damaged archive, undecodable names and unknown compression."""
 
 
 def members(archive: str) -> list[str]:
-    """The names of an archive's files, sorted; DataError: it is no zip archive, or a name leads out
-    of it."""
+    """Names of the files in an archive, sorted; DataError: not a zip archive, or a name with
+    `..`."""
     try:
         with zipfile.ZipFile(archive) as file:
             names = sorted({name for name in file.namelist() if name and not name.endswith("/")})
@@ -48,10 +45,9 @@ def members(archive: str) -> list[str]:
 
 @contextmanager
 def member(archive: str, name: str) -> Iterator[io.BufferedIOBase]:
-    """A member's bytes; what is found broken while it is read is one of `BROKEN`.
+    """Open a member; damage raises one of `BROKEN` while reading.
 
-    DataError: the archive is none, or the member is not there, needs a password or would be
-    absurdly large.
+    DataError: no archive, no such member, encrypted, or implausibly large.
     """
     try:
         with zipfile.ZipFile(archive) as file:
@@ -84,8 +80,7 @@ def _checked(file: zipfile.ZipFile, archive: str, name: str) -> zipfile.ZipInfo:
 
 
 def matches(name: str, pattern: str) -> bool:
-    """Whether a member's name is what a glob means: `*` stays inside a folder, `**` is any number
-    of folders."""
+    """Whether a name matches a glob: `*` stays inside a folder, `**` is any number of folders."""
 
     def same(parts: list[str], wanted: list[str]) -> bool:
         if not wanted:

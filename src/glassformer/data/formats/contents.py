@@ -1,4 +1,4 @@
-"""The bytes of many small files, on disk or in zip archives, each archive opened once."""
+"""Whole small files, on disk or in zip archives; each archive is opened once."""
 
 import os
 import zipfile
@@ -10,19 +10,18 @@ from glassformer.data.sources import Source, reading
 from glassformer.errors import DataError, counted
 
 LARGEST = 1 << 30
-"""Bytes in one picture or recording; more is a mistake, or made to fill the memory."""
+"""Largest size of one image or audio file."""
 
 
 def source_at(path: str) -> Source:
-    """The file at a path that may go on inside a zip archive: `photos.zip/train/cat/1.jpg`."""
+    """The source at a path that may continue inside a zip archive: `photos.zip/train/cat/1.jpg`."""
     place = Path(path).absolute()
     archive = next((p for p in place.parents if p.suffix.lower() == ".zip" and p.is_file()), None)
     return Source(str(place), None if archive is None else str(archive))
 
 
 def content(source: Source) -> bytes:
-    """A file as it is; DataError: it is not there, cannot be read, needs a password, or has more
-    than 2**30 bytes."""
+    """Read a file; DataError: missing, unreadable, encrypted, or more than 2**30 bytes."""
     with reading(source.path):
         if source.archive is None:
             _check_size(source, os.stat(source.path).st_size)
@@ -49,10 +48,9 @@ def content(source: Source) -> bytes:
 
 @lru_cache(maxsize=64)
 def _opened(archive: str, size: int, mtime_ns: int, process: int) -> zipfile.ZipFile:
-    """An archive that stays open: to list 20,000 members again for each of them would take an hour.
+    """Keep an archive open: listing 20,000 members for each of them would take an hour.
 
-    One for each process, since a fork shares its parent's place in a file, and anew where the file
-    has changed.
+    One for each process (a fork shares its parent's file position), and anew when the file changes.
     """
     return zipfile.ZipFile(archive)
 

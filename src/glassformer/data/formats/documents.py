@@ -1,14 +1,14 @@
-"""From sources to documents: text files, JSONL, the words of tagged files; also in gzip and zip.
+"""Documents of running text: text files, JSONL, tables, the words of tagged files.
 
-One document is in memory at a time; a plain text file is one document, so is a row of a table.
+One document is in memory at a time. A text file is one document, and so is a row of a table.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from glassformer.data.config import DataConfig
-from glassformer.data.formats.lines import decoded, objects, opened, text_at
-from glassformer.data.formats.tables import cells
+from glassformer.data.formats.lines import decoded, opened
+from glassformer.data.formats.records import columns
 from glassformer.data.formats.tagged_words import sentences, words_text
 from glassformer.data.sources import Source
 from glassformer.errors import DataError
@@ -16,17 +16,17 @@ from glassformer.errors import DataError
 
 @dataclass(frozen=True)
 class Document:
-    """One text and where it comes from, as a user would name it."""
+    """A text and its origin, for error messages."""
 
     text: str
     source: str
 
 
 def read(sources: Iterable[Source], config: DataConfig) -> Iterator[Document]:
-    """The documents of the sources in order, without empty ones.
+    """The documents of all sources in order, without empty ones.
 
-    DataError: unreadable, binary, of another encoding, broken gzip, zip, JSONL or columns, or
-    nothing but empty files.
+    DataError: unreadable, binary, wrong encoding, damaged gzip, zip, JSONL or table, or only empty
+    files.
     """
     names, some = [], False
     for source in sources:
@@ -42,15 +42,13 @@ def read(sources: Iterable[Source], config: DataConfig) -> Iterator[Document]:
 
 def _documents(source: Source, config: DataConfig) -> Iterator[Document]:
     match source.format(config):
-        case "jsonl":
-            for record, where in objects(source, config):
-                yield Document(text_at(record, config.text_field, where, "text_field"), where)
         case "conllu" | "conll" | "slash":
             text = "".join(words_text(words) for words, _, _ in sentences(source, config))
             yield Document(text, source.path)
-        case "csv" | "tsv" if config.format != "auto":  # otherwise a table is a text like any other
-            for row, where in cells(source, config, ["text_field"], "a text and more"):
-                yield Document(row[0], where)
+        # a table is text like any other, unless the settings say otherwise
+        case "jsonl" | "csv" | "tsv" as kind if kind == "jsonl" or config.format != "auto":
+            for (text,), where in columns(source, config, ["text_field"], "a text and more"):
+                yield Document(text, where)
         case _:
             with opened(source) as file:
                 yield Document(decoded(file.read(), config.encoding, source.path), source.path)

@@ -1,4 +1,4 @@
-"""What the names of files say: the fields of a template such as `{label}_{speaker}_{index}.wav`."""
+"""Fields in file names, by a template such as `{label}_{speaker}_{index}.wav`."""
 
 import re
 from functools import lru_cache
@@ -7,12 +7,12 @@ from glassformer.errors import ConfigError
 
 
 def fields_of(pattern: str, name: str) -> dict[str, str] | None:
-    """The text of each field of a template in a path; None where the path does not fit.
+    """The text of each field of a template in a path; None if the path does not match.
 
-    A template with n slashes is held against the last n + 1 parts of the path. A field is one
-    character or more within one part; where a name can be divided in several ways, the earlier
-    fields are the longer ones: `{label}_{index}.jpg` finds the label `basset_hound` in
-    `basset_hound_12.jpg`. ConfigError: see `template`.
+    A template with n slashes is matched against the last n + 1 parts of the path. A field is one
+    character or more within one part; of several matches, earlier fields are longer:
+    `{label}_{index}.jpg` finds the label `basset_hound` in `basset_hound_12.jpg`. ConfigError: see
+    `template`.
     """
     literals, fields = template(pattern)
     rest = "/".join(name.split("/")[-pattern.count("/") - 1 :])
@@ -36,10 +36,10 @@ def fields_of(pattern: str, name: str) -> dict[str, str] | None:
 
 @lru_cache
 def template(pattern: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What stands before, between and behind the fields, and their names.
+    """Literals before, between and after the fields, and the names of the fields.
 
-    ConfigError: no field, one twice, two without anything between, a brace that is none of a
-    field's.
+    ConfigError: no field, a repeated field, two fields without a literal between them, a stray
+    brace.
     """
     pieces = re.split(r"\{(\w+)\}", pattern)
     literals, fields = tuple(pieces[::2]), tuple(pieces[1::2])

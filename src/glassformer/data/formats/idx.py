@@ -1,6 +1,6 @@
-"""Arrays in files: IDX (as of MNIST), NumPy's .npy and .npz; also in gzip files and zip archives.
+"""Arrays in files: IDX (MNIST), .npy and .npz, also in gzip files and zip archives.
 
-No header is believed: what is allocated is never more than the bytes that are there.
+Headers are not trusted: no more is allocated than the bytes that exist.
 """
 
 import io
@@ -20,20 +20,19 @@ from glassformer.data.sources import Source, reading
 from glassformer.errors import DataError, counted
 
 HEAD = 1 << 16
-"""Bytes at the beginning of a file that hold any header."""
+"""Longest header."""
 CHUNK = 1 << 20
 IDX_KINDS = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
-"""What the third byte of an IDX file says, as NumPy's names."""
+"""NumPy's types for the third byte of an IDX file."""
 
 
 _DEEP = (RecursionError, OverflowError, MemoryError)
 _NO_HEADER = (ValueError, KeyError, TypeError, SyntaxError, tokenize.TokenError, *_DEEP)
-"""What reading a garbled .npy header raises."""
+"""Errors of a damaged .npy header."""
 
 
 class Layout(NamedTuple):
-    """What a header says: the array's shape and type, whether columns come first, where the first
-    number stands."""
+    """Shape, type, order (Fortran or C) and offset of an array."""
 
     shape: tuple[int, ...]
     kind: np.dtype
@@ -42,28 +41,28 @@ class Layout(NamedTuple):
 
 
 def read_idx(path: str) -> np.ndarray:
-    """The array in an IDX file, also `.gz` or inside a zip archive; memory-mapped if it is a plain
+    """The array in an IDX file, also `.gz` or in a zip archive; memory-mapped if it is a plain
     file.
 
-    DataError: it cannot be read, is no IDX file, or is longer or shorter than its header says.
-    Source: the description below http://yann.lecun.com/exdb/mnist.
+    DataError: unreadable, not IDX, or longer or shorter than its header says. Source: the
+    description below http://yann.lecun.com/exdb/mnist.
     """
     return _read(source_at(path), _idx_layout)
 
 
 def read_npy(path: str) -> np.ndarray:
-    """The same of NumPy's .npy; never Python objects."""
+    """The array in a .npy file, never Python objects; see `read_idx`."""
     return _read(source_at(path), _npy_layout)
 
 
 def npz_names(path: str) -> list[str]:
-    """The names of the arrays in an .npz file; DataError: it is none."""
+    """Names of the arrays in an .npz file; DataError: not one."""
     with reading(path):
         return [name.removesuffix(".npy") for name in members(path) if name.endswith(".npy")]
 
 
 def read_npz(path: str, name: str) -> np.ndarray:
-    """One array of an .npz file; DataErrors as of `read_idx`."""
+    """One array of an .npz file; see `read_idx`."""
     return _read(Source(f"{path}/{name}.npy", path), _npy_layout)
 
 

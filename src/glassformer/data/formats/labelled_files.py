@@ -1,5 +1,5 @@
-"""Files with classes: in a folder for each class, listed in a table, or named by a pattern; also in
-zip archives."""
+"""Labelled files: in a folder for each class, listed in a table, or with the class in their
+names."""
 
 import glob
 import os
@@ -13,9 +13,8 @@ from glassformer.data.config import DataConfig
 from glassformer.data.formats.archives import members
 from glassformer.data.formats.contents import source_at
 from glassformer.data.formats.file_names import fields_of, template
-from glassformer.data.formats.lines import checked_text, found, objects
-from glassformer.data.formats.records import classes_at
-from glassformer.data.formats.tables import cells
+from glassformer.data.formats.lines import checked_text
+from glassformer.data.formats.records import classes_at, columns
 from glassformer.data.sources import Source, resolve
 from glassformer.data.split import NAMES, SplitName
 from glassformer.data.split_assignment import in_splits, paths
@@ -26,17 +25,17 @@ SPLITS: dict[str, SplitName] = {
     **dict.fromkeys(("valid", "validation", "val", "dev"), "validation"),
     "test": "test",
 }
-"""What folders of splits are called."""
+"""Names of folders that stand for a split."""
 TABLES = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 METADATA = "metadata"
-"""The table that, in a folder of files, says what their classes are."""
+"""Name of a table in a folder of files that lists their classes."""
 Row = tuple[Source, tuple[str, ...], str | None, str]
-"""File, classes, group, and where they stand."""
+"""Source, classes, group, origin."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledFile:
-    """A file, its classes, each once, the group that it belongs to, and its split."""
+    """A file, its distinct classes, its group and its split."""
 
     source: Source
     labels: tuple[str, ...]
@@ -50,14 +49,13 @@ class LabelledFile:
 
 
 def labelled_files(config: DataConfig, suffixes: Collection[str], noun: str) -> list[LabelledFile]:
-    """Every file of every split with one of the suffixes (lower case, with their dot), in a fixed
-    order.
+    """Every file with one of the suffixes (lower case, with a dot), in a fixed order.
 
-    A file's class is what `label_pattern` finds in its name, or its folder's name; of a table, what
-    stands in `label_field`. Its split is the setting that names it; of files of `path`, what
-    `split_by` says, or the folder around its class's, provided that one is called train; splits
-    that are found nowhere are drawn by chance. ConfigError: settings that cannot be. DataError: no
-    files, or one without a class; `noun` is what errors call one.
+    The class comes from `label_pattern`, the folder, or a table's `label_field`. The split is that
+    of the setting that names the file; for `path`, that of `split_by`, or of the folder around the
+    class's if one of them is called train. Splits found nowhere are held out at random.
+    ConfigError: contradictory settings. DataError: no files, or one without a class; `noun` names a
+    file in errors.
     """
     _check(config)
     named = paths(config)
@@ -78,8 +76,7 @@ def labelled_files(config: DataConfig, suffixes: Collection[str], noun: str) -> 
 
 
 def named_class(written: str, config: DataConfig, where: str) -> str:
-    """What a class is called: its name where files number the classes, and as far as
-    `label_delimiter`.
+    """The name of a class: by number from `class_names`, cut at `label_delimiter`.
 
     DataError: a number without a name.
     """
@@ -106,29 +103,14 @@ def _files(
             f"data.path is not set; give a folder or zip archive of {noun}s, or a table that "
             f"lists them"
         )
-    wanted = [_whole(name, config.root) for name in ([named] if isinstance(named, str) else named)]
-    sources = resolve(there) if (there := [pattern for pattern in wanted if pattern]) else []
-    files = [source for source in sources if posixpath.splitext(source.path)[1].lower() in suffixes]
-    tables = [source for source in sources if source.suffix in TABLES]
-    described = [
-        table for table in tables if posixpath.basename(table.path).split(".")[0] == METADATA
-    ]
-    if described or (tables and not files):
-        rows = (row for table in described or tables for row in _table_rows(table, config))
-    else:
-        rows = _folder_rows(files, config)
     some = False
-    for source, labels, group, where in rows:
+    for source, labels, group, where in _rows(config, named, suffixes):
         some = True
         fields = _fields(source, config)
-        yield LabelledFile(
-            source,
-            tuple(dict.fromkeys(named_class(label, config, where) for label in labels)),
-            group
-            if config.group_field is None or config.group_field not in fields
-            else fields[config.group_field],
-            _split_by(fields, config) if split == "train" else split,
-        )
+        classes = dict.fromkeys(named_class(label, config, where) for label in labels)
+        group = fields.get(config.group_field or "", group)
+        own = _split_by(fields, config) if split == "train" else split
+        yield LabelledFile(source, tuple(classes), group, own)
     if not some:
         looked = ", ".join(sorted(suffixes))
         raise DataError(
@@ -136,9 +118,25 @@ def _files(
         )
 
 
+def _rows(config: DataConfig, named: str | list[str], suffixes: Collection[str]) -> Iterator[Row]:
+    """Rows of the tables, if there is a `METADATA` or nothing else; else the files themselves."""
+    names = [named] if isinstance(named, str) else named
+    patterns = list(filter(None, (_whole(name, config.root) for name in names)))
+    sources = resolve(patterns) if patterns else []
+    files = [source for source in sources if posixpath.splitext(source.path)[1].lower() in suffixes]
+    tables = [source for source in sources if source.suffix in TABLES]
+    metadata = [
+        table for table in tables if posixpath.basename(table.path).split(".")[0] == METADATA
+    ]
+    if metadata or not files:
+        for table in metadata or tables:
+            yield from _table_rows(table, config)
+    else:
+        yield from _folder_rows(files, config)
+
+
 def _whole(name: str, root: str | None) -> str | None:
-    """What is named, absolute; of a folder or an archive, all that is in it, None if that is
-    nothing."""
+    """An absolute pattern for a name; everything in a folder or archive, None if it is empty."""
     path = Path(root or ".").expanduser().joinpath(Path(name).expanduser()).absolute()
     if "\0" in name:
         return str(path)
@@ -184,14 +182,13 @@ def _folder_rows(files: list[Source], config: DataConfig) -> Iterator[Row]:
 
 
 def _folder(source: Source, up: int) -> str | None:
-    """The name of a folder around a file, inside its archive if it is in one."""
+    """Name of the folder `up` levels above a file, within its archive."""
     parts = source.member.split("/") if source.archive else source.path.split("/")
     return parts[-1 - up] if len(parts) > up and parts[-1 - up] else None
 
 
 def _folder_splits(files: list[LabelledFile]) -> dict[Source, SplitName]:
-    """The splits that folders around the classes' tell; none of them if no folder is for
-    training."""
+    """Splits by the folders around the classes; none unless one folder is for training."""
     told: dict[Source, SplitName] = {}
     for file in files:
         name = (_folder(file.source, 2) or "").lower()
@@ -239,35 +236,14 @@ def _check(config: DataConfig) -> None:
 
 
 def _table_rows(table: Source, config: DataConfig) -> Iterator[Row]:
-    """The rows of a table, whatever `data.format` is: that of the files, perhaps."""
-    written = config.format if config.format in TABLES.values() else TABLES[table.suffix]
-    config = config.model_copy(update={"format": written, "group_field": _group_column(config)})
-    if written == "jsonl":
-        for record, where in objects(table, config):
-            name = found(record, config.file_field, where, "file_field")
-            value = found(record, config.label_field, where, "label_field")
-            group = (
-                None
-                if config.group_field is None
-                else str(found(record, config.group_field, where, "group_field"))
-            )
-            yield (
-                _listed(table, name, config, where),
-                classes_at(value, config, where),
-                group,
-                where,
-            )
-    else:
-        for row, where in cells(
-            table, config, ("file_field", "label_field", "group_field"), "a file and its class"
-        ):
-            group = row[2] if len(row) > 2 else None
-            yield (
-                _listed(table, row[0], config, where),
-                classes_at(row[1], config, where),
-                group,
-                where,
-            )
+    """The rows of a table; `data.format` may be that of the files instead."""
+    kind = config.format if config.format in TABLES.values() else TABLES[table.suffix]
+    config = config.model_copy(update={"format": kind, "group_field": _group_column(config)})
+    settings = ("file_field", "label_field", "group_field")
+    rows = columns(table, config, settings, "a file and its class", untyped=settings)
+    for (name, label, group), where in rows:
+        file, classes = _listed(table, name, config, where), classes_at(label, config, where)
+        yield file, classes, None if group is None else str(group), where
 
 
 def _group_column(config: DataConfig) -> str | None:

@@ -1,6 +1,6 @@
-"""From a source to its bytes, its text and its lines: encodings, gzip, zip archives, JSON.
+"""Bytes, text, lines and JSON values of a source: encodings, gzip, zip archives.
 
-Every sentence about bad input names the file and the line or byte.
+Errors name the file and the line or byte.
 """
 
 import codecs
@@ -19,7 +19,7 @@ from glassformer.errors import DataError, suggest
 
 @contextmanager
 def opened(source: Source) -> Iterator[io.BufferedIOBase]:
-    """The bytes of a source, decompressed; DataError where they cannot be had."""
+    """Open a source, decompressed; DataError: damaged or unreadable."""
     zipped = source.path.endswith(".gz")
     try:
         with reading(source.path), _packed(source) as raw:
@@ -50,10 +50,9 @@ def _packed(source: Source) -> Iterator[io.BufferedIOBase]:
 
 
 def decoded(raw: bytes, encoding: str, name: str, offset: int = 0) -> str:
-    """The text of bytes that stand at `offset` of the named file, a byte order mark removed at its
-    beginning.
+    """Decode bytes at `offset` of the named file, without a byte order mark at its start.
 
-    DataError: other encoding (with the byte's offset), or binary (a NUL).
+    DataError: another encoding (with the offset of the byte), or binary (a NUL).
     """
     unicode = codecs.lookup(encoding).name == "utf-8"
     mark = (
@@ -83,7 +82,7 @@ def _binary(name: str, at: int) -> DataError:
 
 
 def lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str]]:
-    """Each line without its end, and where it stands, decoded one by one; only \\n ends a line."""
+    """Each line without its end, and its origin; only \\n ends a line."""
     name, encoding = source.path, config.encoding
     with opened(source) as file:
         if len("\n".encode(encoding)) != 1:  # whose newline is not one byte
@@ -98,8 +97,7 @@ def lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str]]:
 
 
 def objects(source: Source, config: DataConfig) -> Iterator[tuple[Any, str]]:
-    """The JSON value of each line that is not blank, and where it stands; DataError: a line is
-    none."""
+    """The JSON value of each line that is not blank, and its origin; DataError: invalid JSON."""
     for line, where in lines(source, config):
         if line.strip():
             try:
@@ -112,10 +110,9 @@ def objects(source: Source, config: DataConfig) -> Iterator[tuple[Any, str]]:
 
 
 def found(record: Any, field: str, where: str, setting: str) -> Any:
-    """The value at a dotted path of a JSON object; a name that holds dots itself comes first.
+    """The value at a dotted path of a JSON object; a key that itself has dots takes precedence.
 
-    DataError: it is not there, or not an object; `setting` is the field of the settings that names
-    it.
+    DataError: missing, or not an object; `setting` is the field of DataConfig that names it.
     """
     if not isinstance(record, dict):
         raise DataError(
@@ -136,15 +133,8 @@ def found(record: Any, field: str, where: str, setting: str) -> Any:
     return value
 
 
-def text_at(record: Any, field: str, where: str, setting: str) -> str:
-    """The text at a dotted path of a JSON object; DataError as of `found`, or of `checked_text`."""
-    return checked_text(
-        found(record, field, where, setting), field, where, f"set data.{setting} to a text"
-    )
-
-
 def checked_text(text: Any, field: str, where: str, remedy: str) -> str:
-    """A field's value as a text; DataError: another type, or half a character."""
+    """A field's value if it is text; DataError: another type, or an unpaired surrogate."""
     if not isinstance(text, str):
         raise DataError(f"{where} has {field!r} that is not a string but {text!r:.40}; {remedy}")
     try:

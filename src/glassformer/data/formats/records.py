@@ -1,21 +1,21 @@
-"""From a source to its rows, whatever they are written in: JSON lines, a JSON array, CSV, TSV; and
-to their fields.
+"""Records of JSON lines, JSON arrays, CSV and TSV, and the values of their fields.
 
-    {"answer": "red"}    an object, fields by name, dotted if nested    ["what?", "red", 7]    a list, fields by number
+    {"answer": "red"}    an object: fields by name, dotted if nested
+    ["what?", "red", 7]  a list: fields by number
 
-A table's rows are lists, or where its fields are named by its first row, objects.
+Rows of a table are lists, or objects if its first row names the fields.
 """
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.lines import checked_text, decoded, found, objects, opened
-from glassformer.data.formats.tables import column_place, is_number, table_rows
+from glassformer.data.formats.tables import cells, column_place, is_number, no_column, table_rows
 from glassformer.data.sources import Source
-from glassformer.errors import DataError, counted, suggest
+from glassformer.errors import DataError, counted
 
 FIELD = re.compile(r"\{([^{}]+)\}")
 """A field in a template."""
@@ -24,11 +24,11 @@ FIELD = re.compile(r"\{([^{}]+)\}")
 def records(
     source: Source, config: DataConfig, wanted: Mapping[str, str]
 ) -> Iterator[tuple[Any, str]]:
-    """Every row as a JSON value, and where it stands.
+    """Every row as a JSON value, and its origin.
 
-    `wanted`: the fields that will be asked for, each with the field of the settings that names it;
-    a table has a header if one of them is not a number. DataError: another format, no JSON, a
-    column that is not there, a row too short.
+    `wanted`: the fields that are needed, each with the setting that names it; a table has a header
+    if one of them is not a number. DataError: another format, invalid JSON, a missing column, a
+    short row.
     """
     match source.format(config):
         case "jsonl":
@@ -45,15 +45,38 @@ def records(
             )
 
 
+def columns(
+    source: Source,
+    config: DataConfig,
+    settings: Sequence[str],
+    wanted: str,
+    untyped: Collection[str] = ("label_field", "group_field"),
+) -> Iterator[tuple[list[Any], str]]:
+    """The value of each of `settings` (fields of DataConfig) in every row, None if it is not set,
+    and the row's origin; see `cells` for tables.
+
+    DataError: a missing field, or a value that is not text and not `untyped`.
+    """
+    if source.format(config) != "jsonl":
+        yield from cells(source, config, settings, wanted)
+        return
+    fields = {name: field for name in settings if (field := getattr(config, name)) is not None}
+    for record, where in objects(source, config):
+        values = {name: found(record, field, where, name) for name, field in fields.items()}
+        for name in fields.keys() - set(untyped):
+            checked_text(values[name], fields[name], where, f"set data.{name} to a text")
+        yield [values.get(name) for name in settings], where
+
+
 def field_of(row: Any, field: str, where: str, setting: str) -> Any:
-    """The value of a field; DataError: it is not there, `setting` names it."""
+    """The value of a field; DataError: missing (`setting` names it)."""
     if isinstance(row, list):
         return row[column_place(field, len(row), where, setting)]
     return found(row, field, where, setting)
 
 
 def written(value: Any, field: str, where: str) -> str:
-    """A field's value as it is written in a text; DataError: a list, an object or nothing."""
+    """A field's value as text; DataError: a list, an object or null."""
     if isinstance(value, bool):
         return str(value).lower()  # as JSON writes it
     text = str(value) if isinstance(value, int | float) else value
@@ -61,8 +84,7 @@ def written(value: Any, field: str, where: str) -> str:
 
 
 def classes_at(value: Any, config: DataConfig, where: str) -> tuple[str, ...]:
-    """The classes in a field's value: one text or number, several with `label_separator` between
-    them, or a list.
+    """The classes in a value: one text or number, several with `label_separator`, or a list.
 
     DataError: another value, or an empty class.
     """
@@ -79,7 +101,7 @@ def classes_at(value: Any, config: DataConfig, where: str) -> tuple[str, ...]:
 
 
 def filled(template: str, row: Any, where: str, setting: str) -> str:
-    """A template with the row's values in place of each {field}; other braces are what they are."""
+    """Fill each {field} of a template with the row's value; other braces stay."""
     return FIELD.sub(
         lambda match: written(field_of(row, match[1], where, setting), match[1], where), template
     )
@@ -104,14 +126,17 @@ def _array(source: Source, config: DataConfig) -> Iterator[tuple[Any, str]]:
 def _table(
     source: Source, config: DataConfig, wanted: Mapping[str, str]
 ) -> Iterator[tuple[list[str] | dict[str, str], str]]:
-    """Lists of cells; with a header, objects by its names and by number."""
+    """Lists of cells; objects by name and by number if there is a header."""
     names = {field: setting for field, setting in wanted.items() if not is_number(field)}
     header: list[str] | None = None
     for row, where in table_rows(source, config):
         if not names:
             yield row, where
         elif header is None:
-            header = _checked(row, names, source)
+            header = row
+            for field, setting in names.items():
+                if field not in header:
+                    raise no_column(source.path, field, header, setting)
         elif len(row) < len(header):
             raise DataError(
                 f"{where} has {counted(len(row), 'column')}, and {len(header)} are needed; mend it"
@@ -122,14 +147,3 @@ def _table(
                 zip(reversed(header), reversed(row[: len(header)]), strict=True)
             )  # the first of two
             yield by_number | by_name, where
-
-
-def _checked(header: list[str], names: Mapping[str, str], source: Source) -> list[str]:
-    for field, setting in names.items():
-        if field not in header:
-            known = suggest(field, (" ".join(cell.split())[:40] for cell in header))
-            raise DataError(
-                f"{source.path} has no column {field!r} in its first row; {known} (set "
-                f"data.{setting})"
-            )
-    return header

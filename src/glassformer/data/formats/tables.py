@@ -9,12 +9,11 @@ from glassformer.data.sources import Source
 from glassformer.errors import DataError, counted, suggest
 
 LONGEST_CELL = (1 << 31) - 1
-"""Characters in a cell of a table: as many as the csv module can be allowed everywhere."""
+"""Longest cell that the csv module allows on every platform."""
 
 
 def table_rows(source: Source, config: DataConfig) -> Iterator[tuple[list[str], str]]:
-    """All cells of every row, a header among them, and where it stands; DataError: an open
-    quote."""
+    """All cells of every row, including a header, and its origin; DataError: an open quote."""
     csv.field_size_limit(LONGEST_CELL)
     delimiter = "\t" if source.format(config) == "tsv" else ","
     # in TSV a quote is a character like any other; in CSV one that is never closed would swallow
@@ -33,56 +32,61 @@ def table_rows(source: Source, config: DataConfig) -> Iterator[tuple[list[str], 
 
 def cells(
     source: Source, config: DataConfig, settings: Sequence[str], wanted: str
-) -> Iterator[tuple[list[str], str]]:
-    """The cells of every row in the columns that `settings` (fields of DataConfig) name, and where
-    the row stands.
+) -> Iterator[tuple[list[str | None], str]]:
+    """The cell of each of `settings` (fields of DataConfig) in every row, None if it is not set,
+    and the row's origin.
 
-    A column is named by the first row, or by its number from 1; with numbers alone the first row is
-    one like the others. Where no setting was changed and the first row has none of their names, the
-    first two columns are taken, as the first two settings: `wanted` is what an error calls them. A
-    setting that is None has no cell. DataError: a column that is not there, a row that is too
-    short, an open quote.
+    A column is named by the first row, or by its number from 1; with numbers alone there is no
+    header. If no setting was changed and the first row has none of their names, the first two
+    columns are the first two settings; `wanted` describes them in errors. DataError: a missing
+    column, a short row, an open quote.
     """
-    columns: list[int] | None = None
+    columns: list[int | None] | None = None
     for row, where in table_rows(source, config):
         if columns is None:
             columns, headed = _columns(row, config, settings, wanted, where)
             if headed:
                 continue
-        if len(row) <= max(columns):
-            needed = max(columns) + 1
+        needed = 1 + max(column for column in columns if column is not None)
+        if len(row) < needed:
             raise DataError(
                 f"{where} has {counted(len(row), 'column')}, and column {needed} is needed; mend it"
             )
-        yield [row[column] for column in columns], where
+        yield [None if column is None else row[column] for column in columns], where
 
 
 def _columns(
     first: list[str], config: DataConfig, settings: Sequence[str], wanted: str, where: str
-) -> tuple[list[int], bool]:
-    """The columns' places, and whether the first row is their header."""
-    fields: dict[str, str] = {
-        name: field for name in settings if (field := getattr(config, name)) is not None
-    }
-    names = {name: field for name, field in fields.items() if not is_number(field)}
+) -> tuple[list[int | None], bool]:
+    """The index of each setting's column, and whether the first row is a header."""
+    fields: dict[str, str | None] = {name: getattr(config, name) for name in settings}
+    names = {name: field for name, field in fields.items() if field and not is_number(field)}
     missing = [name for name, field in names.items() if field not in first]
-    asked = any(field != DataConfig.model_fields[name].default for name, field in fields.items())
-    if len(missing) == len(fields) and not asked:
+    default = all(field == DataConfig.model_fields[n].default for n, field in fields.items())
+    if default and missing == list(names):
         if len(first) < 2:
             raise DataError(f"{where} has 1 column, not {wanted}; check data.format")
-        return [0, 1], False
+        return [0, 1, *[None] * (len(fields) - 2)][: len(fields)], False
     if missing:
-        known = suggest(names[missing[0]], (" ".join(cell.split())[:40] for cell in first))
-        raise DataError(
-            f"{where.rpartition(', ')[0]} has no column {names[missing[0]]!r} in its first "
-            f"row; {known} (set "
-            f"data.{missing[0]} to a name, or to a number from 1 to {len(first)})"
-        )
+        raise no_column(where.rpartition(", ")[0], names[missing[0]], first, missing[0])
     places = [
-        first.index(field) if name in names else column_place(field, len(first), where, name)
+        None
+        if field is None
+        else first.index(field)
+        if name in names
+        else column_place(field, len(first), where, name)
         for name, field in fields.items()
     ]
     return places, bool(names)
+
+
+def no_column(path: str, field: str, header: list[str], setting: str) -> DataError:
+    """The error for a column that is not in the header."""
+    known = suggest(field, (" ".join(cell.split())[:40] for cell in header))
+    return DataError(
+        f"{path} has no column {field!r} in its first row; {known} (set data.{setting} to a name, "
+        f"or to a number from 1 to {len(header)})"
+    )
 
 
 def is_number(field: str) -> bool:
@@ -91,7 +95,7 @@ def is_number(field: str) -> bool:
 
 
 def column_place(field: str, n: int, where: str, setting: str) -> int:
-    """The place from 0 of the column with a number from 1 to `n`; DataError: it is none of them."""
+    """The index of the column with a number from 1 to `n`; DataError: out of range."""
     if not is_number(field) or not 1 <= int(field[:9]) <= n:
         raise DataError(
             f"{where} has {n} columns and none is {field!r}; set data.{setting} to a number "

@@ -1,7 +1,6 @@
-"""Sentences of words and their tags as files hold them: CoNLL-U, other columns, word/tag tokens,
-JSONL.
+"""Tagged sentences in files: CoNLL-U, other columns, word/tag tokens, JSONL.
 
-Every sentence about bad input names the file and the line.
+Errors name the file and the line.
 """
 
 import re
@@ -16,26 +15,26 @@ from glassformer.data.sources import Source
 from glassformer.errors import ConfigError, DataError, counted, suggest
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
-"""Of CoNLL-U (https://universaldependencies.org/format.html)."""
+"""CoNLL-U's columns (https://universaldependencies.org/format.html)."""
 
 Sentence = tuple[tuple[str, ...], tuple[str, ...], str]
-"""Words, as many tags, and where the sentence begins."""
+"""Words, their tags, and the origin of the sentence."""
 Rows = Iterator[tuple[tuple[str, str] | None, str]]
-"""A word and its tag, or None for the end of a sentence, and where the line stands."""
+"""A word and its tag, or None at the end of a sentence, and the origin of the line."""
 
 _CELL = re.compile(r"[^ \t]+")
 _SKIPPED = re.compile(r"\d+[-.]\d+")
 
 
 def words_text(words: Iterable[str]) -> str:
-    """The words as running text: one space before each, one line for all."""
+    """Words as running text: a space before each, one line for all."""
     return "".join(f" {word}" for word in words) + "\n"
 
 
 def sentences(source: Source, config: DataConfig) -> Iterator[Sentence]:
-    """The sentences of a file that have words, in order.
+    """The sentences of a file in order, without empty ones.
 
-    DataError: not such a format, ragged columns, a word without a tag, lists of different lengths.
+    DataError: another format, ragged columns, a word without a tag, lists of different lengths.
     """
     kind = source.format(config)
     if kind not in READERS:
