@@ -18,6 +18,7 @@ from glassformer.media.palette import Palette
 from glassformer.models import Transformer
 from glassformer.processors.parts import PartsTokenizer
 from glassformer.recipe.recipe import Recipe
+from glassformer.demos.judge import judged
 from glassformer.tasks.text_to_image import DepictionTask, in_characters
 from glassformer.training import loop
 from glassformer.training.history import read_metrics

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.files import writing
+from glassformer.recipe import read_recipe
+from glassformer.run import Run
 from glassformer.training import train
 from glassformer.training.loop import Result
 from glassformer.training.run_folder import check_unused, check_writable
-
-if True:  # `run` needs `training` to be imported first
-    from glassformer.run import Run
 
 Write = Callable[[Path], None]
 """Writes the files of a data set into an empty folder."""
