@@ -5,9 +5,7 @@ import csv
 import gzip
 import io
 import json
-import sys
 from collections import Counter
-from types import ModuleType
 
 import pytest
 from hypothesis import given
@@ -184,14 +182,6 @@ def test_splits_are_drawn_or_from_files_of_their_own(tmp_path):
     assert Counter(found.split for found in own) == {"train": 32, "validation": 1, "test": 8}
 
 
-def test_the_demos_languages(monkeypatch):
-    module = ModuleType("languages")
-    module.languages = lambda: iter([("test", "guten Tag", "de:at", "w")])
-    monkeypatch.setitem(sys.modules, "glassformer.demos.languages", module)
-    found = list(labelled(DataConfig(path="builtin:languages", label_delimiter=":")))
-    assert found == [Labelled("test", "guten Tag", None, ("de",), "w")]
-
-
 # What is no labelled text
 
 FIRST = {"format": "label_first"}
@@ -304,6 +294,3 @@ def test_what_is_not_labelled_is_one_sentence(name, tmp_path):
 def test_settings_that_cannot_be(tmp_path):
     fields = written(tmp_path, "a.tsv", "a\tb\n")
     assert "data.label_separator: " in refused(tmp_path, ConfigError, **fields, label_separator="")
-    for name, held in (("builtin:dates", "pairs"), ("builtin:python-code", "tagged words")):
-        with pytest.raises(DataError, match=f"{name} holds {held} and is read alone"):
-            list(labelled(DataConfig(path=name)))

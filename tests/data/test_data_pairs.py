@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from glassformer.data.config import DataConfig
 from glassformer.data.pairs import Pair, pair_sources, pairs, training_texts
-from glassformer.demos import dates
 from glassformer.errors import ConfigError, DataError
 
 ALL = {"validation_fraction": 0.0}
@@ -238,23 +237,6 @@ def test_a_tokenizer_sees_training_pairs_alone_with_the_prefix(tmp_path):
     assert Counter(both) == Counter(f"to de: {p.source}" for p in training) + Counter(
         p.target for p in training
     )
-
-
-def test_the_demos_pairs(monkeypatch):
-    pytest.importorskip("babel")
-    asked, day = [], dates.DatePair("4 mars 2007", "2007-03-04", "fr")
-
-    def splits(*counts):
-        asked.append(counts)
-        return dates.DateSplits(*([day] * n for n in (3, 2, 1)))
-
-    monkeypatch.setattr(dates, "date_splits", splits)
-    found = list(pairs(DataConfig.parse({"path": "builtin:dates"})))
-    assert asked == [(100_000, 1_500, 5_000)]
-    assert [pair.split for pair in found] == ["train"] * 3 + ["validation"] * 2 + ["test"]
-    assert {(pair.source, pair.target, pair.group) for pair in found} == {
-        ("4 mars 2007", "2007-03-04", "French")
-    }
 
 
 # What is no pair

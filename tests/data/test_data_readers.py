@@ -84,15 +84,6 @@ def test_encodings_and_byte_order_marks(tmp_path):
     assert texts(tmp_path / "m.jsonl") == ["mark"]
 
 
-def test_the_demo_text():
-    found = texts("builtin:python")
-    assert len(found) > 100
-    with pytest.raises(
-        ConfigError, match=r"no built-in text 'builtin:pyton'; did you mean 'builtin:python'"
-    ):
-        texts("builtin:pyton")
-
-
 BAD = {
     "empty.txt": (b"", "empty.txt is empty"),
     "mark.txt": (b"\xef\xbb\xbf", "mark.txt is empty"),

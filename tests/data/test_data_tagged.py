@@ -3,9 +3,7 @@ that is no such."""
 
 import gzip
 import json
-import sys
 from collections import Counter
-from types import ModuleType
 
 import pytest
 from hypothesis import given
@@ -212,14 +210,6 @@ def test_splits_are_drawn_or_from_files_of_their_own(tmp_path):
     assert Counter(found.split for found in own) == {"train": 40, "validation": 1, "test": 1}
 
 
-def test_the_demos_code(monkeypatch):
-    module = ModuleType("pythoncode")
-    module.python_code = lambda: iter([("train", ["def", "f"], ["keyword", "name.f"], "m, line 1")])
-    monkeypatch.setitem(sys.modules, "glassformer.demos.python_code", module)
-    found = list(tagged(DataConfig(path="builtin:python-code", label_delimiter=".")))
-    assert found == [Tagged("train", ("def", "f"), ("keyword", "name"), "m, line 1")]
-
-
 def test_the_words_alone_are_running_text(tmp_path):
     written(tmp_path, "a.conllu", TREE)
     written(tmp_path, "b.conll", "EU NNP\nrejects VBZ\n\nPeter NNP")
@@ -351,11 +341,3 @@ def test_an_empty_file_among_others_is_named(tmp_path):
     written(tmp_path, "a.conll", "a O")
     written(tmp_path, "b.conll", "")
     assert f"there are no sentences in {tmp_path}/b.conll" in refused(tmp_path, path="*.conll")
-
-
-def test_demo_data_of_another_kind():
-    for name, held in (("builtin:python", "running text"), ("builtin:languages", "labelled texts")):
-        with pytest.raises(DataError, match=f"{name} holds {held} and is read alone"):
-            list(tagged(DataConfig(path=name)))
-    with pytest.raises(DataError, match="builtin:python-code holds tagged words and is read alone"):
-        list(tagged(DataConfig(path=["builtin:python-code"])))

@@ -26,8 +26,12 @@ def test_it_shows_scores_confusions_and_a_page(cli, tmp_path):
     said = cli("demo", "vision", "--steps", 2, "--run", run, "--json")
     assert said.code == 0, said.err
     accuracy = said.json["accuracy"]
-    assert list(accuracy) == ["the commonest sign", "the nearest training picture", "this model"]
-    assert accuracy["the commonest sign"] < accuracy["the nearest training picture"] < 1
+    assert list(accuracy) == [
+        "the most frequent sign",
+        "the nearest training picture",
+        "this model",
+    ]
+    assert accuracy["the most frequent sign"] < accuracy["the nearest training picture"] < 1
     missed = sum(row["n"] for row in said.json["confused"])
     assert missed == round(90 * (1 - accuracy["this model"]))
     assert all(row["gold"] != row["predicted"] for row in said.json["confused"])

@@ -11,6 +11,7 @@ from glassformer.run.judge import judged
 
 import glassformer as gf
 from glassformer.batch import IGNORE
+from glassformer.demos.judge import judged
 from glassformer.errors import CheckpointError, ConfigError, DataError
 from glassformer.generate import GenerateConfig, draw
 from glassformer.generate.draw import brief
@@ -18,7 +19,6 @@ from glassformer.media.palette import Palette
 from glassformer.models import Transformer
 from glassformer.processors.parts import PartsTokenizer
 from glassformer.recipe.recipe import Recipe
-from glassformer.demos.judge import judged
 from glassformer.tasks.text_to_image import DepictionTask, in_characters
 from glassformer.training import loop
 from glassformer.training.history import read_metrics

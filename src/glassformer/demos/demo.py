@@ -31,6 +31,11 @@ class Training:
     write: Write
     suffix: str = ""
 
+    @property
+    def recipe(self) -> Path:
+        """The file of the recipe."""
+        return Path(__file__).with_name("recipes") / f"{self.name}.yaml"
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -77,8 +82,7 @@ def _trained(training: Training, run: Path, steps: int | None) -> Result:
     write_data(training.write, data)
     changes = [f"data.root={json.dumps(str(data.absolute()))}"]
     changes += [f"train.steps={steps}"] if steps else []
-    recipe = Path(__file__).with_name("recipes") / f"{training.name}.yaml"
-    return train(read_recipe(recipe, changes), run, begun)
+    return train(read_recipe(training.recipe, changes), run, begun)
 
 
 def write_data(write: Write, folder: Path) -> None:
