@@ -9,7 +9,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from glassformer.tasks.baselines import majority, most_frequent_tag, naive_bayes, nearest_neighbour
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,8 +1,6 @@
 """`demo tag` and `demo classify` show their scores beside simple ones, need no network, and learn
 what they promise."""
 
-import socket
-
 import pytest
 
 from glassformer.demos import languages as language_data
@@ -23,15 +21,7 @@ def few_files(monkeypatch):
     return {name: file for file, name in chosen}
 
 
-@pytest.fixture
-def no_network(monkeypatch):
-    def refuse(*arguments, **options):
-        raise AssertionError("the demo opened a socket")
-
-    monkeypatch.setattr(socket, "socket", refuse)
-
-
-@pytest.mark.usefixtures("no_network")
+@pytest.mark.usefixtures("quick")
 def test_tag_shows_scores_and_a_file_in_colours(cli, tmp_path, few_files):
     run = tmp_path / "code"
     said = cli("demo", "tag", "--steps", 2, "--run", run, "--json")
@@ -55,7 +45,7 @@ def test_tag_shows_scores_and_a_file_in_colours(cli, tmp_path, few_files):
     assert {word.rpartition("/")[2] for word in tagged} <= set(TAGS)
 
 
-@pytest.mark.usefixtures("no_network")
+@pytest.mark.usefixtures("quick")
 def test_classify_shows_scores_and_confusions(cli, tmp_path, monkeypatch):
     pytest.importorskip("babel")
     monkeypatch.setattr(language_data, "LANGUAGES", ("da", "nb", "ja"))

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from glassformer.tasks.unigram import baselines
 
 from glassformer.batch import IGNORE
 from glassformer.data.collate import evaluation_windows

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from glassformer.run.judge import judged
 
 import glassformer as gf
 from glassformer.batch import IGNORE
