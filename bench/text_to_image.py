@@ -3,7 +3,8 @@ classifier.
 
     python bench/text_to_image.py --runs FOLDER
 
-Trains recipes/shapes-drawn.yaml and recipes/shapes-judge.yaml (or finds them trained in FOLDER),
+Writes the data of recipes/shapes-drawn.yaml and recipes/shapes-judge.yaml into FOLDER and trains both
+(or finds them trained there),
 has every combination of size, colour and shape drawn `--each` times, and counts the pictures in
 which the judge sees exactly the three. Of the combinations held out for the test neither the
 drawing model nor its palette saw one; the judge learned every one, from other pictures. Its own
@@ -21,9 +22,11 @@ from collections import defaultdict
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from glassformer.demos.shape_rows import drawn_rows, shape_pixels
-from glassformer.run.judge import judged
-
+from glassformer.data.parts import mixed
+from glassformer.data.pictures import decode
+from glassformer.demos.catalog import DATA
+from glassformer.demos.demo import write_data
+from glassformer.demos.judge import judged
 from glassformer.demos.shapes import COLOURS, SHAPES, SIZES, split_of
 from glassformer.recipe.recipe import read_recipe
 from glassformer.run import Run, load
@@ -50,7 +53,7 @@ def main() -> None:
             _trained(name, runs, seconds) for name in ("shapes-drawn", "shapes-judge")
         )
         found = {
-            "judge_on_real_pictures": _real(judge),
+            "judge_on_real_pictures": _real(painter, judge),
             "drawn": _drawn(painter, judge, arguments.each, arguments.temperature),
             "seconds": seconds,
         }
@@ -58,26 +61,23 @@ def main() -> None:
 
 
 def _trained(name: str, runs: Path, seconds: dict[str, float]) -> Run:
-    folder = runs / name
+    folder, data = runs / name, (runs / f"{name}-data").absolute()
+    write_data(DATA[name], data)
+    recipe = read_recipe(RECIPES / f"{name}.yaml", [f"data.root={json.dumps(str(data))}"])
     with redirect_stdout(sys.stderr):
-        result = train(
-            read_recipe(str(RECIPES / f"{name}.yaml"), []),
-            folder,
-            (folder / "recipe.yaml").is_file(),
-        )
+        result = train(recipe, folder, (folder / "recipe.yaml").is_file())
     seconds[name] = round(result.seconds, 1)
     return load(folder)
 
 
-def _real(judge: Run) -> dict[str, float]:
+def _real(painter: Run, judge: Run) -> dict[str, float]:
     """Shares of real pictures of each split in which the judge sees exactly what is there."""
     shares: dict[str, float] = {}
     for split in ("train", "test"):
-        rows = [(name, " ".join(kind)) for of, name, kind in drawn_rows() if of == split][:400]
-        verdicts = judged(
-            judge, [shape_pixels(name) for name, _ in rows], [words for _, words in rows]
-        )
-        shares[split] = sum(one.right for one in verdicts) / len(verdicts)
+        rows = [row for row in mixed(painter.recipe.data) if row.split == split][:400]
+        pictures = [decode(Path(row.image).read_bytes(), row.image) for row in rows]
+        right = judged(judge, pictures, [row.parts[0][1] for row in rows])
+        shares[split] = sum(right) / len(right)
     return shares
 
 
@@ -92,7 +92,7 @@ def _drawn(painter: Run, judge: Run, each: int, temperature: float) -> dict[str,
         began, right = time.perf_counter(), 0
         for seed in range(each):
             pictures = list(painter.draw(of, seed=seed, temperature=temperature))
-            right += sum(one.right for one in judged(judge, pictures, of))
+            right += sum(judged(judge, pictures, of))
         n = each * len(of)
         speed = n / (time.perf_counter() - began)
         shares[split] = {

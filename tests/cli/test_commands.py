@@ -247,7 +247,12 @@ def test_demo_works_offline_and_goes_on(cli, tmp_path, monkeypatch):
     run = tmp_path / "demo"
     said = cli("demo", "lm", "--steps", 2, "--run", run, "--json")
     assert said.code == 0, said.err
-    assert set(said.json["bits_per_byte"]) == {"a uniform guess", "a unigram guess", "this model"}
+    assert set(said.json["bits_per_byte"]) == {
+        "a uniform guess",
+        "a unigram guess",
+        "a bigram guess",
+        "this model",
+    }
     assert said.json["text"].startswith("Return a new")
     again = cli("demo", "--steps", 3, "--run", run)
     assert "trained 3 steps" in again.out

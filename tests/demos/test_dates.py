@@ -11,8 +11,11 @@ from datetime import date, timedelta
 
 import pytest
 
-from glassformer.demos import dates
-from glassformer.demos.dates import LANGUAGES, Form, date_forms, date_pairs, date_splits
+from glassformer.data.config import DataConfig
+from glassformer.data.pairs import pairs as read_pairs
+from glassformer.demos import cldr
+from glassformer.demos import dates as module
+from glassformer.demos.dates import LANGUAGES, Form, date_forms, dates, write_dates
 from glassformer.errors import ConfigError
 
 pytest.importorskip("babel")
@@ -131,36 +134,51 @@ MONTHS = {
 
 @pytest.fixture(scope="module")
 def pairs():
-    return date_pairs(15_000, seed=3)
+    return list(dates("train", 15_000))
 
 
-def test_the_same_numbers_give_the_same_pairs(pairs):
-    again = date_pairs(15_000, seed=3)
-    assert again == pairs
-    assert date_pairs(500, seed=3) == pairs[:500]
-    assert date_pairs(500, seed=4) != pairs[:500]
-    assert date_pairs(0) == []
-    assert date_pairs(5, seed=-1) == date_pairs(5, seed=-1)
+def test_date_n_does_not_depend_on_how_many_there_are(pairs):
+    assert list(dates("train", 500)) == pairs[:500]
+    assert list(dates("test", 500)) != pairs[:500]
+    assert list(dates("validation", 0)) == []
 
 
 @pytest.mark.slow
 def test_many_are_made_in_a_few_seconds():
     # in a process of its own, where no call is checked
     script = (
-        "from glassformer.demos.dates import date_pairs; assert len(date_pairs(200_000)) == 200_000"
+        "from glassformer.demos.dates import dates; assert len(list(dates('train', 200_000))) > 1e5"
     )
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     subprocess.run([sys.executable, "-c", script], check=True)
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 15
 
 
+def test_files_hold_pairs_with_the_english_names_of_languages(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "COUNTS", {"train": 300, "validation": 20, "test": 30})
+    write_dates(tmp_path)
+    paths = {"path": "train", "validation_path": "validation", "test_path": "test"}
+    config = DataConfig.parse(
+        {name: f"{tmp_path}/{split}.tsv" for name, split in paths.items()}
+        | {"group_field": "language"}
+    )
+    found = [(row.split, row.source, row.target, row.group) for row in read_pairs(config)]
+    names = cldr.english_names(LANGUAGES)
+    assert (names["de"], names["ko"], names["fil"]) == ("German", "Korean", "Filipino")
+    assert found == [
+        (split, text, day, names[code])
+        for split, n in module.COUNTS.items()
+        for text, day, code in dates(split, n)
+    ]
+
+
 def test_languages_and_scripts(pairs):
     assert len(LANGUAGES) >= 40
     assert len(set(LANGUAGES)) == len(LANGUAGES)
-    counts = Counter(pair.language for pair in pairs)
+    counts = Counter(code for _, _, code in pairs)
     assert set(counts) == set(LANGUAGES)
     assert min(counts.values()) > 150  # 15000 / 71 = 211, and four deviations less
-    letters = {letter for pair in pairs for letter in pair.source if letter.isalpha()}
+    letters = {letter for text, _, _ in pairs for letter in text if letter.isalpha()}
     scripts = {unicodedata.name(letter).split()[0] for letter in letters}
     assert {
         "LATIN",
@@ -176,16 +194,6 @@ def test_languages_and_scripts(pairs):
     assert {"HANGUL", "GEORGIAN", "ARMENIAN", "ETHIOPIC", "TAMIL", "KHMER"} <= scripts
 
 
-def test_names_and_description():
-    names = dates.language_names()
-    assert list(names) == list(LANGUAGES)
-    assert (names["de"], names["ko"], names["fil"]) == ("German", "Korean", "Filipino")
-    sentence = dates.describe_dates()
-    assert f"{len(LANGUAGES)} languages" in sentence
-    assert int(re.search(r"(\d+) scripts", sentence)[1]) >= 10
-    assert "73,049 days of 1900 to 2099" in sentence
-
-
 def test_no_text_stands_for_two_days(pairs):
     meaning: dict[str, str] = {}
     forms = [form for of_language in date_forms().values() for form in of_language]
@@ -194,7 +202,7 @@ def test_no_text_stands_for_two_days(pairs):
     ]  # where orders can be confused
     days += [date(1900, 1, 1) + timedelta(days=4999 * i) for i in range(73_049 // 4999 + 1)]
     written = ((form.write(day), day.isoformat()) for form in forms for day in days)
-    for source, target in (*written, *((pair.source, pair.target) for pair in pairs)):
+    for source, target in (*written, *(pair[:2] for pair in pairs)):
         assert meaning.setdefault(source, target) == target, source
     assert len(meaning) > 90_000
 
@@ -203,7 +211,7 @@ def test_what_is_ambiguous_is_found_not_listed():
     kept = {form.texts for forms in date_forms().values() for form in forms}
     day = date(2007, 3, 4)
     lost = {
-        code: {f.write(day) for f in dates._language_forms(code) if f.texts not in kept}
+        code: {f.write(day) for f in module._language_forms(code) if f.texts not in kept}
         for code in LANGUAGES
     }
     assert "3/4/2007" in lost["en"]
@@ -229,13 +237,13 @@ def test_contradicting_forms_are_both_left_out():
     october, november = [*"ABCDEFGHI", "listopada", "J", "K"], [*"abcdefghi", "j", "listopada", "k"]
     croatian, polish = (form(code, *(f"{d} {name} {y}" for name in names)) for code, names in
                         (("d", october), ("e", november)))  # fmt: skip
-    assert list(dates._unambiguous([european, american, iso])) == [iso]
-    assert list(dates._unambiguous([european, iso])) == [european, iso]
-    assert list(dates._unambiguous([croatian, polish])) == []
-    assert list(dates._unambiguous([croatian])) == [croatian]
-    assert list(dates._unambiguous([form("f", f"{d} MON {y}")])) == []  # one name for all months
-    assert list(dates._unambiguous([form("g", f"{d}{y}")])) == []  # numbers that run together
-    assert list(dates._unambiguous([form("h", f"{d}.{m}.")])) == []  # no year
+    assert list(module._unambiguous([european, american, iso])) == [iso]
+    assert list(module._unambiguous([european, iso])) == [european, iso]
+    assert list(module._unambiguous([croatian, polish])) == []
+    assert list(module._unambiguous([croatian])) == [croatian]
+    assert list(module._unambiguous([form("f", f"{d} MON {y}")])) == []  # one name for all months
+    assert list(module._unambiguous([form("g", f"{d}{y}")])) == []  # numbers that run together
+    assert list(module._unambiguous([form("h", f"{d}.{m}.")])) == []  # no year
 
 
 @pytest.mark.parametrize("line", KNOWN.strip().splitlines())
@@ -250,34 +258,34 @@ def test_every_language_has_a_known_date():
 
 def test_targets_are_the_days_that_an_independent_reading_finds(pairs):
     read = 0
-    for pair in pairs:
-        assert re.fullmatch(r"(19|20)\d\d-\d\d-\d\d", pair.target)
-        day = date.fromisoformat(pair.target)
-        numbers = [int(number) for number in re.findall(r"\d+", pair.source)]
+    for text, target, code in pairs:
+        assert re.fullmatch(r"(19|20)\d\d-\d\d-\d\d", target)
+        day = date.fromisoformat(target)
+        numbers = [int(number) for number in re.findall(r"\d+", text)]
         assert day.year in numbers
         assert day.day in numbers
-        if pair.language in MONTHS:
-            names = MONTHS[pair.language].split()
+        if code in MONTHS:
+            names = MONTHS[code].split()
             found = {
                 month
                 for month, name in enumerate(names, 1)
-                if re.search(rf"\b{name}", pair.source.lower())
+                if re.search(rf"\b{name}", text.lower())
             }
-            spelt = any(letter.isalpha() for letter in pair.source) and "月" not in pair.source
-            if found and (spelt or pair.language == "ja"):
-                assert day.month in found, pair
+            spelt = any(letter.isalpha() for letter in text) and "月" not in text
+            if found and (spelt or code == "ja"):
+                assert day.month in found, text
                 read += len(found) == 1
     assert read > 800
 
 
 def test_digits_and_marks(pairs):
-    assert any("৪" in pair.source for pair in pairs if pair.language == "bn")
-    assert any("4" in pair.source for pair in pairs if pair.language == "bn")
-    for pair in pairs:
-        assert pair.source == pair.source.strip()
-        assert not {"\u200e", "\u200f", "\xa0", "\u202f"} & set(pair.source)
+    assert any("৪" in text for text, _, code in pairs if code == "bn")
+    assert any("4" in text for text, _, code in pairs if code == "bn")
+    for text, _, _ in pairs:
+        assert text == text.strip()
+        assert not {"\u200e", "\u200f", "\xa0", "\u202f"} & set(text)
         assert not re.search(
-            "[\ue000-\uf8ff]|M\\d\\d", pair.source
+            "[\ue000-\uf8ff]|M\\d\\d", text
         )  # every slot was filled, every name is known
 
 
@@ -299,38 +307,19 @@ def test_every_language_keeps_some_forms():
     )
 
 
-def test_held_out_days_occur_nowhere_else():
-    splits = date_splits(20_000, 2_000, 1_000, seed=5)
-    assert (len(splits.train), len(splits.validation), len(splits.test)) == (20_000, 2_000, 1_000)
-    days = [
-        {pair.target for pair in part} for part in (splits.train, splits.validation, splits.test)
-    ]
-    texts = [
-        {pair.source for pair in part} for part in (splits.train, splits.validation, splits.test)
-    ]
+def test_held_out_days_occur_nowhere_else(pairs):
+    parts = [pairs, list(dates("validation", 2_000)), list(dates("test", 1_000))]
+    days, texts = ([{pair[i] for pair in part} for part in parts] for i in (1, 0))
     for found in (days, texts):
         assert not found[0] & found[1]
         assert not found[0] & found[2]
         assert not found[1] & found[2]
-    years = {day[:4] for day in days[1]}
-    assert len(years) > 180  # held-out days are spread over the centuries
-    assert date_splits(20_000, 2_000, 1_000, seed=5) == splits
-    assert date_splits(10, 2_000, 0, seed=5).validation == splits.validation
-    assert date_splits(10, 10, 10, seed=6).train != splits.train[:10]
+    assert len({day[:4] for day in days[1]}) > 180  # held-out days are spread over the centuries
 
 
-def test_a_negative_number_is_refused():
-    with pytest.raises(ConfigError, match="number of dates is -1, but it must be 0 or more"):
-        date_pairs(-1)
-    with pytest.raises(ConfigError, match="is -2"):
-        date_splits(1, -2, 1)
-
-
-@pytest.mark.parametrize("call", [lambda: date_pairs(1), lambda: date_splits(1, 1, 1), dates.language_names,
-                                  dates.describe_dates])  # fmt: skip
-def test_without_babel_one_sentence_says_what_to_install(call, monkeypatch):
+def test_without_babel_one_sentence_says_what_to_install(monkeypatch, tmp_path):
     date_forms.cache_clear()
-    dates._locale.cache_clear()
+    cldr.parsed_locale.cache_clear()
     monkeypatch.setitem(sys.modules, "babel", None)
     with pytest.raises(ConfigError, match=r"pip install 'glassformer\[demo\]'"):
-        call()
+        write_dates(tmp_path)

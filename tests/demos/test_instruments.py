@@ -14,18 +14,17 @@ from glassformer.demos.instruments import (
     LOWEST,
     PITCHES,
     RATE,
-    describe_notes,
     keys_of,
-    notes,
+    note,
 )
-from glassformer.errors import ConfigError
 
 HELD = ("flute", "clarinet", "organ", "violin")  # as long as the note is held; the others die away
 
 
 @pytest.fixture(scope="module")
 def some():
-    return notes("train", 280)
+    clips, *labels = zip(*(note("train", number) for number in range(280)), strict=True)
+    return np.stack(clips), *labels
 
 
 def test_form(some):
@@ -41,17 +40,10 @@ def test_form(some):
     assert (np.abs(clips) == 1).mean() < 1e-4  # hardly anything is cut off
 
 
-@given(st.sampled_from(NAMES), st.integers(0, 3), st.integers(0, 3), st.integers(-3, 2**70))
-def test_clip_n_does_not_depend_on_how_many_there_are(split, m, more, seed):
-    clips, *labels = notes(split, m + more, seed)
-    first, *first_labels = notes(split, m, seed)
-    assert np.array_equal(clips[:m], first)
-    assert [label[:m] for label in labels] == first_labels
-
-
-def test_seeds_and_splits_have_no_clip_in_common():
-    drawn = [notes(split, 8, seed)[0] for split in NAMES for seed in (0, 1)]
-    assert len({clip.tobytes() for clips in drawn for clip in clips}) == 48
+def test_a_clip_is_always_the_same_and_no_two_are():
+    drawn = [note(split, number)[0].tobytes() for split in NAMES for number in range(16)]
+    assert len(set(drawn)) == 48
+    assert drawn[16 + 3] == note(NAMES[1], 3)[0].tobytes()
 
 
 def test_held_out_notes_are_new_but_their_parts_are_not():
@@ -140,18 +132,6 @@ def test_recordings_have_noise_and_a_beginning(some):
     ) / RATE
     assert np.percentile(begins, 10) < 0.06
     assert np.percentile(begins, 90) > 0.12
-
-
-def test_bad_asking():
-    with pytest.raises(ConfigError, match=r"number of notes is -1, .* give another number"):
-        notes("train", -1)
-    assert notes("train", 0)[0].shape == (0, RATE)
-
-
-def test_description():
-    assert describe_notes().startswith(
-        "builtin:notes is clips of one second at 8000 Hz of 7 synthesized instruments"
-    )
 
 
 def _tones(name):

@@ -1,6 +1,6 @@
 """Strings in many languages: the same every time, no name was seen before, none has two answers."""
 
-import json
+import resource
 import subprocess
 import sys
 from collections import Counter, defaultdict
@@ -8,15 +8,16 @@ from datetime import date
 
 import pytest
 
+from glassformer.data.config import DataConfig
+from glassformer.data.labelled import labelled
+from glassformer.demos import cldr
 from glassformer.demos import languages as module
 from glassformer.demos.languages import (
     COUNTS,
     LANGUAGES,
-    describe_languages,
-    language_labels,
     language_phrases,
-    languages,
     split_of,
+    write_languages,
 )
 from glassformer.errors import ConfigError
 
@@ -62,14 +63,26 @@ def _some_languages():
     """Here every call is checked, so that all languages would take half a minute."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "LANGUAGES", SOME)
-        phrases = language_phrases.__wrapped__()
+        phrases = language_phrases()
         patch.setattr(module, "language_phrases", lambda: phrases)
         yield
 
 
 @pytest.fixture(scope="module")
 def rows():
-    return list(languages())
+    """Split, text, language and keys of every string."""
+    names = cldr.english_names(SOME)
+    return [
+        (split, phrase.text, names[phrase.language], " ".join(phrase.keys))
+        for split, phrases in module.language_phrases().items()
+        for phrase in phrases
+    ]
+
+
+def read(folder):
+    paths = {"path": "train", "validation_path": "validation", "test_path": "test"}
+    named = {name: f"{folder}/{split}.tsv" for name, split in paths.items()}
+    return [(row.split, row.text, row.labels[0]) for row in labelled(DataConfig.parse(named))]
 
 
 def assert_enough(counts, labels):
@@ -80,7 +93,7 @@ def assert_enough(counts, labels):
 
 
 def test_every_language_has_enough_strings_in_every_split(rows):
-    labels = list(language_labels().values())
+    labels = list(cldr.english_names(SOME).values())
     assert len(labels) == len(set(labels)) == len(SOME)
     assert_enough(Counter((split, label) for split, _, label, _ in rows), labels)
 
@@ -183,54 +196,36 @@ def test_phrases_of_several_names_are_whole(rows):
             assert name[kind](int(value)) in text
 
 
-def test_splits_come_in_order_and_languages_take_turns(rows):
-    splits = [split for split, *_ in rows]
-    assert list(dict.fromkeys(splits)) == ["train", "validation", "test"]
-    assert splits == sorted(splits, key=list(COUNTS).index)
-    assert [label for _, _, label, _ in rows[: len(SOME)]] == list(language_labels().values())
-
-
-def test_the_description_counts_what_there_is(rows):
-    counts = Counter(split for split, *_ in rows)
-    assert f"{counts['train']:,} names and phrases in {len(SOME)} languages" in describe_languages()
-    assert f"{counts['validation'] + counts['test']:,} of other names" in describe_languages()
-
-
-SCRIPT = """
-import json, time
-from collections import Counter
-from glassformer.demos.languages import languages
-start, rows = time.process_time(), list(languages())
-counts = Counter(f"{split} {label}" for split, text, label, keys in rows)
-print(json.dumps([time.process_time() - start, counts, len({text.casefold() for _, text, _, _ in rows}), rows[::100]]))
-"""
+def test_files_hold_the_strings_and_languages_take_turns(rows, tmp_path):
+    write_languages(tmp_path)
+    found = read(tmp_path)
+    assert sorted(found) == sorted(row[:3] for row in rows)
+    first = [label for split, _, label in found if split == "test"][: len(SOME)]
+    assert first == list(cldr.english_names(SOME).values())
 
 
 @pytest.mark.slow
-def test_all_languages_are_made_in_a_few_seconds_and_always_the_same():
+def test_all_languages_are_made_in_a_few_seconds_and_always_the_same(tmp_path):
     # in processes of their own, where no call is checked
-    first, second = (
-        json.loads(
-            subprocess.run(
-                [sys.executable, "-c", SCRIPT], check=True, capture_output=True, text=True
-            ).stdout
-        )
-        for _ in range(2)
-    )
-    assert first[1:] == second[1:]
-    assert min(first[0], second[0]) < 15
-    counts = Counter({tuple(key.split(" ", 1)): n for key, n in first[1].items()})
+    command = [sys.executable, "-m", "glassformer.demos", "classify"]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    for name in ("first", "second"):
+        subprocess.run([*command, tmp_path / name], check=True)
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 30
+    for split in COUNTS:
+        one, other = (tmp_path / name / f"{split}.tsv" for name in ("first", "second"))
+        assert one.read_bytes() == other.read_bytes()
+    found = read(tmp_path / "first")
+    counts = Counter((split, label) for split, _, label in found)
     labels = {label for _, label in counts}
     assert len(LANGUAGES) == len(set(LANGUAGES)) == len(labels) >= 60
     assert set(LANGUAGES) >= set(SOME)
     assert_enough(counts, labels)
-    assert first[2] == counts.total()
+    assert len({text.casefold() for _, text, _ in found}) == len(found)
 
 
-@pytest.mark.parametrize("call", [lambda: list(languages()), language_labels, describe_languages])
-def test_without_babel_one_sentence_says_what_to_install(call, monkeypatch):
-    monkeypatch.setattr(module, "language_phrases", language_phrases.__wrapped__)
-    monkeypatch.setattr(module, "_locale", module._locale.__wrapped__)
+def test_without_babel_one_sentence_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(module, "parsed_locale", cldr.parsed_locale.__wrapped__)
     monkeypatch.setitem(sys.modules, "babel", None)
     with pytest.raises(ConfigError, match=r"pip install 'glassformer\[demo\]'"):
-        call()
+        language_phrases()

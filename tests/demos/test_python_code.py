@@ -17,12 +17,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from glassformer.data.config import DataConfig
+from glassformer.data.tagged import tagged
 from glassformer.demos import python_code as pythoncode
 from glassformer.demos import python_text as builtin
 from glassformer.demos.codescopes import Scope, all_arguments
 from glassformer.demos.codetags import TAGS, tag_code
 from glassformer.demos.codewords import split_code
-from glassformer.demos.python_code import CHUNK, SHORTEST, code_chunks, describe_code, python_code
+from glassformer.demos.python_code import CHUNK, SHORTEST, code_files, write_code
 from glassformer.errors import DataError
 
 MODULES = [
@@ -426,51 +428,61 @@ def test_broken_code_is_read_as_far_as_it_goes(text, expected):
 
 
 @pytest.fixture(scope="module")
-def chunks():
+def files():
     """Those of some files: here every call is checked, which takes ten times as long."""
     some = [(file, name) for file, name in builtin.python_sources() if name < "asyncio.s"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pythoncode, "python_sources", lambda: iter(some))
         patch.setattr(pythoncode, "TRAINING_WORDS", 10_000)
-        found = code_chunks.__wrapped__()
-    return found
+        return list(code_files())
 
 
-def test_a_file_is_in_one_split_and_its_chunks_are_all_its_words(chunks):
-    files = defaultdict(list)
-    for chunk in chunks:
-        assert len(chunk.words) == len(chunk.tags) > 0
-        assert set(chunk.tags) <= set(TAGS)
-        files[chunk.where.split(",")[0]].append(chunk)
-    assert len(files) > 8
-    assert not [name for name in files if name.startswith(("encodings.", "test"))]
-    assert all(len({chunk.split for chunk in of_file}) == 1 for of_file in files.values())
-    assert {of_file[0].split for of_file in files.values()} == {"train", "validation", "test"}
-    words = [
-        sum(len(chunk.words) for chunk in files[name])
-        for name in files
-        if files[name][0].split == "train"
+def test_a_file_is_in_one_split_and_its_chunks_are_all_its_words(files):
+    assert len({name for _, name, _, _ in files}) == len(files) > 8
+    assert not [name for _, name, _, _ in files if name.startswith(("encodings.", "test"))]
+    assert {split for split, *_ in files} == {"train", "validation", "test"}
+    trained = [
+        sum(len(words) for words, _ in chunks) for split, _, _, chunks in files if split == "train"
     ]
-    assert sum(words[:-1]) < 10_000 <= sum(words)
+    assert sum(trained[:-1]) < 10_000 <= sum(trained)
     paths = {name: path for path, name in builtin.python_sources()}
-    for name, of_file in files.items():
-        source = paths[name].read_text(encoding="utf-8")
-        assert [word for chunk in of_file for word in chunk.words] == split_code(source)[0]
-        for before, chunk in pairwise(of_file):
-            line = int(chunk.where.split()[-1])
-            assert source.splitlines()[line - 1].startswith(chunk.words[1])
-            assert chunk.words[0] == "⏎0"
-            assert len(chunk.words) >= SHORTEST
-            assert len(before.words) >= SHORTEST
+    for _, name, source, chunks in files:
+        assert source == paths[name].read_text(encoding="utf-8")
+        assert [word for words, _ in chunks for word in words] == split_code(source)[0]
+        for words, tags in chunks:
+            assert len(words) == len(tags) > 0
+            assert set(tags) <= set(TAGS)
+        for (before, _), (words, _) in pairwise(chunks):
+            assert words[0] == "⏎0"
+            assert min(len(words), len(before)) >= SHORTEST
         assert all(
-            len(a.words) + len(b.words) > CHUNK for a, b in pairwise(of_file[:-1])
+            len(a[0]) + len(b[0]) > CHUNK for a, b in pairwise(chunks[:-1])
         )  # or they are one
 
 
-def test_each_tag_is_that_of_some_word_that_has_others_too(chunks):
+def test_what_is_written_is_read_as_tagged_words(files, tmp_path, monkeypatch):
+    monkeypatch.setattr(pythoncode, "code_files", lambda: iter(files))
+    write_code(tmp_path)
+    paths = {"path": "train", "validation_path": "validation", "test_path": "test"}
+    named = {name: f"{tmp_path}/{split}.conll" for name, split in paths.items()}
+    found = [(row.split, row.words, row.tags) for row in tagged(DataConfig.parse(named))]
+    assert found == [
+        (split, tuple(words), tuple(tags))
+        for wanted in ("train", "validation", "test")
+        for split, _, _, chunks in files
+        for words, tags in chunks
+        if split == wanted
+    ]
+    (shown,) = tmp_path.glob("*.py")
+    assert shown.read_text(encoding="utf-8") in {
+        source for split, _, source, _ in files if split == "test"
+    }
+
+
+def test_each_tag_is_that_of_some_word_that_has_others_too(files):
     tags = defaultdict(Counter)
-    for chunk in chunks:
-        for word, tag in zip(chunk.words, chunk.tags, strict=True):
+    for words, of_words in (chunk for *_, chunks in files for chunk in chunks):
+        for word, tag in zip(words, of_words, strict=True):
             tags[word][tag] += 1
     assert {tag for of_word in tags.values() if len(of_word) > 1 for tag in of_word} >= NAMES
     assert set(tags["def"]) <= {"keyword", "string", "comment"}
@@ -481,14 +493,13 @@ def test_each_tag_is_that_of_some_word_that_has_others_too(chunks):
 SCRIPT = """
 import json, time
 from collections import Counter
-from glassformer.demos.python_code import describe_code, python_code
+from glassformer.demos.python_code import code_files
 start, words, tags, files = time.process_time(), Counter(), Counter(), {}
-for split, of_chunk, their_tags, where in python_code():
-    words[split] += len(of_chunk)
-    tags.update(their_tags)
-    files.setdefault(split, []).append(where.split(",")[0])
-names = {split: sorted(set(names)) for split, names in files.items()}
-print(json.dumps([words, tags, names, describe_code(), time.process_time() - start]))
+for split, name, source, chunks in code_files():
+    words[split] += sum(len(of_chunk) for of_chunk, _ in chunks)
+    tags.update(tag for _, of_chunk in chunks for tag in of_chunk)
+    files.setdefault(split, []).append(name)
+print(json.dumps([words, tags, files, time.process_time() - start]))
 """
 
 
@@ -503,8 +514,8 @@ def test_the_whole_library_is_enough_to_learn_from():
         )
         for _ in range(2)
     )
-    assert first[:4] == second[:4]
-    words, tags, files, sentence, seconds = first
+    assert first[:3] == second[:3]
+    words, tags, files, seconds = first
     assert 400_000 < words["train"] < 800_000
     assert min(words["validation"], words["test"]) > 25_000
     assert set(tags) == set(TAGS)
@@ -512,18 +523,10 @@ def test_the_whole_library_is_enough_to_learn_from():
     assert min(len(files["validation"]), len(files["test"])) >= 8
     assert not set(files["validation"]) & set(files["test"])
     assert not set(files["train"]) & {*files["validation"], *files["test"]}
-    assert f"{sum(map(len, files.values()))} files" in sentence
-    assert f"{words['train']:,} words for training" in sentence
     assert seconds < 15
 
 
-def test_what_is_yielded_and_described_is_what_was_made(chunks, monkeypatch):
-    monkeypatch.setattr(pythoncode, "code_chunks", lambda: chunks)
-    assert list(python_code()) == [
-        (chunk.split, chunk.words, chunk.tags, chunk.where) for chunk in chunks
-    ]
-    train = sum(len(chunk.words) for chunk in chunks if chunk.split == "train")
-    assert f"{train:,} words for training" in describe_code()
+COOKIE = ["layout", *["comment"] * 3, "layout", "global", "operator", "string"]
 
 
 def test_files_that_are_no_python_are_left_out(monkeypatch, tmp_path):
@@ -532,14 +535,12 @@ def test_files_that_are_no_python_are_left_out(monkeypatch, tmp_path):
     (tmp_path / "template.py").write_text("def {name}(: pass")
     (tmp_path / "empty.py").write_text("")
     monkeypatch.setattr(builtin.sysconfig, "get_path", lambda _: str(tmp_path))
-    found = code_chunks.__wrapped__()
-    assert [(chunk.where, chunk.words) for chunk in found] == [
-        ("cookie, line 1", ["⏎0", "#", "coding:", "latin-1", "⏎0", "x", "=", "'é'"])
+    assert [(name, chunks) for _, name, _, chunks in code_files() if chunks] == [
+        ("cookie", [(["⏎0", "#", "coding:", "latin-1", "⏎0", "x", "=", "'é'"], COOKIE)])
     ]
 
 
 def test_without_sources_one_sentence_says_so(monkeypatch, tmp_path):
     monkeypatch.setattr(builtin.sysconfig, "get_path", lambda _: str(tmp_path / "python311.zip"))
-    monkeypatch.setattr(pythoncode, "code_chunks", code_chunks.__wrapped__)
     with pytest.raises(DataError, match="no sources of its standard library"):
-        describe_code()
+        write_code(tmp_path)

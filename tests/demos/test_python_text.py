@@ -1,4 +1,4 @@
-"""The demo text: found, clean, the same every time."""
+"""The text of `demo lm`: found, clean, the same every time."""
 
 import argparse
 import ast
@@ -8,6 +8,9 @@ import time
 
 import pytest
 
+from glassformer.data.config import DataConfig
+from glassformer.data.formats.documents import read
+from glassformer.data.sources import resolve
 from glassformer.demos import python_text as builtin
 from glassformer.errors import DataError
 
@@ -48,26 +51,33 @@ class A:  # note
 
 
 def test_the_text_is_large_clean_and_found_quickly():
-    builtin.python_documents.cache_clear()
     start = time.process_time()
     documents = builtin.python_documents()
     assert time.process_time() - start < 4
     assert 1_000_000 < sum(len(text) for _, text in documents) < 6_000_000
     names = [name for name, _ in documents]
     assert len(set(names)) == len(names)
-    assert {"topic/assert", "module/json.decoder", "module/asyncio.queues"} <= set(names)
+    assert {"topic-assert", "module-json.decoder", "module-asyncio.queues"} <= set(names)
     assert not [
-        name for name in names if "test" in name.split("/")[1].split(".") or "site-packages" in name
+        name
+        for name in names
+        if "test" in name.partition("-")[2].split(".") or "site-packages" in name
     ]
-    tail = {name.split("/")[0] for name in names[-len(names) // 10 :]}
+    tail = {name.partition("-")[0] for name in names[-len(names) // 10 :]}
     assert tail == {"topic", "module"}  # validation text is like the training text
-    assert "topics of the language reference" in builtin.describe_python()
+
+
+def test_files_hold_the_documents_in_their_order(tmp_path):
+    builtin.write_documents(tmp_path)
+    config = DataConfig(path=str(tmp_path / "documents"))
+    found = [document.text for document in read(resolve(config.path), config)]
+    assert found == [text for _, text in builtin.python_documents()]
 
 
 def test_without_sources_the_topics_are_left(monkeypatch, tmp_path):
     monkeypatch.setattr(builtin.sysconfig, "get_path", lambda _: str(tmp_path / "python311.zip"))
-    documents = builtin.python_documents.__wrapped__()
-    assert {name.split("/")[0] for name, _ in documents} == {"topic"}
+    documents = builtin.python_documents()
+    assert {name.partition("-")[0] for name, _ in documents} == {"topic"}
     monkeypatch.setattr(builtin, "_topics", lambda: iter(()))
     with pytest.raises(DataError, match="neither pydoc_data nor the sources"):
-        builtin.python_documents.__wrapped__()
+        builtin.python_documents()

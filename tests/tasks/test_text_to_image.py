@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from glassformer.run.judge import judged
 
 import glassformer as gf
 from glassformer.batch import IGNORE
+from glassformer.demos.judge import judged
 from glassformer.errors import CheckpointError, ConfigError, DataError
 from glassformer.generate import GenerateConfig, draw
 from glassformer.generate.draw import brief

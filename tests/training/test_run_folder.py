@@ -135,11 +135,9 @@ def test_a_text_that_is_missing_or_unset_is_one_sentence(tmp_path):
 def test_paths_become_absolute_so_that_a_run_works_from_anywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    data = recipe(
-        tmp_path, data={"path": ["a.txt", "~/b.txt", "/c/*.txt", "builtin:python"], "store": "s"}
-    ).data
+    data = recipe(tmp_path, data={"path": ["a.txt", "~/b.txt", "/c/*.txt"], "store": "s"}).data
     home = tmp_path / "home" / "b.txt"
-    assert absolute(data).path == [str(tmp_path / "a.txt"), str(home), "/c/*.txt", "builtin:python"]
+    assert absolute(data).path == [str(tmp_path / "a.txt"), str(home), "/c/*.txt"]
     assert absolute(data).store == str(tmp_path / "s")
     rooted = data.model_copy(update={"root": "~/r", "path": "a.txt", "validation_path": "v.txt"})
     assert absolute(rooted).path == str(tmp_path / "home" / "r" / "a.txt")

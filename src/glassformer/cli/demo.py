@@ -19,12 +19,9 @@ def demo(name: str, run: Path | None, steps: int | None, as_json: bool) -> None:
         raise ConfigError(f"There is no demo {name!r}; {suggest(name, DEMOS)}")
     chosen, folder = DEMOS[name], run or Path("runs") / f"demo-{name}"
     sys.stderr.write(f"{chosen.about}\n")
-    result = None
-    for training in chosen.trainings:
-        result = trained(training, Path(f"{folder}{training.suffix}"), steps)
-        if result.interrupted is not None:
-            return finish(result, as_json)
-    assert result is not None, "a demo trains at least one model"
+    result = trained(chosen, folder, steps)
+    if result.interrupted is not None:
+        return finish(result, as_json)
     shown = chosen.show(load(folder), on_terminal())
     if as_json:
         return print_json({"run": str(folder), "steps": result.steps, **shown.values})

@@ -13,14 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.files import writing
-from glassformer.recipe import Recipe
-from glassformer.recipe.recipe import read_recipe
+from glassformer.recipe import read_recipe
+from glassformer.run import Run
 from glassformer.training import train
 from glassformer.training.loop import Result
 from glassformer.training.run_folder import check_unused, check_writable
-
-if True:  # `run` needs `training` to be imported first
-    from glassformer.run import Run
 
 Write = Callable[[Path], None]
 """Writes the files of a data set into an empty folder."""
@@ -34,9 +31,10 @@ class Training:
     write: Write
     suffix: str = ""
 
-    def recipe(self, *overrides: str) -> Recipe:
-        """The recipe with `section.key=value` overrides."""
-        return read_recipe(Path(__file__).with_name("recipes") / f"{self.name}.yaml", overrides)
+    @property
+    def recipe(self) -> Path:
+        """The file of the recipe."""
+        return Path(__file__).with_name("recipes") / f"{self.name}.yaml"
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,18 @@ class Demo:
     show: Callable[[Run, bool], Shown]
 
 
-def trained(training: Training, run: Path, steps: int | None = None) -> Result:
+def trained(demo: Demo, folder: Path, steps: int | None = None) -> Result:
+    """Train the models of a demo, the last in FOLDER; the result of the last, or of the first that
+    was interrupted."""
+    *before, last = demo.trainings
+    for training in before:
+        result = _trained(training, Path(f"{folder}{training.suffix}"), steps)
+        if result.interrupted is not None:
+            return result
+    return _trained(last, folder, steps)
+
+
+def _trained(training: Training, run: Path, steps: int | None) -> Result:
     """Write the data into RUN/data and train in RUN; a run that was begun is resumed."""
     begun = (run / "recipe.yaml").is_file()
     if not begun:
@@ -73,7 +82,7 @@ def trained(training: Training, run: Path, steps: int | None = None) -> Result:
     write_data(training.write, data)
     changes = [f"data.root={json.dumps(str(data.absolute()))}"]
     changes += [f"train.steps={steps}"] if steps else []
-    return train(training.recipe(*changes), run, begun)
+    return train(read_recipe(training.recipe, changes), run, begun)
 
 
 def write_data(write: Write, folder: Path) -> None:

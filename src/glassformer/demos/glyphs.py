@@ -20,9 +20,9 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from glassformer.data.split import NAMES, SplitName
-from glassformer.demos.seeds import stream
 from glassformer.demos.writers import write_png, write_table
 from glassformer.errors import ConfigError
+from glassformer.random_stream import generator
 
 SIZE = 32
 """Pixels along a side of a picture."""
@@ -99,7 +99,7 @@ def glyphs(split: SplitName, count: int) -> tuple[np.ndarray, list[str]]:
 
 def _batch(split: SplitName, numbers: range) -> tuple[np.ndarray, np.ndarray]:
     """Classes int [N] and pictures uint8 [N, S, S]."""
-    generators = [stream(split, number) for number in numbers]
+    generators = [generator(0, NAMES.index(split), number) for number in numbers]
     even = np.stack([generator.random(_CHOICES) for generator in generators])
     normal = np.stack(
         [generator.standard_normal(sum(_PARTS), np.float32) for generator in generators]

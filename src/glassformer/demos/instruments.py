@@ -18,9 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from glassformer.data.split import NAMES, SplitName
-from glassformer.demos.seeds import split_by_hash, stream
+from glassformer.demos.hashing import split_by_hash
 from glassformer.demos.writers import write_table
 from glassformer.media.wav import write_wav
+from glassformer.random_stream import generator
 
 RATE = 8000
 """Samples a second; a clip is a second."""
@@ -57,7 +58,7 @@ def write_notes(folder: Path) -> None:
 
 def note(split: SplitName, number: int) -> tuple[np.ndarray, str, str]:
     """Clip `number` of a split, float32 [T] in [-1, 1], its instrument and its pitch (C to B)."""
-    random, keys = stream(split, number), keys_of(split)
+    random, keys = generator(0, NAMES.index(split), number), keys_of(split)
     instrument, key = keys[random.integers(len(keys))]
     return _clip(random, instrument, key).astype(np.float32), instrument, PITCHES[key % 12]
 

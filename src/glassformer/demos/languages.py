@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from glassformer.data.split import NAMES, SplitName
 from glassformer.demos.cldr import PLAIN, english_names, parsed_locale
-from glassformer.demos.seeds import hashed, split_by_hash
+from glassformer.demos.hashing import hashed, split_by_hash
 from glassformer.demos.writers import write_table
 
 if TYPE_CHECKING:

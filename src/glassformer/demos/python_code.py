@@ -66,7 +66,7 @@ def code_files() -> Iterator[tuple[SplitName, str, str, list[Chunk]]]:
 
     DataError: this Python has no sources.
     """
-    words = 0
+    words, some = 0, False
     files = sorted((_digest(name), name, file) for file, name in python_sources())
     for digest, name, file in files:
         split = _split(digest)
@@ -78,10 +78,10 @@ def code_files() -> Iterator[tuple[SplitName, str, str, list[Chunk]]]:
             code, tags, ends = tag_code(source)
         except (OSError, SyntaxError, ValueError, RecursionError):
             continue  # some installations have templates of code
-        words += len(tags) if split == "train" else 0
+        words, some = words + (len(tags) if split == "train" else 0), True
         borders = pairwise(_borders(code, ends))
         yield split, name, source, [(code.words[i:j], tags[i:j]) for i, j in borders]
-    if not words:
+    if not some:
         raise DataError(
             "this Python has no sources of its standard library, so this demo has no code; use "
             "another Python"

@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
-import numpy as np
-
 from glassformer.data.split import NAMES, SplitName
 from glassformer.demos.shape_questions import caption, questions
 from glassformer.demos.shapes import HELD_OUT, Scene, draw, scenes
 from glassformer.demos.writers import write_json_lines, write_png, write_table
+from glassformer.random_stream import generator
 
 COUNTS: dict[SplitName, int] = {"train": 8000, "validation": 200, "test": 400}
 """Pictures of each split."""
@@ -37,8 +36,7 @@ def write_shapes(folder: Path) -> None:
         for number, (scene, file) in enumerate(
             _pictures(folder, split, scenes(split, COUNTS[split]))
         ):
-            key = [NAMES.index(split), number]
-            asked = questions(scene, np.random.Generator(np.random.Philox(key=key)))
+            asked = questions(scene, generator(NAMES.index(split), number))
             for prompt, answer in [(DESCRIBE, caption(scene)), *asked]:
                 parts = [{"image": file}, {"text": prompt}]
                 rows.append({"input": parts, "target": answer, "kind": kind_of(prompt)})

@@ -21,8 +21,8 @@ from typing import Literal
 import numpy as np
 from PIL import Image, ImageDraw
 
-from glassformer.data.split import SplitName
-from glassformer.demos.seeds import split_by_hash, stream
+from glassformer.data.split import NAMES, SplitName
+from glassformer.demos.hashing import split_by_hash
 
 SIZES = ("large", "small")
 COLOURS = {
@@ -118,7 +118,8 @@ def _belongs(kinds: list[Kind], split: SplitName) -> bool:
 
 
 def _scene(split: SplitName, number: int, seed: int, cells: int) -> Scene:
-    random = stream(split, number, seed, cells)
+    key, counter = [seed, NAMES.index(split)], [0, 0, cells, number]
+    random = np.random.Generator(np.random.Philox(key=key, counter=counter))
     n = 1 if cells == 1 else (1, 2, 2, 3, 3)[random.integers(5)]
     kinds = _kinds(random, n)
     while not _belongs(kinds, split):

@@ -1,16 +1,26 @@
-"""Simple guesses: counted by hand, against a loop over the definition, and against scikit-learn
+"""Baselines: counted by hand, against a loop over the definition, and against scikit-learn
 where it is there."""
 
 import math
 import random
 from collections import Counter
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from glassformer.tasks.baselines import majority, most_frequent_tag, naive_bayes, nearest_neighbour
 from hypothesis import given
 from hypothesis import strategies as st
+
+from glassformer.demos.baselines import (
+    bits_per_byte,
+    exact_match,
+    majority,
+    most_frequent_tag,
+    naive_bayes,
+    nearest_neighbour,
+    rule_for_dates,
+)
 
 
 def test_the_most_frequent_tag_of_each_word_and_of_unknown_ones():
@@ -163,3 +173,34 @@ def test_the_nearest_neighbour_is_the_one_found_by_looking_at_all(n, m, seed):
 
 def test_the_nearest_neighbour_of_equal_ones_is_the_first():
     assert nearest_neighbour(np.ones((3, 2)), ["a", "b", "b"], np.zeros((2, 2)), ["a", "b"]) == 0.5
+
+
+def test_a_rule_reads_numbers_by_place_and_months_by_words():
+    train = [("4 May 2001", "2001-05-04"), ("May 5, 1999", "1999-05-05"), ("9 of June 2002", "2002-06-09"),
+             ("8 of May 2002", "2002-05-08")]  # fmt: skip
+    rule = rule_for_dates(train)
+    found = {
+        "12 June 1990": "1990-06-12",
+        "JUNE 3, 2010": "2010-06-03",
+        "17.3.1985": "1985-03-17",
+        "1985/3/17": "1985-03-17",
+        "2 of May ٢٠٠٧": "2007-05-02",
+        "": "2000-01-01",
+    }
+    assert {text: rule(text) for text in found} == found
+    assert exact_match([("a", "a"), ("b", "c")], lambda text: text) == 0.5
+
+
+@given(st.integers(2, 5), st.integers(2, 40), st.integers(2, 40), st.integers(0, 99))
+def test_bits_per_byte_are_their_definition(size, n, m, seed):
+    train, test = (np.random.default_rng(seed).integers(0, size, k) for k in (n, m))
+    counts, pairs = Counter(train.tolist()), Counter(pairwise(train.tolist()))
+    unigram = {b: (counts[b] + 1) / (n + size) for b in range(size)}
+    bigram = lambda a, b: (pairs[a, b] + 8 * unigram[b]) / (counts[a] + 8)
+    bits = {
+        "a uniform guess": (m - 1) * math.log2(size),
+        "a unigram guess": -sum(math.log2(unigram[b]) for b in test.tolist()[1:]),
+        "a bigram guess": -sum(math.log2(bigram(a, b)) for a, b in pairwise(test.tolist())),
+    }
+    found = bits_per_byte(train, test, 7, size)
+    assert found == pytest.approx({name: value / 7 for name, value in bits.items()})

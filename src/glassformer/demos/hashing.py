@@ -1,17 +1,9 @@
-"""Random streams and splits as functions of names and numbers, the same on every machine."""
+"""Numbers and splits as functions of names, the same on every machine."""
 
 import hashlib
 from collections.abc import Mapping
 
-import numpy as np
-
-from glassformer.data.split import NAMES, SplitName
-
-
-def stream(split: SplitName, number: int, seed: int = 0, kind: int = 0) -> np.random.Generator:
-    """The random stream of item `number` of a split."""
-    key = [seed, NAMES.index(split)]
-    return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, kind, number]))
+from glassformer.data.split import SplitName
 
 
 def hashed(text: str) -> int:
