@@ -10,7 +10,7 @@ from pydantic import Field
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.errors import ConfigError
-from glassformer.inspect.images import heard
+from glassformer.pages.images import brightness
 from glassformer.inspect.look import Look
 from glassformer.media.audio import AudioReader
 from glassformer.media.image import ImageReader
@@ -21,7 +21,7 @@ from glassformer.serve.explorer.requests import Ask, Seen
 from glassformer.serve.explorer.wire import Reply, floats
 from glassformer.training.checkpoint import Checkpoints
 from glassformer.training.history import read_metrics
-from glassformer.training.report import points
+from glassformer.pages.training_report import points
 
 TASKS = {
     "lm": "writes on from a text",
@@ -181,7 +181,7 @@ def picture(desk: Desk, ask: PictureAsk) -> Reply:
         values = unpatchify(patches.float().cpu(), reader.config.patch_size, reader.grid)[
             0, :, :, 0
         ].numpy()
-        pixels = np.rint(255 * heard(values)).astype(np.uint8)[..., None]
+        pixels = np.rint(255 * brightness(values)).astype(np.uint8)[..., None]
     heard_of = isinstance(reader, AudioReader)
     named = {
         "kind": "spectrogram" if heard_of else "image",
