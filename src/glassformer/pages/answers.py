@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from glassformer.pages.images import png
-from glassformer.pages.kit import Html, document, escape, figure, image, paragraph, table
+from glassformer.pages.kit import document, escape, figure, image, paragraph, table
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from glassformer.pages.attention_image import PairAttention, weight_text
-from glassformer.pages.colours import TICKS, steps
+from glassformer.pages.colours import TICKS, step, steps
 from glassformer.pages.images import palette
 from glassformer.pages.kit import (
     Html,
@@ -54,7 +54,7 @@ def _words(look: PairAttention) -> str:
         for word, row in zip(look.words[1], weights, strict=True)
     )
     kind = "side " * (len(names) > SIDEWAYS) + "dense" * (len(names) > DENSE)
-    ticks = ((int(step), f"{tick:g}") for step, tick in zip(steps(TICKS), TICKS, strict=True))
+    ticks = ((step(tick), f"{tick:g}") for tick in TICKS)
     return (
         f"<h2>Words</h2>{paragraph(about)}"
         f"{matrix('Attention between words', '', names, _rows(look, weights), kind)}"
@@ -72,7 +72,7 @@ def _rows(look: PairAttention, weights: np.ndarray) -> Iterator[tuple[str, str]]
         for s, source in enumerate(look.words[0]):
             best = (s, t) in look.aligned
             title = f"{source} → {target}: {row[s]:.4f}{', largest of its row' * best}"
-            cells += cell(weight_text(row[s]), int(steps(row[s])), title, marked=best)
+            cells += cell(weight_text(row[s]), step(row[s]), title, marked=best)
         yield target, f'{cells}<td class="rest">{weight_text(row[-1])}</td>'
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
 from glassformer.pages.charts import Axes
-from glassformer.pages.colours import steps
+from glassformer.pages.colours import step
 from glassformer.pages.kit import (
     Html,
     cell,
@@ -155,7 +155,7 @@ def _picture(names: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
 
 
 def _step(n: int, row: Sequence[int]) -> int:
-    return int(steps(n / max(1, sum(row))))
+    return step(n / max(1, sum(row)))
 
 
 def _explained(names: Sequence[str], i: int, j: int, row: Sequence[int]) -> str:

@@ -9,7 +9,6 @@ most are small. Source: Ottosson, A perceptual color space for image processing,
 from typing import cast
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 Colour = tuple[int, int, int]
 
@@ -37,9 +36,14 @@ LMS_TO_RGB = np.array(
 )
 
 
-def steps(weights: ArrayLike) -> np.ndarray:
+def steps(weights: np.ndarray) -> np.ndarray:
     """Step 0 .. STEPS - 1 of each weight between 0 and 1, uint8: round(√a · (STEPS - 1))."""
     return np.rint(np.sqrt(np.clip(weights, 0, 1)) * (STEPS - 1)).astype(np.uint8)
+
+
+def step(weight: float) -> int:
+    """Step of one weight."""
+    return int(steps(np.array([weight]))[0])
 
 
 def linear_step(share: float) -> int:
