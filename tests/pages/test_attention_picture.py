@@ -8,10 +8,10 @@ from PIL import Image
 
 from glassformer.errors import CheckpointError
 from glassformer.inspect.alignment import CrossAttention
-from glassformer.processors.word_spans import Side
 from glassformer.pages import colours
 from glassformer.pages.attention_image import PairAttention, attention_png
 from glassformer.pages.attention_picture import attention_html
+from glassformer.processors.word_spans import Side
 from pages import reading
 from pages.reading import Page
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from train.test_report import Page, tables
 
 from glassformer.metrics import ClassScore
 from glassformer.pages import colours

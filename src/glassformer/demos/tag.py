@@ -31,7 +31,9 @@ def show(run: Run, terminal: bool) -> Shown:
     words, spans = split_code(source)
     tags = [tag for _, tag in run.tag(words)]
     picture = folder / "highlight.html"
-    write_text(picture, highlight_html(source, spans, tags, TAGS, f"{file.name}, tagged by {folder.name}"))
+    write_text(
+        picture, highlight_html(source, spans, tags, TAGS, f"{file.name}, tagged by {folder.name}")
+    )
     recall = (f"{tag} {share:.0%}" for tag, share in scores["recall"].items())
     return Shown(
         {**scores, "file": file.stem},

@@ -42,7 +42,10 @@ def show(run: Run, terminal: bool) -> Shown:
     examples = dict(zip(EXAMPLES, outputs, strict=True))
     attention = cross_attention(run.model, run.pair, EXAMPLES[0], outputs[0], NUMBERS_AND_NAMES)
     picture = folder / "attention.html"
-    write_text(picture, attention_html(PairAttention(**attention.values()), f"{EXAMPLES[0]} to {outputs[0]}"))
+    write_text(
+        picture,
+        attention_html(PairAttention(**attention.values()), f"{EXAMPLES[0]} to {outputs[0]}"),
+    )
     hardest = sorted(scores["table"], key=lambda row: row["exact_match"])[:5]
     return Shown(
         {

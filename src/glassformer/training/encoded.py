@@ -11,6 +11,10 @@ import torch
 
 from glassformer.batch import IGNORE, Batch
 from glassformer.errors import counted
+from glassformer.media.audio import AudioConfig, AudioReader
+from glassformer.media.image import ImageReader
+from glassformer.media.patches import unpatchify
+from glassformer.media.spectrogram import mel
 from glassformer.pages.batch_page import (
     EncodedAudio,
     EncodedImage,
@@ -21,10 +25,6 @@ from glassformer.pages.batch_page import (
     Token,
     batch_html,
 )
-from glassformer.media.audio import AudioConfig, AudioReader
-from glassformer.media.image import ImageReader
-from glassformer.media.patches import unpatchify
-from glassformer.media.spectrogram import mel
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.media_classification import PerceptionTask
 from glassformer.tasks.media_dataset import Heard
@@ -154,7 +154,10 @@ def _sequences(task: TextTask, rows: int, step: int) -> Iterator[EncodedSequence
             None if i == IGNORE else piece
             for i, piece in zip(fed.targets, fed.target_pieces, strict=True)
         ]
-        elements, source = _elements(batch, row, fed.pieces, said, readers), list[Token | PatchGrid]()
+        elements, source = (
+            _elements(batch, row, fed.pieces, said, readers),
+            list[Token | PatchGrid](),
+        )
         if batch.source is not None and fed.source is not None:
             nothing = [None] * len(fed.source.pieces)
             source = _elements(batch.source, row, fed.source.pieces, nothing, readers)

@@ -15,11 +15,18 @@ from typing import Any
 import torch
 
 from glassformer.batch import Batch
-from glassformer.errors import CheckpointError, ConfigError, GlassformerError, TrainingError, printable
+from glassformer.errors import (
+    CheckpointError,
+    ConfigError,
+    GlassformerError,
+    TrainingError,
+    printable,
+)
 from glassformer.files import locked, sweep, write_text
 from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_trunk
+from glassformer.pages.training_report import report_html
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Depicts, Paced, Task
 from glassformer.training.checkpoint import Checkpoints, State
@@ -31,7 +38,6 @@ from glassformer.training.optimizer import Optimizer
 from glassformer.training.parallel import hands
 from glassformer.training.prefetch import batches_ahead
 from glassformer.training.progress import Moment, Progress
-from glassformer.pages.training_report import report_html
 from glassformer.training.run_folder import check_unused, export, is_exported, prepare
 from glassformer.training.schedule import rate
 from glassformer.training.step import training_step
