@@ -7,7 +7,6 @@ sequence    tokens with their targets, images and recordings as patches between 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -202,13 +201,13 @@ def _audio(one: EncodedAudio, sheet: _Sheet) -> str:
 
 def _waveform(samples: np.ndarray) -> str:
     """The least and the largest sample of each of 480 stretches, as one area."""
-    width = 480
-    edges = np.linspace(0, len(samples), min(width, len(samples)) + 1).astype(int)
-    high, low = ([pick(samples[a:b]) for a, b in pairwise(edges)] for pick in (np.max, np.min))
+    parts = np.array_split(samples, min(480, len(samples)))
     top = max(0.05, float(np.abs(samples).max()))
-    x = np.linspace(0, width, len(high))
-    points = np.array([[*x, *x[::-1]], 32 - 30 * np.array([*high, *low[::-1]]) / top]).T
-    drawn = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
+    high = [(i, 32 - 30 * float(part.max()) / top) for i, part in enumerate(parts)]
+    low = [(i, 32 - 30 * float(part.min()) / top) for i, part in enumerate(parts)]
+    points = (*high, *low[::-1])
+    width = max(1, len(parts) - 1)
+    drawn = " ".join(f"{x},{y:.1f}" for x, y in points)
     return (
         f'<svg class="wave" viewBox="0 0 {width} 64" preserveAspectRatio="none" role="img" '
         f'aria-label="waveform, at most {top:.2f}"><polygon points="{drawn}"/></svg>'

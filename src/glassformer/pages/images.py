@@ -33,12 +33,9 @@ def palette(steps: np.ndarray, *, dark: bool) -> str:
 
 def thumbnail(pixels: np.ndarray, most: int) -> np.ndarray:
     """An image, uint8 [H, W, C], with sides of at most `most` pixels."""
-    longest = max(pixels.shape[:2])
-    if longest <= most:
-        return pixels
-    height, width = (max(1, round(side * most / longest)) for side in pixels.shape[:2])
-    small = np.array(_image(pixels).resize((width, height), Image.Resampling.BOX))
-    return small.reshape(height, width, -1)
+    image = _image(pixels)
+    image.thumbnail((most, most), Image.Resampling.BOX, reducing_gap=None)
+    return np.array(image).reshape(image.height, image.width, -1)
 
 
 def brightness(spectrogram: np.ndarray) -> np.ndarray:

@@ -6,10 +6,12 @@ metrics.jsonl  ->  curves  scores  classes (see `class_report`)  samples  recipe
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from glassformer.pages.charts import Point, line_chart
 from glassformer.pages.class_report import confusion, largest_losses, reliability
-from glassformer.pages.kit import document, escape, folded, paragraph, table
-from glassformer.pages.records import Record, is_number, record_table, shown, words
+from glassformer.pages.kit import document, escape, folded, paragraph
+from glassformer.pages.records import Record, is_number, record_table, words
 
 CURVES = ("accuracy", "f1", "macro_f1", "exact_match", "bleu", "chrf")
 SCORES = [
@@ -86,8 +88,8 @@ def points(metrics: Sequence[Record], name: str) -> list[Point]:
 def smooth(curve: Sequence[Point], most: int = 400) -> list[Point]:
     """At most `most` points: means of equal groups of neighbours."""
     size = max(1, math.ceil(len(curve) / most))
-    groups = (curve[i : i + size] for i in range(0, len(curve), size))
-    return [(sum(x for x, _ in g) / len(g), sum(y for _, y in g) / len(g)) for g in groups]
+    means = (np.mean(curve[i : i + size], 0).tolist() for i in range(0, len(curve), size))
+    return [(x, y) for x, y in means]
 
 
 def _headline(train: Sequence[Point], validation: Sequence[Point]) -> str:
@@ -102,26 +104,15 @@ def _headline(train: Sequence[Point], validation: Sequence[Point]) -> str:
 
 def _scores(metrics: Sequence[Record]) -> str:
     """The last validations as a table, and the signatures of scores that have one."""
-    lines: dict[int, Record] = {}
-    for m in metrics:
-        measured = {
-            name.removeprefix("validation_"): value
-            for name, value in m.items()
-            if name.startswith("validation_")
-        }
-        if measured:  # scores of one step may be in several lines
-            line = lines.setdefault(m["step"], {"step": m["step"], "seconds": None})
-            line.update(measured | {"seconds": m.get("seconds", line["seconds"])})
-    latest: Record = {}
-    for line in lines.values():
-        latest |= line
+    validations = _validations(metrics)
+    latest = {name: value for line in validations for name, value in line.items()}
     names = [name for name in latest if is_number(latest[name]) and name not in UNSCORED]
     if not names:
         return ""
     names.sort(key=lambda name: SCORES.index(name) if name in SCORES else len(SCORES))
     rows = [
-        [shown(name, line.get(name)) for name in ("step", *names, "seconds")]
-        for line in lines.values()
+        {name: line.get(name) for name in ("step", *names, "seconds")}
+        for line in validations
         if line.keys() & {*names}
     ]
     signatures = (
@@ -129,9 +120,24 @@ def _scores(metrics: Sequence[Record]) -> str:
         for name, value in latest.items()
         if isinstance(value, str)
     )
-    head = ["step", *map(words, names), "seconds"]
     caption = f"Scores of the last {LATEST} validations" if len(rows) > LATEST else "Scores"
-    return f"<h2>Validation</h2>{table(caption, head, rows[-LATEST:])}{''.join(signatures)}"
+    scores = record_table(caption, rows[-LATEST:])
+    return f"<h2>Validation</h2>{scores}{''.join(signatures)}"
+
+
+def _validations(metrics: Sequence[Record]) -> list[Record]:
+    """A record of scores for each validated step, which may be in several lines of metrics."""
+    steps: dict[int, Record] = {}
+    for m in metrics:
+        scores = {
+            name.removeprefix("validation_"): value
+            for name, value in m.items()
+            if name.startswith("validation_")
+        }
+        if scores:
+            about = {name: m[name] for name in UNSCORED if name in m}
+            steps.setdefault(m["step"], {}).update(about | scores)
+    return list(steps.values())
 
 
 def _groups(metrics: Sequence[Record]) -> str:
