@@ -20,8 +20,8 @@ from PIL import Image, ImageDraw
 
 from glassformer.errors import GlassformerError
 from glassformer.pages import colours
-from glassformer.pages.attention_image import line_image
 from glassformer.pages.colours import INK, MARK, PAPER, SOFT
+from glassformer.pages.lettering import line_image
 from glassformer.serve.explorer.selection import Selection, head_of, look_of, sides
 from glassformer.serve.explorer.wire import Reply
 
