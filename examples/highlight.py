@@ -9,7 +9,7 @@ from pathlib import Path
 import glassformer as gf
 from glassformer.demos.codetags import TAGS
 from glassformer.demos.codewords import split_code
-from glassformer.inspect.highlight import coloured, legend, page
+from glassformer.pages.highlight import coloured, highlight_html, legend
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("run")
@@ -24,4 +24,5 @@ tags = [tag for _, tag in run.tag(words)]
 print(legend(TAGS))
 print(coloured(source, spans, tags, TAGS))
 if options.html:
-    options.html.write_text(page(source, spans, tags, TAGS, options.file.name), encoding="utf-8")
+    made = highlight_html(source, spans, tags, TAGS, options.file.name)
+    options.html.write_text(made, encoding="utf-8")

@@ -3,6 +3,10 @@
 import difflib
 from collections.abc import Iterable
 
+SYMBOLS = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\n\t"} | {
+    code: "\N{REPLACEMENT CHARACTER}" for code in range(127, 160)
+}
+
 
 class GlassformerError(Exception):
     """Something the user can act on failed while running; the command line exits with code 1."""
@@ -31,6 +35,12 @@ class TrainingError(GlassformerError):
 def counted(n: int, noun: str) -> str:
     """A number and its noun: `1 token`, `2,000 tokens`."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def printable(text: str) -> str:
+    """Text with control characters as symbols (␛ for escape), so that it cannot command a
+    terminal; newlines and tabs stay."""
+    return text.translate(SYMBOLS)
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

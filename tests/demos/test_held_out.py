@@ -7,11 +7,11 @@ import numpy as np
 
 from glassformer.demos.confusions import confused
 from glassformer.demos.held_out import HeldOut
-from glassformer.inspect.gallery import Shown
+from glassformer.pages.gallery import Item
 
 GOLD, FOUND, SURE = "BAABACB", "BCAACCA", (0.9, 0.5, 0.6, 0.8, 0.7, 0.95, 0.99)
 CLASSES = ("A", "B", "C", "D")
-ONE = Shown(np.zeros((1, 1)), np.zeros((1, 1)), "A", "A", 1.0)
+ONE = Item(np.zeros((1, 1)), np.zeros((1, 1)), "A", "A", 1.0)
 
 
 class Judged(HeldOut):
@@ -55,4 +55,4 @@ def test_the_page_of_a_model_that_is_never_wrong_has_nothing_but_what_it_found(m
         np.eye(4)[[CLASSES.index(name) for name in GOLD]], np.diag([3, 3, 1, 0]).tolist()
     )
     groups = right.groups("picture", lambda i, looked: (looked, looked, None))
-    assert [len(group.shown) for group in groups] == [3, 0, 0]
+    assert [len(group.items) for group in groups] == [3, 0, 0]

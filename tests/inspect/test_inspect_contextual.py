@@ -1,10 +1,8 @@
 """One word in several sentences: found whole, static alike, its vectors those of the stream; the
-map; the page."""
+map."""
 
 import itertools
-import re
 from functools import cache
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -19,8 +17,6 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.generate.embed import embed, trained_reader
 from glassformer.inspect.contextual import Contexts, Occurrence, contexts, find
 from glassformer.inspect.similarity import unit
-from glassformer.inspect.wordmap import dots_svg
-from glassformer.inspect.wordpicture import MOST, contexts_html
 from glassformer.inspect.wordvectors import model_words
 from glassformer.layers.tap import Tape, recording
 from glassformer.processors.pairs import PairTokenizer
@@ -232,97 +228,6 @@ def test_layers_are_turned_so_that_dots_move_as_little_as_can_be():
             for mirror in (1, -1):
                 other = points[layer] @ turn * [1, mirror]
                 assert least <= np.square(other - points[layer + 1]).sum() + 1e-9
-
-
-class Page(HTMLParser):
-    """Tags that are open and never closed, and what stands in cells."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.cells, self.labels = [], [], 0
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.labels += tag == "svg" and bool(dict(attrs).get("aria-label"))
-        if tag != "meta":
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        assert tag in ("line", "circle", "path", "rect", "polyline")  # others are not closed so
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open and self.open[-1] == "td":
-            self.cells.append(data)
-
-
-def test_the_page_is_whole_and_says_every_number():
-    model, reader = built()
-    look = contexts(model, reader, "bank", ["<b>bank</b> & bank", *SENTENCES])
-    text = contexts_html(look, "run <1>")
-    page = Page(text)
-    assert page.open == []
-    wanted = [f"{value:.2f}" for table in look.similarities for row in table for value in row]
-    assert [float(cell) for cell in page.cells] == [float(number) for number in wanted]
-    assert page.labels == 1 + 3  # the curve, and a map for each layer
-    assert "<b>" not in text
-    assert "run &lt;1&gt;" in text
-    assert text.count("<mark>bank</mark>") == len(look.occurrences) == 6
-    assert "1–6" in text  # static: all in one place
-    assert not re.search(r"<script|<link|<img|https?:|url\(", text)
-    assert "reads from left to right" not in text
-    assert "has one vector, whatever stands around it" in text
-    assert text == contexts_html(look, "run <1>")
-
-
-def test_the_page_says_what_a_decoder_sees_and_that_tokens_differ():
-    tokens = tokenizer("bpe")
-    assert len(tokens.encode("the bank")) < len(tokens.encode("the")) + 1 + len(
-        tokens.encode("bank")
-    )
-    text = contexts_html(
-        contexts(*built("bpe", "decoder", "lm"), "bank", ["bank it", "the bank"]), "x"
-    )
-    assert "reads from left to right" in text
-    assert "not the same tokens everywhere" in text
-    assert "has one vector, whatever" not in text
-
-
-@pytest.mark.parametrize("n", [2, 13, 30, MOST])
-def test_pages_of_many(n):
-    vectors = np.random.default_rng(0).normal(size=(3, n, 4))
-    text = contexts_html(look_at(vectors), "x")
-    page = Page(text)
-    assert page.open == []
-    assert len(page.cells) == 3 * n * n
-    with pytest.raises(ConfigError, match=f"{MOST + 1} occurrences are too many"):
-        contexts_html(look_at(np.ones((2, MOST + 1, 2))), "x")
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_dots_do_not_cover_one_another_and_none_is_lost(seed):
-    points = np.random.default_rng(seed).uniform(-1, 1, (12, 2)) ** 3
-    text = dots_svg(points, "x", few=True)
-    found = re.findall(r'<rect x="(\S+)" y="(\S+)" width="(\S+)" height="20"', text)
-    for one, other in itertools.combinations([tuple(map(float, place)) for place in found], 2):
-        left, right = sorted((one, other))
-        assert left[0] + left[2] <= right[0] + 1.2 or abs(one[1] - other[1]) >= 18.9
-    numbers: list[int] = []
-    for label in re.findall(r"<text[^>]*>([^<]+)</text>", text):
-        for part in label.split(", "):
-            first, _, last = part.partition("–")
-            numbers += range(int(first), int(last or first) + 1)
-    assert sorted(numbers) == list(range(1, 13))
-
-
-def test_of_many_only_dots_that_lie_apart_have_a_number():
-    points = np.array([[0, 0], [0.01, 0], [0.8, 0.8], [-0.8, 0.5]])
-    text = dots_svg(points, "x", few=False)
-    assert re.findall(r">(\d+)</text>", text) == ["3", "4"]
-    assert re.findall(r"<title>(\d+)<", text) == ["1", "2", "3", "4"]
-    assert "1–40" in dots_svg(np.zeros((40, 2)), "x", few=False)
 
 
 @pytest.mark.parametrize("kind", ["bpe", "word"])

@@ -21,8 +21,7 @@ from safetensors.numpy import load_file
 
 import glassformer as gf
 from glassformer.errors import ConfigError, DataError
-from glassformer.inspect import ramp
-from glassformer.inspect.drawing import PAPER
+from glassformer.pages import colours
 from glassformer.serve.explorer.decode_input import given
 from glassformer.serve.explorer.encode_input import asked
 from glassformer.serve.explorer.examples import sensed
@@ -428,7 +427,7 @@ def test_every_family_has_a_cell(explorer):
 def test_a_head_is_drawn_as_it_is(view):
     page = view._still()
     image, pattern = np.array(Image.open(io.BytesIO(page.png()))), view.look().pattern(1, 2).numpy()
-    table = np.array(ramp.ramp(dark=False))
+    table = np.array(colours.ramp(dark=False))
     n = len(pattern)
     assert len(page.boxes) == n * (n + 1) // 2  # what a query may not see is left out
     left, top = page.boxes[0].x, page.boxes[0].y
@@ -436,7 +435,7 @@ def test_a_head_is_drawn_as_it_is(view):
     for i, j in np.ndindex(pattern.shape):
         colour = image[top + i * cell + cell // 2, left + j * cell + cell // 2]
         if j > i:
-            assert tuple(colour) == PAPER
+            assert tuple(colour) == colours.PAPER
         else:  # pixels are bytes of roots, so a shade may be its neighbour
             step = np.abs(table - colour).sum(1).argmin()
             assert (table[step] == colour).all()
@@ -449,7 +448,7 @@ def test_all_heads_are_drawn_and_the_selected_is_framed(lm):
     page = view._still()
     assert [box.frame for box in page.boxes] == [False] * 7 + [True]
     image = np.array(Image.open(io.BytesIO(page.png())))
-    seen, table = view.look(), np.array(ramp.ramp(dark=False))
+    seen, table = view.look(), np.array(colours.ramp(dark=False))
     for number, box in enumerate(page.boxes):
         shades = (
             image[box.y : box.y + box.height, box.x : box.x + box.width]

@@ -534,7 +534,9 @@ def test_the_page_shows_what_was_hardest(trained, tmp_path):
     """As pictures that are those of the files; of sounds, as spectrograms."""
     page = (trained / "report.html").read_text()
     hardest = page[page.index("Largest losses") :]
-    shown = re.findall(r'<figure title="([^"]*)"><img src="data:image/png;base64,([^"]*)"', hardest)
+    shown = re.findall(
+        r'<figure class="card" title="([^"]*)"><img src="data:image/png;base64,([^"]*)"', hardest
+    )
     assert len(shown) == 6
     for where, content in shown:
         pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(content))))

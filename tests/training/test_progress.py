@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from glassformer.errors import printable
 from glassformer.training import progress
-from glassformer.training.progress import Moment, Progress, bar, clock, line, printable
+from glassformer.training.progress import Moment, Progress, bar, clock, line
 
 
 class Terminal(io.StringIO):

@@ -1,7 +1,6 @@
 """Rows as JSON, as a table and as a page."""
 
 import json
-from html.parser import HTMLParser
 
 import pytest
 
@@ -48,48 +47,6 @@ def test_the_table_has_a_line_for_each_row_and_the_verdict():
     assert text.splitlines()[2].startswith("FAIL")
     assert "1 of 2 rows failed, first 9 layer norm" in text
     assert verify.summary([GOOD]) == "All 1 row passed."
-
-
-class Words(HTMLParser):
-    """The text of a page, its tags, and whether every tag is closed."""
-
-    def __init__(self):
-        super().__init__()
-        self.text, self.open, self.seen = [], [], []
-
-    def handle_starttag(self, tag, attrs):
-        self.seen.append((tag, dict(attrs)))
-        if tag not in ("meta", "wbr"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text.append(data)
-
-
-def test_the_page_has_every_row_and_loads_nothing():
-    reader = Words()
-    reader.feed(verify.page([GOOD, BAD, OTHER], "a <title>"))
-    text = " ".join(reader.text)
-    assert reader.open == []
-    for one in (GOOD, BAD, OTHER):
-        assert one.formula in text
-        assert one.function in "".join(reader.text)  # a long name may break before a dot
-    assert "a <title>" in text
-    assert ("html", {"lang": "en"}) in reader.seen
-    assert {tag for tag, _ in reader.seen}.isdisjoint({"script", "link", "img", "iframe"})
-    assert all(
-        "src" not in attrs and not attrs.get("href", "#").startswith("http")
-        for _, attrs in reader.seen
-    )
-    assert "prefers-color-scheme: dark" in text
-    assert {attrs["id"] for tag, attrs in reader.seen if tag == "section"} == {
-        "note-a",
-        "note-c",
-        "published-sizes",
-    }
 
 
 def test_errors_are_measured():

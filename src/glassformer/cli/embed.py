@@ -23,8 +23,8 @@ from glassformer.generate.embed import embed as vectors_of
 from glassformer.inspect.contextual import Contexts
 from glassformer.inspect.similarity import nearest
 from glassformer.inspect.vectorfiles import lines_of, read_array, read_named
-from glassformer.inspect.wordpicture import contexts_html
 from glassformer.inspect.wordvectors import model_words, read_words
+from glassformer.pages.word_contexts import WordContexts, contexts_html
 from glassformer.run import Run, load
 
 TOGETHER = 1024
@@ -216,7 +216,7 @@ def _word(run: Run, wanted: Wanted) -> None:
     assert wanted.word is not None
     look = run.contexts(wanted.word, [line for lines in chunks(TOGETHER) for line in lines])
     if wanted.html is not None:
-        write_text(wanted.html, contexts_html(look, run.folder.name))
+        write_text(wanted.html, contexts_html(WordContexts(**look.values()), run.folder.name))
         sys.stderr.write(
             f"{look.word!r} in {counted(len(look.occurrences), 'context')}: {wanted.html}\n"
         )

@@ -138,6 +138,7 @@ def verify(run: Path | None, text: str | None, html: Path | None, as_json: bool)
     """`glassformer verify`: exit code 1 if a row fails."""
     from glassformer import verify as checks
     from glassformer.files import write_text
+    from glassformer.pages.verification import verification_html
 
     if run is None and text is not None:
         raise ConfigError(
@@ -148,7 +149,7 @@ def verify(run: Path | None, text: str | None, html: Path | None, as_json: bool)
     else:
         title, rows = f"The equations of the notes on {run.name}", _rows_of_run(run, text)
     if html is not None:
-        write_text(html, checks.page(rows, title))
+        write_text(html, verification_html(checks.as_json(rows), checks.summary(rows), title))
     if as_json:
         print_json(checks.as_json(rows))
     else:

@@ -20,7 +20,8 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.files import write_text
 from glassformer.generate import GenerateConfig, Transduction
 from glassformer.inspect.alignment import pharaoh
-from glassformer.inspect.picture import attention_html, attention_png
+from glassformer.pages.attention_image import PairAttention, attention_png
+from glassformer.pages.attention_picture import attention_html
 from glassformer.run import Run, load
 
 BATCHES = 8
@@ -152,7 +153,7 @@ def _values(source: str, found: list[Transduction], alignment: str | None) -> di
 
 
 def _draw(run: Run, source: str, target: str, picture: Path) -> None:
-    attention = run.cross_attention(source, target)
+    attention = PairAttention(**run.cross_attention(source, target).values())
     if picture.suffix.lower() == ".html":
         write_text(picture, attention_html(attention, run.folder.name))
     else:

@@ -13,7 +13,7 @@ from glassformer.demos.confusions import Pairs, confused, confused_values
 from glassformer.errors import counted
 from glassformer.files import write_text
 from glassformer.inspect.class_token_attention import gaze
-from glassformer.inspect.gallery import Group, Shown, gallery_html
+from glassformer.pages.gallery import Group, Item, gallery_html
 from glassformer.run import Run
 from glassformer.run.media_inputs import Sensed, patches_of
 
@@ -95,7 +95,7 @@ class HeldOut:
         )
         return [Group(title, about, self.shown(rows, draw)) for title, about, rows in groups]
 
-    def shown(self, rows: Sequence[int], draw: Draw) -> list[Shown]:
+    def shown(self, rows: Sequence[int], draw: Draw) -> list[Item]:
         """Rows as the page shows them."""
         if not rows:
             return []
@@ -104,7 +104,7 @@ class HeldOut:
         for i, looked in zip(rows, gaze(self.run.model, patches).numpy(), strict=True):
             picture, heat, sound = draw(i, looked)
             sure = float(self.probabilities[i].max())
-            found.append(Shown(picture, heat, self.gold[i], self.found[i], sure, sound))
+            found.append(Item(picture, heat, self.gold[i], self.found[i], sure, sound))
         return found
 
     @property

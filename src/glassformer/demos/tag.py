@@ -11,7 +11,7 @@ from glassformer.demos.codewords import split_code
 from glassformer.demos.demo import Demo, Shown, Training
 from glassformer.demos.python_code import write_code
 from glassformer.files import write_text
-from glassformer.inspect.highlight import coloured, legend, page
+from glassformer.pages.highlight import coloured, highlight_html, legend
 from glassformer.run import Run
 
 SHOWN = 30
@@ -31,7 +31,9 @@ def show(run: Run, terminal: bool) -> Shown:
     words, spans = split_code(source)
     tags = [tag for _, tag in run.tag(words)]
     picture = folder / "highlight.html"
-    write_text(picture, page(source, spans, tags, TAGS, f"{file.name}, tagged by {folder.name}"))
+    write_text(
+        picture, highlight_html(source, spans, tags, TAGS, f"{file.name}, tagged by {folder.name}")
+    )
     recall = (f"{tag} {share:.0%}" for tag, share in scores["recall"].items())
     return Shown(
         {**scores, "file": file.stem},

@@ -8,7 +8,8 @@ from glassformer.demos.dates import write_dates
 from glassformer.demos.demo import Demo, Shown, Training, table
 from glassformer.files import write_text
 from glassformer.inspect.alignment import CrossAttention, cross_attention
-from glassformer.inspect.picture import attention_html
+from glassformer.pages.attention_image import PairAttention
+from glassformer.pages.attention_picture import attention_html
 from glassformer.processors.word_spans import NUMBERS_AND_NAMES
 from glassformer.run import Run
 
@@ -41,7 +42,10 @@ def show(run: Run, terminal: bool) -> Shown:
     examples = dict(zip(EXAMPLES, outputs, strict=True))
     attention = cross_attention(run.model, run.pair, EXAMPLES[0], outputs[0], NUMBERS_AND_NAMES)
     picture = folder / "attention.html"
-    write_text(picture, attention_html(attention, f"{EXAMPLES[0]} to {outputs[0]}"))
+    write_text(
+        picture,
+        attention_html(PairAttention(**attention.values()), f"{EXAMPLES[0]} to {outputs[0]}"),
+    )
     hardest = sorted(scores["table"], key=lambda row: row["exact_match"])[:5]
     return Shown(
         {

@@ -14,7 +14,7 @@ from glassformer.demos.demo import Demo, Shown, Training
 from glassformer.demos.shape_files import DESCRIBE, write_drawn, write_shapes
 from glassformer.errors import counted
 from glassformer.files import write_text
-from glassformer.inspect.answered import Answered, answered_html
+from glassformer.pages.answers import Answer, answers_html
 from glassformer.run import Run, load
 
 DRAWING = "-drawing"
@@ -39,7 +39,7 @@ def show(run: Run, terminal: bool) -> Shown:
     cards = _cards(test, found)
     title = f"What {folder.name} says of pictures it never saw"
     about = f"{counted(len(test), 'answer')} in all."
-    write_text(page, answered_html(title, about, scores, cards, _drawn(load(drawing))))
+    write_text(page, answers_html(title, about, scores, cards, _drawn(load(drawing))))
     return Shown(
         {"scores": {name: {"accuracy": own, "blind": blind} for name, own, blind in scores}},
         [
@@ -104,13 +104,13 @@ def _scores(test: Sequence[Mixed], found: Sequence[str], blind: Sequence[str]) -
 
 def _cards(
     test: Sequence[Mixed], found: Sequence[str]
-) -> list[tuple[np.ndarray, Sequence[Answered]]]:
+) -> list[tuple[np.ndarray, Sequence[Answer]]]:
     """The first pictures with all that was asked about each."""
-    cards: list[tuple[np.ndarray, Sequence[Answered]]] = []
+    cards: list[tuple[np.ndarray, Sequence[Answer]]] = []
     groups = groupby(zip(test, found, strict=True), key=lambda pair: _picture(pair[0]))
     for _, (picture, pairs) in zip(range(CARDS), groups, strict=False):
         answers = [
-            Answered("" if _prompt(row) == DESCRIBE else _prompt(row), row.target or "", own)
+            Answer("" if _prompt(row) == DESCRIBE else _prompt(row), row.target or "", own)
             for row, own in pairs
         ]
         cards.append((_pixels(picture), answers))

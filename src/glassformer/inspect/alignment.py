@@ -11,6 +11,7 @@ Induction from Neural Machine Translation, 2020), but it is not what the predict
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -70,6 +71,19 @@ class CrossAttention:
             return []
         most, where = table.max(1)
         return sorted((int(s), t) for t, s in enumerate(where) if most[t] > 0)
+
+    def values(self) -> dict[str, Any]:
+        """Plain values, as the fields of `pages.attention_image.PairAttention`."""
+        sides = (self.source, self.target)
+        return {
+            "texts": tuple(side.text for side in sides),
+            "words": tuple(side.words for side in sides),
+            "tokens": tuple(side.pieces for side in sides),
+            "weights": self.words().double().numpy(),
+            "aligned": self.align(),
+            "patterns": self.patterns.double().numpy(),
+            "layer": self.best_layer,
+        }
 
 
 def cross_attention(

@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -79,6 +80,22 @@ class Contexts:
             found.append(_turned(points, found[-1]) if found else points)
             shares.append(share)
         return np.stack(found[::-1]), np.array(shares[::-1])
+
+    def values(self) -> dict[str, Any]:
+        """Plain values, as the fields of `pages.word_contexts.WordContexts`."""
+        points, shares = self.maps()
+        return {
+            "word": self.word,
+            "sentences": [
+                (one.text[: one.begin], one.text[one.begin : one.end], one.text[one.end :])
+                for one in self.occurrences
+            ],
+            "pieces": [one.pieces for one in self.occurrences],
+            "causal": self.causal,
+            "similarities": self.similarities,
+            "points": points,
+            "shares": shares,
+        }
 
 
 def contexts(

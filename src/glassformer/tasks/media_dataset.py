@@ -23,11 +23,11 @@ from glassformer.data.pictures import Picture, pictures
 from glassformer.data.recordings import Recording, recordings
 from glassformer.data.store import Store
 from glassformer.errors import ConfigError, DataError, counted
-from glassformer.inspect import images
 from glassformer.media.audio import AudioConfig, AudioReader
 from glassformer.media.audio_augment import SoundAugmentation, SoundAugmentConfig
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.media.image_augment import Augmentation, AugmentConfig
+from glassformer.pages import images
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.examples import by_split, split_of
 
@@ -219,7 +219,7 @@ class Seen(Senses):
 
     def thumbnail(self, kept: Kept, number: int) -> str:
         """See `Senses`."""
-        return images.picture(images.thumbnail(np.array(kept.array[number]), SMALL))
+        return images.png(images.thumbnail(np.array(kept.array[number]), SMALL))
 
     def described(self) -> list[str]:
         """See `Senses`."""
@@ -286,7 +286,8 @@ class Heard(Senses):
     def thumbnail(self, kept: Kept, number: int) -> str:
         """See `Senses`: its spectrogram."""
         return images.shaded(
-            images.heard(self.reader.spectrogram(kept.array[number][None])[0].numpy()), dark=False
+            images.brightness(self.reader.spectrogram(kept.array[number][None])[0].numpy()),
+            dark=False,
         )
 
     def described(self) -> list[str]:

@@ -11,20 +11,20 @@ import torch
 
 from glassformer.batch import IGNORE, Batch
 from glassformer.errors import counted
-from glassformer.inspect.fedpicture import (
-    Chip,
-    Cut,
-    Fed,
-    FedPicture,
-    FedSequence,
-    FedSound,
-    Share,
-    fed_html,
-)
 from glassformer.media.audio import AudioConfig, AudioReader
 from glassformer.media.image import ImageReader
 from glassformer.media.patches import unpatchify
 from glassformer.media.spectrogram import mel
+from glassformer.pages.batch_page import (
+    EncodedAudio,
+    EncodedImage,
+    EncodedInput,
+    EncodedSequence,
+    PatchGrid,
+    Share,
+    Token,
+    batch_html,
+)
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.media_classification import PerceptionTask
 from glassformer.tasks.media_dataset import Heard
@@ -41,7 +41,7 @@ Reader = ImageReader | AudioReader
 class FedSense:
     """A picture or a recording as it is fed."""
 
-    drawn: FedPicture | FedSound
+    drawn: EncodedImage | EncodedAudio
     where: str
 
     def as_json(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class FedSense:
             or "none"
         )
         values = one.patches
-        means = _image(one.patches.mean(1).reshape(one.grid), sound=isinstance(one, FedSound))
+        means = _image(one.patches.mean(1).reshape(one.grid), sound=isinstance(one, EncodedAudio))
         return "\n".join(
             [
                 f"row {number}: {self.where}",
@@ -102,13 +102,13 @@ def perceived_as_fed(task: PerceptionTask, rows: int, step: int) -> Iterator[Fed
             if isinstance(reader, ImageReader):
                 before = np.array(kept.array[number])
                 other = None if np.array_equal(restored, before) else before
-                drawn = FedPicture(*about, restored, other, patches.numpy(), reader.grid)
+                drawn = EncodedImage(*about, restored, other, patches.numpy(), reader.grid)
             else:
                 assert isinstance(task.senses, Heard)
                 config = reader.config
                 samples = task.senses.sounds(kept, np.array([number]), step)[0]
                 of = (restored, _ticks(config), patches.numpy(), reader.grid)
-                drawn = FedSound(*about, samples, config.rate, *of)
+                drawn = EncodedAudio(*about, samples, config.rate, *of)
             yield FedSense(drawn, where)
             shown += 1
 
@@ -128,11 +128,11 @@ def fed_page(recipe: Recipe, rows: int, step: int, title: str) -> str:
     """The same as a self-contained HTML document."""
     with temporary_task(recipe) as task:
         if isinstance(task, PerceptionTask):
-            fed: list[Fed] = [one.drawn for one in perceived_as_fed(task, rows, step)]
+            fed: list[EncodedInput] = [one.drawn for one in perceived_as_fed(task, rows, step)]
         else:
             fed = list(_sequences(task, rows, step))
         said = [f"{sentence[:1].upper()}{sentence[1:]}." for sentence in task.opening()]
-        return fed_html(
+        return batch_html(
             title,
             [
                 f"The first {len(fed)} of the batch of step {step:,}, as the model is fed them.",
@@ -142,7 +142,7 @@ def fed_page(recipe: Recipe, rows: int, step: int, title: str) -> str:
         )
 
 
-def _sequences(task: TextTask, rows: int, step: int) -> Iterator[FedSequence]:
+def _sequences(task: TextTask, rows: int, step: int) -> Iterator[EncodedSequence]:
     readers: dict[str, Reader] = {}
     if isinstance(task, MixtureTask):
         readers = {kind: files.senses.sense for kind, files in task.files.items()}
@@ -154,11 +154,14 @@ def _sequences(task: TextTask, rows: int, step: int) -> Iterator[FedSequence]:
             None if i == IGNORE else piece
             for i, piece in zip(fed.targets, fed.target_pieces, strict=True)
         ]
-        elements, source = _elements(batch, row, fed.pieces, said, readers), list[Chip | Cut]()
+        elements, source = (
+            _elements(batch, row, fed.pieces, said, readers),
+            list[Token | PatchGrid](),
+        )
         if batch.source is not None and fed.source is not None:
             nothing = [None] * len(fed.source.pieces)
             source = _elements(batch.source, row, fed.source.pieces, nothing, readers)
-        yield FedSequence(f"row {number} of step {step:,}", elements, source)
+        yield EncodedSequence(f"row {number} of step {step:,}", elements, source)
 
 
 def _restored(reader: Reader, patches: torch.Tensor) -> np.ndarray:
@@ -194,23 +197,23 @@ def _elements(
     pieces: Sequence[str],
     said: Sequence[str | None],
     readers: Mapping[str, Reader],
-) -> list[Chip | Cut]:
+) -> list[Token | PatchGrid]:
     """What stands in a row, in its order; padding is left out."""
     length, valid = batch.elements.shape[1], batch.where().valid
     real = [True] * length if valid is None else valid[min(row, len(valid) - 1)].tolist()
     cuts = dict(_cuts(batch, row, readers))
-    found, t = list[Chip | Cut](), 0
+    found, t = list[Token | PatchGrid](), 0
     while t < length:
         if cut := cuts.get(t):
             found.append(cut)
             t += cut.grid[0] * cut.grid[1]
         else:
-            found += [Chip(pieces[t], said[t])] * real[t]
+            found += [Token(pieces[t], said[t])] * real[t]
             t += 1
     return found
 
 
-def _cuts(batch: Batch, row: int, readers: Mapping[str, Reader]) -> Iterator[tuple[int, Cut]]:
+def _cuts(batch: Batch, row: int, readers: Mapping[str, Reader]) -> Iterator[tuple[int, PatchGrid]]:
     """Where each picture or sound of a row begins, and what its patches are of."""
     length = batch.elements.shape[1]
     for part in batch.parts:
@@ -219,4 +222,4 @@ def _cuts(batch: Batch, row: int, readers: Mapping[str, Reader]) -> Iterator[tup
         for begin, patches in zip(
             at[:: reader.n_patches].tolist(), values.split(reader.n_patches), strict=True
         ):
-            yield begin, Cut(part.name, _restored(reader, patches), reader.grid)
+            yield begin, PatchGrid(part.name, _restored(reader, patches), reader.grid)

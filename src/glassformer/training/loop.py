@@ -15,11 +15,18 @@ from typing import Any
 import torch
 
 from glassformer.batch import Batch
-from glassformer.errors import CheckpointError, ConfigError, GlassformerError, TrainingError
+from glassformer.errors import (
+    CheckpointError,
+    ConfigError,
+    GlassformerError,
+    TrainingError,
+    printable,
+)
 from glassformer.files import locked, sweep, write_text
 from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_trunk
+from glassformer.pages.training_report import report_html
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Depicts, Paced, Task
 from glassformer.training.checkpoint import Checkpoints, State
@@ -30,8 +37,7 @@ from glassformer.training.memory import keep_freed_memory
 from glassformer.training.optimizer import Optimizer
 from glassformer.training.parallel import hands
 from glassformer.training.prefetch import batches_ahead
-from glassformer.training.progress import Moment, Progress, printable
-from glassformer.training.report import report
+from glassformer.training.progress import Moment, Progress
 from glassformer.training.run_folder import check_unused, export, is_exported, prepare
 from glassformer.training.schedule import rate
 from glassformer.training.step import training_step
@@ -320,7 +326,7 @@ class _Training:
 
     def _report(self) -> None:
         thumbnail = self.task.thumbnail if isinstance(self.task, Depicts) else None
-        page = report(self.history.lines, self.task.recipe.yaml(), self.run.name, thumbnail)
+        page = report_html(self.history.lines, self.task.recipe.yaml(), self.run.name, thumbnail)
         write_text(self.run / "report.html", page)
 
     def _first_state(self, resume: bool, data: str) -> State:

@@ -9,9 +9,6 @@ from io import StringIO
 from typing import TextIO
 
 PLAIN_SECONDS = 10.0
-PICTURES = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\n\t"} | {
-    code: "\N{REPLACEMENT CHARACTER}" for code in range(127, 160)
-}
 
 
 @dataclass(frozen=True)
@@ -54,12 +51,6 @@ def clock(seconds: float) -> str:
     minutes, second = divmod(max(0, round(seconds)), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
-
-
-def printable(text: str) -> str:
-    """Text with control characters as pictures (␛ for escape), so that it cannot command a
-    terminal; newlines stay."""
-    return text.translate(PICTURES)
 
 
 class Progress:

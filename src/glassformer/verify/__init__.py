@@ -2,11 +2,10 @@
 against them.
 
 rows = list(verify.notes_rows()); print(verify.table(rows))
-rows = list(verify.model_rows(model, batch)); path.write_text(verify.page(rows, "My model"))
+rows = list(verify.model_rows(model, batch))
 """
 
 from glassformer.verify.notes import notes_rows as notes_rows
-from glassformer.verify.page import page as page
 from glassformer.verify.row import Row as Row
 from glassformer.verify.rows_model import model_rows as model_rows
 from glassformer.verify.text import as_json as as_json

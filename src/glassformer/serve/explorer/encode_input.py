@@ -14,8 +14,8 @@ import numpy as np
 
 from glassformer.data.formats.contents import content, source_at
 from glassformer.errors import ConfigError
-from glassformer.inspect import images
 from glassformer.media.wav import write_wav
+from glassformer.pages import images
 from glassformer.run import Run
 from glassformer.serve.explorer.examples import family
 from glassformer.serve.explorer.requests import brief
@@ -59,7 +59,7 @@ def _address(kind: str, thing: Any) -> str:
             )
             return images.address(f"{kind}/{suffix}", content(source_at(str(file))))
         case np.ndarray() if kind == "image" and thing.dtype == np.uint8 and thing.ndim == 3:
-            return images.picture(thing)
+            return images.png(thing)
         case (samples, int(rate)) if kind == "audio":
             return images.address("audio/wav", write_wav(np.asarray(samples, np.float32), rate))
     raise ConfigError(

@@ -19,9 +19,9 @@ import numpy as np
 from glassformer.data import pair_split, tokens
 from glassformer.data.store import Store
 from glassformer.errors import GlassformerError
-from glassformer.inspect import images
 from glassformer.media.audio import AudioReader
 from glassformer.media.wav import write_wav
+from glassformer.pages import images
 from glassformer.run import Run
 from glassformer.run.encode_input import fed
 from glassformer.serve.explorer.decode_input import EXAMPLE, Sensed, given
@@ -183,6 +183,6 @@ def _array(folder: Path) -> np.ndarray | None:
 def _blank(kind: str) -> dict[str, str]:
     """A black picture, or silence: for a run whose folder keeps none."""
     if kind == "image":
-        return {kind: images.picture(np.zeros((8, 8, 1), np.uint8))}
+        return {kind: images.png(np.zeros((8, 8, 1), np.uint8))}
     silence = write_wav(np.zeros(RATE // 10, np.float32), RATE)
     return {kind: f"data:audio/wav;base64,{base64.b64encode(silence).decode()}"}

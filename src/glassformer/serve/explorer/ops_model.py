@@ -10,18 +10,18 @@ from pydantic import Field
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.errors import ConfigError
-from glassformer.inspect.images import heard
 from glassformer.inspect.look import Look
 from glassformer.media.audio import AudioReader
 from glassformer.media.image import ImageReader
 from glassformer.media.patches import unpatchify
+from glassformer.pages.images import brightness
+from glassformer.pages.training_report import points
 from glassformer.serve.explorer.examples import examples, family
 from glassformer.serve.explorer.looks import Desk
 from glassformer.serve.explorer.requests import Ask, Seen
 from glassformer.serve.explorer.wire import Reply, floats
 from glassformer.training.checkpoint import Checkpoints
 from glassformer.training.history import read_metrics
-from glassformer.training.report import points
 
 TASKS = {
     "lm": "writes on from a text",
@@ -181,7 +181,7 @@ def picture(desk: Desk, ask: PictureAsk) -> Reply:
         values = unpatchify(patches.float().cpu(), reader.config.patch_size, reader.grid)[
             0, :, :, 0
         ].numpy()
-        pixels = np.rint(255 * heard(values)).astype(np.uint8)[..., None]
+        pixels = np.rint(255 * brightness(values)).astype(np.uint8)[..., None]
     heard_of = isinstance(reader, AudioReader)
     named = {
         "kind": "spectrogram" if heard_of else "image",

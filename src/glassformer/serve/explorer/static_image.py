@@ -4,7 +4,7 @@ next tokens.
     answers of the handler ──> boxes and words ──┬─> PNG (Pillow)
                                                  └─> SVG (text)
 
-Colours are those of `inspect.ramp` on a light page. Where the model sees nothing, the cell is left
+Colours are those of `pages.colours` on a light page. Where the model sees nothing, the cell is left
 out.
 """
 
@@ -19,8 +19,9 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from glassformer.errors import GlassformerError
-from glassformer.inspect import ramp
-from glassformer.inspect.drawing import INK, MARK, PAPER, SOFT, line_image
+from glassformer.pages import colours
+from glassformer.pages.colours import INK, MARK, PAPER, SOFT
+from glassformer.pages.lettering import line_image
 from glassformer.serve.explorer.selection import Selection, head_of, look_of, sides
 from glassformer.serve.explorer.wire import Reply
 
@@ -42,7 +43,7 @@ class Box:
     y: int
     width: int
     height: int
-    colour: ramp.Colour | None = None
+    colour: colours.Colour | None = None
     pixels: np.ndarray | None = None
     frame: bool = False
 
@@ -55,7 +56,7 @@ class Word:
     x: int
     y: int
     text: str
-    colour: ramp.Colour = INK
+    colour: colours.Colour = INK
     size: int = SMALL
     end: bool = False
     upright: bool = False
@@ -106,7 +107,7 @@ class Still:
         picture."""
         size = f'width="{self.width}" height="{self.height}"'
         parts = [
-            f'<rect {size} fill="{ramp.css(PAPER)}"/>',
+            f'<rect {size} fill="{colours.css(PAPER)}"/>',
             *map(_box_svg, self.boxes),
             *map(_word_svg, self.words),
         ]
@@ -119,7 +120,7 @@ class Still:
 
 def _box_svg(box: Box) -> str:
     at = f'x="{box.x}" y="{box.y}" width="{box.width}" height="{box.height}"'
-    drawn = "" if box.colour is None else f'<rect {at} fill="{ramp.css(box.colour)}"/>'
+    drawn = "" if box.colour is None else f'<rect {at} fill="{colours.css(box.colour)}"/>'
     if box.pixels is not None:
         file = io.BytesIO()
         Image.fromarray(box.pixels).save(file, "png", optimize=True)
@@ -128,14 +129,16 @@ def _box_svg(box: Box) -> str:
             f'<image {at} href="{address}" preserveAspectRatio="none" image-rendering="pixelated"/>'
         )
     mark = (
-        f'<rect {at} fill="none" stroke="{ramp.css(MARK)}" stroke-width="2"/>' if box.frame else ""
+        f'<rect {at} fill="none" stroke="{colours.css(MARK)}" stroke-width="2"/>'
+        if box.frame
+        else ""
     )
     return drawn + mark
 
 
 def _word_svg(word: Word) -> str:
     how = (
-        f'font-size="{word.size}" fill="{ramp.css(word.colour)}" dominant-baseline="central" '
+        f'font-size="{word.size}" fill="{colours.css(word.colour)}" dominant-baseline="central" '
         f'xml:space="preserve"'
     )
     place = f'x="{word.x}" y="{word.y}" text-anchor="{"end" if word.end else "start"}"'
@@ -180,7 +183,7 @@ def still(
 
 def shades(roots: np.ndarray) -> np.ndarray:
     """The colours of √-bytes, uint8 [..., 3]."""
-    table = np.array(ramp.ramp(dark=False), np.uint8)
+    table = np.array(colours.ramp(dark=False), np.uint8)
     return table[np.rint(roots.astype(np.float64) / 255 * (len(table) - 1)).astype(int)]
 
 
@@ -264,7 +267,7 @@ def _bars(top: Sequence[Mapping[str, Any]], title: str) -> Still:
             Word(left - 10, y, shown(one["label"]), end=True),
             Word(left + long + 8, y, f"{one['p']:.3g}", SOFT),
         ]
-        page.boxes.append(Box(left, y - 9, long, 18, ramp.ramp(dark=False)[-1]))
+        page.boxes.append(Box(left, y - 9, long, 18, colours.ramp(dark=False)[-1]))
     return page
 
 

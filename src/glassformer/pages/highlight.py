@@ -1,14 +1,14 @@
-"""A text with its tagged words in colours: for a terminal, or as an HTML page that names every tag
-on hover.
+"""A text with its tagged words in colours: for a terminal, or as a page with each tag on hover.
 
-Colours of the page keep a contrast of at least 4.5:1 on their ground, light and dark, and weight or
-slant helps where hues are near.
+Colours of the page have a contrast of at least 4.5:1, light and dark; weight or slant helps where
+hues are near.
 """
 
 from collections.abc import Iterator, Sequence
-from html import escape
 
-PALETTE = (  # for a terminal (SGR), on light and on dark ground, and how letters are shaped
+from glassformer.pages.kit import document, escape
+
+PALETTE = (  # terminal (SGR), colour on a light and on a dark page, style of letters
     ("1;34", "#0b4fb3", "#7db8ff", "font-weight:600"),
     ("33", "#8a4b00", "#f0b35e", ""),
     ("1;35", "#8b1a8b", "#f09cf0", "font-weight:600"),
@@ -24,18 +24,18 @@ PALETTE = (  # for a terminal (SGR), on light and on dark ground, and how letter
     ("36", "#005f73", "#8fd8e8", ""),
 )
 PLAIN = frozenset({"operator", "layout", "O"})
-"""Tags that leave a word as it is."""
+"""Tags without a colour."""
 
 Spans = Sequence[tuple[int, int]]
 
 
 def styles(tags: Sequence[str]) -> dict[str, int]:
-    """The place in the palette of each tag, in the order given; those of `PLAIN` have none."""
+    """Index into the palette of each tag, in the order given; tags of `PLAIN` have none."""
     return {tag: i % len(PALETTE) for i, tag in enumerate(tag for tag in tags if tag not in PLAIN)}
 
 
 def coloured(source: str, spans: Spans, tags: Sequence[str], names: Sequence[str]) -> str:
-    """The text with escape sequences that colour each word by its tag."""
+    """The text for a terminal, each word in the colour of its tag."""
     style = styles(names)
     parts = (
         part if tag not in style else f"\x1b[{PALETTE[style[tag]][0]}m{part}\x1b[0m"
@@ -45,13 +45,14 @@ def coloured(source: str, spans: Spans, tags: Sequence[str], names: Sequence[str
 
 
 def legend(names: Sequence[str]) -> str:
-    """The tags, each in its own colour."""
+    """The tags for a terminal, each in its colour."""
     return "  ".join(f"\x1b[{PALETTE[i][0]}m{tag}\x1b[0m" for tag, i in styles(names).items())
 
 
-def page(source: str, spans: Spans, tags: Sequence[str], names: Sequence[str], title: str) -> str:
-    """A self-contained page: the text in colours, light or dark as the reader's system is, with a
-    legend."""
+def highlight_html(
+    source: str, spans: Spans, tags: Sequence[str], names: Sequence[str], title: str
+) -> str:
+    """A page of the text in colours, with a legend and the tag of each word on hover."""
     style = styles(names)
     body = "".join(
         escape(part)
@@ -64,24 +65,11 @@ def page(source: str, spans: Spans, tags: Sequence[str], names: Sequence[str], t
         f".t{i}{{color:light-dark({light},{dark});{shape}}}"
         for i, (_, light, dark, shape) in enumerate(PALETTE)
     )
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta name="viewport" content="width=device-width, '
-        f'initial-scale=1"><title>{escape(title)}</title><style>'
-        ":root{color-scheme:light dark}"
-        "body{font:16px/1.5 system-ui,sans-serif;max-width:64rem;margin:2.5rem auto;padding:0 1rem;"
-        "color:light-dark(#1d2327,#e4e7e9);background:light-dark(#fdfdfc,#14181a)}"
-        "pre{font:14px/1.6 "
-        "ui-monospace,Menlo,monospace;overflow-x:auto;padding:1rem;border-radius:10px;"
-        "border:1px solid light-dark(#d9dee5,#333b47)}"
-        f".key "
-        f"span{{margin-right:1rem}}h1{{font-size:1.4rem;overflow-wrap:anywhere}}{rules}</style></head><body>"
-        f'<h1>{escape(title)}</h1><p class="key">{key}</p><pre>{body}</pre></body></html>\n'
-    )
+    return document(title, f'<p class="key">{key}</p><pre>{body}</pre>', style=rules)
 
 
 def _parts(source: str, spans: Spans, tags: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The text in pieces: words with their tags, and what stands between them with none."""
+    """The text in pieces: words with their tags, and text between them with the tag ""."""
     at = 0
     for (start, end), tag in zip(spans, tags, strict=True):
         if start > at:

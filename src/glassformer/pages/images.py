@@ -1,0 +1,57 @@
+"""Arrays as images and files inside a page: data addresses."""
+
+import base64
+import io
+
+import numpy as np
+from PIL import Image
+
+from glassformer.pages import colours
+
+
+def address(media_type: str, content: bytes) -> str:
+    """Data address of a file's content."""
+    return f"data:{media_type};base64,{base64.b64encode(content).decode()}"
+
+
+def png(pixels: np.ndarray) -> str:
+    """Address of an image, uint8 [H, W, C] with C 1 (grey), 3 or 4 (with opacity)."""
+    return _png(_image(pixels))
+
+
+def shaded(values: np.ndarray, *, dark: bool) -> str:
+    """Address of values from 0 to 1, [H, W], each in its shade of the ramp, on a linear scale."""
+    return palette(np.rint(np.clip(values, 0, 1) * (colours.STEPS - 1)).astype(np.uint8), dark=dark)
+
+
+def palette(steps: np.ndarray, *, dark: bool) -> str:
+    """Address of steps of the ramp, uint8 [H, W]: one pixel for each."""
+    image = Image.fromarray(steps)
+    image.putpalette([part for shade in colours.ramp(dark=dark) for part in shade])
+    return _png(image)
+
+
+def thumbnail(pixels: np.ndarray, most: int) -> np.ndarray:
+    """An image, uint8 [H, W, C], with sides of at most `most` pixels."""
+    image = _image(pixels)
+    image.thumbnail((most, most), Image.Resampling.BOX, reducing_gap=None)
+    return np.array(image).reshape(image.height, image.width, -1)
+
+
+def brightness(spectrogram: np.ndarray) -> np.ndarray:
+    """A normalized spectrogram, float [frames, mels], as values from 0 to 1, [mels, frames], low
+    bands at the bottom.
+
+    The range is two standard deviations around each band's mean.
+    """
+    return np.clip(spectrogram.T[::-1] / 4 + 0.5, 0, 1)
+
+
+def _image(pixels: np.ndarray) -> Image.Image:
+    return Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
+
+
+def _png(image: Image.Image) -> str:
+    file = io.BytesIO()
+    image.save(file, "png", optimize=True)
+    return address("image/png", file.getvalue())

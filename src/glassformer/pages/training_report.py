@@ -1,0 +1,177 @@
+"""`report.html`: curves, scores and samples of a run.
+
+metrics.jsonl  ->  curves  scores  classes (see `class_report`)  samples  recipe
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from glassformer.pages.charts import Point, line_chart
+from glassformer.pages.class_report import confusion, largest_losses, reliability
+from glassformer.pages.kit import document, escape, folded, paragraph
+from glassformer.pages.records import Record, is_number, record_table, words
+
+CURVES = ("accuracy", "f1", "macro_f1", "exact_match", "bleu", "chrf")
+SCORES = [
+    "loss",
+    "perplexity",
+    "bits_per_byte",
+    "accuracy",
+    "precision",
+    "recall",
+    "f1",
+    "micro_f1",
+    "macro_f1",
+    "ece",
+    "exact_match",
+    "bleu",
+    "chrf",
+]
+"""Order of validation scores; others come after them."""
+UNSCORED = ("step", "seconds")
+FOLDED = 40
+"""Rows from which a table is folded."""
+LATEST = 12
+"""Validations shown in the table of scores."""
+
+
+def report_html(
+    metrics: Sequence[Record],
+    recipe: str,
+    title: str,
+    thumbnail: Callable[[str], str | None] | None = None,
+) -> str:
+    """Report of the lines of `metrics.jsonl` so far and the resolved recipe.
+
+    `thumbnail` gives the address of a small image of an example, if examples are not texts.
+    """
+    train, validation = points(metrics, "train_loss"), points(metrics, "validation_loss")
+    curves = [
+        line_chart(
+            "Loss in nats per target: training (thin), validation (thick with dots)",
+            smooth(train),
+            validation,
+        ),
+        *(
+            line_chart(f"Validation {words(name)}", [], points(metrics, f"validation_{name}"))
+            for name in CURVES
+        ),
+        line_chart("Tokens per second", smooth(points(metrics, "tokens_per_second")), []),
+        line_chart("Learning rate", smooth(points(metrics, "learning_rate")), []),
+    ]
+    return document(
+        title,
+        paragraph(_headline(train, validation)),
+        f'<div class="charts">{"".join(curves)}</div>',
+        _scores(metrics),
+        _groups(metrics),
+        confusion(metrics),
+        reliability(metrics),
+        largest_losses(metrics, thumbnail),
+        _pairs(metrics),
+        _samples(metrics),
+        f"<h2>Recipe</h2>{folded('every field', f'<pre>{escape(recipe)}</pre>')}",
+    )
+
+
+def points(metrics: Sequence[Record], name: str) -> list[Point]:
+    """(step, value) of every line with a finite value of that name."""
+    return [
+        (float(m["step"]), float(m[name]))
+        for m in metrics
+        if is_number(m.get(name)) and math.isfinite(m[name])
+    ]
+
+
+def smooth(curve: Sequence[Point], most: int = 400) -> list[Point]:
+    """At most `most` points: means of equal groups of neighbours."""
+    size = max(1, math.ceil(len(curve) / most))
+    means = (np.mean(curve[i : i + size], 0).tolist() for i in range(0, len(curve), size))
+    return [(x, y) for x, y in means]
+
+
+def _headline(train: Sequence[Point], validation: Sequence[Point]) -> str:
+    if not train:
+        return "No step was logged yet."
+    text = f"{train[-1][0]:,.0f} steps, training loss {train[-1][1]:.4f}"
+    if validation:
+        step, best = min(validation, key=lambda point: point[1])
+        text += f", best validation loss {best:.4f} at step {step:,.0f}"
+    return f"{text}."
+
+
+def _scores(metrics: Sequence[Record]) -> str:
+    """The last validations as a table, and the signatures of scores that have one."""
+    validations = _validations(metrics)
+    latest = {name: value for line in validations for name, value in line.items()}
+    names = [name for name in latest if is_number(latest[name]) and name not in UNSCORED]
+    if not names:
+        return ""
+    names.sort(key=lambda name: SCORES.index(name) if name in SCORES else len(SCORES))
+    rows = [
+        {name: line.get(name) for name in ("step", *names, "seconds")}
+        for line in validations
+        if line.keys() & {*names}
+    ]
+    signatures = (
+        paragraph(f"{words(name)}: {value}", "small")
+        for name, value in latest.items()
+        if isinstance(value, str)
+    )
+    caption = f"Scores of the last {LATEST} validations" if len(rows) > LATEST else "Scores"
+    scores = record_table(caption, rows[-LATEST:])
+    return f"<h2>Validation</h2>{scores}{''.join(signatures)}"
+
+
+def _validations(metrics: Sequence[Record]) -> list[Record]:
+    """A record of scores for each validated step, which may be in several lines of metrics."""
+    steps: dict[int, Record] = {}
+    for m in metrics:
+        scores = {
+            name.removeprefix("validation_"): value
+            for name, value in m.items()
+            if name.startswith("validation_")
+        }
+        if scores:
+            about = {name: m[name] for name in UNSCORED if name in m}
+            steps.setdefault(m["step"], {}).update(about | scores)
+    return list(steps.values())
+
+
+def _groups(metrics: Sequence[Record]) -> str:
+    """The newest scores by group or class, a row each."""
+    newest = next((m for m in reversed(metrics) if m.get("validation_table")), None)
+    if newest is None:
+        return ""
+    rows = newest["validation_table"]
+    by = words(next(iter(rows[0]), "group"))  # the first column names a row
+    scores = record_table(f"Scores by {by}", rows)
+    if len(rows) > FOLDED:
+        scores = folded(f"{len(rows):,} rows", scores)
+    return f"<h2>Validation by {escape(by)} at step {newest['step']:,}</h2>{scores}"
+
+
+def _pairs(metrics: Sequence[Record]) -> str:
+    """Sources, references and outputs: the newest open, older ones folded."""
+    tables = [
+        (
+            f"step {m['step']:,}",
+            record_table(f"Samples at step {m['step']:,}", m["samples"], "texts"),
+        )
+        for m in reversed(metrics)
+        if m.get("samples")
+    ]
+    older = (folded(*pair) for pair in tables[1:])
+    newest = "".join(samples for _, samples in tables[:1])
+    return newest and f"<h2>Source, reference and output</h2>{newest}{''.join(older)}"
+
+
+def _samples(metrics: Sequence[Record]) -> str:
+    samples = "".join(
+        f"<p>step {m['step']:,}</p><pre>{escape(m['sample'])}</pre>"
+        for m in reversed(metrics)
+        if "sample" in m
+    )
+    return samples and f"<h2>Samples while training</h2>{samples}"
