@@ -13,8 +13,8 @@ from glassformer.batch import Positions
 from glassformer.layers import attend as attending
 from glassformer.layers import mask as masks
 from glassformer.layers import position as positions
+from glassformer.layers import stack
 from glassformer.layers.attention import Attention, score_scale
-from glassformer.layers.stack import SOURCE_MASK
 from glassformer.verify import reference as ref
 from glassformer.verify import reference_position as where
 from glassformer.verify.cases import array, context, draw, filled, flat, reference_of
@@ -204,7 +204,10 @@ def cross() -> Iterator[Row]:
     """Equation 7; the notes' sources have no padding."""
     module, x, memory = filled(Attention(D, 2, 2, 8)), draw("x", 1, T, D), draw("memory", 1, 5, D)
     source = Positions.padded([3, 5]).selected(torch.tensor([0]))
-    view, seen = context(SOURCE_MASK, T, source), ref.padding_mask(T, [True] * 3 + [False] * 2)
+    view, seen = (
+        context(stack.SOURCE_MASK, T, source),
+        ref.padding_mask(T, [True] * 3 + [False] * 2),
+    )
     got, seven = module(x, view, memory), Claim("Notes C, E", "7 cross-attention")
     expected = reference_of(module).attention("it", flat(x), flat(memory), seen)
     formula = "softmax(Q_dec K_encᵀ / √d_k + M_pad) V_enc"

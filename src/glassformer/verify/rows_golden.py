@@ -115,7 +115,7 @@ def image_patches() -> Iterator[Row]:
         "a 224 x 224 image is 196 patches of 768 numbers",
         claim.by(LATER, "ViT, Dosovitskiy et al. 2021"),
     )
-    x = PatchEmbedding(768, 8, class_token=False)(cut)
+    x = PatchEmbedding(cut.shape[-1], 8, class_token=False)(cut)
     yield vit(formula, ImageReader, cut.shape[1:], [196, 768], EXACT)
     yield vit("one vector for each patch", PatchEmbedding, x.shape, [1, 196, 8], EXACT)
     config = presets.vit("B/16")
@@ -156,7 +156,9 @@ def sharpness() -> Iterator[Row]:
     for kind in ("none", "head"):
         scale = attention.score_scale(kind, width, width)
         pattern = attending.attention_pattern(attending.attention_scores(q, k, FULL, None, scale))
-        evenness.append(float(torch.special.entr(pattern).sum(-1).mean()) / math.log(count))
+        evenness.append(
+            float(torch.special.entr(pattern.detach()).sum(-1).mean()) / math.log(count)
+        )
     said = f"mean entropy / log T, D_K = {width}, T = {count}; 0 one key, 1 uniform"
     claim, formula = Claim("Note D", "golden: scaling"), "without 1/√D_K the pattern is sharp"
     yield claim.at_most(formula, attending.attention_pattern, evenness[0], 0.2, said)

@@ -90,6 +90,11 @@ def reading_rows() -> Iterator[Row]:
     yield from output_projection()
     yield from printed_sinusoid()
     yield from future_scores()
+    yield from position_table()
+
+
+def position_table() -> Iterator[Row]:
+    """One row for each position, each as wide as the model (Note B prints 1 x N)."""
     claim, table = Claim("Notes B, D", "reading: E_pos"), positions.LearnedPosition(12, 16)
     yield claim("E_pos is N x d", positions.LearnedPosition, table.weight.shape, [12, 16], EXACT)
 
