@@ -61,10 +61,10 @@ def without_bias(weight: str) -> Wrong:
     return instead(lambda self, x, *_: F.linear(x, self.get_parameter(weight)))
 
 
-def without_residual(self, x, view, slot=None, *_):
+def without_residual(self, x, context, update=None, *_):
     """A pre-norm block whose second half leaves the stream out."""
     x = block.tap(self, "resid_pre", x, block.STREAM)
-    x = x + self.attend_own(self.attention_norm(x), view, slot)
+    x = x + self.attend_own(self.attention_norm(x), context, update)
     x = block.tap(self, "resid_mid", x, block.STREAM)
     return block.tap(self, "resid_post", self.feed(self.feedforward_norm(x)), block.STREAM)
 
@@ -332,7 +332,14 @@ SABOTAGES = [
         "of the next token",
         lambda right: lambda self, ids: right(self, (ids + 1) % len(self.weight)),
         (S.position_vectors, G.picked_rows),
-        ("x_i = E", "golden: row"),
+        ("x_i = ", "golden: row"),
+    ),
+    Sabotage(
+        "layers.embed:Embedding.forward",
+        "[p; x]",
+        lambda right: lambda self, *args: right(self, *args).roll(self.position_width, -1),
+        (S.position_vectors, R.choices),
+        ("[E[id", "[x; Pos]"),
     ),
     Sabotage(
         "layers.position:naive_index",
@@ -356,7 +363,7 @@ SABOTAGES = [
         ("8 relative", "frequency", "as printed", "sin or cos"),
     ),
     Sabotage(
-        "layers.position:_turns",
+        "layers.position:_rotation",
         "backwards",
         lambda right: lambda *args: (right(*args)[0], -right(*args)[1]),
         (S.rotary,),
@@ -412,7 +419,7 @@ SABOTAGES = [
         "pre-norm",
         instead(PreNormBlock.forward),
         (S.blocks, R.choices),
-        ("LN(x + f(x))",),
+        ("LN(x + f(x))", "LN(f(x))"),
     ),
     Sabotage(
         "layers.block:PreNormBlock.forward",
@@ -420,6 +427,13 @@ SABOTAGES = [
         instead(without_residual),
         (S.residual, S.gradient),
         ("12 residual", "19 residual"),
+    ),
+    Sabotage(
+        "layers.block:Block.join",
+        "always",
+        instead(lambda self, x, branch: x + branch),
+        (S.gradient_alone, R.choices),
+        ("without:",),
     ),
     # 13
     Sabotage(
@@ -613,7 +627,16 @@ SABOTAGES = [
         "post-norm",
         instead(PostNormBlock.forward),
         (R.choices,),
-        ("scale", "bias placement", "sinusoid", "final norm", "FFN", "head |", "classification"),
+        (
+            "scale",
+            "bias placement",
+            "sinusoid",
+            "without: f(",
+            "final norm",
+            "FFN",
+            "head |",
+            "classification",
+        ),
     ),
     Sabotage(
         "layers.attention:score_scale",

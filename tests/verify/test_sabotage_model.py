@@ -69,7 +69,7 @@ CASES = [
     (GPT, "layers.attention:attend", instead(forgets_the_triangle), {FUSED, WHOLE, AHEAD, CACHED}),
     (
         MODERN,
-        "layers.position:_turns",
+        "layers.position:_rotation",
         backwards,
         {"q_i = x_i W_Q", "k_i = x_i W_K", WHOLE, GRADIENT},
     ),

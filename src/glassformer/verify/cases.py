@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.batch import Batch, Part, Positions
-from glassformer.layers.attention import View
+from glassformer.layers.attention import AttentionContext
 from glassformer.layers.mask import Mask, allowed
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
@@ -71,10 +71,10 @@ def tiny(**choices: Any) -> tuple[Transformer, ReferenceModel]:
     return pair(filled(Transformer(ModelConfig.parse(TINY | choices)), spread=0.3))
 
 
-def context(mask: Mask, queries: int, keys: Positions | None = None) -> View:
+def context(mask: Mask, queries: int, keys: Positions | None = None) -> AttentionContext:
     """What attention sees of `keys` (as many as queries if None) under a mask."""
     place = Positions.arange(queries)
-    return View(allowed(mask, place, place if keys is None else keys))
+    return AttentionContext(allowed(mask, place, place if keys is None else keys))
 
 
 def batch_of(ids: list[int], source: list[int] | None = None) -> Batch:

@@ -12,7 +12,7 @@ from glassformer.batch import Batch, Positions
 from glassformer.layers.block import Block, PreNormBlock
 from glassformer.layers.stack import Stack
 from glassformer.layers.tap import Tape, recording
-from glassformer.models.transformer import Output, Transformer, behind_class_token
+from glassformer.models.transformer import Output, Transformer, after_class_token
 from glassformer.verify.cases import array, pair, sample_of
 from glassformer.verify.reference_model import ReferenceModel, Sample, Source
 
@@ -69,7 +69,7 @@ class Look:
     def positions(self, side: str) -> Positions:
         """Positions of the stream's elements in that side."""
         positions = self.given(side).where()
-        return behind_class_token(positions) if self.reference.ahead else positions
+        return after_class_token(positions) if self.reference.ahead else positions
 
     def sample(self, side: str, row: int) -> Sample:
         """Row `row` of that side as the reference reads it, with the stream's positions."""
@@ -96,9 +96,9 @@ def look(model: Transformer, batch: Batch) -> Look:
         batch = replace(_plain(batch.to("cpu")), at=None)
         tape, light = Tape(twin, keep=("*",)), Tape(twin, keep=("*.z",))
         with recording(tape):
-            output = twin(batch)
+            output = twin(batch, all_positions=True)
         with torch.no_grad(), recording(light):
-            fused = twin(batch)
+            fused = twin(batch, all_positions=True)
         steps = tuple(_steps(twin, tape.kept, light.kept))
         return Look(twin, reference, batch, tape.kept, output, fused, steps)
 
@@ -129,13 +129,14 @@ def _steps(model: Transformer, kept: Kept, fused: Kept) -> Iterator[Step]:
 def _inputs(block: Block, kept: Kept) -> tuple[Kept, Kept]:
     """The input of each branch and of each norm of the block, from production's own tensors."""
     start, middle = kept["resid_pre"], kept["resid_mid"]
-    joined, crossed = start + kept["attention_out"], block.cross_norm is not None
+    joined = block.join(start, kept["attention_out"])
+    crossed = block.cross_norm is not None
     if isinstance(block, PreNormBlock):
         norms = {"attention": start, "feedforward": middle} | ({"cross": joined} if crossed else {})
         return {name: getattr(block, f"{name}_norm")(x) for name, x in norms.items()}, norms
     branches = {"attention": start, "feedforward": middle}
-    norms = {"attention": joined, "feedforward": middle + kept["feedforward_out"]}
+    norms = {"attention": joined, "feedforward": block.join(middle, kept["feedforward_out"])}
     if crossed:
         branches["cross"] = block.attention_norm(joined)
-        norms["cross"] = branches["cross"] + kept["cross_out"]
+        norms["cross"] = block.join(branches["cross"], kept["cross_out"])
     return branches, norms

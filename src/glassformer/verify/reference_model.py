@@ -76,7 +76,13 @@ class ReferenceModel:
 
     def sublayer(self, name: str, x: Array, f: Callable[[Array], Array]) -> Array:
         """f with its norm and residual connection (equations 11 and 12)."""
-        return ref.sublayer(x, f, partial(self.norm, name), self.config["norm_placement"])
+        return ref.sublayer(
+            x,
+            f,
+            partial(self.norm, name),
+            self.config["norm_placement"],
+            residual=self.config["residual"],
+        )
 
     def positions(self, sample: Sample) -> Sample:
         """The sample as its stream stands: a class token in front moves every patch by one."""
@@ -102,6 +108,8 @@ class ReferenceModel:
     def position_vectors(self, position: list[int], table: str = "embed") -> Array | None:
         """Position vectors; None for kinds that act elsewhere (equation 8)."""
         d, counted = self.config["d_model"], [i + self.config["first_position"] for i in position]
+        if self.config["position_combination"] == "concatenate":
+            d = self.config["position_width"] or d // 2
         match self.config["position"]:
             case "learned":
                 return self.weights[f"{table}.position.weight"][position]
@@ -153,9 +161,13 @@ class ReferenceModel:
         return x if table is None else x + table[part.index]
 
     def embed(self, sample: Sample, positions: Array | None, table: str = "embed") -> Array:
-        """Elements + positions + token types, normalized if the model does so."""
+        """Elements + positions (or [elements; positions]) + token types, normalized if the model does
+        so."""
         x = self.elements(sample, table)
-        x = x if positions is None else x + positions
+        if self.config["position_combination"] == "concatenate":
+            x = np.concatenate([x, positions], axis=1)
+        elif positions is not None:
+            x = x + positions
         if self.config["n_token_types"]:
             types = sample.token_type_ids
             x = x + self.weights[f"{table}.kind.weight"][[0] * len(x) if types is None else types]

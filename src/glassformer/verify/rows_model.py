@@ -198,6 +198,8 @@ def step_rows(seen: Look) -> Iterator[Row]:
     yield from worst(claim, formula, FeedForward, fed)
     pre = config.norm_placement == "pre"
     note, formula = ("Notes B, D, E", "x + f(LN(x))") if pre else ("Notes B, C, E", "LN(x + f(x))")
+    if not config.residual:
+        note, formula = "Note C", "f(LN(x))" if pre else "LN(f(x))"
     claim = Claim(note, "11, 12 norm placement and residual")
     joined = [gap for step in seen.steps for gap in residual_gaps(seen, step)]
     yield from worst(claim, formula, type(first), joined)

@@ -131,4 +131,6 @@ def gradient(seen: Look) -> Iterator[Row]:
     error, tolerance, name = max(found, key=lambda one: one[0] / one[1])
     detail = f"worst of {len(found)}: {name}, along random directions"
     claim, formula = Claim("Note C", "19 residual gradient"), "∂x_{i+1}/∂x_i = 1 + ∂f_i/∂x_i"
+    if not seen.model.config.residual:
+        formula = "∂x_{i+1}/∂x_i = ∂f_i/∂x_i"
     yield claim.at_most(formula, type(seen.steps[0].block), error, tolerance, detail)

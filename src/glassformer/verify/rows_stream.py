@@ -53,6 +53,7 @@ def stream_rows() -> Iterator[Row]:
     yield from residual()
     yield from permutation()
     yield from gradient()
+    yield from gradient_alone()
 
 
 def position_vectors() -> Iterator[Row]:
@@ -68,13 +69,17 @@ def position_vectors() -> Iterator[Row]:
         yield learned(
             "p_i = row i of P", positions.LearnedPosition, table(place), expected, EXACT, detail
         )
-    ids = batch_of(IDS)
-    for kind in ("learned", "sinusoidal"):
-        model, reference = tiny(position=kind)
-        vectors = reference.position_vectors(list(range(len(IDS))))
-        expected = reference.embed(sample_of(ids, 0), vectors)
-        got = model.embed(ids.elements, ids.where())
-        yield eight.by("Notes A to E", kind)("x_i = E[id_i] + p_i", Embedding, got, expected)
+    ids, at = batch_of(IDS), list(range(len(IDS)))
+    concatenated = {"position_combination": "concatenate", "tied": False}
+    for note, formula, choices in (
+        ("Notes A to E", "x_i = E[id_i] + p_i", {}),
+        ("Note C", "x_i = [E[id_i]; p_i]", concatenated),
+    ):
+        for kind in ("learned", "sinusoidal"):
+            model, reference = tiny(position=kind, **choices)
+            expected = reference.embed(sample_of(ids, 0), reference.position_vectors(at))
+            got = model.embed(ids.elements, ids.where())
+            yield eight.by(note, kind)(formula, Embedding, got, expected)
     x, of_c = draw("x", 1, T, D), eight.by("Note C")
     expected = flat(x) + 0.1 * np.arange(1, T + 1)[:, None]
     got = positions.naive_index(x, 0.1)
@@ -178,7 +183,7 @@ def blocks() -> Iterator[Row]:
             )
             side = "decoder" if crossed else architecture
             stack, given = getattr(model, side), (None, memory, open_view) if crossed else ()
-            got = stack.blocks[0](x, stack.view(place, place), *given)
+            got = stack.blocks[0](x, stack.context(place, place), *given)
             expected = reference.block(side, 0, flat(x), sample, source if crossed else None)
             detail = "with cross-attention" if crossed else side
             yield Claim(note, "11 norm placement", detail)(formula, kind, got, expected)
@@ -209,7 +214,7 @@ def residual() -> Iterator[Row]:
     decoder = silenced(model, "out_proj", "down_proj").decoder
     x, place = draw("x", 1, T, D), Positions.arange(T)
     assert decoder is not None
-    got = decoder.blocks[1](x, decoder.view(place, place))
+    got = decoder.blocks[1](x, decoder.context(place, place))
     yield twelve("f = 0 ⇒ x + f(x) = x", PreNormBlock, got, array(x), EXACT)
 
 
@@ -238,12 +243,26 @@ def gradient() -> Iterator[Row]:
         model, reference = tiny(d_model=8, n_layers=1, d_ff=12, activation="gelu_tanh")
         decoder = silenced(model, quiet).decoder
         assert decoder is not None
-        run = partial(decoder.blocks[0], view=decoder.view(place, place))
+        run = partial(decoder.blocks[0], context=decoder.context(place, place))
         got = torch.autograd.functional.jacobian(run, x)
         assert isinstance(got, torch.Tensor)
         expected = np.eye(24) + ref.jacobian(partial(_branch, reference, half), flat(x))
         detail = f"f: {half} branch; derivative by complex step"
         yield nineteen(formula, PreNormBlock, got.reshape(24, 24), expected, DEEP, detail)
+
+
+def gradient_alone() -> Iterator[Row]:
+    """Note C: without residual connections the 1 is missing."""
+    x, place, sample = draw("x", 1, 3, 8), Positions.arange(3), sample_of(batch_of([1, 2, 3]), 0)
+    small = {"d_model": 8, "n_layers": 1, "d_ff": 12, "activation": "gelu_tanh"}
+    model, reference = tiny(**small, residual=False)
+    assert model.decoder is not None
+    run = partial(model.decoder.blocks[0], context=model.decoder.context(place, place))
+    got = torch.autograd.functional.jacobian(run, x)
+    assert isinstance(got, torch.Tensor)
+    expected = ref.jacobian(partial(reference.block, "decoder", 0, sample=sample), flat(x))
+    claim, formula = Claim("Note C", "19 residual gradient"), "without: ∂x_{i+1}/∂x_i = ∂f_i/∂x_i"
+    yield claim(formula, PreNormBlock, got.reshape(24, 24), expected, DEEP, "the whole block")
 
 
 def _branch(model: ReferenceModel, half: str, x: ref.Array) -> ref.Array:
