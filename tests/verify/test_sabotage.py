@@ -432,7 +432,7 @@ SABOTAGES = [
         "layers.block:Block.join",
         "always",
         instead(lambda self, x, branch: x + branch),
-        (S.gradient_alone, R.choices),
+        (S.gradient, R.choices),
         ("without:",),
     ),
     # 13

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from glassformer.batch import Batch, Positions
 from glassformer.layers.block import Block, PreNormBlock
-from glassformer.layers.stack import Stack
 from glassformer.layers.tap import Tape, recording
 from glassformer.models.transformer import Output, Transformer, after_class_token
 from glassformer.verify.cases import array, pair, sample_of
@@ -50,12 +49,6 @@ class Look:
     output: Output
     fused: Output
     steps: tuple[Step, ...]
-
-    def stack(self, side: str) -> Stack:
-        """The production stack of that side."""
-        stack = self.model.encoder if side == "encoder" else self.model.decoder
-        assert stack is not None
-        return stack
 
     def sides(self) -> list[str]:
         """The stacks by name."""

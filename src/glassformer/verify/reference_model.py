@@ -164,10 +164,9 @@ class ReferenceModel:
         """Elements + positions (or [elements; positions]) + token types, normalized if the model does
         so."""
         x = self.elements(sample, table)
-        if self.config["position_combination"] == "concatenate":
-            x = np.concatenate([x, positions], axis=1)
-        elif positions is not None:
-            x = x + positions
+        if positions is not None:
+            joined = self.config["position_combination"] == "concatenate"
+            x = np.concatenate([x, positions], axis=1) if joined else x + positions
         if self.config["n_token_types"]:
             types = sample.token_type_ids
             x = x + self.weights[f"{table}.kind.weight"][[0] * len(x) if types is None else types]

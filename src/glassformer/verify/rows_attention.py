@@ -5,6 +5,7 @@ Each production module runs in float64 on small fixed numbers beside the referen
 """
 
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 import torch
@@ -53,10 +54,14 @@ def simplified() -> Iterator[Row]:
     """Equation 2."""
     x, allow = draw("x", 1, 1, T, D, spread=0.5), context(masks.Causal(), T).allow
     two, one = Claim("Note B", "2 simplified attention"), flat(x)
-    formula = "α_ij = softmax(x_i · x_j), j ≤ i;  a_i = Σ_j α_ij x_j"
     expected = ref.attention_by_vectors(one, one, one, 1.0, causal=True)
     for form in (attending.attend_reference, attending.attend):
-        yield two(formula, form, form(x, x, x, allow, None, 1.0)[0], expected)
+        yield two(
+            "α_ij = softmax(x_i · x_j), j ≤ i;  a_i = Σ_j α_ij x_j",
+            form,
+            form(x, x, x, allow, None, 1.0)[0],
+            expected,
+        )
 
 
 def scaled() -> Iterator[Row]:
@@ -66,16 +71,15 @@ def scaled() -> Iterator[Row]:
     pattern, three = attending.attention_pattern(scores), Claim("Notes A, B, D, E", "3 attention")
     s = ref.scores(flat(q), flat(k), K**-0.5)
     yield three("S = Q Kᵀ / √d_k", attending.attention_scores, scores, s)
-    formula, a = "a_ij = softmax_j(q_i · k_j / √d_k)", ref.softmax(s)
-    yield three(formula, attending.attention_pattern, pattern, a)
+    a = ref.softmax(s)
+    yield three("a_ij = softmax_j(q_i · k_j / √d_k)", attending.attention_pattern, pattern, a)
     sums = three.by("Notes A, C, D, E")
     yield sums("Σ_j a_ij = 1", attending.attention_pattern, pattern.sum(-1), np.ones(T))
     vectors = ref.attention_by_vectors(flat(q), flat(k), flat(v), K**-0.5)
     for form in (attending.attend_reference, attending.attend):
         z = form(q, k, v, FULL, None, score_scale("head", K, D))
         yield three("z_i = Σ_j a_ij v_j", form, z, vectors, detail="vector form")
-        formula = "Z = softmax(Q Kᵀ / √d_k) V"
-        yield three(formula, form, z, a @ flat(v), detail="matrix form")
+        yield three("Z = softmax(Q Kᵀ / √d_k) V", form, z, a @ flat(v), detail="matrix form")
 
 
 def causal() -> Iterator[Row]:
@@ -93,18 +97,18 @@ def causal() -> Iterator[Row]:
     for form in (attending.attend_reference, attending.attend):
         z = form(q, k, v, allow, None, K**-0.5)
         yield four("softmax(Q Kᵀ / √d_k + M) V", form, z, masked)
-        formula = "p_ij = exp(s_ij) / Σ_{t ≤ i} exp(s_it), j ≤ i"
-        yield four.by("Note D")(formula, form, z, until)
+        yield four.by("Note D")("p_ij = exp(s_ij) / Σ_{t ≤ i} exp(s_it), j ≤ i", form, z, until)
         z = form(q, k, v, masks.Allowed(dense=closed[None, None]), None, K**-0.5)
-        formula = "a query that may attend to nothing gives z_i = 0"
-        yield four.by(PROJECT, "the other rows as before")(formula, form, z, rest)
+        yield four.by(PROJECT, "the other rows as before")(
+            "a query that may attend to nothing gives z_i = 0", form, z, rest
+        )
     pattern, unmasked = (
         attending.attention_pattern(attending.attention_scores(q, k, seen, None, K**-0.5))
         for seen in (allow, FULL)
     )
     future = pattern.triu(1).abs().sum() + (pattern.sum(-1) - 1).abs().max()
-    formula, of_e = "Σ_j a_ij = 1 and a_ij = 0 for j > i", four.by("Note E")
-    yield of_e(formula, attending.attention_pattern, future, 0.0)
+    of_e = four.by("Note E")
+    yield of_e("Σ_j a_ij = 1 and a_ij = 0 for j > i", attending.attention_pattern, future, 0.0)
     broken = float((unmasked.tril().sum(-1) - 1).abs().max())
     formula, said = (
         "zeroing a_ij after softmax: |Σ_j a_ij − 1| > 0.1",
@@ -141,15 +145,17 @@ def four_terms() -> Iterator[Row]:
     w_q, w_k = (array(linear.weight).T for linear in (module.q_proj, module.k_proj))
     terms = ref.four_terms(flat(x), where.sinusoid(range(T), D), w_q, w_k)
     claim = Claim("Note E", "3, 8 scores with positions")
-    formula = "(x_i + p_i) W_Q · (x_j + p_j) W_K = x·x + x·p + p·x + p·p"
-    yield claim(formula, attending.attention_scores, scores, sum(terms))
-    names = ("content-content", "content-position", "position-content", "position-position")
-    for (name, term), (left, right) in zip(
-        zip(names, terms, strict=True), ((a, b) for a in (x, p) for b in (x, p)), strict=True
-    ):
+    yield claim(
+        "(x_i + p_i) W_Q · (x_j + p_j) W_K = x·x + x·p + p·x + p·p",
+        attending.attention_scores,
+        scores,
+        sum(terms),
+    )
+    kinds = [("content", x), ("position", p)]
+    for term, ((of, left), (to, right)) in zip(terms, product(kinds, kinds), strict=True):
         q, (k, _) = module.queries(left, None), module.keys_values(right, None)
         got = attending.attention_scores(q, k, FULL, None, 1.0)
-        yield claim(f"{name} term", Attention, got, term)
+        yield claim(f"{of}-{to} term", Attention, got, term)
 
 
 def relative() -> Iterator[Row]:
@@ -210,8 +216,13 @@ def cross() -> Iterator[Row]:
     )
     got, seven = module(x, view, memory), Claim("Notes C, E", "7 cross-attention")
     expected = reference_of(module).attention("it", flat(x), flat(memory), seen)
-    formula = "softmax(Q_dec K_encᵀ / √d_k + M_pad) V_enc"
-    yield seven(formula, Attention, got, expected)
-    other, formula = memory.clone(), "what stands at padding changes nothing"
+    yield seven("softmax(Q_dec K_encᵀ / √d_k + M_pad) V_enc", Attention, got, expected)
+    other = memory.clone()
     other[:, 3:] = 100 * draw("padding", 1, 2, D)
-    yield seven.by(PROJECT)(formula, Attention, module(x, view, other), array(got), EXACT)
+    yield seven.by(PROJECT)(
+        "what stands at padding changes nothing",
+        Attention,
+        module(x, view, other),
+        array(got),
+        EXACT,
+    )

@@ -68,19 +68,19 @@ def worked_example() -> Iterator[Row]:
     of_scores, of_pattern = attending.attention_scores, attending.attention_pattern
     claim, said = Claim("Note D", "golden: worked example"), "D_K = 3"
     yield claim("q₁ k₁ᵀ = 102, q₁ k₂ᵀ = 99", of_scores, scores(1.0), [102, 99], EXACT)
-    formula = "102 / √3 = 58.890, 99 / √3 = 57.158"
-    yield claim(formula, of_scores, scaled, [58.890, 57.158], 5e-4, said)
+    yield claim(
+        "102 / √3 = 58.890, 99 / √3 = 57.158", of_scores, scaled, [58.890, 57.158], 5e-4, said
+    )
     yield claim("58.9, 57.2 as printed", of_scores, scaled, [58.9, 57.2], 0.05, said)
-    formula = "softmax: .84967, .15033"
-    yield claim(formula, of_pattern, pattern, [0.84967, 0.15033], 5e-6, said)
+    yield claim("softmax: .84967, .15033", of_pattern, pattern, [0.84967, 0.15033], 5e-6, said)
     yield claim("softmax: .85, .15 as printed", of_pattern, pattern, [0.85, 0.15], 0.005)
-    widths, formula = (1, 2, 4, 64), "true for D_K = 3 only"
+    widths = (1, 2, 4, 64)
     others = [scores(attention.score_scale("head", width, width))[0] for width in widths]
     far, said = (
         min(abs(float(other) - 58.9) for other in others),
         "D_K = 1, 2, 4, 64 give other numbers",
     )
-    yield claim.at_least(formula, attention.score_scale, far, 0.05, said)
+    yield claim.at_least("true for D_K = 3 only", attention.score_scale, far, 0.05, said)
 
 
 def position_vectors() -> Iterator[Row]:
@@ -88,20 +88,27 @@ def position_vectors() -> Iterator[Row]:
     claim = Claim("Note E", "golden: position vectors")
     for position, printed in POSITIONS_OF_E.items():
         got = positions.sinusoidal(torch.tensor(position), 8, dtype=torch.float64)[:4]
-        formula = f"p_{position} = [{', '.join(f'{value:g}' for value in printed)}], d = 8"
-        yield claim(formula, positions.sinusoidal, got, printed, 0.005)
+        yield claim(
+            f"p_{position} = [{', '.join(f'{value:g}' for value in printed)}], d = 8",
+            positions.sinusoidal,
+            got,
+            printed,
+            0.005,
+        )
 
 
 def picked_rows() -> Iterator[Row]:
     """Notes A, B and D: rows of E."""
     ids, table = torch.tensor([[5, 4000, 10532, 2224]]), filled(TokenEmbedding(40_000, 4))
     got, claim, weight = table(ids), Claim("Note B", "golden: row picking"), array(table.weight)
-    formula = "E[[5, 4000, 10532, 2224]] picks those rows"
-    yield claim(formula, TokenEmbedding, got, weight[ids[0]], EXACT)
+    yield claim(
+        "E[[5, 4000, 10532, 2224]] picks those rows", TokenEmbedding, got, weight[ids[0]], EXACT
+    )
     hot = np.zeros((4, 40_000))
     hot[range(4), ids[0]] = 1
-    formula = "one-hot(i) E = row i, |V| = 40,000"
-    yield claim.by("Notes A, D")(formula, TokenEmbedding, got, hot @ weight, EXACT)
+    yield claim.by("Notes A, D")(
+        "one-hot(i) E = row i, |V| = 40,000", TokenEmbedding, got, hot @ weight, EXACT
+    )
 
 
 def image_patches() -> Iterator[Row]:
@@ -130,8 +137,13 @@ def causal_table() -> Iterator[Row]:
     """Note E's picture for "the tallest building in NYC", and a_{3,2} = 1."""
     place, printed = Positions.arange(5), np.tril(np.ones((5, 5)))
     claim, table = Claim("Note E", "golden: causal table"), masks.Causal().table(place, place)
-    formula = "the / tallest / building / in / NYC: row i sees columns 1 .. i"
-    yield claim(formula, masks.Causal, table, printed, EXACT)
+    yield claim(
+        "the / tallest / building / in / NYC: row i sees columns 1 .. i",
+        masks.Causal,
+        table,
+        printed,
+        EXACT,
+    )
     q, k, v = (draw(letter, 1, 1, 5, 4) for letter in "qkv")
     scores = attending.attention_scores(q, k, context(masks.Causal(), 5).allow, None, 0.5)
     pattern, formula = (
@@ -143,8 +155,8 @@ def causal_table() -> Iterator[Row]:
     yield sums("Σ_j a_ij = 1", attending.attention_pattern, pattern.sum(-1), np.ones(5))
     only = torch.zeros(1, 1, 5, 5, dtype=torch.float64)
     only[0, 0, 2, 1] = 1
-    got, formula = attending.attention_values(only, v)[0, 0, 2], "a_{3,2} = 1 ⇒ o₃ = v₂"
-    yield claim(formula, attending.attention_values, got, array(v[0, 0, 1]), EXACT)
+    got = attending.attention_values(only, v)[0, 0, 2]
+    yield claim("a_{3,2} = 1 ⇒ o₃ = v₂", attending.attention_values, got, array(v[0, 0, 1]), EXACT)
 
 
 def sharpness() -> Iterator[Row]:
@@ -160,10 +172,13 @@ def sharpness() -> Iterator[Row]:
             float(torch.special.entr(pattern.detach()).sum(-1).mean()) / math.log(count)
         )
     said = f"mean entropy / log T, D_K = {width}, T = {count}; 0 one key, 1 uniform"
-    claim, formula = Claim("Note D", "golden: scaling"), "without 1/√D_K the pattern is sharp"
-    yield claim.at_most(formula, attending.attention_pattern, evenness[0], 0.2, said)
-    formula = "with 1/√D_K it is near uniform"
-    yield claim.at_least(formula, attending.attention_pattern, evenness[1], 0.8, said)
+    claim = Claim("Note D", "golden: scaling")
+    yield claim.at_most(
+        "without 1/√D_K the pattern is sharp", attending.attention_pattern, evenness[0], 0.2, said
+    )
+    yield claim.at_least(
+        "with 1/√D_K it is near uniform", attending.attention_pattern, evenness[1], 0.8, said
+    )
 
 
 def temperature() -> Iterator[Row]:

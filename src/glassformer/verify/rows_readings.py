@@ -132,9 +132,13 @@ def choices() -> Iterator[Row]:
 def scale() -> Iterator[Row]:
     """The two forms of the usual scale are one number, and Note C's words are another."""
     claim, d_model, heads = Claim("Note E", "reading: scale"), 32, 4
-    formula = "√(d_k / h) with d_k the total = √(width of a head)"
     got = attention.score_scale("head", d_model // heads, d_model)
-    yield claim(formula, attention.score_scale, got, 1 / math.sqrt(d_model / heads))
+    yield claim(
+        "√(d_k / h) with d_k the total = √(width of a head)",
+        attention.score_scale,
+        got,
+        1 / math.sqrt(d_model / heads),
+    )
     got, formula = (
         attention.score_scale("model", d_model // heads, d_model),
         "√d, d the embedding width",
@@ -196,8 +200,15 @@ def printed_sinusoid() -> Iterator[Row]:
         "spread over each distance, d = 64, T = 100",
     )
     yield claim.at_most(formula, positions.sinusoidal, where.spread(array(paired)), TIGHT, said)
-    formula, got = "as printed: p_i · p_j is not (spread 5.6)", where.spread(array(printed))
-    yield claim(formula, positions.sinusoidal, got, 5.6, 0.05, f"measured {got:.4f}")
+    got = where.spread(array(printed))
+    yield claim(
+        "as printed: p_i · p_j is not (spread 5.6)",
+        positions.sinusoidal,
+        got,
+        5.6,
+        0.05,
+        f"measured {got:.4f}",
+    )
     angle, claim = (
         torch.atan2(paired[1, 0::2], paired[1, 1::2]),
         Claim("Note C", "reading: frequency"),
@@ -205,8 +216,13 @@ def printed_sinusoid() -> Iterator[Row]:
     expected = [10000 ** (-2 * k / 64) for k in range(32)]
     yield claim("ω_k = 10000^(−2k/d)", positions.sinusoidal, angle, expected)
     falls = float((angle[:-1] - angle[1:]).min())
-    formula = "frequency decreases with the dimension: ω_k − ω_{k+1} > 0"
-    yield claim.at_least(formula, positions.sinusoidal, falls, 1e-6, "d = 64")
+    yield claim.at_least(
+        "frequency decreases with the dimension: ω_k − ω_{k+1} > 0",
+        positions.sinusoidal,
+        falls,
+        1e-6,
+        "d = 64",
+    )
 
 
 def future_scores() -> Iterator[Row]:
@@ -217,9 +233,18 @@ def future_scores() -> Iterator[Row]:
         Claim("Notes A to E", "reading: future scores"),
     )
     future, leaked = (attending.attention_pattern(s).triu(1)[0, 0] for s in (scores, zeroed))
-    formula = "−∞ before softmax ⇒ a_ij = 0 for j > i"
-    yield claim(formula, attending.attention_pattern, future, np.zeros((6, 6)), EXACT)
-    formula, most = "0 before softmax ⇒ a_ij > 0 for j > i", float(leaked.sum(-1).max())
+    yield claim(
+        "−∞ before softmax ⇒ a_ij = 0 for j > i",
+        attending.attention_pattern,
+        future,
+        np.zeros((6, 6)),
+        EXACT,
+    )
+    most = float(leaked.sum(-1).max())
     yield claim.by("Note C").at_least(
-        formula, attending.attention_pattern, most, 0.1, "shown, never done"
+        "0 before softmax ⇒ a_ij > 0 for j > i",
+        attending.attention_pattern,
+        most,
+        0.1,
+        "shown, never done",
     )

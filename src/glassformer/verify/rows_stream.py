@@ -53,15 +53,18 @@ def stream_rows() -> Iterator[Row]:
     yield from residual()
     yield from permutation()
     yield from gradient()
-    yield from gradient_alone()
 
 
 def position_vectors() -> Iterator[Row]:
     """Equation 8."""
     eight, steps = Claim("Notes A, E", "8 positions"), torch.arange(100)
     got = positions.sinusoidal(steps, 64, dtype=torch.float64)
-    formula = "p(i, 2k) = sin(i / 10000^(2k/d)), p(i, 2k+1) = cos(same)"
-    yield eight(formula, positions.sinusoidal, got, where.sinusoid(range(100), 64))
+    yield eight(
+        "p(i, 2k) = sin(i / 10000^(2k/d)), p(i, 2k+1) = cos(same)",
+        positions.sinusoidal,
+        got,
+        where.sinusoid(range(100), 64),
+    )
     table, learned = filled(positions.LearnedPosition(T, D)), eight.by("Notes A, B, D")
     moved = Positions(torch.tensor([[4, 0, 4]]))
     for place, detail in ((Positions.arange(T, 0), ""), (moved, "positions in any order")):
@@ -99,8 +102,14 @@ def offsets() -> Iterator[Row]:
         yield claim("p_{i+Δ} = p_i M_Δ", positions.sinusoidal, moved, expected, TIGHT, detail)
         products = (vectors(start) * moved).sum(-1)
         same = where.offset(D, delta).trace() / 2
-        formula = "p_i · p_{i+Δ} = Σ_k cos(Δ ω_k)"
-        yield claim(formula, positions.sinusoidal, products, [same] * 50, TIGHT, detail)
+        yield claim(
+            "p_i · p_{i+Δ} = Σ_k cos(Δ ω_k)",
+            positions.sinusoidal,
+            products,
+            [same] * 50,
+            TIGHT,
+            detail,
+        )
 
 
 def rotary() -> Iterator[Row]:
@@ -111,8 +120,13 @@ def rotary() -> Iterator[Row]:
         rotation = positions.rotation(Positions.arange(T, start), 8, 10000.0, torch.float64)
         rotated, detail = positions.rotate(q, rotation), f"{eight.detail}; from {start}"
         expected = where.rotary(flat(q), range(start, start + T), 10000.0)
-        formula = "(x_k, x_{k+K/2}) turned by i · base^(−2k/K)"
-        yield eight(formula, positions.rotate, rotated[0], expected, detail=detail)
+        yield eight(
+            "(x_k, x_{k+K/2}) turned by i · base^(−2k/K)",
+            positions.rotate,
+            rotated[0],
+            expected,
+            detail=detail,
+        )
         products.append(flat(rotated) @ flat(positions.rotate(k, rotation)).T)
     yield eight("q_i · k_j depends on i − j only", positions.rotation, *products)
 
@@ -162,8 +176,9 @@ def feed_forward() -> Iterator[Row]:
             yield ten.by(note, detail)(formula, FeedForward, module(x), expected)
     module = filled(FeedForward(D, D, activation="relu", gated=False, bias=False))
     alone = np.concatenate([flat(module(x[:, t : t + 1])) for t in range(T)])
-    formula = "MLP(X)_t = MLP(x_t), every token alone"
-    yield ten.by("Notes D, E")(formula, FeedForward, module(x), alone)
+    yield ten.by("Notes D, E")(
+        "MLP(X)_t = MLP(x_t), every token alone", FeedForward, module(x), alone
+    )
 
 
 def blocks() -> Iterator[Row]:
@@ -211,7 +226,7 @@ def residual() -> Iterator[Row]:
         )
         expected, detail = np.stack([pre + own, mid + fed]), f"block {layer}"
         yield twelve("x + f(x)", PreNormBlock, np.stack([mid, post]), expected, detail=detail)
-    decoder = silenced(model, "out_proj", "down_proj").decoder
+    decoder = silenced(model, ".out_proj", ".down_proj").decoder
     x, place = draw("x", 1, T, D), Positions.arange(T)
     assert decoder is not None
     got = decoder.blocks[1](x, decoder.context(place, place))
@@ -236,39 +251,31 @@ def permutation() -> Iterator[Row]:
 
 
 def gradient() -> Iterator[Row]:
-    """Equation 19, both halves of a pre-norm block: all numbers of the Jacobian."""
-    x, place = draw("x", 1, 3, 8), Positions.arange(3)
+    """Equation 19, all numbers of the Jacobian: each half of a pre-norm block; and a whole block
+    without residual connections, where the 1 is missing."""
+    x, place, sample = draw("x", 1, 3, 8), Positions.arange(3), sample_of(batch_of([1, 2, 3]), 0)
     nineteen, formula = Claim("Note C", "19 residual gradient"), "∂x_{i+1}/∂x_i = 1 + ∂f_i/∂x_i"
-    for quiet, half in (("down_proj", "attention"), ("out_proj", "feed-forward")):
-        model, reference = tiny(d_model=8, n_layers=1, d_ff=12, activation="gelu_tanh")
-        decoder = silenced(model, quiet).decoder
+    small = {"d_model": 8, "n_layers": 1, "d_ff": 12, "activation": "gelu_tanh"}
+    for quiet, f in (("down", "attention branch"), ("out", "feed-forward branch"), ("", "block")):
+        model, reference = tiny(**small, residual=bool(quiet))
+        branch = partial(_branch, reference, f)
+        if not quiet:
+            formula = "without: ∂x_{i+1}/∂x_i = ∂f_i/∂x_i"
+            branch = partial(reference.block, "decoder", 0, sample=sample)
+        decoder = silenced(model, f".{quiet}_proj").decoder
         assert decoder is not None
         run = partial(decoder.blocks[0], context=decoder.context(place, place))
         got = torch.autograd.functional.jacobian(run, x)
         assert isinstance(got, torch.Tensor)
-        expected = np.eye(24) + ref.jacobian(partial(_branch, reference, half), flat(x))
-        detail = f"f: {half} branch; derivative by complex step"
+        expected = np.eye(24) * bool(quiet) + ref.jacobian(branch, flat(x))
+        detail = f"f: {f}; derivative by complex step"
         yield nineteen(formula, PreNormBlock, got.reshape(24, 24), expected, DEEP, detail)
-
-
-def gradient_alone() -> Iterator[Row]:
-    """Note C: without residual connections the 1 is missing."""
-    x, place, sample = draw("x", 1, 3, 8), Positions.arange(3), sample_of(batch_of([1, 2, 3]), 0)
-    small = {"d_model": 8, "n_layers": 1, "d_ff": 12, "activation": "gelu_tanh"}
-    model, reference = tiny(**small, residual=False)
-    assert model.decoder is not None
-    run = partial(model.decoder.blocks[0], context=model.decoder.context(place, place))
-    got = torch.autograd.functional.jacobian(run, x)
-    assert isinstance(got, torch.Tensor)
-    expected = ref.jacobian(partial(reference.block, "decoder", 0, sample=sample), flat(x))
-    claim, formula = Claim("Note C", "19 residual gradient"), "without: ∂x_{i+1}/∂x_i = ∂f_i/∂x_i"
-    yield claim(formula, PreNormBlock, got.reshape(24, 24), expected, DEEP, "the whole block")
 
 
 def _branch(model: ReferenceModel, half: str, x: ref.Array) -> ref.Array:
     """f(LN(x)) alone, without the residual connection."""
     name = "decoder.blocks.0."
-    if half == "attention":
+    if half == "attention branch":
         y = model.norm(f"{name}attention_norm", x)
         return model.attention(f"{name}attention", y, y, ref.causal_mask(len(x)))
     return model.feed_forward(f"{name}feedforward", model.norm(f"{name}feedforward_norm", x))

@@ -74,13 +74,13 @@ def head() -> Iterator[Row]:
         expected = reference_of(module, "head", tied=False).head(array(h), sample)
         yield thirteen.by(note, detail)(formula, heads.LanguageModelHead, module(h), expected)
     model, _ = tiny()
-    e, formula = array(model.get_parameter("embed.element.weight")), "the head's matrix is E itself"
+    e = array(model.get_parameter("embed.element.weight"))
     got = model.get_parameter("head.weight")
-    yield thirteen(formula, Transformer, got, e, EXACT, "tied")
+    yield thirteen("the head's matrix is E itself", Transformer, got, e, EXACT, "tied")
     model, reference = tiny(architecture="encoder", head="masked_lm")
     got, expected = model(batch_of(IDS)).logits, reference_logits(reference, batch_of(IDS))[0]
-    bert, formula = thirteen.by(LATER, "BERT, Devlin et al. 2019"), "u = LN(GELU(h W + b)) Eᵀ + b"
-    yield bert(formula, heads.MaskedLanguageModelHead, got, expected, DEEP)
+    bert = thirteen.by(LATER, "BERT, Devlin et al. 2019")
+    yield bert("u = LN(GELU(h W + b)) Eᵀ + b", heads.MaskedLanguageModelHead, got, expected, DEEP)
 
 
 def temperatures() -> Iterator[Row]:
@@ -88,8 +88,9 @@ def temperatures() -> Iterator[Row]:
     u, thirteen = draw("u", T, V, spread=3.0), Claim("Note E", "13 language model head")
     for tau in (0.5, 1.0, 2.0):
         got, expected = logits.temperature(u, tau).softmax(-1), ref.softmax(array(u), tau)
-        formula = "y = softmax(u / τ)"
-        yield thirteen(formula, logits.temperature, got, expected, detail=f"τ = {tau:g}")
+        yield thirteen(
+            "y = softmax(u / τ)", logits.temperature, got, expected, detail=f"τ = {tau:g}"
+        )
 
 
 def loss() -> Iterator[Row]:
@@ -120,15 +121,24 @@ def shift() -> Iterator[Row]:
         return collate.encoder_decoder([Example(source, answer=answer)], start)
 
     given = batch(IDS)
-    formula, expected = "[START] + target without its last", ref.shift(IDS, start)
-    yield fifteen(formula, collate.shift_right, given.elements, expected, EXACT)
+    expected = ref.shift(IDS, start)
+    yield fifteen(
+        "[START] + target without its last", collate.shift_right, given.elements, expected, EXACT
+    )
     seen = [batch_of([start, *IDS[:i]], SOURCE_IDS) for i in range(len(IDS))]
     steps = np.stack([reference_logits(reference, one)[0][-1] for one in seen])
     taught = model(given).logits
-    formula = "[START] + target without its last ⇒ f_i = f(START, y_1 .. y_{i−1}; source)"
-    yield fifteen(formula, collate.encoder_decoder, taught, steps, DEEP)
-    changed, formula = model(batch([*IDS[:-1], 7])).logits, "the last target is never an input"
-    yield fifteen(formula, collate.encoder_decoder, changed, array(taught), EXACT)
+    yield fifteen(
+        "[START] + target without its last ⇒ f_i = f(START, y_1 .. y_{i−1}; source)",
+        collate.encoder_decoder,
+        taught,
+        steps,
+        DEEP,
+    )
+    changed = model(batch([*IDS[:-1], 7])).logits
+    yield fifteen(
+        "the last target is never an input", collate.encoder_decoder, changed, array(taught), EXACT
+    )
 
 
 @torch.no_grad()
@@ -169,14 +179,16 @@ def sampling() -> Iterator[Row]:
     chain = {"position": "none", "window": 1, "n_layers": 1, "tied": False}
     model, reference = tiny(**chain, max_length=DRAWN + 1)
     u = np.stack([_next(reference, [token]) for token in range(V)])
-    name, formula = Claim("Note D", "16 generation"), "x_{t+1} ~ softmax(f(x_1 .. x_t) / τ)"
+    name = Claim("Note D", "16 generation")
     for tau in (1.0, 0.5):
         how = GenerateConfig.parse({"temperature": tau, "max_new_tokens": DRAWN})
         drawn = [0, *(step.ids[0] for step in decode(model, [[0]], how))]
         counts, surprise = ref.sampling(drawn, ref.softmax(u, tau))
         for what, far in (("counts", float(np.abs(counts).max())), ("surprise", abs(surprise))):
             detail = f"{what} of {DRAWN} tokens, in standard deviations; τ = {tau:g}"
-            yield name.at_most(formula, decode, far, DEVIATIONS, detail)
+            yield name.at_most(
+                "x_{t+1} ~ softmax(f(x_1 .. x_t) / τ)", decode, far, DEVIATIONS, detail
+            )
 
 
 def caching() -> Iterator[Row]:
@@ -204,8 +216,14 @@ def causality() -> Iterator[Row]:
             other = [*IDS[:t], (IDS[t] + 1) % V, *IDS[t + 1 :]]
             after = model(batch_of(other, source)).logits[0]
             worst = max(worst, float((after[:t] - before[:t]).detach().abs().max()))
-        formula = "changing token t+1 changes nothing up to t"
-        yield four(formula, Transformer, worst, 0.0, EXACT, architecture)
+        yield four(
+            "changing token t+1 changes nothing up to t",
+            Transformer,
+            worst,
+            0.0,
+            EXACT,
+            architecture,
+        )
 
 
 def patches() -> Iterator[Row]:
@@ -224,43 +242,44 @@ def patches() -> Iterator[Row]:
         yield claim("x_t = flatten(patch_t) W_emb", PatchEmbedding, module(cut), expected)
 
 
+def mean_loss(
+    claim: Claim, formula: str, u: torch.Tensor, expected: ref.Array, targets: torch.Tensor
+) -> Row:
+    """The row of a loss over logits, the reference's from its own."""
+    total, count = ref.cross_entropy(expected, targets.numpy(), IGNORE)
+    summed = losses.cross_entropy(u, targets)
+    return claim(formula, losses.cross_entropy, summed.total / summed.count, total / count)
+
+
 def tagging() -> Iterator[Row]:
     """Equation 18: a class for each element."""
-    name, h, tag = (
-        Claim("Note D", "18 images and tasks"),
-        draw("h", 2, T, D),
-        filled(heads.TagHead(D, 5)),
-    )
+    name, h = Claim("Note D", "18 images and tasks"), draw("h", 2, T, D)
+    tag = filled(heads.TagHead(D, 5))
     expected = reference_of(tag).linear("it.proj", array(h))
     yield name("tagging: softmax(h_t W + b) for every t", heads.TagHead, tag(h), expected)
     targets = torch.tensor([[0, 4, 2, IGNORE, 1, 3], [2, 2, 0, 1, IGNORE, IGNORE]])
-    total, count = ref.cross_entropy(expected, targets.numpy(), IGNORE)
-    summed, formula = losses.cross_entropy(tag(h), targets), "tagging: −(1/n) Σ_t log y_t[target_t]"
-    yield name(formula, losses.cross_entropy, summed.total / summed.count, total / count)
+    formula = "tagging: −(1/n) Σ_t log y_t[target_t]"
+    yield mean_loss(name, formula, tag(h), expected, targets)
 
 
 def classification() -> Iterator[Row]:
     """Equation 18: a class for a whole sequence."""
-    h, targets = draw("h", 2, T, D), torch.tensor([1, 4])
-    place = Positions.padded([4, 6])
+    h, place, name = draw("h", 2, T, D), Positions.padded([4, 6]), Claim("", "18 images and tasks")
     batch = Batch(torch.zeros(2, T, dtype=torch.long), place)
+    sources = {
+        "last": ("Note D", ""),
+        "first": (LATER, ", Devlin et al. 2019"),
+        "mean": (LATER, ""),
+    }
     for how in get_args(heads.Pool):
-        module = filled(heads.ClassifyHead(D, 5, how, dense=False))
+        module, (note, paper) = filled(heads.ClassifyHead(D, 5, how, dense=False)), sources[how]
         reference = reference_of(module, "head", head="classify", pool=how, n_classes=5)
         rows = [reference.head(array(h[row]), sample_of(batch, row)) for row in range(2)]
-        name, got, expected = (
-            Claim("Note D", "18 images and tasks"),
+        got, claim, expected = (
             module(h, place),
+            name.by(note, f"{how} element{paper}"),
             np.stack(rows),
         )
-        if how != "last":
-            name = name.by(LATER, "BERT, Devlin et al. 2019; " if how == "first" else "")
-        formula, detail = "classification: softmax(h W + b)", f"{name.detail}{how} element"
-        yield name(formula, heads.ClassifyHead, got, expected, detail=detail)
-        total, count = ref.cross_entropy(expected, targets.numpy())
-        summed, formula = (
-            losses.cross_entropy(got, targets),
-            "classification: −(1/n) Σ log y[class]",
-        )
-        mean = summed.total / summed.count
-        yield name(formula, losses.cross_entropy, mean, total / count, detail=how)
+        yield claim("classification: softmax(h W + b)", heads.ClassifyHead, got, expected)
+        formula, targets = "classification: −(1/n) Σ log y[class]", torch.tensor([1, 4])
+        yield mean_loss(name.by("Note D", how), formula, got, expected, targets)
