@@ -110,11 +110,14 @@ def causal() -> Iterator[Row]:
     of_e = four.by("Note E")
     yield of_e("Σ_j a_ij = 1 and a_ij = 0 for j > i", attending.attention_pattern, future, 0.0)
     broken = float((unmasked.tril().sum(-1) - 1).abs().max())
-    formula, said = (
+    said = "shown to break the rows, never done"
+    yield of_e.at_least(
         "zeroing a_ij after softmax: |Σ_j a_ij − 1| > 0.1",
-        "shown to break the rows, never done",
+        attending.attention_pattern,
+        broken,
+        0.1,
+        said,
     )
-    yield of_e.at_least(formula, attending.attention_pattern, broken, 0.1, said)
 
 
 def heads() -> Iterator[Row]:
@@ -186,11 +189,9 @@ def relative() -> Iterator[Row]:
 
 def buckets(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Iterator[Row]:
     """T5's form of equation 6."""
-    six, place, distance = (
-        Claim(LATER, "6 relative bias", T5),
-        Positions.arange(T),
-        range(-300, 301),
-    )
+    six = Claim(LATER, "6 relative bias", T5)
+    place = Positions.arange(T)
+    distance = range(-300, 301)
     for both_ways, side in ((True, "encoder: both directions"), (False, "decoder: the past")):
         got = positions.relative_bucket(torch.tensor(distance), 32, 128, both_ways=both_ways)
         expected = [where.bucket(d, 32, 128, both_ways=both_ways) for d in distance]
@@ -210,10 +211,8 @@ def cross() -> Iterator[Row]:
     """Equation 7; the notes' sources have no padding."""
     module, x, memory = filled(Attention(D, 2, 2, 8)), draw("x", 1, T, D), draw("memory", 1, 5, D)
     source = Positions.padded([3, 5]).selected(torch.tensor([0]))
-    view, seen = (
-        context(stack.SOURCE_MASK, T, source),
-        ref.padding_mask(T, [True] * 3 + [False] * 2),
-    )
+    view = context(stack.SOURCE_MASK, T, source)
+    seen = ref.padding_mask(T, [True] * 3 + [False] * 2)
     got, seven = module(x, view, memory), Claim("Notes C, E", "7 cross-attention")
     expected = reference_of(module).attention("it", flat(x), flat(memory), seen)
     yield seven("softmax(Q_dec K_encᵀ / √d_k + M_pad) V_enc", Attention, got, expected)

@@ -76,10 +76,8 @@ def worked_example() -> Iterator[Row]:
     yield claim("softmax: .85, .15 as printed", of_pattern, pattern, [0.85, 0.15], 0.005)
     widths = (1, 2, 4, 64)
     others = [scores(attention.score_scale("head", width, width))[0] for width in widths]
-    far, said = (
-        min(abs(float(other) - 58.9) for other in others),
-        "D_K = 1, 2, 4, 64 give other numbers",
-    )
+    far = min(abs(float(other) - 58.9) for other in others)
+    said = "D_K = 1, 2, 4, 64 give other numbers"
     yield claim.at_least("true for D_K = 3 only", attention.score_scale, far, 0.05, said)
 
 
@@ -118,19 +116,19 @@ def image_patches() -> Iterator[Row]:
     reader = ImageReader(ImageConfig.parse(fields))
     cut = reader.patches(reader.normalized(np.zeros((1, 224, 224, 3), np.uint8)))
     yield claim("16 · 16 · 3 = 768", ImageReader, cut.shape[-1], 768, EXACT)
-    formula, vit = (
-        "a 224 x 224 image is 196 patches of 768 numbers",
-        claim.by(LATER, "ViT, Dosovitskiy et al. 2021"),
-    )
+    vit = claim.by(LATER, "ViT, Dosovitskiy et al. 2021")
     x = PatchEmbedding(cut.shape[-1], 8, class_token=False)(cut)
-    yield vit(formula, ImageReader, cut.shape[1:], [196, 768], EXACT)
+    yield vit(
+        "a 224 x 224 image is 196 patches of 768 numbers",
+        ImageReader,
+        cut.shape[1:],
+        [196, 768],
+        EXACT,
+    )
     yield vit("one vector for each patch", PatchEmbedding, x.shape, [1, 196, 8], EXACT)
     config = presets.vit("B/16")
-    got, formula = (
-        [config.max_length, config.patch_width],
-        "ViT-B/16 reads 196 patches of 768 numbers",
-    )
-    yield vit(formula, presets.vit, got, [196, 768], EXACT)
+    got = [config.max_length, config.patch_width]
+    yield vit("ViT-B/16 reads 196 patches of 768 numbers", presets.vit, got, [196, 768], EXACT)
 
 
 def causal_table() -> Iterator[Row]:
@@ -146,11 +144,14 @@ def causal_table() -> Iterator[Row]:
     )
     q, k, v = (draw(letter, 1, 1, 5, 4) for letter in "qkv")
     scores = attending.attention_scores(q, k, context(masks.Causal(), 5).allow, None, 0.5)
-    pattern, formula = (
-        attending.attention_pattern(scores),
+    pattern = attending.attention_pattern(scores)
+    yield claim(
         "a_ij > 0 exactly where the table has an entry",
+        attending.attention_pattern,
+        pattern > 0,
+        printed,
+        EXACT,
     )
-    yield claim(formula, attending.attention_pattern, pattern > 0, printed, EXACT)
     sums = claim.by("Notes A, E")
     yield sums("Σ_j a_ij = 1", attending.attention_pattern, pattern.sum(-1), np.ones(5))
     only = torch.zeros(1, 1, 5, 5, dtype=torch.float64)
@@ -183,10 +184,8 @@ def sharpness() -> Iterator[Row]:
 
 def temperature() -> Iterator[Row]:
     """Note E: the limits of τ, by the transform that generation applies."""
-    u, claim = (
-        torch.tensor([[2.0, -1.0, 0.5, 1.9]], dtype=torch.float64),
-        Claim("Note E", "golden: temperature"),
-    )
+    u = torch.tensor([[2.0, -1.0, 0.5, 1.9]], dtype=torch.float64)
+    claim = Claim("Note E", "golden: temperature")
     # a spread of 3 over τ = 10⁶ bounds how far from uniform; a gap of 0.1 at τ = 0.001 leaves e^-100
     flat, peak = (logits.temperature(u, tau).softmax(-1) for tau in (1e6, 1e-3))
     yield claim("τ large: uniform", logits.temperature, flat, [0.25] * 4, 1e-6, "τ = 10⁶")
@@ -206,10 +205,8 @@ def cost() -> Iterator[Row]:
             module(x, view)
         spent.append(counter.get_total_flops())
         learned.append(sum(parameter.numel() for parameter in module.parameters()))
-    claim, formula = (
-        Claim("Note E", "golden: cost of heads"),
-        "cost of h heads = cost of one head at full width",
-    )
+    claim = Claim("Note E", "golden: cost of heads")
+    formula = "cost of h heads = cost of one head at full width"
     # four projections 2·T·d·d and two products 2·T·T·d, whatever the number of heads
     expected = [4 * 2 * 12 * 32 * 32 + 2 * 2 * 12 * 12 * 32] * 4
     said = "floating-point operations, h = 1, 2, 4, 8"

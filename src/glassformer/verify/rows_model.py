@@ -235,8 +235,6 @@ def output_rows(seen: Look) -> Iterator[Row]:
         yield from worst(claim, formula, cross_entropy, [gap])
     found = enumerate(zip(seen.fused.logits, reference_logits(reference, seen.batch), strict=True))
     whole = [(f"row {row}", got, expected) for row, (got, expected) in found]
-    claim, formula = (
-        Claim("Notes A to E", "1 to 13 together"),
-        "the whole forward pass, elements to output",
-    )
+    claim = Claim("Notes A to E", "1 to 13 together")
+    formula = "the whole forward pass, elements to output"
     yield from worst(claim, formula, Transformer, whole, DEEP)

@@ -47,12 +47,16 @@ def causality(seen: Look) -> Iterator[Row]:
     other[:, t:] = (other[:, t:] + 1) % seen.model.config.vocab_size
     with torch.no_grad():
         got = seen.model.features(replace(seen.batch, elements=other)).hidden[:, :t]
-    formula, claim = (
-        "changing token t+1 changes nothing up to t",
-        Claim("Notes A to E", "4 causality"),
-    )
+    claim = Claim("Notes A to E", "4 causality")
     expected = array(seen.fused.features.hidden[:, :t])
-    yield claim(formula, Transformer, got, expected, EXACT, f"t = {t} of {length}")
+    yield claim(
+        "changing token t+1 changes nothing up to t",
+        Transformer,
+        got,
+        expected,
+        EXACT,
+        f"t = {t} of {length}",
+    )
 
 
 def caching(seen: Look) -> Iterator[Row]:

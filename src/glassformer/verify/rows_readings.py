@@ -139,11 +139,10 @@ def scale() -> Iterator[Row]:
         got,
         1 / math.sqrt(d_model / heads),
     )
-    got, formula = (
-        attention.score_scale("model", d_model // heads, d_model),
-        "√d, d the embedding width",
+    got = attention.score_scale("model", d_model // heads, d_model)
+    yield claim.by("Note C")(
+        "√d, d the embedding width", attention.score_scale, got, 1 / math.sqrt(d_model)
     )
-    yield claim.by("Note C")(formula, attention.score_scale, got, 1 / math.sqrt(d_model))
 
 
 def masked_scores() -> tuple[torch.Tensor, ref.Array, ref.Array]:
@@ -156,10 +155,8 @@ def masked_scores() -> tuple[torch.Tensor, ref.Array, ref.Array]:
 def inside_or_outside() -> Iterator[Row]:
     """M + S = (S' + M) / √d_k, as M is 0 or -inf."""
     scores, q, k = masked_scores()
-    pattern, claim = (
-        attending.attention_pattern(scores),
-        Claim("Notes A, B, D", "reading: mask placement"),
-    )
+    pattern = attending.attention_pattern(scores)
+    claim = Claim("Notes A, B, D", "reading: mask placement")
     for note, formula, inside in (
         ("Notes A, B, D", "softmax(M + Q Kᵀ / √d_k)", False),
         ("Note C", "softmax((Q Kᵀ + M) / √d_k)", True),
@@ -195,11 +192,14 @@ def printed_sinusoid() -> Iterator[Row]:
     )
     expected = where.sinusoid(range(100), 64, printed=True)
     yield claim("sin or cos of t / 10000^(2j/d)", positions.sinusoidal, printed, expected)
-    formula, said = (
+    said = "spread over each distance, d = 64, T = 100"
+    yield claim.at_most(
         "paired: p_i · p_j is a function of i − j",
-        "spread over each distance, d = 64, T = 100",
+        positions.sinusoidal,
+        where.spread(array(paired)),
+        TIGHT,
+        said,
     )
-    yield claim.at_most(formula, positions.sinusoidal, where.spread(array(paired)), TIGHT, said)
     got = where.spread(array(printed))
     yield claim(
         "as printed: p_i · p_j is not (spread 5.6)",
@@ -209,10 +209,8 @@ def printed_sinusoid() -> Iterator[Row]:
         0.05,
         f"measured {got:.4f}",
     )
-    angle, claim = (
-        torch.atan2(paired[1, 0::2], paired[1, 1::2]),
-        Claim("Note C", "reading: frequency"),
-    )
+    angle = torch.atan2(paired[1, 0::2], paired[1, 1::2])
+    claim = Claim("Note C", "reading: frequency")
     expected = [10000 ** (-2 * k / 64) for k in range(32)]
     yield claim("ω_k = 10000^(−2k/d)", positions.sinusoidal, angle, expected)
     falls = float((angle[:-1] - angle[1:]).min())
@@ -228,10 +226,8 @@ def printed_sinusoid() -> Iterator[Row]:
 def future_scores() -> Iterator[Row]:
     """A score of 0 is not a weight of 0: setting future scores to zero would leak the future."""
     scores, _, _ = masked_scores()
-    zeroed, claim = (
-        scores.where(scores.isfinite(), 0.0),
-        Claim("Notes A to E", "reading: future scores"),
-    )
+    zeroed = scores.where(scores.isfinite(), 0.0)
+    claim = Claim("Notes A to E", "reading: future scores")
     future, leaked = (attending.attention_pattern(s).triu(1)[0, 0] for s in (scores, zeroed))
     yield claim(
         "−∞ before softmax ⇒ a_ij = 0 for j > i",

@@ -143,18 +143,15 @@ def normalization() -> Iterator[Row]:
         yield nine(formula, norms.layer_norm, got, expected, detail=detail)
         expected = reference_of(module, epsilon=epsilon).norm("it", array(x))
         yield nine(formula, norms.LayerNorm, module(x), expected, detail=detail)
-        expected, got = (
-            ref.rms_norm(array(x), array(gamma), epsilon),
-            norms.rms_norm(x, gamma, epsilon),
-        )
+        expected = ref.rms_norm(array(x), array(gamma), epsilon)
+        got = norms.rms_norm(x, gamma, epsilon)
         rms = nine.by(LATER, f"RMSNorm, Zhang & Sennrich 2019; {detail}")
         yield rms("γ x / √((1/d) Σ x²)", norms.rms_norm, got, expected)
     plain = norms.layer_norm(x, torch.ones_like(gamma), None, 0.0)
-    moments, formula = (
-        torch.stack([plain.mean(-1), plain.var(-1, unbiased=False)]),
-        "mean 0 and variance 1 for each token",
+    moments = torch.stack([plain.mean(-1), plain.var(-1, unbiased=False)])
+    yield nine.by("Notes C, E")(
+        "mean 0 and variance 1 for each token", norms.layer_norm, moments, [[0] * T, [1] * T]
     )
-    yield nine.by("Notes C, E")(formula, norms.layer_norm, moments, [[0] * T, [1] * T])
 
 
 def feed_forward() -> Iterator[Row]:

@@ -155,10 +155,8 @@ def greedy_cached(model: Transformer, prompt: list[int], count: int) -> list[int
 
 def generation() -> Iterator[Row]:
     """Equation 16: the likeliest token each time."""
-    name, formula = (
-        Claim("Notes D, E", "16 generation"),
-        "x_{t+1} = arg max f(x_1 .. x_t), append, repeat",
-    )
+    name = Claim("Notes D, E", "16 generation")
+    formula = "x_{t+1} = arg max f(x_1 .. x_t), append, repeat"
     how = GenerateConfig.parse({"temperature": 0, "max_new_tokens": 8})
     for position in ("learned", "sinusoidal", "rotary", "alibi", "relative"):
         model, reference = tiny(position=position, tied=False)
@@ -258,8 +256,7 @@ def tagging() -> Iterator[Row]:
     expected = reference_of(tag).linear("it.proj", array(h))
     yield name("tagging: softmax(h_t W + b) for every t", heads.TagHead, tag(h), expected)
     targets = torch.tensor([[0, 4, 2, IGNORE, 1, 3], [2, 2, 0, 1, IGNORE, IGNORE]])
-    formula = "tagging: −(1/n) Σ_t log y_t[target_t]"
-    yield mean_loss(name, formula, tag(h), expected, targets)
+    yield mean_loss(name, "tagging: −(1/n) Σ_t log y_t[target_t]", tag(h), expected, targets)
 
 
 def classification() -> Iterator[Row]:
@@ -275,11 +272,11 @@ def classification() -> Iterator[Row]:
         module, (note, paper) = filled(heads.ClassifyHead(D, 5, how, dense=False)), sources[how]
         reference = reference_of(module, "head", head="classify", pool=how, n_classes=5)
         rows = [reference.head(array(h[row]), sample_of(batch, row)) for row in range(2)]
-        got, claim, expected = (
-            module(h, place),
-            name.by(note, f"{how} element{paper}"),
-            np.stack(rows),
-        )
+        got = module(h, place)
+        claim = name.by(note, f"{how} element{paper}")
+        expected = np.stack(rows)
         yield claim("classification: softmax(h W + b)", heads.ClassifyHead, got, expected)
-        formula, targets = "classification: −(1/n) Σ log y[class]", torch.tensor([1, 4])
-        yield mean_loss(name.by("Note D", how), formula, got, expected, targets)
+        targets = torch.tensor([1, 4])
+        yield mean_loss(
+            name.by("Note D", how), "classification: −(1/n) Σ log y[class]", got, expected, targets
+        )
