@@ -2,7 +2,7 @@
 
 import pytest
 
-from glassformer.verify import rows_attention
+from glassformer.verify import rows_attention, rows_task
 from verify.models import noted
 
 
@@ -78,5 +78,6 @@ def test_tolerances_are_tight_except_for_printed_digits(rows):
 
 
 def test_the_same_numbers_every_time(rows):
-    again = list(rows_attention.attention_rows())
-    assert again == [row for row in rows if row in again]
+    again = {row for group in (*rows_attention.GROUPS, rows_task.sampling) for row in group()}
+    assert again < set(rows)
+    assert len(again) > 20

@@ -60,7 +60,7 @@ def reference_of(module: nn.Module, name: str = "it", **choices: Any) -> Referen
 
 
 def pair(model: Transformer) -> tuple[Transformer, ReferenceModel]:
-    """A float64 copy of the model, evaluating, on the CPU, and the reference with its weights."""
+    """A float64 copy of the model for evaluation on the CPU, and a reference with its weights."""
     twin = copy.deepcopy(model).cpu().double().eval()
     weights = {name: array(value) for name, value in twin.state_dict().items()}
     return twin, ReferenceModel(weights, model.config.model_dump())
@@ -72,7 +72,7 @@ def tiny(**choices: Any) -> tuple[Transformer, ReferenceModel]:
 
 
 def context(mask: Mask, queries: int, keys: Positions | None = None) -> AttentionContext:
-    """What attention sees of `keys` (as many as queries if None) under a mask."""
+    """Attention context of a mask over `queries` positions and `keys` (None: the same)."""
     place = Positions.arange(queries)
     return AttentionContext(allowed(mask, place, place if keys is None else keys))
 

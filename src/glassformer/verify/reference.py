@@ -1,7 +1,7 @@
 """The notes' equations in float64 NumPy, one sequence at a time, as the texts write them.
 
 Row vectors: X is T x d, a weight W maps by X W, so W_Q is d x d_k. Loops stand where they are
-clearer than index tricks. Nothing here is shared with the code it judges.
+clearer than index tricks. No code is shared with production.
 """
 
 import math
@@ -69,11 +69,6 @@ def causal_mask(length: int) -> Array:
 def padding_mask(queries: int, valid: Sequence[bool]) -> Array:
     """M_ij = 0 where key j is real, -inf where it is padding."""
     return np.array([[0.0 if real else -np.inf for real in valid]] * queries)
-
-
-def split(x: Array, heads: int) -> list[Array]:
-    """The columns of X in `heads` equal blocks: one matrix for each head."""
-    return list(np.split(x, heads, axis=1))
 
 
 def layer_norm(x: Array, gamma: Array, beta: Array | None, epsilon: float = 0.0) -> Array:
@@ -161,11 +156,11 @@ def greedy(step: Callable[[list[int]], Array], prompt: Sequence[int], count: int
 
 
 def sampling(chain: Sequence[int], p: Array) -> tuple[Array, float]:
-    """How far a chain of tokens x_1 .. x_n is from x_{t+1} ~ p[x_t], in standard deviations.
+    """Deviations of a chain x_1 .. x_n from x_{t+1} ~ p[x_t], in standard deviations (equation 16).
 
-    Of the count of each token: Σ_t (1[x_{t+1} = j] - p_j(x_t)), of variance Σ_t p_j (1 - p_j); and
-    of the surprise: Σ_t (-log p(x_{t+1}) - entropy of p(x_t)). Both sums are martingales: each term
-    has mean 0 given what is before it, so variances add up (equation 16).
+    Counts: Σ_t (1[x_{t+1} = j] - p_j(x_t)), of variance Σ_t p_j (1 - p_j), for each token j.
+    Surprise: Σ_t (-log p(x_{t+1}) - entropy of p(x_t)). Each term has mean 0 given the past, so the
+    variances add up.
     """
     rows, drawn = p[list(chain[:-1])], list(chain[1:])
     counts = (np.eye(p.shape[1])[drawn] - rows).sum(0) / np.sqrt((rows * (1 - rows)).sum(0))

@@ -26,18 +26,6 @@ T, D, H, K = 6, 16, 4, 4
 T5, ALIBI = "T5, Raffel et al. 2020", "ALiBi, Press et al. 2022"
 
 
-def attention_rows() -> Iterator[Row]:
-    """Rows of equations 1 to 7."""
-    yield from projections()
-    yield from simplified()
-    yield from scaled()
-    yield from causal()
-    yield from heads()
-    yield from four_terms()
-    yield from relative()
-    yield from cross()
-
-
 def projections() -> Iterator[Row]:
     """Equation 1."""
     module, x = filled(Attention(D, H, 2, K, bias=True)), draw("x", 1, T, D)
@@ -225,3 +213,7 @@ def cross() -> Iterator[Row]:
         array(got),
         EXACT,
     )
+
+
+GROUPS = (projections, simplified, scaled, causal, heads, four_terms, relative, cross)
+"""Functions of the rows, in order."""

@@ -42,19 +42,6 @@ PUBLISHED = {
 """Published numbers of parameters."""
 
 
-def golden_rows() -> Iterator[Row]:
-    """Rows of the numbers in the texts."""
-    yield from worked_example()
-    yield from position_vectors()
-    yield from picked_rows()
-    yield from image_patches()
-    yield from causal_table()
-    yield from sharpness()
-    yield from temperature()
-    yield from cost()
-    yield from parameters()
-
-
 def worked_example() -> Iterator[Row]:
     """Note D's scores 102 and 99."""
     q = torch.tensor([[[[6.0, 3.0, 1.0]]]], dtype=torch.float64)
@@ -223,3 +210,17 @@ def parameters() -> Iterator[Row]:
     for name, (config, count) in PUBLISHED.items():
         got = Transformer(config, device="meta").n_parameters
         yield claim(f"{name}: {count:,} parameters", Transformer, got, count, EXACT)
+
+
+GROUPS = (
+    worked_example,
+    position_vectors,
+    picked_rows,
+    image_patches,
+    causal_table,
+    sharpness,
+    temperature,
+    cost,
+    parameters,
+)
+"""Functions of the rows, in order."""

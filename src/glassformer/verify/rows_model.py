@@ -206,7 +206,7 @@ def step_rows(seen: Look) -> Iterator[Row]:
 
 
 def residual_gaps(seen: Look, step: Step) -> Iterator[Gap]:
-    """How the branches join the stream; `resid_mid` is what production has after the attention."""
+    """Stream after each branch; the feed-forward branch starts from production's `resid_mid`."""
     x, point = array(step.kept["resid_pre"]), "resid_mid"
     for branch in ("attention", "cross", "feedforward"):
         if branch in step.branches:

@@ -20,7 +20,7 @@ from glassformer.verify.row import DEEP, EXACT, LATER, PROJECT, Claim, Row, max_
 
 
 def property_rows(seen: Look) -> Iterator[Row]:
-    """Those of the laws that the model's architecture and the batch have."""
+    """Rows of the laws that apply to the model's architecture and the batch."""
     if seen.model.decoder is not None and in_order(seen):
         yield from causality(seen)
         yield from caching(seen)

@@ -100,17 +100,6 @@ CHOICES: list[tuple[str, str, str, dict[str, Any]]] = [
 """Note, point of disagreement, reading, and the configuration that reaches it."""
 
 
-def reading_rows() -> Iterator[Row]:
-    """Rows of the points where the notes disagree."""
-    yield from choices()
-    yield from scale()
-    yield from inside_or_outside()
-    yield from output_projection()
-    yield from printed_sinusoid()
-    yield from future_scores()
-    yield from position_table()
-
-
 def position_table() -> Iterator[Row]:
     """One row for each position, each as wide as the model (Note B prints 1 x N)."""
     claim, table = Claim("Notes B, D", "reading: E_pos"), positions.LearnedPosition(12, 16)
@@ -146,7 +135,7 @@ def scale() -> Iterator[Row]:
 
 
 def masked_scores() -> tuple[torch.Tensor, ref.Array, ref.Array]:
-    """Production's causal scores of small queries and keys, and those."""
+    """Production's causal scores of small queries and keys, and these queries and keys."""
     q, k = draw("q", 1, 1, 6, 4), draw("k", 1, 1, 6, 4)
     allow = context(mask.Causal(), 6).allow
     return attending.attention_scores(q, k, allow, None, 0.5), flat(q), flat(k)
@@ -184,7 +173,7 @@ def output_projection() -> Iterator[Row]:
 
 
 def printed_sinusoid() -> Iterator[Row]:
-    """The exponent as printed breaks the note's own claim; and frequency falls with the
+    """The exponent as printed breaks the note's own claim; frequency falls with the
     dimension."""
     steps, claim = torch.arange(100), Claim("Note C", "reading: sinusoid exponent")
     paired, printed = (
@@ -244,3 +233,15 @@ def future_scores() -> Iterator[Row]:
         0.1,
         "shown, never done",
     )
+
+
+GROUPS = (
+    choices,
+    scale,
+    inside_or_outside,
+    output_projection,
+    printed_sinusoid,
+    future_scores,
+    position_table,
+)
+"""Functions of the rows, in order."""

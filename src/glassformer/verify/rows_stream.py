@@ -42,19 +42,6 @@ from glassformer.verify.row import DEEP, EXACT, LATER, PROJECT, TIGHT, Claim, Ro
 T, D = 6, 16
 
 
-def stream_rows() -> Iterator[Row]:
-    """Rows of equations 8 to 12, 17 and 19."""
-    yield from position_vectors()
-    yield from offsets()
-    yield from rotary()
-    yield from normalization()
-    yield from feed_forward()
-    yield from blocks()
-    yield from residual()
-    yield from permutation()
-    yield from gradient()
-
-
 def position_vectors() -> Iterator[Row]:
     """Equation 8."""
     eight, steps = Claim("Notes A, E", "8 positions"), torch.arange(100)
@@ -276,3 +263,17 @@ def _branch(model: ReferenceModel, half: str, x: ref.Array) -> ref.Array:
         y = model.norm(f"{name}attention_norm", x)
         return model.attention(f"{name}attention", y, y, ref.causal_mask(len(x)))
     return model.feed_forward(f"{name}feedforward", model.norm(f"{name}feedforward_norm", x))
+
+
+GROUPS = (
+    position_vectors,
+    offsets,
+    rotary,
+    normalization,
+    feed_forward,
+    blocks,
+    residual,
+    permutation,
+    gradient,
+)
+"""Functions of the rows, in order."""
