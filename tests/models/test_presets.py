@@ -67,6 +67,15 @@ def test_the_notes_run_at_their_own_size(name, size):
     assert config.epsilon == 0
 
 
+def test_note_c_is_as_printed():
+    """q_i = W_Q x_i, exp(q · k / √d) with d the embedding dimension, γ (x - μ) / σ + β."""
+    model = Transformer(presets.note("C"))
+    attention = model.decoder.blocks[0].attention
+    assert attention.q_proj.bias is attention.k_proj.bias is attention.v_proj.bias is None
+    assert attention.scale == model.config.d_model**-0.5
+    assert model.decoder.blocks[0].attention_norm.bias is not None
+
+
 def test_presets_can_be_changed():
     assert presets.gpt2("small", max_length=512).max_length == 512
     assert presets.note("D").d_ff == presets.note("D").d_model

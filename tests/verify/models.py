@@ -61,6 +61,10 @@ CONFIGS = {
     ),
     "gated": presets.modern(gated=True, activation="silu", **WORDS),
     "two vocabularies": presets.note("E", source_vocab_size=17, position="learned", **WORDS),
+    "concatenated positions": presets.gpt2(
+        position_combination="concatenate", position_width=8, tied=False, **WORDS
+    ),
+    "no residual connections": presets.note("C", residual=False, init="xavier", **WORDS),
     "no positions": presets.bert(position="none", head="none", **WORDS),
 }
 

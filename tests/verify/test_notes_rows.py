@@ -2,7 +2,7 @@
 
 import pytest
 
-from glassformer.verify import rows_attention
+from glassformer.verify import rows_attention, rows_task
 from verify.models import noted
 
 
@@ -41,6 +41,8 @@ def test_every_disagreement_is_reached(rows):
         "classification",
         "future scores",
         "E_pos",
+        "position combination",
+        "residual connections",
     }
 
 
@@ -71,9 +73,11 @@ def test_tolerances_are_tight_except_for_printed_digits(rows):
         "golden: temperature",
         "golden: scaling",
         "reading: sinusoid exponent",
+        "16 generation",  # a sampled chain, in standard deviations
     }
 
 
 def test_the_same_numbers_every_time(rows):
-    again = list(rows_attention.attention_rows())
-    assert again == [row for row in rows if row in again]
+    again = {row for group in (*rows_attention.GROUPS, rows_task.sampling) for row in group()}
+    assert again < set(rows)
+    assert len(again) > 20

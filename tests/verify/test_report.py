@@ -5,7 +5,7 @@ import json
 import pytest
 
 from glassformer import verify
-from glassformer.verify.row import Row, at_least, max_error, row
+from glassformer.verify.row import Claim, Row, max_error
 
 GOOD = Row(
     "Notes A, B",
@@ -53,10 +53,13 @@ def test_errors_are_measured():
     assert max_error([1.0, float("-inf")], [1.5, float("-inf")]) == 0.5
     assert max_error([1.0], [1.0, 2.0]) == float("inf")
     assert max_error([float("nan")], [0.0]) == float("inf")
-    assert not row("Note A", "1", "x", len, [1.0], [1.1]).passed
-    assert not at_least("Note A", "1", "x", len, 0.05, 0.1).passed
-    assert at_least("Note A", "1", "x", len, 0.2, 0.1).passed
-    assert not at_least("Note A", "1", "x", len, float("nan"), 0.1).passed
+    assert max_error([[1.0]], [1.0]) == 0  # a batch of one
+    assert max_error([[1.0], [1.0]], [1.0]) == float("inf")
+    claim = Claim("Note A", "1")
+    assert not claim("x", len, [1.0], [1.1]).passed
+    assert not claim.at_least("x", len, 0.05, 0.1).passed
+    assert claim.at_least("x", len, 0.2, 0.1).passed
+    assert not claim.at_least("x", len, float("nan"), 0.1).passed
 
 
 def test_a_row_cannot_be_told_that_it_passed():

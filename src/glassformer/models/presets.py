@@ -197,14 +197,17 @@ NOTES: dict[str, dict[str, Any]] = {
         "attention_bias": False,
         "tied": True,
     },
-    # Note C: encoder-decoder, post-norm, positions as printed and counted from 1, W_O a Linear with
-    # bias.
+    # Note C: encoder-decoder, post-norm, positions as printed and counted from 1, q, k, v without
+    # biases, scores divided by √d of the embedding. Its LayerNorm has β, so `bias` stays (and W_O is
+    # the Linear that the note names).
     "C": {
         "architecture": "encoder_decoder",
         "position": "sinusoidal_printed",
         "first_position": 1,
         "norm_placement": "post",
         "activation": "relu",
+        "attention_bias": False,
+        "scale": "model",
     },
     # Note D: learned positions, pre-norm, square feed-forward maps without biases, class from the
     # last element.

@@ -1,5 +1,4 @@
-"""The notes' equations in float64 NumPy, and the report that holds the production code or any model
-against them.
+"""Comparison of production code, or of any model, with the notes' equations in float64 NumPy.
 
 rows = list(verify.notes_rows()); print(verify.table(rows))
 rows = list(verify.model_rows(model, batch))

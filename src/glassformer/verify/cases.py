@@ -1,5 +1,5 @@
-"""Small fixed cases: numbers drawn from a name, bricks and whole models in float64 with such
-numbers as weights."""
+"""Small fixed cases: numbers drawn from a name, and modules and models in float64 with such numbers
+as weights, beside a reference with the same weights."""
 
 import copy
 import zlib
@@ -9,35 +9,37 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.batch import Batch, Part, Positions
+from glassformer.layers.attention import AttentionContext
+from glassformer.layers.mask import Mask, allowed
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
 from glassformer.verify.reference import Array
 from glassformer.verify.reference_model import Patches, ReferenceModel, Sample
 
-Brick = TypeVar("Brick", bound=nn.Module)
+Module = TypeVar("Module", bound=nn.Module)
 IDS = [3, 1, 4, 1, 5, 9, 2, 6]
 """Token ids of the small cases, one of them twice."""
 SOURCE_IDS = [2, 7, 1, 8, 2]
 """Source ids of the small encoder-decoder cases."""
+TINY = {"vocab_size": 11, "max_length": 12, "d_model": 16, "n_layers": 2, "n_heads": 2, "d_ff": 24}
+"""Configuration of the small models."""
 
 
 def draw(name: str, *shape: int, spread: float = 1.0) -> Tensor:
-    """Normal float64 numbers that depend on nothing but the name and the shape."""
+    """Normal float64 numbers that depend on the name and the shape alone."""
     generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
     return torch.randn(*shape, generator=generator, dtype=torch.float64) * spread
 
 
-def filled(brick: Brick, spread: float = 0.4) -> Brick:
-    """The brick in float64, evaluating, every parameter drawn by its name; norms' weights stand
-    around 1."""
-    brick = brick.double().eval()
+def filled(module: Module, spread: float = 0.4) -> Module:
+    """The module in float64 for evaluation, its parameters drawn by name; weights of norms around
+    1."""
+    module = module.double().eval()
     with torch.no_grad():
-        for name, parameter in brick.named_parameters():
-            around = (
-                1.0 if "norm.weight" in name or (name == "weight" and parameter.dim() == 1) else 0.0
-            )
-            parameter.copy_(around + draw(name, *parameter.shape, spread=spread))
-    return brick
+        for name, parameter in module.named_parameters():
+            norm = "norm.weight" in name or (name == "weight" and parameter.dim() == 1)
+            parameter.copy_(float(norm) + draw(name, *parameter.shape, spread=spread))
+    return module
 
 
 def array(tensor: Tensor | None) -> Array:
@@ -46,72 +48,69 @@ def array(tensor: Tensor | None) -> Array:
     return tensor.detach().cpu().double().numpy()
 
 
-def arrays(model: nn.Module) -> dict[str, Array]:
-    """Every parameter as a float64 array, by its name."""
-    return {name: array(value) for name, value in model.state_dict().items()}
+def flat(tensor: Tensor) -> Array:
+    """The float64 matrix of a tensor with one row and one head: leading axes of size 1 dropped."""
+    return array(tensor.flatten(0, -3).squeeze(0) if tensor.dim() > 2 else tensor)
+
+
+def reference_of(module: nn.Module, name: str = "it", **choices: Any) -> ReferenceModel:
+    """A reference whose weights of that name are the module's, under the small configuration."""
+    weights = {f"{name}.{key}": array(value) for key, value in module.state_dict().items()}
+    return ReferenceModel(weights, ModelConfig.parse(TINY | choices).model_dump())
 
 
 def pair(model: Transformer) -> tuple[Transformer, ReferenceModel]:
-    """A float64 copy of the model, evaluating, on the CPU, and the reference with the same
-    weights."""
+    """A float64 copy of the model for evaluation on the CPU, and a reference with its weights."""
     twin = copy.deepcopy(model).cpu().double().eval()
-    return twin, ReferenceModel(arrays(twin), model.config.model_dump())
+    weights = {name: array(value) for name, value in twin.state_dict().items()}
+    return twin, ReferenceModel(weights, model.config.model_dump())
 
 
 def tiny(**choices: Any) -> tuple[Transformer, ReferenceModel]:
     """A model of two blocks, 16 wide, under the given choices, and its reference."""
-    values = {
-        "vocab_size": 11,
-        "max_length": 12,
-        "d_model": 16,
-        "n_layers": 2,
-        "n_heads": 2,
-        "d_ff": 24,
-    }
-    return pair(filled(Transformer(ModelConfig.parse(values | choices)), spread=0.3))
+    return pair(filled(Transformer(ModelConfig.parse(TINY | choices)), spread=0.3))
+
+
+def context(mask: Mask, queries: int, keys: Positions | None = None) -> AttentionContext:
+    """Attention context of a mask over `queries` positions and `keys` (None: the same)."""
+    place = Positions.arange(queries)
+    return AttentionContext(allowed(mask, place, place if keys is None else keys))
 
 
 def batch_of(ids: list[int], source: list[int] | None = None) -> Batch:
     """One row of ids, with a row of source ids if given."""
-    return Batch(
-        torch.tensor([ids]), source=None if source is None else Batch(torch.tensor([source]))
-    )
+    return Batch(torch.tensor([ids]), source=None if source is None else batch_of(source))
 
 
 def sample_of(batch: Batch, index: int) -> Sample:
     """Row `index` of a batch as the reference reads it."""
     positions: Positions = batch.where()
-    at = index if len(positions.position) > 1 else 0
 
-    def listed(values: Tensor | None) -> list[Any] | None:
+    def listed(values: Tensor | None) -> Any:
         return None if values is None else values[index if len(values) > 1 else 0].tolist()
 
-    elements = batch.elements[index].detach().cpu()
+    elements, types = batch.elements[index].detach().cpu(), batch.token_type_ids
     return Sample(
-        elements.double().numpy() if elements.is_floating_point() else elements.numpy(),
-        positions.position[at].tolist(),
+        array(elements) if elements.is_floating_point() else elements.numpy(),
+        listed(positions.position),
         listed(positions.document),
         listed(positions.valid),
-        None if batch.token_type_ids is None else batch.token_type_ids[index].cpu().numpy(),
+        None if types is None else types[index].cpu().numpy(),
         tuple(_patches_of(part, index, batch.elements.shape[1]) for part in batch.parts),
     )
 
 
 def _patches_of(part: Part, index: int, length: int) -> Patches:
-    """What of a part stands in row `index`."""
+    """The patches of a part in row `index`."""
     here = part.at // length == index
-    return Patches(
-        part.name,
-        (part.at[here] % length).tolist(),
-        array(part.values[here]),
-        part.index[here].tolist(),
-    )
+    at, index_in = (part.at[here] % length).tolist(), part.index[here].tolist()
+    return Patches(part.name, at, array(part.values[here]), index_in)
 
 
 def reference_logits(model: ReferenceModel, batch: Batch) -> list[Array]:
     """The reference's logits for each row."""
-    count = len(batch.elements)
-    sources = [
-        None if batch.source is None else sample_of(batch.source, row) for row in range(count)
+    sources = batch.source
+    return [
+        model.logits(sample_of(batch, row), None if sources is None else sample_of(sources, row))
+        for row in range(len(batch.elements))
     ]
-    return [model.logits(sample_of(batch, row), sources[row]) for row in range(count)]

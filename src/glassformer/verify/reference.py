@@ -1,7 +1,7 @@
 """The notes' equations in float64 NumPy, one sequence at a time, as the texts write them.
 
 Row vectors: X is T x d, a weight W maps by X W, so W_Q is d x d_k. Loops stand where they are
-clearer than index tricks. Nothing here is shared with the code it judges.
+clearer than index tricks. No code is shared with production.
 """
 
 import math
@@ -22,84 +22,53 @@ def project(x: Array, weight: Array, bias: Array | None = None) -> Array:
 
 
 def softmax(scores: Array, temperature: float = 1.0) -> Array:
-    """Each row exp(s/τ) / Σ exp(s/τ); a row of -inf alone gives zeros (Note E, "The softmax
+    """exp(s/τ) / Σ exp(s/τ) by rows; a row of -inf alone gives zeros (Note E, "The softmax
     function")."""
-    closed = np.real(scores) == -np.inf  # decided before dividing: a complex -inf has no direction
+    closed = np.real(scores) == -np.inf  # before dividing: a complex -inf has no direction
     scaled = np.where(closed, -np.inf, scores) / temperature
-    top = np.max(np.where(closed, -np.inf, np.real(scaled)), axis=-1, keepdims=True)
-    e = np.exp(scaled - np.where(np.isfinite(top), top, 0.0))
-    e = np.where(closed, 0.0, e)
-    total = np.sum(e, axis=-1, keepdims=True)
+    top = np.max(np.real(scaled), axis=-1, keepdims=True, initial=np.finfo(float).min)
+    e = np.where(closed, 0.0, np.exp(scaled - top))
+    total = e.sum(-1, keepdims=True)
     return e / np.where(total == 0, 1.0, total)
-
-
-def simplified_attention(x: Array) -> Array:
-    """Note B's first version: α_ij = softmax(x_i · x_j) over j <= i, a_i = Σ α_ij x_j (equation
-    2)."""
-    out = np.zeros_like(x)
-    for i in range(len(x)):
-        alpha = softmax(np.array([x[i] @ x[j] for j in range(i + 1)]))
-        for j in range(i + 1):
-            out[i] += alpha[j] * x[j]
-    return out
 
 
 def attention_by_vectors(
     q: Array, k: Array, v: Array, scale: float, *, causal: bool = False
 ) -> Array:
     """z_i = Σ_j a_ij v_j, a_ij = exp(s_ij) / Σ_j exp(s_ij), s_ij = q_i · k_j scale; `causal`: sums
-    end at i."""
+    end at i.
+
+    Equation 2 (Note B's first version) is the same with q = k = v = x and scale 1, causal.
+    """
     out = np.zeros((len(q), v.shape[1]))
     for i in range(len(q)):
         last = i + 1 if causal else len(k)
         e = [math.exp(float(q[i] @ k[j]) * scale) for j in range(last)]
-        for j in range(last):
-            out[i] += e[j] / sum(e) * v[j]
+        out[i] = sum(e[j] / sum(e) * v[j] for j in range(last))
     return out
 
 
 def scores(
-    q: Array, k: Array, scale: float, mask: Array | float = 0.0, bias: Array | float = 0.0
+    q: Array,
+    k: Array,
+    scale: float,
+    mask: Array | float = 0.0,
+    bias: Array | float = 0.0,
+    *,
+    inside: bool = False,
 ) -> Array:
-    """S = Q Kᵀ scale + B + M (Notes A, D; B added to the scaled scores)."""
-    return q @ k.T * scale + bias + mask
-
-
-def scores_inside(
-    q: Array, k: Array, scale: float, mask: Array | float = 0.0, bias: Array | float = 0.0
-) -> Array:
-    """S = (Q Kᵀ + B + M) scale (Note C)."""
-    return (q @ k.T + bias + mask) * scale
+    """S = Q Kᵀ scale + B + M (Notes A, D); `inside`: (Q Kᵀ + B + M) scale (Note C)."""
+    return (q @ k.T + bias + mask) * scale if inside else q @ k.T * scale + bias + mask
 
 
 def causal_mask(length: int) -> Array:
     """M_ij = 0 for j <= i, -inf otherwise (equation 4)."""
-    return np.array([[0.0 if j <= i else -np.inf for j in range(length)] for i in range(length)])
+    return np.array([[-np.inf if j > i else 0.0 for j in range(length)] for i in range(length)])
 
 
 def padding_mask(queries: int, valid: Sequence[bool]) -> Array:
     """M_ij = 0 where key j is real, -inf where it is padding."""
-    return np.array([[0.0 if real else -np.inf for real in valid] for _ in range(queries)])
-
-
-def split(x: Array, heads: int) -> list[Array]:
-    """The columns of X in `heads` equal blocks: one matrix for each head."""
-    return list(np.split(x, heads, axis=1))
-
-
-def multi_head(
-    q: Sequence[Array],
-    k: Sequence[Array],
-    v: Sequence[Array],
-    w_o: Array,
-    scale: float,
-    mask: Array | float = 0.0,
-) -> Array:
-    """concat(Z¹ .. Zᴴ) W_O; with fewer key-value heads than heads, each serves H / G neighbours
-    (equation 5)."""
-    share = len(q) // len(k)
-    z = [softmax(scores(q[h], k[h // share], scale, mask)) @ v[h // share] for h in range(len(q))]
-    return np.concatenate(z, axis=1) @ w_o
+    return np.array([[0.0 if real else -np.inf for real in valid]] * queries)
 
 
 def layer_norm(x: Array, gamma: Array, beta: Array | None, epsilon: float = 0.0) -> Array:
@@ -116,11 +85,6 @@ def rms_norm(x: Array, gamma: Array, epsilon: float = 0.0) -> Array:
     return gamma * x / np.sqrt((x**2).sum(-1, keepdims=True) / x.shape[-1] + epsilon)
 
 
-def relu(x: Array) -> Array:
-    """max(0, x)."""
-    return np.where(np.real(x) > 0, x, 0)
-
-
 def gelu(x: Array) -> Array:
     """x Φ(x), Φ(x) = (1 + erf(x / √2)) / 2."""
     phi = np.array([0.5 * (1 + math.erf(value / math.sqrt(2))) for value in x.ravel()])
@@ -134,12 +98,12 @@ def gelu_tanh(x: Array) -> Array:
 
 def silu(x: Array) -> Array:
     """x / (1 + exp(-x)), written without overflow."""
-    return x * 0.5 * (1 + np.tanh(x / 2))
+    return x * (1 + np.tanh(x / 2)) / 2
 
 
 PHI: dict[str, Callable[[Array], Array]] = {
-    "relu": relu,
-    "relu_squared": lambda x: relu(x) ** 2,
+    "relu": lambda x: x * (np.real(x) > 0),
+    "relu_squared": lambda x: x**2 * (np.real(x) > 0),
     "gelu": gelu,
     "gelu_tanh": gelu_tanh,
     "silu": silu,
@@ -148,30 +112,21 @@ PHI: dict[str, Callable[[Array], Array]] = {
 """The activations by name."""
 
 
-def feed_forward(
+def sublayer(
     x: Array,
-    w_1: Array,
-    b_1: Array | None,
-    w_2: Array,
-    b_2: Array | None,
-    phi: Callable[[Array], Array],
-    w_gate: Array | None = None,
-    b_gate: Array | None = None,
+    f: Callable[[Array], Array],
+    norm: Callable[[Array], Array],
+    placement: str,
+    *,
+    residual: bool = True,
 ) -> Array:
-    """φ(x W₁ + b₁) W₂ + b₂; gated: (φ(x W_g + b_g) ⊙ (x W₁ + b₁)) W₂ + b₂ (equation 10)."""
-    hidden = project(x, w_1, b_1)
-    hidden = phi(hidden) if w_gate is None else phi(project(x, w_gate, b_gate)) * hidden
-    return project(hidden, w_2, b_2)
+    """x + f(LN(x)) for the placement "pre", LN(x + f(x)) for "post" (equations 11, 12).
 
-
-def pre_norm(x: Array, f: Callable[[Array], Array], norm: Callable[[Array], Array]) -> Array:
-    """x + f(LN(x)) (equation 11)."""
-    return x + f(norm(x))
-
-
-def post_norm(x: Array, f: Callable[[Array], Array], norm: Callable[[Array], Array]) -> Array:
-    """LN(x + f(x)) (equation 11)."""
-    return norm(x + f(x))
+    Not `residual` (Note C, "Without the residual connection"): x + is left out of both.
+    """
+    branch = f(norm(x)) if placement == "pre" else f(x)
+    branch = x + branch if residual else branch
+    return branch if placement == "pre" else norm(branch)
 
 
 def cross_entropy(logits: Array, targets: Array, ignore: int | None = None) -> tuple[float, int]:
@@ -179,11 +134,10 @@ def cross_entropy(logits: Array, targets: Array, ignore: int | None = None) -> t
     (equation 14)."""
     total, count = 0.0, 0
     for row, target in zip(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1), strict=True):
-        if target == ignore:
-            continue
-        top = row.max()
-        total -= float(row[target] - top - np.log(np.exp(row - top).sum()))
-        count += 1
+        if target != ignore:
+            shifted = row - row.max()
+            total -= float(shifted[target] - np.log(np.exp(shifted).sum()))
+            count += 1
     return total, count
 
 
@@ -198,7 +152,29 @@ def greedy(step: Callable[[list[int]], Array], prompt: Sequence[int], count: int
     ids = list(prompt)
     for _ in range(count):
         ids.append(int(np.argmax(step(ids))))
-    return ids[len(prompt) :]
+    return ids[-count:]
+
+
+def sampling(chain: Sequence[int], p: Array) -> tuple[Array, float]:
+    """Deviations of a chain x_1 .. x_n from x_{t+1} ~ p[x_t], in standard deviations (equation 16).
+
+    Counts: Σ_t (1[x_{t+1} = j] - p_j(x_t)), of variance Σ_t p_j (1 - p_j), for each token j.
+    Surprise: Σ_t (-log p(x_{t+1}) - entropy of p(x_t)). Each term has mean 0 given the past, so the
+    variances add up.
+    """
+    rows, drawn = p[list(chain[:-1])], list(chain[1:])
+    counts = (np.eye(p.shape[1])[drawn] - rows).sum(0) / np.sqrt((rows * (1 - rows)).sum(0))
+    surprise = -np.log(rows)
+    entropy = (rows * surprise).sum(-1)
+    variance = (rows * surprise**2).sum(-1) - entropy**2
+    told = surprise[np.arange(len(drawn)), drawn] - entropy
+    return counts, float(told.sum() / np.sqrt(variance.sum()))
+
+
+def four_terms(x: Array, p: Array, w_q: Array, w_k: Array) -> list[Array]:
+    """The scores of x + p in four: content to content, content to position, position to content,
+    position to position (Note E, "three additional relationships")."""
+    return [query @ w_q @ (key @ w_k).T for query in (x, p) for key in (x, p)]
 
 
 def patches(image: Array, side: int) -> Array:
@@ -224,9 +200,5 @@ def derivative(f: Callable[[Array], Array], x: Array, direction: Array) -> Array
 
 def jacobian(f: Callable[[Array], Array], x: Array) -> Array:
     """∂f_m/∂x_n over the flattened arrays, column by column with `derivative`."""
-    columns = []
-    for n in range(x.size):
-        unit = np.zeros(x.size)
-        unit[n] = 1.0
-        columns.append(derivative(f, x, unit.reshape(x.shape)).ravel())
-    return np.array(columns).T
+    units = np.eye(x.size).reshape(-1, *x.shape)
+    return np.array([derivative(f, x, unit).ravel() for unit in units]).T

@@ -1,10 +1,11 @@
 """Equations 1 to 7 of the notes: projections, attention, masks, heads, relative biases,
-cross-attention.
+cross-attention, and Note E's four terms of a score.
 
-Each production brick runs in float64 on small fixed numbers beside the reference.
+Each production module runs in float64 on small fixed numbers beside the reference.
 """
 
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 import torch
@@ -13,57 +14,40 @@ from glassformer.batch import Positions
 from glassformer.layers import attend as attending
 from glassformer.layers import mask as masks
 from glassformer.layers import position as positions
-from glassformer.layers.attention import Attention, AttentionContext, score_scale
-from glassformer.layers.stack import SOURCE_MASK
+from glassformer.layers import stack
+from glassformer.layers.attention import Attention, score_scale
 from glassformer.verify import reference as ref
 from glassformer.verify import reference_position as where
-from glassformer.verify.cases import array, draw, filled
-from glassformer.verify.row import EXACT, Row, at_least, row
+from glassformer.verify.cases import array, context, draw, filled, flat, reference_of
+from glassformer.verify.row import EXACT, LATER, PROJECT, Claim, Row
 
 FULL = masks.Allowed()
 T, D, H, K = 6, 16, 4, 4
-CAUSAL = masks.Causal()
-
-
-def attention_rows() -> Iterator[Row]:
-    """Rows of equations 1 to 7."""
-    yield from projections()
-    yield from simplified()
-    yield from scaled()
-    yield from causal()
-    yield from heads()
-    yield from relative()
-    yield from cross()
+T5, ALIBI = "T5, Raffel et al. 2020", "ALiBi, Press et al. 2022"
 
 
 def projections() -> Iterator[Row]:
     """Equation 1."""
-    brick, x = filled(Attention(D, H, 2, K, bias=True)), draw("x", 1, T, D)
-    q, (k, v) = brick.queries(x, None)[0], [t[0] for t in brick.keys_values(x, None)]
-    for got, name, linear, count in (
-        (q, "q_i = x_i W_Q", brick.q_proj, H),
-        (k, "k_i = x_i W_K", brick.k_proj, 2),
-        (v, "v_i = x_i W_V", brick.v_proj, 2),
+    module, x = filled(Attention(D, H, 2, K, bias=True)), draw("x", 1, T, D)
+    reference = reference_of(module, n_heads=H, n_kv_heads=2)
+    one = Claim("Notes A, B, C, D, E", "1 projections")
+    for which, got in zip(
+        "qkv", (module.queries(x, None), *module.keys_values(x, None)), strict=True
     ):
-        expected = ref.split(
-            ref.project(array(x[0]), array(linear.weight).T, array(linear.bias)), count
-        )
-        yield row("Notes A, B, C, D, E", "1 projections", name, Attention, got, np.stack(expected))
+        expected = np.stack(reference.project_heads("it", which, flat(x)))
+        yield one(f"{which}_i = x_i W_{which.upper()}", Attention, got, expected)
 
 
 def simplified() -> Iterator[Row]:
     """Equation 2."""
-    x = draw("x", 1, 1, T, D, spread=0.5)
-    allow = masks.allowed(CAUSAL, Positions.arange(T), Positions.arange(T))
-    formula = "α_ij = softmax(x_i · x_j), j ≤ i;  a_i = Σ_j α_ij x_j"
-    expected = ref.simplified_attention(array(x[0, 0]))
+    x, allow = draw("x", 1, 1, T, D, spread=0.5), context(masks.Causal(), T).allow
+    two, one = Claim("Note B", "2 simplified attention"), flat(x)
+    expected = ref.attention_by_vectors(one, one, one, 1.0, causal=True)
     for form in (attending.attend_reference, attending.attend):
-        yield row(
-            "Note B",
-            "2 simplified attention",
-            formula,
+        yield two(
+            "α_ij = softmax(x_i · x_j), j ≤ i;  a_i = Σ_j α_ij x_j",
             form,
-            form(x, x, x, allow, None, 1.0)[0, 0],
+            form(x, x, x, allow, None, 1.0)[0],
             expected,
         )
 
@@ -71,236 +55,165 @@ def simplified() -> Iterator[Row]:
 def scaled() -> Iterator[Row]:
     """Equation 3."""
     q, k, v = draw("q", 1, 1, T, K), draw("k", 1, 1, 9, K), draw("v", 1, 1, 9, 5)
-    one_q, one_k, one_v = (array(t[0, 0]) for t in (q, k, v))
-    scale = score_scale("head", K, D)
-    scores = attending.attention_scores(q, k, FULL, None, scale)
-    pattern = attending.attention_pattern(scores)
-    note, name = "Notes A, B, D, E", "3 attention"
-    yield row(
-        note,
-        name,
-        "S = Q Kᵀ / √d_k",
-        attending.attention_scores,
-        scores[0, 0],
-        ref.scores(one_q, one_k, K**-0.5),
-    )
-    expected = ref.softmax(ref.scores(one_q, one_k, K**-0.5))
-    yield row(
-        note,
-        name,
-        "a_ij = softmax_j(q_i · k_j / √d_k)",
-        attending.attention_pattern,
-        pattern[0, 0],
-        expected,
-    )
-    yield row(
-        "Notes A, E",
-        name,
-        "Σ_j a_ij = 1",
-        attending.attention_pattern,
-        pattern.sum(-1),
-        np.ones((1, 1, T)),
-    )
-    vectors = ref.attention_by_vectors(one_q, one_k, one_v, K**-0.5)
+    scores = attending.attention_scores(q, k, FULL, None, score_scale("head", K, D))
+    pattern, three = attending.attention_pattern(scores), Claim("Notes A, B, D, E", "3 attention")
+    s = ref.scores(flat(q), flat(k), K**-0.5)
+    yield three("S = Q Kᵀ / √d_k", attending.attention_scores, scores, s)
+    a = ref.softmax(s)
+    yield three("a_ij = softmax_j(q_i · k_j / √d_k)", attending.attention_pattern, pattern, a)
+    sums = three.by("Notes A, C, D, E")
+    yield sums("Σ_j a_ij = 1", attending.attention_pattern, pattern.sum(-1), np.ones(T))
+    vectors = ref.attention_by_vectors(flat(q), flat(k), flat(v), K**-0.5)
     for form in (attending.attend_reference, attending.attend):
-        got = form(q, k, v, FULL, None, scale)[0, 0]
-        yield row(note, name, "z_i = Σ_j a_ij v_j", form, got, vectors, detail="vector form")
-        yield row(
-            note,
-            name,
-            "Z = softmax(Q Kᵀ / √d_k) V",
-            form,
-            got,
-            expected @ one_v,
-            detail="matrix form",
-        )
+        z = form(q, k, v, FULL, None, score_scale("head", K, D))
+        yield three("z_i = Σ_j a_ij v_j", form, z, vectors, detail="vector form")
+        yield three("Z = softmax(Q Kᵀ / √d_k) V", form, z, a @ flat(v), detail="matrix form")
 
 
 def causal() -> Iterator[Row]:
     """Equation 4."""
     q, k, v = (draw(name, 1, 1, T, K) for name in "qkv")
-    one_q, one_k, one_v = (array(t[0, 0]) for t in (q, k, v))
-    place, name = Positions.arange(T), "4 causal mask"
-    table = masks.Causal().table(place, place)[0]
-    m = np.where(table.numpy(), 0.0, -np.inf)
-    formula = "M_ij = 0 for j ≤ i, −∞ otherwise"
-    yield row("Notes A, B, D, E", name, formula, masks.Causal, m, ref.causal_mask(T), EXACT)
-    allow = masks.allowed(CAUSAL, place, place)
-    masked = ref.softmax(ref.scores(one_q, one_k, K**-0.5, ref.causal_mask(T))) @ one_v
-    until = ref.attention_by_vectors(one_q, one_k, one_v, K**-0.5, causal=True)
-    for form in (attending.attend_reference, attending.attend):
-        got = form(q, k, v, allow, None, K**-0.5)[0, 0]
-        yield row("Notes A, B, D, E", name, "softmax(Q Kᵀ / √d_k + M) V", form, got, masked)
-        yield row("Note D", name, "p_ij = exp(s_ij) / Σ_{t ≤ i} exp(s_it), j ≤ i", form, got, until)
+    place, four = Positions.arange(T), Claim("Notes A to E", "4 causal mask")
+    table, allow = masks.Causal().table(place, place)[0], context(masks.Causal(), T).allow
+    m = torch.zeros(T, T).masked_fill(~table, -torch.inf)
+    yield four("M_ij = 0 for j ≤ i, −∞ otherwise", masks.Causal, m, ref.causal_mask(T), EXACT)
+    masked = ref.softmax(ref.scores(flat(q), flat(k), K**-0.5, ref.causal_mask(T))) @ flat(v)
+    until = ref.attention_by_vectors(flat(q), flat(k), flat(v), K**-0.5, causal=True)
     closed = table.clone()
     closed[2] = False
+    rest = np.where(np.arange(T)[:, None] == 2, 0.0, masked)
     for form in (attending.attend_reference, attending.attend):
-        got = form(q, k, v, masks.Allowed(dense=closed[None, None]), None, K**-0.5)[0, 0]
-        expected = np.where(np.arange(T)[:, None] == 2, 0.0, masked)
-        formula = "a query that may attend to nothing gives z_i = 0"
-        yield row("Note E", name, formula, form, got, expected, detail="the other rows as before")
-    pattern = attending.attention_pattern(attending.attention_scores(q, k, allow, None, K**-0.5))[
-        0, 0
-    ]
-    formula = "Σ_j a_ij = 1 and a_ij = 0 for j > i"
+        z = form(q, k, v, allow, None, K**-0.5)
+        yield four("softmax(Q Kᵀ / √d_k + M) V", form, z, masked)
+        yield four.by("Note D")("p_ij = exp(s_ij) / Σ_{t ≤ i} exp(s_it), j ≤ i", form, z, until)
+        z = form(q, k, v, masks.Allowed(dense=closed[None, None]), None, K**-0.5)
+        yield four.by(PROJECT, "the other rows as before")(
+            "a query that may attend to nothing gives z_i = 0", form, z, rest
+        )
+    pattern, unmasked = (
+        attending.attention_pattern(attending.attention_scores(q, k, seen, None, K**-0.5))
+        for seen in (allow, FULL)
+    )
     future = pattern.triu(1).abs().sum() + (pattern.sum(-1) - 1).abs().max()
-    yield row("Note E", name, formula, attending.attention_pattern, future, 0.0)
-    unmasked = attending.attention_pattern(attending.attention_scores(q, k, FULL, None, K**-0.5))[
-        0, 0
-    ]
+    of_e = four.by("Note E")
+    yield of_e("Σ_j a_ij = 1 and a_ij = 0 for j > i", attending.attention_pattern, future, 0.0)
     broken = float((unmasked.tril().sum(-1) - 1).abs().max())
-    formula = "zeroing a_ij after softmax: |Σ_j a_ij − 1| > 0.1"
-    shown = "shown to break the rows, never done"
-    yield at_least("Note E", name, formula, attending.attention_pattern, broken, 0.1, shown)
+    said = "shown to break the rows, never done"
+    yield of_e.at_least(
+        "zeroing a_ij after softmax: |Σ_j a_ij − 1| > 0.1",
+        attending.attention_pattern,
+        broken,
+        0.1,
+        said,
+    )
 
 
 def heads() -> Iterator[Row]:
     """Equation 5, and its grouped-query and multi-query forms."""
-    x, place = draw("x", 1, T, D), Positions.arange(T)
-    view = AttentionContext(masks.allowed(CAUSAL, place, place))
+    x, view = draw("x", 1, T, D), context(masks.Causal(), T)
+    own = Claim("Notes A to E", "5 heads")
     kinds = {
-        "multi-head": (H, K),
-        "free head width": (H, 3),
-        "grouped-query": (2, K),
-        "multi-query": (1, K),
+        "multi-head": (own, H, K, ""),
+        "free head width": (own.by("Notes A, D, E"), H, 3, ""),
+        "grouped-query": (own.by(LATER), 2, K, ", Ainslie et al. 2023"),
+        "multi-query": (own.by(LATER), 1, K, ", Shazeer 2019"),
     }
-    for kind, (shared, width) in kinds.items():
-        brick = filled(Attention(D, H, shared, width))
-        flat = array(x[0])
-        q, k, v = (
-            ref.split(flat @ array(linear.weight).T, count)
-            for linear, count in ((brick.q_proj, H), (brick.k_proj, shared), (brick.v_proj, shared))
+    for kind, (five, shared, width, paper) in kinds.items():
+        module = filled(Attention(D, H, shared, width))
+        reference = reference_of(module, n_heads=H, n_kv_heads=shared, d_head=width)
+        expected = reference.attention("it", flat(x), flat(x), ref.causal_mask(T))
+        yield five(
+            "concat(Z¹ .. Zᴴ) W_O", Attention, module(x, view), expected, detail=kind + paper
         )
-        expected = ref.multi_head(
-            q, k, v, array(brick.out_proj.weight).T, width**-0.5, ref.causal_mask(T)
-        )
-        formula = "concat(Z¹ .. Zᴴ) W_O"
-        yield row(
-            "Notes A, B, D, E",
-            "5 heads",
-            formula,
-            Attention,
-            brick(x, view)[0],
-            expected,
-            detail=kind,
-        )
+
+
+def four_terms() -> Iterator[Row]:
+    """Note E: position vectors add three relationships to that of the contents."""
+    module, x = filled(Attention(D, 1, 1, K)), draw("x", 1, T, D)
+    p = positions.sinusoidal(torch.arange(T), D, dtype=torch.float64)[None]
+    (k, _), q = module.keys_values(x + p, None), module.queries(x + p, None)
+    scores = attending.attention_scores(q, k, FULL, None, 1.0)
+    w_q, w_k = (array(linear.weight).T for linear in (module.q_proj, module.k_proj))
+    terms = ref.four_terms(flat(x), where.sinusoid(range(T), D), w_q, w_k)
+    claim = Claim("Note E", "3, 8 scores with positions")
+    yield claim(
+        "(x_i + p_i) W_Q · (x_j + p_j) W_K = x·x + x·p + p·x + p·p",
+        attending.attention_scores,
+        scores,
+        sum(terms),
+    )
+    kinds = [("content", x), ("position", p)]
+    for term, ((of, left), (to, right)) in zip(terms, product(kinds, kinds), strict=True):
+        q, (k, _) = module.queries(left, None), module.keys_values(right, None)
+        got = attending.attention_scores(q, k, FULL, None, 1.0)
+        yield claim(f"{of}-{to} term", Attention, got, term)
 
 
 def relative() -> Iterator[Row]:
     """Equation 6: Note C's table, T5's buckets, ALiBi."""
     q, k, v = draw("q", 1, 2, T, K), draw("k", 1, 2, T, K), draw("v", 1, 2, T, K)
     place, steps = Positions.arange(T), list(range(T))
-    table = filled(positions.RelativeBias(2, 3))
+    table, six = filled(positions.RelativeBias(2, 3)), Claim("Note C", "6 relative bias")
     bias, expected = table(place, place), where.relative(array(table.weight), steps, steps)
-    name = "6 relative bias"
-    yield row("Note C", name, "B_ij = f(i − j)", positions.RelativeBias, bias[0], expected, EXACT)
-    s = K**-0.5
-    for head in range(2):
-        flat = [array(t[0, head]) for t in (q, k, v)]
-        inside = ref.softmax(ref.scores_inside(flat[0], flat[1], s, 0.0, expected[head])) @ flat[2]
-        outside = ref.softmax(ref.scores(flat[0], flat[1], s, 0.0, expected[head])) @ flat[2]
+    yield six("B_ij = f(i − j)", positions.RelativeBias, bias, expected, EXACT)
+    inside, s = "softmax((Q Kᵀ + B) / √d_k) V", K**-0.5
+    outside = six.by(LATER, "Swin, Liu et al. 2021"), "softmax(Q Kᵀ / √d_k + B) V"
+    for claim, formula, factor in ((six, inside, s), (*outside, 1.0)):
         for form in (attending.attend_reference, attending.attend):
-            got = form(q, k, v, FULL, bias * s, s)[0, head]
-            yield row(
-                "Note C",
-                name,
-                "softmax((Q Kᵀ + B) / √d_k) V",
-                form,
-                got,
-                inside,
-                detail=f"head {head}",
-            )
-            got = form(q, k, v, FULL, bias, s)[0, head]
-            yield row(
-                "Note C",
-                name,
-                "softmax(Q Kᵀ / √d_k + B) V",
-                form,
-                got,
-                outside,
-                detail=f"head {head}",
-            )
+            z = form(q, k, v, FULL, bias * factor, s)[0]
+            for head, (got, b) in enumerate(zip(z, expected, strict=True)):
+                one_q, one_k, one_v = (array(t[0, head]) for t in (q, k, v))
+                a = ref.softmax(ref.scores(one_q, one_k, s, 0.0, b, inside=factor == s))
+                detail = ", ".join(filter(None, (f"head {head}", claim.detail)))
+                yield claim(formula, form, got, a @ one_v, detail=detail)
     yield from buckets(q, k, v)
-    slopes = torch.stack(
-        [positions.alibi_slopes(count, torch.float64)[:3] for count in (4, 6, 8, 12)]
-    )
-    expected = np.array([where.alibi_slopes(count)[:3] for count in (4, 6, 8, 12)])
-    yield row("Note C (ALiBi)", name, "m_h = 2^(−8h/H)", positions.alibi_slopes, slopes, expected)
-    got = positions.AlibiBias(4)(place, place)[0]
-    yield row(
-        "Note C (ALiBi)",
-        name,
-        "B_ij = −m_h |i − j|",
-        positions.AlibiBias,
-        got,
-        where.alibi(4, steps, steps),
-    )
+    six, counts = six.by(LATER, ALIBI), (4, 6, 8, 12)
+    got = [positions.alibi_slopes(count, torch.float64)[:3] for count in counts]
+    expected = [where.alibi_slopes(count)[:3] for count in counts]
+    yield six("m_h = 2^(−8h/H)", positions.alibi_slopes, torch.stack(got), expected)
+    got, expected = positions.AlibiBias(4)(place, place), where.alibi(4, steps, steps)
+    yield six("B_ij = −m_h |i − j|", positions.AlibiBias, got, expected)
 
 
 def buckets(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Iterator[Row]:
     """T5's form of equation 6."""
-    reach, steps, place = 300, list(range(T)), Positions.arange(T)
-    distance = torch.arange(-reach, reach + 1)
-    for both_ways in (True, False):
-        got = positions.relative_bucket(distance, 32, 128, both_ways=both_ways)
-        expected = [where.bucket(d, 32, 128, both_ways=both_ways) for d in range(-reach, reach + 1)]
-        side = "encoder: both directions" if both_ways else "decoder: the past"
-        formula = "T5's bucket of j − i"
-        yield row(
-            "Note C (T5)",
-            "6 relative bias",
-            formula,
-            positions.relative_bucket,
-            got,
-            expected,
-            EXACT,
-            side,
-        )
-    brick = filled(positions.BucketBias(2, 8, 16, both_ways=True))
-    bias = brick(place, place)
-    expected = where.bucketed(array(brick.weight), steps, steps, 16, both_ways=True)
-    yield row(
-        "Note C (T5)",
-        "6 relative bias",
-        "B_ij = f(bucket(j − i))",
-        positions.BucketBias,
-        bias[0],
-        expected,
-        EXACT,
-    )
-    flat = [array(t[0, 1]) for t in (q, k, v)]
-    z = (
-        ref.softmax(ref.scores(flat[0], flat[1], score_scale("none", K, D), 0.0, expected[1]))
-        @ flat[2]
-    )
-    got = attending.attend(q, k, v, FULL, bias, score_scale("none", K, D))[0, 1]
-    yield row(
-        "Note C (T5)",
-        "6 relative bias",
-        "softmax(Q Kᵀ + B) V, not scaled",
-        attending.attend,
-        got,
-        z,
-    )
+    six = Claim(LATER, "6 relative bias", T5)
+    place = Positions.arange(T)
+    distance = range(-300, 301)
+    for both_ways, side in ((True, "encoder: both directions"), (False, "decoder: the past")):
+        got = positions.relative_bucket(torch.tensor(distance), 32, 128, both_ways=both_ways)
+        expected = [where.bucket(d, 32, 128, both_ways=both_ways) for d in distance]
+        detail = f"{T5}; {side}"
+        yield six("T5's bucket of j − i", positions.relative_bucket, got, expected, EXACT, detail)
+    module = filled(positions.BucketBias(2, 8, 16, both_ways=True))
+    bias, weight = module(place, place), array(module.weight)
+    b = where.bucketed(weight, range(T), range(T), 16, both_ways=True)
+    yield six("B_ij = f(bucket(j − i))", positions.BucketBias, bias, b, EXACT)
+    scale, (one_q, one_k, one_v) = score_scale("none", K, D), (array(t[0, 1]) for t in (q, k, v))
+    z = ref.softmax(ref.scores(one_q, one_k, 1.0, 0.0, b[1])) @ one_v
+    got = attending.attend(q, k, v, FULL, bias, scale)[0, 1]
+    yield six("softmax(Q Kᵀ + B) V, not scaled", attending.attend, got, z)
 
 
 def cross() -> Iterator[Row]:
-    """Equation 7."""
-    brick, x, memory = filled(Attention(D, 2, 2, 8)), draw("x", 1, T, D), draw("memory", 1, 5, D)
+    """Equation 7; the notes' sources have no padding."""
+    module, x, memory = filled(Attention(D, 2, 2, 8)), draw("x", 1, T, D), draw("memory", 1, 5, D)
     source = Positions.padded([3, 5]).selected(torch.tensor([0]))
-    view = AttentionContext(masks.allowed(SOURCE_MASK, Positions.arange(T), source))
-    got = brick(x, view, memory)[0]
-    q = ref.split(array(x[0]) @ array(brick.q_proj.weight).T, 2)
-    k, v = (
-        ref.split(array(memory[0]) @ array(w.weight).T, 2) for w in (brick.k_proj, brick.v_proj)
-    )
-    seen = ref.padding_mask(T, [True, True, True, False, False])
-    expected = ref.multi_head(q, k, v, array(brick.out_proj.weight).T, 8**-0.5, seen)
-    formula = "softmax(Q_dec K_encᵀ / √d_k + M_pad) V_enc"
-    yield row("Notes C, E", "7 cross-attention", formula, Attention, got, expected)
+    view = context(stack.SOURCE_MASK, T, source)
+    seen = ref.padding_mask(T, [True] * 3 + [False] * 2)
+    got, seven = module(x, view, memory), Claim("Notes C, E", "7 cross-attention")
+    expected = reference_of(module).attention("it", flat(x), flat(memory), seen)
+    yield seven("softmax(Q_dec K_encᵀ / √d_k + M_pad) V_enc", Attention, got, expected)
     other = memory.clone()
     other[:, 3:] = 100 * draw("padding", 1, 2, D)
-    formula = "what stands at padding changes nothing"
-    yield row(
-        "Note E", "7 cross-attention", formula, Attention, brick(x, view, other)[0], got, EXACT
+    yield seven.by(PROJECT)(
+        "what stands at padding changes nothing",
+        Attention,
+        module(x, view, other),
+        array(got),
+        EXACT,
     )
+
+
+GROUPS = (projections, simplified, scaled, causal, heads, four_terms, relative, cross)
+"""Functions of the rows, in order."""

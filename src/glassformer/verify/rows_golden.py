@@ -1,24 +1,28 @@
-"""The numbers that the notes print, and the published sizes: the production must give them to the
-last digit printed."""
+"""The numbers that the notes print, and the published sizes: production gives them to the last digit
+printed."""
 
 import math
 from collections.abc import Iterator
 
+import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.batch import Positions
+from glassformer.generate import GenerateConfig, logits
 from glassformer.layers import attend as attending
+from glassformer.layers import attention, init
 from glassformer.layers import mask as masks
 from glassformer.layers import position as positions
-from glassformer.layers.attention import Attention, AttentionContext, score_scale
+from glassformer.layers.attention import Attention
 from glassformer.layers.embed import PatchEmbedding, TokenEmbedding
 from glassformer.layers.tap import Tape, recording
+from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.models import presets
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
-from glassformer.verify.cases import draw, filled
-from glassformer.verify.row import EXACT, Row, at_least, at_most, row
+from glassformer.verify.cases import array, context, draw, filled
+from glassformer.verify.row import EXACT, LATER, TIGHT, Claim, Row
 
 FULL = masks.Allowed()
 POSITIONS_OF_E = {
@@ -38,203 +42,185 @@ PUBLISHED = {
 """Published numbers of parameters."""
 
 
-def golden_rows() -> Iterator[Row]:
-    """Rows of the numbers in the texts."""
-    yield from worked_example()
-    for position, printed in POSITIONS_OF_E.items():
-        got = positions.sinusoidal(torch.tensor(position), 8, dtype=torch.float64)[:4]
-        formula = f"p_{position} = [{', '.join(f'{value:g}' for value in printed)}], d = 8"
-        yield row(
-            "Note E", "golden: position vectors", formula, positions.sinusoidal, got, printed, 0.005
-        )
-    yield from rows_of_embeddings()
-    yield from causal_table()
-    yield from sharpness()
-    yield from temperature()
-    yield from cost()
-    for name, (config, count) in PUBLISHED.items():
-        got = Transformer(config, device="meta").n_parameters
-        formula = f"{name}: {count:,} parameters"
-        yield row("Published sizes", "golden: parameters", formula, Transformer, got, count, EXACT)
-
-
 def worked_example() -> Iterator[Row]:
     """Note D's scores 102 and 99."""
     q = torch.tensor([[[[6.0, 3.0, 1.0]]]], dtype=torch.float64)
     k = torch.tensor([[[[15.0, 3.0, 3.0], [14.0, 4.0, 3.0]]]], dtype=torch.float64)
-    name, note = "golden: worked example", "Note D"
-    raw = attending.attention_scores(q, k, FULL, None, 1.0)
-    yield row(
-        note,
-        name,
-        "q₁ k₁ᵀ = 102, q₁ k₂ᵀ = 99",
-        attending.attention_scores,
-        raw[0, 0, 0],
-        [102, 99],
-        EXACT,
+
+    def scores(scale: float) -> torch.Tensor:
+        return attending.attention_scores(q, k, FULL, None, scale)[0, 0, 0]
+
+    scaled = scores(attention.score_scale("head", 3, 3))
+    pattern = attending.attention_pattern(scaled[None, None, None])[0, 0, 0]
+    of_scores, of_pattern = attending.attention_scores, attending.attention_pattern
+    claim, said = Claim("Note D", "golden: worked example"), "D_K = 3"
+    yield claim("q₁ k₁ᵀ = 102, q₁ k₂ᵀ = 99", of_scores, scores(1.0), [102, 99], EXACT)
+    yield claim(
+        "102 / √3 = 58.890, 99 / √3 = 57.158", of_scores, scaled, [58.890, 57.158], 5e-4, said
     )
-    scores = attending.attention_scores(q, k, FULL, None, score_scale("head", 3, 3))
-    flat = scores[0, 0, 0]
-    formula = "102 / √3 = 58.890, 99 / √3 = 57.158"
-    yield row(
-        note, name, formula, attending.attention_scores, flat, [58.890, 57.158], 5e-4, "D_K = 3"
+    yield claim("58.9, 57.2 as printed", of_scores, scaled, [58.9, 57.2], 0.05, said)
+    yield claim("softmax: .84967, .15033", of_pattern, pattern, [0.84967, 0.15033], 5e-6, said)
+    yield claim("softmax: .85, .15 as printed", of_pattern, pattern, [0.85, 0.15], 0.005)
+    widths = (1, 2, 4, 64)
+    others = [scores(attention.score_scale("head", width, width))[0] for width in widths]
+    far = min(abs(float(other) - 58.9) for other in others)
+    said = "D_K = 1, 2, 4, 64 give other numbers"
+    yield claim.at_least("true for D_K = 3 only", attention.score_scale, far, 0.05, said)
+
+
+def position_vectors() -> Iterator[Row]:
+    """Note E's printed position vectors."""
+    claim = Claim("Note E", "golden: position vectors")
+    for position, printed in POSITIONS_OF_E.items():
+        got = positions.sinusoidal(torch.tensor(position), 8, dtype=torch.float64)[:4]
+        yield claim(
+            f"p_{position} = [{', '.join(f'{value:g}' for value in printed)}], d = 8",
+            positions.sinusoidal,
+            got,
+            printed,
+            0.005,
+        )
+
+
+def picked_rows() -> Iterator[Row]:
+    """Notes A, B and D: rows of E."""
+    ids, table = torch.tensor([[5, 4000, 10532, 2224]]), filled(TokenEmbedding(40_000, 4))
+    got, claim, weight = table(ids), Claim("Note B", "golden: row picking"), array(table.weight)
+    yield claim(
+        "E[[5, 4000, 10532, 2224]] picks those rows", TokenEmbedding, got, weight[ids[0]], EXACT
     )
-    formula = "58.9, 57.2 as printed"
-    yield row(note, name, formula, attending.attention_scores, flat, [58.9, 57.2], 0.05, "D_K = 3")
-    pattern = attending.attention_pattern(scores)[0, 0, 0]
-    formula = "softmax: .84967, .15033"
-    yield row(
-        note,
-        name,
-        formula,
-        attending.attention_pattern,
-        pattern,
-        [0.84967, 0.15033],
-        5e-6,
-        "D_K = 3",
-    )
-    yield row(
-        note,
-        name,
-        "softmax: .85, .15 as printed",
-        attending.attention_pattern,
-        pattern,
-        [0.85, 0.15],
-        0.005,
-    )
-    others = [abs(102 * score_scale("head", width, width) - 58.9) for width in (1, 2, 4, 64)]
-    formula = "true for D_K = 3 only"
-    yield at_least(
-        note, name, formula, score_scale, min(others), 0.05, "D_K = 1, 2, 4, 64 give other numbers"
+    hot = np.zeros((4, 40_000))
+    hot[range(4), ids[0]] = 1
+    yield claim.by("Notes A, D")(
+        "one-hot(i) E = row i, |V| = 40,000", TokenEmbedding, got, hot @ weight, EXACT
     )
 
 
-def rows_of_embeddings() -> Iterator[Row]:
-    """Notes A, B and D: rows of E, patches of 768 numbers."""
-    ids = [5, 4000, 10532, 2224]
-    brick = filled(TokenEmbedding(40_000, 4))
-    got = brick(torch.tensor([ids]))[0]
-    formula = "E[[5, 4000, 10532, 2224]] picks those rows"
-    yield row(
-        "Note B",
-        "golden: row picking",
-        formula,
-        TokenEmbedding,
-        got,
-        brick.weight[ids].detach(),
+def image_patches() -> Iterator[Row]:
+    """Note D's patch size on the usual image, by production's reader."""
+    claim = Claim("Note D", "golden: patches")
+    fields = {"size": 224, "patch": 16, "channels": 3, "mean": (0.5,) * 3, "std": (0.5,) * 3}
+    reader = ImageReader(ImageConfig.parse(fields))
+    cut = reader.patches(reader.normalized(np.zeros((1, 224, 224, 3), np.uint8)))
+    yield claim("16 · 16 · 3 = 768", ImageReader, cut.shape[-1], 768, EXACT)
+    vit = claim.by(LATER, "ViT, Dosovitskiy et al. 2021")
+    x = PatchEmbedding(cut.shape[-1], 8, class_token=False)(cut)
+    yield vit(
+        "a 224 x 224 image is 196 patches of 768 numbers",
+        ImageReader,
+        cut.shape[1:],
+        [196, 768],
         EXACT,
     )
-    hot = torch.nn.functional.one_hot(torch.tensor(ids), 40_000).double() @ brick.weight
-    formula = "one-hot(i) E = row i, |V| = 40,000"
-    yield row(
-        "Notes A, B", "golden: row picking", formula, TokenEmbedding, got, hot.detach(), EXACT
-    )
-    width = presets.vit("B/16").patch_width
-    yield row("Note D", "golden: patches", "16 · 16 · 3 = 768", PatchEmbedding, width, 768, EXACT)
-    taken = PatchEmbedding(width, 8, class_token=False)(torch.zeros(1, 196, 16 * 16 * 3)).shape[1]
-    formula = "a 224 x 224 image is 196 patches of 768 numbers"
-    yield row("Note D", "golden: patches", formula, PatchEmbedding, taken, (224 // 16) ** 2, EXACT)
+    yield vit("one vector for each patch", PatchEmbedding, x.shape, [1, 196, 8], EXACT)
+    config = presets.vit("B/16")
+    got = [config.max_length, config.patch_width]
+    yield vit("ViT-B/16 reads 196 patches of 768 numbers", presets.vit, got, [196, 768], EXACT)
 
 
 def causal_table() -> Iterator[Row]:
     """Note E's picture for "the tallest building in NYC", and a_{3,2} = 1."""
-    place = Positions.arange(5)
-    printed = [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]
-    table = masks.Causal().table(place, place)[0]
-    name = "golden: causal table"
-    formula = "the / tallest / building / in / NYC: row i sees columns 1 .. i"
-    yield row("Note E", name, formula, masks.Causal, table, printed, EXACT)
+    place, printed = Positions.arange(5), np.tril(np.ones((5, 5)))
+    claim, table = Claim("Note E", "golden: causal table"), masks.Causal().table(place, place)
+    yield claim(
+        "the / tallest / building / in / NYC: row i sees columns 1 .. i",
+        masks.Causal,
+        table,
+        printed,
+        EXACT,
+    )
     q, k, v = (draw(letter, 1, 1, 5, 4) for letter in "qkv")
-    pattern = attending.attention_pattern(
-        attending.attention_scores(q, k, masks.allowed(masks.Causal(), place, place), None, 0.5)
+    scores = attending.attention_scores(q, k, context(masks.Causal(), 5).allow, None, 0.5)
+    pattern = attending.attention_pattern(scores)
+    yield claim(
+        "a_ij > 0 exactly where the table has an entry",
+        attending.attention_pattern,
+        pattern > 0,
+        printed,
+        EXACT,
     )
-    seen = (pattern[0, 0] > 0).double()
-    formula = "a_ij > 0 exactly where the table has an entry"
-    yield row("Note E", name, formula, attending.attention_pattern, seen, printed, EXACT)
-    ones = torch.ones(5, dtype=torch.float64)
-    yield row(
-        "Notes A, E", name, "Σ_j a_ij = 1", attending.attention_pattern, pattern[0, 0].sum(-1), ones
-    )
+    sums = claim.by("Notes A, E")
+    yield sums("Σ_j a_ij = 1", attending.attention_pattern, pattern.sum(-1), np.ones(5))
     only = torch.zeros(1, 1, 5, 5, dtype=torch.float64)
     only[0, 0, 2, 1] = 1
     got = attending.attention_values(only, v)[0, 0, 2]
-    yield row(
-        "Note E", name, "a_{3,2} = 1 ⇒ o₃ = v₂", attending.attention_values, got, v[0, 0, 1], EXACT
-    )
+    yield claim("a_{3,2} = 1 ⇒ o₃ = v₂", attending.attention_values, got, array(v[0, 0, 1]), EXACT)
 
 
 def sharpness() -> Iterator[Row]:
-    """Note D: what the scaling is for, at random initialization."""
-    width, count = 256, 16
-    q, k = draw("sharp q", 1, 1, count, width), draw("sharp k", 1, 1, count, width)
-    evenness = []
+    """Note D: the purpose of the scaling, at random initialization."""
+    width, count, evenness = 256, 16, []
+    module, x = Attention(width, 1, 1, width).double(), draw("sharp", 1, count, width)
+    init.initialize(module, "xavier", init.Sizes(n_layers=1, d_head=width), seed=0)
+    q, (k, _) = module.queries(x, None), module.keys_values(x, None)
     for kind in ("none", "head"):
-        scores = attending.attention_scores(q, k, FULL, None, score_scale(kind, width, width))
-        pattern = attending.attention_pattern(scores)[0, 0]
-        evenness.append(float(torch.special.entr(pattern).sum(-1).mean()) / math.log(count))
+        scale = attention.score_scale(kind, width, width)
+        pattern = attending.attention_pattern(attending.attention_scores(q, k, FULL, None, scale))
+        evenness.append(
+            float(torch.special.entr(pattern.detach()).sum(-1).mean()) / math.log(count)
+        )
     said = f"mean entropy / log T, D_K = {width}, T = {count}; 0 one key, 1 uniform"
-    formula, name = "without 1/√D_K the pattern is sharp", "golden: scaling"
-    yield at_most("Note D", name, formula, attending.attention_pattern, evenness[0], 0.2, said)
-    formula = "with 1/√D_K it is near uniform"
-    yield at_least("Note D", name, formula, attending.attention_pattern, evenness[1], 0.8, said)
+    claim = Claim("Note D", "golden: scaling")
+    yield claim.at_most(
+        "without 1/√D_K the pattern is sharp", attending.attention_pattern, evenness[0], 0.2, said
+    )
+    yield claim.at_least(
+        "with 1/√D_K it is near uniform", attending.attention_pattern, evenness[1], 0.8, said
+    )
 
 
 def temperature() -> Iterator[Row]:
-    """Note E: the limits of τ."""
-    u = torch.tensor([[[[2.0, -1.0, 0.5, 1.9]]]], dtype=torch.float64)
-    name = "golden: temperature"
-    # |u|/τ = 2e-6 bounds how far from uniform; a gap of 0.1 at τ = 0.001 leaves e^-100.
-    flat = attending.attention_pattern(u / 1e6)[0, 0, 0]
-    yield row(
-        "Note E",
-        name,
-        "τ large: uniform",
-        attending.attention_pattern,
-        flat,
-        [0.25] * 4,
-        1e-6,
-        "τ = 10⁶",
-    )
-    peak = attending.attention_pattern(u / 1e-3)[0, 0, 0]
-    yield row(
-        "Note E",
-        name,
-        "τ small: arg max",
-        attending.attention_pattern,
-        peak,
-        [1, 0, 0, 0],
-        1e-12,
-        "τ = 0.001",
-    )
+    """Note E: the limits of τ, by the transform that generation applies."""
+    u = torch.tensor([[2.0, -1.0, 0.5, 1.9]], dtype=torch.float64)
+    claim = Claim("Note E", "golden: temperature")
+    # a spread of 3 over τ = 10⁶ bounds how far from uniform; a gap of 0.1 at τ = 0.001 leaves e^-100
+    flat, peak = (logits.temperature(u, tau).softmax(-1) for tau in (1e6, 1e-3))
+    yield claim("τ large: uniform", logits.temperature, flat, [0.25] * 4, 1e-6, "τ = 10⁶")
+    yield claim("τ small: arg max", logits.temperature, peak, [1, 0, 0, 0], TIGHT, "τ = 0.001")
+    left = logits.remaining(u, [[]], GenerateConfig.parse({"temperature": 0})).softmax(-1)
+    yield claim("τ small: arg max", logits.remaining, left, [1, 0, 0, 0], EXACT, "τ = 0")
 
 
 def cost() -> Iterator[Row]:
     """Note E: h heads of width d/h cost as much as one of width d."""
-    x, view = draw("x", 1, 12, 32), AttentionContext(FULL)
+    x, view = draw("x", 1, 12, 32), context(masks.Everything(), 12)
     spent, learned = [], []
     for heads in (1, 2, 4, 8):
-        brick = filled(Attention(32, heads, heads, 32 // heads))
-        # The tape makes the brick write its two products out: the counter doesn't know what is in a
-        # fused kernel.
-        with FlopCounterMode(display=False) as counter, recording(Tape(brick, keep=("pattern",))):
-            brick(x, view)
+        module = filled(Attention(32, heads, heads, 32 // heads))
+        # The tape makes attention write its two products out: a fused kernel is not counted.
+        with FlopCounterMode(display=False) as counter, recording(Tape(module, keep=("pattern",))):
+            module(x, view)
         spent.append(counter.get_total_flops())
-        learned.append(sum(parameter.numel() for parameter in brick.parameters()))
-    formula, name = "cost of h heads = cost of one head at full width", "golden: cost of heads"
+        learned.append(sum(parameter.numel() for parameter in module.parameters()))
+    claim = Claim("Note E", "golden: cost of heads")
+    formula = "cost of h heads = cost of one head at full width"
     # four projections 2·T·d·d and two products 2·T·T·d, whatever the number of heads
     expected = [4 * 2 * 12 * 32 * 32 + 2 * 2 * 12 * 12 * 32] * 4
     said = "floating-point operations, h = 1, 2, 4, 8"
-    yield row("Note E", name, formula, Attention, spent, expected, EXACT, said)
-    yield row(
-        "Note E",
-        name,
-        formula,
-        Attention,
-        learned,
-        [4 * 32 * 32] * 4,
-        EXACT,
-        "parameters, h = 1, 2, 4, 8",
-    )
+    yield claim(formula, Attention, spent, expected, EXACT, said)
+    said = "parameters, h = 1, 2, 4, 8"
+    yield claim(formula, Attention, learned, [4 * 32 * 32] * 4, EXACT, said)
     width = ModelConfig.parse({"d_model": 512, "n_heads": 8}).head_width
-    formula = "d_head = d_model / H"
-    yield row("Notes A, E", name, formula, ModelConfig, width, 64, EXACT)
+    yield claim("d_head = d_model / H", ModelConfig, width, 64, EXACT)
+
+
+def parameters() -> Iterator[Row]:
+    """Published sizes of the presets."""
+    claim = Claim("Published sizes", "golden: parameters")
+    for name, (config, count) in PUBLISHED.items():
+        got = Transformer(config, device="meta").n_parameters
+        yield claim(f"{name}: {count:,} parameters", Transformer, got, count, EXACT)
+
+
+GROUPS = (
+    worked_example,
+    position_vectors,
+    picked_rows,
+    image_patches,
+    causal_table,
+    sharpness,
+    temperature,
+    cost,
+    parameters,
+)
+"""Functions of the rows, in order."""

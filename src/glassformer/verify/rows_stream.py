@@ -1,10 +1,11 @@
 """Equations 8 to 12, 17 and 19 of the notes: positions, norms, feed-forward network, residual
 stream, permutation.
 
-Each production brick runs in float64 on small fixed numbers beside the reference.
+Each production module runs in float64 on small fixed numbers beside the reference.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import get_args
 
 import numpy as np
@@ -13,321 +14,266 @@ import torch
 from glassformer.batch import Batch, Positions
 from glassformer.layers import norm as norms
 from glassformer.layers import position as positions
-from glassformer.layers.attention import Attention, AttentionContext
+from glassformer.layers.attention import Attention
 from glassformer.layers.block import PostNormBlock, PreNormBlock
 from glassformer.layers.embed import Embedding
 from glassformer.layers.feedforward import Activation, FeedForward
-from glassformer.layers.mask import Allowed
+from glassformer.layers.mask import Everything
 from glassformer.layers.tap import Tape, recording
 from glassformer.models.transformer import Transformer
 from glassformer.verify import reference as ref
 from glassformer.verify import reference_position as where
-from glassformer.verify.cases import IDS, SOURCE_IDS, array, batch_of, draw, filled, sample_of, tiny
+from glassformer.verify.cases import (
+    IDS,
+    SOURCE_IDS,
+    array,
+    batch_of,
+    context,
+    draw,
+    filled,
+    flat,
+    reference_of,
+    sample_of,
+    tiny,
+)
 from glassformer.verify.reference_model import ReferenceModel, Source
-from glassformer.verify.row import DEEP, EXACT, Row, row
+from glassformer.verify.row import DEEP, EXACT, LATER, PROJECT, TIGHT, Claim, Row
 
 T, D = 6, 16
 
 
-def stream_rows() -> Iterator[Row]:
-    """Rows of equations 8 to 12, 17 and 19."""
-    yield from position_vectors()
-    yield from rotary()
-    yield from normalization()
-    yield from feed_forward()
-    yield from blocks()
-    yield from residual()
-    yield from permutation()
-    yield from gradient()
-
-
 def position_vectors() -> Iterator[Row]:
     """Equation 8."""
-    steps, place, name = list(range(100)), Positions.arange(100), "8 positions"
-    got = positions.sinusoidal(torch.arange(100), 64, dtype=torch.float64)
-    formula = "p(i, 2k) = sin(i / 10000^(2k/d)), p(i, 2k+1) = cos(same)"
-    yield row("Notes A, E", name, formula, positions.sinusoidal, got, where.sinusoid(steps, 64))
-    learned = filled(positions.LearnedPosition(T, D))
-    yield row(
-        "Notes A, B, D",
-        name,
-        "p_i = row i of P",
-        positions.LearnedPosition,
-        learned(Positions.arange(T, 0))[0],
-        array(learned.weight),
-        EXACT,
+    eight, steps = Claim("Notes A, E", "8 positions"), torch.arange(100)
+    got = positions.sinusoidal(steps, 64, dtype=torch.float64)
+    yield eight(
+        "p(i, 2k) = sin(i / 10000^(2k/d)), p(i, 2k+1) = cos(same)",
+        positions.sinusoidal,
+        got,
+        where.sinusoid(range(100), 64),
     )
-    moved = learned(Positions(torch.tensor([[4, 0, 4]])))[0]
-    yield row(
-        "Notes A, B, D",
-        name,
-        "p_i = row i of P",
-        positions.LearnedPosition,
-        moved,
-        array(learned.weight)[[4, 0, 4]],
-        EXACT,
-        "positions in any order",
-    )
-    ids = Batch(torch.tensor([IDS]))
-    for kind in ("learned", "sinusoidal"):
-        model, reference = tiny(position=kind)
-        got = model.embed(ids.elements, ids.where())[0]
-        at = list(range(len(IDS)))
-        vectors = reference.position_vectors(at)
-        assert vectors is not None
-        expected = array(model.get_parameter("embed.element.weight"))[IDS] + vectors
-        yield row(
-            "Notes A to E", name, "x_i = E[id_i] + p_i", Embedding, got, expected, detail=kind
+    table, learned = filled(positions.LearnedPosition(T, D)), eight.by("Notes A, B, D")
+    moved = Positions(torch.tensor([[4, 0, 4]]))
+    for place, detail in ((Positions.arange(T, 0), ""), (moved, "positions in any order")):
+        expected = array(table.weight)[place.position[0]]
+        yield learned(
+            "p_i = row i of P", positions.LearnedPosition, table(place), expected, EXACT, detail
         )
-    x = draw("x", 1, T, D)
-    expected = array(x[0]) + 0.1 * np.arange(1, T + 1)[:, None]
-    yield row(
-        "Note C",
-        name,
-        "naive index: x_t + β t",
-        positions.naive_index,
-        positions.naive_index(x, 0.1)[0],
-        expected,
-    )
+    ids, at = batch_of(IDS), list(range(len(IDS)))
+    concatenated = {"position_combination": "concatenate", "tied": False}
+    for note, formula, choices in (
+        ("Notes A to E", "x_i = E[id_i] + p_i", {}),
+        ("Note C", "x_i = [E[id_i]; p_i]", concatenated),
+    ):
+        for kind in ("learned", "sinusoidal"):
+            model, reference = tiny(position=kind, **choices)
+            expected = reference.embed(sample_of(ids, 0), reference.position_vectors(at))
+            got = model.embed(ids.elements, ids.where())
+            yield eight.by(note, kind)(formula, Embedding, got, expected)
+    x, of_c = draw("x", 1, T, D), eight.by("Note C")
+    expected = flat(x) + 0.1 * np.arange(1, T + 1)[:, None]
+    got = positions.naive_index(x, 0.1)
+    yield of_c("naive index: x_t + β t", positions.naive_index, got, expected)
     digits = [[int(digit) for digit in reversed(f"{i:07b}")] for i in steps]
-    got = positions.binary_code(place.position[0], 7)
-    yield row(
-        "Note C", name, "binary code: digit k of i", positions.binary_code, got, digits, EXACT
-    )
+    got = positions.binary_code(steps, 7)
+    yield of_c("binary code: digit k of i", positions.binary_code, got, digits, EXACT)
+
+
+def offsets() -> Iterator[Row]:
+    """Note E: relative offsets follow from sinusoidal vectors by linear operations."""
+    vectors = partial(positions.sinusoidal, d_model=D, dtype=torch.float64)
+    claim, start = Claim("Note E", "8 relative offsets"), torch.arange(50)
+    for delta in (1, 7, 30):
+        moved, detail = vectors(start + delta), f"Δ = {delta}, every i to 50"
+        expected = array(vectors(start)) @ where.offset(D, delta)
+        yield claim("p_{i+Δ} = p_i M_Δ", positions.sinusoidal, moved, expected, TIGHT, detail)
+        products = (vectors(start) * moved).sum(-1)
+        same = where.offset(D, delta).trace() / 2
+        yield claim(
+            "p_i · p_{i+Δ} = Σ_k cos(Δ ω_k)",
+            positions.sinusoidal,
+            products,
+            [same] * 50,
+            TIGHT,
+            detail,
+        )
 
 
 def rotary() -> Iterator[Row]:
-    """Rotary positions, a sibling of equation 8: turned into q and k."""
-    q, k, name = draw("q", 1, 1, T, 8), draw("k", 1, 1, T, 8), "8 positions"
-    products = []
+    """Rotary positions, a sibling of equation 8: q and k rotated."""
+    q, k, products = draw("q", 1, 1, T, 8), draw("k", 1, 1, T, 8), []
+    eight = Claim(LATER, "8 positions", "rotary, Su et al. 2021")
     for start in (0, 7):
-        place = Positions.arange(T, start)
-        turn = positions.rotation(place, 8, 10000.0, torch.float64)
-        turned = positions.rotate(q, turn)
-        expected = where.rotary(array(q[0, 0]), list(range(start, start + T)), 10000.0)
-        formula = "(x_k, x_{k+K/2}) turned by i · base^(−2k/K)"
-        yield row(
-            "Note C (rotary)",
-            name,
-            formula,
+        rotation = positions.rotation(Positions.arange(T, start), 8, 10000.0, torch.float64)
+        rotated, detail = positions.rotate(q, rotation), f"{eight.detail}; from {start}"
+        expected = where.rotary(flat(q), range(start, start + T), 10000.0)
+        yield eight(
+            "(x_k, x_{k+K/2}) turned by i · base^(−2k/K)",
             positions.rotate,
-            turned[0, 0],
+            rotated[0],
             expected,
-            detail=f"from {start}",
+            detail=detail,
         )
-        products.append(turned[0, 0] @ positions.rotate(k, turn)[0, 0].T)
-    formula = "q_i · k_j depends on i − j only"
-    yield row("Note C (rotary)", name, formula, positions.rotation, products[0], array(products[1]))
+        products.append(flat(rotated) @ flat(positions.rotate(k, rotation)).T)
+    yield eight("q_i · k_j depends on i − j only", positions.rotation, *products)
 
 
 def normalization() -> Iterator[Row]:
     """Equation 9."""
     x, gamma, beta = draw("x", T, D), draw("gamma", D), draw("beta", D)
+    nine = Claim("Notes B, C", "9 layer norm")
     formula = "γ (x − μ) / σ + β,  σ² = (1/d) Σ (x − μ)²"
     for epsilon in (0.0, 1e-5):
-        detail = f"ε = {epsilon:g}"
+        detail, module = f"ε = {epsilon:g}", filled(norms.LayerNorm(D, epsilon=epsilon))
         expected = ref.layer_norm(array(x), array(gamma), array(beta), epsilon)
         got = norms.layer_norm(x, gamma, beta, epsilon)
-        yield row(
-            "Notes B, C", "9 layer norm", formula, norms.layer_norm, got, expected, detail=detail
-        )
-        brick = filled(norms.LayerNorm(D, epsilon=epsilon))
-        expected = ref.layer_norm(array(x), array(brick.weight), array(brick.bias), epsilon)
-        yield row(
-            "Notes B, C",
-            "9 layer norm",
-            formula,
-            norms.LayerNorm,
-            brick(x),
-            expected,
-            detail=detail,
-        )
+        yield nine(formula, norms.layer_norm, got, expected, detail=detail)
+        expected = reference_of(module, epsilon=epsilon).norm("it", array(x))
+        yield nine(formula, norms.LayerNorm, module(x), expected, detail=detail)
         expected = ref.rms_norm(array(x), array(gamma), epsilon)
         got = norms.rms_norm(x, gamma, epsilon)
-        formula_rms = "γ x / √((1/d) Σ x²)"
-        yield row(
-            "Note B (RMSNorm)",
-            "9 layer norm",
-            formula_rms,
-            norms.rms_norm,
-            got,
-            expected,
-            detail=detail,
-        )
+        rms = nine.by(LATER, f"RMSNorm, Zhang & Sennrich 2019; {detail}")
+        yield rms("γ x / √((1/d) Σ x²)", norms.rms_norm, got, expected)
     plain = norms.layer_norm(x, torch.ones_like(gamma), None, 0.0)
     moments = torch.stack([plain.mean(-1), plain.var(-1, unbiased=False)])
-    expected = np.stack([np.zeros(T), np.ones(T)])
-    yield row(
-        "Notes B, C",
-        "9 layer norm",
-        "mean 0 and variance 1 for each token",
-        norms.layer_norm,
-        moments,
-        expected,
+    yield nine.by("Notes C, E")(
+        "mean 0 and variance 1 for each token", norms.layer_norm, moments, [[0] * T, [1] * T]
     )
 
 
 def feed_forward() -> Iterator[Row]:
     """Equation 10."""
-    x = draw("x", 1, T, D)
+    x, ten = draw("x", 1, T, D), Claim("Notes B, D, E", "10 feed-forward")
     for kind in get_args(Activation):
         for gated, bias in ((False, True), (False, False), (True, True)):
-            brick = filled(FeedForward(D, 24, activation=kind, gated=gated, bias=bias))
-            up, down, gate = brick.up_proj, brick.down_proj, brick.gate_proj
-            expected = ref.feed_forward(
-                array(x[0]),
-                array(up.weight).T,
-                array(up.bias) if bias else None,
-                array(down.weight).T,
-                array(down.bias) if bias else None,
-                ref.PHI[kind],
-                None if gate is None else array(gate.weight).T,
-                None if gate is None else array(gate.bias),
+            module = filled(FeedForward(D, 24, activation=kind, gated=gated, bias=bias))
+            expected = reference_of(module, activation=kind, gated=gated).feed_forward(
+                "it", flat(x)
             )
-            formula = "(φ(x W_g + b_g) ⊙ (x W₁ + b₁)) W₂ + b₂" if gated else "φ(x W₁ + b₁) W₂ + b₂"
-            formula = formula if bias else "φ(x W₁) W₂"
-            note = ("Note D (gated)" if gated else "Notes B, D, E") if bias else "Note D"
-            detail = f"φ = {kind}"
-            yield row(
-                note, "10 feed-forward", formula, FeedForward, brick(x)[0], expected, detail=detail
-            )
-    brick = filled(FeedForward(D, D, activation="relu", gated=False, bias=False))
-    alone = torch.cat([brick(x[:, t : t + 1]) for t in range(T)], dim=1)
-    yield row(
-        "Note D",
-        "10 feed-forward",
-        "MLP(X)_t = MLP(x_t), every token alone",
-        FeedForward,
-        brick(x),
-        array(alone),
+            formula = "φ(x W₁ + b₁) W₂ + b₂" if bias else "φ(x W₁) W₂"
+            note, detail = "Notes B, D, E" if bias else "Note D", f"φ = {kind}"
+            if gated:
+                formula = "(φ(x W_g + b_g) ⊙ (x W₁ + b₁)) W₂ + b₂"
+                note, detail = LATER, f"{detail}; gated, Shazeer 2020"
+            elif kind not in ("relu", "gelu"):
+                note = LATER
+            yield ten.by(note, detail)(formula, FeedForward, module(x), expected)
+    module = filled(FeedForward(D, D, activation="relu", gated=False, bias=False))
+    alone = np.concatenate([flat(module(x[:, t : t + 1])) for t in range(T)])
+    yield ten.by("Notes D, E")(
+        "MLP(X)_t = MLP(x_t), every token alone", FeedForward, module(x), alone
     )
 
 
 def blocks() -> Iterator[Row]:
     """Equation 11."""
-    x = draw("x", 1, len(IDS), D)
-    sample = sample_of(batch_of(IDS), 0)
-    place, memory = Positions.arange(len(IDS)), draw("memory", 1, len(SOURCE_IDS), D)
-    source = Source(array(memory[0]), sample_of(batch_of(SOURCE_IDS), 0))
+    x, memory = draw("x", 1, len(IDS), D), draw("memory", 1, len(SOURCE_IDS), D)
+    place, sample = Positions.arange(len(IDS)), sample_of(batch_of(IDS), 0)
+    source = Source(flat(memory), sample_of(batch_of(SOURCE_IDS), 0))
+    open_view = context(Everything(), len(IDS), Positions.arange(len(SOURCE_IDS)))
     for placement, kind, note, formula in (
         ("pre", PreNormBlock, "Notes B, D, E", "x + f(LN(x))"),
         ("post", PostNormBlock, "Notes B, C, E", "LN(x + f(x))"),
     ):
         for architecture in ("encoder", "decoder", "encoder_decoder"):
+            crossed = architecture == "encoder_decoder"
             model, reference = tiny(
                 architecture=architecture, norm_placement=placement, head="none"
             )
-            side = "encoder" if architecture == "encoder" else "decoder"
-            crossed = architecture == "encoder_decoder"
-            stack = getattr(model, side)
-            view, open_view = stack.context(place, place), AttentionContext(Allowed())
-            got = (
-                stack.blocks[0](x, view, None, memory, open_view)
-                if crossed
-                else stack.blocks[0](x, view)
-            )
-            expected = reference.block(side, 0, array(x[0]), sample, source if crossed else None)
+            side = "decoder" if crossed else architecture
+            stack, given = getattr(model, side), (None, memory, open_view) if crossed else ()
+            got = stack.blocks[0](x, stack.context(place, place), *given)
+            expected = reference.block(side, 0, flat(x), sample, source if crossed else None)
             detail = "with cross-attention" if crossed else side
-            yield row(note, "11 norm placement", formula, kind, got[0], expected, detail=detail)
+            yield Claim(note, "11 norm placement", detail)(formula, kind, got, expected)
+
+
+def silenced(model: Transformer, *names: str) -> Transformer:
+    """The model with zeros in every parameter whose path has one of these names."""
+    with torch.no_grad():
+        for path, parameter in model.named_parameters():
+            if any(name in path for name in names):
+                parameter.zero_()
+    return model
 
 
 def residual() -> Iterator[Row]:
     """Equation 12."""
     model, _ = tiny()
-    tape = Tape(model, keep=("decoder.blocks.*",))
+    tape, twelve = Tape(model, keep=("decoder.blocks.*",)), Claim("Notes B, C, D, E", "12 residual")
     with recording(tape):
         model(batch_of(IDS))
     for layer in range(2):
-        kept = {point.removeprefix(f"decoder.blocks.{layer}."): t for point, t in tape.kept.items()}
-        mid = array(kept["resid_pre"]) + array(kept["attention_out"])
-        post = array(kept["resid_mid"]) + array(kept["feedforward_out"])
-        got = torch.stack([kept["resid_mid"], kept["resid_post"]])
-        yield row(
-            "Notes B, C, D, E",
-            "12 residual",
-            "x + f(x)",
-            PreNormBlock,
-            got,
-            np.stack([mid, post]),
-            detail=f"block {layer}",
+        points = ("resid_pre", "attention_out", "resid_mid", "feedforward_out", "resid_post")
+        pre, own, mid, fed, post = (
+            flat(tape.kept[f"decoder.blocks.{layer}.{point}"]) for point in points
         )
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if "out_proj" in name or "down_proj" in name:
-                parameter.zero_()
+        expected, detail = np.stack([pre + own, mid + fed]), f"block {layer}"
+        yield twelve("x + f(x)", PreNormBlock, np.stack([mid, post]), expected, detail=detail)
+    decoder = silenced(model, ".out_proj", ".down_proj").decoder
     x, place = draw("x", 1, T, D), Positions.arange(T)
-    assert model.decoder is not None
-    got = model.decoder.blocks[1](x, model.decoder.context(place, place))
-    yield row(
-        "Notes B, C, D, E",
-        "12 residual",
-        "f = 0 ⇒ x + f(x) = x",
-        PreNormBlock,
-        got,
-        array(x),
-        EXACT,
-    )
+    assert decoder is not None
+    got = decoder.blocks[1](x, decoder.context(place, place))
+    yield twelve("f = 0 ⇒ x + f(x) = x", PreNormBlock, got, array(x), EXACT)
 
 
 def permutation() -> Iterator[Row]:
     """Equation 17."""
-    order = torch.tensor([4, 2, 7, 0, 1, 6, 3, 5])
-    brick, x = filled(Attention(D, 2, 2, 8)), draw("x", 1, len(order), D)
-    view = AttentionContext(Allowed())
-    formula = "Z(RX) = R Z(X)"
-    yield row(
-        "Notes A, D",
-        "17 permutation",
-        formula,
-        Attention,
-        brick(x[:, order], view),
-        array(brick(x, view)[:, order]),
-    )
+    order, formula = [4, 2, 7, 0, 1, 6, 3, 5], "Z(RX) = R Z(X)"
+    module, x = filled(Attention(D, 2, 2, 8)), draw("x", 1, len(order), D)
+    view, seventeen = context(Everything(), len(order)), Claim("Notes A, D", "17 permutation")
+    got, expected = module(x[:, order], view), flat(module(x, view))[order]
+    yield seventeen(formula, Attention, got, expected)
     for position in ("none", "sinusoidal", "learned", "relative", "rotary"):
         model, _ = tiny(architecture="encoder", position=position, head="none")
-        ids, place = torch.tensor([IDS]), Positions.arange(len(IDS))
-        moved = None if position == "none" else Positions(place.position[:, order])
-        got = model(Batch(ids[:, order], moved)).logits
-        said = (
-            "whole encoder without positions"
-            if moved is None
-            else f"{position}: each element keeps its position"
-        )
-        expected = array(model(Batch(ids)).logits[:, order])
-        yield row("Notes A, D", "17 permutation", formula, Transformer, got, expected, detail=said)
+        ids, moved = torch.tensor([IDS]), Positions(torch.tensor([order]))
+        claim = seventeen.by(PROJECT, f"{position}: each element keeps its position")
+        if position == "none":
+            claim, moved = seventeen.by("Notes A, D", "whole encoder without positions"), None
+        expected = flat(model(Batch(ids)).logits)[order]
+        yield claim(formula, Transformer, model(Batch(ids[:, order], moved)).logits, expected)
 
 
 def gradient() -> Iterator[Row]:
-    """Equation 19, both halves of a pre-norm block: all numbers of the Jacobian."""
-    x, place = draw("x", 1, 3, 8), Positions.arange(3)
-    sample = sample_of(batch_of([1, 2, 3]), 0)
-    for silenced, half in (("down_proj", "attention"), ("out_proj", "feed-forward")):
-        model, reference = tiny(
-            d_model=8, n_layers=1, d_ff=12, activation="gelu_tanh", epsilon=1e-5
-        )
-        with torch.no_grad():
-            for name, parameter in model.named_parameters():
-                if silenced in name:
-                    parameter.zero_()
-        assert model.decoder is not None
-        block, view = model.decoder.blocks[0], model.decoder.context(place, place)
-        got = torch.autograd.functional.jacobian(lambda y, b=block, v=view: b(y, v), x).reshape(
-            24, 24
-        )
-        expected = np.eye(24) + ref.jacobian(
-            lambda y, r=reference, h=half: _branch(r, h, y, sample), array(x[0])
-        )
-        formula = "∂x_{i+1}/∂x_i = 1 + ∂f_i/∂x_i"
-        detail = f"f: {half} branch; derivative by complex step"
-        yield row(
-            "Note C", "19 residual gradient", formula, PreNormBlock, got, expected, DEEP, detail
-        )
+    """Equation 19, all numbers of the Jacobian: each half of a pre-norm block; and a whole block
+    without residual connections, where the 1 is missing."""
+    x, place, sample = draw("x", 1, 3, 8), Positions.arange(3), sample_of(batch_of([1, 2, 3]), 0)
+    nineteen, formula = Claim("Note C", "19 residual gradient"), "∂x_{i+1}/∂x_i = 1 + ∂f_i/∂x_i"
+    small = {"d_model": 8, "n_layers": 1, "d_ff": 12, "activation": "gelu_tanh"}
+    for quiet, f in (("down", "attention branch"), ("out", "feed-forward branch"), ("", "block")):
+        model, reference = tiny(**small, residual=bool(quiet))
+        branch = partial(_branch, reference, f)
+        if not quiet:
+            formula = "without: ∂x_{i+1}/∂x_i = ∂f_i/∂x_i"
+            branch = partial(reference.block, "decoder", 0, sample=sample)
+        decoder = silenced(model, f".{quiet}_proj").decoder
+        assert decoder is not None
+        run = partial(decoder.blocks[0], context=decoder.context(place, place))
+        got = torch.autograd.functional.jacobian(run, x)
+        assert isinstance(got, torch.Tensor)
+        expected = np.eye(24) * bool(quiet) + ref.jacobian(branch, flat(x))
+        detail = f"f: {f}; derivative by complex step"
+        yield nineteen(formula, PreNormBlock, got.reshape(24, 24), expected, DEEP, detail)
 
 
-def _branch(model: ReferenceModel, half: str, x: ref.Array, sample: object) -> ref.Array:
+def _branch(model: ReferenceModel, half: str, x: ref.Array) -> ref.Array:
     """f(LN(x)) alone, without the residual connection."""
-    name = "decoder.blocks.0"
-    if half == "attention":
-        y = model.norm(f"{name}.attention_norm", x)
-        return model.attention(f"{name}.attention", y, y, ref.causal_mask(len(x)))
-    return model.feed_forward(f"{name}.feedforward", model.norm(f"{name}.feedforward_norm", x))
+    name = "decoder.blocks.0."
+    if half == "attention branch":
+        y = model.norm(f"{name}attention_norm", x)
+        return model.attention(f"{name}attention", y, y, ref.causal_mask(len(x)))
+    return model.feed_forward(f"{name}feedforward", model.norm(f"{name}feedforward_norm", x))
+
+
+GROUPS = (
+    position_vectors,
+    offsets,
+    rotary,
+    normalization,
+    feed_forward,
+    blocks,
+    residual,
+    permutation,
+    gradient,
+)
+"""Functions of the rows, in order."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from glassformer.errors import counted
@@ -13,25 +14,14 @@ def table(rows: Iterable[Row]) -> str:
     the end."""
     rows = list(rows)
     lines = [("", "error", "tolerance", "note", "equation", "formula")]
-    lines += [
-        (
-            "ok" if row.passed else "FAIL",
-            f"{row.max_abs_error:.1e}",
-            f"{row.tolerance:.0e}",
-            row.note,
-            row.equation,
-            f"{row.formula}  [{row.detail}]" if row.detail else row.formula,
-        )
-        for row in rows
-    ]
-    widths = [max(len(line[column]) for line in lines) for column in range(5)]
-    text = [
-        "  ".join(
-            [*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[5]]
-        )
-        for line in lines
-    ]
-    return "\n".join([*(line.rstrip() for line in text), "", summary(rows)])
+    for row in rows:
+        verdict, formula = "ok" if row.passed else "FAIL", row.formula
+        formula += f"  [{row.detail}]" if row.detail else ""
+        error, tolerance = f"{row.max_abs_error:.1e}", f"{row.tolerance:.0e}"
+        lines.append((verdict, error, tolerance, row.note, row.equation, formula))
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    text = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+    return "\n".join([*text, "", summary(rows)])
 
 
 def summary(rows: Iterable[Row]) -> str:
@@ -40,26 +30,15 @@ def summary(rows: Iterable[Row]) -> str:
     failed = [row for row in rows if not row.passed]
     if not failed:
         return f"All {counted(len(rows), 'row')} passed."
-    first = failed[0]
-    return (
-        f"{len(failed)} of {counted(len(rows), 'row')} failed, first {first.equation} "
-        f"({first.function})."
-    )
+    first = f"first {failed[0].equation} ({failed[0].function})"
+    return f"{len(failed)} of {counted(len(rows), 'row')} failed, {first}."
 
 
 def as_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Rows as dictionaries of plain values; an error that is not a finite number is None (JSON has
-    no infinity)."""
-    return [
-        {
-            "note": row.note,
-            "equation": row.equation,
-            "formula": row.formula,
-            "function": row.function,
-            "detail": row.detail,
-            "max_abs_error": row.max_abs_error if math.isfinite(row.max_abs_error) else None,
-            "tolerance": row.tolerance,
-            "passed": row.passed,
-        }
-        for row in rows
-    ]
+    """Rows as dictionaries of plain values; an error that is not finite is None (JSON has no
+    infinity)."""
+    values = [asdict(row) | {"passed": row.passed} for row in rows]
+    for value in values:
+        if not math.isfinite(value["max_abs_error"]):
+            value["max_abs_error"] = None
+    return values
