@@ -156,9 +156,6 @@ function render(el, app) {
 }
 
 export const page = {
-  id: "model",
-  title: "Model",
-  families: null,
   bare: true,
   alone: true,
   about: "What this model does and how it is built.",

@@ -370,7 +370,7 @@ function render(el, app) {
             "This model answers with vectors; there is no outcome to explain.",
           ),
         );
-      aim = aimOf(app, looked);
+      aim = aimOf(app.state.get(), looked);
       line.el.hidden = aim.whole;
       line.el.previousElementSibling.hidden = aim.whole;
       line.update({elements: looked.elements, selected: aim.position});
@@ -392,9 +392,6 @@ function render(el, app) {
 }
 
 export const page = {
-  id: "explain",
-  title: "Explain",
-  families: null,
   about: "Which elements of the input speak for an answer, or for one answer instead of another.",
   notAbout:
     "what a model thinks. A score is a summary of a curved function in one number for each " +

@@ -4,6 +4,7 @@
 import {fill, h, save} from "../dom.js";
 import {number, plural} from "../format.js";
 import {button, select, toggle} from "../marks.js";
+import {pythonOf} from "../python.js";
 import {same, toHash} from "../state.js";
 import {toSafetensors} from "../wire.js";
 import {follow, LOOK} from "./attended.js";
@@ -39,6 +40,7 @@ function render(el, app) {
       told("The browser does not let this page copy; select the text.");
     }
   };
+  let written = "";
   const shown = () => ({
     ...state.toJSON(),
     page:
@@ -78,12 +80,11 @@ function render(el, app) {
     `${model.name}.json`,
     "application/json",
   );
-  const python = block(
-    "Python",
-    () => state.toPython(model.path ?? model.name),
-    `${model.name}.py`,
-    "text/x-python",
-  );
+  const python = block("Python", () => written, `${model.name}.py`, "text/x-python");
+  const write = async () => {
+    written = await pythonOf(app, shown());
+    python.show();
+  };
   const blocks = [python, ...(app.linked ? [link] : []), json];
 
   const seen = app.visited().filter((id) => id !== "export"),
@@ -181,6 +182,7 @@ function render(el, app) {
     ),
   );
   count();
+  write();
   const offs = [
     follow(app, LOOK, saidPoints, async (fresh) => {
       const {header} = await app.call("points", {look: app.look()});
@@ -188,6 +190,7 @@ function render(el, app) {
     }),
     state.subscribe(() => {
       blocks.forEach((one) => one.show());
+      write();
       count();
     }),
   ];
@@ -263,9 +266,6 @@ function tensors(room, app, points, told) {
 }
 
 export const page = {
-  id: "export",
-  title: "Export",
-  families: null,
   alone: true,
   about:
     "Everything on these pages can be taken along: as a link, as Python, as a file, as numbers.",
