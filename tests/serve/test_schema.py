@@ -73,7 +73,7 @@ def test_a_value_out_of_bounds_is_refused(op, lm):
                         if "look" in arguments(op)
                         else {name: spec[bound] + beyond},
                     )
-    with pytest.raises(ConfigError, match="Unknown key request.nothing"):
+    with pytest.raises(ConfigError, match=r"Unknown key request\.nothing"):
         parsed(op, {"nothing": 1})
 
 

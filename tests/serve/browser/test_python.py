@@ -1,6 +1,7 @@
 """The Python that a page prints gives what the page shows: run, and compared with its answers."""
 
 import io
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -46,11 +47,12 @@ def test_every_page_is_compared():
     assert {page for _, page, _, _ in CASES} == {id for id, page in PAGES.items() if page["python"]}
 
 
-def value_of(code: str, names: dict) -> object:
+def value_of(code: str, names: dict) -> Any:
     """The value of the last line of a program."""
     *lines, last = code.splitlines()
     exec("\n".join(lines), names)
-    return eval(last, names)
+    exec(f"value = {last}", names)
+    return names["value"]
 
 
 @pytest.mark.parametrize(("family", "page", "selected", "op"), CASES)
@@ -63,17 +65,16 @@ def test_the_code_of_a_page_gives_what_it_shows(
     def heard(response) -> None:
         asked = response.request.post_data_json if response.request.method == "POST" else None
         if asked and asked.get("op") == op:
-            answers.append((asked, response))
+            answers.append(response)
 
     with visiting_model(family) as visit:
         visit.page.on("response", heard)
         visit.turn_to("&".join(part for part in (page, selected) if part))
         visit.page.reload()
         visit.settled()
-        shown = ".inspector .code, .export-parts .code, .card-python"
+        shown = ".inspector .code, .points-python, .card-python .code"
         code = visit.page.locator(shown).first.text_content()
-        asked, response = answers[-1]
-        reply = Reply.from_bytes(response.body())
+        reply = Reply.from_bytes(answers[-1].body())
     for medium, rows in media_of(run).items():
         for i, row in enumerate(rows if medium == "image" else ()):
             file = io.BytesIO()
@@ -82,10 +83,10 @@ def test_the_code_of_a_page_gives_what_it_shows(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(gf, "load", lambda folder, **options: run, raising=False)
     names: dict = {}
-    compared(op, page, value_of(code, names), names, asked, reply)
+    compared(op, page, value_of(code, names), names, reply)
 
 
-def compared(op, page, value, names, asked, reply) -> None:
+def compared(op, page, value, names, reply) -> None:  # noqa: C901
     header, arrays = reply.header, reply.arrays
     match op:
         case "model":
@@ -117,8 +118,9 @@ def compared(op, page, value, names, asked, reply) -> None:
             both = arrays["pattern_b"] - arrays["pattern_a"]
             np.testing.assert_allclose(value, both, **CLOSE)
         case "curves":
-            steps = [line["step"] for line in value if "loss" in line]
-            assert steps == arrays["loss"][:, 0].tolist()
+            (name, *_) = header["names"]
+            steps = [line["step"] for line in value if name in line]
+            assert steps == arrays[name][:, 0].tolist()
         case "points":
             assert [point.name for point in value] == [one["name"] for one in header["points"]]
         case _:

@@ -7,8 +7,8 @@ import {plural, token} from "./format.js";
 import {inputForm} from "./input.js";
 import {link} from "./link.js";
 import {prose} from "./mathml.js";
-import {pythonOf} from "./python.js";
 import {lookOf, request} from "./schema.js";
+import {shareBox} from "./share.js";
 import {bindToAddress, makeState} from "./state.js";
 import {superseded} from "./wire.js";
 
@@ -381,43 +381,6 @@ function selectionBox(el, app) {
       }
     })
     .catch(() => {});
-}
-
-function shareBox(app) {
-  const said = h("span", {class: "soft", role: "status"}),
-    code = h("pre", {class: "code", tabindex: 0, "aria-label": "This page in Python"});
-  const copy = async (text, what) => {
-    try {
-      await navigator.clipboard.writeText(text);
-      said.textContent = `${what} copied`;
-    } catch {
-      said.textContent = "The browser does not let this page copy; select the text.";
-    }
-  };
-  let turn = 0;
-  const show = async () => {
-    const mine = ++turn,
-      text = await pythonOf(app);
-    if (mine === turn) code.textContent = text;
-  };
-  show();
-  const off = app.state.subscribe(() => (code.isConnected ? show() : off()));
-  return h(
-    "div",
-    {class: "inspector-part"},
-    h("h2", null, "The same in Python"),
-    code,
-    h(
-      "div",
-      {class: "row"},
-      button("Copy", () => copy(code.textContent ?? "", "Python"), {
-        kind: "quiet",
-        name: "Copy as Python",
-      }),
-      app.linked ? button("Copy link", () => copy(location.href, "Link"), {kind: "quiet"}) : null,
-      said,
-    ),
-  );
 }
 
 function helpDialog() {

@@ -6,6 +6,7 @@ import {number, plural} from "../format.js";
 import {inputText} from "../input.js";
 import {link} from "../link.js";
 import {prose, table} from "../marks.js";
+import {shareBox} from "../share.js";
 
 const ARCHITECTURES = {
   decoder: "a decoder: every element reads those before it",
@@ -152,6 +153,7 @@ function render(el, app) {
       h("summary", null, "All settings of the model"),
       table({caption: "Settings of the model", columns: ["setting", "value"], rows: settings}),
     ),
+    h("section", {class: "section card-python"}, shareBox(app)),
   );
 }
 

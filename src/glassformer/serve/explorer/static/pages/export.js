@@ -40,6 +40,11 @@ function render(el, app) {
       told("The browser does not let this page copy; select the text.");
     }
   };
+  const own = h("pre", {
+    class: "code points-python",
+    tabindex: 0,
+    "aria-label": "Points in Python",
+  });
   let written = "";
   const shown = () => ({
     ...state.toJSON(),
@@ -179,10 +184,12 @@ function render(el, app) {
       ),
       saidPoints,
       points,
+      own,
     ),
   );
   count();
   write();
+  pythonOf(app, {...state.get(), page: "export"}).then((text) => (own.textContent = text));
   const offs = [
     follow(app, LOOK, saidPoints, async (fresh) => {
       const {header} = await app.call("points", {look: app.look()});
