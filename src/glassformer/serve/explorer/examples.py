@@ -192,8 +192,8 @@ def _mixtures(run: Run) -> list[Any]:
 def _array(folder: Path) -> np.ndarray | None:
     """The run's validation images or recordings, else those of training."""
     for name in SPLITS:
-        with suppress(OSError, ValueError):
-            array = np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+        with suppress(GlassformerError):
+            array = Store.open(folder, "arrays").array(name, "arrays")
             if len(array):
                 return array
     return None

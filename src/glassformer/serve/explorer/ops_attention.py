@@ -104,7 +104,8 @@ def _query_input(
     x, pre = look[f"{name}.resid_pre"].tensor[query], isinstance(block, PreNormBlock)
     if site == "cross":  # after the block's self-attention, where no point is
         assert block.cross_norm is not None
-        x = block.join(x, look[f"{name}.attention_out"].tensor[query])
+        branch = look[f"{name}.attention_out"].tensor[query]
+        x = block.join(x[None, None], branch[None, None])[0, 0]
         x, norm = x if pre else norm(x), block.cross_norm
     if not pre:
         return x, x, ""
