@@ -172,7 +172,7 @@ def measured(folder: Path, words: str, threads: int, times: int, heads: int) -> 
         browser.close()
     return {
         "grid ms": statistics.median(grids),
-        "grid bytes": wire.bytes["thumbs"],
+        "grid bytes": wire.bytes["thumbnails"],
         "head ms": statistics.median(opened),
         "next head ms": statistics.median(switched),
         "head bytes": wire.bytes["head"],

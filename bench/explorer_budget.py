@@ -91,7 +91,7 @@ def server_side(
     row = {**one, "query": len(words) // 2}
     asked: dict[str, tuple[dict[str, Any], int]] = {
         "look": ({}, 1),
-        "thumbs": ({}, times),
+        "thumbnails": ({}, times),
         "head": (one, times),
         "row": (row, times),
         "step": (row, times),

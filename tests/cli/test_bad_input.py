@@ -5,11 +5,12 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from processes import started
 
 
 def write(path: Path, text: str) -> Path:
@@ -318,14 +319,8 @@ def test_an_error_of_training_leaves_a_model_that_was_there(refused, copied):
 def test_ctrl_c_saves_and_says_how_to_go_on(cli, recipe, tmp_path):
     run = tmp_path / "run"
     arguments = ["train", recipe, "--run", run, "train.steps=100000"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "glassformer", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    with process:
+    command = [sys.executable, "-m", "glassformer", *map(str, arguments)]
+    with started(command, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}) as process:
         assert any("validation loss" in line for line in process.stderr)  # reads until it trains
         process.send_signal(signal.SIGINT)
         out, err = process.stdout.read(), process.stderr.read()

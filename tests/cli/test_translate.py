@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import processes
+
 RECIPE = """
 model: {architecture: encoder_decoder, d_model: 16, n_layers: 2, n_heads: 2, max_length: 24}
 data: {path: PAIRS, test_fraction: 0.1}
@@ -223,11 +225,9 @@ def test_a_line_that_was_cut_has_no_alignment(cli, run, tmp_path, monkeypatch):
 
 
 def started(run, *arguments):
-    return subprocess.Popen(
+    return processes.started(
         [sys.executable, "-m", "glassformer", "translate", str(run), *arguments],
         stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
         # with this variable Python would not buffer, and a flush that is missing would not be
         # missed
         env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}

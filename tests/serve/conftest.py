@@ -43,17 +43,18 @@ def recipes() -> dict[str, Callable[[Path], Any]]:
     }
 
 
-FAMILIES = [
-    "lm",
-    "masked",
-    "tag",
-    "classify",
-    "translate",
-    "image",
-    "audio",
-    "mixture",
-    "depiction",
-]
+CAPABILITIES = {
+    "lm": ["generates"],
+    "masked": ["masked"],
+    "tag": ["tags"],
+    "classify": ["classes"],
+    "translate": ["generates", "pair"],
+    "image": ["classes", "image"],
+    "audio": ["audio", "classes"],
+    "mixture": ["generates", "image", "parts"],
+    "depiction": ["draws", "generates"],
+}
+FAMILIES = [*CAPABILITIES]
 
 
 @pytest.fixture(scope="session")

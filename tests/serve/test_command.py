@@ -2,27 +2,24 @@
 
 import os
 import signal
-import subprocess
 import sys
 import urllib.request
+from typing import Any
 
 import pytest
 
 from glassformer.serve.explorer.server import Server
+from processes import started
 
 
-def started(*arguments: object) -> subprocess.Popen[str]:
+def inspecting(*arguments: object) -> Any:
     command = [sys.executable, "-m", "glassformer", "inspect", *map(str, arguments)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "BROWSER": "false"}
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    )
+    return started(command, text=True, env=environment)
 
 
 def test_it_answers_until_ctrl_c(run_folder):
-    process = started(run_folder("lm"), "--no-browser", "--port", 0)
-    try:
-        assert process.stdout is not None
+    with inspecting(run_folder("lm"), "--no-browser", "--port", 0) as process:
         address = process.stdout.readline().strip()
         assert address.startswith("http://127.0.0.1:")
         assert "/?token=" in address
@@ -35,9 +32,6 @@ def test_it_answers_until_ctrl_c(run_folder):
         refused.value.close()
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
-    finally:
-        process.kill()
-        process.wait()
     assert process.returncode == 0
     assert "Ctrl-C ends the explorer" in said
     assert said.endswith("the explorer has ended\n")
@@ -67,8 +61,8 @@ def test_the_browser_is_opened_at_the_address(run_folder, monkeypatch, capsys):
 
 
 def test_what_is_no_run_is_said_so(tmp_path):
-    process = started(tmp_path / "no", "--no-browser")
-    out, said = process.communicate(timeout=60)
+    with inspecting(tmp_path / "no", "--no-browser") as process:
+        out, said = process.communicate(timeout=60)
     assert (process.returncode, out) == (1, "")
     assert said.startswith("glassformer: ")
     assert "is not a folder; give the folder of a run" in said

@@ -22,14 +22,15 @@ from safetensors.numpy import load_file
 import glassformer as gf
 from glassformer.errors import ConfigError, DataError
 from glassformer.pages import colours
-from glassformer.serve.explorer.decode_input import given
-from glassformer.serve.explorer.encode_input import asked
-from glassformer.serve.explorer.examples import sensed
-from glassformer.serve.explorer.files import STATIC
-from glassformer.serve.explorer.handler import Explorer, notebook
+from glassformer.serve.explorer import notebook
+from glassformer.serve.explorer.decode_input import decode_input
+from glassformer.serve.explorer.encode_input import encode_input
+from glassformer.serve.explorer.examples import media_of
+from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.messages import Mailbox
-from glassformer.serve.explorer.page import POLICY, contents, framed
-from glassformer.serve.explorer.selection import DEFAULTS, OF_PAGES, opened, questions
+from glassformer.serve.explorer.page import POLICY, framed
+from glassformer.serve.explorer.schema import DEFAULTS, PAGES
+from glassformer.serve.explorer.selection import opened, questions
 from glassformer.serve.explorer.snapshot import LARGEST, snapshot
 from glassformer.serve.explorer.wire import Reply
 from serve.asking import model_of
@@ -97,7 +98,7 @@ HEAD = {"look": {"input": TEXT}, "layer": 0, "head": 1}
 REQUESTS = [
     {"op": "model"},
     {"op": "look", "look": HEAD["look"]},
-    {"op": "thumbs", "look": HEAD["look"]},
+    {"op": "thumbnails", "look": HEAD["look"]},
     {"op": "head", **HEAD},
     {"op": "row", **HEAD, "query": 2},
     {"op": "step", **HEAD, "query": 2},
@@ -130,7 +131,7 @@ def test_a_stream_comes_item_by_item(live):
     [
         ({"op": "head", **HEAD, "layer": 99}, "There is no layer 99"),
         ({"op": "hed"}, "There is no op 'hed'"),
-        ({"op": "effects"}, "is asked for at /stream"),
+        ({"op": "effects"}, "is an op of /stream"),
         (None, "A request is a JSON object"),
     ],
 )
@@ -281,7 +282,7 @@ def test_a_patch_names_the_look_that_it_is_from(view):
     [
         ({"page": "hed"}, "There is no page 'hed'; did you mean 'head'"),
         ({"page": ["head"]}, "There is no page"),
-        ({"page": "image"}, "is for models of image, audio, mixture, and this is one of lm"),
+        ({"page": "image"}, "The page image needs a model with image or audio"),
         ({"layer": 2}, "There is no layer 2 here; give 0 to 1."),
         ({"head": 4}, "There is no head 4 here; give 0 to 3."),
         ({"head": True}, "There is no head True"),
@@ -385,11 +386,12 @@ def test_a_copy_has_one_page_and_what_it_asks_first(view):
     page = framed_page(view._repr_mimebundle_())
     assert 'class="cell alone"' in page
     assert "export const page" in page
-    assert 'id: \\"head\\"' in page
-    assert 'id: \\"train\\"' not in page
+    assert "as page0" not in page.partition("<script")[0]
+    assert '\\"head\\": page0' in page
+    assert "How the model came to be" not in page
     kept = held(page)
     ops = [json.loads(question)["op"] for question in kept["answers"]]
-    assert sorted(set(ops)) == ["head", "look", "model", "raw", "row", "step", "thumbs"]
+    assert sorted(set(ops)) == ["head", "look", "model", "raw", "row", "step", "thumbnails"]
     (question,) = (one for one in kept["answers"] if json.loads(one)["op"] == "head")
     reply, direct = (
         Reply.from_bytes(base64.b64decode(kept["answers"][question])),
@@ -408,8 +410,8 @@ def test_answers_beyond_the_limit_are_left_out(view, monkeypatch):
 
 def test_every_family_has_a_cell(explorer):
     card = model_of(explorer)
-    for name, page in contents().items():
-        if page.families is not None and card["family"] not in page.families:
+    for name, page in PAGES.items():
+        if page["needs"] and not {*page["needs"]} & {*card["capabilities"]}:
             continue
         view = view_of(explorer, name, None)
         looked = explorer.handle({"op": "look", "look": {"input": view.selection["input"]}}).header
@@ -418,14 +420,14 @@ def test_every_family_has_a_cell(explorer):
         assert len(kept) == len({json.dumps(one, sort_keys=True) for one in asks}), (
             name
         )  # none of them is refused
-        Image.open(io.BytesIO(view._still().png())).verify()
+        Image.open(io.BytesIO(view._static_image().png())).verify()
 
 
 # pictures
 
 
 def test_a_head_is_drawn_as_it_is(view):
-    page = view._still()
+    page = view._static_image()
     image, pattern = np.array(Image.open(io.BytesIO(page.png()))), view.look().pattern(1, 2).numpy()
     table = np.array(colours.ramp(dark=False))
     n = len(pattern)
@@ -445,7 +447,7 @@ def test_a_head_is_drawn_as_it_is(view):
 
 def test_all_heads_are_drawn_and_the_selected_is_framed(lm):
     view = view_of(lm, "attention", layer=1, head=3)
-    page = view._still()
+    page = view._static_image()
     assert [box.frame for box in page.boxes] == [False] * 7 + [True]
     image = np.array(Image.open(io.BytesIO(page.png())))
     seen, table = view.look(), np.array(colours.ramp(dark=False))
@@ -461,7 +463,7 @@ def test_all_heads_are_drawn_and_the_selected_is_framed(lm):
 
 
 def test_next_tokens_are_bars_of_their_probabilities(lm):
-    page = view_of(lm, "next")._still()
+    page = view_of(lm, "next")._static_image()
     chances = lm.run.look(TEXT).probabilities().sort(descending=True).values[:5].tolist()
     assert len(page.boxes) == 5
     ratios = [box.width / page.boxes[0].width for box in page.boxes]
@@ -469,29 +471,29 @@ def test_next_tokens_are_bars_of_their_probabilities(lm):
 
 
 def test_a_long_input_is_one_picture(lm):
-    page = view_of(lm, given="a" * 48)._still()
+    page = view_of(lm, given="a" * 48)._static_image()
     assert max(page.width, page.height) < 1000
     monochrome = view_of(lm, given="a cat sat on a mat and")
-    assert monochrome._still().png()[:4] == b"\x89PNG"
+    assert monochrome._static_image().png()[:4] == b"\x89PNG"
 
 
 def test_a_picture_is_also_vectors(view, lm):
-    root = ElementTree.fromstring(view._still().svg())
+    root = ElementTree.fromstring(view._static_image().svg())
     space = {"s": "http://www.w3.org/2000/svg"}
     n = len(TEXT)
     assert len(root.findall("s:rect", space)) == 1 + n * (n + 1) // 2
-    grid = ElementTree.fromstring(view_of(lm, "attention")._still().svg())
+    grid = ElementTree.fromstring(view_of(lm, "attention")._static_image().svg())
     assert len(grid.findall("s:image", space)) == 8
     odd = view_of(lm, given="<&\x00'\"")  # letters that markup does not have
-    ElementTree.fromstring(odd._still().svg())
+    ElementTree.fromstring(odd._static_image().svg())
 
 
 # files
 
 
 def test_a_view_is_saved_by_the_ending(view, tmp_path):
-    assert view.save(tmp_path / "x.png").read_bytes() == view._still().png()
-    assert (tmp_path / view.save(str(tmp_path / "x.svg"))).read_text() == view._still().svg()
+    assert view.save(tmp_path / "x.png").read_bytes() == view._static_image().png()
+    assert (tmp_path / view.save(str(tmp_path / "x.svg"))).read_text() == view._static_image().svg()
     pattern = view.look().pattern(1, 2).numpy()
     rows = list(csv.reader(io.StringIO(view.save(tmp_path / "x.csv").read_text())))
     assert rows[0][1:] == [row[0] for row in rows[1:]] == list(TEXT)
@@ -513,7 +515,7 @@ def test_a_saved_page_has_what_was_seen(live, tmp_path):
     after = held(view.save(tmp_path / "a.html").read_text())
     assert len(after["answers"]) == len(before["answers"]) + 1
     assert json.loads(list(after["answers"])[-1]) == seen
-    assert 'id: \\"train\\"' in (tmp_path / "a.html").read_text()  # all pages
+    assert "How the model came to be" in (tmp_path / "a.html").read_text()  # all pages
 
 
 # inputs
@@ -522,10 +524,10 @@ def test_a_saved_page_has_what_was_seen(live, tmp_path):
 @pytest.mark.parametrize("family", ["image", "audio"])
 def test_what_is_given_comes_back(explorer_of, family, tmp_path):
     run = explorer_of(family).run
-    own = sensed(run)[family][0]
-    wired = asked(own, run)
+    own = media_of(run)[family][0]
+    wired = encode_input(own, run)
     json.dumps(wired)
-    back = given(wired, {}, family)
+    back = decode_input(wired, {}, family)
     if family == "image":
         np.testing.assert_array_equal(back, own)
         Image.fromarray(own.squeeze()).save(tmp_path / "a.png")
@@ -535,24 +537,24 @@ def test_what_is_given_comes_back(explorer_of, family, tmp_path):
             {"image": str(tmp_path / "a.png")},
         ):
             np.testing.assert_array_equal(
-                given(asked(value, run), {}, family).squeeze(), own.squeeze()
+                decode_input(encode_input(value, run), {}, family).squeeze(), own.squeeze()
             )
         with pytest.raises(DataError, match="nothere"):
-            asked("nothere.png", run)
+            encode_input("nothere.png", run)
     else:
         assert back[1] == own[1]
         np.testing.assert_allclose(back[0], own[0], atol=1 / 32768)
-    assert asked({family: "example:0"}, run) == {family: "example:0"}
+    assert encode_input({family: "example:0"}, run) == {family: "example:0"}
     with pytest.raises(ConfigError, match=f"is no {family}"):
-        asked(3.5, run)
+        encode_input(3.5, run)
 
 
 def test_texts_and_ids_stay(lm):
-    assert asked(("a", "b"), lm.run) == ["a", "b"]
-    assert asked(np.array([1, 2]), lm.run) == [1, 2]
-    assert asked([{"text": "x"}, "y"], lm.run) == [{"text": "x"}, "y"]
+    assert encode_input(("a", "b"), lm.run) == ["a", "b"]
+    assert encode_input(np.array([1, 2]), lm.run) == [1, 2]
+    assert encode_input([{"text": "x"}, "y"], lm.run) == [{"text": "x"}, "y"]
     with pytest.raises(ConfigError, match="is no input"):
-        asked(object(), lm.run)
+        encode_input(object(), lm.run)
 
 
 # the example
@@ -577,27 +579,3 @@ def test_the_example_runs_and_keeps_no_outputs(run_folder, tmp_path, monkeypatch
     assert len(capsys.readouterr().out.splitlines()) == 5
     saved = {"head.png", "head.svg", "head.csv", "head.safetensors", "head.html"}
     assert saved <= {path.name for path in tmp_path.iterdir()}
-
-
-# what JavaScript says too
-
-
-def test_names_are_those_of_the_pages():
-    state = (STATIC / "state.js").read_text()
-    said = re.search(r"DEFAULTS = Object\.freeze\(\{(.*?)\}\)", state, re.DOTALL)[1]
-    found = dict(re.findall(r'(\w+): (null|"[^"]*"|-?\d+|\[\])', said))
-    assert {name: json.loads(value) for name, value in found.items()} == DEFAULTS
-    own = set()
-    for file in STATIC.glob("pages/*.js"):
-        own |= set(re.findall(r"state\.get\(\)\.(\w+)", file.read_text()))
-    assert own - set(DEFAULTS) <= set(OF_PAGES)
-
-
-def test_pages_are_those_of_the_rail():
-    rail = re.search(r"export const pages = \[(.*)\]", (STATIC / "contents.js").read_text())[
-        1
-    ].split(", ")
-    assert len(contents()) == len(rail)
-    assert contents()["image"].families == ("image", "audio", "mixture")
-    assert contents()["head"].module == "pages/head.js"
-    assert contents()["model"].families is None

@@ -13,11 +13,12 @@ from glassformer.inspect.edits import Mean, Patch, Zero
 from glassformer.inspect.headmetrics import METRICS, head_metrics
 from glassformer.serve.explorer.handler import UnknownOp
 from serve.asking import CLOSE, ask, everywhere, first, model_of, own_look, softmax
+from serve.conftest import CAPABILITIES
 
 
 def test_a_model_says_what_it_is_and_begins_with_inputs_that_it_can_read(explorer, request):
     header = model_of(explorer)
-    assert header["family"] == request.node.callspec.params["explorer"]
+    assert header["capabilities"] == CAPABILITIES[request.node.callspec.params["explorer"]]
     config = explorer.run.model.config
     assert (header["layers"], header["heads"], header["kv_heads"]) == (
         config.n_layers,
@@ -74,9 +75,9 @@ def test_thumbnails_are_the_largest_weights_and_metrics_are_those_of_the_pattern
     )  # several portions, also of short sequences
     own, config = own_look(explorer, first(explorer)), explorer.run.model.config
     for where in everywhere(explorer):
-        reply = ask(explorer, "thumbs", look={"input": first(explorer)}, size=size, **where)
+        reply = ask(explorer, "thumbnails", look={"input": first(explorer)}, size=size, **where)
         rows, columns = reply.header["cell"]
-        pixels = reply.arrays["thumbs"]
+        pixels = reply.arrays["thumbnails"]
         for layer in range(config.n_layers):
             for head in range(config.n_heads):
                 pattern = own.pattern(layer, head, **where).numpy()
@@ -609,11 +610,11 @@ def test_an_input_that_is_too_long_is_refused_with_the_reason(lm):
 
 
 def test_an_op_that_is_not_there(lm):
-    with pytest.raises(UnknownOp, match="did you mean 'thumbs'"):
+    with pytest.raises(UnknownOp, match="did you mean 'thumbnails'"):
         lm.handle({"op": "thumb"})
-    with pytest.raises(UnknownOp, match="at /stream"):
+    with pytest.raises(UnknownOp, match="an op of /stream"):
         lm.handle({"op": "generate"})
-    with pytest.raises(UnknownOp, match="at /api"):
+    with pytest.raises(UnknownOp, match="an op of /api"):
         next(lm.stream({"op": "look"}))
 
 
@@ -655,7 +656,7 @@ def test_requests_with_other_edits_do_not_disturb_each_other(lm):
 
 
 def test_whoever_has_gone_is_not_computed_for(lm):
-    from glassformer.serve.explorer.looks import Gone
+    from glassformer.serve.explorer.looks import ClientDisconnected
 
     asked = []
 
@@ -663,9 +664,9 @@ def test_whoever_has_gone_is_not_computed_for(lm):
         asked.append(True)
         return len(asked) > 3
 
-    with pytest.raises(Gone):
-        lm.handle({"op": "thumbs", "look": {"input": "the cat"}}, gone)
-    with pytest.raises(Gone):
+    with pytest.raises(ClientDisconnected):
+        lm.handle({"op": "thumbnails", "look": {"input": "the cat"}}, gone)
+    with pytest.raises(ClientDisconnected):
         list(lm.stream({"op": "effects", "look": {"input": "the cat"}, "target": 1}, lambda: True))
 
 
@@ -678,7 +679,7 @@ def test_whoever_has_gone_is_not_computed_for(lm):
     ],
 )
 def test_an_explanation_stops_when_nobody_waits_for_it(lm, more):
-    from glassformer.serve.explorer.looks import Gone
+    from glassformer.serve.explorer.looks import ClientDisconnected
 
     request = {"op": "attribute", "look": {"input": "the cat"}, "target": 1, **more}
     asked = []
@@ -686,5 +687,5 @@ def test_an_explanation_stops_when_nobody_waits_for_it(lm, more):
     assert len(asked) > 3, "the look, and the passes behind it"
     for last in (2, len(asked) // 2, len(asked) - 1):
         again = iter([False] * last)
-        with pytest.raises(Gone):
+        with pytest.raises(ClientDisconnected):
             lm.handle(request, lambda again=again: next(again, True))

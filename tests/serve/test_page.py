@@ -4,6 +4,8 @@ answers."""
 import base64
 import json
 import re
+from os.path import normpath
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +19,7 @@ MAIN = """import {a} from "./pages/a.js";
 import {
   b,
   c,
-} from './b.js';
+} from "./b.js";
 import "./d.js";
 const s = "import x from y";
 """
@@ -62,21 +64,17 @@ def test_a_module_stands_behind_all_that_it_imports(tmp_path):
         # with names in place of the numbers, it is the source with the same names in place of its
         # addresses
         again = "".join(part if isinstance(part, str) else f"<{names[part]}>" for part in parts)
-        address = re.compile(r"""["'](\.{1,2}/[^"'\n]+\.js)["']""")
-        assert again == address.sub(
-            lambda m, name=name: f"<{page_module.resolved(name, m[1])}>", modules[name]
-        )
+        address = re.compile(r'"(\.{1,2}/[^"\n]+\.js)"')
+        at = Path(name).parent
+        assert again == address.sub(lambda m, at=at: f"<{normpath(at / m[1])}>", modules[name])
 
 
 def test_what_cannot_be_linked_is_refused(tmp_path):
     circle = files(tmp_path / "a", a='import "./b.js";', b='import "./a.js";')
     with pytest.raises(ConfigError, match="in a circle"):
         linked("a.js", circle)
-    for specifier in ("react", "/a.js", "https://example.org/a.js", "../../a.js", "./a.css"):
-        with pytest.raises(ConfigError, match="can be linked"):
-            linked("a.js", files(tmp_path / "b", a=f'import "{specifier}";'))
     with pytest.raises(ConfigError, match=r"missing\.js cannot be read"):
-        linked("a.js", files(tmp_path / "c", a='import "./missing.js";'))
+        linked("missing.js", tmp_path)
 
 
 def test_nothing_in_a_source_ends_the_script(tmp_path):
@@ -146,11 +144,3 @@ def test_a_saved_page_may_be_one_alone(lm):
     assert '<html lang="en">' in saved({}, {}, "x")
     with pytest.raises(ConfigError, match="There is no page 'hed'; did you mean 'head'"):
         ask(lm, "document", state={}, pages=["hed"])
-
-
-def test_what_is_no_page_is_not_among_the_contents(tmp_path):
-    static = files(
-        tmp_path, contents='import {page as a} from "./a.js";\n', a="export const page = {};\n"
-    )
-    with pytest.raises(ConfigError, match=r"a\.js says no id"):
-        page_module.contents(static)

@@ -118,7 +118,7 @@ def test_the_printed_address_gives_the_cookie_and_the_cookie_opens(server, clien
     assert "SameSite=Strict" in cookie
     answer, body = client("POST", "/api", {"op": "model"}, Cookie=cookie.partition(";")[0])
     assert answer.status == 200
-    assert Reply.from_bytes(body).header["family"] == "lm"
+    assert Reply.from_bytes(body).header["capabilities"] == ["generates"]
     assert answer.headers["Content-Type"] == "application/octet-stream"
     assert answer.headers["Cache-Control"] == "no-store"
     secure(answer)
@@ -231,7 +231,7 @@ def test_text_and_pixels_are_compressed_for_those_who_can_read_it(client):
     assert packed.headers["Content-Encoding"] == "gzip"
     assert len(small) < len(body)
     assert gzip.decompress(small) == body
-    request = {"op": "thumbs", "look": {"input": "the cat sat on the mat and the dog ran"}}
+    request = {"op": "thumbnails", "look": {"input": "the cat sat on the mat and the dog ran"}}
     _, body = client("POST", "/api", request)
     packed, small = client("POST", "/api", request, Accept_Encoding="gzip")
     assert packed.headers["Content-Encoding"] == "gzip"
@@ -248,7 +248,7 @@ def test_wrong_requests_are_one_sentence_with_a_status(client):
         (b"[]", 400, "A request is a JSON object"),
         (b"{}", 400, "A request is a JSON object"),
         (b'{"op": "heads"}', 404, "did you mean 'head'"),
-        (b'{"op": "generate"}', 404, "at /stream"),
+        (b'{"op": "generate"}', 404, "an op of /stream"),
         (b'{"op": "look"}', 400, "request.look is missing"),
         (b'{"op": "look", "look": 3}', 400, "request.look"),
         (b'{"op": "look", "look": {}}', 400, "look.input is missing"),
@@ -289,7 +289,7 @@ def test_a_stream_is_a_line_for_each_item_and_ends_with_done(client):
     assert lines[-1] == {"done": True}
     wrong = {**request, "temperature": -1}
     assert "request.temperature" in refusal(*client("POST", "/stream", wrong), 400)
-    assert "at /api" in refusal(*client("POST", "/stream", {"op": "model"}), 404)
+    assert "an op of /api" in refusal(*client("POST", "/stream", {"op": "model"}), 404)
 
 
 def test_an_error_in_the_middle_of_a_stream_is_its_last_line(client, server, monkeypatch):
@@ -514,11 +514,12 @@ def test_nothing_that_is_asked_is_an_error_of_ours(explorer_of, family, data):
     """Any request has an answer or a sentence: no other exception may leave the explorer, which
     would be status 500."""
     from glassformer.errors import GlassformerError
-    from glassformer.serve.explorer.handler import OPS, STREAMS
+    from glassformer.serve.explorer.handler import STREAMS
+    from glassformer.serve.explorer.requests import REQUESTS
 
     explorer = explorer_of(family)
-    op = data.draw(st.sampled_from([*OPS, *STREAMS, "document"]))
-    fields = {**OPS, **STREAMS}[op][0].model_fields if op != "document" else {}
+    op = data.draw(st.sampled_from([*REQUESTS]))
+    fields = REQUESTS[op].model_fields if op != "document" else {}
     arguments = data.draw(ARGUMENTS)
     if fields and data.draw(
         st.integers(0, 9)

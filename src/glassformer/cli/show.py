@@ -164,13 +164,13 @@ def _rows_of_run(run: Path, text: str | None) -> "list[Row]":
     from glassformer import verify as checks
     from glassformer.batch import IGNORE, Batch
     from glassformer.run import load
-    from glassformer.serve.explorer.examples import family, first
+    from glassformer.serve.explorer.examples import capabilities, first, reads_running_text
 
     opened = load(run)
     context = opened.model.config.max_length
     if opened.pair is not None:
         return list(checks.model_rows(opened.model, _pair_batch(opened, text)))
-    if family(opened) not in ("lm", "masked"):
+    if not reads_running_text(capabilities(opened)):
         return list(
             checks.model_rows(
                 opened.model, opened.look(first(opened) if text is None else text).batch

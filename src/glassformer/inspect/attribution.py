@@ -1,14 +1,15 @@
-"""What an answer is attributed to: one score for every element of the input, by one of six methods.
+"""Attribution of an answer: a score for every element of the input, by one of six methods.
 
     gradient_x_input, integrated_gradients, occlusion    how the target (a logit, or A instead of B) moves with elements
-    rollout, gradient_attention, value_zeroing           how much of each element the layers pass on to where it is read
+    rollout, gradient_attention, value_zeroing           how much of each element the layers pass on to the answer
 
-No method is the truth: look at `faithfulness` beside it.
+No method is the truth: see `faithfulness`.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,28 +18,29 @@ import torch
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError, suggest
 from glassformer.inspect.flow import gradient_attention, rollout, value_zeroing
-from glassformer.inspect.interpolation import Baseline, Dimmer
+from glassformer.inspect.interpolation import Baseline, Interpolation
 from glassformer.inspect.look import Look
 from glassformer.inspect.target import Check, Target, unchecked
 
 NODES = 8
-"""Points of Gauss and Legendre on each piece of the way from the baseline."""
+"""Gauss-Legendre points of each interval between the baseline and the input."""
 
 
 @dataclass(frozen=True)
 class Attribution:
-    """A score for each element of the stack that answers, and of an encoder-decoder for each of the
-    source's.
+    """A score for each element of the answering stack, and for each of an encoder-decoder's source.
 
-    Gradients, integrated gradients and occlusion: in logits, of either sign. The others: at least
-    0. Of integrated gradients, `change` is the target minus the target at the baseline, which the
-    scores add up to but for `gap`, as a share of it; `steps` is how many gradients that took.
+    Gradients, integrated gradients and occlusion: in logits, of either sign; the others: at least
+    0. `value`: the target in logits, with which such scores compare. Of integrated gradients,
+    `change` is the target minus the target at the baseline, the sum of the scores but for `gap`, as
+    a share of it; `steps` is the number of gradients.
     """
 
     method: str
     target: Target
     scores: Float[Tensor, "T"]
     source_scores: Float[Tensor, "S"] | None = None
+    value: float = math.nan
     change: float | None = None
     gap: float | None = None
     steps: int | None = None
@@ -54,13 +56,11 @@ def attribute(
     check: Check = unchecked,
     **options: Any,
 ) -> Attribution:
-    """Attribute outcome `target` at `position` (minus outcome `against`) to the elements, by a
-    method of `METHODS`.
+    """Attribute outcome `target` at `position` (minus outcome `against`) by a method of `METHODS`.
 
     Options: `baseline` (zero, mean, or a token's id) of the first three; `tolerance` and `most` of
-    integrated gradients. Rollout and value zeroing follow what reaches the position, whatever the
-    outcome. `check` is called between passes: what it raises ends the work. ConfigError: an unknown
-    method or option, an outcome or a position that there is not.
+    integrated gradients. Rollout and value zeroing do not depend on the outcome. `check` is called
+    between passes. ConfigError: no such method, option, outcome or position.
     """
     if method not in METHODS:
         raise ConfigError(
@@ -71,17 +71,33 @@ def attribute(
         if name not in known:
             hint = suggest(name, known) if known else "it has none"
             raise ConfigError(f"The method {method} has no option {name!r}; {hint}")
-    return compute(look, Target.of(look, target, position, against), check=check, **options)
+    wanted = Target.of(look, target, position, against)
+    found = compute(look, wanted, check=check, **options)
+    return replace(found, value=float(wanted.value(wanted.logits(look))[0]))
 
 
 def gradient_x_input(
     look: Look, target: Target, *, baseline: Baseline = "zero", check: Check = unchecked
 ) -> Attribution:
-    """s_j = (e_j - b) · ∂f/∂e_j, the target's slope towards each element. Source: Shrikumar et al.
-    2017."""
-    dimmer = Dimmer(look, target, baseline, check)
-    _, slopes = dimmer.slopes(torch.ones(1, dimmer.count))
-    return Attribution("gradient_x_input", target, *dimmer.split(slopes[0].float()))
+    """s_j = (e_j - b) · ∂f/∂e_j, the gradient by each element. Source: Shrikumar et al. 2017."""
+    path = Interpolation(look, target, baseline, check)
+    _, slopes = path.slopes(torch.ones(1, path.count))
+    return Attribution("gradient_x_input", target, *path.split(slopes[0].float()))
+
+
+@dataclass(frozen=True, eq=False)
+class _Interval:
+    """Integrated gradients from share `begin` to `end`, where the target is `before` and `after`."""
+
+    begin: float
+    end: float
+    before: float
+    after: float
+    scores: Float[Tensor, "_"]
+
+    @property
+    def gap(self) -> float:
+        return abs(float(self.scores.sum()) - (self.after - self.before))
 
 
 def integrated_gradients(
@@ -93,80 +109,66 @@ def integrated_gradients(
     most: int = 2048,
     check: Check = unchecked,
 ) -> Attribution:
-    """s_j = (e_j - b) · ∫ ∂f/∂e_j along the straight way from the baseline, so that Σ s_j = f(e) -
-    f(b).
+    """s_j = (e_j - b) · ∫ ∂f/∂e_j on the line from the baseline, so that Σ s_j = f(e) - f(b).
 
-    The way is cut in pieces of 8 Gauss-Legendre points. What a piece must add up to is known, since
-    f is known at its ends, so the worst is halved until all gaps together are below `tolerance` of
-    the whole, or `most` gradients are taken. Source: Sundararajan et al. 2017.
+    By intervals of 8 Gauss-Legendre points. The sum of each is known from f at its ends: the worst
+    is halved until all gaps together are below `tolerance` of the whole, or `most` gradients are
+    taken. Source: Sundararajan et al. 2017.
     """
-    dimmer = Dimmer(look, target, baseline, check)
-    at, weight = np.polynomial.legendre.leggauss(NODES)
-    at, weight = torch.from_numpy((at + 1) / 2), torch.from_numpy(weight / 2)
+    path = Interpolation(look, target, baseline, check)
+    nodes, weights = (torch.from_numpy(a) for a in np.polynomial.legendre.leggauss(NODES))
 
-    def piece(
-        begin: float, end: float, before: float
-    ) -> tuple[float, float, float, float, float, Tensor]:
-        """(gap, begin, end, f at both, scores) of a piece, from 8 gradients and the value at its
-        end."""
-        stops = torch.cat([begin + (end - begin) * at, torch.tensor([end])])
-        values, slopes = dimmer.slopes(stops[:, None].expand(-1, dimmer.count))
-        scores = (end - begin) * (weight @ slopes[:-1].cpu().double())
-        after = float(values[-1])
-        return abs(float(scores.sum()) - (after - before)), begin, end, before, after, scores
+    def interval(begin: float, end: float, before: float) -> _Interval:
+        stops = torch.cat([begin + (end - begin) * (nodes + 1) / 2, torch.tensor([end])])
+        values, slopes = path.slopes(stops[:, None].expand(-1, path.count))
+        scores = (end - begin) / 2 * (weights @ slopes[:-1].cpu().double())
+        return _Interval(begin, end, before, float(values[-1]), scores)
 
-    start = float(dimmer.values(torch.zeros(1, dimmer.count)))
+    start = float(path.values(torch.zeros(1, path.count)))
     if not math.isfinite(start):
         raise ConfigError(
             f"At the baseline {baseline!r} the model answers {start}, as a norm with epsilon=0 "
-            f"does for a constant "
-            "vector; take baseline='mean'."
+            f"does for a constant vector; take baseline='mean'."
         )
-    pieces = [piece(0.0, 1.0, start)]
-    whole, steps = abs(pieces[0][4] - start), NODES
-    while sum(gap for gap, *_ in pieces) > tolerance * whole and steps + 2 * NODES <= most:
-        worst = max(range(len(pieces)), key=lambda i: pieces[i][0])
-        _, begin, end, before, _, _ = pieces.pop(worst)
-        first = piece(begin, (begin + end) / 2, before)
-        pieces += [first, piece((begin + end) / 2, end, first[4])]
+    parts, steps = [interval(0.0, 1.0, start)], NODES
+    change = parts[0].after - start
+    while sum(one.gap for one in parts) > tolerance * abs(change) and steps + 2 * NODES <= most:
+        worst = max(parts, key=lambda one: one.gap)
+        parts.remove(worst)
+        middle = (worst.begin + worst.end) / 2
+        first = interval(worst.begin, middle, worst.before)
+        parts += [first, interval(middle, worst.end, first.after)]
         steps += 2 * NODES
-    scores = torch.stack([scores for *_, scores in pieces]).sum(0)
-    change = max(pieces, key=lambda found: found[2])[4] - start
+    scores = torch.stack([one.scores for one in parts]).sum(0)
     missed = abs(float(scores.sum()) - change)
     gap = missed / abs(change) if change else missed
-    return Attribution(
-        "integrated_gradients", target, *dimmer.split(scores.float()), change, gap, steps
-    )
+    own, source = path.split(scores.float())
+    method = "integrated_gradients"
+    return Attribution(method, target, own, source, change=change, gap=gap, steps=steps)
 
 
 def occlusion(
     look: Look, target: Target, *, baseline: Baseline = "zero", check: Check = unchecked
 ) -> Attribution:
-    """s_j = f(e) - f(e with element j at the baseline): what is lost without it. Source: Zeiler &
-    Fergus 2014."""
-    dimmer = Dimmer(look, target, baseline, check)
-    values = dimmer.values(torch.cat([torch.ones(1, dimmer.count), 1 - torch.eye(dimmer.count)]))
-    return Attribution("occlusion", target, *dimmer.split((values[0] - values[1:]).float()))
+    """s_j = f(e) - f(e with element j at the baseline). Source: Zeiler & Fergus 2014."""
+    path = Interpolation(look, target, baseline, check)
+    values = path.values(torch.cat([torch.ones(1, path.count), 1 - torch.eye(path.count)]))
+    return Attribution("occlusion", target, *path.split((values[0] - values[1:]).float()))
 
 
-def _followed(
-    method: str, flow: Callable[[Look, Target, Check], tuple[Tensor, Tensor | None]]
-) -> Callable[..., Attribution]:
-    def followed(look: Look, target: Target, check: Check = unchecked) -> Attribution:
-        scores, source = flow(look, target, check)
-        return Attribution(
-            method, target, scores.float(), None if source is None else source.float()
-        )
-
-    return followed
+def _by_flow(flow: Any, look: Look, target: Target, check: Check = unchecked) -> Attribution:
+    own, source = flow(look, target, check)
+    scores = None if source is None else source.float()
+    return Attribution(flow.__name__, target, own.float(), scores)
 
 
 METHODS: dict[str, tuple[Callable[..., Attribution], tuple[str, ...]]] = {
     "gradient_x_input": (gradient_x_input, ("baseline",)),
     "integrated_gradients": (integrated_gradients, ("baseline", "tolerance", "most")),
     "occlusion": (occlusion, ("baseline",)),
-    "rollout": (_followed("rollout", rollout), ()),
-    "gradient_attention": (_followed("gradient_attention", gradient_attention), ()),
-    "value_zeroing": (_followed("value_zeroing", value_zeroing), ()),
+    **{
+        flow.__name__: (partial(_by_flow, flow), ())
+        for flow in (rollout, gradient_attention, value_zeroing)
+    },
 }
-"""Each method and the options it takes."""
+"""Each method and its options."""

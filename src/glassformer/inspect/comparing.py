@@ -1,12 +1,11 @@
-"""Two looks side by side: what is in one place in both, and how patterns, metrics and answers
-differ there, B - A.
+"""Comparison of two looks: patterns, metrics and answers of aligned elements, B - A.
 
     found = compare(a, b)            two prompts, checkpoints, models, or lists of edits
-    found.pattern(3, 5)              how differently a head looked, between elements that both have
-    found.answer().change            which outcomes it made likelier
+    found.pattern(3, 5)              difference of a head's pattern between aligned elements
+    found.answer().change            change of the outcomes' probabilities
 
-Elements are aligned by their labels (difflib); where as many were exchanged for as many, they are
-aligned one for one and marked as not the same ("tired" for "wide").
+Elements are aligned by label (difflib); equally many replaced elements are aligned one to one and
+marked as not the same ("tired" for "wide").
 """
 
 import difflib
@@ -70,13 +69,17 @@ class Comparison:
         What a row lacks to 0 went to elements that only one of the two has. ConfigError: a head
         that one has not.
         """
-        queries = self.source_pairs if side == "encoder" and self.source_pairs else self.pairs
-        keys = self.source_pairs if site == "cross" else queries
+        queries, keys = self.sides(side, site)
         first, second = (
             look.pattern(layer, head, side=side, site=site) for look in (self.a, self.b)
         )
         before = first[[pair.a for pair in queries]][:, [pair.a for pair in keys]]
         return second[[pair.b for pair in queries]][:, [pair.b for pair in keys]] - before
+
+    def sides(self, side: str, site: str) -> tuple[tuple[Pair, ...], tuple[Pair, ...]]:
+        """The aligned queries and keys of an attention."""
+        queries = self.source_pairs if side == "encoder" and self.source_pairs else self.pairs
+        return queries, self.source_pairs if site == "cross" else queries
 
     def metrics(self, *, side: str = "", site: str = "self") -> HeadMetrics:
         """The metrics of every head in B minus those in A; ConfigError: models of other sizes."""
@@ -97,11 +100,9 @@ class Comparison:
         ConfigError: models with other outcomes, or no such pair.
         """
         self._comparable()
-        at = self._positions([number])
-        layers = [look.model.config.n_layers for look in (self.a, self.b)]
+        both = zip((self.a, self.b), self._positions([number]), strict=True)
         first, second = (
-            next(log_probabilities(look, [layer], positions))[0]
-            for look, layer, positions in zip((self.a, self.b), layers, at, strict=True)
+            next(log_probabilities(look, [look.model.config.n_layers], at))[0] for look, at in both
         )
         before, after = first.exp(), second.exp()
         most = (after - before).abs().topk(min(k, len(before))).indices
@@ -122,12 +123,9 @@ class Comparison:
             )
         layers = range(most + 1) if layers is None else layers
         at = self._positions(range(len(self.pairs)))
-        both = zip(
-            *(log_probabilities(look, layers, at[i]) for i, look in enumerate((self.a, self.b))),
-            strict=True,
-        )
+        a, b = (log_probabilities(look, layers, at[i]) for i, look in enumerate((self.a, self.b)))
         several = self.a.model.config.multi_label
-        found = torch.cat([_divergence(first, second, several) for first, second in both])
+        found = torch.cat([_divergence(*pair, several) for pair in zip(a, b, strict=True)])
         return found.view(len(layers), -1)
 
     def _comparable(self) -> None:

@@ -1,10 +1,10 @@
-"""Whether an attribution points at what matters: elements taken away, and put back, in its order.
+"""Faithfulness of an attribution: elements removed, and inserted, in the order of their scores.
 
     deletion    from the whole input, the highest scores first: the probability should fall early (small area)
     insertion   from the baseline, the highest scores first: it should rise early (large area)
 
-Beside both stand random orders, without which no curve says anything. Source: Petsiuk et al. 2018
-(RISE); the random orders as in Samek et al. 2017.
+Random orders are the reference. Source: Petsiuk et al. 2018 (RISE); the random orders as in Samek
+et al. 2017.
 """
 
 from dataclasses import dataclass
@@ -14,18 +14,16 @@ import torch
 from glassformer.axes import Float, Int, Tensor
 from glassformer.errors import ConfigError
 from glassformer.inspect.attribution import Attribution
-from glassformer.inspect.interpolation import Baseline, Dimmer
+from glassformer.inspect.interpolation import Baseline, Interpolation
 from glassformer.inspect.look import Look
 from glassformer.inspect.target import Check, unchecked
 
 
 @dataclass(frozen=True)
 class Faithfulness:
-    """The target's probability with a share of the elements taken away (`deletion`) or put in
-    (`insertion`).
+    """The target's probability with a share of the elements removed (`deletion`) or inserted.
 
-    `shares` run from 0 to 1; the random curves have one row for each order. Areas under the curves
-    are in [0, 1].
+    `shares` run from 0 to 1; the random curves have one row for each order. Areas are in [0, 1].
     """
 
     shares: Float[Tensor, "_"]
@@ -40,8 +38,7 @@ class Faithfulness:
 
     @property
     def gain(self) -> tuple[float, float]:
-        """How much smaller the area under deletion and how much larger that under insertion is than
-        at random."""
+        """Area below random of the deletion curve, and above random of the insertion curve."""
         fallen = self.area(self.random_deletion).mean() - self.area(self.deletion)
         risen = self.area(self.insertion) - self.area(self.random_insertion).mean()
         return float(fallen), float(risen)
@@ -57,20 +54,18 @@ def faithfulness(
     baseline: Baseline = "zero",
     check: Check = unchecked,
 ) -> Faithfulness:
-    """Delete and insert a look's elements in the order of their scores, and in `orders` random
-    ones, in `steps` steps.
+    """Delete and insert elements by score, and in `orders` random orders, in `steps` steps.
 
-    Every element counts that can reach the answer: of a decoder none behind the position, and no
-    class token. Scores of a translator's source count with the others. `check` is called between
-    passes. ConfigError: scores of another look, or no step.
+    Counts every element that can reach the answer, a source's too: in a decoder none after the
+    position, and no class token. `check` is called between passes. ConfigError: scores of another
+    look, or no step.
     """
-    dimmer = Dimmer(look, attribution.target, baseline, check)
-    scores = torch.cat(
-        [part for part in (attribution.scores, attribution.source_scores) if part is not None]
-    )
-    if len(scores) != dimmer.count:
+    path = Interpolation(look, attribution.target, baseline, check)
+    both = attribution.scores, attribution.source_scores
+    scores = torch.cat([part for part in both if part is not None])
+    if len(scores) != path.count:
         raise ConfigError(
-            f"The attribution has {len(scores)} scores and the input {dimmer.count} elements; "
+            f"The attribution has {len(scores)} scores and the input {path.count} elements; "
             f"give its own."
         )
     if steps < 1 or orders < 1:
@@ -81,16 +76,16 @@ def faithfulness(
     ranked = [scores[elements].argsort(descending=True, stable=True)]
     ranked += [torch.randperm(count, generator=generator) for _ in range(orders)]
     taken = torch.linspace(0, count, min(steps, count) + 1).round().long()
-    deleted = torch.cat([_dimmed(dimmer.count, elements[order], taken) for order in ranked])
+    deleted = torch.cat([_without_first(path.count, elements[order], taken) for order in ranked])
     inserted = deleted.clone()
     inserted[:, elements] = 1 - deleted[:, elements]
-    curves = dimmer.probabilities(torch.cat([deleted, inserted])).float().view(2, len(ranked), -1)
+    curves = path.probabilities(torch.cat([deleted, inserted])).float().view(2, len(ranked), -1)
     (deletion, *_), (insertion, *_) = curves
     return Faithfulness(taken.float() / count, deletion, insertion, curves[0, 1:], curves[1, 1:])
 
 
 def counted(look: Look, attribution: Attribution) -> Int[Tensor, "_"]:
-    """The elements that are taken away, the source's after those of the stack that answers."""
+    """The elements to remove, the source's after those of the answering stack."""
     own = torch.tensor([element.kind != "class" for element in look.elements])
     position = attribution.target.position
     if position is not None and look.answering == "decoder":
@@ -99,8 +94,10 @@ def counted(look: Look, attribution: Attribution) -> Int[Tensor, "_"]:
     return torch.cat([own, source]).nonzero()[:, 0]
 
 
-def _dimmed(count: int, order: Int[Tensor, "_"], taken: Int[Tensor, "_"]) -> Float[Tensor, "_ _"]:
-    """A row for each number taken: 0 at the first so many elements of the order, 1 elsewhere."""
+def _without_first(
+    count: int, order: Int[Tensor, "_"], taken: Int[Tensor, "_"]
+) -> Float[Tensor, "_ _"]:
+    """A row of shares for each number taken: 0 at that many first elements of the order."""
     rank = torch.full((count,), len(order))
     rank[order] = torch.arange(len(order))
     return (rank >= taken[:, None]).float()

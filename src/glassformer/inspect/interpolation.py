@@ -1,11 +1,9 @@
-"""Elements that can be dimmed: each one's vector between a baseline (share 0) and itself (share 1).
+"""The answer as a function of each element's share, from a baseline (0) to itself (1).
 
     x_j(s) = baseline + s_j (e_j - baseline)        e_j: the row of the embedding, the mapped patch; positions stay
 
-Taking an element away, putting it in again and every gradient by the input are questions about
-these shares: the gradient by s_j at 1 is gradient times input, its mean over s from 0 to 1 is the
-integrated gradient, and s_j = 0 alone is occlusion. Of an encoder-decoder the source's elements
-follow the target's.
+The gradient by s_j at 1 is gradient times input, its mean over s from 0 to 1 is the integrated
+gradient, and s_j = 0 alone is occlusion. An encoder-decoder's source elements follow the target's.
 """
 
 from collections.abc import Callable
@@ -28,59 +26,40 @@ from glassformer.inspect.target import (
 from glassformer.layers.embed import Embedding, TokenEmbedding
 
 Baseline = str | int
-"""What stands for nothing: `zero`, a vector of zeros; `mean`, the mean of this sequence; or a token
-by its id."""
+"""The vector of an absent element: `zero`; `mean`, of this sequence; or a token by its id."""
 
 
-class Dimmer:
-    """The answer to one input as a function of its elements' shares [B, N]; N counts the source's
-    elements too.
-
-    `check` is called between passes.
-    """
+class Interpolation:
+    """The answer to one input by shares [B, N] of its N elements; `check` runs between passes."""
 
     def __init__(
         self, look: Look, target: Target, baseline: Baseline = "zero", check: Check = unchecked
     ):
         self.look, self.target, self._check = look, target, check
-        vectors = element_vectors(look)
+        vectors, model = element_vectors(look), look.model
         self.own = len(vectors[-1])
         self.count = sum(map(len, vectors))
-        model = look.model
-        embeds = (
-            [model.embed] if len(vectors) == 1 else [model.source_embed or model.embed, model.embed]
-        )
-        self._blank = [_blank(baseline, e, embed) for e, embed in zip(vectors, embeds, strict=True)]
-        self._lit = [e - blank for e, blank in zip(vectors, self._blank, strict=True)]
+        embeds = [model.source_embed or model.embed, model.embed][-len(vectors) :]
+        blanks = [_blank(baseline, e, embed) for e, embed in zip(vectors, embeds, strict=True)]
+        self._ends = [(blank, e - blank) for e, blank in zip(vectors, blanks, strict=True)]
 
     def logits(self, shares: Float[Tensor, "B _"]) -> Float[Tensor, "B _"]:
-        """The logits from which the target is read, which can be differentiated by shares that ask
-        for it."""
-        shares = shares.to(self._lit[0])
-        own, source = shares[:, : self.own], shares[:, self.own :]
+        """The logits of the target, differentiable by shares that require a gradient."""
+        shares = shares.to(self._ends[0][1])
+        parts = [shares[:, self.own :], shares[:, : self.own]][-len(self._ends) :]
         vectors = [
-            blank + share[..., None] * lit
-            for share, blank, lit in zip(
-                ([own] if len(self._lit) == 1 else [source, own]),
-                self._blank,
-                self._lit,
-                strict=True,
-            )
+            blank + share[..., None] * difference
+            for share, (blank, difference) in zip(parts, self._ends, strict=True)
         ]
-        return rerun(
-            self.look,
-            self.target,
-            swaps(self.look, vectors),
-            rows=len(shares),
-            gradients=shares.requires_grad,
-        )[0]
+        changes, gradients = swaps(self.look, vectors), shares.requires_grad
+        return rerun(self.look, self.target, changes, rows=len(shares), gradients=gradients)[0]
 
     def values(self, shares: Float[Tensor, "B _"]) -> Float[Tensor, "B"]:
         """The target for each row of shares, in logits."""
         return self._by_rows(shares, self.target.value)
 
     def probabilities(self, shares: Float[Tensor, "B _"]) -> Float[Tensor, "B"]:
-        """Its probability for each row of shares."""
+        """The target's probability for each row of shares."""
         return self._by_rows(shares, self.target.probability)
 
     def slopes(
@@ -100,8 +79,8 @@ class Dimmer:
     def split(
         self, scores: Float[Tensor, "_"]
     ) -> tuple[Float[Tensor, "T"], Float[Tensor, "S"] | None]:
-        """What belongs to the elements of the stack that answers, and to those of the source."""
-        return scores[: self.own], scores[self.own :] if len(self._lit) == 2 else None
+        """The scores of the answering stack's elements, and of the source's."""
+        return scores[: self.own], scores[self.own :] if len(self._ends) == 2 else None
 
     def _by_rows(self, shares: Tensor, read: Callable[[Tensor], Tensor]) -> Tensor:
         found = []
@@ -112,38 +91,30 @@ class Dimmer:
 
 
 def element_vectors(look: Look) -> list[Float[Tensor, "_ D"]]:
-    """The elements' vectors before positions join them, under the look's edits: the source's, then
-    the others."""
+    """The elements' vectors before positions, under the look's edits: source, then target."""
     seen: list[Tensor] = []
 
     def noted(x: Tensor) -> Tensor:
         seen.append(x.detach()[0])
         return x
 
-    run(
-        look.model,
-        look.batch,
-        (),
-        (*look.edits, *(Replaced(point, noted) for point in _points(look))),
-    )
+    noting = (Replaced(point, noted) for point in _points(look))
+    run(look.model, look.batch, (), (*look.edits, *noting))
     return seen
 
 
 def swaps(look: Look, vectors: list[Float[Tensor, "B _ D"]]) -> list[Replaced]:
-    """Changes that put these vectors in the elements' place, in the order of `element_vectors`."""
+    """Changes that replace the elements by these vectors, in the order of `element_vectors`."""
     turns = iter(vectors)  # the encoder embeds first, and may share its embedding with the decoder
     return [Replaced(point, lambda x: next(turns).to(x.dtype)) for point in _points(look)]
 
 
 def _points(look: Look) -> list[str]:
-    return (
-        ["embed.elements"]
-        if look.model.source_embed is None
-        else ["source_embed.elements", "embed.elements"]
-    )
+    return ["source_embed.elements", "embed.elements"][look.model.source_embed is None :]
 
 
 def _blank(baseline: Baseline, vectors: Tensor, embed: Embedding) -> Tensor:
+    """The vector of a baseline; ConfigError: it is none."""
     if baseline == "zero":
         return torch.zeros_like(vectors[0])
     if baseline == "mean":

@@ -1,9 +1,8 @@
-"""What is asked of an answer: one outcome's logit, or how far it is above another's, and the model
-run again for it.
+"""The target of an explanation, a logit or a difference of two, and the model rerun for it.
 
     rerun(look, rows=B, changes=...)  ->  logits [B, V]      the same input B times, each row changed in its own way
 
-Every explanation that changes something and looks again comes through here.
+Every explanation by intervention uses `rerun`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,12 +19,11 @@ from glassformer.layers.heads import ClassifyHead, pool
 from glassformer.layers.tap import Tape
 
 ELEMENTS = 1 << 13
-"""Elements in one forward pass of many rows."""
+"""Elements in one forward pass of a batch."""
 LEARNING = 1 << 10
-"""The same where gradients are asked for, which keep what every layer computed."""
+"""The same with gradients, which keep the activations of every layer."""
 Check = Callable[[], object]
-"""What is called between passes, so that whoever waits for the answer can end the work by an
-exception of theirs."""
+"""Called between passes; it may raise to cancel the work."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class Target:
     against: int | None
     position: int | None
     several: bool = False
-    """Outcomes do not exclude each other: each has a probability of its own."""
+    """Multi-label: each outcome has a probability of its own."""
 
     @classmethod
     def of(cls, look: Look, index: int, position: int = -1, against: int | None = None) -> Self:
@@ -53,6 +51,10 @@ class Target:
         if isinstance(look.model.head, ClassifyHead):
             return cls(index, against, None, several)
         return cls(index, against, placed(position, look.positions().length), several)
+
+    def logits(self, look: Look) -> Float[Tensor, "1 V"]:
+        """The logits of a look from which the target is read."""
+        return look.logits[None] if self.position is None else look.logits[None, self.position]
 
     def value(self, logits: Float[Tensor, "B _"]) -> Float[Tensor, "B"]:
         """The target of each row, in logits."""
@@ -70,8 +72,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Replaced:
-    """A change by any function of a point's tensor [B, ...], for what edits cannot say: another one
-    in each row."""
+    """A change of a point's tensor [B, ...] by any function, which may differ between rows."""
 
     point: str
     by: Callable[[Tensor], Tensor]
@@ -82,7 +83,7 @@ class Replaced:
 
 
 def unchecked() -> None:
-    """A check that ends nothing."""
+    """No-op cancellation check."""
 
 
 def placed(position: int, length: int) -> int:
@@ -97,8 +98,7 @@ def placed(position: int, length: int) -> int:
 
 
 def reading(look: Look, target: Target) -> Float[Tensor, "T"]:
-    """How much of each element the head reads: pooling is linear, so it is read off the
-    identity."""
+    """The weight of each element in the head's input: the pooling of an identity matrix."""
     places, head = look.positions().to("cpu"), look.model.head
     one = torch.eye(places.length, dtype=torch.float64)
     if target.position is not None:
@@ -123,15 +123,9 @@ def rerun(
     batch = repeated(look.batch, rows)
     length, edits = look.positions().length, (*look.edits, *changes)
     at = target.position
-    if any(
-        fires(edit, point)
-        for edit in edits
-        for point in look.tape.points
-        if point.endswith("logits")
-    ):
-        at = (
-            None  # an edit of the logits finds them by their position, so all of them must be there
-        )
+    ends = [point for point in look.tape.points if point.endswith("logits")]
+    if any(fires(edit, point) for edit in edits for point in ends):
+        at = None  # an edit of the logits addresses them by position, so all must be computed
     if at is not None:
         batch = replace(batch, at=torch.arange(rows, device=batch.elements.device) * length + at)
     output, tape = run(look.model, batch, keep, edits, gradients)
@@ -142,7 +136,7 @@ def rerun(
 def slopes_by(value: Float[Tensor, ""], tensors: Sequence[Tensor]) -> list[Tensor]:
     """The gradient of a value by each tensor that it may depend on; 0 by those that an edit has cut
     off from it."""
-    known = [tensor for tensor in tensors if tensor.requires_grad] if value.requires_grad else []
+    known = [tensor for tensor in tensors if tensor.requires_grad and value.requires_grad]
     found = iter(torch.autograd.grad(value, known, materialize_grads=True) if known else ())
     return [
         next(found) if known and tensor.requires_grad else torch.zeros_like(tensor)
@@ -151,8 +145,7 @@ def slopes_by(value: Float[Tensor, ""], tensors: Sequence[Tensor]) -> list[Tenso
 
 
 def in_portions(rows: int, length: int, elements: int = ELEMENTS) -> Iterator[Int[Tensor, "_"]]:
-    """The numbers 0 .. rows - 1, as many at a time as rows of `length` fit into a pass of so many
-    elements."""
+    """Split the numbers 0 .. rows - 1 into passes of at most `elements` elements."""
     return iter(torch.arange(rows).split(max(1, elements // max(1, length))))
 
 
@@ -164,14 +157,13 @@ def repeated(batch: Batch, rows: int) -> Batch:
         at = part.at + torch.arange(rows, device=part.at.device)[:, None] * length
         return Part(part.name, at.flatten(), part.values.repeat(rows, 1), part.index.repeat(rows))
 
+    types, source = batch.token_type_ids, batch.source
     return replace(
         batch,
         elements=batch.elements.expand(rows, *batch.elements.shape[1:]),
-        token_type_ids=None
-        if batch.token_type_ids is None
-        else batch.token_type_ids.expand(rows, -1),
+        token_type_ids=None if types is None else types.expand(rows, -1),
         targets=None,
         at=None,
-        source=None if batch.source is None else repeated(batch.source, rows),
+        source=None if source is None else repeated(source, rows),
         parts=tuple(map(copied, batch.parts)),
     )

@@ -40,8 +40,8 @@ PICTURES = """() => [...document.querySelectorAll("figure, canvas, svg[role]")].
 """Pictures without a name."""
 WIDTH = "document.documentElement.scrollWidth"
 PAGES = (
-    "async (family) => (await import('./contents.js')).pages.filter((p) => !p.families || "
-    "p.families.includes(family)).map((p) => p.id)"
+    "async (has) => (await import('./contents.js')).pages.filter((p) => !p.needs.length || "
+    "p.needs.some((one) => has.includes(one))).map((p) => p.id)"
 )
 
 NAMED = [

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
+from glassformer.serve.explorer.schema import PAGES
+
 
 def run(page, script, *given):
     return page.evaluate(script, *given)
@@ -67,13 +69,13 @@ def test_the_address_restores_the_selection(visit, selection):
     back = run(
         page,
         """async (selection) => {
-        const {makeState, fromHash, DEFAULTS} = await import("./state.js"), state = makeState(selection);
+        const {makeState, fromHash} = await import("./state.js"), {DEFAULTS} = await import("./schema.js"), state = makeState(selection);
         const url = new URL(state.toHash(), location.href);
         return {...DEFAULTS, ...fromHash(url.hash)};
     }""",
         selection,
     )
-    defaults = run(page, "async () => ({...(await import('./state.js')).DEFAULTS})")
+    defaults = run(page, "async () => ({...(await import('./schema.js')).DEFAULTS})")
     assert back == {**defaults, **selection}
 
 
@@ -101,8 +103,9 @@ def test_the_selection_as_python_compiles(visit):
                  "edits": [{"edit": "Set", "point": "*.pattern", "head": 5, "to": 0.9, "renormalise": True}]}  # fmt: skip
     text = run(
         page,
-        "async (s) => (await import('./state.js')).makeState(s).toPython('runs/demo')",
-        selection,
+        "async ([s, lines]) => (await import('./python.js')).toPython("
+        "(await import('./state.js')).makeState(s).get(), 'runs/demo', lines)",
+        [selection, PAGES["head"]["python"]],
     )
     compile(text, "selection", "exec")
     assert (

@@ -4,6 +4,7 @@ import pytest
 
 from serve.browser.conftest import DESK
 from serve.browser.seeing import FAINT, PAGES, WIDTH, faults, settled
+from serve.conftest import CAPABILITIES
 
 NAME = (
     "(e) => [e.tagName, e.type, e.dataset.i, e.getAttribute('aria-label') || "
@@ -28,7 +29,7 @@ def test_every_page_is_for_everybody(visiting_model, family):
     found = {}
     with visiting_model(family) as visit:
         page = visit.page
-        for name in page.evaluate(PAGES, family):
+        for name in page.evaluate(PAGES, CAPABILITIES[family]):
             visit.turn_to(f"{name}&query=1&key=0")
             here = faults(page)
             for scheme in ("dark", "light"):
@@ -49,7 +50,7 @@ def test_every_page_is_for_everybody(visiting_model, family):
 def test_the_other_families_pages_stand_too(visiting_model, family):
     found = {}
     with visiting_model(family) as visit:
-        for name in visit.page.evaluate(PAGES, family):
+        for name in visit.page.evaluate(PAGES, CAPABILITIES[family]):
             if name != "learn" and (here := faults(visit.turn_to(name))):
                 found[name] = here
     assert found == {}
@@ -60,7 +61,7 @@ def test_the_tab_key_leads_to_everything_and_out_again(visiting_model):
     found = {}
     with visiting_model("lm") as visit:
         page = visit.page
-        for name in page.evaluate(PAGES, "lm"):
+        for name in page.evaluate(PAGES, CAPABILITIES["lm"]):
             visit.turn_to(f"{name}&query=1&key=0")
             page.evaluate("document.activeElement.blur()")
             here, seen, dim, rounds = {}, set(), set(), 0

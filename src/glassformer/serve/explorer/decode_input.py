@@ -1,16 +1,14 @@
-"""Inputs as they come over the wire, as what `Run.look` takes; and back, for addresses of pictures
-and sounds.
+"""Inputs of requests as `Run.look` takes them.
 
     "the cat sat"                                       a text
     ["a dog runs", "ein Hund läuft"]                    a source and its target; or a pair of texts
     [12, 7, 3]      [[12, 7, 3], "ein Hund"]            token ids; also of a source, of a target, or of both
     {"image": PICTURE}     {"audio": SOUND}             one of them alone
     [{"image": PICTURE}, "what is it?"]                 parts in their order
-    [[{"image": PICTURE}, "what is it?"], "a dog"]      parts, and the answer that is being written
+    [[{"image": PICTURE}, "what is it?"], "a dog"]      parts, and the answer so far
 
-PICTURE and SOUND are files as addresses, `data:image/png;base64,...`, or `example:3`, which the run
-has itself. Never the path of a file: a page that is opened from a link must not read what it likes
-from the disk.
+PICTURE and SOUND are files as addresses, `data:image/png;base64,...`, or `example:3` of the run.
+Never the path of a file: a page that is opened from a link must not read the disk.
 """
 
 import base64
@@ -29,35 +27,35 @@ MOST_PARTS = 64
 EXAMPLE = "example:"
 Sensed = np.ndarray | tuple[np.ndarray, int]
 """Pixels uint8 [H, W, C], or samples and their rate."""
+Examples = Mapping[str, Sequence[Sensed]]
 
 
-def given(value: Any, examples: Mapping[str, Sequence[Sensed]], alone: str = "") -> Any:
-    """What an input is for `Run.look`; `examples` by their kinds, `alone` the kind of a model that
-    reads nothing else.
+def decode_input(value: Any, examples: Examples, medium: str = "") -> Any:
+    """An input for `Run.look`; `examples` by medium, `medium` the only one that the model reads.
 
     ConfigError: no input, or one that such a model does not read; DataError: no such file.
     """
-    if alone and not (isinstance(value, dict) and value.keys() == {alone}):
+    if medium and not (isinstance(value, dict) and value.keys() == {medium}):
         raise ConfigError(
-            f'This model reads one {alone}, and {brief(value)} is none; give {{"{alone}": '
+            f'This model reads one {medium}, and {brief(value)} is none; give {{"{medium}": '
             f"ADDRESS}}."
         )
     match value:
         case str():
             return value
         case dict():
-            (part,) = _parts([value], examples)
+            part = _part(value, examples)
             return part if isinstance(part, str) else next(iter(part.values()))
         case [] | None:
             raise ConfigError("The input is empty; give at least a word, or a picture.")
         case [first, second] if _side(first) and _side(second):
             return first, second
         case [list() as parts, str() as answer] if len(parts) <= MOST_PARTS:
-            return _parts(parts, examples), answer
-        case list() if _ids(value) is not None:
+            return [_part(one, examples) for one in parts], answer
+        case list() if _ids(value):
             return value
         case list() if len(value) <= MOST_PARTS:
-            return _parts(value, examples)
+            return [_part(one, examples) for one in value]
         case list():
             raise ConfigError(
                 f"The input has {len(value)} parts, more than {MOST_PARTS}; give fewer."
@@ -69,50 +67,40 @@ def given(value: Any, examples: Mapping[str, Sequence[Sensed]], alone: str = "")
 
 def _side(value: Any) -> bool:
     """Whether this is one side of a pair: a text, or token ids."""
-    return isinstance(value, str) or (
-        isinstance(value, list) and bool(value) and _ids(value) is not None
-    )
+    return isinstance(value, str) or (isinstance(value, list) and bool(value) and _ids(value))
 
 
-def _ids(value: list[Any]) -> list[int] | None:
-    """Token ids, if there is nothing else among them; ConfigError: a number that is none."""
+def _ids(value: list[Any]) -> bool:
+    """Whether these are token ids; ConfigError: a number that is none."""
     if not all(type(i) is int for i in value):
-        return None
+        return False
     if not all(0 <= i < 1 << 31 for i in value):
         raise ConfigError(
             f"A token id is a number from 0, and the input holds {min(value)} to {max(value)}."
         )
-    return value
+    return True
 
 
-def _parts(
-    values: list[Any], examples: Mapping[str, Sequence[Sensed]]
-) -> list[str | dict[str, Sensed]]:
-    found: list[str | dict[str, Sensed]] = []
-    for value in values:
-        match value:
-            case str():
-                found.append(value)
-            case {"text": str(words), **others} if not others:
-                found.append(words)
-            case {"image": str(where), **others} if not others:
-                found.append({"image": _sensed("image", where, examples)})
-            case {"audio": str(where), **others} if not others:
-                found.append({"audio": _sensed("audio", where, examples)})
-            case _:
-                raise ConfigError(
-                    f'{brief(value)} is no part; give a text, {{"image": ADDRESS}} or '
-                    f'{{"audio": ADDRESS}}.'
-                )
-    return found
+def _part(value: Any, examples: Examples) -> str | dict[str, Sensed]:
+    match value:
+        case str():
+            return value
+        case {"text": str(words), **others} if not others:
+            return words
+        case {"image": str(where), **others} if not others:
+            return {"image": _medium("image", where, examples)}
+        case {"audio": str(where), **others} if not others:
+            return {"audio": _medium("audio", where, examples)}
+    raise ConfigError(
+        f'{brief(value)} is no part; give a text, {{"image": ADDRESS}} or {{"audio": ADDRESS}}.'
+    )
 
 
-def _sensed(kind: str, where: str, examples: Mapping[str, Sequence[Sensed]]) -> Sensed:
+def _medium(kind: str, where: str, examples: Examples) -> Sensed:
     if where.startswith(EXAMPLE):
         own, number = examples.get(kind, ()), where.removeprefix(EXAMPLE)
-        if not (
-            number.isascii() and number.isdigit() and len(number) < 6 and int(number) < len(own)
-        ):
+        digits = number.isascii() and number.isdigit() and len(number) < 6
+        if not (digits and int(number) < len(own)):
             there = f"its examples are 0 to {len(own) - 1}" if own else "it has none"
             raise ConfigError(f"There is no {brief(where)} of kind {kind} in this run; {there}.")
         return own[int(number)]

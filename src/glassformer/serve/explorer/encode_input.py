@@ -1,9 +1,8 @@
-"""Inputs as `gf.look` takes them, as requests have them: the other way of `inputs`; files and
-arrays become addresses.
+"""Inputs of `gf.look` as plain values, the inverse of `decode_input`: files become addresses.
 
     ("a dog", "ein")  ["a dog", "ein"]      [{"image": "cat.png"}, "what?"]  [{"image": "data:image/png;..."}, "what?"]
 
-Here a path is read, since whoever writes Python may.
+A path is read here, unlike in a request.
 """
 
 from collections.abc import Mapping
@@ -17,17 +16,16 @@ from glassformer.errors import ConfigError
 from glassformer.media.wav import write_wav
 from glassformer.pages import images
 from glassformer.run import Run
-from glassformer.serve.explorer.examples import family
+from glassformer.serve.explorer.examples import capabilities, sole_medium
 from glassformer.serve.explorer.requests import brief
 
 ADDRESSES = ("data:", "example:")
 
 
-def asked(given: Any, run: Run) -> Any:
-    """An input of a run as plain values. ConfigError: it is no input; DataError: a file that is not
-    there."""
-    kind = family(run)
-    if kind in ("image", "audio") and not isinstance(given, Mapping):
+def encode_input(given: Any, run: Run) -> Any:
+    """An input as plain values. ConfigError: it is no input; DataError: no such file."""
+    kind = sole_medium(capabilities(run))
+    if kind and not isinstance(given, Mapping):
         return {kind: _address(kind, given)}
     return _plain(given)
 

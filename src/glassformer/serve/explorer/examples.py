@@ -1,10 +1,9 @@
-"""Inputs to begin with: from what a run folder keeps of the run's own validation data, else neutral
-ones.
+"""Example inputs of a run, from what its folder keeps of the validation data, else neutral ones.
 
     running text   the beginnings of documents in tokens/         pairs      tokens/validation.jsonl
-    tags, classes  the samples that training wrote               pictures   pixels/validation.npy, sounds clips/
+    tags, classes  the samples of training                       pictures   pixels/validation.npy, sounds clips/
 
-Nothing but the run folder is read: its data may have moved, or be large.
+Only the run folder is read: the data may have moved, or be large.
 """
 
 import base64
@@ -24,47 +23,55 @@ from glassformer.media.wav import write_wav
 from glassformer.pages import images
 from glassformer.run import Run
 from glassformer.run.encode_input import fed
-from glassformer.serve.explorer.decode_input import EXAMPLE, Sensed, given
+from glassformer.serve.explorer.decode_input import EXAMPLE, Sensed, decode_input
 from glassformer.training.history import read_metrics
 
 MOST, TOKENS = 6, 48
-"""Examples of a run, and tokens of one that is cut out of running text."""
+"""Examples of a run, and tokens of one from running text."""
 SENTENCES = (
     "The chicken didn't cross the road because it was too tired.",
     "The chicken didn't cross the road because it was too wide.",
     "a dog runs",
     "a dog",
 )
-"""Note 001's, where what "it" is changes with the last word; and shorter ones for models that read
-little."""
+"""Note 001's, where the referent of "it" changes with the last word; shorter ones for short models."""
 FILE_NAMES = re.compile(r"\[[^\[\]]*\]")
+STARTS = (re.compile(r"\n\s*\n\s*"), re.compile(r"[.!?][\"'”’)]*\s+"), re.compile(r"\s+"))
+"""Where a piece of running text may begin, the best first: a paragraph, a sentence, a word."""
 SPLITS = ("validation", "train")
+FOLDERS = {"image": "pixels", "audio": "clips"}
 RATE = 8000
 
 
-def family(run: Run) -> str:
-    """What kind of model it is: lm, masked, tag, classify, translate, image, audio, mixture,
-    depiction, vectors."""
+def capabilities(run: Run) -> frozenset[str]:
+    """What a run reads and answers with: generates, masked, tags, classes, pair, parts, image,
+    audio, draws."""
+    head = {"lm": "generates", "masked_lm": "masked", "tag": "tags", "classify": "classes"}
+    found = {head.get(run.model.config.head, "vectors"), *run.readers}
     if run.senses is not None:
-        return "audio" if isinstance(run.senses, AudioReader) else "image"
-    named = {
-        "depiction": run.palette is not None,
-        "mixture": bool(run.readers),
-        "translate": run.pair is not None,
-    }
-    heads = {"lm": "lm", "masked_lm": "masked", "tag": "tag", "classify": "classify"}
-    return next(
-        (name for name, so in named.items() if so), heads.get(run.model.config.head, "vectors")
-    )
+        found.add("audio" if isinstance(run.senses, AudioReader) else "image")
+    present = {"pair": run.pair, "parts": run.readers or None, "draws": run.palette}
+    return frozenset(found | {name for name, value in present.items() if value is not None})
 
 
-def sensed(run: Run) -> dict[str, list[Sensed]]:
-    """The pictures and recordings among the examples, by kind: `example:0`, `example:1`, ..."""
+def sole_medium(has: frozenset[str]) -> str:
+    """The medium of a model that reads one image or recording and nothing else, else ""."""
+    return "" if "parts" in has else next((name for name in FOLDERS if name in has), "")
+
+
+def reads_running_text(has: frozenset[str]) -> bool:
+    """Whether a model reads a stretch of running text, and nothing else."""
+    other = {"pair", "parts", "draws", *FOLDERS}
+    return bool(has & {"generates", "masked"}) and not has & other
+
+
+def media_of(run: Run) -> dict[str, list[Sensed]]:
+    """The example images and recordings by medium: `example:0`, `example:1`, ..."""
     found: dict[str, list[Sensed]] = {}
-    for kind in (family(run), *run.readers):
-        array = _array(run.folder / {"image": "pixels", "audio": "clips"}.get(kind, "none"))
+    for kind in capabilities(run) & FOLDERS.keys():
+        array = _array(run.folder / FOLDERS[kind])
         reader = run.senses or run.readers.get(kind)
-        if array is not None and reader is not None:
+        if array is not None:
             rate = reader.config.rate if isinstance(reader, AudioReader) else None
             rows = [np.array(row) for row in array[:MOST]]
             found[kind] = [row if rate is None else (row, rate) for row in rows]
@@ -72,27 +79,26 @@ def sensed(run: Run) -> dict[str, list[Sensed]]:
 
 
 def examples(run: Run) -> list[Any]:
-    """Inputs as requests have them, at least one, all of which the model can read."""
-    kind = family(run)
-    if kind in ("image", "audio"):
-        return [{kind: f"{EXAMPLE}{i}"} for i in range(len(sensed(run).get(kind, ())))] or [
-            _blank(kind)
-        ]
-    if kind == "mixture":
+    """Example inputs as requests have them, at least one; the model can read all of them."""
+    has = capabilities(run)
+    if kind := sole_medium(has):
+        count = len(media_of(run).get(kind, ()))
+        return [{kind: f"{EXAMPLE}{i}"} for i in range(count)] or [_blank(kind)]
+    if "parts" in has:
         return _mixtures(run)
-    if kind == "translate":
+    if "pair" in has:
         return _fitting(run, _pairs(run)) or _fitting(run, [["A dog runs.", ""], ["a", ""]])
-    own = _beginnings(run) if kind in ("lm", "masked") else _sampled(run)
+    own = _beginnings(run) if reads_running_text(has) else _sampled(run)
     return _fitting(run, own) or _fitting(run, SENTENCES)[:2] or ["a"]
 
 
 def first(run: Run) -> Any:
     """The first example as `Run.look` takes it."""
-    return given(examples(run)[0], sensed(run), family(run) if run.senses is not None else "")
+    return decode_input(examples(run)[0], media_of(run), sole_medium(capabilities(run)))
 
 
 def _fitting(run: Run, inputs: Iterable[str | list[str]]) -> list[Any]:
-    """Those that are not too long for the model, nor nothing to it."""
+    """Inputs that are neither too long for the model nor empty."""
     found: list[Any] = []
     for one in inputs:
         with suppress(GlassformerError):
@@ -102,20 +108,35 @@ def _fitting(run: Run, inputs: Iterable[str | list[str]]) -> list[Any]:
 
 
 def _beginnings(run: Run) -> list[str]:
-    """The first tokens of documents; of one long document, of pieces that are spread over it."""
+    """The first tokens of documents; of a few long documents, from paragraphs, sentences or words."""
     most = min(TOKENS, run.model.config.max_length)
     with suppress(GlassformerError):
         store = Store.open(run.folder / "tokens", tokens.KIND)
         for name in SPLITS:
             split = tokens.tokens_of(store, name)
-            begins = [0, *split.document_ends[: MOST - 1].tolist()]
-            if len(split.document_ends) < MOST:
-                begins = np.linspace(0, max(0, len(split.tokens) - most), MOST).astype(int).tolist()
-            pieces = [split.tokens[begin : begin + most] for begin in begins]
-            found = [run.tokenizer.decode(piece.tolist()).strip() for piece in pieces]
-            if texts := [text for text in dict.fromkeys(found) if text]:
+            if len(split.document_ends) >= MOST:
+                begins = [0, *split.document_ends[: MOST - 1].tolist()]
+                found = [_decoded(run, split.tokens[begin : begin + most]) for begin in begins]
+            else:
+                spread = np.linspace(0, max(0, len(split.tokens) - 4 * most), MOST).astype(int)
+                found = [_from_start(run, split.tokens, int(begin), most) for begin in spread]
+            if texts := [text for text in dict.fromkeys(map(str.strip, found)) if text]:
                 return texts
     return []
+
+
+def _decoded(run: Run, ids: np.ndarray) -> str:
+    return run.tokenizer.decode(ids.tolist())
+
+
+def _from_start(run: Run, ids: np.ndarray, begin: int, most: int) -> str:
+    """A text of `most` tokens from the first good start at or after `begin`."""
+    text = _decoded(run, ids[begin : begin + 4 * most])
+    if begin:
+        half = len(text) // 2
+        starts = (found.end() for start in STARTS if (found := start.search(text, 0, half)))
+        text = text[next(starts, 0) :]
+    return _decoded(run, run.tokenizer.encode(text)[:most])
 
 
 def _pairs(run: Run) -> list[list[str]]:
@@ -128,7 +149,7 @@ def _pairs(run: Run) -> list[list[str]]:
 
 
 def _sampled(run: Run) -> list[Any]:
-    """The texts among the samples that training wrote into metrics.jsonl."""
+    """The texts of the latest samples in metrics.jsonl."""
     lines = [line for line in read_metrics(run.folder) if line.get("samples") or line.get("sample")]
     if not lines:
         return []
@@ -140,9 +161,7 @@ def _sampled(run: Run) -> list[Any]:
             paired = bool(mark) and run.model.config.n_token_types > 1
             found.append([left, right] if paired else text)
     if not found and isinstance(sample := lines[-1].get("sample"), str):
-        if (
-            run.palette is not None
-        ):  # a text, and its picture in characters, two rows of pixels in a line
+        if run.palette is not None:  # a text, and its picture, two rows of pixels in a line
             found = sample.splitlines()[:: 1 + -(-run.palette.config.dims[0] // 2)]
         else:  # word/TAG word/TAG[not TAG]
             tagged = (re.findall(r"(\S+)/\S+", line) for line in sample.splitlines())
@@ -152,7 +171,7 @@ def _sampled(run: Run) -> list[Any]:
 
 def _mixtures(run: Run) -> list[Any]:
     """A picture or recording of the run, and a question from its samples."""
-    own = sensed(run)
+    own = media_of(run)
     texts = [
         FILE_NAMES.sub("", text).strip() for text in _sampled(run) if isinstance(text, str)
     ] or ["What is it?"]
@@ -171,17 +190,17 @@ def _mixtures(run: Run) -> list[Any]:
 
 
 def _array(folder: Path) -> np.ndarray | None:
-    """What the run kept of its validation pictures or recordings, else of its training ones."""
+    """The run's validation images or recordings, else those of training."""
     for name in SPLITS:
-        with suppress(OSError, ValueError):
-            array = np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+        with suppress(GlassformerError):
+            array = Store.open(folder, "arrays").array(name, "arrays")
             if len(array):
                 return array
     return None
 
 
 def _blank(kind: str) -> dict[str, str]:
-    """A black picture, or silence: for a run whose folder keeps none."""
+    """A black image, or silence, for a run whose folder keeps none."""
     if kind == "image":
         return {kind: images.png(np.zeros((8, 8, 1), np.uint8))}
     silence = write_wav(np.zeros(RATE // 10, np.float32), RATE)

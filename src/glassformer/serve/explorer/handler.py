@@ -1,10 +1,9 @@
-"""One handler for every carrier: a request of plain values in, an answer out; HTTP, a notebook and
-a saved file alike.
+"""One handler for every carrier: HTTP, a notebook, a saved file.
 
     explorer.handle({"op": "row", "look": {"input": "the cat"}, "layer": 0, "head": 1, "query": 2})   a Reply
     explorer.stream({"op": "generate", "look": {"input": "the cat"}})               one object after another
 
-Requests are stateless: each carries the look it is about.
+Requests are stateless: each carries its look.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,34 +15,34 @@ from glassformer.errors import ConfigError, GlassformerError, suggest
 from glassformer.files import finite
 from glassformer.run import Run
 from glassformer.serve.explorer import ops_attention, ops_explain, ops_flow, ops_model, ops_next
-from glassformer.serve.explorer.looks import ROOM, Desk, Looks
-from glassformer.serve.explorer.page import DocumentAsk, document
-from glassformer.serve.explorer.requests import Aimed, Ask, OneHead, Seen, brief
+from glassformer.serve.explorer.looks import ROOM, Looks, OpContext
+from glassformer.serve.explorer.page import document
+from glassformer.serve.explorer.requests import LookRequest, brief, parsed
+from glassformer.serve.explorer.schema import SCHEMA
 from glassformer.serve.explorer.wire import Reply
 
-OPS: dict[str, tuple[type[Ask], Callable[[Desk, Any], Reply]]] = {
-    "model": (ops_model.ModelAsk, ops_model.model),
-    "look": (Seen, ops_model.look),
-    "points": (ops_model.PointsAsk, ops_model.all_points),
-    "picture": (ops_model.PictureAsk, ops_model.picture),
-    "curves": (ops_model.CurvesAsk, ops_model.curves),
-    "raw": (ops_model.RawAsk, ops_model.raw),
-    "thumbs": (ops_attention.ThumbsAsk, ops_attention.thumbs),
-    "head": (OneHead, ops_attention.head),
-    "row": (ops_attention.RowAsk, ops_attention.row),
-    "step": (ops_attention.RowAsk, ops_attention.step),
-    "lens": (ops_flow.LensAsk, ops_flow.lens),
-    "ledger": (Aimed, ops_flow.ledger),
-    "project": (ops_flow.ProjectAsk, ops_flow.project),
-    "next": (ops_next.NextAsk, ops_next.next_token),
-    "attribute": (ops_explain.AttributeAsk, ops_explain.attribute),
-    "compare": (ops_explain.CompareAsk, ops_explain.compare),
+OPS: dict[str, Callable[..., Any]] = {
+    "model": ops_model.model,
+    "look": ops_model.look,
+    "points": ops_model.all_points,
+    "picture": ops_model.picture,
+    "curves": ops_model.curves,
+    "raw": ops_model.raw,
+    "thumbnails": ops_attention.thumbnails,
+    "head": ops_attention.head,
+    "row": ops_attention.row,
+    "step": ops_attention.step,
+    "lens": ops_flow.lens,
+    "ledger": ops_flow.ledger,
+    "project": ops_flow.project,
+    "next": ops_next.next_token,
+    "attribute": ops_explain.attribute,
+    "compare": ops_explain.compare,
+    "generate": ops_next.generate,
+    "effects": ops_explain.effects,
+    "sweep": ops_explain.sweep,
 }
-STREAMS: dict[str, tuple[type[Ask], Callable[[Desk, Any], Iterator[dict[str, Any]]]]] = {
-    "generate": (ops_next.GenerateAsk, ops_next.generate),
-    "effects": (ops_explain.EffectsAsk, ops_explain.effects),
-    "sweep": (ops_explain.SweepAsk, ops_explain.sweep),
-}
+STREAMS = [name for name, op in SCHEMA["ops"].items() if op.get("stream")]
 
 
 class UnknownOp(ConfigError):
@@ -51,60 +50,66 @@ class UnknownOp(ConfigError):
 
 
 class Explorer:
-    """A run that answers requests, `room` bytes of looks at hand."""
+    """A run that answers requests, with `room` bytes of looks kept."""
 
     def __init__(self, run: Run, room: int = ROOM):
         self.run = run
         self.looks = Looks(run, room)
 
     def handle(self, request: Any, gone: Callable[[], bool] = lambda: False) -> Reply:
-        """The answer to a request; GlassformerError: whatever is wrong with it, Gone: `gone()` is
-        true."""
-        name, arguments = _named(request, {**OPS, "document": None}, STREAMS)
+        """Answer a request. GlassformerError: an invalid request; ClientDisconnected: `gone()`."""
+        name, arguments = _named(request, stream=False)
         if name == "document":
             again = partial(self.handle, gone=gone), partial(self.stream, gone=gone)
-            return document(DocumentAsk.parse(arguments), *again, STREAMS)
-        kind, op = OPS[name]
-        ask = kind.parse(arguments)
-        desk = Desk(self.looks, gone)
+            return document(*again, STREAMS, **arguments)
         with self.looks.lock, _sentences():
-            desk.check()
-            return op(desk, ask)
+            return self._begun(name, arguments, OpContext(self.looks, gone))
 
     def stream(
         self, request: Any, gone: Callable[[], bool] = lambda: False
     ) -> Iterator[dict[str, Any]]:
-        """The answers to a request that takes long, one by one as they come; errors as of
-        `handle`."""
-        name, arguments = _named(request, STREAMS, {**OPS, "document": None})
-        kind, op = STREAMS[name]
-        ask = kind.parse(arguments)
+        """Answer a long request item by item; errors of `handle`."""
+        name, arguments = _named(request, stream=True)
+        context = OpContext(self.looks, gone)
         with _sentences():
-            for item in op(Desk(self.looks, gone), ask):
+            with self.looks.lock:
+                items = self._begun(name, arguments, context)
+            while True:
+                context.check()
+                with self.looks.lock:
+                    item = next(items, None)
+                if item is None:
+                    return
                 yield finite(item)
 
+    def _begun(self, name: str, arguments: dict[str, Any], context: OpContext) -> Any:
+        """Call an op with looks in place of requests for them."""
+        context.check()
+        for key, value in arguments.items():
+            if isinstance(value, LookRequest):
+                arguments[key] = context.look(value)
+        return OPS[name](context, **arguments)
 
-def _named(
-    request: Any, own: Mapping[str, Any], others: Mapping[str, Any]
-) -> tuple[str, dict[str, Any]]:
+
+def _named(request: Any, stream: bool) -> tuple[str, dict[str, Any]]:
     """The op of a request and its arguments; UnknownOp, ConfigError."""
     if not isinstance(request, Mapping) or not isinstance(request.get("op"), str):
         raise ConfigError(
             f'A request is a JSON object such as {{"op": "model"}}, not {brief(request)}.'
         )
-    name = request["op"]
-    if name in others:
-        raise UnknownOp(
-            f"{name} is asked for at /{'stream' if name in STREAMS else 'api'}; send it there."
-        )
-    if name not in own:
+    name, ops = request["op"], SCHEMA["ops"]
+    if name not in ops:
+        own = [op for op in ops if (op in STREAMS) == stream]
         raise UnknownOp(f"There is no op {brief(name)}; {suggest(name[:60], own)}")
-    return name, {key: value for key, value in request.items() if key != "op"}
+    if stream != (name in STREAMS):
+        there = "api" if stream else "stream"
+        raise UnknownOp(f"{name} is an op of /{there}; send it there.")
+    return name, parsed(name, {key: value for key, value in request.items() if key != "op"})
 
 
 @contextmanager
 def _sentences() -> Iterator[None]:
-    """What the machine cannot do, as a sentence."""
+    """Turn errors of the machine into sentences."""
     try:
         yield
     except RecursionError:

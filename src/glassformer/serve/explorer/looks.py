@@ -1,11 +1,8 @@
-"""The looks that were asked for: made once, kept while there is room, of the model itself or of its
-checkpoints.
+"""The looks of a run or its checkpoints: computed once, kept while there is room.
 
-    desk.look(LookAsk(input="the cat", edits=[...]))      found again by its content, or made
-
-Requests carry all of it, so going back in the browser costs nothing, and nobody's edits reach
-another request. One lock for the model: two computations at once would be slower than one after the
-other. Whoever has gone away in the meantime is not computed for: ops ask `check` between layers.
+Requests carry the whole look, so nobody's edits reach another request. One lock for the model: two
+computations at once would be slower than one after the other. Ops call `check` between layers, and
+stop when the client has disconnected.
 """
 
 import hashlib
@@ -13,15 +10,16 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 from glassformer.errors import ConfigError
 from glassformer.inspect.edits import Edit, edit_from_json
 from glassformer.inspect.look import Look
 from glassformer.run import Run
-from glassformer.serve.explorer.decode_input import Sensed, given
-from glassformer.serve.explorer.examples import family, sensed
-from glassformer.serve.explorer.requests import LookAsk, brief
+from glassformer.serve.explorer.decode_input import Sensed, decode_input
+from glassformer.serve.explorer.examples import capabilities, media_of, sole_medium
+from glassformer.serve.explorer.requests import LookRequest, brief
 from glassformer.serve.explorer.wire import text
 
 ROOM = 1 << 30
@@ -29,11 +27,11 @@ ROOM = 1 << 30
 MODELS = 3
 """Checkpoints that are kept open."""
 NESTED = 3
-"""How far looks may name looks as the sources of their edits."""
+"""Depth of looks that are sources of edits of looks."""
 
 
-class Gone(Exception):
-    """Whoever asked does not wait for the answer any more."""
+class ClientDisconnected(Exception):
+    """The client does not wait for the answer any more."""
 
 
 @dataclass
@@ -47,33 +45,30 @@ class Looks:
     _runs: OrderedDict[int, Run] = field(default_factory=OrderedDict)
     _examples: Mapping[str, Sequence[Sensed]] | None = None
 
-    def find(self, ask: LookAsk, nested: int = 0) -> tuple[Look, bool]:
-        """The look, and whether it was there already; errors: those of looking. To be called under
-        the lock."""
-        name = content_of(ask)
+    def find(self, request: LookRequest, nested: int = 0) -> tuple[Look, bool]:
+        """The look, and whether it was kept; call it under the lock. Errors: those of `Run.look`."""
+        name = content_of(request)
         if name in self._kept:
             self._kept.move_to_end(name)
             return self._kept[name], True
-        edits = [self._edit(edit, nested) for edit in ask.edits]
+        edits = [self._edit(edit, nested) for edit in request.edits]
         if self._examples is None:
-            self._examples = sensed(self.run)
-        alone = family(self.run) if self.run.senses is not None else ""
-        plain = ask.model_copy(update={"edits": []})
-        # An input is read and cut into tokens once: the looks that only differ in edits follow from
-        # it.
+            self._examples = media_of(self.run)
+        alone = sole_medium(capabilities(self.run))
+        plain = request.model_copy(update={"edits": []})
+        # Encode an input once: looks with other edits reuse it.
         base = self._kept.get(content_of(plain)) if edits else None
-        made = (
-            self.of(ask.checkpoint).look(given(ask.input, self._examples, alone), edits)
-            if base is None
-            else base.edited(edits)
-        )
+        if base is None:
+            given = decode_input(request.input, self._examples, alone)
+            made = self.of(request.checkpoint).look(given, edits)
+        else:
+            made = base.edited(edits)
         self._kept[name] = made
         self._let_go()
         return made, False
 
     def of(self, checkpoint: int | None) -> Run:
-        """The run, with the weights of a checkpoint if one is named; ConfigError: there is no such
-        checkpoint."""
+        """The run, or the run at a checkpoint; ConfigError: no such checkpoint."""
         if checkpoint is None:
             return self.run
         if checkpoint not in self._runs:
@@ -84,7 +79,7 @@ class Looks:
         return self._runs[checkpoint]
 
     def _edit(self, value: dict[str, Any], nested: int) -> Edit:
-        """An edit of plain values, whose `source` is a look as requests have them."""
+        """An edit of plain values; its `source` is a look request."""
         source = value.get("source")
         if not isinstance(source, dict):
             return edit_from_json(value)
@@ -93,9 +88,9 @@ class Looks:
                 f"The source of {brief(value.get('edit'))} is nested more than {NESTED} deep; "
                 f"flatten it."
             )
-        ask = LookAsk.parse(source)
-        name = content_of(ask)
-        return edit_from_json({**value, "source": name}, {name: self.find(ask, nested + 1)[0]})
+        request = LookRequest.parse(source)
+        name = content_of(request)
+        return edit_from_json({**value, "source": name}, {name: self.find(request, nested + 1)[0]})
 
     def _let_go(self) -> None:
         """Forget the oldest looks until the others fit; a look grows as it is asked for more."""
@@ -108,36 +103,40 @@ class Looks:
             total -= sizes[name]
 
 
-@dataclass(frozen=True)
-class Desk:
-    """What an op works at: the looks of a run, and whether somebody still waits for the answer."""
+@dataclass
+class OpContext:
+    """The looks of a run for one request, and whether its client is still connected."""
 
     looks: Looks
     gone: Callable[[], bool] = lambda: False
+    began: float = field(default_factory=perf_counter)
+    cached: bool = False
+    """Whether the latest look was kept from before."""
 
     @property
     def run(self) -> Run:
         """The run."""
         return self.looks.run
 
-    def look(self, ask: LookAsk) -> Look:
-        """The look that is asked for."""
+    def look(self, request: LookRequest) -> Look:
+        """The look of a request."""
         self.check()
-        return self.looks.find(ask)[0]
+        found, self.cached = self.looks.find(request)
+        return found
 
     def check(self) -> None:
-        """Raise `Gone` if nobody waits for the answer."""
+        """Raise `ClientDisconnected` if nobody waits for the answer."""
         if self.gone():
-            raise Gone
+            raise ClientDisconnected
 
 
-def content_of(ask: LookAsk) -> str:
-    """What a look is called: a digest of its input, edits and checkpoint."""
-    return hashlib.sha256(text(ask.model_dump()).encode()).hexdigest()[:24]
+def content_of(request: LookRequest) -> str:
+    """Key of a look: a digest of its input, edits and checkpoint."""
+    return hashlib.sha256(text(request.model_dump()).encode()).hexdigest()[:24]
 
 
 def bytes_of(look: Look) -> int:
-    """The memory that a look holds; tensors that share theirs count once."""
+    """Bytes of a look; shared storage counts once."""
     tensors = [
         *look.tape.kept.values(),
         *look.tape.before.values(),

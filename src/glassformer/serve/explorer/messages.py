@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from glassformer.errors import GlassformerError
 from glassformer.serve.explorer.handler import Explorer
-from glassformer.serve.explorer.looks import Gone
+from glassformer.serve.explorer.looks import ClientDisconnected
 
 Message = dict[str, Any]
 Send = Callable[[Message, list[bytes]], None]
@@ -60,7 +60,7 @@ class Mailbox:
         head = {"to": key[0], "id": key[1]}
         try:
             self._answered(message, head, gone)
-        except Gone:
+        except ClientDisconnected:
             pass
         except GlassformerError as error:
             self._say(gone, {**head, "error": str(error), "kind": type(error).__name__})
@@ -88,5 +88,5 @@ class Mailbox:
     def _say(self, gone: threading.Event, message: Message, *parts: bytes) -> None:
         """Send, unless nobody waits any more."""
         if gone.is_set():
-            raise Gone
+            raise ClientDisconnected
         self.send(message, list(parts))

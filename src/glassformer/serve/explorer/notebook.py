@@ -27,14 +27,15 @@ from glassformer.inspect.edit import Edit
 from glassformer.inspect.edits import Patch
 from glassformer.inspect.look import Look
 from glassformer.run import Run, load
-from glassformer.serve.explorer.encode_input import asked
+from glassformer.serve.explorer.encode_input import encode_input
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.messages import Mailbox
 from glassformer.serve.explorer.page import framed, linked
-from glassformer.serve.explorer.requests import LookAsk, brief
-from glassformer.serve.explorer.selection import DEFAULTS, Selection, checked, look_of, named, sides
+from glassformer.serve.explorer.requests import LookRequest, brief
+from glassformer.serve.explorer.schema import DEFAULTS, look_of
+from glassformer.serve.explorer.selection import Selection, checked, named, sides
 from glassformer.serve.explorer.snapshot import cell, snapshot
-from glassformer.serve.explorer.static_image import Still, still
+from glassformer.serve.explorer.static_image import StaticImage, static_image
 from glassformer.serve.explorer.wire import text
 
 ROOM = 256 << 20
@@ -91,7 +92,7 @@ class View:
         self._mail: Mailbox | None = None
         self._told: dict[str, int] = {}
         self._widget: Any = None
-        own = self._card["examples"][0] if given is None else asked(given, explorer.run)
+        own = self._card["examples"][0] if given is None else encode_input(given, explorer.run)
         self._selection = dict(DEFAULTS)
         self.select(**{"page": page, "input": own, "edits": list(edits), **selected})
 
@@ -135,7 +136,7 @@ class View:
         for them."""
         ask = look_of(self._selection)
         with self.explorer.looks.lock:
-            found, _ = self.explorer.looks.find(LookAsk.parse(ask))
+            found, _ = self.explorer.looks.find(LookRequest.parse(ask))
         self._looks[found] = ask
         return found
 
@@ -159,9 +160,9 @@ class View:
             case ".html":
                 content = snapshot(self.explorer, s, self._seen())
             case ".png":
-                content = self._still().png()
+                content = self._static_image().png()
             case ".svg":
-                content = self._still().svg().encode()
+                content = self._static_image().svg().encode()
             case ".csv":
                 content = self._table().encode("utf-8", "replace")
             case ".safetensors":
@@ -187,7 +188,7 @@ class View:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """What a cell holds; see the module."""
-        png, name = self._still().png(), f"{self._card['name']}: {self._selection['page']}"
+        png, name = self._static_image().png(), f"{self._card['name']}: {self._selection['page']}"
         page = snapshot(self.explorer, self._selection, alone=True)
         bundle = {
             "text/plain": repr(self),
@@ -203,7 +204,7 @@ class View:
             raise ConfigError(f"edits={brief(s['edits'])} is no list of edits; give a list.")
         s = {
             **s,
-            "input": asked(s["input"], self.explorer.run),
+            "input": encode_input(s["input"], self.explorer.run),
             "edits": [self._plain(edit) for edit in s["edits"]],
         }
         checked(s, self._card, self._looked(s))
@@ -245,8 +246,8 @@ class View:
     def _looked(self, s: Selection) -> Mapping[str, Any]:
         return self.explorer.handle({"op": "look", "look": look_of(s)}).header
 
-    def _still(self) -> Still:
-        return still(
+    def _static_image(self) -> StaticImage:
+        return static_image(
             self.explorer.handle, self._selection, self._card, self._looked(self._selection)
         )
 

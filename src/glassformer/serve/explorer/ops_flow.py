@@ -1,96 +1,74 @@
-"""How an answer comes about along the stream: the ops `lens`, `ledger`, `project`."""
+"""The residual stream: the ops `lens`, `ledger`, `project`."""
 
 from dataclasses import asdict
 
 import torch
-from pydantic import Field
 
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError
-from glassformer.inspect.ledger import ledger as account
-from glassformer.inspect.lens import lens as through
+from glassformer.inspect import ledger as ledgers
+from glassformer.inspect import lens as lenses
 from glassformer.inspect.look import Look
-from glassformer.serve.explorer.looks import Desk
+from glassformer.serve.explorer.looks import OpContext
 from glassformer.serve.explorer.ops_model import name_of
-from glassformer.serve.explorer.requests import Aimed, Seen, Side, Whole
 from glassformer.serve.explorer.wire import Reply, floats, integers
 
 FROZEN = (
-    "Norms and the bends of the head are held at their values in this run, so that shares add "
-    "up to the logit; without "
-    "a part the scales would be others, so a share is not what would be lost without it."
+    "Norms and the non-linear parts of the head are held at their values in this run, so that "
+    "shares add up to the logit. A share is not the effect of removing a part: the norms would "
+    "change."
 )
 MOST_CELLS = 1 << 17
 """Cells of a lens in one answer."""
 
 
-class LensAsk(Seen):
-    """How many outcomes, and in which cells."""
-
-    k: int = Field(5, ge=1, le=50, description="likeliest outcomes of each cell")
-    layers: list[Whole] | None = Field(
-        None, max_length=1 << 12, description="0 is the embedding; None: all"
-    )
-    positions: list[Whole] | None = Field(None, max_length=1 << 12, description="None: all")
-    target: Whole | None = Field(
-        None, description="an outcome whose probability is wanted in every cell"
-    )
-
-
-def lens(desk: Desk, ask: LensAsk) -> Reply:
-    """What would be answered after each layer: ids and probabilities [layers, positions, k], and
-    names."""
-    seen = desk.look(ask.seen)
-    layers = range(seen.model.config.n_layers + 1) if ask.layers is None else ask.layers
-    count = len(ask.positions or seen.elements)
-    if len(layers) * count * ask.k > MOST_CELLS:
-        most = MOST_CELLS // ask.k // max(1, len(layers))
+def lens(
+    context: OpContext,
+    look: Look,
+    k: int,
+    layers: list[int] | None,
+    positions: list[int] | None,
+    target: int | None,
+) -> Reply:
+    """The outcomes after each layer: ids and probabilities [layers, positions, k], and names."""
+    rows = look.model.config.n_layers + 1 if layers is None else len(layers)
+    count = len(positions or look.elements)
+    if rows * count * k > MOST_CELLS:
         raise ConfigError(
-            f"A lens of {len(layers)} layers and {count:,} positions is too large for one "
-            f"answer; name at most "
-            f"{most:,} positions."
+            f"A lens of {rows} layers and {count:,} positions is too large for one answer; "
+            f"name at most {MOST_CELLS // k // max(1, rows):,} positions."
         )
-    found = through(seen, ask.k, layers=ask.layers, positions=ask.positions, target=ask.target)
-    labels = {i: name_of(seen, i) for i in found.ids.unique().tolist()}
+    found = lenses.lens(look, k, layers=layers, positions=positions, target=target)
+    labels = {i: name_of(look, i) for i in found.ids.unique().tolist()}
     arrays = {"ids": integers(found.ids), "p": floats(found.probabilities)}
     if found.of_target is not None:
         arrays["target"] = floats(found.of_target)
-    return Reply(
-        {"labels": labels, "layers": list(found.layers), "positions": list(found.positions)}, arrays
-    )
+    header = {"labels": labels, "layers": list(found.layers), "positions": list(found.positions)}
+    return Reply(header, arrays)
 
 
-def ledger(desk: Desk, ask: Aimed) -> Reply:
-    """A logit as the sum of what every part wrote into the stream, and the check of the sum."""
-    seen = desk.look(ask.seen)
-    found = account(seen, ask.target, position=ask.position, against=ask.against)
-    return Reply(
-        {
-            "entries": [asdict(entry) for entry in found.entries],
-            "bias": found.bias,
-            "total": found.total,
-            "logit": found.logit,
-            "gap": found.gap,
-            "position": found.target.position,
-            "target": {"id": ask.target, "label": name_of(seen, ask.target)},
-            "against": None
-            if ask.against is None
-            else {"id": ask.against, "label": name_of(seen, ask.against)},
-            "note": FROZEN,
-        }
-    )
+def ledger(
+    context: OpContext, look: Look, target: int, position: int, against: int | None
+) -> Reply:
+    """A logit as the sum of the contributions of all parts, and the check of the sum."""
+    found = ledgers.ledger(look, target, position=position, against=against)
+    header = {
+        "entries": [asdict(entry) for entry in found.entries],
+        "bias": found.bias,
+        "total": found.total,
+        "logit": found.logit,
+        "gap": found.gap,
+        "position": found.target.position,
+        "target": {"id": target, "label": name_of(look, target)},
+        "against": None if against is None else {"id": against, "label": name_of(look, against)},
+        "note": FROZEN,
+    }
+    return Reply(header)
 
 
-class ProjectAsk(Seen):
-    """Which stack."""
-
-    side: Side = Field("", description="encoder or decoder; empty: the stack that answers")
-
-
-def project(desk: Desk, ask: ProjectAsk) -> Reply:
-    """The stream after the embedding and every block, in the three directions in which all of it
-    varies most."""
-    points, explained = principal(stream(desk.look(ask.seen), ask.side))
+def project(context: OpContext, look: Look, side: str) -> Reply:
+    """The residual stream of all layers in its three principal directions."""
+    points, explained = principal(stream(look, side))
     note = "One basis for all layers; what the three directions leave out is not shown."
     return Reply({"note": note}, {"points": floats(points), "explained": floats(explained)})
 

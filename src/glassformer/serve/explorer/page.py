@@ -1,39 +1,31 @@
-"""The page in one piece: its modules linked into one, and a view with its answers saved as a file
-that opens from disk.
+"""The explorer as one HTML file: its modules linked, and a page saved with the answers it needs.
 
     static/*.js ── in the order of their imports ──> [source, number of a module, source, ...] for each
                                                       └─ joined in the browser with the blob address of each number
 
-A saved page asks nobody: `globalThis.glassformerSaved` is {state, answers}, answers by the
-questions as the page asked them. Only static imports of "./x.js" and "../x.js" can be linked, and a
-policy in the page forbids the network.
+A module imports another by its relative path in double quotes, which is replaced wherever it
+stands. A saved page has `globalThis.glassformerSaved` = {state, answers}, answers by the page's
+requests, and a policy that forbids the network.
 """
 
 import base64
 import html
 import json
 import posixpath
-import re
 from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import Field
 
 from glassformer.errors import ConfigError, GlassformerError, suggest
 from glassformer.files import finite
 from glassformer.serve.explorer.files import STATIC
-from glassformer.serve.explorer.requests import Ask
+from glassformer.serve.explorer.schema import PAGES
 from glassformer.serve.explorer.wire import Reply
 
-IMPORT = re.compile(
-    r"""^[ \t]*(?:import|export)\b(?:[^"'`;]*?\bfrom)?\s*(["'])(?P<name>[^"'\n]+)\1""", re.MULTILINE
-)
-"""An import or a re-export at the beginning of a line, over several lines if need be."""
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' blob:; "
     "img-src data: blob:"
@@ -45,12 +37,22 @@ for (const parts of %s) {
 }
 const page = await import(urls.at(-1));
 """
-MOST_ANSWERS = 500
-CONTENTS, SAVED, FRAMED = "contents.js", "saved.js", "framed.js"
-PAGE = re.compile(
-    r'export const page = \{\s*id: "(?P<id>\w+)",\s*title: "[^"]*",\s*'
-    r"families: (?P<families>null|\[[^\]]*\])"
-)
+PAGE = """<!doctype html>
+<html {room}lang="en">
+<head>
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>{style}</style>
+{script}
+</head>
+<body><noscript>The explorer needs JavaScript.</noscript></body>
+</html>
+"""
+SAVED, FRAMED = "saved.js", "framed.js"
+JSON_IMPORT = ' with {type: "json"}'
 ENTRY = """%s
 import {mount} from "./shell.js";
 import {canonical} from "./state.js";
@@ -59,42 +61,13 @@ const {state, answers} = globalThis.glassformerSaved;
 const known = Object.entries(answers).map(([question, answer]) => [canonical(JSON.parse(question)), answer]);
 mount(document.body, {pages, wire: makeWire(fromFile(Object.fromEntries(known))), bind: false, start: state});
 """
-"""What `main.js` is to a saved page: the same shell, whose questions are answered from the page."""
-
-
-@dataclass(frozen=True)
-class Page:
-    """A page of the explorer: its module below `static`, and the families of models that it is for
-    (None: all)."""
-
-    module: str
-    families: tuple[str, ...] | None
-
-
-def contents(static: Path = STATIC) -> dict[str, Page]:
-    """The pages by their ids, as `contents.js` imports them; ConfigError: a module that is no
-    page."""
-    found: dict[str, Page] = {}
-    for line in IMPORT.finditer(_source(static / CONTENTS)):
-        module = resolved(CONTENTS, line["name"])
-        said = PAGE.search(_source(static / module))
-        if said is None:
-            raise ConfigError(
-                f"{module} says no id, title and families of a page; begin `export const page` "
-                f"with them."
-            )
-        families = said["families"]
-        found[said["id"]] = Page(
-            module, None if families == "null" else tuple(re.findall(r"\w+", families))
-        )
-    return found
+"""The main module of a saved page."""
 
 
 def linked(entry: str, static: Path = STATIC) -> str:
-    """One ES module that has `entry` and all that it imports in it, and exports its default.
+    """One ES module with `entry` and all that it imports; it exports the default of `entry`.
 
-    ConfigError: a file that is missing, an import that is no relative path, files that import each
-    other in a circle.
+    ConfigError: a missing file, or files that import each other in a circle.
     """
     return f"{_loader(entry, static)}export default page.default;\n"
 
@@ -102,26 +75,29 @@ def linked(entry: str, static: Path = STATIC) -> str:
 def _loader(entry: str, static: Path, pages: Iterable[str] = ()) -> str:
     modules = ordered(entry, static, pages)
     numbers = {name: i for i, name in enumerate(modules)}
-    pieces = [cut(name, source, numbers) for name, source in modules.items()]
-    return LOADER % inside_html(pieces)
+    return LOADER % inside_html([cut(name, source, numbers) for name, source in modules.items()])
 
 
 def ordered(entry: str, static: Path = STATIC, pages: Iterable[str] = ()) -> dict[str, str]:
-    """The sources of `entry` and of all that it imports, each after those that it imports; errors
-    as of `linked`.
+    """The sources of `entry` and all that it imports, each after its imports; errors of `linked`.
 
-    `pages`: those that the entry of a saved page has; none: all.
+    `pages`: those of the entry of a saved page; none: all.
     """
+    there = [
+        file.relative_to(static).as_posix()
+        for ending in ("js", "json")
+        for file in static.rglob(f"*.{ending}")
+    ]
     sources: dict[str, str] = {}
     graph: dict[str, list[str]] = {}
     waiting = [entry]
     while waiting:
         name = waiting.pop()
-        if name in sources:
-            continue
-        sources[name] = _entry(pages, static) if name == SAVED else _source(static / name)
-        graph[name] = [resolved(name, found["name"]) for found in IMPORT.finditer(sources[name])]
-        waiting += graph[name]
+        if name not in sources:
+            sources[name] = _entry(pages) if name == SAVED else _source(static / name)
+            own = () if name.endswith(".json") else there
+            graph[name] = [one for one in own if specifier(name, one) in sources[name]]
+            waiting += graph[name]
     try:
         return {name: sources[name] for name in TopologicalSorter(graph).static_order()}
     except CycleError as error:
@@ -130,22 +106,41 @@ def ordered(entry: str, static: Path = STATIC, pages: Iterable[str] = ()) -> dic
         ) from None
 
 
-def _entry(pages: Iterable[str], static: Path) -> str:
-    """The module that a saved page begins with; ConfigError: a page that there is not."""
+def specifier(importer: str, module: str) -> str:
+    """The text by which a module imports another, both as paths below `static`."""
+    path = posixpath.relpath(module, posixpath.dirname(importer) or ".")
+    path = path if path.startswith("../") else f"./{path}"
+    return f'"{path}"{JSON_IMPORT if path.endswith(".json") else ""}'
+
+
+def cut(name: str, source: str, numbers: Mapping[str, int]) -> list[str | int]:
+    """A module's source with the number of a module in place of each import."""
+    if name.endswith(".json"):
+        return [f"export default {source}"]
+    pieces: list[str | int] = [source]
+    for module, number in numbers.items():
+        mark = specifier(name, module)
+        for i in range(len(pieces) - 1, -1, -1):
+            first, *rest = str(pieces[i]).split(mark) if isinstance(pieces[i], str) else [pieces[i]]
+            pieces[i : i + 1] = [first, *(part for one in rest for part in (number, one))]
+    return pieces
+
+
+def _entry(pages: Iterable[str]) -> str:
+    """The main module of a saved page; ConfigError: no such page."""
     chosen = list(dict.fromkeys(pages))
     if not chosen:
-        return ENTRY % f'import {{pages}} from "./{CONTENTS}";'
-    known = contents(static)
+        return ENTRY % 'import {pages} from "./contents.js";'
     for name in chosen:
-        if name not in known:
-            raise ConfigError(f"There is no page {name!r}; {suggest(name, known)}")
-    lines = [
-        f'import {{page as page{i}}} from "./{known[name].module}";'
+        if name not in PAGES:
+            raise ConfigError(f"There is no page {name!r}; {suggest(name, PAGES)}")
+    lines = ['import {described} from "./schema.js";']
+    lines += [
+        f'import {{page as page{i}}} from "./{PAGES[name]["module"]}";'
         for i, name in enumerate(chosen)
     ]
-    return ENTRY % "\n".join(
-        [*lines, f"const pages = [{', '.join(f'page{i}' for i in range(len(chosen)))}];"]
-    )
+    named = ", ".join(f'"{name}": page{i}' for i, name in enumerate(chosen))
+    return ENTRY % "\n".join([*lines, f"const pages = described({{{named}}});"])
 
 
 def _source(file: Path) -> str:
@@ -155,65 +150,27 @@ def _source(file: Path) -> str:
         raise ConfigError(f"{file} cannot be read, and the page needs it; restore it.") from None
 
 
-def resolved(importer: str, specifier: str) -> str:
-    """The path below `static` of what a module imports; ConfigError: it is not relative, or
-    outside."""
-    path = posixpath.normpath(posixpath.join(posixpath.dirname(importer), specifier))
-    if not specifier.startswith(("./", "../")) or path.startswith("..") or not path.endswith(".js"):
-        raise ConfigError(
-            f'{importer} imports "{specifier}"; only "./x.js" and "../x.js" inside of static '
-            f"can be linked."
-        )
-    return path
-
-
-def cut(name: str, source: str, numbers: Mapping[str, int]) -> list[str | int]:
-    """A module's source with the number of a module in place of each quoted import."""
-    pieces: list[str | int] = []
-    end = 0
-    for found in IMPORT.finditer(source):
-        begin, stop = found.span("name")
-        pieces += [
-            source[end : begin - 1],
-            numbers[resolved(name, found["name"])],
-        ]  # the quotes go too
-        end = stop + 1
-    return [*pieces, source[end:]]
-
-
 def inside_html(value: Any) -> str:
-    """A value as JSON that can stand in a script of a page: nothing in it ends the script."""
+    """A value as JSON for a script element: nothing in it ends the script."""
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 
 
-class DocumentAsk(Ask):
-    """What is saved."""
-
-    state: dict[str, Any] = Field(description="what is selected")
-    questions: list[str] = Field(
-        [],
-        max_length=MOST_ANSWERS,
-        description="the requests whose answers the page needs, as JSON texts",
-    )
-    title: str = Field("glassformer", max_length=200, description="the name of the page")
-    pages: list[str] = Field([], max_length=100, description="the pages that it has; none: all")
-
-
 def document(
-    ask: DocumentAsk,
     handle: Callable[[Any], Reply],
     stream: Callable[[Any], Iterable[dict[str, Any]]],
     streams: Container[str],
+    state: dict[str, Any],
+    questions: list[str],
+    title: str,
+    pages: list[str],
 ) -> Reply:
-    """A view as one HTML file, the bytes `html`: the page, what is selected, and the answers to its
-    questions.
+    """A view as one HTML file, the bytes `html`: pages, selection, and the answers to `questions`.
 
-    Questions are answered by `handle`, or by `stream` if their op is one of `streams`. One without
-    an answer (an error) is left out, and the page says so when it asks. ConfigError: a question
-    that is no JSON.
+    Questions are answered by `handle`, or by `stream` for an op of `streams`; those with an error
+    are left out. ConfigError: a question that is not JSON.
     """
     answers: dict[str, Any] = {}
-    for question in ask.questions:
+    for question in questions:
         try:
             request = json.loads(question)
         except (ValueError, RecursionError):
@@ -228,10 +185,8 @@ def document(
                 answers[question] = [*stream(request), {"done": True}]
             else:
                 answers[question] = base64.b64encode(handle(request).to_bytes()).decode()
-    page = saved(finite(ask.state), answers, ask.title, ask.pages).encode("utf-8", "replace")
-    return Reply(
-        {"title": ask.title, "answers": len(answers)}, {"html": np.frombuffer(page, np.uint8)}
-    )
+    page = saved(finite(state), answers, title, pages).encode("utf-8", "replace")
+    return Reply({"title": title, "answers": len(answers)}, {"html": np.frombuffer(page, np.uint8)})
 
 
 def saved(
@@ -241,51 +196,29 @@ def saved(
     pages: Iterable[str] = (),
     static: Path = STATIC,
 ) -> str:
-    """The page with everything in it; `pages`: those that it has, none: all. Errors as of `linked`.
+    """The HTML file; `pages`: those that it has, none: all. Errors of `linked`.
 
-    One page alone is meant for a cell of a notebook.
+    A single page is laid out for a cell of a notebook.
     """
     chosen = tuple(pages)
-    held = f"<script>globalThis.glassformerSaved={inside_html({'state': state, 'answers': answers})}</script>\n"
-    return _page(
-        title,
-        held,
-        _loader(SAVED, static, chosen),
-        static,
-        "cell alone" if len(chosen) == 1 else "",
-    )
+    kept = inside_html({"state": state, "answers": answers})
+    held = f"<script>globalThis.glassformerSaved={kept}</script>\n"
+    room = "cell alone" if len(chosen) == 1 else ""
+    return _page(title, held, _loader(SAVED, static, chosen), static, room)
 
 
 def framed(static: Path = STATIC) -> str:
-    """The page as a notebook's frame has it: it asks whoever put it there. Errors as of
-    `linked`."""
+    """The page in a notebook's frame, which asks the frame's owner. Errors of `linked`."""
     return _page("glassformer", "", _loader(FRAMED, static), static, "cell")
 
 
 def _page(title: str, held: str, module: str, static: Path, room: str) -> str:
-    """The page's file with style and module in it; `room`: classes for where it stands."""
-    page = _source(static / "index.html")
-    page = re.sub(
-        r"<title>.*?</title>",
-        lambda _: f"<title>{html.escape(title)}</title>",
-        page,
-        flags=re.DOTALL,
+    """The HTML file with style and module in it; `room`: classes for where it stands."""
+    styles = ("style.css", "cell.css") if room else ("style.css",)
+    return PAGE.format(
+        room=f'class="{room}" ' if room else "",
+        policy=POLICY,
+        title=html.escape(title),
+        style="\n".join(_source(static / name).replace("</", "<\\/") for name in styles),
+        script=f'{held}<script type="module">{module}</script>',
     )
-    page = re.sub(r'<link\b[^>]*\brel="icon"[^>]*>\s*', "", page)
-    page = re.sub(
-        r'<link\b[^>]*\brel="stylesheet"[^>]*\bhref="([^"]+)"[^>]*>',
-        lambda m: _style(m[1], static),
-        page,
-    )
-    script = f'{held}<script type="module">{module}</script>'
-    page = re.sub(r'<script\b[^>]*\btype="module"[^>]*>\s*</script>', lambda _: script, page)
-    if room:
-        page = re.sub(r"<html\b", lambda m: f'{m[0]} class="{room}"', page, count=1)
-        page = page.replace("</head>", f"{_style('cell.css', static)}\n</head>", 1)
-    policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-    return re.sub(r"<head\b[^>]*>", lambda m: f"{m[0]}\n{policy}", page, count=1)
-
-
-def _style(name: str, static: Path) -> str:
-    source = _source(static / posixpath.normpath(name)).replace("</", "<\\/")
-    return f"<style>{source}</style>"

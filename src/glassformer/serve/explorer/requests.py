@@ -1,4 +1,4 @@
-"""What may be asked: the arguments of requests, checked before anything is computed.
+"""Requests: the arguments of each op, checked against the schema before anything is computed.
 
 {"op": "head", "look": {"input": "the cat", "edits": [], "checkpoint": null}, "layer": 3, "head": 5}
 """
@@ -6,27 +6,41 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, create_model
 
 from glassformer.errors import ConfigError
 from glassformer.record import Record
+from glassformer.serve.explorer.schema import SCHEMA, arguments
 
-MOST_EDITS = 1000
-LONGEST = 400
-"""Characters of a sentence that repeats what was given."""
+MOST_EDITS, LONGEST = 1000, 400
+"""Edits of a look; characters of an error that repeats the input."""
 Whole = Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]
-Side = Literal["", "encoder", "decoder"]
-Site = Literal["self", "cross"]
+TYPES: dict[str, Any] = {
+    "integer": Whole,
+    "number": float,
+    "string": str,
+    "boolean": bool,
+    "object": dict[str, Any],
+    "look": dict[str, Any],
+    "baseline": Literal["zero", "mean"] | Whole,
+}
+BOUNDS = {
+    "minimum": "ge",
+    "maximum": "le",
+    "exclusiveMinimum": "gt",
+    "maxItems": "max_length",
+    "maxLength": "max_length",
+}
 
 
-class Ask(Record):
-    """The arguments of one op; one that is missing, unknown or of another kind is a ConfigError."""
+class Request(Record):
+    """The arguments of one op; ConfigError: one is missing, unknown or of another type."""
 
     section = "request"
 
     @classmethod
     def parse(cls, values: Any) -> Self:
-        """See `Record`; beside it, a request that is no object or lacks something."""
+        """Check plain values; see `Record`."""
         if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
             raise ConfigError(
                 f"{cls.section} must be a JSON object of named arguments, not {brief(values)}."
@@ -37,59 +51,58 @@ class Ask(Record):
                 raise ConfigError(f"{cls.section}.{name} is missing; give it: {field.description}.")
         try:
             return super().parse(dict(values))
-        except ConfigError as error:  # it has the value, which may be a whole book
+        except ConfigError as error:  # it repeats the value, which may be a whole book
             said = str(error)
             raise ConfigError(said if len(said) <= LONGEST else f"{said[:LONGEST]}...") from None
 
 
-class LookAsk(Ask):
-    """Which look: an input, edits, and of which checkpoint."""
+class LookRequest(Request):
+    """A look: an input, edits, and a checkpoint."""
 
     section = "look"
 
-    input: Any = Field(description="a text, or what else the model reads; see `inputs`")
+    input: Any = Field(description="a text, or what else the model reads; see `decode_input`")
     edits: list[dict[str, Any]] = Field(
-        [], max_length=MOST_EDITS, description="what is changed inside, in order"
+        [], max_length=MOST_EDITS, description="changes inside the model, in order"
     )
     checkpoint: int | None = Field(
         None, ge=0, description="the step of a checkpoint; None: the model itself"
     )
 
 
-class Seen(Ask):
-    """Arguments of an op on a look."""
-
-    look: dict[str, Any] = Field(description="the look, as {input, edits, checkpoint}")
-
-    @property
-    def seen(self) -> LookAsk:
-        """Which look."""
-        return LookAsk.parse(self.look)
-
-
-class Attentive(Seen):
-    """Arguments of an op on the attention of a stack."""
-
-    side: Side = Field("", description="encoder or decoder; empty: the stack that answers")
-    site: Site = Field("self", description="self, or cross: the decoder's attention to the encoder")
-
-
-class OneHead(Attentive):
-    """Arguments of an op on one head."""
-
-    layer: Whole = Field(description="the block, from 0")
-    head: Whole = Field(description="the head, from 0")
-
-
-class Aimed(Seen):
-    """Arguments of an op that explains one outcome."""
-
-    target: Whole = Field(description="the outcome: a token id, or the number of a tag or class")
-    position: Whole = Field(-1, description="where it is answered; negative: from the end")
-    against: Whole | None = Field(None, description="another outcome, whose logit is subtracted")
+def parsed(op: str, values: Any) -> dict[str, Any]:
+    """The arguments of a request by name; looks are `LookRequest`s. Errors: those of `Request`."""
+    found = dict(REQUESTS[op].parse(values))
+    for name, spec in arguments(op).items():
+        if spec.get("type") == "look" and found[name] is not None:
+            found[name] = LookRequest.parse(found[name])
+    return found
 
 
 def brief(value: Any, most: int = 60) -> str:
     """A value in a sentence, cut if it is long."""
     shown = repr(value)
     return shown if len(shown) <= most else f"{shown[: most - 3]}..."
+
+
+def _type(spec: Mapping[str, Any]) -> Any:
+    """The Python type of a JSON type."""
+    kind = spec.get("type")
+    if "enum" in spec:
+        found: Any = Literal[tuple(spec["enum"])]
+    else:
+        found = list[_type(spec["items"])] if kind == "array" else TYPES[str(kind)]
+    bounds = {BOUNDS[name]: value for name, value in spec.items() if name in BOUNDS}
+    found = Annotated[found, Field(**bounds)] if bounds else found
+    return found | None if spec.get("nullable") else found
+
+
+def _request(op: str) -> type[Request]:
+    fields: dict[str, Any] = {
+        name: (_type(spec), Field(spec.get("default", ...), description=spec["description"]))
+        for name, spec in arguments(op).items()
+    }
+    return create_model(op, __base__=Request, __doc__=f"Arguments of {op}.", **fields)
+
+
+REQUESTS = {op: _request(op) for op in SCHEMA["ops"]}

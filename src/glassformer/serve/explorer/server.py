@@ -30,7 +30,7 @@ from glassformer.errors import ConfigError, GlassformerError
 from glassformer.serve.explorer.auth import HEADERS, Guard
 from glassformer.serve.explorer.files import Files, kind_of
 from glassformer.serve.explorer.handler import Explorer, UnknownOp
-from glassformer.serve.explorer.looks import Gone
+from glassformer.serve.explorer.looks import ClientDisconnected
 from glassformer.serve.explorer.wire import Reply, text
 
 Answer = TypeVar("Answer")
@@ -197,7 +197,7 @@ class Handler(BaseHTTPRequestHandler):
             self._fail(HTTPStatus.NOT_FOUND, str(error), "ConfigError")
         except GlassformerError as error:
             self._fail(HTTPStatus.BAD_REQUEST, str(error), type(error).__name__)
-        except (Gone, ConnectionError, TimeoutError):
+        except (ClientDisconnected, ConnectionError, TimeoutError):
             self.close_connection = True
         except Exception as error:  # noqa: BLE001 - the last place where anything can be said
             what = " ".join(f"{type(error).__name__}: {error}".split())[:300]

@@ -1,7 +1,6 @@
-"""A copy of a page that needs no kernel and no network: the page, what is selected, the answers to
-what it asks first.
+"""A copy of a page without a kernel or network: page, selection, answers to its first questions.
 
-selection ──> what the page asks ──> answers of the handler ──> one HTML file ──> a frame in a cell of a notebook
+selection ──> questions of the schema ──> answers of the handler ──> one HTML file ──> a frame in a notebook
 """
 
 import base64
@@ -12,27 +11,26 @@ from typing import Any
 
 from glassformer.errors import ConfigError
 from glassformer.serve.explorer.handler import STREAMS, Explorer
-from glassformer.serve.explorer.page import MOST_ANSWERS, DocumentAsk, document
-from glassformer.serve.explorer.selection import Selection, look_of, opened, questions
+from glassformer.serve.explorer.page import document
+from glassformer.serve.explorer.schema import ARGUMENTS, look_of
+from glassformer.serve.explorer.selection import Selection, opened, questions
 from glassformer.serve.explorer.wire import Reply, text
 
 LARGEST = 1 << 20
-"""Bytes of answers in the copy of one page; those beyond are left out, and the page says so when it
-asks."""
+"""Bytes of answers in the copy of one page; the page says which are missing."""
 FRAME = (
     '<div style="display:grid">'
     '<img src="data:image/png;base64,{png}" alt="{title}" style="grid-area:1/1;max-width:100%">'
     '<iframe title="{title}" sandbox="allow-scripts allow-forms allow-downloads" srcdoc="{page}" '
     'style="grid-area:1/1;z-index:1;width:100%;height:{height}px;border:0"></iframe></div>'
 )
-"""A page above the picture that is seen where frames are taken out; its scripts reach nothing of
-what is around it."""
+"""A page over a picture for where frames are removed; its scripts are isolated."""
 
 
 def snapshot(
     explorer: Explorer, s: Selection, more: Sequence[dict[str, Any]] = (), *, alone: bool = False
 ) -> bytes:
-    """The selected page as an HTML file with the answers to what it asks first, to `more` too;
+    """The selected page as an HTML file with the answers to its first questions and to `more`;
     `alone`: no other page.
 
     GlassformerError: the input cannot be looked at.
@@ -52,14 +50,11 @@ def snapshot(
             )
         return reply
 
-    wanted = list(dict.fromkeys(text(one) for one in [*questions(state, card, looked), *more]))[
-        :MOST_ANSWERS
-    ]
-    title = f"{card['name']} · glassformer"[-200:]
-    ask = DocumentAsk(
-        state=state, questions=wanted, title=title, pages=[s["page"]] if alone else []
-    )
-    return document(ask, limited, explorer.stream, STREAMS).arrays["html"].tobytes()
+    wanted = list(dict.fromkeys(text(one) for one in [*questions(state, card, looked), *more]))
+    wanted = wanted[: ARGUMENTS["document.questions"]["maxItems"]]
+    title, pages = f"{card['name']} · glassformer", [s["page"]] if alone else []
+    reply = document(limited, explorer.stream, STREAMS, state, wanted, title, pages)
+    return reply.arrays["html"].tobytes()
 
 
 def cell(page: str, png: bytes, title: str, height: int) -> str:

@@ -22,7 +22,8 @@ from glassformer.errors import GlassformerError
 from glassformer.pages import colours
 from glassformer.pages.colours import INK, MARK, PAPER, SOFT
 from glassformer.pages.lettering import line_image
-from glassformer.serve.explorer.selection import Selection, head_of, look_of, sides
+from glassformer.serve.explorer.schema import filled
+from glassformer.serve.explorer.selection import Selection, sides
 from glassformer.serve.explorer.wire import Reply
 
 LABELLED, DRAWN = 64, 640
@@ -63,7 +64,7 @@ class Word:
 
 
 @dataclass
-class Still:
+class StaticImage:
     """Boxes and words on a page of that size."""
 
     width: int
@@ -147,17 +148,16 @@ def _word_svg(word: Word) -> str:
     return f"<text {place} {how}>{escape(word.text)}</text>"
 
 
-def still(
+def static_image(
     handle: Callable[[Any], Reply], s: Selection, card: Mapping[str, Any], looked: Mapping[str, Any]
-) -> Still:
+) -> StaticImage:
     """The picture of a selection: all heads on `attention`, the next tokens on `next`, the selected
     head elsewhere."""
-    attention = {"look": look_of(s), "side": s["side"], "site": s["site"]}
     kind = "cross-attention" if s["site"] == "cross" else "attention"
     if s["page"] == "attention":
-        reply = handle({"op": "thumbs", **attention, "size": THUMB})
+        reply = handle(filled("thumbnails", s, size=THUMB))
         return _grid(
-            reply.arrays["thumbs"], s, f"{card['name']}: {kind} of all heads, layers downwards"
+            reply.arrays["thumbnails"], s, f"{card['name']}: {kind} of all heads, layers downwards"
         )
     if s["page"] == "next":
         top = looked["outcome"]["rows"][s["position"]]["top"][:BARS]
@@ -167,14 +167,14 @@ def still(
         f"{card['name']}: {kind}, layer {s['layer']} head {s['head']}",
     )
     try:
-        reply = handle({"op": "head", **head_of(s)})
+        reply = handle(filled("head", s))
         pattern, mask = reply.arrays["pattern"], reply.header["mask"]
         hidden = reply.arrays["masked"] > 0 if mask == "table" else np.zeros(pattern.shape, bool)
         if mask == "causal":
             hidden = np.triu(np.ones(pattern.shape, bool), 1)
     except GlassformerError:  # too large to be sent as a whole
-        reply = handle({"op": "thumbs", **attention, "size": 256})
-        pattern = reply.arrays["thumbs"][s["layer"], s["head"]]
+        reply = handle(filled("thumbnails", s, size=256))
+        pattern = reply.arrays["thumbnails"][s["layer"], s["head"]]
         hidden = np.zeros(pattern.shape, bool)
     return _matrix(
         pattern, hidden, [one["label"] for one in queries], [one["label"] for one in keys], title
@@ -187,10 +187,10 @@ def shades(roots: np.ndarray) -> np.ndarray:
     return table[np.rint(roots.astype(np.float64) / 255 * (len(table) - 1)).astype(int)]
 
 
-def _grid(thumbs: np.ndarray, s: Selection, title: str) -> Still:
-    layers, heads = thumbs.shape[:2]
+def _grid(thumbnails: np.ndarray, s: Selection, title: str) -> StaticImage:
+    layers, heads = thumbnails.shape[:2]
     step, left, top = THUMB + GAP, MARGIN + 28, MARGIN + 56
-    page = Still(
+    page = StaticImage(
         max(left + heads * step, width(title, LARGE) + MARGIN) + MARGIN,
         top + layers * step + MARGIN,
     )
@@ -207,14 +207,14 @@ def _grid(thumbs: np.ndarray, s: Selection, title: str) -> Still:
         chosen = (layer, head) == (s["layer"], s["head"])
         place = left + head * step, top + layer * step
         page.boxes.append(
-            Box(*place, THUMB, THUMB, pixels=shades(thumbs[layer, head]), frame=chosen)
+            Box(*place, THUMB, THUMB, pixels=shades(thumbnails[layer, head]), frame=chosen)
         )
     return page
 
 
 def _matrix(
     roots: np.ndarray, hidden: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str
-) -> Still:
+) -> StaticImage:
     labelled = roots.shape == (len(rows), len(columns)) and max(roots.shape) <= LABELLED
     cell = max(8, min(28, DRAWN // max(roots.shape)))
     shape = [n * cell if labelled else round(DRAWN * n / max(roots.shape)) for n in roots.shape]
@@ -223,7 +223,7 @@ def _matrix(
         MARGIN + 12 + max((width(name) for name in own), default=0) for own in (names, above)
     ]
     top += LARGE + 16
-    page = Still(
+    page = StaticImage(
         max(left + shape[1], width(title, LARGE) + MARGIN) + MARGIN, top + shape[0] + MARGIN + 20
     )
     page.words.append(Word(MARGIN, MARGIN, title, size=LARGE))
@@ -257,9 +257,9 @@ def _matrix(
     return page
 
 
-def _bars(top: Sequence[Mapping[str, Any]], title: str) -> Still:
+def _bars(top: Sequence[Mapping[str, Any]], title: str) -> StaticImage:
     left, row = MARGIN + 180, 30
-    page = Still(left + BAR + 90 + MARGIN, 2 * MARGIN + 40 + row * len(top))
+    page = StaticImage(left + BAR + 90 + MARGIN, 2 * MARGIN + 40 + row * len(top))
     page.words.append(Word(MARGIN, MARGIN, title, size=LARGE))
     for i, one in enumerate(top):
         y, long = MARGIN + 50 + i * row, max(1, round(BAR * one["p"] / top[0]["p"]))

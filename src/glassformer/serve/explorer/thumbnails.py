@@ -37,7 +37,7 @@ CLOSED = -1e30
 
 
 @dataclass(frozen=True)
-class Thumbs:
+class Thumbnails:
     """Thumbnails and metrics of every head; `cell` is how many queries and keys a pixel stands
     for."""
 
@@ -48,7 +48,9 @@ class Thumbs:
 
 
 @torch.no_grad()
-def thumbs(look: Look, side: str, site: str, size: int, check: Callable[[], None]) -> Thumbs:
+def thumbnails(
+    look: Look, side: str, site: str, size: int, check: Callable[[], None]
+) -> Thumbnails:
     """The heads of one stack, in thumbnails of at most `size` x `size`; `check` is called between
     layers."""
     queries, keys = sequences(look, side, site)
@@ -65,7 +67,7 @@ def thumbs(look: Look, side: str, site: str, size: int, check: Callable[[], None
         pixels.append(torch.cat(shrunk, 1))
         entropies = torch.stack(spread).sum(0)[:, None] / counting.n
         metrics.append(torch.cat([entropies, torch.stack(sums).sum(0)], 1))
-    return Thumbs(torch.stack(pixels), torch.stack(metrics), tuple(METRICS), cell)
+    return Thumbnails(torch.stack(pixels), torch.stack(metrics), tuple(METRICS), cell)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
 // @ts-check
+// Numbers and tokens as people read them.
 import {h} from "./dom.js";
 
 const MINUS = "\u2212",

@@ -8,7 +8,8 @@
 import {pages} from "./contents.js";
 import {on} from "./dom.js";
 import {mount} from "./shell.js";
-import {DEFAULTS, same} from "./state.js";
+import {DEFAULTS} from "./schema.js";
+import {same} from "./state.js";
 import {makeWire, WireError} from "./wire.js";
 
 const TOLD_EVERY = 60; // milliseconds: a hover is not told cell by cell

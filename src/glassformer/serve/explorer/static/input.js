@@ -4,19 +4,13 @@
 import {fill, h} from "./dom.js";
 import {select} from "./controls.js";
 import {number, plural} from "./format.js";
+import {DEFAULTS} from "./schema.js";
 import {same} from "./state.js";
 import {superseded} from "./wire.js";
 
 /** What of the selection belongs to one input, as it is without any. */
-const ELSEWHERE = {
-  query: null,
-  key: null,
-  position: -1,
-  target: null,
-  against: null,
-  step: 0,
-  was: undefined,
-};
+const OF_INPUT = ["query", "key", "position", "target", "against", "step", "was"];
+const ELSEWHERE = Object.fromEntries(OF_INPUT.map((name) => [name, DEFAULTS[name]]));
 const KINDS = {
   image: "image/png,image/jpeg,image/gif,image/webp,image/bmp",
   audio: "audio/wav,.wav",
@@ -47,7 +41,7 @@ export function inputForm(app) {
     examples = model.examples ?? [],
     timing = h("output", {class: "timing"}),
     fields = h("div", {class: "fields"});
-  const pair = model.family === "translate",
+  const pair = app.has("pair"),
     alone = (input) => Boolean(input && typeof input === "object" && !Array.isArray(input));
   let read = () => state.get().input,
     drawn = "";

@@ -1,4 +1,5 @@
 // @ts-check
+// Bars, lines, and a plane with arrows that can be moved.
 import {fill, h, on, onWidth, redrawn, svg, unique} from "./dom.js";
 import {fixed, labelOf, number, tick, token} from "./format.js";
 

@@ -7,6 +7,8 @@ import {plural, token} from "./format.js";
 import {inputForm} from "./input.js";
 import {link} from "./link.js";
 import {prose} from "./mathml.js";
+import {lookOf, request} from "./schema.js";
+import {shareBox} from "./share.js";
 import {bindToAddress, makeState} from "./state.js";
 import {superseded} from "./wire.js";
 
@@ -32,12 +34,14 @@ const KEYS = [
 export async function mount(root, {pages, wire, bind = true, start = {}}) {
   const live = h("div", {class: "sr", role: "status", "aria-live": "polite"});
   const visited = /** @type {Set<string>} */ (new Set());
-  let model = null,
-    reason = "";
+  let model = /** @type {any} */ (null),
+    reason = "",
+    refused = false;
   try {
     model = (await wire.call("model", {})).header;
   } catch (error) {
     reason = /** @type {any} */ (error).message;
+    refused = /** @type {any} */ (error).status === 403;
   }
   const state = makeState(start, model ? {input: model.examples?.[0] ?? ""} : {});
   const app = {
@@ -50,15 +54,25 @@ export async function mount(root, {pages, wire, bind = true, start = {}}) {
     pages: /** @type {any[]} */ ([]),
     visited: () => [...visited],
     announce: (/** @type {string} */ text) => (live.textContent = text),
-    /** What every question about the model carries: input, edits, checkpoint. */
-    look: () => (({input, edits, checkpoint}) => ({input, edits, checkpoint}))(state.get()),
+    /** Whether the model has a capability. */
+    has: (/** @type {string} */ name) => Boolean(model?.capabilities.includes(name)),
+    /** Input, edits and checkpoint of the selection. */
+    look: () => lookOf(state.get()),
+    /** The arguments of an op for the selection, then those given. */
+    args: (/** @type {string} */ op, given = {}) => {
+      const {side, site} = kindOf(app) ?? model.attentions[0];
+      return request(op, {...state.get(), side, site}, given);
+    },
+    /** Ask with these arguments. */
+    ask: (/** @type {string} */ op, given = {}, options = {}) =>
+      wire.call(op, app.args(op, given), options),
     /** The present look's header: elements, outcome. */
     looked: async () => (await wire.call("look", {look: app.look()})).header,
     failed: (/** @type {Element} */ el, /** @type {any} */ error) =>
       superseded(error) || fill(el, h("p", {class: "problem", role: "alert"}, error.message)),
   };
   const mine = pages.filter(
-    (page) => page.free || (model && (!page.families || page.families.includes(model.family))),
+    (page) => page.free || (model && (!page.needs.length || page.needs.some(app.has))),
   );
   const home = mine[0]?.id ?? "";
   app.pages = mine;
@@ -139,7 +153,7 @@ export async function mount(root, {pages, wire, bind = true, start = {}}) {
         h("summary", null, now?.title ?? page?.title ?? "Pages"),
         list,
       ),
-      model
+      model || refused
         ? null
         : h(
             "p",
@@ -157,6 +171,7 @@ export async function mount(root, {pages, wire, bind = true, start = {}}) {
     cleanups.forEach((fn) => fn());
     cleanups = [];
     clear(main);
+    if (refused) main.append(h("p", {class: "problem", role: "alert"}, reason));
     document.title = pageTitle(page, state, app);
     root.classList.toggle("without-inspector", !model || Boolean(page?.free || page?.alone));
     if (!page) return void fill(main, h("h1", null, "No page"), h("p", null, reason));
@@ -366,38 +381,6 @@ function selectionBox(el, app) {
       }
     })
     .catch(() => {});
-}
-
-function shareBox(app) {
-  const said = h("span", {class: "soft", role: "status"}),
-    code = h("pre", {class: "code", tabindex: 0, "aria-label": "This selection in Python"});
-  const copy = async (text, what) => {
-    try {
-      await navigator.clipboard.writeText(text);
-      said.textContent = `${what} copied`;
-    } catch {
-      said.textContent = "The browser does not let this page copy; select the text.";
-    }
-  };
-  const show = () => (code.textContent = app.state.toPython(app.model.path ?? app.model.name));
-  show();
-  const off = app.state.subscribe(() => (code.isConnected ? show() : off()));
-  return h(
-    "div",
-    {class: "inspector-part"},
-    h("h2", null, "The same in Python"),
-    code,
-    h(
-      "div",
-      {class: "row"},
-      button("Copy", () => copy(code.textContent ?? "", "Python"), {
-        kind: "quiet",
-        name: "Copy as Python",
-      }),
-      app.linked ? button("Copy link", () => copy(location.href, "Link"), {kind: "quiet"}) : null,
-      said,
-    ),
-  );
 }
 
 function helpDialog() {

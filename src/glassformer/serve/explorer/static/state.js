@@ -3,30 +3,12 @@
 // the screen.
 //   #page=head&input=The chicken&layer=3&head=5
 
-/** What is selected when nothing was said; the address leaves these out. */
-export const DEFAULTS = Object.freeze({
-  page: "",
-  lesson: "",
-  input: null,
-  edits: [],
-  checkpoint: null,
-  side: "",
-  site: "self",
-  layer: 0,
-  head: 0,
-  query: null,
-  key: null,
-  position: -1,
-  target: null,
-  against: null,
-  step: 0,
-});
+import {DEFAULTS} from "./schema.js";
 
 /** @typedef {Record<string, any>} Selection */
 
 /**
- * A selection: get(), set(patch, {replace}), subscribe(fn(now, before)) -> off, toHash(), toJSON(),
- * toPython(run).
+ * A selection: get(), set(patch, {replace}), subscribe(fn(now, before)) -> off, toHash(), toJSON().
  * `replace` (a hover, a slider): the step is not one for the browser's Back.
  * `home`: what is selected where an address does not say, such as the first example.
  * @param {Selection} [start] @param {Selection} [home]
@@ -64,7 +46,6 @@ export function makeState(start = {}, home = {}) {
     },
     toHash: () => toHash(now),
     toJSON: () => ({...now}),
-    toPython: (/** @type {string} */ run) => toPython(now, run),
   };
   return state;
 }
@@ -115,57 +96,6 @@ export function fromHash(hash) {
     }
   }
   return found;
-}
-
-/** Lines of Python that lead to what is selected. @param {Selection} s @param {string} run */
-export function toPython(s, run) {
-  const edits = s.edits.length ? `, edits=[${s.edits.map(editPython).join(", ")}]` : "";
-  const checkpoint = s.checkpoint === null ? "" : `, checkpoint=${python(s.checkpoint)}`;
-  const place = [`layer=${s.layer}`, `head=${s.head}`];
-  if (s.side) place.push(`side=${python(s.side)}`);
-  if (s.site !== "self") place.push(`site=${python(s.site)}`);
-  const cell = s.query === null ? "" : s.key === null ? `[${s.query}]` : `[${s.query}, ${s.key}]`;
-  return [
-    "import glassformer as gf",
-    `run = gf.load(${python(run)}${checkpoint})`,
-    `look = gf.look(run, ${inputPython(s.input ?? "")}${edits})`,
-    `pattern = look.pattern(${place.join(", ")})`,
-    `pattern${cell}`,
-  ].join("\n");
-}
-
-/**
- * An input as `gf.look` takes it: pairs are tuples, pictures and recordings are files. @param {any}
- * input @returns {string}
- */
-function inputPython(input) {
-  if (Array.isArray(input)) {
-    if (input.every((part) => typeof part === "number")) return python(input);
-    const parts = input.map(partPython).join(", ");
-    const ids = (part) =>
-      Array.isArray(part) && part.length > 0 && part.every((one) => typeof one === "number");
-    const pair =
-      input.length === 2 &&
-      (typeof input[1] === "string" || ids(input[1])) &&
-      (typeof input[0] === "string" || Array.isArray(input[0]));
-    return pair ? `(${parts})` : `[${parts}]`;
-  }
-  return input?.image || input?.audio ? python(fileName(input)) : partPython(input);
-}
-
-function partPython(part) {
-  if (typeof part === "string" || typeof part === "number") return python(part);
-  if (Array.isArray(part)) return `[${part.map(partPython).join(", ")}]`;
-  if (part?.text !== undefined) return python(part.text);
-  return part?.image
-    ? `{"image": ${python(fileName(part))}}`
-    : `{"audio": ${python(fileName(part))}}`;
-}
-
-function fileName({image, audio}) {
-  const where = image ?? audio,
-    stem = where.startsWith("example:") ? where.replace(":", "-") : image ? "picture" : "recording";
-  return `${stem}.${image ? "png" : "wav"}`;
 }
 
 /**
@@ -223,32 +153,4 @@ function escaped(text) {
   return encodeURIComponent(text)
     .replaceAll("%20", "+")
     .replace(/%(2C|3A|2F|5B|5D|22|7B|7D|3F)/g, decodeURIComponent);
-}
-
-function editPython({edit, point, ...rest}) {
-  const source = (look) => {
-    if (typeof look === "string") return look;
-    const edits = look.edits?.length ? `, edits=[${look.edits.map(editPython).join(", ")}]` : "";
-    return `gf.look(run, ${inputPython(look.input)}${edits})`;
-  };
-  const options = Object.entries(rest).map(
-    ([name, value]) => `${name}=${name === "source" ? source(value) : python(value)}`,
-  );
-  return `gf.edits.${edit}(${[python(point), ...options].join(", ")})`;
-}
-
-/**
- * A plain value as Python writes it; JSON's slices "2:5" stay text. @param {any} value @returns
- * {string}
- */
-export function python(value) {
-  if (value === null || value === undefined) return "None";
-  if (value === true) return "True";
-  if (value === false) return "False";
-  if (Array.isArray(value)) return `[${value.map(python).join(", ")}]`;
-  if (typeof value === "object")
-    return `{${Object.entries(value)
-      .map(([k, v]) => `${python(k)}: ${python(v)}`)
-      .join(", ")}}`;
-  return typeof value === "string" ? JSON.stringify(value) : String(value);
 }

@@ -5,6 +5,7 @@ import {fill, h, on} from "../dom.js";
 import {number, percent, token} from "../format.js";
 import {css, ink, isDark, level, ramp} from "../ramp.js";
 import {select} from "../marks.js";
+import {schema} from "../schema.js";
 
 /**
  * @typedef {{label: string, id: number | null, kind: string, word?: number | null, row?: number |
@@ -17,11 +18,10 @@ export const AIM = ["position", "target", "against"];
 /**
  * Where and about which outcome is asked: the selection's, or what the model itself finds likeliest
  * at a place that says something.
- * @param {any} app @param {any} looked
+ * @param {any} s @param {any} looked
  */
-export function aimOf(app, looked) {
-  const {position, target, against} = app.state.get(),
-    rows = looked.outcome.rows,
+export function aimOf({position, target, against}, looked) {
+  const rows = looked.outcome.rows,
     whole = looked.outcome.kind === "class";
   const at = whole
     ? -1
@@ -54,6 +54,23 @@ export function telling({elements, outcome}) {
 }
 
 /**
+ * What the page *Flow* asks about first: an outcome, the positions around it, and how many
+ * outcomes.
+ * @param {any} app @param {any} s @param {any} looked
+ */
+export function firstChoice(app, s, looked) {
+  const {window: most, outcomes} = schema.limits;
+  const aim = aimOf(s, looked);
+  const count = looked.elements.length;
+  const begin = Math.max(0, Math.min(count - most, aim.position - most / 2));
+  return {
+    aim,
+    positions: aim.whole ? null : Array.from({length: Math.min(most, count)}, (_, i) => begin + i),
+    k: Math.min(outcomes, app.model.classes.length || outcomes),
+  };
+}
+
+/**
  * Two choices: the outcome, and another that it is held against. `show(looked)` after the look or
  * the place changed.
  * @param {any} app
@@ -64,7 +81,7 @@ export function aimControls(app) {
   return {
     el: box,
     async show(/** @type {any} */ looked) {
-      const aim = aimOf(app, looked),
+      const aim = aimOf(app.state.get(), looked),
         mine = ++turn;
       let options = aim.top;
       if (app.model.classes.length)

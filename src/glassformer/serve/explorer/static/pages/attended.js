@@ -35,9 +35,7 @@ export function kindName({site, stack}) {
 
 /** Side and site, layer and head, as requests name them. @param {any} app */
 export function askHead(app) {
-  const {side, site} = kindOf(app),
-    {layer, head} = app.state.get();
-  return {look: app.look(), side, site, layer, head};
+  return app.args("head");
 }
 
 /**

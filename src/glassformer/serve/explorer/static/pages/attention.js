@@ -8,13 +8,12 @@ import {atlas, bars, figure, legend, select, slider} from "../marks.js";
 import {part} from "../wire.js";
 import {askHead, follow, headName, kindName, kindOf, kindTabs, LOOK, SHARES} from "./attended.js";
 
-const SIZE = 64,
-  RANKED = 16;
+const RANKED = 16;
 const TITLES = {entropy: "entropy (bits)", distance: "mean distance", ...SHARES};
 
 /**
  * √-bytes [L, H, R, C] as squares of the longer side, which is what an atlas draws. @param {{shape:
- * number[], data: Uint8Array}} thumbs
+ * number[], data: Uint8Array}} thumbnails
  */
 export function squared({shape: [layers, heads, rows, columns], data}) {
   const size = Math.max(rows, columns);
@@ -184,18 +183,14 @@ function render(el, app) {
     follow(app, [...LOOK, "side", "site"], said, async (fresh) => {
       await app.looked(); // the pass itself first: the header says how long it took
       const kind = kindOf(app),
-        {header, arrays} = await app.call(
-          "thumbs",
-          {look: app.look(), side: kind.side, site: kind.site, size: SIZE},
-          {key: "thumbs"},
-        );
+        {header, arrays} = await app.ask("thumbnails", {}, {key: "thumbnails"});
       if (!fresh()) return;
       found = {header, arrays, names: header.metrics.map((one) => one.name)};
       const {layer, head} = state.get();
       const options = {
         rows: kind.layers,
         columns: kind.heads,
-        ...squared(arrays.thumbs),
+        ...squared(arrays.thumbnails),
         name: `Attention patterns, ${kindName(kind)}`,
         selected: {row: layer, column: head},
         dimmed,
@@ -230,10 +225,9 @@ function inspect(el, app) {
   el.append(said, body);
   return follow(app, [...LOOK, "side", "site", "layer", "head"], said, async (fresh) => {
     await app.looked();
-    const {side, site} = kindOf(app),
-      {layer, head} = app.state.get();
+    const {layer, head} = app.state.get();
     // the page asks the same: it is asked once
-    const {header, arrays} = await app.call("thumbs", {look: app.look(), side, site, size: SIZE});
+    const {header, arrays} = await app.ask("thumbnails");
     if (!fresh()) return;
     const values = part(arrays.metrics, layer, head),
       names = header.metrics.map((one) => one.name);
@@ -255,9 +249,6 @@ function inspect(el, app) {
 }
 
 export const page = {
-  id: "attention",
-  title: "Attention",
-  families: null,
   about:
     "Where every head of every layer looks, for the input above: one small picture each, " +
     "layers downwards, heads to the right.",

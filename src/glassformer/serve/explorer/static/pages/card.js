@@ -6,6 +6,7 @@ import {number, plural} from "../format.js";
 import {inputText} from "../input.js";
 import {link} from "../link.js";
 import {prose, table} from "../marks.js";
+import {shareBox} from "../share.js";
 
 const ARCHITECTURES = {
   decoder: "a decoder: every element reads those before it",
@@ -152,13 +153,11 @@ function render(el, app) {
       h("summary", null, "All settings of the model"),
       table({caption: "Settings of the model", columns: ["setting", "value"], rows: settings}),
     ),
+    h("section", {class: "section card-python"}, shareBox(app)),
   );
 }
 
 export const page = {
-  id: "model",
-  title: "Model",
-  families: null,
   bare: true,
   alone: true,
   about: "What this model does and how it is built.",

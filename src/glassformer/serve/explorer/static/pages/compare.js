@@ -26,19 +26,9 @@ function render(el, app) {
     room = h("div"),
     wrote = (input) => (typeof input === "string" ? input : JSON.stringify(input));
   const plain =
-    ["lm", "masked", "tag", "classify"].includes(model.family) &&
+    !["pair", "parts", "draws"].some(app.has) &&
     typeof model.examples[0] === "string" &&
     model.max_length > 64; // the pair is that long in characters
-  if (
-    !state.get().b &&
-    plain &&
-    same(app.look().input, model.examples[0]) &&
-    !state.get().edits.length
-  )
-    state.set(
-      {input: PAIR[0], b: {input: PAIR[1]}, query: null, key: null, position: -1, target: null},
-      {replace: true},
-    );
   /**
    * What B is while nobody has said: A without its edits, the other sentence of the pair, another
    * example.
@@ -439,9 +429,6 @@ function render(el, app) {
 }
 
 export const page = {
-  id: "compare",
-  title: "Compare",
-  families: null,
   about:
     "Two inputs, two steps of the training, or one input with and without edits: what is " +
     "the same, what moved, what it changes. A is the input above.",

@@ -1,4 +1,5 @@
 // @ts-check
+// Two sequences above each other, and heads as dots.
 import {fill, h, on, redrawn, svg} from "../dom.js";
 import {number, plural, tick, token} from "../format.js";
 import {button} from "../controls.js";

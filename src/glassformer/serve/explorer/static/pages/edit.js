@@ -319,9 +319,6 @@ function signedPattern(app) {
 }
 
 export const page = {
-  id: "edit",
-  title: "Edit",
-  families: null,
   about:
     "What is changed inside the running model, in order, and what comes of it. Edits stand " +
     "in the address: a link, the Python lines beside, and every other page carry them.",

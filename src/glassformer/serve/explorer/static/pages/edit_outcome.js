@@ -143,7 +143,7 @@ export function outcome(app, {onchanged, wide = false} = {}) {
         : h(
             "span",
             null,
-            kind === "tags" || app.model.family === "masked" ? "at " : "after ",
+            kind === "tags" || app.has("masked") ? "at " : "after ",
             token(after.elements[at]),
             h("span", {class: "soft"}, ` ${at}`),
           );

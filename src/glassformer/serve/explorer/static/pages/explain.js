@@ -2,39 +2,41 @@
 // What speaks for an answer: a score for every element of the input by one of six methods, and
 // whether taking elements away bears it out.
 import {fill, h} from "../dom.js";
-import {aligned, fixed, number, tick} from "../format.js";
+import {aligned, fixed, number, percent, tick} from "../format.js";
 import {bars, button, choice, figure, legend, lines, select} from "../marks.js";
 import {reading} from "../learn/article.js";
 import {superseded} from "../wire.js";
+import {schema} from "../schema.js";
 import {AIM, aimControls, aimOf, outcomeName, round, shown, strip} from "./aimed.js";
 import {follow, LOOK} from "./attended.js";
 import {partsOf, picturesOf, sheet} from "./image_sheet.js";
 
 const RANKED = 14;
 const METHODS = {
-  gradient_x_input: [
-    "gradient × input",
-    "The slope of the logit towards each element, times the element. Fast, and blind to " +
-      "what saturates.",
+  occlusion: [
+    "occlusion",
+    "Each element is replaced by the baseline in turn, and the model run again. Effects that " +
+      "two elements have only together are not measured.",
+  ],
+  gradient_attention: [
+    "attention × gradient",
+    "Attention through all layers, weighted by the gradient of the logit.",
   ],
   integrated_gradients: [
     "integrated gradients",
-    "Slopes summed along the way from an empty input to this one. The scores add up to the " +
-      "change of the logit; how nearly is printed.",
+    "Gradients summed on the line from the baseline to this input. The scores add up to the " +
+      "change of the logit whatever the model does, so completeness does not make them right. " +
+      "From zero, a norm puts most of the change on the first elements.",
   ],
-  occlusion: [
-    "occlusion",
-    "Each element is replaced in turn, and the model run again. What two elements say " +
-      "together is not seen.",
+  gradient_x_input: [
+    "gradient × input",
+    "The gradient of the logit by each element, times the element minus the baseline. With " +
+      "norms the logit hardly depends on an element’s length, so from zero the scores are noise.",
   ],
   rollout: [
     "attention rollout",
     "Attention multiplied through all layers, with the residual. It does not know the " +
       "outcome, and never sees a minus.",
-  ],
-  gradient_attention: [
-    "attention × gradient",
-    "Attention through all layers, weighted by how the outcome depends on it.",
   ],
   value_zeroing: [
     "value zeroing",
@@ -43,6 +45,21 @@ const METHODS = {
   ],
 };
 const SIGNED = ["gradient_x_input", "integrated_gradients", "occlusion"];
+/** A share of the logit below which scores are called small; the colours reach it at least. */
+const SMALL = 0.05;
+
+/** What may stand for an absent element. @param {any} app @param {any} looked */
+function baselines(app, looked) {
+  const named = [
+    ["zero", "zero vector"],
+    ["mean", "mean of the input"],
+    ...Object.entries(app.model.specials).map(([name, id]) => [String(id), `token ${name}`]),
+    ...(looked?.elements ?? [])
+      .filter((one) => one.id !== null)
+      .map((one) => [String(one.id), `token ${shown(one)}`]),
+  ];
+  return [...new Map(named.reverse())].reverse().map(([value, label]) => ({value, label}));
+}
 
 /** @param {HTMLElement} el @param {any} app */
 function render(el, app) {
@@ -56,7 +73,7 @@ function render(el, app) {
     curves = /** @type {any} */ (null),
     busy = false;
   let sheets = /** @type {ReturnType<typeof sheet>[]} */ ([]);
-  const method = () => state.get().method ?? "gradient_x_input",
+  const method = () => state.get().method ?? schema.arguments.method.default,
     translates = () => Boolean(looked?.source_elements?.length);
   const line = strip({
       elements: [],
@@ -68,8 +85,9 @@ function render(el, app) {
     label: "Method",
     value: method(),
     options: Object.entries(METHODS).map(([value, [label]]) => ({value, label})),
-    onchange: (to) => state.set({method: to === "gradient_x_input" ? undefined : to}),
+    onchange: (to) => state.set({method: to === schema.arguments.method.default ? undefined : to}),
   });
+  const baseline = h("div");
   const meaning = h("p", {class: "soft explain-method"});
   el.append(
     h(
@@ -77,7 +95,7 @@ function render(el, app) {
       {class: "aimed", "aria-label": "What is asked about"},
       h("p", {class: "sub"}, "Where is it answered, and what?"),
       line.el,
-      h("div", {class: "row aim"}, outcome.el, by.el),
+      h("div", {class: "row aim"}, outcome.el, by.el, baseline),
       meaning,
     ),
     said,
@@ -244,7 +262,7 @@ function render(el, app) {
     measure.textContent = "Measuring …";
     fill(note);
     try {
-      const {header, arrays} = await app.call(
+      const {header, arrays} = await app.ask(
         "attribute",
         {...question(), faithfulness: true},
         {key: "curves"},
@@ -259,8 +277,6 @@ function render(el, app) {
     drawCurves();
   }
   const question = () => ({
-    look: app.look(),
-    method: method(),
     target: aim.target,
     position: aim.position,
     against: aim.against,
@@ -271,12 +287,15 @@ function render(el, app) {
       kind = signed ? "signed" : "attention",
       values = found.scores,
       both = [...values, ...(found.source ?? [])];
-    const high = round(Math.max(1e-9, ...both.map(Math.abs)));
+    const largest = Math.max(...both.map(Math.abs)),
+      logit = Math.abs(found.header.logit),
+      floor = signed ? SMALL * logit : 0,
+      high = round(Math.max(1e-9, largest, floor));
     const parts = partsOf(looked.elements),
       readable = looked.elements.some((one) => one.kind === "token" || one.kind === "special");
     sheets.forEach((one) => one.destroy());
     const most = Math.max(0, ...parts.flat().map((at) => Math.abs(values[at]))),
-      faint = most > 0 && most < high / 4,
+      faint = most > floor && most < high / 4,
       reach = faint ? round(most) : high;
     sheets = parts.map((part, i) =>
       sheet({
@@ -337,14 +356,25 @@ function render(el, app) {
       sum = both.reduce((a, b) => a + b, 0);
     fill(
       check,
+      signed
+        ? reading("largest score, of the logit", largest ? percent(largest / logit, 2) : "0")
+        : null,
       reading("sum of the scores", number(sum)),
-      change === null ? null : reading("change of the logit from an empty input", number(change)),
+      change === null ? null : reading("change of the logit from the baseline", number(change)),
       gap === null
         ? null
         : [
-            reading("completeness gap", `${number(100 * gap, 2)} %`, gap < 0.05 ? "good" : "bad"),
+            reading("completeness gap", `${number(100 * gap, 2)} %`, gap < 0.05 ? "" : "bad"),
             steps === null ? null : reading("gradients", number(steps)),
           ],
+      signed && largest < SMALL * logit
+        ? h(
+            "p",
+            {class: "explain-small", role: "note"},
+            `No score reaches ${percent(SMALL)} of the logit, ${number(found.header.logit, 3)}: ` +
+              "the order of such scores says little. The colours go up to that share.",
+          )
+        : null,
     );
     const name = outcomeName(looked, app, aim.target),
       other =
@@ -356,11 +386,26 @@ function render(el, app) {
   }
 
   const offs = [
-    follow(app, [...LOOK, ...AIM, "method"], said, async (fresh) => {
+    follow(app, [...LOOK, ...AIM, "method", "baseline"], said, async (fresh) => {
       by.set(method());
       fill(meaning, METHODS[method()][1]);
       looked = await app.looked();
       if (!fresh()) return;
+      const to = String(state.get().baseline ?? "zero");
+      fill(
+        baseline,
+        SIGNED.includes(method())
+          ? select({
+              label: "Baseline",
+              value: to,
+              options: baselines(app, looked),
+              onchange: (one) =>
+                state.set({
+                  baseline: one === "zero" ? undefined : /^\d+$/.test(one) ? Number(one) : one,
+                }),
+            }).el
+          : null,
+      );
       if (looked.outcome.kind === "vectors")
         return void fill(
           el,
@@ -370,13 +415,13 @@ function render(el, app) {
             "This model answers with vectors; there is no outcome to explain.",
           ),
         );
-      aim = aimOf(app, looked);
+      aim = aimOf(app.state.get(), looked);
       line.el.hidden = aim.whole;
       line.el.previousElementSibling.hidden = aim.whole;
       line.update({elements: looked.elements, selected: aim.position});
       outcome.show(looked);
       const shownParts = await picturesOf(app, partsOf(looked.elements).length),
-        {header, arrays} = await app.call("attribute", question(), {key: "attribute"});
+        {header, arrays} = await app.ask("attribute", question(), {key: "attribute"});
       if (!fresh()) return;
       pictures = shownParts;
       found = {header, scores: arrays.scores.data, source: arrays.source?.data ?? null};
@@ -392,9 +437,6 @@ function render(el, app) {
 }
 
 export const page = {
-  id: "explain",
-  title: "Explain",
-  families: null,
   about: "Which elements of the input speak for an answer, or for one answer instead of another.",
   notAbout:
     "what a model thinks. A score is a summary of a curved function in one number for each " +

@@ -4,6 +4,7 @@
 import {fill, h, save} from "../dom.js";
 import {number, plural} from "../format.js";
 import {button, select, toggle} from "../marks.js";
+import {pythonOf} from "../python.js";
 import {same, toHash} from "../state.js";
 import {toSafetensors} from "../wire.js";
 import {follow, LOOK} from "./attended.js";
@@ -39,6 +40,12 @@ function render(el, app) {
       told("The browser does not let this page copy; select the text.");
     }
   };
+  const own = h("pre", {
+    class: "code points-python",
+    tabindex: 0,
+    "aria-label": "Points in Python",
+  });
+  let written = "";
   const shown = () => ({
     ...state.toJSON(),
     page:
@@ -78,12 +85,11 @@ function render(el, app) {
     `${model.name}.json`,
     "application/json",
   );
-  const python = block(
-    "Python",
-    () => state.toPython(model.path ?? model.name),
-    `${model.name}.py`,
-    "text/x-python",
-  );
+  const python = block("Python", () => written, `${model.name}.py`, "text/x-python");
+  const write = async () => {
+    written = await pythonOf(app, shown());
+    python.show();
+  };
   const blocks = [python, ...(app.linked ? [link] : []), json];
 
   const seen = app.visited().filter((id) => id !== "export"),
@@ -178,9 +184,12 @@ function render(el, app) {
       ),
       saidPoints,
       points,
+      own,
     ),
   );
   count();
+  write();
+  pythonOf(app, {...state.get(), page: "export"}).then((text) => (own.textContent = text));
   const offs = [
     follow(app, LOOK, saidPoints, async (fresh) => {
       const {header} = await app.call("points", {look: app.look()});
@@ -188,6 +197,7 @@ function render(el, app) {
     }),
     state.subscribe(() => {
       blocks.forEach((one) => one.show());
+      write();
       count();
     }),
   ];
@@ -263,9 +273,6 @@ function tensors(room, app, points, told) {
 }
 
 export const page = {
-  id: "export",
-  title: "Export",
-  families: null,
   alone: true,
   about:
     "Everything on these pages can be taken along: as a link, as Python, as a file, as numbers.",

@@ -6,14 +6,12 @@ import {aligned, alignedPercent, number, percent, token} from "../format.js";
 import {bars, button, choice, figure, heatmap, legend, toggle} from "../marks.js";
 import {reading} from "../learn/article.js";
 import {part, superseded} from "../wire.js";
-import {AIM, aimControls, aimOf, outcomeName, round, shown, strip} from "./aimed.js";
+import {AIM, aimControls, aimOf, firstChoice, outcomeName, round, shown, strip} from "./aimed.js";
 import {follow, headName, kindName, kindOf, kindTabs, LOOK} from "./attended.js";
 import {stepsOf, waterfall} from "./flow_ledger.js";
 import {wordGrid} from "./flow_lens.js";
 
-const K = 8,
-  WINDOW = 40,
-  RANKED = 12;
+const RANKED = 12;
 
 /** @param {HTMLElement} el @param {any} app */
 function render(el, app) {
@@ -53,7 +51,7 @@ function render(el, app) {
             "This model answers with vectors; there is no logit to take apart.",
           ),
         );
-      aim = aimOf(app, looked);
+      aim = aimOf(app.state.get(), looked);
       line.el.hidden = aim.whole;
       line.update({elements: looked.elements, selected: aim.position});
       outcome.show(looked);
@@ -125,11 +123,8 @@ function ledgerPart(app) {
       /** @type {any} */ aim,
       /** @type {() => boolean} */ fresh,
     ) {
-      const {header} = await app.call(
-        "ledger",
-        {look: app.look(), target: aim.target, position: aim.position, against: aim.against},
-        {key: "ledger"},
-      );
+      const {target, position, against} = aim;
+      const {header} = await app.ask("ledger", {target, position, against}, {key: "ledger"});
       if (!fresh()) return;
       found = header;
       draw();
@@ -256,19 +251,10 @@ function lensPart(app) {
       /** @type {any} */ aim,
       /** @type {() => boolean} */ fresh,
     ) {
-      const count = looked.elements.length,
-        begin = Math.max(0, Math.min(count - WINDOW, aim.position - WINDOW / 2));
-      const positions = aim.whole
-        ? null
-        : Array.from({length: Math.min(WINDOW, count)}, (_, i) => begin + i);
+      const {positions, k} = firstChoice(app, app.state.get(), looked);
       const {header, arrays} = await app.call(
         "lens",
-        {
-          look: app.look(),
-          k: Math.min(K, app.model.classes.length || K),
-          positions,
-          target: aim.target,
-        },
+        {look: app.look(), k, positions, target: aim.target},
         {key: "lens"},
       );
       if (!fresh()) return;
@@ -385,11 +371,7 @@ function effectsPart(app) {
     fill(note);
     let count = 0;
     try {
-      const {header, arrays} = await app.call(
-        "thumbs",
-        {look, side, site, size: 64},
-        {signal: mine.signal},
-      );
+      const {header, arrays} = await app.ask("thumbnails", {}, {signal: mine.signal});
       names = {names: header.metrics.map((one) => one.name), metrics: arrays.metrics};
       await app.stream(
         "effects",
@@ -448,9 +430,6 @@ function effectsPart(app) {
 }
 
 export const page = {
-  id: "flow",
-  title: "Flow",
-  families: null,
   about:
     "One answer, followed along the residual stream: who wrote how much towards it, when " +
     "it appears, and which heads it depends on.",

@@ -1,6 +1,7 @@
 // @ts-check
 // One head: its pattern as matrix, lines or text; the selected row and what each key gets, in
 // digits; handles that change it; its inside, step by step.
+import {schema} from "../schema.js";
 import {fill, h, painted} from "../dom.js";
 import {fixed, number, percent, token} from "../format.js";
 import {bars, choice, figure, heatmap, legend, slider, toggle} from "../marks.js";
@@ -21,9 +22,8 @@ import {touch} from "./edit_touch.js";
 import {edges, matrixOptions, merged, rootsOf, tinted, units, weightsOf} from "./head_patterns.js";
 import {steps} from "./head_steps.js";
 
-const EXACT = 1 << 18,
-  TOP = 10,
-  // numbers of a layer that are asked for exactly; bars; rows from which there is a zoom
+const TOP = 10,
+  // bars; rows from which there is a zoom
   CROWDED = 40;
 
 /** The pattern of the selected head, exact where it is small. @param {any} app */
@@ -33,7 +33,7 @@ async function patternOf(app) {
     looked = await app.looked(),
     {queries, keys} = sequences(looked, kind);
   const {header, arrays} = await app.call("head", ask, {key: "head"});
-  const exact = kind.heads * queries.length * keys.length <= EXACT,
+  const exact = kind.heads * queries.length * keys.length <= schema.limits.exact,
     bytes = exact ? null : arrays.pattern.data;
   let values = bytes
     ? null
@@ -439,13 +439,8 @@ function render(el, app) {
   }
 
   async function drawName(fresh) {
-    const {side, site} = kindOf(app),
-      {layer, head} = state.get(),
-      {header, arrays} = await later.call(
-        "thumbs",
-        {look: app.look(), side, site, size: 64},
-        {key: "name"},
-      );
+    const {layer, head} = state.get();
+    const {header, arrays} = await later.call("thumbnails", app.args("thumbnails"), {key: "name"});
     if (fresh())
       fill(
         heading,
@@ -526,9 +521,6 @@ function render(el, app) {
 }
 
 export const page = {
-  id: "head",
-  title: "One head",
-  families: null,
   about:
     "One head in full: who looks where, in which digits, how that was computed, and what " +
     "changes when you change it.",

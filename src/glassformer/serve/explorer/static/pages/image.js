@@ -477,9 +477,6 @@ function render(el, app) {
 }
 
 export const page = {
-  id: "image",
-  title: "Picture",
-  families: ["image", "audio", "mixture"],
   about: "Attention where it can be seen: on the picture itself, or on the spectrogram of a sound.",
   notAbout:
     "what the patches mean to the model. A picture with bright spots is easily believed: " +

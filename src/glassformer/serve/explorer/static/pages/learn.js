@@ -99,9 +99,6 @@ function neighbours(at, app) {
 }
 
 export const page = {
-  id: "learn",
-  title: "Learn",
-  families: null,
   free: true,
   bare: true,
   about: "The notes, with your hands on them.",

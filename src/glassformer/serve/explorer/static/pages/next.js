@@ -22,18 +22,7 @@ function render(el, app) {
     said = h("div"),
     room = h("div"),
     note = h("div"),
-    {family, max_length: most} = app.model;
-  if (app.model.config.head !== "lm") {
-    fill(
-      el,
-      h(
-        "p",
-        {class: "prose"},
-        "This model gives its answer at once and writes nothing; see the other pages.",
-      ),
-    );
-    return;
-  }
+    {max_length: most} = app.model;
   el.append(said, room);
   let root = rootNode(),
     now = root,
@@ -48,7 +37,7 @@ function render(el, app) {
     top_k: value("top_k") ?? null,
     top_p: value("top_p") ?? null,
   });
-  const begin = () => family === "translate" && (value("begin") ?? true),
+  const begin = () => app.has("pair") && (value("begin") ?? true),
     asked = () => ({
       look: app.look(),
       ...sampling(),
@@ -133,14 +122,13 @@ function render(el, app) {
       name: "One token back",
     }),
     again = button("Begin again", () => ((root = now = rootNode()), here()), {kind: "quiet"});
-  const whole =
-    family === "translate"
-      ? toggle({
-          label: "from the beginning",
-          checked: begin(),
-          onchange: (on) => state.set({begin: on ? undefined : false}),
-        })
-      : null;
+  const whole = app.has("pair")
+    ? toggle({
+        label: "from the beginning",
+        checked: begin(),
+        onchange: (on) => state.set({begin: on ? undefined : false}),
+      })
+    : null;
   const context = h("p", {class: "tree-context soft"});
   const second = figure({
     title: "Word after word",
@@ -168,7 +156,7 @@ function render(el, app) {
     cellHeight: 30,
   });
   const third =
-    family === "translate" || app.model.architecture === "encoder_decoder"
+    app.model.architecture === "encoder_decoder"
       ? figure({
           title: "What each token was read from",
           name: "alignment",
@@ -231,7 +219,8 @@ function render(el, app) {
   /** The look behind which the next token stands, if it can be asked for: ids go on as they are. */
   function ahead() {
     if (!path().length) return app.look();
-    if (family !== "lm" || looked.elements.length + path().length > most) return null;
+    const idsAlone = !["pair", "parts", "draws"].some(app.has);
+    if (!idsAlone || looked.elements.length + path().length > most) return null;
     return {...app.look(), input: [...looked.elements.map((one) => one.id), ...path()]};
   }
 
@@ -240,11 +229,8 @@ function render(el, app) {
       there = ahead();
     try {
       if (there && !node.end) {
-        const {header, arrays} = await app.call(
-          "next",
-          {look: there, position: begin() ? 0 : -1, ...sampling()},
-          {key: "next"},
-        );
+        const position = begin() ? 0 : -1;
+        const {header, arrays} = await app.ask("next", {look: there, position}, {key: "next"});
         if (gone || node !== now) return;
         const names = ["before", "tempered", "top_k", "top_p"],
           ids = Array.from(arrays.ids.data);
@@ -390,9 +376,6 @@ function sumOf(values, from) {
 }
 
 export const page = {
-  id: "next",
-  title: "Next token",
-  families: ["lm", "translate", "mixture", "depiction"],
   about:
     "A language model gives a distribution over the next token, no more. Here it is, what " +
     "sampling makes of it, and the texts that come of it.",

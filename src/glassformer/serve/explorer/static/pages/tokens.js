@@ -573,9 +573,6 @@ function render(el, app) {
 }
 
 export const page = {
-  id: "tokens",
-  title: "Tokens",
-  families: null,
   about:
     "What the model is really given: not letters and not words, but the numbered pieces " +
     "that its tokenizer cut the input into, or the patches of a picture.",

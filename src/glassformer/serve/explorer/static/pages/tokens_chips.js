@@ -4,7 +4,7 @@
 import {h, on} from "../dom.js";
 import {token} from "../format.js";
 
-/** @typedef {import("./head_patterns.js").Unit} Unit */
+/** @typedef {any} Unit  see head_patterns.js */
 /** @typedef {{which: "" | "source", unit: Unit} | null} Held  what is dragged */
 /**
  * @typedef {object} Row

@@ -44,7 +44,7 @@ export function movable(model, list) {
  * | "source"} which @param {number[]} ids
  */
 export function inputOf(model, input, which, ids) {
-  if (model.family !== "translate") return ids;
+  if (!model.capabilities.includes("pair")) return ids;
   const pair =
     Array.isArray(input) && input.length === 2 && input.some((part) => typeof part !== "number")
       ? input
@@ -57,7 +57,7 @@ export function inputOf(model, input, which, ids) {
  * @param {string} text
  */
 export function spelled(model, which, text) {
-  if (model.family !== "translate") return text;
+  if (!model.capabilities.includes("pair")) return text;
   return which === "source" ? [text, ""] : ["a", text];
 }
 

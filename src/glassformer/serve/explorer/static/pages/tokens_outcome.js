@@ -104,12 +104,12 @@ export function answers(app, ontags) {
           ? -1
           : tagged && state.get().query !== null && state.get().query < is.elements.length
             ? state.get().query
-            : aimOf(app, is).position,
+            : aimOf(app.state.get(), is).position,
       where =
         at < 0
           ? ""
           : [
-              tagged || app.model.family === "masked" ? " at " : " after ",
+              tagged || app.has("masked") ? " at " : " after ",
               token(is.elements[at]),
               h("span", {class: "soft"}, ` ${at}`),
             ];
@@ -146,7 +146,7 @@ export function answers(app, ontags) {
       const from =
           state.get().position >= 0
             ? Math.min(was.elements.length - 1, at)
-            : aimOf(app, was).position,
+            : aimOf(app.state.get(), was).position,
         [one, other] = await Promise.all([
           app.call("next", {look: a, position: from}),
           app.call("next", {look: b, position: at}),

@@ -3,6 +3,7 @@
 // are turned, or a bias of the scores.
 import {fill, h} from "../dom.js";
 import {choice, figure, heatmap, legend, lines, slider} from "../marks.js";
+import {schema} from "../schema.js";
 import {round} from "./aimed.js";
 import {follow, LOOK} from "./attended.js";
 
@@ -19,8 +20,7 @@ const BIASED = {
   buckets: "a learned number for each head and each range of distances",
 };
 const MOST = 1024,
-  HIGH = 200,
-  HEADS = 16;
+  HIGH = 200;
 
 /**
  * The angles of rotary positions, place · base^(−2k/width), for each pair k of numbers:
@@ -241,17 +241,10 @@ export function positions(app) {
       );
     } else {
       const side = source ? "encoder" : "",
-        heads = Math.min(HEADS, model.heads),
+        heads = Math.min(schema.limits.bias_heads, model.heads),
         found = await Promise.all(
           Array.from({length: heads}, (_, head) =>
-            app.call("step", {
-              look: app.look(),
-              side,
-              site: "self",
-              layer: state.get().layer,
-              head,
-              query: at,
-            }),
+            app.ask("step", {side, site: "self", head, query: at}),
           ),
         );
       const hidden = new Set(found[0].header.masked),

@@ -119,7 +119,7 @@ function render(el, app) {
         for (const step of steps) {
           const {header} = await app.call("look", {look: looked(app, step, last)});
           if (!fresh()) return;
-          const {position, whole} = aimOf(app, header),
+          const {position, whole} = aimOf(app.state.get(), header),
             row = whole ? header.outcome.rows[0] : header.outcome.rows[position],
             best = row?.top[0];
           items.push({
@@ -148,7 +148,7 @@ function render(el, app) {
           found = [];
         for (const step of steps) {
           found.push(
-            await app.call("thumbs", {
+            await app.call("thumbnails", {
               look: looked(app, step, last),
               side: kind.side,
               site: kind.site,
@@ -158,10 +158,10 @@ function render(el, app) {
           if (!fresh()) return;
         }
         const shown = Math.min(layer, kind.layers - 1),
-          [, , rows, columns] = found[0].arrays.thumbs.shape,
+          [, , rows, columns] = found[0].arrays.thumbnails.shape,
           bytes = new Uint8Array(steps.length * kind.heads * rows * columns);
         found.forEach(({arrays}, i) =>
-          bytes.set(part(arrays.thumbs, shown), i * kind.heads * rows * columns),
+          bytes.set(part(arrays.thumbnails, shown), i * kind.heads * rows * columns),
         );
         metrics = found.map(({header, arrays}) => ({
           names: header.metrics.map((one) => one.name),
@@ -321,9 +321,6 @@ function curves(room, said, app, {at, choose, kept}) {
 }
 
 export const page = {
-  id: "train",
-  title: "Training",
-  families: null,
   about:
     "How the model came to be: what was measured, and this input under each checkpoint " +
     "that was kept.",

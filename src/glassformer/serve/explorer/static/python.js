@@ -1,0 +1,151 @@
+// @ts-check
+// The Python that gives what a page shows: the schema's lines of the page, filled from a selection.
+import {firstChoice} from "./pages/aimed.js";
+import {schema} from "./schema.js";
+
+/**
+ * Python code for a selection.
+ * @param {any} s @param {string} run @param {string[]} lines  of the page, with {names}
+ * @param {Record<string, string>} [values]  beside those of the selection, in Python
+ */
+export function toPython(s, run, lines, values = {}) {
+  const where =
+    (s.side ? `, side=${python(s.side)}` : "") +
+    (s.site === "self" ? "" : `, site=${python(s.site)}`);
+  const known = {
+    ...Object.fromEntries(Object.entries(s).map(([name, value]) => [name, python(value)])),
+    where,
+    place: `layer=${s.layer}, head=${s.head}${where}`,
+    cell: s.query === null ? "" : s.key === null ? `[${s.query}]` : `[${s.query}, ${s.key}]`,
+    other: lookPython({...s, ...(s.b ?? {})}, s.checkpoint, run),
+    ...values,
+  };
+  const filled = lines.map((line) => line.replace(/\{(\w+)\}/g, (_, name) => known[name]));
+  const imports = filled.filter((line) => line.startsWith("from "));
+  const body = filled.filter((line) => !line.startsWith("from "));
+  const looks = body.some((line) => /\blook\b/.test(line));
+  return [
+    "import glassformer as gf",
+    ...imports,
+    `run = ${runPython(run, s.checkpoint)}`,
+    ...(looks ? [`look = ${lookPython(s, s.checkpoint, run)}`] : []),
+    ...body,
+  ].join("\n");
+}
+
+/**
+ * Python code for the present page, or for a selection, with what the page itself chooses.
+ * @param {any} app @param {any} [s]
+ */
+export async function pythonOf(app, s = app.state.get()) {
+  const page = app.pages.find((one) => one.id === s.page) ?? app.pages[0];
+  const run = app.model.path ?? app.model.name;
+  const lines = (s.mean && page.python_mean) || page.python;
+  let values = {};
+  try {
+    values = valuesOf(app, s, await app.looked());
+  } catch {
+    // without a look, the fields of the selection must do
+  }
+  return toPython({...schema.controls, ...s}, run, lines, values);
+}
+
+/** What pages choose where a selection does not, in Python. @param {any} app @param {any} s */
+function valuesOf(app, s, looked) {
+  const {aim: aimed, positions, k} = firstChoice(app, s, looked);
+  const count = looked.elements.length;
+  const against = aimed.against === null ? "" : `, against=${aimed.against}`;
+  const own = ["occlusion", "gradient_x_input", "integrated_gradients"];
+  const method = s.method ?? schema.arguments.method.default;
+  const baseline = s.baseline ?? "zero";
+  const [first] = looked.elements;
+  const number = (name) => python(s[name] ?? schema.arguments[name].default);
+  return {
+    aim: `${aimed.target}, position=${aimed.position}${against}`,
+    target: python(aimed.target),
+    position: aimed.whole ? "" : String(aimed.position),
+    window: python(positions),
+    k: String(k),
+    query: String(s.query ?? (first.kind === "class" ? 0 : count - 1)),
+    begin: app.has("pair") && (s.begin ?? true) ? "0" : "-1",
+    method: python(method),
+    baseline: own.includes(method) ? `, baseline=${python(baseline)}` : "",
+    heads: String(app.model.heads),
+    temperature: number("temperature"),
+    top_k: number("top_k"),
+    top_p: number("top_p"),
+  };
+}
+
+function runPython(run, checkpoint) {
+  const at = checkpoint === null ? "" : `, checkpoint=${python(checkpoint)}`;
+  return `gf.load(${python(run)}${at})`;
+}
+
+/** A look; its run by name where that is the same. */
+function lookPython(look, checkpoint, run) {
+  const edits = look.edits?.length ? `, edits=[${look.edits.map(editPython).join(", ")}]` : "";
+  const own = look.checkpoint === undefined || look.checkpoint === checkpoint;
+  return (
+    `gf.look(${own ? "run" : runPython(run, look.checkpoint)}, ` +
+    `${inputPython(look.input ?? "")}${edits})`
+  );
+}
+
+/**
+ * An input as `gf.look` takes it: pairs are tuples, pictures and recordings are files. @param {any}
+ * input @returns {string}
+ */
+function inputPython(input) {
+  if (Array.isArray(input)) {
+    if (input.every((part) => typeof part === "number")) return python(input);
+    const parts = input.map(partPython).join(", ");
+    const ids = (part) =>
+      Array.isArray(part) && part.length > 0 && part.every((one) => typeof one === "number");
+    const pair =
+      input.length === 2 &&
+      (typeof input[1] === "string" || ids(input[1])) &&
+      (typeof input[0] === "string" || Array.isArray(input[0]));
+    return pair ? `(${parts})` : `[${parts}]`;
+  }
+  return input?.image || input?.audio ? python(fileName(input)) : partPython(input);
+}
+
+function partPython(part) {
+  if (typeof part === "string" || typeof part === "number") return python(part);
+  if (Array.isArray(part)) return `[${part.map(partPython).join(", ")}]`;
+  if (part?.text !== undefined) return python(part.text);
+  return part?.image
+    ? `{"image": ${python(fileName(part))}}`
+    : `{"audio": ${python(fileName(part))}}`;
+}
+
+function fileName({image, audio}) {
+  const where = image ?? audio,
+    stem = where.startsWith("example:") ? where.replace(":", "-") : image ? "picture" : "recording";
+  return `${stem}.${image ? "png" : "wav"}`;
+}
+
+function editPython({edit, point, ...rest}) {
+  const source = (look) => (typeof look === "string" ? look : lookPython(look));
+  const options = Object.entries(rest).map(
+    ([name, value]) => `${name}=${name === "source" ? source(value) : python(value)}`,
+  );
+  return `gf.edits.${edit}(${[python(point), ...options].join(", ")})`;
+}
+
+/**
+ * A plain value as Python writes it; JSON's slices "2:5" stay text. @param {any} value @returns
+ * {string}
+ */
+export function python(value) {
+  if (value === null || value === undefined) return "None";
+  if (value === true) return "True";
+  if (value === false) return "False";
+  if (Array.isArray(value)) return `[${value.map(python).join(", ")}]`;
+  if (typeof value === "object")
+    return `{${Object.entries(value)
+      .map(([k, v]) => `${python(k)}: ${python(v)}`)
+      .join(", ")}}`;
+  return typeof value === "string" ? JSON.stringify(value) : String(value);
+}

@@ -1,0 +1,43 @@
+// @ts-check
+// The present page as Python, to be copied, and its link.
+import {button} from "./controls.js";
+import {h} from "./dom.js";
+import {pythonOf} from "./python.js";
+
+/** @param {any} app */
+export function shareBox(app) {
+  const said = h("span", {class: "soft", role: "status"}),
+    code = h("pre", {class: "code", tabindex: 0, "aria-label": "This page in Python"});
+  const copy = async (text, what) => {
+    try {
+      await navigator.clipboard.writeText(text);
+      said.textContent = `${what} copied`;
+    } catch {
+      said.textContent = "The browser does not let this page copy; select the text.";
+    }
+  };
+  let turn = 0;
+  const show = async () => {
+    const mine = ++turn,
+      text = await pythonOf(app);
+    if (mine === turn) code.textContent = text;
+  };
+  show();
+  const off = app.state.subscribe(() => (code.isConnected ? show() : off()));
+  return h(
+    "div",
+    {class: "inspector-part"},
+    h("h2", null, "The same in Python"),
+    code,
+    h(
+      "div",
+      {class: "row"},
+      button("Copy", () => copy(code.textContent ?? "", "Python"), {
+        kind: "quiet",
+        name: "Copy as Python",
+      }),
+      app.linked ? button("Copy link", () => copy(location.href, "Link"), {kind: "quiet"}) : null,
+      said,
+    ),
+  );
+}

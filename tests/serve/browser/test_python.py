@@ -1,0 +1,127 @@
+"""The Python that a page prints gives what the page shows: run, and compared with its answers."""
+
+import io
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import glassformer as gf
+from glassformer.serve.explorer.examples import media_of
+from glassformer.serve.explorer.schema import PAGES
+from glassformer.serve.explorer.wire import Reply
+
+CLOSE = {"rtol": 2e-4, "atol": 2e-5}
+"""float32, in another order, with one input more or less in a batch."""
+EDITS = quote('[{"edit":"Zero","point":"*.0.attention.z","head":1}]')
+AT = "query=1&key=0&layer=1&head=1"
+PLAIN = [
+    ("model", "", "model"),
+    ("tokens", "", "look"),
+    ("attention", "", "thumbnails"),
+    ("head", AT, "row"),
+    ("edit", f"edits={EDITS}", "look"),
+    ("flow", "position=2", "ledger"),
+    ("flow", f"against=2&edits={EDITS}", "lens"),
+    ("explain", "position=3", "attribute"),
+    ("explain", "method=integrated_gradients&baseline=mean", "attribute"),
+    ("explain", "method=gradient_attention", "attribute"),
+    (
+        "compare",
+        f"b={quote(chr(123) + chr(34) + 'input' + chr(34) + ':' + chr(34) + 'the dog' + chr(34) + chr(125))}",
+        "compare",
+    ),
+    ("train", "", "curves"),
+    ("export", "", "points"),
+]
+CASES = [("lm", *case) for case in [*PLAIN, ("next", "temperature=0.5&top_k=3", "next")]]
+CASES += [("translate", "head", f"{AT}&site=cross", "row"), ("translate", "next", "", "next")]
+CASES += [("translate", "explain", "", "attribute"), ("tag", "flow", "", "ledger")]
+CASES += [("classify", "explain", "method=gradient_x_input", "attribute")]
+CASES += [("image", "image", "query=1&layer=1", "row"), ("image", "explain", "", "attribute")]
+
+
+def test_every_page_is_compared():
+    assert {page for _, page, _, _ in CASES} == {id for id, page in PAGES.items() if page["python"]}
+
+
+def value_of(code: str, names: dict) -> Any:
+    """The value of the last line of a program."""
+    *lines, last = code.splitlines()
+    exec("\n".join(lines), names)
+    exec(f"value = {last}", names)
+    return names["value"]
+
+
+@pytest.mark.parametrize(("family", "page", "selected", "op"), CASES)
+def test_the_code_of_a_page_gives_what_it_shows(
+    visiting_model, explorer_of, tmp_path, monkeypatch, family, page, selected, op
+):
+    run = explorer_of(family).run
+    answers = []
+
+    def heard(response) -> None:
+        asked = response.request.post_data_json if response.request.method == "POST" else None
+        if asked and asked.get("op") == op:
+            answers.append(response)
+
+    with visiting_model(family) as visit:
+        visit.page.on("response", heard)
+        visit.turn_to("&".join(part for part in (page, selected) if part))
+        visit.page.reload()
+        visit.settled()
+        shown = ".inspector .code, .points-python, .card-python .code"
+        code = visit.page.locator(shown).first.text_content()
+        reply = Reply.from_bytes(answers[-1].body())
+    for medium, rows in media_of(run).items():
+        for i, row in enumerate(rows if medium == "image" else ()):
+            file = io.BytesIO()
+            Image.fromarray(row.squeeze()).save(file, "png")
+            (tmp_path / f"example-{i}.png").write_bytes(file.getvalue())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(gf, "load", lambda folder, **options: run, raising=False)
+    names: dict = {}
+    compared(op, page, value_of(code, names), names, reply)
+
+
+def compared(op, page, value, names, reply) -> None:  # noqa: C901
+    header, arrays = reply.header, reply.arrays
+    match op:
+        case "model":
+            assert value.model_dump(mode="json") == header["config"]
+        case "look" if page == "tokens":
+            assert [e.label for e in value] == [e["label"] for e in header["elements"]]
+        case "look":
+            top = {one["id"]: one["p"] for one in header["outcome"]["rows"][-1]["top"]}
+            np.testing.assert_allclose([value[i] for i in top], [*top.values()], **CLOSE)
+        case "thumbnails":
+            np.testing.assert_allclose(value, arrays["metrics"], **CLOSE, equal_nan=True)
+        case "row":
+            weights = arrays["weights"] if page == "image" else arrays["weights"][0]
+            np.testing.assert_allclose(value, weights, **CLOSE)
+        case "ledger":
+            assert value.total == pytest.approx(header["total"], rel=1e-5)
+            assert value.target.position == header["position"]
+        case "lens":
+            found = names["answers"]
+            np.testing.assert_array_equal(found.ids, arrays["ids"])
+            np.testing.assert_allclose(found.probabilities, arrays["p"], **CLOSE)
+        case "next":
+            after = value[value.names[-1]]
+            np.testing.assert_allclose(after[arrays["ids"]], arrays["after"], **CLOSE)
+        case "attribute":
+            np.testing.assert_allclose(value, arrays["scores"], **CLOSE)
+            assert np.abs(arrays["scores"]).max() > 0
+        case "compare":
+            both = arrays["pattern_b"] - arrays["pattern_a"]
+            np.testing.assert_allclose(value, both, **CLOSE)
+        case "curves":
+            (name, *_) = header["names"]
+            steps = [line["step"] for line in value if name in line]
+            assert steps == arrays[name][:, 0].tolist()
+        case "points":
+            assert [point.name for point in value] == [one["name"] for one in header["points"]]
+        case _:
+            raise AssertionError(op)

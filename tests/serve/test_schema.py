@@ -1,0 +1,90 @@
+"""The explorer's schema against the functions, modules and requests that it describes."""
+
+import inspect
+
+import pytest
+
+from glassformer.errors import ConfigError
+from glassformer.inspect.attribution import METHODS
+from glassformer.serve.explorer.files import STATIC
+from glassformer.serve.explorer.handler import OPS
+from glassformer.serve.explorer.page import SAVED, ordered, specifier
+from glassformer.serve.explorer.requests import REQUESTS, parsed
+from glassformer.serve.explorer.schema import ARGUMENTS, CONTROLS, PAGES, SCHEMA, arguments, filled
+from serve.asking import first, model_of
+from serve.test_static import SOURCES, imports
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_an_op_takes_the_arguments_of_the_schema(op):
+    own = inspect.signature(OPS[op]).parameters
+    named = {name for name, one in own.items() if one.kind != one.VAR_KEYWORD} - {"context"}
+    assert named <= {*arguments(op)}
+    assert len(named) < len(own) - 1 or named == {*arguments(op)}
+
+
+def test_every_argument_belongs_to_an_op():
+    used = {f"{op}.{name}" for op in SCHEMA["ops"] for name in arguments(op)}
+    plain = {name.partition(".")[2] for name in used}
+    assert {name for name in ARGUMENTS if name not in used | plain} == set()
+    assert {*OPS} == {*SCHEMA["ops"]} - {"document"}
+    assert CONTROLS["method"] is None
+    assert ARGUMENTS["method"]["default"] in METHODS
+
+
+def test_pages_are_modules_and_ask_ops():
+    assert [page["id"] for page in SCHEMA["pages"]] == list(PAGES)
+    for page in PAGES.values():
+        assert (STATIC / page["module"]).is_file()
+        assert {question["op"] for question in page["questions"]} <= {*OPS}
+        assert f'from "./{page["module"]}";' in SOURCES["contents.js"]
+
+
+def test_a_request_is_filled_from_the_selection():
+    s = {
+        "input": "a",
+        "edits": [],
+        "checkpoint": None,
+        "layer": 1,
+        "head": 2,
+        "side": "",
+        "site": "self",
+    }
+    look = {"input": "a", "edits": [], "checkpoint": None}
+    assert filled("head", s) == {
+        "op": "head", "look": look, "side": "", "site": "self", "layer": 1, "head": 2
+    }  # fmt: skip
+    assert filled("attribute", {**s, "target": 3, "position": 4, "against": None, "seed": 7}) == {
+        "op": "attribute", "look": look, "target": 3, "position": 4, "against": None,
+        "method": "occlusion", "baseline": "zero",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("op", REQUESTS)
+def test_a_value_out_of_bounds_is_refused(op, lm):
+    good = {"look": {"input": first(lm)}}
+    for name, spec in arguments(op).items():
+        for bound, beyond in (("minimum", -1), ("maximum", 1), ("exclusiveMinimum", 0)):
+            if bound in spec:
+                with pytest.raises(ConfigError, match=rf"^request\.({name}|\w+ is missing)"):
+                    parsed(
+                        op,
+                        {**good, name: spec[bound] + beyond}
+                        if "look" in arguments(op)
+                        else {name: spec[bound] + beyond},
+                    )
+    with pytest.raises(ConfigError, match=r"Unknown key request\.nothing"):
+        parsed(op, {"nothing": 1})
+
+
+@pytest.mark.parametrize("name", [*SOURCES])
+def test_the_linker_finds_the_real_imports(name):
+    there = [*SOURCES, "schema.json"]
+    found = [one for one in there if specifier(name, one) in SOURCES[name]]
+    assert sorted(found) == sorted(imports(name))
+
+
+def test_a_saved_page_has_the_modules_of_its_pages(lm):
+    assert model_of(lm)
+    everything = {*ordered(SAVED)} - {SAVED}
+    assert everything == {*SOURCES, "schema.json"} - {"main.js", "framed.js", "widget.js"}
