@@ -16,7 +16,7 @@ import torch
 from torch.nn import functional as F
 
 from glassformer import losses, verify
-from glassformer.layers import attend, attention, block, mask
+from glassformer.layers import attend, attention, mask
 from glassformer.layers.block import PostNormBlock, PreNormBlock
 from glassformer.verify import rows_attention as A
 from glassformer.verify import rows_golden as G
@@ -61,14 +61,6 @@ def without_bias(weight: str) -> Wrong:
     return instead(lambda self, x, *_: F.linear(x, self.get_parameter(weight)))
 
 
-def without_residual(self, x, context, update=None, *_):
-    """A pre-norm block whose second half leaves the stream out."""
-    x = block.tap(self, "resid_pre", x, block.STREAM)
-    x = x + self.attend_own(self.attention_norm(x), context, update)
-    x = block.tap(self, "resid_mid", x, block.STREAM)
-    return block.tap(self, "resid_post", self.feed(self.feedforward_norm(x)), block.STREAM)
-
-
 def sample_norm(x, weight, bias, epsilon):
     """LayerNorm with n - 1 in the deviation."""
     y = (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + epsilon).sqrt() * weight
@@ -93,6 +85,16 @@ def groups_in_turn(q, k, v, allow, bias, scale, dropout=0.0):
     share = q.shape[1] // k.shape[1]
     k, v = k.repeat(1, share, 1, 1), v.repeat(1, share, 1, 1)
     return attend.attend_reference(q, k, v, allow, bias, scale)
+
+
+def backwards(right):
+    """Rotations by the negative angle."""
+
+    def wrong(*args, **kwargs):
+        cos, sin = right(*args, **kwargs)
+        return cos, -sin
+
+    return wrong
 
 
 def by_slot(right):
@@ -363,16 +365,16 @@ SABOTAGES = [
         ("8 relative", "frequency", "as printed", "sin or cos"),
     ),
     Sabotage(
-        "layers.position:_rotation",
+        "layers.position:rotation",
         "backwards",
-        lambda right: lambda *args: (right(*args)[0], -right(*args)[1]),
+        backwards,
         (S.rotary,),
         ("turned by",),
     ),
     Sabotage(
-        "layers.position:_angles",
+        "layers.position:rotation",
         "of the square",
-        lambda right: lambda number, *args: right(number**2, *args),
+        lambda right: lambda p, *args, **kwargs: right(type(p)(p.position**2), *args, **kwargs),
         (S.rotary,),
         ("rotary",),
     ),
@@ -408,25 +410,25 @@ SABOTAGES = [
     ),
     # 11, 12, 19
     Sabotage(
-        "layers.block:PreNormBlock.forward",
+        "layers.block:PreNormBlock.sublayer",
         "post-norm",
-        instead(PostNormBlock.forward),
+        instead(PostNormBlock.sublayer),
         (S.blocks,),
         ("x + f(LN(x))",),
     ),
     Sabotage(
-        "layers.block:PostNormBlock.forward",
+        "layers.block:PostNormBlock.sublayer",
         "pre-norm",
-        instead(PreNormBlock.forward),
+        instead(PreNormBlock.sublayer),
         (S.blocks, R.choices),
         ("LN(x + f(x))", "LN(f(x))"),
     ),
     Sabotage(
-        "layers.block:PreNormBlock.forward",
-        "no residual connection",
-        instead(without_residual),
+        "layers.block:Block.join",
+        "never",
+        instead(lambda self, x, branch: branch),
         (S.residual, S.gradient),
-        ("12 residual", "19 residual"),
+        ("12 residual", "= 1 + ∂f"),
     ),
     Sabotage(
         "layers.block:Block.join",
@@ -623,9 +625,9 @@ SABOTAGES = [
         ("mean of",),
     ),
     Sabotage(
-        "layers.block:PreNormBlock.forward",
+        "layers.block:PreNormBlock.sublayer",
         "post-norm",
-        instead(PostNormBlock.forward),
+        instead(PostNormBlock.sublayer),
         (R.choices,),
         (
             "scale",

@@ -9,8 +9,7 @@ from glassformer import verify
 from glassformer.layers import attend, attention, mask
 from glassformer.models import presets
 from verify.models import WORDS, batch_for, moved
-from verify.test_sabotage import Sabotage, breaks, instead, printed_swapped, sample_norm
-from verify.test_sabotage import without_residual as parted
+from verify.test_sabotage import Sabotage, backwards, breaks, instead, printed_swapped, sample_norm
 
 GPT, NOTE_A, MODERN = presets.gpt2(**WORDS), presets.note("A", **WORDS), presets.modern(**WORDS)
 T5 = presets.t5(**WORDS, d_ff=48)
@@ -43,16 +42,16 @@ def forgets_the_triangle(q, k, v, allow, bias, scale, dropout=0.0):
     return attend.attend_reference(q, k, v, mask.Allowed(), bias, scale)
 
 
-def backwards(right):
-    """Rotations by the negative angle."""
-    return lambda *args: (right(*args)[0], -right(*args)[1])
-
-
 CASES = [
     (GPT, "layers.norm:layer_norm", instead(sample_norm), {NORM, WHOLE, GRADIENT}),
     (NOTE_A, "layers.position:sinusoidal", printed_swapped, {"p_i", WHOLE}),
     (NOTE_A, "layers.position:sinusoidal", in_single_precision, {"p_i", WHOLE}),
-    (GPT, "layers.block:PreNormBlock.forward", instead(parted), {"x + f(LN(x))", WHOLE}),
+    (
+        GPT,
+        "layers.block:Block.join",
+        instead(lambda self, x, branch: branch),
+        {"x + f(LN(x))", WHOLE, GRADIENT},
+    ),
     (
         GPT,
         "layers.attention:Attention.queries",
@@ -69,7 +68,7 @@ CASES = [
     (GPT, "layers.attention:attend", instead(forgets_the_triangle), {FUSED, WHOLE, AHEAD, CACHED}),
     (
         MODERN,
-        "layers.position:_rotation",
+        "layers.position:rotation",
         backwards,
         {"q_i = x_i W_Q", "k_i = x_i W_K", WHOLE, GRADIENT},
     ),
