@@ -9,7 +9,7 @@ import builtins
 from collections.abc import Iterable, Iterator
 
 _STRENGTH = {"parameter": 0, "import": 1, "class": 2, "function": 3}  # a variable is weaker
-_IMPLICIT = (
+_IMPLICIT = [
     "__name__",
     "__doc__",
     "__file__",
@@ -18,7 +18,7 @@ _IMPLICIT = (
     "__spec__",
     "__loader__",
     "__builtins__",
-)
+]
 _STAR = "*"
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 

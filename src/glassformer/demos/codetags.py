@@ -28,8 +28,8 @@ from contextlib import contextmanager
 from glassformer.demos.codescopes import Scope, all_arguments, read_outside
 from glassformer.demos.codewords import Code, read_code
 
-TAGS = (
-    *(
+TAGS = tuple(
+    [
         "function",
         "parameter",
         "class",
@@ -39,8 +39,13 @@ TAGS = (
         "local",
         "global",
         "builtin",
-    ),
-    *("keyword", "string", "comment", "number", "operator", "layout"),
+        "keyword",
+        "string",
+        "comment",
+        "number",
+        "operator",
+        "layout",
+    ]
 )
 """Every tag; the names' come first."""
 

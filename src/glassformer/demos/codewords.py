@@ -34,7 +34,7 @@ _TOKEN = re.compile(
 _PIECE = re.compile(rf"\S{{1,{LONGEST}}}")
 _KEYWORDS = frozenset(keyword.kwlist)
 _NEVER_IN_BRACKETS = frozenset(
-    (
+    [
         "assert",
         "break",
         "class",
@@ -47,7 +47,7 @@ _NEVER_IN_BRACKETS = frozenset(
         "pass",
         "raise",
         "return",
-    )
+    ]
 )
 """Where one of these begins a line, a bracket or f-string that is still open was never closed."""
 

@@ -28,15 +28,98 @@ from glassformer.demos.writers import write_table
 if TYPE_CHECKING:
     from babel import Locale
 
-# fmt: off
-LANGUAGES = (
-    "af", "am", "ar", "as", "az", "be", "bg", "bn", "br", "ca", "cs", "cy", "da", "de", "el", "en", "es", "et", "eu",
-    "fa", "fi", "fil", "fo", "fr", "ga", "gd", "gl", "gu", "ha", "he", "hi", "hr", "hu", "hy", "id", "ig", "is", "it",
-    "ja", "jv", "ka", "kk", "km", "kn", "ko", "kok", "ky", "lb", "lo", "lt", "lv", "mk", "ml", "mn", "mr", "ms", "my",
-    "nb", "ne", "nl", "or", "pa", "pl", "ps", "pt", "ro", "ru", "sd", "si", "sk", "sl", "so", "sq", "sr", "sv", "sw",
-    "ta", "te", "th", "tk", "tr", "uk", "ur", "uz", "vi", "yo", "zh", "zu",
+LANGUAGES = tuple(
+    [
+        "af",
+        "am",
+        "ar",
+        "as",
+        "az",
+        "be",
+        "bg",
+        "bn",
+        "br",
+        "ca",
+        "cs",
+        "cy",
+        "da",
+        "de",
+        "el",
+        "en",
+        "es",
+        "et",
+        "eu",
+        "fa",
+        "fi",
+        "fil",
+        "fo",
+        "fr",
+        "ga",
+        "gd",
+        "gl",
+        "gu",
+        "ha",
+        "he",
+        "hi",
+        "hr",
+        "hu",
+        "hy",
+        "id",
+        "ig",
+        "is",
+        "it",
+        "ja",
+        "jv",
+        "ka",
+        "kk",
+        "km",
+        "kn",
+        "ko",
+        "kok",
+        "ky",
+        "lb",
+        "lo",
+        "lt",
+        "lv",
+        "mk",
+        "ml",
+        "mn",
+        "mr",
+        "ms",
+        "my",
+        "nb",
+        "ne",
+        "nl",
+        "or",
+        "pa",
+        "pl",
+        "ps",
+        "pt",
+        "ro",
+        "ru",
+        "sd",
+        "si",
+        "sk",
+        "sl",
+        "so",
+        "sq",
+        "sr",
+        "sv",
+        "sw",
+        "ta",
+        "te",
+        "th",
+        "tk",
+        "tr",
+        "uk",
+        "ur",
+        "uz",
+        "vi",
+        "yo",
+        "zh",
+        "zu",
+    ]
 )
-# fmt: on
 """The codes of the languages: those of which CLDR has most names, and of close ones (Czech, Slovak)
 both."""
 COUNTS: dict[SplitName, int] = {"train": 2000, "validation": 50, "test": 100}
@@ -44,21 +127,21 @@ COUNTS: dict[SplitName, int] = {"train": 2000, "validation": 50, "test": 100}
 
 _HELD_OUT: dict[SplitName, int] = {"validation": 9, "test": 14}  # percent of the keys
 _SALT = "73565"  # with which every split has months, weekdays, and patterns of dates and lists
+_SKELETONS = [
+    "MMMMEEEEd",
+    "yMMMEd",
+    "MMMEd",
+    "yMMMd",
+    "MMMMd",
+    "MMMd",
+    "yMMMM",
+    "yMMM",
+    "yQQQQ",
+    "Ed",
+    "EHm",
+]
 _DATES = {"full": "ME", "long": "M"} | {
-    skeleton: "".join(sorted(set(skeleton) & set("MEQ")))
-    for skeleton in (
-        "MMMMEEEEd",
-        "yMMMEd",
-        "MMMEd",
-        "yMMMd",
-        "MMMMd",
-        "MMMd",
-        "yMMMM",
-        "yMMM",
-        "yQQQQ",
-        "Ed",
-        "EHm",
-    )
+    skeleton: "".join(sorted(set(skeleton) & set("MEQ"))) for skeleton in _SKELETONS
 }
 """Patterns of dates and the names in them: month, weekday (E), quarter."""
 _LISTS = ("standard", "or")

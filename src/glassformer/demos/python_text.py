@@ -10,7 +10,7 @@ from pathlib import Path
 
 from glassformer.errors import DataError
 
-_LEFT_OUT = {
+_LEFT_OUT = [
     "idlelib",
     "lib2to3",
     "turtledemo",
@@ -18,7 +18,7 @@ _LEFT_OUT = {
     "dist-packages",
     "ensurepip",
     "pydoc_data",
-}
+]
 
 # A triple-quoted string at the top of a file or right after a line that ends in a colon. Python's
 # own parser finds the same strings in ten times the time (10 s for the whole library).

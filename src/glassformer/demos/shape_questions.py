@@ -17,7 +17,7 @@ alone has a place, or none if it fills the picture. The questions are
 
 A thing is named by what tells it from the others, never by what is asked for; "left of" is any
 column further left, "above" any row further up. Answers are balanced: the best guess from the
-question alone is right for about three of ten (`tests/data/test_shapes.py` measures it).
+question alone is right for about three of ten (`tests/demos/test_shapes.py` measures it).
 """
 
 import re
@@ -30,9 +30,19 @@ import numpy as np
 
 from glassformer.demos.shapes import COLOURS, SHAPES, SIZES, Kind, Scene, Thing
 
-PLACES = ("at the top "
-"left", "at the top", "at the top right", "at the left", "in the middle", "at the right",
-          "at the bottom left", "at the bottom", "at the bottom right")  # fmt: skip
+PLACES = tuple(
+    [
+        "at the top left",
+        "at the top",
+        "at the top right",
+        "at the left",
+        "in the middle",
+        "at the right",
+        "at the bottom left",
+        "at the bottom",
+        "at the bottom right",
+    ]
+)
 """Of the 3 x 3 cells, row by row."""
 RELATIONS = ("left of", "above", "above and left of", "above and right of")
 ANSWERS = (*SIZES, *COLOURS, *SHAPES, "yes", "no", "0", "1", "2", "3")

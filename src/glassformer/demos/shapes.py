@@ -26,14 +26,20 @@ from glassformer.demos.hashing import split_by_hash
 
 SIZES = ("large", "small")
 COLOURS = {
-    "red": (222, 40, 44),
-    "orange": (246, 140, 24),
-    "yellow": (250, 222, 50),
-    "green": (40, 162, 72),
-    "cyan": (66, 208, 222),
-    "blue": (44, 84, 222),
-    "purple": (142, 62, 192),
-    "pink": (246, 132, 192),
+    name: tuple(map(int, parts))
+    for name, *parts in map(
+        str.split,
+        """\
+red 222 40 44
+orange 246 140 24
+yellow 250 222 50
+green 40 162 72
+cyan 66 208 222
+blue 44 84 222
+purple 142 62 192
+pink 246 132 192
+""".splitlines(),
+    )
 }
 """Names of colours, and about what they look like: red, green and blue from 0 to 255."""
 SHAPES = ("circle", "square", "triangle", "star", "diamond", "cross")
@@ -202,7 +208,7 @@ def _outline(shape: str) -> np.ndarray:
         case "circle":
             return _corners(48, 0.95)
         case "square":
-            return np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * 0.84
+            return _points("-1 -1  1 -1  1 1  -1 1") * 0.84
         case "triangle":
             return _corners(3, 1.15) + np.array([0, 0.2])
         case "star":
@@ -210,10 +216,15 @@ def _outline(shape: str) -> np.ndarray:
             star[1::2] *= 0.45
             return star + np.array([0, 0.05])
         case "diamond":
-            return np.array([[0, -1.12], [0.7, 0], [0, 1.12], [-0.7, 0]])
+            return _points("0 -1.12  0.7 0  0 1.12  -0.7 0")
         case _:  # a cross, one corner after the other
-            return np.array([[-1, 3], [1, 3], [1, 1], [3, 1], [3, -1], [1, -1], [1, -3], [-1, -3], [-1, -1], [-3, -1],
-                             [-3, 1], [-1, 1]]) * 0.325  # fmt: skip
+            corners = "-1 3  1 3  1 1  3 1  3 -1  1 -1  1 -3  -1 -3  -1 -1  -3 -1  -3 1  -1 1"
+            return _points(corners) * 0.325
+
+
+def _points(text: str) -> np.ndarray:
+    """Points of "x y  x y", [P, 2]."""
+    return np.array(text.split(), float).reshape(-1, 2)
 
 
 def _corners(n: int, radius: float) -> np.ndarray:
