@@ -136,7 +136,7 @@ def test_without_the_token_nothing_is_told(client):
     ):
         for path in ("/api", "/stream"):
             answer, body = client("POST", path, {"op": "model"}, Cookie=cookie)
-            assert "token is missing" in refusal(answer, body, 403)
+            assert "no token yet" in refusal(answer, body, 403)
             secure(answer)
     answer, body = client("GET", "/?token=wrong")
     assert "not the one" in refusal(answer, body, 403)

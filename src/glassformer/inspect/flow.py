@@ -1,10 +1,9 @@
-"""What reaches the place that is read, layer by layer: attention rollout and its two
-better-informed relatives.
+"""Attention flow to the position that is read: attention rollout and two refinements.
 
     R <- own R + cross [0 | R_source]        R [T, T + S] begins as [1 | 0], R_source [S, S] of the encoder as 1
 
-Each method says only how much of each key a layer gives to each query. The row of R at the answer's
-position (of a head that pools: its mean, as it pools) is the score of every element.
+A method defines the share of each key that a layer gives to each query. The row of R at the answer's
+position (for a head that pools, the pooled rows) is the score of every element.
 """
 
 from collections.abc import Callable
@@ -28,17 +27,16 @@ from glassformer.layers.tap import Tape, recording
 from glassformer.models.transformer import evaluating
 
 Given = tuple[Float[Tensor, "T T"], Float[Tensor, "T S"] | None]
-"""What one layer gives to each query: of each element of its own sequence, and of the source."""
+"""The shares that one layer gives to each query: of its own sequence, and of the source."""
 Scores = tuple[Float[Tensor, "T"], Float[Tensor, "S"] | None]
 """Of the elements of the stack that answers and of the source, in float64."""
 
 
 def rollout(look: Look, target: Target, check: Check = unchecked) -> Scores:
-    """R = Π (1 + A) / 2, A the mean of the heads: attention multiplied through, half of it the
-    residual connection.
+    """R = Π (1 + A) / 2, A the mean over heads; half of each layer is the residual connection.
 
-    The outcome plays no part. Cross-attention is a residual branch like any other, so rows of R add
-    up to 1. Source: Abnar & Zuidema 2020.
+    Independent of the outcome. Cross-attention is one more residual branch, so rows of R sum to 1.
+    Source: Abnar & Zuidema 2020.
     """
 
     def mean(layer: int, side: str, site: str) -> Tensor:
@@ -53,10 +51,10 @@ def rollout(look: Look, target: Target, check: Check = unchecked) -> Scores:
 
 
 def gradient_attention(look: Look, target: Target, check: Check = unchecked) -> Scores:
-    """R = Π (1 + Ā) - 1, Ā the mean over heads of (∇A ⊙ A)⁺: attention that speaks for the target.
+    """R = Π (1 + Ā) - 1, Ā the mean over heads of (∇A ⊙ A)⁺: attention in favour of the target.
 
-    What the residual connection alone passes on is left out. Since z = A v, ∇A = ∇z vᵀ: so no
-    pattern is kept for the way back. Source: Chefer et al. 2021 (generic attention explainability,
+    The residual connection alone is subtracted. Since z = A v, ∇A = ∇z vᵀ: no pattern is kept for
+    the backward pass. Source: Chefer et al. 2021 (generic attention explainability,
     without their normalization between two sequences).
     """
     places = {
@@ -67,11 +65,10 @@ def gradient_attention(look: Look, target: Target, check: Check = unchecked) -> 
     }
     names = [f"{place}.z" for place in places.values()]
     logits, tape = rerun(look, target, keep=names, gradients=True)
-    came = [
-        tape.before.get(name, tape.kept[name]) for name in names
-    ]  # edits of z itself come after the pattern
-    slopes = dict(zip(places, slopes_by(target.value(logits).sum(), came), strict=True))
-    del logits, tape, came
+    # z before its own edits, which come after the pattern
+    outputs = [tape.before.get(name, tape.kept[name]) for name in names]
+    slopes = dict(zip(places, slopes_by(target.value(logits).sum(), outputs), strict=True))
+    del logits, tape, outputs
 
     def relevant(layer: int, side: str, site: str) -> Tensor:
         slope, v = slopes[layer, side, site][0], look[f"{places[layer, side, site]}.v"].tensor
@@ -93,40 +90,36 @@ def gradient_attention(look: Look, target: Target, check: Check = unchecked) -> 
 
 
 def _mean(look: Look, of_head: Callable[[int], Tensor], check: Check) -> Float[Tensor, "T S"]:
-    """The mean of the heads in float64, one at a time: all heads of a layer need not fit into
-    memory."""
-    heads, total = look.model.config.n_heads, None
-    for head in range(heads):
+    """The mean over heads in float64, one head in memory at a time."""
+    heads = look.model.config.n_heads
+
+    def own(head: int) -> Tensor:
         check()
-        own = of_head(head).cpu().double()
-        total = own if total is None else total + own
-    assert total is not None
-    return total / heads
+        return of_head(head).cpu().double()
+
+    return sum(map(own, range(1, heads)), own(0)) / heads
 
 
 def value_zeroing(look: Look, target: Target, check: Check = unchecked) -> Scores:
-    """R = Π C, C_ij how far block l moves element i (cosine distance) if element j's value vectors
-    are zero there.
+    """R = Π C, C_ij the cosine distance of element i after block l without element j's values.
 
-    Rows of C add up to 1, those over the source included. The whole block is run again for every j,
-    its feed-forward network too; the outcome plays no part. Source: Mohebbi et al. 2023.
+    Rows of C sum to 1, over the source too. The whole block is rerun for every j. Independent of
+    the outcome. Source: Mohebbi et al. 2023.
     """
 
     def given(layer: int, side: str) -> Given:
         own = _moved(look, layer, side, "self", check)
         cross = _moved(look, layer, side, "cross", check) if _crossed(look, side) else None
         total = own.sum(1, keepdim=True) + (0 if cross is None else cross.sum(1, keepdim=True))
-        own = torch.where(
-            total > 0, own / total, torch.eye(len(own), dtype=own.dtype)
-        )  # no value matters: the element stays
+        stays = torch.eye(len(own), dtype=own.dtype)  # where no value matters
+        own = torch.where(total > 0, own / total, stays)
         return own, None if cross is None else torch.where(total > 0, cross / total, 0.0)
 
     return _followed(look, target, given)
 
 
 def _moved(look: Look, layer: int, side: str, site: str, check: Check) -> Float[Tensor, "T S"]:
-    """1 - cos of each query's stream after a block, as it is and with the values of each key set to
-    zero."""
+    """1 - cos of each query's residual stream after a block, with and without each key's value."""
     place, _ = look.attention(layer, side=side, site=site)
     name = place.rpartition(".")[0]
     stack, places, crossed = look.stack(side), look.positions(side), _crossed(look, side)
@@ -150,21 +143,20 @@ def _moved(look: Look, layer: int, side: str, site: str, check: Check) -> Float[
             moved = stack.blocks[layer](x.expand(rows, -1, -1), context, None, many, seen)
         found.append(1 - torch.cosine_similarity(moved.double(), as_it_is[None], dim=-1))
     far = torch.cat(found).T.cpu()
-    # A vector off by ε in each number is off by ε²/2 in its cosine: below that, nothing moved but
-    # the last digits.
+    # An error of ε in each number is ε²/2 in the cosine: below that, only rounding moved.
     noise = (8 * torch.finfo(x.dtype).eps) ** 2 + 8 * torch.finfo(far.dtype).eps
     return far.where(far > noise, 0)
 
 
 def without(v: Float[Tensor, "B G S K"], keys: Tensor) -> Float[Tensor, "B G S K"]:
-    """Values with those of key `keys[b]` set to zero in row b, in every head."""
+    """Set the values of key `keys[b]` to zero in row b, in every head."""
     changed = v.clone()
     changed[torch.arange(len(keys)), :, keys] = 0
     return changed
 
 
 def _followed(look: Look, target: Target, given: Callable[[int, str], Given]) -> Scores:
-    """Multiply through what every layer gives, and read the result where the answer is read."""
+    """Multiply the layers' shares from the answer backwards."""
     side, layers = look.answering, look.model.config.n_layers
     read = reading(look, target)
     beside = None

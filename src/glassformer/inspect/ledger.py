@@ -38,7 +38,7 @@ from glassformer.layers.norm import LayerNorm, RMSNorm
 class Entry:
     """What one part wrote towards the target, in logits.
 
-    `name` is elements, positions, kinds, head, cross, feedforward, or edit: what an edit put into
+    `name` is elements, positions, token_types, head, cross, feedforward, or edit: what an edit put into
     the stream there.
     """
 
@@ -166,7 +166,7 @@ class _Walk:
         return self.answered(self.settled(f"{self.side}.out", x, None))
 
     def embedded(self) -> Tensor:
-        """Elements, positions and kinds, and the embedding's norm if there is one."""
+        """Elements, positions and token types, and the embedding's norm if there is one."""
         embed = self.model.embed
         x = self.part("elements", None, self.seen("embed.elements"))
         if embed.position is not None:
@@ -179,7 +179,7 @@ class _Walk:
                 if kinds is None
                 else table[kinds[0].cpu()[self.rows]]
             )
-            x = x + self.part("kinds", None, rows)
+            x = x + self.part("token_types", None, rows)
         return x if embed.norm is None else self.normed(embed.norm, x)
 
     def through(self, layer: int, x: Tensor) -> Tensor:

@@ -39,6 +39,9 @@ PICTURES = """() => [...document.querySelectorAll("figure, canvas, svg[role]")].
 }).filter(Boolean)"""
 """Pictures without a name."""
 WIDTH = "document.documentElement.scrollWidth"
+FITTED = f"""(width) => new Promise((done) => {{ let frames = 60; const look = () => {WIDTH} <= width || !frames-- ? done({WIDTH}) : requestAnimationFrame(look); look(); }})"""
+"""How wide a page is once it fits, which a canvas does a frame after its room is known to be
+narrower; or stays."""
 PAGES = (
     "async (has) => (await import('./contents.js')).pages.filter((p) => !p.needs.length || "
     "p.needs.some((one) => has.includes(one))).map((p) => p.id)"

@@ -3,7 +3,7 @@
 import pytest
 
 from serve.browser.conftest import DESK
-from serve.browser.seeing import FAINT, PAGES, WIDTH, faults, settled
+from serve.browser.seeing import FAINT, FITTED, PAGES, faults, settled
 from serve.conftest import CAPABILITIES
 
 NAME = (
@@ -19,9 +19,6 @@ TABBED = f"""() => [...document.querySelectorAll("a[href], button, input, select
 RINGED = """() => { const e = document.activeElement, ringed = (one) => one && (getComputedStyle(one).outlineStyle !== "none" || getComputedStyle(one).boxShadow !== "none");
   return [e, e.nextElementSibling, e.closest("label")].some(ringed) ? "" : e.outerHTML.slice(0, 120); }"""
 MOST_TABS = 600
-FITTED = f"""(width) => new Promise((done) => {{ let frames = 60; const look = () => {WIDTH} <= width || !frames-- ? done({WIDTH}) : requestAnimationFrame(look); look(); }})"""
-"""How wide a page is once it fits, which a canvas does a frame after its room is known to be
-narrower; or stays."""
 
 
 @pytest.mark.parametrize("family", ["lm", "tag", "translate", "mixture"])

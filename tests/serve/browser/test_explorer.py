@@ -1,9 +1,24 @@
 """The explorer as a reader has it: the real server of tiny runs, and pages that are taken along."""
 
+from urllib.parse import quote
+
 import numpy as np
+import pytest
 from safetensors.numpy import load_file
 
 from serve.browser.seeing import settled
+
+EDIT = quote('[{"edit":"Zero","point":"*.0.attention.z","head":1}]')
+OVER = """() => {
+  const edge = document.querySelector(".inspector").getBoundingClientRect().left;
+  const drawn = (el) => el.checkVisibility() && !el.closest(".sr") && el.getBoundingClientRect();
+  const clipped = (el) =>
+    el.tagName !== "MAIN" &&
+    (getComputedStyle(el).overflowX !== "visible" || clipped(el.parentElement));
+  return [...document.querySelectorAll("main *")]
+    .filter((el) => !clipped(el) && drawn(el) && drawn(el).width > 0 && drawn(el).right > edge + 1)
+    .map((el) => el.outerHTML.slice(0, 90));
+}"""
 
 
 def test_input_keys_address_and_errors(visiting_model):
@@ -92,3 +107,29 @@ def test_tensors_are_saved_as_they_are(visiting_model, explored, tmp_path):
         look[download.value.suggested_filename.removesuffix(".safetensors")].tensor,
         atol=1e-6,
     )
+
+
+def test_a_link_without_the_token_says_what_to_do(explored, visiting_at):
+    site = explored("lm").address.partition("?")[0]
+    with visiting_at(site) as visit:
+        visit.turn_to("head&layer=1")
+        said = visit.page.locator("main .problem").text_content()
+        assert "open the address that `glassformer inspect` printed, then this link" in said
+        visit.problems[:] = [one for one in visit.problems if "403 (Forbidden)" not in one]
+
+
+def test_compare_leaves_the_input_as_it_is(opened, explorer_of):
+    page = opened("lm", "page=compare")
+    example = explorer_of("lm").handle({"op": "model"}).header["examples"][0]
+    assert page.locator("textarea").input_value() == example
+    assert "input=" not in page.url
+
+
+@pytest.mark.parametrize("at", [f"edit&edits={EDIT}", "compare", "explain", "flow", "head&query=2"])
+def test_nothing_lies_over_the_inspector(visiting_model, at):
+    with visiting_model("lm", viewport={"width": 1280, "height": 900}) as visit:
+        assert visit.turn_to(at).evaluate(OVER) == []
+        if at == "compare":
+            maps = ".compare-maps > div"
+            tops = [visit.page.locator(maps).nth(i).bounding_box()["y"] for i in (0, 1)]
+            assert tops[0] == tops[1], "A and B side by side"

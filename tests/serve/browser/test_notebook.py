@@ -10,7 +10,8 @@ import pytest
 
 from glassformer.serve.explorer.messages import Mailbox
 from glassformer.serve.explorer.notebook import View
-from glassformer.serve.explorer.page import contents, linked
+from glassformer.serve.explorer.page import linked
+from glassformer.serve.explorer.schema import PAGES
 
 TEXT = "the cat sat on a mat"
 HOST = """<!doctype html><html><head><title>notebook</title><style>p { color: rgb(1, 2, 3); }</style></head>
@@ -206,7 +207,7 @@ def test_a_cell_that_is_cleared_leaves_nothing(cells, lm):
 
 
 COPIES = [
-    *(("lm", name) for name in contents() if name not in ("image", "learn")),
+    *(("lm", name) for name in PAGES if name not in ("image", "learn")),
     *(("translate", name) for name in ("head", "next", "explain")),
     *(("image", name) for name in ("head", "image", "explain", "tokens")),
     ("mixture", "image"),

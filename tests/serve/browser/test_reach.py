@@ -1,7 +1,7 @@
 """Who can use the pages: keyboard, screen reader, small screens, dark and forced colours, less
 motion."""
 
-from serve.browser.seeing import FAINT, WIDTH, faults
+from serve.browser.seeing import FAINT, FITTED, faults
 from serve.browser.test_learn import LESSONS, every_lesson
 
 
@@ -21,7 +21,7 @@ def test_text_can_be_read_and_nothing_is_wider_than_the_screen(visit, lesson):
         assert page.evaluate(FAINT) == [], scheme
     for width in (1024, 420):
         page.set_viewport_size({"width": width, "height": 800})
-        assert visit.settled().evaluate(WIDTH) <= width
+        assert visit.settled().evaluate(FITTED, width) <= width
 
 
 def test_first_tab_leads_past_the_rail(visit):

@@ -54,15 +54,17 @@ def decode_input(value: Any, examples: Examples, medium: str = "") -> Any:
             return [_part(one, examples) for one in parts], answer
         case list() if _ids(value):
             return value
-        case list() if len(value) <= MOST_PARTS:
-            return [_part(one, examples) for one in value]
         case list():
-            raise ConfigError(
-                f"The input has {len(value)} parts, more than {MOST_PARTS}; give fewer."
-            )
+            return _parts(value, examples)
     raise ConfigError(
         f"{brief(value)} is no input; give a text, a list of texts and parts, or of token ids."
     )
+
+
+def _parts(values: list[Any], examples: Examples) -> list[str | dict[str, Sensed]]:
+    if len(values) > MOST_PARTS:
+        raise ConfigError(f"The input has {len(values)} parts, more than {MOST_PARTS}; give fewer.")
+    return [_part(one, examples) for one in values]
 
 
 def _side(value: Any) -> bool:

@@ -34,7 +34,7 @@ SENTENCES = (
     "a dog runs",
     "a dog",
 )
-"""Note 001's, where the referent of "it" changes with the last word; shorter ones for short models."""
+"""Note 001's, where the last word decides what "it" is; shorter ones for short models."""
 FILE_NAMES = re.compile(r"\[[^\[\]]*\]")
 STARTS = (re.compile(r"\n\s*\n\s*"), re.compile(r"[.!?][\"'”’)]*\s+"), re.compile(r"\s+"))
 """Where a piece of running text may begin, the best first: a paragraph, a sentence, a word."""
@@ -108,7 +108,7 @@ def _fitting(run: Run, inputs: Iterable[str | list[str]]) -> list[Any]:
 
 
 def _beginnings(run: Run) -> list[str]:
-    """The first tokens of documents; of a few long documents, from paragraphs, sentences or words."""
+    """The first tokens of documents; of a few long ones, from a paragraph, sentence or word."""
     most = min(TOKENS, run.model.config.max_length)
     with suppress(GlassformerError):
         store = Store.open(run.folder / "tokens", tokens.KIND)

@@ -46,7 +46,7 @@ class Looks:
     _examples: Mapping[str, Sequence[Sensed]] | None = None
 
     def find(self, request: LookRequest, nested: int = 0) -> tuple[Look, bool]:
-        """The look, and whether it was kept; call it under the lock. Errors: those of `Run.look`."""
+        """The look, and whether it was kept; hold the lock. Errors: those of `Run.look`."""
         name = content_of(request)
         if name in self._kept:
             self._kept.move_to_end(name)

@@ -21,7 +21,7 @@ from glassformer.serve.explorer.wire import Reply, floats, root_bytes
 
 
 def thumbnails(context: OpContext, look: Look, side: str, site: str, size: int) -> Reply:
-    """Every head of a stack: a thumbnail, each pixel the largest weight of its cell, and metrics."""
+    """Every head of a stack: a thumbnail of the largest weight of each cell, and metrics."""
     found = shrunk(look, side, site, size, context.check)
     metrics = [{"name": name, "definition": METRICS[name]} for name in found.names]
     header = {"metrics": metrics, "max": float(found.pixels.max()), "cell": list(found.cell)}

@@ -108,7 +108,7 @@ def compare(
 
 
 def alignment(pairs: Any, n: int, m: int) -> list[list[int | None]]:
-    """All elements of both sequences in order: [i, j], or [i, None], [None, j] without a partner."""
+    """All elements of both sequences in order: [i, j], [i, None] or [None, j]."""
     found: list[list[int | None]] = []
     i = j = 0
     for a, b in [*((pair.a, pair.b) for pair in pairs), (n, m)]:

@@ -96,6 +96,20 @@ def questions(
     s: Selection, card: Mapping[str, Any], looked: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """The first requests of the selected page for an `opened` selection."""
+    elements = [*looked["source_elements"], *looked["elements"]]
+    media = (one for one in elements if one["kind"] in ("image", "audio"))
+    parts = sum(not one["row"] and not one["column"] for one in media)
+    look = look_of(s)
+    return [
+        {"op": "model"},
+        {"op": "look", "look": look},
+        *first_questions(s["page"], s, _context(s, card, looked)),
+        *({"op": "picture", "look": look, "part": part} for part in range(parts)),
+    ]
+
+
+def _context(s: Selection, card: Mapping[str, Any], looked: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that first questions name."""
     look, own, (queries, keys) = look_of(s), attention_of(s, card), sides(s, looked)
     assert own is not None
     limits, positions, place = SCHEMA["limits"], SCHEMA["positions"], card["config"]["position"]
@@ -105,7 +119,7 @@ def questions(
     patterns = [f"{own['stack']}.blocks.{layer}.{site}.pattern" for layer in range(own["layers"])]
     small = own["heads"] * len(queries) * len(keys) <= limits["exact"]
     heads = range(min(limits["bias_heads"], own["heads"]))
-    context = {
+    return {
         "unedited": {**look, "edits": []},
         "pattern": patterns[s["layer"] : s["layer"] + 1] if small else [],
         "patterns": patterns,
@@ -119,14 +133,3 @@ def questions(
         "added": [look] if place in positions["added"] else [],
         "last": len(queries) - 1 if s["query"] is None else s["query"],
     }
-    parts = [
-        e
-        for e in [*looked["source_elements"], *looked["elements"]]
-        if e["kind"] in ("image", "audio") and not e["row"] and not e["column"]
-    ]
-    return [
-        {"op": "model"},
-        {"op": "look", "look": look},
-        *first_questions(s["page"], s, context),
-        *({"op": "picture", "look": look, "part": part} for part in range(len(parts))),
-    ]

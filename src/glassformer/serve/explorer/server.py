@@ -247,7 +247,8 @@ class Handler(BaseHTTPRequestHandler):
         if not self.own.guard.admitted(self.headers):
             raise Refused(
                 HTTPStatus.FORBIDDEN,
-                "The token is missing; open the address that `glassformer inspect` printed.",
+                "This browser has no token yet; open the address that `glassformer inspect` "
+                "printed, then this link again.",
             )
         request = parsed(body)
         if path == "/stream":

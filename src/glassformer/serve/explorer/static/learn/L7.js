@@ -24,6 +24,11 @@ const IMAGE = Array.from({length: SIDE}, (_, r) =>
   Array.from({length: SIDE}, (_, c) => pixel(r, c)),
 );
 
+const WORDS = ["A", "red", "house", "under", "the", "sun", ":"];
+/** A black image of a side. @param {number} side */
+const blank = (side) =>
+  Array.from({length: side}, () => Array.from({length: side}, () => [0, 0, 0]));
+
 /**
  * Patches row by row; each flattened as height, width, colour. @param {number[][][]} image @param
  * {number} size
@@ -207,12 +212,11 @@ function cutter() {
 
 function together() {
   const row = h("ol", {class: "sequence", "aria-label": "One sequence"}),
-    words = ["A", "red", "house", "under", "the", "sun", ":"],
     readings = h("div", {class: "readings"});
   let first = false;
   const order = toggle({label: "picture first", onchange: (on) => ((first = on), draw())});
   const pieces = () => {
-    const text = words.map((word) => ({kind: "text", label: word})),
+    const text = WORDS.map((word) => ({kind: "text", label: word})),
       image = patches(IMAGE, 16).map((flat, n) => ({kind: "image", label: `patch ${n}`, flat}));
     return first ? [...image, ...text] : [...text, ...image];
   };
@@ -227,7 +231,7 @@ function together() {
         columns: ["place", "kind", "element"],
         rows: pieces().map((piece, i) => [i, piece.kind, piece.label]),
       }),
-      summary: () => `${pieces().length} elements, ${words.length} of text and 16 of the picture.`,
+      summary: () => `${pieces().length} elements, ${WORDS.length} of text and 16 of the picture.`,
     },
     shows:
       "After embedding, a word and a patch are vectors of the same width. One Transformer " +
@@ -300,7 +304,7 @@ export const lesson = {
   checks: [
     () => ["length of a 16 × 16 patch", patches(IMAGE, 16)[0].length, 768, 0],
     () => ["patches of 64 × 64", patches(IMAGE, 16).length, 16, 0],
-    () => ["patches of 224 × 224, as in ViT-B/16", (224 / 16) ** 2, 196, 0],
+    () => ["patches of 224 × 224, as in ViT-B/16", patches(blank(224), 16).length, 196, 0],
     () => [
       "put together again: pixels that differ",
       assembled(patches(IMAGE, 16), 16, SIDE)
@@ -315,6 +319,6 @@ export const lesson = {
       pixel(16, 16)[0],
       0,
     ],
-    () => ["seven words and sixteen patches", 7 + patches(IMAGE, 16).length, 23, 0],
+    () => ["seven words and sixteen patches", WORDS.length + patches(IMAGE, 16).length, 23, 0],
   ],
 };

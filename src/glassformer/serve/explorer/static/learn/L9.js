@@ -183,6 +183,14 @@ function column() {
   return frame.el;
 }
 
+/** The gradient by all paths through n of the layers. */
+const orderOf = (layers, slope, n) =>
+  Array.from({length: n}, (_, i) => (layers - i) / (i + 1)).reduce((a, b) => a * b, 1) * slope ** n;
+/** The gradient with residuals. */
+const withResidual = (layers, slope) => (1 + slope) ** layers;
+/** Weights of the two matrices of a feed-forward network. */
+const weightCount = (d, factor) => 2 * d * d * factor;
+
 function gradient() {
   let slope = 0.4,
     layers = 12;
@@ -237,8 +245,6 @@ function gradient() {
       "real slopes, which differ by layer, direction and sign; with all of them equal and " +
       "positive the residual’s gradient grows.",
   });
-  const choose = (n, k) =>
-    Array.from({length: k}, (_, i) => (n - i) / (i + 1)).reduce((a, b) => a * b, 1);
   function draw() {
     picture.update({
       at: layers,
@@ -254,12 +260,12 @@ function gradient() {
         number(slope ** layers, 3),
         slope ** layers < 1e-3 ? "bad" : "",
       ),
-      reading(`with: $(1 + f')^{${layers}}$`, number((1 + slope) ** layers, 4)),
+      reading(`with: $(1 + f')^{${layers}}$`, number(withResidual(layers, slope), 4)),
     );
     orders.update({
       items: Array.from({length: Math.min(layers, 8) + 1}, (_, n) => ({
         label: n === 0 ? "1" : `order ${n}`,
-        value: choose(layers, n) * slope ** n,
+        value: orderOf(layers, slope, n),
       })),
     });
     frame.refresh();
@@ -317,7 +323,7 @@ function render(el) {
       fill(
         counts,
         reading("neurons", number(d * factor)),
-        reading("weights in $W_1$ and $W_2$", number(2 * d * d * factor)),
+        reading("weights in $W_1$ and $W_2$", number(weightCount(d, factor))),
       );
   show(4);
   el.append(
@@ -391,17 +397,12 @@ export const lesson = {
     () => ["GELU(1)", neuron(1, 1, 1, "gelu"), 0.8413447, 1e-6],
     () => [
       "$(1 + f')^{12}$ by orders, $f' = 0.4$",
-      Array.from(
-        {length: 13},
-        (_, n) =>
-          Array.from({length: n}, (_, i) => (12 - i) / (i + 1)).reduce((a, b) => a * b, 1) *
-          0.4 ** n,
-      ).reduce((a, b) => a + b),
-      1.4 ** 12,
+      Array.from({length: 13}, (_, n) => orderOf(12, 0.4, n)).reduce((a, b) => a + b),
+      withResidual(12, 0.4),
       1e-10,
     ],
     () => ["length after post-norm: $\\sqrt{16}$", stream("post")[24], 4, 1e-12],
-    () => ["weights, D × D as in Note D, d = 768", 2 * 768 * 768, 1179648, 0],
-    () => ["weights, four times as wide", 2 * 4 * 768 * 768, 4718592, 0],
+    () => ["weights, D × D as in Note D, d = 768", weightCount(768, 1), 1179648, 0],
+    () => ["weights, four times as wide", weightCount(768, 4), 4718592, 0],
   ],
 };

@@ -6,7 +6,7 @@ import {fixed, number} from "../format.js";
 /** @typedef {{name: string, layer: number | null, head: number | null, value: number}} Entry */
 /** @typedef {{label: string, value: number, kind: string, end?: boolean}} Step */
 
-const FIRST = {elements: "embedding", positions: "position", kinds: "kind of element"};
+const FIRST = {elements: "embedding", positions: "position", token_types: "token type"};
 
 /**
  * The ledger's entries in the order of the stream; the heads of a layer as one, or each by itself.
