@@ -10,14 +10,17 @@ on average, without padding. Prints one JSON object of examples per second, medi
 D A B C D ...; progress goes to stderr.
 
 ours            the recipe: packed rows, modern architecture, Muon
-ours_bert       packed rows, BERT's architecture (as many parameters as the peer), dropout and AdamW as the peer
-peer            BertFor...Classification under Trainer: random batches padded to their longest, AdamW
-peer_grouped    the same with train_sampling_strategy="group_by_length"; predicting, the examples sorted by length
+ours_bert       packed rows, BERT's architecture (as many parameters as the peer), dropout and
+                AdamW as the peer
+peer            BertFor...Classification under Trainer: random batches padded to their longest,
+                AdamW
+peer_grouped    the same with train_sampling_strategy="group_by_length"; predicting, the examples
+                sorted by length
 
 training        whole steps: making the batch, forward, backward, optimizer
-prediction      the test split, each with its model after the training above. Ours from words or texts to probabilities
-                in the given order, tokenizing included; the peer from ids to logits, tokenized
-                beforehand
+prediction      the test split, each with its model after the training above. Ours from words or
+                texts to probabilities in the given order, tokenizing included; the peer from ids
+                to logits, tokenized beforehand
 """
 
 import argparse
@@ -25,7 +28,7 @@ import json
 import math
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,16 +42,15 @@ from side_by_side import (
     Told,
     conditions,
     say,
+    task_in,
     trained_and_predicted,
 )
 from tokenizers.models import WordLevel
 
 from glassformer.data.example import Example
-from glassformer.generate.classify import classify
-from glassformer.generate.tag import tag
 from glassformer.recipe.recipe import read_recipe
-from glassformer.tasks.text_classification import ClassificationTask
-from glassformer.tasks.token_classification import TaggingTask
+from glassformer.tasks.classification import Classification
+from glassformer.tasks.token_classification import TokenClassification
 from glassformer.training.memory import keep_freed_memory
 from tokenizers import Tokenizer as PeerTokenizer
 
@@ -72,15 +74,14 @@ RATIOS = {
     "ratio_bert_grouped": ("ours_bert", "peer_grouped"),
 }
 
-Task = TaggingTask | ClassificationTask
+Task = TokenClassification | Classification
 
 
 @dataclass(frozen=True)
 class Subject:
-    """One of the two jobs: its recipe, task and peer."""
+    """One of the two jobs: its recipe and peer."""
 
     recipe: str
-    task: type[TaggingTask] | type[ClassificationTask]
     model: str
     collator: str
     overrides: tuple[str, ...] = ()
@@ -89,13 +90,11 @@ class Subject:
 SUBJECTS = {
     "tagging": Subject(
         "ud-tagging.yaml",
-        TaggingTask,
         "BertForTokenClassification",
         "DataCollatorForTokenClassification",
     ),
     "classification": Subject(
         "banking77.yaml",
-        ClassificationTask,
         "BertForSequenceClassification",
         "DataCollatorWithPadding",
         ("model.pool=first",),  # BERT's, whose head reads its first element
@@ -113,23 +112,19 @@ class Ours(OurTraining):
 
     def predict(self) -> Told:
         """The test split; its accuracy is noted."""
+        records, numbers = self.task.split(SPLIT).records, self.task.classes.numbers
         begin = time.perf_counter()
-        if isinstance(self.task, TaggingTask):
-            sentences = self.task.split(SPLIT)
-            found = list(
-                tag(self.model, self.task.words, (sentence.words for sentence in sentences))
-            )
+        given = [self.task.processor.given(record) for record in records]
+        if isinstance(self.task, TokenClassification):
+            found = list(self.task.tag(self.model, given))
             took = time.perf_counter() - begin
             answers = np.concatenate([tags.classes[:, 0] for tags in found])
-            wanted = np.concatenate(
-                [self.task.classes.numbers(sentence.tags) for sentence in sentences]
-            )
-            return len(sentences), took, float((answers == wanted).mean())
-        texts = self.task.split(SPLIT)
-        answers = classify(self.model, self.task.sequences, [text.text for text in texts]).argmax(1)
-        took = time.perf_counter() - begin
-        wanted = self.task.classes.numbers(text.labels[0] for text in texts)
-        return len(texts), took, float((answers == wanted).mean())
+            wanted = np.concatenate([numbers(record.tags) for record in records])
+        else:
+            answers = self.task.classify(self.model, given).argmax(1)
+            took = time.perf_counter() - begin
+            wanted = numbers(record.labels[0] for record in records)
+        return len(records), took, float((answers == wanted).mean())
 
 
 class Peer(PeerTraining):
@@ -137,7 +132,7 @@ class Peer(PeerTraining):
 
     def __init__(self, task: Task, subject: Subject, rows: int, grouped: bool, folder: Path):
         model = task.recipe.model
-        pad = task.tokenizer.specials.get("pad", 0)
+        pad = task.processor.specials.get("pad", 0)
         torch.manual_seed(0)
         peer = getattr(transformers, subject.model)(
             transformers.BertConfig(
@@ -167,7 +162,7 @@ class Peer(PeerTraining):
             train_sampling_strategy="group_by_length" if grouped else "random",
         )
         self.test_rows = [row_of(example) for example in examples_of(task, SPLIT)]
-        self.examples = len(task.split(SPLIT))
+        self.examples = len(task.split(SPLIT).records)
         if grouped:
             self.test_rows.sort(key=lambda row: len(row["input_ids"]))
 
@@ -191,18 +186,10 @@ def documents(batch: Any) -> int:
 def examples_of(task: Task, split: str) -> list[Example]:
     """The examples of a split as our side reads them: ids, targets and where these are asked
     for."""
-    if isinstance(task, TaggingTask):
-        numbers = task.classes.numbers
-        return [
-            Example(pieces.ids, numbers(sentence.tags)[pieces.begin : pieces.end], pieces.at)
-            for sentence in task.split(split)
-            for pieces in task.words.windows(sentence.words)
-        ]
-    return [
-        Example(part.ids, task.classes.numbers(text.labels))
-        for text in task.split(split)
-        for part in task.sequences.sequences(text.text)
-    ]
+    inputs = task.split(split)
+    numbers = range(len(inputs.owner))
+    targets = task.targets_of(inputs, numbers)
+    return [replace(e, **t) for e, t in zip(inputs.examples(numbers), targets, strict=True)]
 
 
 def row_of(example: Example) -> dict[str, Any]:
@@ -220,16 +207,15 @@ def compare(
     subject: Subject, data: Path, folder: Path, batch: int, steps: int, rounds: int
 ) -> dict[str, object]:
     """Examples per second of all sides, in turn."""
-    folder.mkdir()
     common = [f"data.root={data}", "train.batch_tokens=null", f"train.batch_size={batch}"]
-    task = subject.task(read_recipe(ROOT / "recipes" / subject.recipe, common), folder, begun=False)
-    task.store()
     overrides = [*common, *AS_BERT, *subject.overrides]
-    as_bert = subject.task(
-        read_recipe(ROOT / "recipes" / subject.recipe, overrides), folder, begun=True
+    task, as_bert = (
+        task_in(read_recipe(ROOT / "recipes" / subject.recipe, changes), folder / name)
+        for name, changes in (("ours", common), ("bert", overrides))
     )
-    as_bert.store()
-    n, order = len(task._batches.examples), task._batches.order
+    assert isinstance(task, Task)
+    assert isinstance(as_bert, Task)
+    n, order = len(task.training.owner), task.order
     rows = round(n / order.batches)
     together = max(1, min(n // (4 * rows), MEGABATCH))
     steps = math.ceil(steps / together) * together

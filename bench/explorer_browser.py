@@ -20,22 +20,27 @@ from urllib.parse import quote
 FINDER = Path(__file__).parent.parent / "tools" / "browser.sh"
 SHOWN = """([act, selector, label]) => new Promise((done) => {
   const begun = performance.now(), {port1, port2} = new MessageChannel();
-  const there = () => [...document.querySelectorAll(selector)].some((el) => el.getAttribute("aria-label")?.startsWith(label));
-  const frame = () => requestAnimationFrame(() => port2.postMessage(0)); // heard after the frame was laid out and painted
+  const there = () => [...document.querySelectorAll(selector)].some(
+    (el) => el.getAttribute("aria-label")?.startsWith(label));
+  // heard after the frame was laid out and painted
+  const frame = () => requestAnimationFrame(() => port2.postMessage(0));
   port1.onmessage = () => (there() ? done(performance.now() - begun) : frame());
   if (act.hash) location.hash = act.hash;
-  else document.querySelector(act.on).dispatchEvent(new KeyboardEvent("keydown", {key: act.key, bubbles: true}));
+  else document.querySelector(act.on).dispatchEvent(
+    new KeyboardEvent("keydown", {key: act.key, bubbles: true}));
   frame();
 })"""
 """Do something, and say after how many milliseconds a picture of that name has been painted."""
 LISTEN = """() => {
   window.moves = [];
   window.slow = 0;
-  new PerformanceObserver((list) => (window.slow += list.getEntries().length)).observe({type: "longtask"});
+  new PerformanceObserver((list) => (window.slow += list.getEntries().length))
+    .observe({type: "longtask"});
   addEventListener("pointermove", () => {
     const begun = performance.now(), {port1, port2} = new MessageChannel();
     port1.onmessage = () => window.moves.push(performance.now() - begun);
-    requestAnimationFrame(() => port2.postMessage(0)); // heard after the frame was laid out and painted
+    // heard after the frame was laid out and painted
+    requestAnimationFrame(() => port2.postMessage(0));
   }, {capture: true});
 }"""
 MOVES = 60

@@ -10,9 +10,9 @@ average; Marian is used as it is by default: random batches padded to their long
 Prints one JSON object; progress goes to stderr.
 
 training    target tokens (without padding) per second of whole steps, A B A B ...
-decoding    beam 5 over test_2016 in batches of 32, after each model was trained (ours: --run, else for --minutes as
-            well): sentences per second, the mean output length, BLEU; and greedy beside beam 5 for
-            ours
+decoding    beam 5 over test_2016 in batches of 32, after each model was trained (ours: --run,
+            else for --minutes as well): sentences per second, the mean output length, BLEU; and
+            greedy beside beam 5 for ours
 """
 
 import argparse
@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,9 +35,10 @@ from glassformer.metrics import translation_scores
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe, read_recipe
 from glassformer.run import Run, load
-from glassformer.tasks.text_to_text import TransductionTask
+from glassformer.tasks.text_to_text import TextToText
 from glassformer.training.memory import keep_freed_memory
 from glassformer.training.optimizer import Optimizer
+from glassformer.training.run_folder import prepare
 from glassformer.training.schedule import rate
 from glassformer.training.step import training_step
 
@@ -52,7 +54,7 @@ def say(text: str) -> None:
 class Ours:
     """The recipe's model, trained step by step."""
 
-    def __init__(self, task: TransductionTask, steps: int):
+    def __init__(self, task: TextToText, steps: int):
         self.task, self.steps, self.step = task, steps, 0
         self.config = task.recipe.train
         self.model = Transformer(task.recipe.model, self.config.seed)
@@ -90,13 +92,13 @@ class Marian:
     """transformers' Marian of the same dimensions, fed with the same ids, under its
     Seq2SeqTrainer."""
 
-    def __init__(self, task: TransductionTask, folder: Path):
+    def __init__(self, task: TextToText, folder: Path):
         import transformers
         from torch.utils.data import Dataset
 
         transformers.logging.set_verbosity_error()
         self.library, self.task, self.folder = transformers, task, folder
-        tokenizer, model = task.tokenizer, task.recipe.model
+        tokenizer, model = task.processor.pair, task.recipe.model
         self.pad, self.eos = tokenizer.target.specials["pad"], tokenizer.eos
         torch.manual_seed(0)
         self.model = transformers.MarianMTModel(
@@ -120,7 +122,8 @@ class Marian:
                 forced_eos_token_id=None,
             )
         )
-        split = task.split("train")
+        inputs, most = task.split("train"), task.recipe.model.max_length
+        split = inputs.split
 
         class Pairs(Dataset):  # pyright: ignore[reportMissingTypeArgument]
             def __len__(self) -> int:
@@ -134,7 +137,7 @@ class Marian:
 
         self.pairs = Pairs()
         self.targets = 0
-        self.rows = round(len(task._order.kept) / task._order.batches)
+        self.rows = round((len(split) - inputs.too_long(most)) / task.order.batches)
 
     def collate(self, rows: list[dict[str, list[int]]]) -> dict[str, torch.Tensor]:
         """What DataCollatorForSeq2Seq does: pad to the longest, labels with -100, and the shifted
@@ -221,7 +224,7 @@ class Marian:
         return found, time.perf_counter() - begin
 
 
-def training(task: TransductionTask, folder: Path, rounds: int, steps: int) -> dict[str, object]:
+def training(task: TextToText, folder: Path, rounds: int, steps: int) -> dict[str, object]:
     """Target tokens per second of both, in turn; medians of the rounds."""
     ours, marian = Ours(task, 10_000), Marian(task, folder)
     speeds: dict[str, list[float]] = {"transformers": [], "glassformer": []}
@@ -250,7 +253,7 @@ def training(task: TransductionTask, folder: Path, rounds: int, steps: int) -> d
     }
 
 
-def trained(task: TransductionTask, minutes: float) -> Run:
+def trained(task: TextToText, minutes: float) -> Run:
     """Our model after some minutes of training, as a run."""
     probe = Ours(task, 10)
     begin = time.perf_counter()
@@ -260,28 +263,27 @@ def trained(task: TransductionTask, minutes: float) -> Run:
     ours = Ours(task, steps)
     for _ in range(steps):
         ours.advance()
-    return Run(Path("ours"), ours.model.eval(), task.tokenizer.target, task.recipe, task.tokenizer)
+    return Run(Path("ours"), ours.model.eval(), task, task.recipe)
 
 
 def decoding(
-    task: TransductionTask, run: Run, folder: Path, minutes: float, rounds: int
+    task: TextToText, run: Run, folder: Path, minutes: float, rounds: int
 ) -> dict[str, object]:
     """Sentences per second by beam 5 on the test split, in turn, and ours by greedy search."""
     marian = Marian(task, folder)
     say(f"training Marian for {minutes} minutes")
     marian.train(100_000, 60 * minutes)
-    texts = task.split(SPLIT).texts()
+    texts = task.split(SPLIT).records
     sources, references = [text.source for text in texts], [text.target for text in texts]
-    assert run.pair is not None
-    pair = run.pair
-    ids = [task.tokenizer.source_ids(source).tolist() for source in sources]
+    pair = run.task.pair
+    ids = [task.pair.source_ids(source).tolist() for source in sources]
     seconds: dict[str, list[float]] = {"transformers": [], "glassformer": [], "greedy": []}
     outputs: dict[str, list[str]] = {}
     lengths: dict[str, float] = {}
     for _ in range(rounds):
         found, took = marian.decode(ids, 32)
         seconds["transformers"].append(took)
-        outputs["transformers"] = [task.tokenizer.target.decode(row) for row in found]
+        outputs["transformers"] = [task.pair.target.decode(row) for row in found]
         lengths["transformers"] = float(
             np.mean([sum(i != marian.pad for i in row) for row in found])
         )
@@ -311,11 +313,16 @@ def decoding(
     }
 
 
-def task_in(recipe: Recipe, folder: Path, run: Path | None) -> TransductionTask:
+def task_in(recipe: Recipe, folder: Path, run: Path | None) -> TextToText:
     """The recipe's data and tokenizers, those of the run if there is one."""
-    task = TransductionTask(recipe, run or folder, begun=run is not None)
-    task._run = folder
-    task.store()
+    if run is None:
+        task = prepare(recipe, folder, False, say).task()
+    else:
+        opened = load(run)
+        assert opened.recipe is not None
+        made, records = replace(opened.recipe, data=recipe.data), opened.processor.read(recipe.data)
+        task = type(opened.task).open(made, opened.processor, records, folder)
+    assert isinstance(task, TextToText)
     return task
 
 

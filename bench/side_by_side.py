@@ -21,9 +21,11 @@ from torch import nn
 
 from glassformer.batch import Batch
 from glassformer.models.transformer import Transformer
+from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 from glassformer.training.optimizer import Optimizer
 from glassformer.training.parallel import hands
+from glassformer.training.run_folder import prepare
 from glassformer.training.step import training_step
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,6 +35,12 @@ Told = tuple[int, float, float]
 
 def say(text: str) -> None:
     sys.stderr.write(text + "\n")
+
+
+def task_in(recipe: Recipe, folder: Path) -> Task:
+    """A recipe's task with its data, encoded in a new folder."""
+    folder.mkdir(parents=True)
+    return prepare(recipe, folder, False, say).task()
 
 
 class OurTraining:

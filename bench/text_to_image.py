@@ -3,8 +3,8 @@ classifier.
 
     python bench/text_to_image.py --runs FOLDER
 
-Writes the data of recipes/shapes-drawn.yaml and recipes/shapes-judge.yaml into FOLDER and trains both
-(or finds them trained there),
+Writes the data of recipes/shapes-drawn.yaml and recipes/shapes-judge.yaml into FOLDER and trains
+both (or finds them trained there),
 has every combination of size, colour and shape drawn `--each` times, and counts the pictures in
 which the judge sees exactly the three. Of the combinations held out for the test neither the
 drawing model nor its palette saw one; the judge learned every one, from other pictures. Its own

@@ -9,7 +9,8 @@ CPU, in turn, never at the same time.
 
 learning    nanoGPT's CPU recipe, wall-clock time and loss on the whole validation split; then
             recipes/shakespeare-char.yaml in a quarter of that time, and in all of it
-throughput  training steps of nanoGPT as it is run by default, and of the same architecture here, A B A B ...
+throughput  training steps of nanoGPT as it is run by default, and of the same architecture here,
+            A B A B ...
 """
 
 import argparse
@@ -31,17 +32,23 @@ QUICK = [  # what learns fastest in half a minute: a shorter context and a layer
     "train.evaluate_every=100000", "train.save_every=100000", "train.sample_tokens=0",
 ]  # fmt: skip
 NANOGPT_CPU = [  # the command of nanoGPT's README for a CPU
-    "config/train_shakespeare_char.py", "--device=cpu", "--compile=False", "--eval_iters=20", "--log_interval=1",
-    "--block_size=64", "--batch_size=12", "--n_layer=4", "--n_head=4", "--n_embd=128", "--max_iters=2000",
+    "config/train_shakespeare_char.py", "--device=cpu", "--compile=False", "--eval_iters=20",
+    "--log_interval=1", "--block_size=64", "--batch_size=12", "--n_layer=4", "--n_head=4",
+    "--n_embd=128", "--max_iters=2000",
     "--lr_decay_iters=2000", "--dropout=0.0",
 ]  # fmt: skip
 ARCHITECTURES = {
-    "128 "
-    "wide": {"n_layer": 4, "n_head": 4, "n_embd": 128, "block_size": 64, "batch": 12, "dropout": 0.0, "steps": 20},
-    "384 "
-    "wide": {"n_layer": 6, "n_head": 6, "n_embd": 384, "block_size": 256, "batch": 16, "dropout": 0.2, "steps": 2},
+    "128 wide": {
+        "n_layer": 4, "n_head": 4, "n_embd": 128, "block_size": 64, "batch": 12, "dropout": 0.0,
+        "steps": 20,
+    },
+    "384 wide": {
+        "n_layer": 6, "n_head": 6, "n_embd": 384, "block_size": 256, "batch": 16, "dropout": 0.2,
+        "steps": 2,
+    },
     "384 wide, no dropout": {
-        "n_layer": 6, "n_head": 6, "n_embd": 384, "block_size": 256, "batch": 16, "dropout": 0.0, "steps": 2,
+        "n_layer": 6, "n_head": 6, "n_embd": 384, "block_size": 256, "batch": 16, "dropout": 0.0,
+        "steps": 2,
     },
 }  # fmt: skip
 
@@ -74,8 +81,13 @@ def learning(copy: Path, data: Path, folder: Path) -> dict:
     """Wall-clock seconds and whole-split validation loss of both."""
     say("nanoGPT: its CPU recipe")
     begin = time.perf_counter()
-    subprocess.run([sys.executable, "train.py", *NANOGPT_CPU], cwd=copy, check=True, stdout=subprocess.DEVNULL,
-                   stderr=subprocess.DEVNULL)  # fmt: skip
+    subprocess.run(
+        [sys.executable, "train.py", *NANOGPT_CPU],
+        cwd=copy,
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     peer = {"seconds": round(time.perf_counter() - begin, 1)}
     out = subprocess.run(
         [sys.executable, __file__, "--peer-loss", str(copy)], check=True, capture_output=True
@@ -87,8 +99,12 @@ def learning(copy: Path, data: Path, folder: Path) -> dict:
         run = folder / name
         command = [sys.executable, "-m", "glassformer"]
         begin = time.perf_counter()
-        subprocess.run([*command, "train", str(RECIPE), f"data.path={data}", *overrides, "--run", str(run)],
-                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        subprocess.run(
+            [*command, "train", str(RECIPE), f"data.path={data}", *overrides, "--run", str(run)],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         seconds = round(time.perf_counter() - begin, 1)
         scores = subprocess.run(
             [*command, "evaluate", str(run), "--json"], check=True, capture_output=True
@@ -244,9 +260,9 @@ def glassformer_step(copy: Path, shape: dict):
     from glassformer.training.step import training_step
 
     config = presets.gpt2(
-        vocab_size=65, max_length=shape["block_size"], d_model=shape["n_embd"], n_layers=shape["n_layer"],
-        n_heads=shape["n_head"], activation="gelu", bias=False, attention_bias=False, dropout=shape["dropout"],
-        attention_dropout=shape["dropout"],
+        vocab_size=65, max_length=shape["block_size"], d_model=shape["n_embd"],
+        n_layers=shape["n_layer"], n_heads=shape["n_head"], activation="gelu", bias=False,
+        attention_bias=False, dropout=shape["dropout"], attention_dropout=shape["dropout"],
     )  # fmt: skip
     keep_freed_memory()
     machine = choose_machine("cpu", "auto")
@@ -260,8 +276,8 @@ def glassformer_step(copy: Path, shape: dict):
     def step(number: int) -> None:
         batch = windows(split, order.rows(number), shape["block_size"])
         training_step(
-            model, parameters, optimizer, [batch], seed=0, step=number, factor=1.0, precision=machine.precision,
-            max_grad_norm=1.0,
+            model, parameters, optimizer, [batch], seed=0, step=number, factor=1.0,
+            precision=machine.precision, max_grad_norm=1.0,
         )  # fmt: skip
 
     assert isinstance(machine.device, torch.device)

@@ -10,12 +10,16 @@ beforehand into arrays of uint8; no torchvision. The process keeps freed memory,
 the peer by itself would not. Prints one JSON object of pictures per second, medians of rounds A B C
 A B C ...; progress goes to stderr.
 
-ours            the recipe: modern architecture, Muon, pictures changed at every step (moved, flipped, erased)
-ours_vit        ViT's architecture (exactly as many parameters as the peer), AdamW as the peer, pictures as they are
-peer            ViTForImageClassification under Trainer, which is given normalized batches by a collator
+ours            the recipe: modern architecture, Muon, pictures changed at every step (moved,
+                flipped, erased)
+ours_vit        ViT's architecture (exactly as many parameters as the peer), AdamW as the peer,
+                pictures as they are
+peer            ViTForImageClassification under Trainer, which is given normalized batches by a
+                collator
 
 training        whole steps: making the batch, forward, backward, clipping, optimizer
-prediction      test pictures, each with its model after the training above: from uint8 to probabilities (peer: logits)
+prediction      test pictures, each with its model after the training above: from uint8 to
+                probabilities (peer: logits)
 """
 
 import argparse
@@ -36,16 +40,17 @@ from side_by_side import (
     conditions,
     parameters_of,
     say,
+    task_in,
     trained_and_predicted,
 )
 from torch.utils.data import Dataset
 
-from glassformer.generate.classify import classify_patches
 from glassformer.models.presets import vit
+from glassformer.processors.image import ImageProcessor
+from glassformer.processors.media import ROWS, MediaInputs
 from glassformer.recipe.recipe import Recipe, read_recipe
 from glassformer.recipe.train import TrainConfig
-from glassformer.tasks.media_classification import ROWS, PerceptionTask
-from glassformer.tasks.media_dataset import Kept, Seen
+from glassformer.tasks.classification import Classification
 from glassformer.training.memory import keep_freed_memory
 
 RECIPES = {"fashion_mnist": "fashion-mnist.yaml", "cifar10": "cifar10.yaml"}
@@ -76,30 +81,28 @@ def as_vit(recipe: Recipe) -> Recipe:
 class Ours(OurTraining):
     """A recipe's model, which also predicts."""
 
-    def __init__(self, task: PerceptionTask, test: Kept):
+    task: Classification
+
+    def __init__(self, task: Classification, test: MediaInputs):
         super().__init__(task, lambda batch: len(batch.elements))
-        self.senses, self.test = task.senses, test
-        self.wanted = np.array([task.classes.numbers(labels)[0] for labels in test.labels])
+        self.test, self.wanted = test, labels_of(task, test)
 
     def predict(self) -> Told:
         """The accuracy is noted."""
-        begin, numbers = time.perf_counter(), np.arange(len(self.test))
-        patches = (
-            self.senses.plain(self.test, numbers[at : at + ROWS])
-            for at in range(0, len(numbers), ROWS)
-        )
-        answers = classify_patches(self.model, patches).argmax(1)
+        begin = time.perf_counter()
+        rows = self.task.probabilities(self.model, self.test)
+        answers = np.array([row.argmax() for row in rows])
         took = time.perf_counter() - begin
-        return len(numbers), took, float((answers == self.wanted).mean())
+        return len(answers), took, float((answers == self.wanted).mean())
 
 
 class Peer(PeerTraining):
     """transformers' Vision Transformer of the same dimensions, fed with the same pictures, under
     its Trainer."""
 
-    def __init__(self, task: PerceptionTask, test: Kept, folder: Path):
-        assert isinstance(task.senses, Seen)
-        model, train, reader = task.recipe.model, task.recipe.train, task.senses.reader
+    def __init__(self, task: Classification, test: MediaInputs, folder: Path):
+        assert isinstance(task.processor, ImageProcessor)
+        model, train, reader = task.recipe.model, task.recipe.train, task.processor.reader
         height, width, channels = reader.shape
         torch.manual_seed(0)
         peer = transformers.ViTForImageClassification(
@@ -124,8 +127,8 @@ class Peer(PeerTraining):
         )
         super().__init__(
             peer,
-            task.rows,
-            Pictures(task, task.training),
+            train.batch_size,
+            Pictures(task, task.split("train")),
             self.collate,
             folder,
             per_device_eval_batch_size=ROWS,
@@ -157,9 +160,9 @@ class Peer(PeerTraining):
 class Pictures(Dataset[tuple[np.ndarray, int]]):
     """Pictures, uint8 [C, H, W], and their classes, in memory."""
 
-    def __init__(self, task: PerceptionTask, kept: Kept):
-        self.pixels = np.ascontiguousarray(kept.array.transpose(0, 3, 1, 2))
-        self.labels = [int(task.classes.numbers(labels)[0]) for labels in kept.labels]
+    def __init__(self, task: Classification, inputs: MediaInputs):
+        self.pixels = np.ascontiguousarray(inputs.array.transpose(0, 3, 1, 2))
+        self.labels = labels_of(task, inputs).tolist()
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -170,12 +173,10 @@ class Pictures(Dataset[tuple[np.ndarray, int]]):
 
 def compare(recipe: Recipe, folder: Path, steps: int, rounds: int, asked: int) -> dict[str, object]:
     """Pictures per second of all sides, in turn."""
-    folder.mkdir()
-    modern = PerceptionTask(recipe, folder, begun=False)
-    modern.store()
-    plain = PerceptionTask(as_vit(recipe), folder, begun=True)  # it finds what is decoded
-    plain.store()
-    test = some(plain.senses.split("test"), asked)
+    modern, plain = task_in(recipe, folder / "ours"), task_in(as_vit(recipe), folder / "vit")
+    assert isinstance(modern, Classification)
+    assert isinstance(plain, Classification)
+    test = some(plain.split("test"), asked)
     sides: dict[str, Ours | Peer] = {
         "peer": Peer(plain, test, folder),
         "ours": Ours(modern, test),
@@ -183,24 +184,30 @@ def compare(recipe: Recipe, folder: Path, steps: int, rounds: int, asked: int) -
     }
     parameters = {name: parameters_of(side.model) for name, side in sides.items()}
     assert parameters["ours_vit"] == parameters["peer"], parameters
-    (described,) = plain.senses.described()
+    (described,) = plain.processor.description()
     say(
-        f"{len(plain.training):,} {described}, {plain.rows} a batch, {steps} steps a round, "
-        f"{len(test):,} to predict"
+        f"{len(plain.training.records):,} {described}, {plain.sequences} a batch, {steps} steps "
+        f"a round, {len(test.records):,} to predict"
     )
     say(", ".join(f"{name} has {count:,} parameters" for name, count in parameters.items()))
     return trained_and_predicted(sides, steps, rounds, RATIOS) | {
         "patches": plain.length,
-        "pictures_a_batch": plain.rows,
-        "pictures_predicted": len(test),
+        "pictures_a_batch": plain.sequences,
+        "pictures_predicted": len(test.records),
     }
 
 
-def some(kept: Kept, most: int) -> Kept:
+def labels_of(task: Classification, inputs: MediaInputs) -> np.ndarray:
+    """The number of each class."""
+    return np.array([task.classes.numbers(record.labels)[0] for record in inputs.records])
+
+
+def some(inputs: MediaInputs, most: int) -> MediaInputs:
     """At most so many rows, from everywhere, in memory."""
-    chosen = np.linspace(0, len(kept) - 1, min(most, len(kept))).astype(int)
-    labels, where = ([of[i] for i in chosen] for of in (kept.labels, kept.where))
-    return Kept(np.array(kept.array[chosen]), labels, where, ())
+    n = len(inputs.records)
+    chosen = np.linspace(0, n - 1, min(most, n)).astype(int)
+    records = [inputs.records[i] for i in chosen]
+    return MediaInputs(inputs.processor, np.array(inputs.array[chosen]), records, ())
 
 
 def main() -> None:

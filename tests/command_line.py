@@ -33,6 +33,7 @@ WORDS = [
     "café",
 ]
 RECIPE = """
+task: text-generation
 model: {d_model: 16, n_layers: 2, n_heads: 2, max_length: 32, position: rotary}
 data: {path: TEXT, test_fraction: 0.1}
 tokenizer: {kind: character}

@@ -38,15 +38,35 @@ def text_file(folder: Path, words: int = 400, seed: int = 0) -> Path:
     return path
 
 
-def values(folder: Path, **changes: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def task_of(sections: dict[str, Any]) -> str:
+    """The task of these sections, for builders that do not name it."""
+    model, media = sections.get("model", {}), sections.keys() & {"image", "audio"}
+    alone = model.get("elements") == "patches"
+    if "palette" in sections:
+        return "text-to-image"
+    if model.get("head") == "classify":
+        if not media:
+            return "text-classification"
+        return f"{min(media)}-classification" if alone else "image-text-classification"
+    if model.get("head", "lm") == "lm":
+        if media:
+            return f"{min(media)}-text-to-text"
+        paired = model.get("architecture") == "encoder_decoder"
+        return "text-to-text" if paired else "text-generation"
+    return {"tag": "token-classification", "masked_lm": "fill-mask"}[model["head"]]
+
+
+def values(folder: Path, **changes: Any) -> dict[str, Any]:
     """Plain recipe values; `changes` are sections, each laid over the small one."""
     path = folder / "text.txt"
     base = VALUES | {
         "data": VALUES["data"] | {"path": str(path if path.exists() else text_file(folder))}
     }
-    return {
+    given = {name: changes.pop(name) for name in ("task", "input") if name in changes}
+    sections = {
         section: base.get(section, {}) | changes.get(section, {}) for section in {**base, **changes}
     }
+    return given | sections if "task" in given else {"task": task_of(sections), **given, **sections}
 
 
 def recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
@@ -76,10 +96,17 @@ def pair_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
         "train": {"batch_size": 6, "decode_lines": 6},
         "generate": {"max_new_tokens": 8},
     }
-    sections = {*own, *changes}
-    return Recipe.parse(
-        values(folder, **{name: own.get(name, {}) | changes.get(name, {}) for name in sections})
-    )
+    return Recipe.parse(values(folder, **overlaid(own, changes)))
+
+
+def overlaid(own: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Sections with changes on top; a task or an input is replaced."""
+    return {
+        name: changes[name]
+        if isinstance(changes.get(name), str)
+        else own.get(name, {}) | changes.get(name, {})
+        for name in {**own, **changes}
+    }
 
 
 def go(made: Recipe, run: Path, resume: bool = False) -> tuple[Result, str]:

@@ -12,7 +12,7 @@ from PIL import Image
 
 from glassformer.media.wav import write_wav
 from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.media_classification import PerceptionTask
+from glassformer.tasks.task import Task
 from glassformer.training.run_folder import prepare
 from small_tasks import ONCE, merged
 
@@ -98,10 +98,8 @@ def sound_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
     return merged(folder, own, changes)
 
 
-def prepared(made: Recipe, run: Path) -> PerceptionTask:
+def prepared(made: Recipe, run: Path) -> Task:
     """The task of a recipe with its data."""
-    task = prepare(made, run, False, lambda text: None)
+    found = prepare(made, run, False, lambda text: None)
     run.mkdir(exist_ok=True)
-    task.store()
-    assert isinstance(task, PerceptionTask)
-    return task
+    return found.task()

@@ -7,8 +7,17 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from glassformer.models.config import ModelConfig
+from glassformer.processors.documents import DocumentsProcessor
+from glassformer.processors.pair_tokenizer import PairTokenizer
+from glassformer.processors.pairs import PairsProcessor
+from glassformer.processors.processor import ModelFacts
+from glassformer.processors.text import TextProcessor
+from glassformer.processors.text_reader import TextReader
+from glassformer.processors.words import WordsProcessor
 from glassformer.recipe.recipe import Recipe
-from small_runs import values
+from glassformer.tokenizers.text import Tokenizer
+from small_runs import overlaid, values
 
 LETTERS = "abcdefgh"
 
@@ -75,13 +84,10 @@ ONCE = {"evaluate_every": 8, "save_every": 8}
 def merged(
     folder: Path, own: dict[str, dict[str, Any]], changes: dict[str, dict[str, Any]]
 ) -> Recipe:
-    sections = {*own, *changes}
-    return Recipe.parse(
-        values(folder, **{name: own.get(name, {}) | changes.get(name, {}) for name in sections})
-    )
+    return Recipe.parse(values(folder, **overlaid(own, changes)))
 
 
-def tag_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
+def tag_recipe(folder: Path, **changes: Any) -> Recipe:
     path = changes.get("data", {}).get("path") or tag_file(folder)
     own = {
         "model": {"architecture": "encoder", "head": "tag"},
@@ -120,3 +126,12 @@ LEARNING = {
     "save_every": 60,
 }
 """What learns a toy in a second."""
+
+
+def reader_of(config: ModelConfig, tokenizer: Tokenizer, prefix: str = "") -> TextReader:
+    """How the usual processor of a model reads a text for its vector; `prefix`: before a source."""
+    facts = ModelFacts.of(config)
+    if facts.encoder_decoder:
+        return PairsProcessor(PairTokenizer(tokenizer, tokenizer, prefix), facts).reader
+    usual = {"lm": DocumentsProcessor, "masked_lm": DocumentsProcessor, "tag": WordsProcessor}
+    return usual.get(config.head, TextProcessor)(tokenizer, facts).reader

@@ -1,4 +1,4 @@
-"""The README's commands exist, its links lead somewhere, and the recipes that it names parse."""
+"""The commands of the README and the pages exist, links lead somewhere, and recipes parse."""
 
 import re
 import shlex
@@ -7,15 +7,17 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from glassformer.cli.commands import app
+from glassformer.cli.main import app
 from glassformer.recipe.recipe import read_recipe
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def commands() -> list[list[str]]:
-    lines = re.findall(r"^glassformer .*$", (ROOT / "README.md").read_text(), flags=re.M)
+    texts = [page.read_text() for page in PAGES]
+    lines = [line for text in texts for line in re.findall(r"^glassformer .*$", text, flags=re.M)]
+    lines = list(dict.fromkeys(lines))
     return [shlex.split(re.split("  #| < ", line)[0])[1:] for line in lines]
 
 
@@ -24,7 +26,7 @@ def test_there_are_commands_to_check():
 
 
 @pytest.mark.parametrize("words", commands(), ids=" ".join)
-def test_a_command_of_the_readme_is_understood(words):
+def test_a_printed_command_is_understood(words):
     command = get_command(app)
     while words and words[0] in getattr(command, "commands", {}):
         command, words = command.commands[words[0]], words[1:]

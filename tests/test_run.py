@@ -28,6 +28,7 @@ from small_tasks import (
 
 TEXT = "the quick brown fox jumps over the lazy dog\n" * 40
 RECIPE = """
+task: text-generation
 model: {d_model: 16, n_layers: 1, n_heads: 2, max_length: 16}
 tokenizer: {kind: character}
 train: {batch_size: 4, evaluate_every: 2, save_every: 2, sample_tokens: 0, warmup_steps: 0, device: cpu,
@@ -75,46 +76,16 @@ def test_the_public_names_are_these():
     public = {name for name in dir(gf.Run) if not name.startswith("_")} | {
         "folder",
         "model",
-        "tokenizer",
+        "task",
         "recipe",
     }
     assert public == {
-        *(
-            "evaluate",
-            "folder",
-            "generate",
-            "generated",
-            "model",
-            "options",
-            "recipe",
-            "score",
-            "stream",
-        ),
-        *(
-            "tokenizer",
-            "tokens",
-            "pair",
-            "pairs",
-            "translate",
-            "transduced",
-            "score_pairs",
-            "cross_attention",
-        ),
-        *(
-            "tag",
-            "tagged",
-            "classify",
-            "classified",
-            "classes",
-            "words",
-            "sequences",
-            "embed",
-            "contexts",
-            "reader",
-        ),
-        *("perceived", "senses", "noun"),
-        *("answer", "answered", "chosen", "draw", "drawn", "look", "ordered", "palette", "parts"),
-        *("at", "recorded"),
+        *("folder", "model", "processor", "task", "recipe", "tokenizer", "classes", "reader"),
+        *("options", "evaluate", "at", "look", "encode", "example_inputs"),
+        *("generate", "generated", "recorded", "stream", "score"),
+        *("translate", "transduced", "score_pairs", "cross_attention"),
+        *("tag", "tagged", "classify", "classified", "embed", "contexts"),
+        *("answer", "answered", "draw"),
     }
     assert list(inspect.signature(module.load).parameters) == ["folder", "device", "checkpoint"]
     assert list(inspect.signature(gf.look).parameters) == ["what", "given", "edits", "checkpoint"]
@@ -131,7 +102,7 @@ def test_the_public_names_are_these():
         "resume",
     ]
     assert list(inspect.signature(gf.Run.evaluate).parameters) == [
-        *("self", "split", "data", "batch_size", "targets", "changes")
+        *("self", "split", "data", "targets", "changes")
     ]
     assert "**changes" in shape(gf.Run.generate)
     assert "**changes" in shape(gf.Run.stream)
@@ -180,7 +151,7 @@ def test_options_are_the_recipes_with_changes(run):
     assert run.options(temperature=2).temperature == 2
     with pytest.raises(ConfigError, match=r"generate\.temprature; did you mean 'temperature'"):
         run.generate("the", temprature=1)
-    assert gf.Run(run.folder, run.model, run.tokenizer).options().temperature == 1.0
+    assert gf.Run(run.folder, run.model, run.task).options().temperature == 1.0
 
 
 def test_a_record_is_the_text_with_every_choice_among_its_alternatives(run):
@@ -216,7 +187,8 @@ def test_score_gives_each_token_its_log_probability(run):
 
 def test_evaluate_equals_the_score_of_every_window(run):
     """The whole split in windows of the context, each token but the first once."""
-    ids, context, total = run.tokens("validation").tokens.tolist(), 16, 0.0
+    kept = run.processor.stored(run.recipe.data, run.folder)
+    ids, context, total = kept["validation"].tokens.tolist(), 16, 0.0
     with torch.no_grad():
         for begin in range(0, len(ids) - 1, context):
             window = torch.tensor([ids[begin : begin + context + 1]])
@@ -225,7 +197,9 @@ def test_evaluate_equals_the_score_of_every_window(run):
     scores = run.evaluate()
     assert scores["tokens"] == len(ids) - 1
     assert scores["loss"] == pytest.approx(total / (len(ids) - 1), rel=1e-5)
-    assert run.evaluate(batch_size=3)["loss"] == pytest.approx(scores["loss"], rel=1e-6)
+    task = type(run.task)(run.recipe, run.processor, run.folder, kept)
+    three = task.evaluate(run.model, "validation", rows=3)["loss"]
+    assert three == pytest.approx(scores["loss"], rel=1e-6)
 
 
 def test_errors_are_of_one_family(run, tmp_path):
@@ -435,30 +409,24 @@ def test_a_copied_folder_is_used_without_its_data(small, tmp_path, name):
 
 def test_a_run_is_asked_only_for_what_it_can(run, small):
     tagger, classifier, masked = (gf.load(small / name) for name in ("tag", "classify", "masked"))
+    tagging, classifying = "use `glassformer tag`", "use `glassformer classify`"
+    tags = "is a model for token-classification, so "
     refused = [
-        (
-            lambda: tagger.generate("a"),
-            r"has model\.head='tag', and writing needs 'lm'; it is for `glassformer tag`",
-        ),
-        (lambda: list(tagger.stream("a")), r"head='tag'"),
-        (lambda: tagger.score("a b"), r"head='tag'"),
-        (lambda: tagger.translate("a"), "translating needs 'lm'; it is for `glassformer tag`"),
-        (
-            lambda: tagger.classify("a"),
-            "and glassformer classify needs 'classify'; it is for `glassformer tag`",
-        ),
-        (
-            lambda: classifier.tag("a"),
-            "and glassformer tag needs 'tag'; it is for `glassformer classify`",
-        ),
-        (lambda: classifier.generate("a"), "writing needs 'lm'; it is for `glassformer classify`"),
-        (lambda: masked.generate("a"), r"has model\.head='masked_lm', and writing needs 'lm'"),
-        (lambda: masked.tag("a"), "needs 'tag'"),
-        (lambda: run.tag("a"), "and glassformer tag needs 'tag'; it is for `glassformer generate`"),
-        (
-            lambda: run.classify("a"),
-            "and glassformer classify needs 'classify'; it is for `glassformer generate`",
-        ),
+        (lambda: tagger.generate("a"), f"{tags}generating text is not for it; {tagging}"),
+        (lambda: list(tagger.stream("a")), f"{tags}streaming text is not for it; {tagging}"),
+        (lambda: tagger.score("a b"), f"{tags}scoring text is not for it; {tagging}"),
+        (lambda: tagger.translate("a"), f"{tags}translating is not for it; {tagging}"),
+        (lambda: tagger.classify("a"), f"{tags}classifying is not for it; {tagging}"),
+        (lambda: tagger.answer("a"), f"{tags}answering is not for it; {tagging}"),
+        (lambda: tagger.draw("a"), f"{tags}drawing is not for it; {tagging}"),
+        (lambda: tagger.score_pairs([("a", "b")]), f"{tags}scoring pairs is not for it"),
+        (lambda: tagger.cross_attention("a", "b"), f"{tags}reading a source is not for it"),
+        (lambda: classifier.tag("a"), f"text-classification, so tagging is not .* {classifying}"),
+        (lambda: classifier.generate("a"), f"so generating text is not for it; {classifying}"),
+        (lambda: masked.generate("a"), "is a model for fill-mask, so generating text is not"),
+        (lambda: masked.tag("a"), "is a model for fill-mask, so tagging is not for it"),
+        (lambda: run.tag("a"), "text-generation, so tagging is not .* use `glassformer generate`"),
+        (lambda: run.classify("a"), "so classifying is not for it; use `glassformer generate`"),
     ]
     for ask, sentence in refused:
         with pytest.raises(ConfigError, match=sentence):
@@ -470,9 +438,9 @@ def test_windows_are_those_of_training(tmp_path):
         tmp_path, train={"length": 8, "steps": 2}, data={"path": tag_file(tmp_path), "overlap": 1}
     )
     go(made, tmp_path / "x")
-    tokenizer = gf.load(tmp_path / "x").words
-    assert (tokenizer.room, tokenizer.overlap) == (6, 1)
-    assert gf.load(tmp_path / "x").sequences.longest == 8
+    run = gf.load(tmp_path / "x")
+    assert (run.processor.word_tokenizer.room, run.processor.word_tokenizer.overlap) == (6, 1)
+    assert run.reader.longest == 8
 
 
 def test_other_text_is_read_in_the_form_of_the_runs_own(run, tmp_path):

@@ -2,7 +2,8 @@
 it, with names."""
 
 import copy
-import json
+from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -10,15 +11,17 @@ import torch
 from torch.testing import assert_close
 
 import glassformer as gf
-import tiny
+from bare_runs import bare_run
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError, DataError
 from glassformer.media.audio import AudioConfig, AudioReader
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.media.palette import Palette, PaletteConfig
 from glassformer.media.wav import write_wav
-from glassformer.models.weights import config_json, save_weights
-from glassformer.processors.pairs import PairTokenizer
+from glassformer.models.weights import save_weights
+from glassformer.processors.media import MediaProcessor
+from glassformer.processors.pair_tokenizer import PairTokenizer
+from glassformer.processors.pairs import PairsProcessor
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
@@ -33,10 +36,13 @@ def tokenizer(kind="bpe"):
     return train_tokenizer(TokenizerConfig.parse({"kind": kind, **size}), [TEXT] * 3)
 
 
-def run_of(tmp_path, text=None, more=(), **changes):
-    text = text or tokenizer()
-    model = copy.deepcopy(tiny.model(vocab_size=text.vocab_size, **changes)).float()
-    return gf.Run(tmp_path, model, text, **dict(more))
+def run_of(tmp_path, text=None, kept=(), more=0, **changes):
+    return bare_run(tmp_path, text or tokenizer(), kept, more, **changes)
+
+
+def painter(tmp_path):
+    palette = Palette(PaletteConfig(size=2, colours=4), np.arange(12, dtype=np.uint8).reshape(4, 3))
+    return run_of(tmp_path, kept=[palette], more=4, max_length=12), palette
 
 
 def labels(look):
@@ -134,23 +140,21 @@ def test_what_is_too_long_is_refused_before_anything_is_named(
 ):
     """Nor is what is hopeless cut into tokens: a book that was pasted must not keep others
     waiting."""
-    text = tokenizer()
-    more = {"pair": PairTokenizer(text, text)} if changes == CROSSED else {}
     if changes == "drawing":
-        palette = Palette(
-            PaletteConfig(size=2, colours=4), np.arange(12, dtype=np.uint8).reshape(4, 3)
-        )
-        model = copy.deepcopy(tiny.model(vocab_size=text.vocab_size + 4, max_length=12)).float()
-        run = gf.Run(tmp_path, model, text, palette=palette)
+        run, _ = painter(tmp_path)
     else:
-        more |= {"readers": {"image": pictures()}} if "parts" in changes else {}
-        run = run_of(tmp_path, text, more, **changes)
+        run = run_of(tmp_path, kept=[pictures()] if "parts" in changes else (), **changes)
 
     def never(*arguments, **options):
         raise AssertionError("too long is too long")
 
-    for name in ("named", "words_of", "named_patches"):
-        monkeypatch.setattr(f"glassformer.run.encode_input.{name}", never)
+    rooms = [f"processors.{name}" for name in ("documents", "pairs", "parts", "text", "tokenized")]
+    for room in (*rooms, "tasks.text_to_image"):
+        for name in {"words_of", "token_elements"} & vars(
+            import_module(f"glassformer.{room}")
+        ).keys():
+            monkeypatch.setattr(f"glassformer.{room}.{name}", never)
+    monkeypatch.setattr(MediaProcessor, "patch_elements", never)
     with pytest.raises(
         ConfigError,
         match=r"has \d+ elements and the model reads \d+ at once; shorten it by \d+, or",
@@ -211,7 +215,9 @@ def test_texts_and_pairs_with_a_class(tmp_path):
 def test_a_source_and_a_target(tmp_path):
     text = tokenizer()
     pair = PairTokenizer(text, text, "to: ")
-    run = run_of(tmp_path, text, {"pair": pair}, architecture="encoder_decoder")
+    run = run_of(tmp_path, text, architecture="encoder_decoder")
+    processor = PairsProcessor(pair, run.processor.facts)
+    run = replace(run, task=type(run.task)(run.task.recipe, processor, tmp_path))
     look = run.look(("the cat", "a dog ran"))
     assert "".join(labels(look)[1:]) == "a dog ran"
     assert (look.elements[0].id, look.source_elements[-1].id) == (pair.bos, pair.eos)
@@ -254,8 +260,7 @@ SENSING = {
 
 
 def test_a_picture(tmp_path):
-    model = copy.deepcopy(tiny.model(**SENSING, patch_width=48, grid=(2, 2))).float()
-    run = gf.Run(tmp_path, model, None, senses=pictures())
+    run = run_of(tmp_path, kept=[pictures()], **SENSING, patch_width=48, grid=(2, 2))
     look = run.look(sky())
     assert labels(look) == ["[class]", "patch 0,0", "patch 0,1", "patch 1,0", "patch 1,1"]
     assert [(element.row, element.column) for element in look.elements[1:]] == [
@@ -265,7 +270,7 @@ def test_a_picture(tmp_path):
         (1, 1),
     ]
     assert {element.kind for element in look.elements} == {"class", "image"}
-    assert_close(look.probabilities(), torch.from_numpy(run.perceived([sky()])[0]))
+    assert_close(look.probabilities(), torch.from_numpy(run.classified([sky()])[0]))
     file = write_picture(tmp_path / "sky.png", sky())
     assert torch.equal(run.look(file).logits, look.logits)
     assert look.names == ("day", "night")
@@ -275,8 +280,7 @@ def test_a_picture(tmp_path):
 
 def test_a_recording(tmp_path):
     reader = AudioReader(AudioConfig.parse(AUDIO | {"mean": (0.0,) * 16, "std": (1.0,) * 16}))
-    model = copy.deepcopy(tiny.model(**SENSING, patch_width=40)).float()
-    run = gf.Run(tmp_path, model, None, senses=reader)
+    run = run_of(tmp_path, kept=[reader], **SENSING, patch_width=40)
     samples = tone(400.0, np.random.default_rng(0))
     look = run.look((samples, 8000))
     assert labels(look)[1:] == [
@@ -286,21 +290,20 @@ def test_a_recording(tmp_path):
         "frame 5, band 8",
     ]
     assert {element.kind for element in look.elements} == {"class", "audio"}
-    assert_close(look.probabilities(), torch.from_numpy(run.perceived([(samples, 8000)])[0]))
+    assert_close(look.probabilities(), torch.from_numpy(run.classified([(samples, 8000)])[0]))
     (tmp_path / "tone.wav").write_bytes(write_wav(samples, 8000))
     assert run.look(tmp_path / "tone.wav").logits.shape == (2,)
 
 
 @pytest.mark.parametrize("architecture", ["decoder", "encoder_decoder"])
 def test_parts_in_their_order(tmp_path, architecture):
-    more = {"readers": {"image": pictures()}}
     own = {
         "parts": {"image": 48},
         "part_patches": {"image": 4},
         "position": "learned",
         "architecture": architecture,
     }
-    run = run_of(tmp_path, None, more, **own)
+    run = run_of(tmp_path, kept=[pictures()], **own)
     given = [{"image": sky()}, "what is the cat", {"text": "a mat"}]
     look = run.look((given, "the dog"))
     read = look.source_elements if architecture == "encoder_decoder" else look.elements
@@ -328,15 +331,14 @@ def test_parts_in_their_order(tmp_path, architecture):
 
 
 def test_what_is_to_be_drawn(tmp_path):
-    text = tokenizer()
-    palette = Palette(PaletteConfig(size=2, colours=4), np.arange(12, dtype=np.uint8).reshape(4, 3))
-    model = copy.deepcopy(tiny.model(vocab_size=text.vocab_size + 4, max_length=12)).float()
-    run = gf.Run(tmp_path, model, text, palette=palette)
+    run, palette = painter(tmp_path)
+    text = run.tokenizer
     look = run.look("a cat")
     assert len(look.elements) == 12 - 4 + 1  # behind it stands the first pixel
     assert look.names[text.vocab_size :] == ("#000102", "#030405", "#060708", "#090a0b")
     first = look.logits[-1, text.vocab_size :].argmax()
-    assert run.drawn(["a cat"], temperature=0)[0][0, 0] == int(first)
+    drawn = run.draw("a cat", temperature=0)
+    assert drawn[0, 0].tolist() == palette.colours[int(first)].tolist()
     pixels = run.look([*(element.id for element in look.elements), text.vocab_size + 2])
     assert (pixels.elements[-1].label, pixels.elements[-1].kind) == ("#060708", "image")
     with pytest.raises(ConfigError, match=r"The prompt has .* elements and the model reads 9"):
@@ -345,9 +347,6 @@ def test_what_is_to_be_drawn(tmp_path):
 
 def test_a_look_at_a_folder_and_at_a_model_alone(tmp_path):
     run = run_of(tmp_path)
-    save_weights(run.model, tmp_path / "model.safetensors")
-    (tmp_path / "config.json").write_text(json.dumps(config_json(run.model.config)))
-    run.tokenizer.save(tmp_path / "tokenizer.json")
     look = gf.look(tmp_path, "the cat")
     assert torch.equal(look.logits, run.look("the cat").logits)
     assert torch.equal(gf.look(run, "the cat").logits, look.logits)
@@ -366,7 +365,7 @@ def test_a_look_at_a_folder_and_at_a_model_alone(tmp_path):
     for step, model in ((10, stirred), (20, run.model)):
         (tmp_path / f"checkpoints/step-{step:08}").mkdir(parents=True)
         save_weights(model, tmp_path / f"checkpoints/step-{step:08}/model.safetensors")
-    earlier = gf.Run(tmp_path, stirred, run.tokenizer).look("the cat")
+    earlier = replace(run, model=stirred).look("the cat")
     for what in (run, tmp_path, str(tmp_path)):
         assert torch.equal(gf.look(what, "the cat", checkpoint=10).logits, earlier.logits)
         assert torch.equal(gf.look(what, "the cat", checkpoint=20).logits, look.logits)

@@ -1,4 +1,4 @@
-"""The pictures of docs/explorer.md: pages of the explorer in a browser without a window, as small
+"""The pictures of docs/inside.md: pages of the explorer in a browser without a window, as small
 PNG files.
 
     make demo

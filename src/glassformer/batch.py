@@ -160,7 +160,7 @@ class Part:
     """Number of each patch within its image or recording, from 0."""
 
     def taken(self, slots: Int[Tensor, "S"], length: int) -> "Part":
-        """The part after selecting these `slots` of each row of `length` elements, in that order."""
+        """The part after selecting `slots` of each row of `length` elements, in that order."""
         place = torch.full((length,), -1, device=self.at.device)
         place[slots] = torch.arange(len(slots), device=self.at.device)
         new = place[self.at % length]

@@ -34,7 +34,12 @@ class TrainingError(GlassformerError):
 
 def counted(n: int, noun: str) -> str:
     """A number and its noun: `1 token`, `2,000 tokens`."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+    return f"{n:,} {noun if n == 1 else plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    """`tokens`, `patches`, `classes`."""
+    return f"{noun}es" if noun.endswith(("ch", "ss")) else f"{noun}s"
 
 
 def printable(text: str) -> str:

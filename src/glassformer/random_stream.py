@@ -1,5 +1,5 @@
-"""Random numbers as functions of (seed, step, sample): nothing to save, and one draw more changes no
-other.
+"""Random numbers as functions of (seed, step, sample): nothing to save, and one draw more changes
+no other.
 
 permute        a keyed permutation of 0 .. size - 1, evaluated at any places
 RandomStream   numbers for each sample and purpose, for samples changed many at a time

@@ -64,8 +64,18 @@ def test_an_argument_that_is_no_override(refused, recipe, tmp_path):
     [
         ("model: {d_model: 16\n", "is not valid YAML at line"),
         ("- a\n- b\n", "holds list, not sections"),
-        ("model: 3\n", "The section model must hold key: value lines, not 3"),
-        ("train: {steps: 5}\n", "has no data.path"),
+        ("task: fill-mask\nmodel: 3\n", "The section model must hold key: value lines, not 3"),
+        ("task: fill-mask\ntrain: {steps: 5}\n", "has no data.path"),
+        ("train: {steps: 5}\n", "The recipe has no task; add task: text-generation or fill-mask"),
+        ("task: fill-masks\n", "There is no task 'fill-masks'; did you mean 'fill-mask'"),
+        (
+            "task: text-generation\ninput: words\ndata: {path: x}\n",
+            "task='text-generation' does not read input='words'; use documents",
+        ),
+        (
+            "task: fill-mask\nmodel: {head: lm}\n",
+            "model.head='lm' is not for task='fill-mask'; use masked_lm, or leave it out",
+        ),
         ("!!python/object/apply:os.system ['true']", "is not valid YAML"),
     ],
 )
@@ -311,7 +321,13 @@ def test_an_error_of_training_leaves_a_model_that_was_there(refused, copied):
     """A full run folder: a second `train` into it changes nothing, whatever is wrong first."""
     shutil.rmtree(copied / "checkpoints")
     sentence = refused(
-        "train", f"data.path={copied / 'recipe.yaml'}", "--run", copied, code=2, keep=copied
+        "train",
+        "task=text-generation",
+        f"data.path={copied / 'recipe.yaml'}",
+        "--run",
+        copied,
+        code=2,
+        keep=copied,
     )
     assert "already holds a model" in sentence
 

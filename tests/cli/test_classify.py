@@ -151,7 +151,9 @@ def test_a_pair_is_two_texts_with_a_tab_between(cli, pairs, run):
 
 def test_a_model_trained_on_pairs_reads_nothing_else(cli, refused, saved):
     run = saved("trained-on-pairs", head="classify", classes=CLASSES)
-    (run / "recipe.yaml").write_text("data: {path: gone.jsonl, pair_field: other}\n")
+    (run / "recipe.yaml").write_text(
+        "task: text-classification\ndata: {path: gone.jsonl, pair_field: other}\n"
+    )
     (line,) = cli("classify", run, "--json", stdin=b"tab\tbed\n").lines
     assert (line["text"], line["pair"]) == ("tab", "bed")
     for stdin, tabs in ((b"tab bed\n", 0), (b"a\tb\tc\n", 2)):
@@ -209,6 +211,8 @@ def test_who_writes_a_line_and_waits_gets_its_answer(run):
             "--top-k lists classes whatever their probability",
         ),
         (["--device", "abacus"], TEXT, 2, "'abacus' is no device"),
+        (["a.png"], TEXT, 2, "a text each, and a.png is given as a file; give lines: < a.png."),
+        (["--skip-bad"], TEXT, 2, "--skip-bad is for files of images or audio, and this model"),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
 )
@@ -236,10 +240,10 @@ def test_a_model_that_does_not_classify(refused, trained, saved):
     for stdin in (b"a\n", b""):
         sentence = refused("classify", trained, code=2, keep=trained, stdin=stdin)
         assert (
-            "has model.head='lm', and glassformer classify needs 'classify'; it is for "
-            "`glassformer gene" in sentence
+            "is a model for text-generation, so classifying is not for it; use `glassformer generate`."
+            in sentence
         )
-        assert "it is for `glassformer tag`" in refused(
+        assert "use `glassformer tag`" in refused(
             "classify", tagger, code=2, keep=tagger, stdin=stdin
         )
 

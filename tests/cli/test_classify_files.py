@@ -35,7 +35,7 @@ def probabilities(run: Path, given: list[str]) -> tuple[tuple[str, ...], np.ndar
     from glassformer.run import load
 
     opened = load(run)
-    return opened.classes, opened.perceived(given)
+    return opened.classes, opened.classified(given)
 
 
 @pytest.mark.parametrize("kind", ["pictures", "sounds"])
@@ -118,8 +118,10 @@ def test_models_are_given_what_they_read(refused, pictures, sounds, trained, rec
         (pictures / "run", recipe, "is not a picture"),
     ):
         assert sentence in refused("classify", run, given, code=1, keep=run)
-    assert "reads text, and" in refused("classify", trained, picture, code=2, keep=trained)
-    assert "it is for `glassformer classify`" in refused(
+    assert "so classifying is not for it; use `glassformer generate`" in refused(
+        "classify", trained, picture, code=2, keep=trained
+    )
+    assert "use `glassformer classify`" in refused(
         "generate", pictures / "run", code=2, keep=pictures, stdin=b"a"
     )
     for folder, read in ((pictures, "pictures"), (sounds, "recordings")):
@@ -158,7 +160,7 @@ def test_a_plan_is_of_patches(cli, tmp_path):
     said = cli("plan", tmp_path / "r.yaml")
     assert said.code == 0
     assert "MFLOP a patch forward" in said.out
-    assert "a step of 6 pictures, 24 patches (" in said.out
+    assert "a step of 6 images, 24 patches (" in said.out
     assert "patches/s" in said.out
     assert "tokens" not in said.out
     assert "(3.3 epochs)" in said.out, "10 steps of 6 are 3.3 times the 18 training pictures"

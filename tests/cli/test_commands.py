@@ -41,6 +41,7 @@ def test_train_takes_overrides_alone(cli, text, tmp_path):
     said = cli(
         *(
             "train",
+            "task=text-generation",
             f"data.path={text}",
             "tokenizer.kind=byte",
             "model.d_model=16",

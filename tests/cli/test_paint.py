@@ -33,7 +33,7 @@ def test_a_picture_is_drawn_into_a_file(cli, painter, tmp_path):
     assert (pixels[::42, ::42] == FLAGS["a red flag"]).all()
     assert (pixels == pixels[::42, ::42].repeat(42, 0).repeat(42, 1)).all()
     found = cli(*arguments, "--json", "--seed", 1).json
-    assert (np.array(found["palette"])[found["ids"]] == FLAGS["a red flag"]).all()
+    assert (np.array(found["pixels"]) == FLAGS["a red flag"]).all()
     assert (found["prompt"], found["image"]) == ("a red flag", str(out))
 
 
@@ -54,7 +54,7 @@ A = ["--prompt", "a"]
             ["--to-image", "x.png", "--prompt", "a " * 7],
             "The prompt has 9 tokens and this model reads at most 7",
         ),
-        (A, "draws pictures; use `glassformer generate --to-image`"),
+        (A, "so generating text is not for it; use `glassformer generate --to-image`"),
     ],
 )
 def test_what_it_cannot_draw(refused, painter, arguments, sentence):
@@ -63,7 +63,7 @@ def test_what_it_cannot_draw(refused, painter, arguments, sentence):
 
 def test_a_model_that_does_not_draw(refused, trained):
     said = refused("generate", trained, *A, "--to-image", "x.png", code=2, keep=trained)
-    assert "draws no pictures; train a model by a recipe with a section palette" in said
+    assert "is a model for text-generation, so drawing is not for it; use `glassformer gen" in said
 
 
 def test_it_is_scored_and_shown(cli, painter):

@@ -80,10 +80,16 @@ def test_classify_reads_rows_of_parts(cli, folder, monkeypatch):
         said = cli("classify", folder / "classes", stdin=bad)
         assert said.code == 1
         assert sentence in said.err
-    assert "give lines such as" in cli("classify", folder / "classes", "day.png").err
+    assert (
+        'give lines such as [{"image": "day.png"}, "text"].'
+        in cli("classify", folder / "classes", "day.png").err
+    )
 
 
 def test_evaluate_show_and_plan_know_rows_of_parts(cli, folder):
+    assert "--beams is for what an encoder-decoder writes" in (
+        cli("evaluate", folder / "answers", "--beams", 2).err
+    )
     scores = cli("evaluate", folder / "answers", "--json").json
     assert scores["exact_match"] == 1.0
     other = rows_file(folder, 4, "others.jsonl", seed=3)

@@ -151,7 +151,7 @@ def test_evaluate_counts_the_tags_that_are_printed(cli, saved, tmp_path):
         "max_length: 32, position: rotary}"
     )
     (run / "recipe.yaml").write_text(
-        f"model: {model}\ndata: {{path: gone.conll}}\ntokenizer: {{kind: byte}}\n"
+        f"task: token-classification\nmodel: {model}\ndata: {{path: gone.conll}}\ntokenizer: {{kind: byte}}\n"
     )
     chooser = random.Random(0)
     gold = [
@@ -254,10 +254,10 @@ def test_a_model_that_does_not_tag(refused, trained, saved):
     for stdin in (b"a\n", b""):
         sentence = refused("tag", trained, code=2, keep=trained, stdin=stdin)
         assert (
-            "has model.head='lm', and glassformer tag needs 'tag'; it is for `glassformer generate`"
+            "is a model for text-generation, so tagging is not for it; use `glassformer generate`."
             in sentence
         )
-        assert "it is for `glassformer classify`" in refused(
+        assert "use `glassformer classify`" in refused(
             "tag", classifier, code=2, keep=classifier, stdin=stdin
         )
 

@@ -98,8 +98,10 @@ def test_files_of_their_own_for_a_split(tmp_path):
     write(tmp_path, {"one/train/a/1.png": b"", "two/train/b/2.png": b"", "two/b/3.png": b""})
     files = read(tmp_path, "one", test_path="two", validation_fraction=0.0)
     assert told(tmp_path, files) == [
-        ("one/train/a/1.png", "a", "train"), ("two/b/3.png", "b", "test"), ("two/train/b/2.png", "b", "test")
-    ]  # fmt: skip
+        ("one/train/a/1.png", "a", "train"),
+        ("two/b/3.png", "b", "test"),
+        ("two/train/b/2.png", "b", "test"),
+    ]
 
 
 TABLES = {

@@ -147,8 +147,10 @@ def test_each_split_may_have_templates_of_its_own(folder):
 
 def test_classes_are_read_as_elsewhere(folder):
     text = ({"text": "{1}"},)
-    got = read(folder, "rows.csv", "a,DESC:how|LOC\nb,LOC\n", parts=text, label_field="2", label_separator="|",
-               label_delimiter=":")  # fmt: skip
+    got = read(
+        folder, "rows.csv", "a,DESC:how|LOC\nb,LOC\n", parts=text, label_field="2",
+        label_separator="|", label_delimiter=":",
+    )  # fmt: skip
     assert [one.labels for one in got] == [("DESC", "LOC"), ("LOC",)]
     assert {one.target for one in got} == {None}
     (one,) = read(
@@ -221,7 +223,7 @@ WRONG = {
     "nothing to learn": (
         '[["a", "b"]]',
         {"parts": TEXT},
-        r"has neither a target nor a class; set data\.target to a temp",
+        r"has neither a target nor a class nor tags; set data\.target to a temp",
     ),
     "an empty target": (
         '[["a", " "]]',
@@ -236,7 +238,8 @@ WRONG = {
     "a missing file": (
         '[["1.pgn", "b"]]',
         {"parts": ({"image": "images.zip/train/{1}"},), "target": "{2}"},
-        r"row 1 names the image file .*/images\.zip/train/1\.pgn, which is not there; did you mean '1\.png'",
+        r"row 1 names the image file .*/images\.zip/train/1\.pgn, which is not there; "
+        r"did you mean '1\.png'",
     ),
     "a missing folder": (
         '[["1.png", "b"]]',
@@ -359,7 +362,8 @@ def test_a_template_is_filled_once_and_nothing_else_changes(literal, value):
 def test_a_target_may_be_a_picture_by_a_template_or_beside_its_row(folder):
     rows = [["a dog", 1], ["a cat", 0]]
     got = read(
-        folder, "rows.csv", table(rows), parts=[{"text": "{1}"}], target_image="images.zip/train/{2}.png"
+        folder, "rows.csv", table(rows), parts=[{"text": "{1}"}],
+        target_image="images.zip/train/{2}.png",
     )  # fmt: skip
     assert [(one.parts, one.target, one.image) for one in got] == [
         ((("text", name),), None, f"{folder}/images.zip/train/{number}.png")

@@ -1,4 +1,4 @@
-"""Running text as token ids: where documents end, when the store is rebuilt, and what is refused."""
+"""Running text as token ids: where documents end, when the store is rebuilt, what is refused."""
 
 import json
 import os

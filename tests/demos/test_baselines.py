@@ -176,8 +176,12 @@ def test_the_nearest_neighbour_of_equal_ones_is_the_first():
 
 
 def test_a_rule_reads_numbers_by_place_and_months_by_words():
-    train = [("4 May 2001", "2001-05-04"), ("May 5, 1999", "1999-05-05"), ("9 of June 2002", "2002-06-09"),
-             ("8 of May 2002", "2002-05-08")]  # fmt: skip
+    train = [
+        ("4 May 2001", "2001-05-04"),
+        ("May 5, 1999", "1999-05-05"),
+        ("9 of June 2002", "2002-06-09"),
+        ("8 of May 2002", "2002-05-08"),
+    ]
     rule = rule_for_dates(train)
     found = {
         "12 June 1990": "1990-06-12",

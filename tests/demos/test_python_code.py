@@ -77,8 +77,8 @@ class A(B, metaclass=M):
     m = n
     def get(self): return self.n, A, n
 A().get
--> A/class B/global metaclass/parameter M/global n/attribute int/builtin m/attribute n/attribute get/function
--> self/parameter self/parameter n/attribute A/class n/global A/call get/attribute
+-> A/class B/global metaclass/parameter M/global n/attribute int/builtin m/attribute n/attribute
+-> get/function self/parameter self/parameter n/attribute A/class n/global A/call get/attribute
 
 === class of the file
 class E(Exception): pass
@@ -86,7 +86,8 @@ def f():
     try: f()
     except E as e: raise E from e
 map(f, E)
--> E/class Exception/builtin f/function f/call E/class e/local E/class e/local map/call f/function E/class
+-> E/class Exception/builtin f/function f/call E/class e/local E/class e/local
+-> map/call f/function E/class
 
 === imports
 import os.path as p, sys
@@ -94,8 +95,8 @@ from . import a
 from ..b.c import (d as e,  # why
   f)
 p.join(sys.path, e, b)
--> os/import path/import p/import sys/import a/import b/import c/import d/import e/import f/import p/import
--> join/call sys/import path/attribute e/import b/global
+-> os/import path/import p/import sys/import a/import b/import c/import d/import e/import f/import
+-> p/import join/call sys/import path/attribute e/import b/global
 
 === a star import
 from m import *
@@ -110,11 +111,13 @@ import functools
 async def f():
     await g()
     async with h as x: x
--> functools/import functools/import cache/attribute wrap/call f/function g/call h/global x/local x/local
+-> functools/import functools/import cache/attribute wrap/call f/function g/call
+-> h/global x/local x/local
 
 === lambda
 lambda a, *b, c=d, **e: a + b + c + d
--> a/parameter b/parameter c/parameter d/global e/parameter a/parameter b/parameter c/parameter d/global
+-> a/parameter b/parameter c/parameter d/global e/parameter
+-> a/parameter b/parameter c/parameter d/global
 
 === comprehensions
 [x for x in y if x]
@@ -147,7 +150,8 @@ def f(x):
 def f(a):
     def g(b): return a, b, g, h
     return g
--> f/function a/parameter g/function b/parameter a/parameter b/parameter g/function h/global g/function
+-> f/function a/parameter g/function b/parameter a/parameter b/parameter g/function h/global
+-> g/function
 
 === soft keywords
 match = 1
@@ -161,9 +165,11 @@ match x:
   case {'a': _, **rest}: rest
   case [1, *more] | more: 1
   case a.b: 1
--> match/keyword x/global case/keyword Point/global x/attribute y/attribute q/global p/global p/global q/global
--> case/keyword _/keyword rest/global rest/global case/keyword more/global more/global case/keyword a/global
--> b/attribute
+-> match/keyword x/global
+-> case/keyword Point/global x/attribute y/attribute q/global p/global p/global q/global
+-> case/keyword _/keyword rest/global rest/global
+-> case/keyword more/global more/global
+-> case/keyword a/global b/attribute
 
 === calls
 a.b(c)(d).e[f](g.h)
@@ -177,7 +183,8 @@ __name__, __file__, self
 def f(a, w):
     return f'{a!r:>{w}} {{no}} {a.b["k"]=} \N{EN DASH}' rf'''{
   f"{len(w)}"}''' 'no'
--> f/function a/parameter w/parameter a/parameter w/parameter a/parameter b/attribute len/call w/parameter
+-> f/function a/parameter w/parameter a/parameter w/parameter a/parameter b/attribute
+-> len/call w/parameter
 
 === f-string scopes
 x = f'{(lambda y: y)(1)}{[z for z in x]!s}'
@@ -206,9 +213,11 @@ class A[U](B[U]):
     C = 1
     def g[V](self, x: C): return U, C
 type X[W] = list[W]
--> f/function T/parameter int/builtin Ts/parameter P/parameter x/parameter T/parameter T/parameter y/local
--> Ts/parameter A/class U/parameter B/global U/parameter C/attribute g/function V/parameter self/parameter
--> x/parameter C/attribute U/parameter C/global type/keyword X/global W/parameter list/builtin W/parameter
+-> f/function T/parameter int/builtin Ts/parameter P/parameter x/parameter T/parameter T/parameter
+-> y/local Ts/parameter
+-> A/class U/parameter B/global U/parameter C/attribute g/function V/parameter self/parameter
+-> x/parameter C/attribute U/parameter C/global
+-> type/keyword X/global W/parameter list/builtin W/parameter
 """
 
 
@@ -389,10 +398,11 @@ def assert_covered(text: str) -> None:
     assert not text[last:].strip()
 
 
-PIECES = st.sampled_from(["def "
-"f", "(", ")", "{", "}", "[", ":", "=", "!", "!r", "f'", 'f"""', '"""', "'", '"', "\\",
-                          "\\N{", "é", "rb'", "²",
-                          "\n", "\n    ", "\r\n", "\t", "\f", "#", "x", "0x", "1_000.5e-3", "return "])  # fmt: skip
+PIECES = st.sampled_from([
+    "def f", "(", ")", "{", "}", "[", ":", "=", "!", "!r", "f'", 'f"""', '"""', "'", '"', "\\",
+    "\\N{", "é", "rb'", "²", "\n", "\n    ", "\r\n", "\t", "\f", "#", "x", "0x", "1_000.5e-3",
+    "return ",
+])  # fmt: skip
 
 
 @given(st.one_of(st.text(), st.lists(PIECES, max_size=40).map("".join)))

@@ -220,9 +220,9 @@ def test_every_word_comes_in_every_split(cells):
 def test_scenes_vary(many):
     of_size = Counter(len(scene.things) for scene in many["train"])
     assert all(of_size[n] > 50 for n in (1, 2, 3))
-    assert {caption(scene).split(" at ")[-1] for scene in many["train"] if len(scene.things) == 1} >= {
-        "the top left", "the bottom right", "the left"
-    }  # fmt: skip
+    alone = [caption(scene) for scene in many["train"] if len(scene.things) == 1]
+    places = {text.split(" at ")[-1] for text in alone}
+    assert places >= {"the top left", "the bottom right", "the left"}
     relations = Counter(relation for scene in many["train"] for relation in facts(scene).relations)
     assert set(relations) == set(RELATIONS)
     assert all(len(scene.things) == 1 for scene in list(scenes("train", 50, cells=1)))

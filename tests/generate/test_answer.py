@@ -15,7 +15,7 @@ from glassformer.data.example import Example, Patches
 from glassformer.errors import ConfigError
 from glassformer.generate import GenerateConfig, answer, beam_search, decode
 from glassformer.models import Transformer
-from glassformer.processors.parts import PartsTokenizer
+from glassformer.processors.parts_tokenizer import PartsTokenizer
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer
 

@@ -1,14 +1,19 @@
 """Classification: packing changes nothing, long texts are means of their windows, pairs have two
 kinds of elements."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
 import tiny
 from glassformer.batch import Batch
-from glassformer.generate.classify import classify
+from glassformer.processors.processor import ModelFacts
 from glassformer.processors.sequence import SequenceTokenizer
+from glassformer.processors.text import TextProcessor
+from glassformer.recipe.recipe import Recipe
+from glassformer.tasks.classification import Classification
 from glassformer.tokenizers.definition import byte_definition, word_definition
 from glassformer.tokenizers.text import Tokenizer
 
@@ -42,6 +47,12 @@ def classifier(**changes):
 SEQUENCES = SequenceTokenizer(BYTES, LENGTH)
 
 
+def classify(model, texts, tokenizer=BYTES):
+    processor = TextProcessor(tokenizer, ModelFacts.of(model.config))
+    recipe = Recipe.of_model("text-classification", "text", model.config)
+    return Classification(recipe, processor, Path()).classify(model, texts)
+
+
 def by_hand(model, text):
     """The mean over windows, each computed with nothing beside it."""
     rows = []
@@ -62,7 +73,7 @@ def by_hand(model, text):
 @pytest.mark.parametrize("pool", ["first", "last", "mean"])
 def test_many_texts_are_classified_as_each_by_hand(architecture, position, pool):
     model = classifier(architecture=architecture, position=position, pool=pool)
-    found = classify(model, SEQUENCES, TEXTS)
+    found = classify(model, TEXTS)
     assert found.shape == (len(TEXTS), CLASSES)
     np.testing.assert_allclose(found, np.stack([by_hand(model, text) for text in TEXTS]), **CLOSE)
     np.testing.assert_allclose(found.sum(1), 1, **CLOSE)
@@ -76,10 +87,10 @@ def test_many_texts_are_classified_as_each_by_hand(architecture, position, pool)
 def test_other_models(changes):
     model = classifier(pool="mean", **changes)
     expected = np.stack([by_hand(model, text) for text in TEXTS])
-    np.testing.assert_allclose(classify(model, SEQUENCES, TEXTS), expected, **CLOSE)
+    np.testing.assert_allclose(classify(model, TEXTS), expected, **CLOSE)
     singles = [text for text in TEXTS if isinstance(text, str)]
     np.testing.assert_allclose(
-        classify(model, SEQUENCES, singles), [by_hand(model, text) for text in singles], **CLOSE
+        classify(model, singles), [by_hand(model, text) for text in singles], **CLOSE
     )
 
 
@@ -88,25 +99,24 @@ def test_the_sides_of_a_pair_are_told_apart():
     (pair,) = SEQUENCES.sequences("ab", "cd")
     with torch.no_grad():
         kindless = model(Batch(torch.from_numpy(pair.ids)[None])).logits.softmax(-1)[0].numpy()
-    assert np.abs(classify(model, SEQUENCES, [("ab", "cd")])[0] - kindless).max() > 1e-3
+    assert np.abs(classify(model, [("ab", "cd")])[0] - kindless).max() > 1e-3
 
 
 def test_multi_label_probabilities_are_each_of_their_own():
-    found = classify(classifier(multi_label=True), SEQUENCES, TEXTS)
+    found = classify(classifier(multi_label=True), TEXTS)
     assert np.abs(found.sum(1) - 1).max() > 0.3, "each is a sigmoid of its own"
     assert ((found >= 0) & (found <= 1)).all()
 
 
 def test_nothing_to_classify():
-    assert classify(classifier(), SEQUENCES, []).shape == (0, CLASSES)
+    assert classify(classifier(), []).shape == (0, CLASSES)
 
 
 def test_empty_texts_where_nothing_stands_around_a_text():
     definition = word_definition(["cat"], lowercase=False)
     definition["added_tokens"] = definition["added_tokens"][:1]
-    sequences = SequenceTokenizer(Tokenizer(definition), LENGTH)
     model = classifier(vocab_size=2, pool="mean")
-    found = classify(model, sequences, ["cat", "", "cat", ""])
+    found = classify(model, ["cat", "", "cat", ""], Tokenizer(definition))
     assert np.isfinite(found).all()
     np.testing.assert_allclose(found[[0, 1]], found[[2, 3]], **CLOSE)
     assert np.abs(found[0] - found[1]).max() > 1e-3

@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 import tiny
 from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError, DataError
-from glassformer.generate.embed import embed, trained_reader
+from glassformer.generate.embed import embed
 from glassformer.layers.heads import ClassifyHead
 from glassformer.models.trunk import streams
-from glassformer.processors.pairs import PairTokenizer
+from glassformer.processors.parts import PartsProcessor
+from glassformer.processors.processor import ModelFacts
 from glassformer.processors.text_reader import TextReader
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer
+from small_tasks import reader_of
 
 TEXTS = [
     "a cat sat",
@@ -50,8 +52,7 @@ def built(architecture, head="none", kind="character", **changes):
         else {"vocab_size": size}
     )
     model = tiny.model(architecture=architecture, head=head, max_length=64, **{**other, **changes})
-    pair = PairTokenizer(tokens, tokens, "to x: ") if architecture == "encoder_decoder" else None
-    return model, trained_reader(model.config.head, 64, tokens, pair)
+    return model, reader_of(model.config, tokens, "to x: ")
 
 
 TRUNKS = {
@@ -107,6 +108,19 @@ def test_it_is_the_pooled_stream_of_the_trunk(trunk, layer, how):
         np.testing.assert_allclose(vector, by_hand(model, ids, how, layer), **EXACT)
     lengths = np.linalg.norm(got, axis=1, keepdims=True)
     np.testing.assert_allclose(embed(model, reader, TEXTS, how, layer), got / lengths, **EXACT)
+
+
+@pytest.mark.parametrize("name", ["encoder", "tagger", "decoder", "one vocabulary"])
+def test_a_text_alone_is_read_as_in_a_row_of_parts(name):
+    trunk = TRUNKS[name] | {"vocab_size": tokenizer().vocab_size}
+    model = tiny.model(max_length=64, parts={"image": 3}, **trunk)
+    processor = PartsProcessor(tokenizer(), ModelFacts.of(model.config), {})
+    got = embed(model, processor.reader, TEXTS, normalize=False)
+    for text, vector in zip(TEXTS, got, strict=True):
+        (window,) = processor.windows([text])
+        np.testing.assert_allclose(
+            vector, by_hand(model, window.example.ids, "mean", None), **EXACT
+        )
 
 
 def test_what_stands_around_a_text_is_what_the_model_was_trained_with():
@@ -228,6 +242,6 @@ def test_dropout_is_off_and_the_mode_is_given_back():
         )
     )
     model.train()
-    reader = trained_reader("none", 64, tokenizer())
+    reader = reader_of(model.config, tokenizer())
     assert (embed(model, reader, ["a cat"]) == embed(model, reader, ["a cat"])).all()
     assert model.training

@@ -10,7 +10,8 @@ import torch
 import tiny
 from glassformer.batch import Batch
 from glassformer.generate.tag import tag
-from glassformer.processors.words import WordTokenizer
+from glassformer.processors.processor import ModelFacts
+from glassformer.processors.words import WordsProcessor
 from glassformer.tokenizers.definition import byte_definition
 from glassformer.tokenizers.text import Tokenizer
 
@@ -56,7 +57,7 @@ def tagger(architecture="encoder", position="rotary"):
 
 
 def words(overlap=None):
-    return WordTokenizer(BYTES, LENGTH, overlap)
+    return WordsProcessor(BYTES, ModelFacts(LENGTH, LENGTH, overlap, per_word=True))
 
 
 def by_hand(model, ids, at):
@@ -90,13 +91,15 @@ def test_many_sentences_are_tagged_as_each_alone(architecture, position):
 def test_a_word_is_tagged_by_the_window_that_owns_it(architecture, position):
     model = tagger(architecture, position)
     for sentence in SENTENCES:
-        windows = list(words().windows(sentence))
+        windows = list(words().word_tokenizer.windows(sentence))
         (found,) = tag(model, words(), [sentence], CLASSES)
         probabilities = every_class(found)
         for window in windows:
             expected = by_hand(model, window.ids, window.at)
             np.testing.assert_allclose(probabilities[window.begin : window.end], expected, **CLOSE)
-    assert [len(list(words().windows(sentence))) > 1 for sentence in SENTENCES[3:5]] == [True, True]
+    assert [
+        len(list(words().word_tokenizer.windows(sentence))) > 1 for sentence in SENTENCES[3:5]
+    ] == [True, True]
 
 
 def test_what_fits_is_read_whole():

@@ -21,7 +21,7 @@ from glassformer.generate import (
     transduce,
 )
 from glassformer.models import Transformer
-from glassformer.processors.pairs import PairTokenizer
+from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer
 

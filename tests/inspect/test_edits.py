@@ -307,31 +307,69 @@ BAD = [
     (lambda: Patch(Z), r"Patch needs 'source'; give it"),
     (lambda: Patch(Z, source="clean"), r"source='clean' is no look"),
     (lambda: Patch(Z, source=Given()).to_json(), r"its source has no name; give one as name="),
-    (lambda: done(Zero(Z, position=1)), rf"Zero of {Z} has no axis 'position'; known are batch, dim, head, query"),
+    (
+        lambda: done(Zero(Z, position=1)),
+        rf"Zero of {Z} has no axis 'position'; known are batch, dim, head, query",
+    ),
     (lambda: done(Zero(Z, head=4)), rf"Zero of {Z}: head=4 is not there; head runs from 0 to 3"),
     (lambda: done(Zero(Z, query=slice(0, 7))), r"query=0:7 is outside of 0 to 5"),
     (lambda: done(Mask(Z)), r"it is for scores of an attention, not for 'z'"),
-    (lambda: done(Temperature(PATTERN, tau=1.0)), r"it is for scores of an attention, not for 'pattern'"),
+    (
+        lambda: done(Temperature(PATTERN, tau=1.0)),
+        r"it is for scores of an attention, not for 'pattern'",
+    ),
     (lambda: done(Freeze(Z, source=Given())), r"it is for pattern of an attention, not for 'z'"),
     (lambda: done(Mean(PATTERN)), r"this point has queries and keys, whose mask it would break"),
-    (lambda: done(Set(Z, to=0.1, renormalise=True)), r"renormalise is for rows of a pattern; leave it out"),
-    (lambda: done(Add(Z, vector=[1.0, 2.0, 3.0])), r"numbers of shape \[3\] do not fit \[4, 6, 2\]"),
+    (
+        lambda: done(Set(Z, to=0.1, renormalise=True)),
+        r"renormalise is for rows of a pattern; leave it out",
+    ),
+    (
+        lambda: done(Add(Z, vector=[1.0, 2.0, 3.0])),
+        r"numbers of shape \[3\] do not fit \[4, 6, 2\]",
+    ),
     (lambda: done(Permute(Z, order=[1, 0])), r"the order has 2 positions and the point 6"),
-    (lambda: Resample(Z)(torch.zeros(1, 4, 1, 2), AXES[Z], Z), r"there is no other position in a sequence of one"),
+    (
+        lambda: Resample(Z)(torch.zeros(1, 4, 1, 2), AXES[Z], Z),
+        r"there is no other position in a sequence of one",
+    ),
     (lambda: edit_from_json([]), r"\[\] is no edit; give an object"),
     (lambda: edit_from_json({"point": Z}), r"There is no edit None; known are"),
-    (lambda: edit_from_json({"edit": "Zeros", "point": Z}), r"There is no edit 'Zeros'; did you mean 'Zero'"),
+    (
+        lambda: edit_from_json({"edit": "Zeros", "point": Z}),
+        r"There is no edit 'Zeros'; did you mean 'Zero'",
+    ),
     (lambda: edit_from_json({"edit": ["Zero"], "point": Z}), r"There is no edit \['Zero'\]"),
     (lambda: edit_from_json({"edit": "Zero"}), r"Zero needs 'point'"),
     (lambda: edit_from_json({"edit": "Zero", "point": 3}), r"3 is no point"),
-    (lambda: edit_from_json({"edit": "Zero", "point": Z, "heads": 1}), r"'heads' is neither .* 'head'"),
-    (lambda: edit_from_json({"edit": "Zero", "point": Z, "query": "a:b"}), r"query='a:b' is no slice; write 'begin"),
+    (
+        lambda: edit_from_json({"edit": "Zero", "point": Z, "heads": 1}),
+        r"'heads' is neither .* 'head'",
+    ),
+    (
+        lambda: edit_from_json({"edit": "Zero", "point": Z, "query": "a:b"}),
+        r"query='a:b' is no slice; write 'begin",
+    ),
     (lambda: edit_from_json({"edit": "Zero", "point": Z, "query": "3"}), r"query='3' is no slice"),
-    (lambda: edit_from_json({"edit": "Zero", "point": Z, "query": None}), r"query=None is no place"),
-    (lambda: edit_from_json({"edit": "Patch", "point": Z}), r"its source is None, which was not given; no look is at"),
-    (lambda: edit_from_json({"edit": "Patch", "point": Z, "source": "claen"}, {"clean": Given()}), r"mean 'clean'"),
-    (lambda: edit_from_json({"edit": "Patch", "point": Z, "source": "a", "name": "b"}), r"'name' is Python's"),
-]  # fmt: skip
+    (
+        lambda: edit_from_json({"edit": "Zero", "point": Z, "query": None}),
+        r"query=None is no place",
+    ),
+    (
+        lambda: edit_from_json({"edit": "Patch", "point": Z}),
+        r"its source is None, which was not given; no look is at",
+    ),
+    (
+        lambda: edit_from_json(
+            {"edit": "Patch", "point": Z, "source": "claen"}, {"clean": Given()}
+        ),
+        r"mean 'clean'",
+    ),
+    (
+        lambda: edit_from_json({"edit": "Patch", "point": Z, "source": "a", "name": "b"}),
+        r"'name' is Python's",
+    ),
+]
 
 
 @pytest.mark.parametrize(("make", "said"), BAD, ids=[said for _, said in BAD])

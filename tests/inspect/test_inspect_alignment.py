@@ -13,7 +13,7 @@ from glassformer.batch import Batch
 from glassformer.errors import ConfigError, DataError
 from glassformer.inspect.alignment import CrossAttention, cross_attention, pharaoh
 from glassformer.layers.tap import Tape, recording
-from glassformer.processors.pairs import PairTokenizer
+from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.word_spans import NUMBERS_AND_NAMES, WORD, Side, token_words, word_spans
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.text import Tokenizer

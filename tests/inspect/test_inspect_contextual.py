@@ -14,16 +14,16 @@ from hypothesis.extra.numpy import arrays
 import tiny
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError, DataError
-from glassformer.generate.embed import embed, trained_reader
+from glassformer.generate.embed import embed
 from glassformer.inspect.contextual import Contexts, Occurrence, contexts, find
 from glassformer.inspect.similarity import unit
 from glassformer.inspect.wordvectors import model_words
 from glassformer.layers.tap import Tape, recording
-from glassformer.processors.pairs import PairTokenizer
 from glassformer.processors.text_reader import TextReader
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
+from small_tasks import reader_of
 
 SENTENCES = [
     "I put money in the bank.",
@@ -52,8 +52,7 @@ def built(kind="character", architecture="encoder", head="none", **changes):
         }
         | changes
     )
-    pair = PairTokenizer(tokens, tokens, "x: ") if architecture == "encoder_decoder" else None
-    return model, trained_reader(model.config.head, 64, tokens, pair)
+    return model, reader_of(model.config, tokens, "x: ")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,5 +1,6 @@
 """Norms against their formulas."""
 
+import pytest
 import torch
 from torch.testing import assert_close
 
@@ -42,3 +43,21 @@ def test_modules_use_what_they_are_given():
     assert_close(RMSNorm(4, epsilon=0.5)(x), rms_norm(x, torch.ones(4), 0.5))
     assert build_norm("layer", 4, bias=False, epsilon=0.0).bias is None
     assert isinstance(build_norm("rms", 4, bias=True, epsilon=0.0), RMSNorm)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_rms_norm_under_autocast_has_exact_scales_and_gradients(dtype):
+    """Autocast would compute the scale in bfloat16, and mix dtypes in the gradient."""
+    x = torch.randn(3, 5, 16).to(dtype)
+    weight = torch.linspace(0.5, 2, 16)
+    found = []
+    for autocast in (False, True):
+        norm, given = RMSNorm(16), x.clone().requires_grad_()
+        norm.weight.data.copy_(weight)
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            out = norm(given)
+        out.float().square().sum().backward()
+        found.append((out, given.grad, norm.weight.grad))
+    for plain, under in zip(*found, strict=True):
+        assert plain.dtype == under.dtype
+        assert torch.equal(plain, under)

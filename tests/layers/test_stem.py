@@ -60,8 +60,8 @@ def test_the_same_as_convolutions_of_the_picture():
 
 
 VISION = {
-    "architecture": "encoder", "elements": "patches", "patch_width": 48, "patch": (4, 4), "grid": (5, 5),
-    "max_length": 25, "head": "tag", "n_classes": 3, "position": "none",
+    "architecture": "encoder", "elements": "patches", "patch_width": 48, "patch": (4, 4),
+    "grid": (5, 5), "max_length": 25, "head": "tag", "n_classes": 3, "position": "none",
 }  # fmt: skip
 
 

@@ -342,9 +342,15 @@ for position in ("learned", "rotary", "relative"):
     torch._dynamo.reset()
     model = tiny.model(position=position, n_kv_heads=2, n_layers=1)
     compiled = torch.compile(model, fullgraph=True, backend="eager")
-    for batch in (Batch(tiny.tokens(2, 6)), Batch(tiny.tokens(2, 6), Positions.padded([3, 6], "left"))):
-        torch.testing.assert_close(compiled(batch).logits, model(batch).logits, rtol=1e-10, atol=1e-10)
-for variant in ("encoder alibi", "window", "post-norm", "no scale, normalized", "both buckets", "patches", "mixture"):
+    left = Positions.padded([3, 6], "left")
+    for batch in (Batch(tiny.tokens(2, 6)), Batch(tiny.tokens(2, 6), left)):
+        torch.testing.assert_close(
+            compiled(batch).logits, model(batch).logits, rtol=1e-10, atol=1e-10
+        )
+for variant in (
+    "encoder alibi", "window", "post-norm", "no scale, normalized", "both buckets", "patches",
+    "mixture",
+):
     torch._dynamo.reset()
     other, row = variants.made(variant, torch.float64)
     found = torch.compile(other, fullgraph=True, backend="eager")(row)

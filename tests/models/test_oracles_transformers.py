@@ -119,8 +119,8 @@ def bert_names(prefix=""):
 
 def bert_config():
     return transformers.BertConfig(
-        vocab_size=13, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=12,
-        max_position_embeddings=16, type_vocab_size=3, **EAGER,
+        vocab_size=13, hidden_size=8, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=12, max_position_embeddings=16, type_vocab_size=3, **EAGER,
     )  # fmt: skip
 
 
@@ -172,8 +172,9 @@ def test_t5():
     oracle = ready(
         transformers.T5ForConditionalGeneration(
             transformers.T5Config(
-                vocab_size=13, d_model=8, d_kv=3, d_ff=12, num_layers=2, num_heads=4, dropout_rate=0.0,
-                relative_attention_num_buckets=8, relative_attention_max_distance=20, decoder_start_token_id=0, **EAGER,
+                vocab_size=13, d_model=8, d_kv=3, d_ff=12, num_layers=2, num_heads=4,
+                dropout_rate=0.0, relative_attention_num_buckets=8,
+                relative_attention_max_distance=20, decoder_start_token_id=0, **EAGER,
             )
         )
     )  # fmt: skip
@@ -198,8 +199,8 @@ def test_t5():
         names[f"{b}.feedforward.up_proj.weight"] = f"{last}.DenseReluDense.wi.weight"
         names[f"{b}.feedforward.down_proj.weight"] = f"{last}.DenseReluDense.wo.weight"
     config = tiny.config(
-        architecture="encoder_decoder", d_head=3, activation="relu", norm="rms", epsilon=1e-6, position="buckets",
-        scale="none", attention_bias=False, bias=False, head_scale=True,
+        architecture="encoder_decoder", d_head=3, activation="relu", norm="rms", epsilon=1e-6,
+        position="buckets", scale="none", attention_bias=False, bias=False, head_scale=True,
     )  # fmt: skip
     model = ours(oracle, config, names)
     source = Batch(tiny.tokens(2, 25, seed=1), Positions.padded([25, 9]))
@@ -214,16 +215,16 @@ def test_vit():
     oracle = ready(
         transformers.ViTForImageClassification(
             transformers.ViTConfig(
-                hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=12, image_size=8,
-                patch_size=4, num_labels=5, layer_norm_eps=1e-6, **EAGER,
+                hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=12,
+                image_size=8, patch_size=4, num_labels=5, layer_norm_eps=1e-6, **EAGER,
             )
         )
     )  # fmt: skip
     theirs = dict(oracle.named_parameters())
     model = Transformer(
         tiny.config(
-            architecture="encoder", elements="patches", patch_width=48, max_length=4, n_heads=2, epsilon=1e-6,
-            head="classify", pool="first", n_classes=5,
+            architecture="encoder", elements="patches", patch_width=48, max_length=4, n_heads=2,
+            epsilon=1e-6, head="classify", pool="first", n_classes=5,
         )
     ).double()  # fmt: skip
     state = {
@@ -285,9 +286,9 @@ def test_llama():
     oracle = ready(
         transformers.LlamaForCausalLM(
             transformers.LlamaConfig(
-                vocab_size=13, hidden_size=8, intermediate_size=12, num_hidden_layers=2, num_attention_heads=4,
-                num_key_value_heads=2, max_position_embeddings=32, tie_word_embeddings=False, rms_norm_eps=1e-6,
-                **EAGER,
+                vocab_size=13, hidden_size=8, intermediate_size=12, num_hidden_layers=2,
+                num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=32,
+                tie_word_embeddings=False, rms_norm_eps=1e-6, **EAGER,
             )
         )
     )  # fmt: skip

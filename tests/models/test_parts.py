@@ -132,8 +132,8 @@ def test_asking_behind_the_picture_alone_gives_the_loss_of_targets_there():
 
 
 PATCHES = {
-    "architecture": "encoder", "elements": "patches", "patch_width": 3, "grid": (3, 4), "max_length": 12,
-    "head": "classify", "n_classes": 4,
+    "architecture": "encoder", "elements": "patches", "patch_width": 3, "grid": (3, 4),
+    "max_length": 12, "head": "classify", "n_classes": 4,
 }  # fmt: skip
 
 

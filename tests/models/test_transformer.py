@@ -66,7 +66,7 @@ def test_the_default_device_is_used_as_torchs_modules_use_it(name):
 
 @pytest.mark.parametrize("position", ["learned", "sinusoidal"])
 def test_concatenated_positions_are_added_positions_of_padded_tables(position):
-    """[x; p] = [x; 0] + [0; p]: a model that adds, with tables filled up with zeros, is the same."""
+    """[x; p] = [x; 0] + [0; p]: a model that adds, with tables padded with zeros, is the same."""
     changes = {"position": position, "tied": False, "n_token_types": 2}
     beside = tiny.model(**changes, position_combination="concatenate", position_width=3)
     ids, positions = tiny.tokens(2, 6), Positions.padded([6, 4])

@@ -16,7 +16,7 @@ from glassformer.data.example import Example, Patches
 from glassformer.errors import ConfigError
 from glassformer.losses import cross_entropy
 from glassformer.models import Transformer
-from glassformer.processors.parts import PartsTokenizer
+from glassformer.processors.parts_tokenizer import PartsTokenizer
 from glassformer.processors.sequence import SequenceTokenizer
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.text import Tokenizer

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.errors import ConfigError
-from glassformer.processors.words import (
+from glassformer.processors.word_tokenizer import (
     LONGEST_KNOWN,
     WordTokenizer,
     placeholder,
@@ -145,7 +145,7 @@ def test_only_short_words_are_remembered():
 def test_more_words_than_are_remembered(monkeypatch):
     words = [str(i) for i in range(50)]
     (expected,) = WordTokenizer(tokenizer("byte"), 4096).windows(words)
-    monkeypatch.setattr("glassformer.processors.words.MOST_KNOWN", 7)
+    monkeypatch.setattr("glassformer.processors.word_tokenizer.MOST_KNOWN", 7)
     cut = WordTokenizer(tokenizer("byte"), 4096)
     (found,) = cut.windows(words)
     assert np.array_equal(found.ids, expected.ids)

@@ -4,13 +4,11 @@ A head that there is not stands in `test_ops`, a foreign Host header in `test_se
 disk in `test_inputs`.
 """
 
-import copy
 import json
 
 import pytest
 
-import glassformer as gf
-import tiny
+from bare_runs import bare_run
 from glassformer.errors import ConfigError
 from glassformer.processors.word_spans import WORD, word_spans
 from glassformer.serve.explorer.handler import Explorer
@@ -26,8 +24,7 @@ def explorer(folder, texts, specials=()) -> Explorer:
     """Of a tiny run in an empty folder, whose tokenizer was made for these texts."""
     config = TokenizerConfig.parse({"kind": "bpe", "vocab_size": 340, "specials": [*specials]})
     tokenizer = train_tokenizer(config, [*texts] * 3)
-    model = copy.deepcopy(tiny.model(vocab_size=tokenizer.vocab_size, max_length=40)).float()
-    return Explorer(gf.Run(folder, model, tokenizer))
+    return Explorer(bare_run(folder, tokenizer, max_length=40))
 
 
 def test_tokens_that_look_like_a_page_are_data(tmp_path):
@@ -82,8 +79,8 @@ def test_a_hundred_thousand_tokens_are_refused_unnamed(tmp_path, monkeypatch, gi
     def never(*arguments, **options):
         raise AssertionError("too long is too long")
 
-    for name in ("named", "words_of"):
-        monkeypatch.setattr(f"glassformer.run.encode_input.{name}", never)
+    for room, name in (("tokenized", "token_elements"), ("documents", "words_of")):
+        monkeypatch.setattr(f"glassformer.processors.{room}.{name}", never)
     said = r"^The input has (at least )?\d+ elements and the model reads 40 at once; shorten it by (at least )?\d+, or"
     with pytest.raises(ConfigError, match=said):
         own.handle({"op": "look", "look": {"input": given}})

@@ -23,8 +23,8 @@ def test_the_path_of_a_file_is_never_opened(explorer_of, tmp_path, monkeypatch, 
     def never(*arguments, **options):
         raise AssertionError("a file was opened")
 
-    for name in ("content", "sound", "source_at"):
-        monkeypatch.setattr(f"glassformer.run.media_inputs.{name}", never)
+    for name in ("image.content", "image.source_at", "audio.sound", "audio.source_at"):
+        monkeypatch.setattr(f"glassformer.processors.{name}", never)
     paths = [
         path,
         [path],
@@ -66,7 +66,8 @@ def test_a_pair_may_be_token_ids_on_either_side(explorer_of):
 
 def test_the_special_tokens_are_named(explorer):
     specials = model_of(explorer)["specials"]
-    assert specials == ({} if explorer.run.text is None else explorer.run.text.specials)
+    tokenizer = getattr(explorer.run.processor, "tokenizer", None)
+    assert specials == ({} if tokenizer is None else tokenizer.specials)
     assert json.loads(json.dumps(specials)) == specials
     if explorer.run.model.config.head == "masked_lm":
         masked = ask(explorer, "look", look={"input": [specials["mask"], 3]}).header["elements"][0]

@@ -1,5 +1,8 @@
-"""Batches of single examples: each once an epoch, as many as asked; parts change nothing; weights
+"""Batches of single records: each once an epoch, as many as asked; parts change nothing; weights
 are 1 on average."""
+
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,20 +11,48 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.data.example import Example
+from glassformer.data.labelled import Labelled
 from glassformer.data.tagged import Tagged
 from glassformer.errors import ConfigError, DataError
 from glassformer.losses import cross_entropy
-from glassformer.recipe.train import TrainConfig
-from glassformer.tasks.examples import Classes, ExampleBatches, by_split, split_of
+from glassformer.processors.inputs import Inputs, by_split, split_of
+from glassformer.processors.text import TextProcessor
+from glassformer.processors.words import WordsProcessor
+from glassformer.recipe.recipe import Recipe
+from glassformer.tasks.classes import Classes
+from glassformer.tasks.classification import Classification
+from glassformer.tasks.token_classification import TokenClassification
+from glassformer.tokenizers.definition import byte_definition
+from glassformer.tokenizers.text import Tokenizer
+
+BYTES = Tokenizer(byte_definition())
 
 
-def some(n: int, least: int = 2, most: int = 20, seed: int = 0) -> list[Example]:
-    """The ids of example i are all i + 1, and so is its target."""
-    lengths = np.random.default_rng(seed).integers(least, most + 1, n)
-    return [
-        Example(np.full(length, i + 1, np.int32), np.array([i + 1]))
-        for i, length in enumerate(lengths)
-    ]
+class Numbered(Inputs):
+    """The ids of sequence i are all i, and so is its class."""
+
+    def __init__(self, lengths: np.ndarray):
+        n, self._lengths = len(lengths), lengths
+        self.owner = np.arange(n)
+        self.records = [Labelled("train", "", None, (str(i),), "") for i in range(n)]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._lengths
+
+    def examples(self, numbers, step=None) -> list[Example]:
+        return [Example(np.full(self._lengths[i], i, np.int32)) for i in numbers]
+
+    def fingerprint(self) -> Iterator[bytes]:
+        yield self._lengths.tobytes()
+
+
+def some(n: int, least: int = 2, most: int = 20, **train) -> Classification:
+    lengths = np.random.default_rng(0).integers(least, most + 1, n)
+    model = {"n_classes": n, "classes": list(map(str, range(n))), "vocab_size": BYTES.vocab_size}
+    recipe = Recipe.parse({"task": "text-classification", "model": model, "train": train})
+    inputs = {"train": Numbered(lengths)}
+    return Classification(recipe, TextProcessor(BYTES, recipe.facts), Path(), inputs)
 
 
 def seen(batch) -> list[int]:
@@ -34,67 +65,64 @@ def seen(batch) -> list[int]:
     "train", [{"batch_size": 7}, {"batch_tokens": 200}, {"batch_size": 4, "micro_batches": 4}]
 )
 def test_every_example_is_fed_once_an_epoch(train):
-    batches = ExampleBatches(some(90), TrainConfig.parse(train))
+    task = some(90, **train)
+    n = int(task.order.batches)
     for epoch in (0, 1):
-        steps = range(epoch * batches.order.batches, (epoch + 1) * batches.order.batches)
+        steps = range(epoch * n, (epoch + 1) * n)
         assert sorted(
-            i for step in steps for part in batches.batches(step) for i in seen(part)
-        ) == list(range(1, 91))
+            i for step in steps for part in task.batches(step) for i in seen(part)
+        ) == list(range(90))
 
 
 @pytest.mark.parametrize("size", [4, 32, 100])
 @pytest.mark.parametrize("most", [4, 60, 300])
 def test_a_batch_has_about_as_many_examples_as_asked(size, most):
-    batches = ExampleBatches(some(1500, most=most), TrainConfig.parse({"batch_size": size}))
-    limit = size * np.mean([len(example.ids) for example in batches.examples])
+    task = some(1500, most=most, batch_size=size)
+    limit = size * np.mean(task.lengths)
     # a row beyond half of what a batch may have is alone
-    assert 0.49 * size < 1500 / batches.order.batches <= size
-    slots = [
-        batches.batches(step)[0].elements.numel() for step in range(0, batches.order.batches, 29)
-    ]
+    assert 0.49 * size < 1500 / task.order.batches <= size
+    steps = range(0, int(task.order.batches), 29)
+    slots = [task.batches(step)[0].elements.numel() for step in steps]
     assert max(slots) <= max(limit + 1, most)
-    assert batches.elements == sum(len(example.ids) for example in batches.examples)
+    assert task.elements == sum(task.lengths)
 
 
 @pytest.mark.parametrize("parts", [2, 3, 7])
 def test_parts_hold_what_the_whole_batch_does(parts):
-    whole = ExampleBatches(some(90), TrainConfig.parse({"batch_tokens": 300}))
-    cut = ExampleBatches(some(90), TrainConfig.parse({"batch_tokens": 300, "micro_batches": parts}))
-    for step in range(whole.order.batches):
+    whole, cut = some(90, batch_tokens=300), some(90, batch_tokens=300, micro_batches=parts)
+    for step in range(int(whole.order.batches)):
         (one,) = whole.batches(step)
         pieces = cut.batches(step)
         assert [i for piece in pieces for i in seen(piece)] == seen(one)
         assert len(pieces) == min(parts, len(one.elements))
 
 
+def fingerprint(*rows: tuple[list[str], str], **train) -> str:
+    model = {"n_classes": 2, "classes": ["X", "Y"], "vocab_size": BYTES.vocab_size}
+    recipe = Recipe.parse({"task": "token-classification", "model": model, "train": train})
+    processor = WordsProcessor(BYTES, recipe.facts)
+    records = {"train": [Tagged("train", tuple(words), tuple(tags), "") for words, tags in rows]}
+    return TokenClassification.open(recipe, processor, records, Path()).fingerprint
+
+
 def test_the_fingerprint_is_of_ids_places_and_targets():
-    own = {"ids": np.arange(5, dtype=np.int32), "targets": np.array([1, 2]), "at": np.array([0, 3])}
-    others = [
-        {"ids": own["ids"] + np.int32(1)},
-        {"targets": np.array([2, 1])},
-        {"at": np.array([0, 4])},
+    own, other = (["a b", "c"], "XY"), (["d"], "X")
+    rows = [
+        (own, other),
+        (other, own),
+        ((["a b", "d"], "XY"), other),
+        ((["a b", "c"], "YX"), other),
+        ((["a", "b c"], "XY"), other),  # the same ids, with another place of the first target
     ]
-    made = [[Example(**own | other)] for other in ({}, *others)] + [some(3), some(3)[::-1]]
-    prints = [ExampleBatches(examples, TrainConfig()).fingerprint() for examples in made]
+    prints = [fingerprint(*of) for of in rows]
     assert len(set(prints)) == len(prints)
     assert all(len(one) == 16 for one in prints)
-    assert ExampleBatches(made[0], TrainConfig.parse({"batch_size": 1})).fingerprint() == prints[0]
+    assert fingerprint(*rows[0], batch_size=1) == prints[0]
 
 
 def test_what_is_said_of_them():
-    batches = ExampleBatches(some(10, 5, 5), TrainConfig.parse({"batch_tokens": 10}))
-    said = "10 training words, 50 elements, 5 batches an epoch (0% padding), 20 steps = 4.0 epochs"
-    assert batches.described(20, "words") == said
-
-
-def test_targets_are_counted():
-    several = [
-        Example(np.zeros(2, np.int32), np.array([0, 2, 2])),
-        Example(np.zeros(1, np.int32), np.array([2])),
-    ]
-    assert ExampleBatches(several, TrainConfig()).counts(4).tolist() == [1, 0, 3, 0]
-    labels = [Example(np.zeros(2, np.int32), np.array([row])) for row in ([0, 1, 1], [0, 0, 1])]
-    assert ExampleBatches(labels, TrainConfig()).counts(3).tolist() == [0, 1, 2]
+    said = "10 training texts, 50 tokens, 5 batches an epoch, 20 steps = 4.0 epochs"
+    assert said in some(10, 5, 5, batch_tokens=10, steps=20).opening()
 
 
 def test_splits():

@@ -14,18 +14,15 @@ from glassformer.data.tokens import training_order
 from glassformer.errors import ConfigError
 from glassformer.losses import cross_entropy
 from glassformer.models import Transformer
-from glassformer.tasks.fill_mask import MaskedLanguageTask, masked_batches, masking_of
-from glassformer.training.run_folder import prepare
+from glassformer.tasks.fill_mask import FillMask, masked_batches, masking_of
 from small_runs import go, text_file
+from small_senses import prepared
 from small_tasks import LEARNING, masked_recipe
 
 
-def task_of(tmp_path: Path, name: str = "task", **changes) -> MaskedLanguageTask:
-    run = tmp_path / name
-    task = prepare(masked_recipe(tmp_path, **changes), run, False, lambda text: None)
-    run.mkdir(exist_ok=True)
-    task.store()
-    assert isinstance(task, MaskedLanguageTask)
+def task_of(tmp_path: Path, name: str = "task", **changes) -> FillMask:
+    task = prepared(masked_recipe(tmp_path, **changes), tmp_path / name)
+    assert isinstance(task, FillMask)
     return task
 
 
@@ -58,7 +55,7 @@ def test_a_pattern_is_learned(tmp_path):
 
 def test_a_step_is_the_text_of_language_modelling_with_masks(tmp_path):
     task = task_of(tmp_path)
-    mask = task.tokenizer.specials["mask"]
+    mask = task.processor.tokenizer.specials["mask"]
     places = []
     for step in (0, 1, 5):
         (batch,) = task.batches(step)
@@ -152,8 +149,8 @@ def test_training_evaluation_and_run_evaluate_give_the_same_scores(tmp_path):
         .splitlines()
     ]
     assert any(f'"validation_accuracy": {scores["accuracy"]}' in line for line in lines)
-    part = run.tokens("validation")
     assert run.recipe is not None
+    part = run.processor.stored(run.recipe.data, run.folder)["validation"]
     nats = n = 0.0
     for batch in masked_batches(part, masking_of(run.tokenizer, run.recipe.train), 16):
         with torch.no_grad():
@@ -171,7 +168,7 @@ def test_whole_words_need_pieces_that_show_where_words_begin(tmp_path):
     assert batch.at is not None
     text = task.split("train")
     plain = windows(text, training_order(text, 16, 4, 0).rows(0), 16).elements.tolist()
-    pieces = [[task.tokenizer.piece(i) for i in row] for row in plain]
+    pieces = [[task.processor.tokenizer.piece(i) for i in row] for row in plain]
     chosen = set(batch.at.tolist())
     for r, row in enumerate(pieces):
         for t in range(1, len(row)):
@@ -196,9 +193,9 @@ def test_whole_words_need_pieces_that_show_where_words_begin(tmp_path):
 
 def test_special_symbols_are_neither_asked_for_nor_put_in(tmp_path):
     task = task_of(tmp_path, tokenizer={"kind": "character", "specials": ["<|user|>"]})
-    assert not set(task.masking.ordinary.tolist()) & set(task.tokenizer.specials.values())
-    assert len(task.tokenizer.specials) == 6
-    assert len(task.masking.ordinary) == task.tokenizer.vocab_size - 6
+    assert not set(task.masking.ordinary.tolist()) & set(task.processor.tokenizer.specials.values())
+    assert len(task.processor.tokenizer.specials) == 6
+    assert len(task.masking.ordinary) == task.processor.tokenizer.vocab_size - 6
 
 
 def test_a_tokenizer_without_a_mask_is_refused(tmp_path):
@@ -217,11 +214,11 @@ def test_a_tokenizer_without_a_mask_is_refused(tmp_path):
 
 @pytest.mark.parametrize("architecture", ["decoder", "encoder_decoder"])
 def test_only_an_encoder_reads_both_sides(tmp_path, architecture):
-    made = masked_recipe(tmp_path, model={"architecture": architecture})
-    with pytest.raises(ConfigError, match="is nothing to train; use head lm"):
-        go(made, tmp_path / "x")
+    said = f"model.architecture='{architecture}' is not for task='fill-mask'; use encoder"
+    with pytest.raises(ConfigError, match=said):
+        masked_recipe(tmp_path, model={"architecture": architecture})
     with pytest.raises(
-        ConfigError, match=r"train\.best='f1' is no score of what model\.head='masked_lm'"
+        ConfigError, match=r"train\.best='f1' is no score of task='fill-mask'; use loss or acc"
     ):
         go(masked_recipe(tmp_path, train={"best": "f1"}), tmp_path / "y")
 
@@ -233,7 +230,7 @@ def test_the_sample_shows_what_is_read_in_hidden_places(tmp_path):
     assert sample is not None
     assert "[" in sample.text
     assert task.sample(model) == sample
-    shown = task.tokenizer.decode(task.split("validation").tokens[:16])
+    shown = task.processor.tokenizer.decode(task.split("validation").tokens[:16])
     assert sample.text[: sample.text.index("[")] == shown[: sample.text.index("[")]
     assert task_of(tmp_path, "none", train={"sample_tokens": 0}).sample(model) is None
 

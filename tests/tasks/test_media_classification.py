@@ -20,8 +20,7 @@ from glassformer.batch import Batch
 from glassformer.errors import ConfigError, DataError
 from glassformer.models import Transformer
 from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.media_classification import PerceptionTask
-from glassformer.training import loop
+from glassformer.tasks.classification import Classification
 from glassformer.training.history import read_metrics
 from small_runs import go, hashes, losses
 from small_senses import (
@@ -38,22 +37,7 @@ from small_senses import (
     write_picture,
 )
 from small_tasks import LEARNING
-
-
-def stop_at(step: int, made: Recipe, run: Path) -> None:
-    """Train until `step` steps are done, then the process is gone without warning."""
-    real = loop._Training.advance
-
-    def advance(self: loop._Training) -> None:
-        if self.state.step == step:
-            raise GeneratorExit
-        real(self)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop._Training, "advance", advance)
-        with pytest.raises(GeneratorExit):
-            go(made, run)
-
+from training.test_resume import stopped_after
 
 BUSY = {"crop": 1, "flip": False, "erase": 0.3, "colour": 0.2}
 MIXED = BUSY | {"mixup": 0.4, "cutmix": 1.0}
@@ -79,8 +63,8 @@ def test_the_bright_half_is_learned(tmp_path):
     )
     result, said = go(made, tmp_path / "x")
     assert result.scores["accuracy"] == 1.0
-    assert "8 x 8 grey pictures in 2 x 1 patches of 32 numbers" in said
-    assert re.search(r"  [\d,]+ pictures/s, [\d,]+ patches/s  ", said)
+    assert "8 x 8 grey images in 2 x 1 patches of 32 numbers" in said
+    assert re.search(r"  [\d,]+ images/s, [\d,]+ patches/s  ", said)
     assert "tokens/s" not in said
     run, draw = gf.load(tmp_path / "x"), np.random.default_rng(5)
     assert run.classify([half(side, draw) for side in SIDES * 10]) == list(SIDES * 10)
@@ -123,7 +107,8 @@ def test_the_pitch_is_learned(tmp_path):
 def test_killed_and_resumed_is_uninterrupted(tmp_path, name):
     made = RECIPES[name](tmp_path, save_every=4, evaluate_every=4)
     go(made, tmp_path / "whole")
-    stop_at(6, made, tmp_path / "parts")
+    with stopped_after(6):
+        go(made, tmp_path / "parts")
     _, said = go(made, tmp_path / "parts", resume=True)
     assert "resuming at step 4" in said
     assert hashes(tmp_path / "parts") == hashes(tmp_path / "whole")
@@ -150,7 +135,7 @@ def test_micro_batches_change_nothing_but_rounding(tmp_path):
     assert one == pytest.approx(three, rel=1e-4)
 
 
-def epoch(task: PerceptionTask, rows: int) -> Counter[tuple[bytes, int]]:
+def epoch(task: Classification, rows: int) -> Counter[tuple[bytes, int]]:
     """Everything that is fed in the first steps that make an epoch of `rows`."""
     found: Counter[tuple[bytes, int]] = Counter()
     step = 0
@@ -175,15 +160,15 @@ def test_everything_is_fed_once_an_epoch_with_its_class(tmp_path, kind):
     expected = {
         (row.numpy().tobytes(), task.classes.names.index(labels[0]))
         for row, labels in zip(
-            task.senses.plain(task.training, np.arange(24)),
-            task.senses.labels("train"),
+            task.training.patches(range(24)),
+            [record.labels for record in task.training.records],
             strict=True,
         )
     }
     assert set(found) == expected
     assert len(expected) == 24
-    assert [list(task.numbers(step)) for step in range(4)] != [
-        list(task.numbers(step)) for step in range(4, 8)
+    assert [task.order.rows(step) for step in range(4)] != [
+        task.order.rows(step) for step in range(4, 8)
     ]
 
 
@@ -199,8 +184,8 @@ def test_what_is_fed_is_the_picture_itself(tmp_path):
     mean, std = every.mean((0, 1, 2)), every.std((0, 1, 2))
     (batch,) = task.batches(0)
     assert batch.elements.shape == (4, 4, 18)
-    for row, number in zip(batch.elements, task.numbers(0).tolist(), strict=True):
-        name = Path(task.training.where[number]).stem
+    for row, (number,) in zip(batch.elements, task.order.rows(0), strict=True):
+        name = Path(task.training.records[number].where).stem
         for t in range(4):
             top, left = 2 * (t // 2), 3 * (t % 2)
             patch = (pixels[name][top : top + 2, left : left + 3] / 255 - mean) / std
@@ -298,9 +283,9 @@ def test_a_file_that_cannot_be_read_stops_the_run_and_is_named(tmp_path):
 def test_the_pace_is_that_of_pictures(tmp_path):
     task = prepared(picture_recipe(tmp_path), tmp_path / "run")
     assert task.length == 4
-    assert task.pace(10_000) == "2,500 pictures/s, 10,000 patches/s"
+    assert task.pace(10_000) == "2,500 images/s, 10,000 patches/s"
     (batch,) = task.batches(0)
-    assert batch.n_elements == 4 * task.rows, "what a step counts are patches"
+    assert batch.n_elements == 4 * task.sequences, "what a step counts are patches"
 
 
 def test_other_pictures_in_the_same_place_are_refused(tmp_path):
@@ -318,18 +303,19 @@ def test_or_is_left_out_and_counted(tmp_path):
     data = {"path": damaged(tmp_path, 8), "validation_fraction": 0.0, "bad_files": "skip"}
     made = picture_recipe(tmp_path, data=data, train={"batch_size": 7, "class_weights": "balanced"})
     task = prepared(made, tmp_path / "x")
-    assert len(task.training) == 7
+    assert len(task.training.records) == 7
     assert len(epoch(task, 7)) == 7
-    targets = torch.tensor([task.classes.names.index(labels[0]) for labels in task.training.labels])
+    labels = [record.labels[0] for record in task.training.records]
+    targets = torch.tensor([task.classes.names.index(label) for label in labels])
     assert sorted(targets.tolist()) == [0] * 3 + [1] * 4
     loss = task.loss(torch.zeros(7, 2), targets)
     assert float(loss.total) / loss.count == pytest.approx(math.log(2), rel=1e-6)
     one = task.loss(torch.zeros(1, 2), torch.tensor([0]))
     assert float(one.total) == pytest.approx(7 / 2 / 3 * math.log(2), rel=1e-6)
     _, said = go(made, tmp_path / "y")
-    assert "left out: 1 picture of train that cannot be read, the first: " in said
+    assert "left out: 1 file of train that cannot be read, the first: " in said
     assert "left/004.png is a damaged picture" in said
-    assert "7 training pictures of 4 patches" in said
+    assert "7 training images, 28 patches, " in said
 
 
 def test_what_is_left_must_be_enough(tmp_path):
@@ -338,12 +324,14 @@ def test_what_is_left_must_be_enough(tmp_path):
         file.write_bytes(b"\x89PNG")
     data = {"path": path, "validation_fraction": 0.0, "bad_files": "skip"}
     with pytest.raises(
-        DataError, match="every training picture is of the class 'right'; give at least two classes"
+        DataError,
+        match="every training image is of the class 'right'; give images of at least two classes",
     ):
         go(picture_recipe(tmp_path, data=data, image={"size": 8, "channels": 1}), tmp_path / "x")
+    assert not (tmp_path / "x" / "recipe.yaml").exists(), "it never began"
     for file in (Path(path) / "right").iterdir():
         file.write_bytes(b"\x89PNG")
-    with pytest.raises(DataError, match="no training picture could be read"):
+    with pytest.raises(DataError, match="no training image could be read"):
         go(picture_recipe(tmp_path, data=data, image={"size": 8, "channels": 1}), tmp_path / "y")
 
 
@@ -353,8 +341,8 @@ def test_the_first_picture_may_be_the_bad_one(tmp_path):
     (Path(path) / "left" / "000.png").write_bytes(b"\x89PNG")
     data = {"path": path, "bad_files": "skip", "validation_fraction": 0.0}
     task = prepared(picture_recipe(tmp_path, data=data), tmp_path / "x")
-    assert task.senses.shape == (8, 8, 1)
-    assert len(task.training) == 23
+    assert task.processor.shape == (8, 8, 1)
+    assert len(task.training.records) == 23
 
 
 def test_bad_validation_files_are_counted_in_the_scores(tmp_path):
@@ -363,7 +351,7 @@ def test_bad_validation_files_are_counted_in_the_scores(tmp_path):
     data = {"path": picture_folder(tmp_path), "validation_path": held, "bad_files": "skip"}
     result, said = go(picture_recipe(tmp_path, data=data), tmp_path / "x")
     assert (result.scores["examples"], result.scores["unreadable"]) == (7, 1)
-    assert "left out: 1 picture of validation that cannot be read" in said
+    assert "left out: 1 file of validation that cannot be read" in said
 
 
 def test_colour_among_grey_is_refused_unless_asked(tmp_path):
@@ -379,8 +367,8 @@ def test_colour_among_grey_is_refused_unless_asked(tmp_path):
     for channels in (1, 3):
         made = picture_recipe(tmp_path, data=data, image={"channels": channels, "patch": 4})
         task = prepared(made, tmp_path / f"{channels}")
-        assert task.senses.shape == (8, 8, channels)
-        assert len(task.training) == 25
+        assert task.processor.shape == (8, 8, channels)
+        assert len(task.training.records) == 25
 
 
 def test_classes_that_training_never_saw_are_named_and_wrong(tmp_path):
@@ -412,13 +400,13 @@ def test_scores_are_those_of_each_picture_alone(tmp_path, multi):
     model = Transformer(task.recipe.model, seed=2).eval()
     with torch.no_grad():
         model.head.proj.weight.mul_(30)  # so that predictions differ
-    kept = task.senses.split("validation")
+    kept = task.split("validation")
     nats = right = 0.0
-    for i, labels in enumerate(kept.labels):
+    for i, record in enumerate(kept.records):
         with torch.no_grad():
-            logits = model(Batch(task.senses.plain(kept, np.array([i])))).logits[0]
+            logits = model(Batch(kept.patches([i]))).logits[0]
         gold = torch.zeros(2)
-        gold[task.classes.numbers(labels)] = 1
+        gold[task.classes.numbers(record.labels)] = 1
         if multi:
             nats += float(torch.nn.functional.binary_cross_entropy_with_logits(logits, gold))
             right += float(((logits >= 0) == gold.bool()).all())
@@ -427,7 +415,7 @@ def test_scores_are_those_of_each_picture_alone(tmp_path, multi):
             right += float(logits.argmax() == gold.argmax())
     scores = task.scores(model, torch.float32)
     assert scores is not None
-    assert scores["examples"] == len(kept) == 6
+    assert scores["examples"] == len(kept.records) == 6
     assert scores["loss"] == pytest.approx(nats / 6, rel=1e-5)
     assert scores["accuracy"] == pytest.approx(right / 6)
     json.dumps(scores, allow_nan=False)
@@ -507,7 +495,7 @@ def test_a_run_folder_that_was_changed_is_one_sentence(trained, tmp_path):
             gf.load(trained)
     finally:
         file.write_text(whole)
-    assert gf.load(trained).noun == "picture"
+    assert gf.load(trained).processor.noun == "image"
 
 
 def test_arrays_that_were_damaged_are_made_again(trained):
@@ -524,7 +512,7 @@ def test_arrays_that_were_damaged_are_made_again(trained):
 def test_the_card_says_how_pictures_are_read(trained):
     card = (trained / "README.md").read_text()
     assert "pipeline_tag: image-classification" in card
-    assert "8 x 8 grey pictures in 2 x 2 patches of 16 numbers" in card
+    assert "8 x 8 grey images in 2 x 2 patches of 16 numbers" in card
     assert "Tokenizer" not in card
     assert "glassformer classify" in card
     assert "training text" not in card
@@ -549,8 +537,15 @@ def test_the_page_shows_what_was_hardest(trained, tmp_path):
 
 
 MODELS = {
-    "both": ({"image": {"patch": 4}, "audio": {}}, "give the recipe a section image, or one audio"),
-    "none": ({}, "give the recipe a section image, or one audio"),
+    "both": (
+        {"image": {"patch": 4}, "audio": {}},
+        "The section audio has no use for task='image-classification' with .*; leave it out",
+    ),
+    "none": ({}, "The recipe has no section image, which says how images are cut; add it"),
+    "pieces": (
+        {"image": {"patch": 4}, "train": {"piece_dropout": 0.1}},
+        "train.piece_dropout has no use for task='image-classification'; leave it out",
+    ),
     "divides": ({"image": {"patch": 3}}, "a patch of 3 x 3 must divide the size 8 x 8; use"),
 }
 
@@ -569,7 +564,8 @@ def test_one_class_or_several_where_one_is_wanted(tmp_path):
     write_picture(tmp_path / "a" / "only" / "1.png", half("left", draw))
     data = {"path": str(tmp_path / "a"), "validation_fraction": 0.0}
     with pytest.raises(
-        DataError, match="every training picture is of the class 'only'; give at least two classes"
+        DataError,
+        match="every training image is of the class 'only'; give images of at least two classes",
     ):
         go(picture_recipe(tmp_path, data=data), tmp_path / "x")
     (tmp_path / "b").mkdir()

@@ -4,7 +4,6 @@ wrong is said."""
 import json
 from collections import Counter
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,25 +15,13 @@ from glassformer.data.parts import Mixed
 from glassformer.errors import ConfigError, DataError
 from glassformer.media.image import ImageReader
 from glassformer.media.wav import write_wav
+from glassformer.processors.parts_inputs import common_order
 from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.multimodal import modality_order
-from glassformer.tasks.multimodal_classification import ChoiceTask
-from glassformer.tasks.multimodal_generation import AnswerTask
-from glassformer.training.run_folder import prepare
 from small_parts import ASKED, SKIES, rows_file, sky
 from small_parts import parts_recipe as recipe
 from small_runs import go, hashes
-from small_senses import AUDIO, RATE, TONES, tone, write_picture
+from small_senses import AUDIO, RATE, TONES, prepared, tone, write_picture
 from small_tasks import LEARNING
-
-
-def prepared(made: Recipe, run: Path) -> AnswerTask | ChoiceTask:
-    task = prepare(made, run, False, lambda text: None)
-    run.mkdir(exist_ok=True)
-    task.store()
-    assert isinstance(task, AnswerTask | ChoiceTask)
-    return task
-
 
 FORMS = {
     "decoder": {},
@@ -108,7 +95,7 @@ def test_pictures_and_sounds_and_text_stand_in_one_sequence(tmp_path):
     assert run.model.config.parts == {"image": 16, "audio": 40}
     sound, picture = tone(TONES["low"], draw), sky("night", draw)[..., :1]
     assert run.answer(["hear", {"audio": (sound, RATE)}, {"image": picture}]) == "low night"
-    assert run.ordered("hear", {"image": "b", "audio": "a"}) == [
+    assert run.processor.ordered("hear", {"image": "b", "audio": "a"}) == [
         {"text": "hear"},
         {"audio": "a"},
         {"image": "b"},
@@ -124,15 +111,15 @@ def test_batches_are_functions_of_the_step_and_an_epoch_has_every_row_once(form,
     task = prepared(
         recipe(tmp_path, model=FORMS[form], augment={"crop": 1, "colour": 0.3}), tmp_path / "run"
     )
-    steps = task._order.batches
+    steps = task.order.batches
     batches = fed(task, range(steps))
-    pictures = {row.parts[0] for row in task.rows("train", range(30))}
+    pictures = {row.parts[0] for row in task.training.records}
     assert len(pictures) < 30
     assert sum(len(batch.elements) for batch in batches) == (
         len(pictures) if form == "decoder" else 30
     )
-    assert Counter(chain.from_iterable(chain.from_iterable(task._bundles[i] for i in task._order.rows(step).tolist())
-                                       for step in range(steps))) == Counter(range(30))  # fmt: skip
+    rows = chain.from_iterable(task.order.rows(step) for step in range(steps))
+    assert Counter(chain.from_iterable(rows)) == Counter(range(30))
     for step in reversed(range(2 * steps)):
         for one, again in zip(task.batches(step), fed(task, [step]), strict=True):
             assert_close(one.elements, again.elements)
@@ -159,12 +146,12 @@ def test_a_picture_is_decoded_once_and_augmented_at_every_step_anew(tmp_path, mo
         same, other = plain.batches(step)[0], changed.batches(step)[0]
         assert_close(same.elements, other.elements)
         assert not torch.allclose(same.parts[0].values, other.parts[0].values)
-    rows = changed.readable("train")[:4]
+    rows = range(4)
     for one, again in zip(
-        changed.sequences("train", rows), plain.sequences("train", rows), strict=True
+        changed.training.examples(rows), plain.training.examples(rows), strict=True
     ):
         assert_close(one.patches[0].values, again.patches[0].values)  # scores see them as they are
-    first, later = (changed.sequences("train", rows, step)[0].patches[0].values for step in (0, 1))
+    first, later = (changed.training.examples(rows, step)[0].patches[0].values for step in (0, 1))
     assert not np.allclose(first, later)
 
 
@@ -172,19 +159,16 @@ def test_loss_is_on_the_answers_alone(tmp_path):
     task = prepared(recipe(tmp_path), tmp_path / "run")
     (batch,) = task.batches(0)
     answers = {
-        word: task.tokenizer.answer(word).tolist() for answers in ASKED.values() for word in answers
+        word: task.processor.parts.answer(word).tolist()
+        for answers in ASKED.values()
+        for word in answers
     }
     targets = batch.targets.tolist()
+    rows = [i for bundle in task.order.rows(0) for i in bundle]
     assert [targets[i : i + 2] for i in range(0, len(targets), 2)] == [
-        answers[task.rows("train", [i])[0].target]
-        for bundle in task._order.rows(0)
-        for i in task._bundles[bundle]
+        answers[task.training.records[i].target] for i in rows
     ]
-    assert (
-        len(batch.at)
-        == len(targets)
-        == 2 * sum(len(task._bundles[bundle]) for bundle in task._order.rows(0))
-    )
+    assert len(batch.at) == len(targets) == 2 * len(rows)
 
 
 def test_the_model_follows_from_the_data_unless_it_is_given(tmp_path):
@@ -248,7 +232,7 @@ def test_the_order_of_parts_is_kept_with_the_model(tmp_path):
 def test_an_order_is_one_that_every_row_keeps(rows, order):
     kind = {"t": "text", "i": "image", "a": "audio"}
     made = [Mixed("", "train", tuple((kind[one], "x") for one in row), None, ()) for row in rows]
-    assert modality_order(made) == tuple(kind[one] for one in order)
+    assert common_order(made) == tuple(kind[one] for one in order)
 
 
 def test_a_part_that_no_row_has_is_refused(tmp_path):
@@ -268,9 +252,9 @@ def test_a_picture_that_cannot_be_read_stops_or_is_left_out_and_counted(tmp_path
         )
     made = recipe(tmp_path, data={"path": path, "validation_fraction": 0.0, "bad_files": "skip"})
     task = prepared(made, tmp_path / "skip")
-    assert len(task.readable("train")) == 38
-    assert any("left out: 1 picture that cannot be read" in sentence for sentence in task.opening())
-    steps = range(task._order.batches)
+    assert len(task.training.records) == 38
+    assert any("left out: 1 file of train that" in sentence for sentence in task.opening())
+    steps = range(task.order.batches)
     assert sum(batch.n_targets for batch in fed(task, steps)) == 2 * 38  # a word and its end
 
 
@@ -281,10 +265,17 @@ def test_a_picture_that_cannot_be_read_stops_or_is_left_out_and_counted(tmp_path
             {"image": None, "audio": AUDIO},
             "has the part image, and the recipe no section image; add one.",
         ),
-        ({"augment": {"mixup": 0.2}}, "augment.mixup and cutmix mix two pictures"),
+        ({"augment": {"mixup": 0.2}}, "augment.mixup and cutmix mix two images"),
         ({"tokenizer": {"shared": False}}, "tokenizer.shared=false has no use"),
         ({"train": {"best": "bleu"}}, "train.best='bleu' is no score"),
-        ({"model": {"head": "classify", "pool": "first"}}, "model.pool='first' of a decoder"),
+        (
+            {
+                "task": "image-text-classification",
+                "model": {"head": "classify", "pool": "first"},
+            },
+            "model.pool='first' of a decoder",
+        ),
+        ({"model": {"head": "classify"}}, "model.head='classify' is not for task='image-text-to"),
     ],
 )
 def test_what_does_not_go_together_is_refused(changes, sentence, tmp_path):
@@ -293,7 +284,8 @@ def test_what_does_not_go_together_is_refused(changes, sentence, tmp_path):
         if content is None:
             values.pop(section)
         else:
-            values[section] = values.get(section, {}) | content
+            own = values.get(section, {})
+            values[section] = content if isinstance(content, str) else own | content
     with pytest.raises(ConfigError, match=sentence):
         prepared(Recipe.parse(values), tmp_path / "run")
 
@@ -305,7 +297,9 @@ def test_rows_without_what_is_to_be_said_are_named(tmp_path):
     data = {"path": str(tmp_path / "rows.jsonl"), "validation_fraction": 0.0}
     with pytest.raises(DataError, match=r"line 1 has no target to be written; set data.target"):
         prepared(recipe(tmp_path, data=data), tmp_path / "run")
-    with pytest.raises(DataError, match="every training row is of the class 'x'"):
+    with pytest.raises(
+        DataError, match="every training row is of the class 'x'; give rows of at least two"
+    ):
         prepared(recipe(tmp_path, data=data, model={"head": "classify"}), tmp_path / "other")
 
 
@@ -337,10 +331,10 @@ def test_templates_are_placed_so_that_a_run_can_be_used_from_any_folder(tmp_path
     run = gf.load(tmp_path / "run")
     assert run.evaluate("validation")["exact_match"] >= 0
     assert run.model.config.modality_order == ("text", "image")
-    assert run.ordered("q", {"image": "i"}) == [{"text": "q"}, {"image": "i"}]
+    assert run.processor.ordered("q", {"image": "i"}) == [{"text": "q"}, {"image": "i"}]
     with pytest.raises(DataError, match="a part was given as audio; known are image, text"):
         run.answer([{"audio": "a.wav"}])
-    with pytest.raises(ConfigError, match="answers to sequences of parts as a whole"):
+    with pytest.raises(ConfigError, match="An answer to parts is given as a whole"):
         run.score("a text")
     for parts in (
         [{"image": "i.png"}, "q"],

@@ -8,11 +8,12 @@ import pytest
 
 from glassformer.batch import IGNORE
 from glassformer.errors import ConfigError
-from glassformer.tasks.text_classification import ClassificationTask
-from glassformer.tasks.text_to_text import TransductionTask
-from glassformer.tasks.token_classification import TaggingTask
+from glassformer.tasks.classification import Classification
+from glassformer.tasks.text_to_text import TextToText
+from glassformer.tasks.token_classification import TokenClassification
 from glassformer.training.run_folder import prepare
 from small_runs import pair_recipe, recipe
+from small_senses import prepared
 from small_tasks import class_recipe, json_file, masked_recipe, slash, tag_recipe
 
 BPE = {"kind": "bpe", "vocab_size": 300}
@@ -32,14 +33,6 @@ def sentences(n: int = 50) -> list[list[str]]:
     ]
 
 
-def prepared(made, tmp_path):
-    run = tmp_path / "task"
-    task = prepare(made, run, False, lambda text: None)
-    run.mkdir(exist_ok=True)
-    task.store()
-    return task
-
-
 def documents(batch) -> list[np.ndarray]:
     """The slots of each document, flat."""
     document = batch.where().document.flatten().numpy()
@@ -51,9 +44,9 @@ def test_a_tag_is_asked_for_where_its_word_ends(tmp_path):
     path.write_text("".join(slash(words, [f"T-{word}" for word in words]) for words in sentences()))
     data = {"path": str(path), "validation_fraction": 0.0}
     made = tag_recipe(tmp_path, model={"max_length": 64}, data=data, tokenizer=BPE, train=CUT)
-    task = prepared(made, tmp_path)
-    assert isinstance(task, TaggingTask)
-    seen, cuts, epoch = [], set(), task._batches.order.batches
+    task = prepared(made, tmp_path / "task")
+    assert isinstance(task, TokenClassification)
+    seen, cuts, epoch = [], set(), task.order.batches
     for step in range(3 * epoch):
         (batch,) = task.batches(step)
         flat, at = batch.elements.flatten().numpy(), batch.at.numpy()
@@ -62,7 +55,7 @@ def test_a_tag_is_asked_for_where_its_word_ends(tmp_path):
             ends = at[np.isin(at, slots)]
             words, begin = [], slots[0] + 1  # behind <bos>
             for end in ends:
-                word = task.tokenizer.decode(flat[begin : end + 1])
+                word = task.processor.tokenizer.decode(flat[begin : end + 1])
                 assert f"T-{word[1:]}" == task.classes.names[next(targets)]
                 words.append(word[1:])
                 cuts.add((word, tuple(flat[begin : end + 1])))
@@ -87,20 +80,27 @@ def test_a_pair_keeps_its_segments(tmp_path):
     }
     model = {"n_token_types": 2, "max_length": 128}
     task = prepared(
-        class_recipe(tmp_path, model=model, data=data, tokenizer=BPE, train=CUT), tmp_path
+        class_recipe(tmp_path, model=model, data=data, tokenizer=BPE, train=CUT),
+        tmp_path / "task",
     )
-    assert isinstance(task, ClassificationTask)
+    assert isinstance(task, Classification)
     seen, lengths = [], set()
-    for step in range(task._batches.order.batches):
+    for step in range(task.order.batches):
         (batch,) = task.batches(step)
         flat, kinds = batch.elements.flatten().numpy(), batch.token_type_ids.flatten().numpy()
         for slots, target in zip(documents(batch), batch.targets.tolist(), strict=True):
-            a, b = (task.tokenizer.decode(flat[slots[kinds[slots] == kind]]) for kind in (0, 1))
+            a, b = (
+                task.processor.tokenizer.decode(flat[slots[kinds[slots] == kind]])
+                for kind in (0, 1)
+            )
             assert task.classes.names[target] == str(len(a) % 2)
             seen.append((a, b))
             lengths.add((a, len(slots)))
     assert sorted(seen) == sorted(pairs)
-    whole = {task.tokenizer.encode(a).size + task.tokenizer.encode(b).size + 3 for a, b in pairs}
+    whole = {
+        task.processor.tokenizer.encode(a).size + task.processor.tokenizer.encode(b).size + 3
+        for a, b in pairs
+    }
     assert max(n for _, n in lengths) > max(whole)
 
 
@@ -111,21 +111,21 @@ def test_both_sides_of_a_translation(tmp_path):
     made = pair_recipe(
         tmp_path, model={"max_length": 64}, tokenizer=BPE, train=CUT | {"micro_batches": 2}
     )
-    task = prepared(made, tmp_path)
-    assert isinstance(task, TransductionTask)
+    task = prepared(made, tmp_path / "task")
+    assert isinstance(task, TextToText)
     cuts: dict[str, set[tuple[int, ...]]] = {}
-    for step in range(3 * task._order.batches):
+    for step in range(3 * task.order.batches):
         for batch in task.batches(step):
             for source, target in zip(
                 batch.source.elements.numpy(), batch.targets.numpy(), strict=True
             ):
                 kept = target[target != IGNORE]
                 text, other = (
-                    task.tokenizer.source.decode(source).rstrip("\0"),
-                    task.tokenizer.target.decode(kept),
+                    task.pair.source.decode(source).rstrip("\0"),
+                    task.pair.target.decode(kept),
                 )
                 assert text.split() == other.split()[::-1]
-                assert kept[-1] == task.tokenizer.target.specials["eos"]
+                assert kept[-1] == task.pair.target.specials["eos"]
                 cuts.setdefault(other, set()).add(tuple(kept))
     assert sum(len(found) == 3 for found in cuts.values()) > len(cuts) / 2
 
@@ -139,7 +139,7 @@ def test_what_would_be_too_long_stays_as_it_is(tmp_path):
     data = {"path": path, "validation_fraction": 0.0}
     task = prepared(
         class_recipe(tmp_path, model={"max_length": 16}, data=data, tokenizer=BPE, train=CUT),
-        tmp_path,
+        tmp_path / "task",
     )
     for step in range(20):
         assert max(len(slots) for slots in documents(task.batches(step)[0])) <= 16
@@ -159,14 +159,13 @@ def test_a_choice_that_would_do_nothing_is_refused(tmp_path, make, field, value)
     made = make(tmp_path, train={field: value})
     with pytest.raises(
         ConfigError,
-        match=rf"train\.{field} .*model\.head='{made.model.head}' has none; leave it out",
+        match=rf"train\.{field} has no use for task='{made.task}'; leave it out",
     ):
         prepare(made, tmp_path / "x", False, lambda text: None)
 
 
 @pytest.mark.parametrize("make", [tag_recipe, class_recipe])
 def test_a_tokenizer_without_merges_is_refused_before_anything_is_written(tmp_path, make):
-    task = prepare(make(tmp_path, train=CUT), tmp_path / "x", False, lambda text: None)
     with pytest.raises(ConfigError, match="the tokenizer is of kind word; use kind bpe"):
-        task.store()
+        prepare(make(tmp_path, train=CUT), tmp_path / "x", False, lambda text: None)
     assert not (tmp_path / "x").exists()

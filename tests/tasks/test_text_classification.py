@@ -16,9 +16,9 @@ from glassformer.batch import Batch
 from glassformer.errors import ConfigError, DataError
 from glassformer.models import Transformer
 from glassformer.models.config import ModelConfig
-from glassformer.tasks.text_classification import ClassificationTask, class_scores
-from glassformer.training.run_folder import prepare
+from glassformer.tasks.classification import Classification
 from small_runs import go
+from small_senses import prepared
 from small_tasks import (
     LEARNING,
     class_file,
@@ -32,12 +32,9 @@ from small_tasks import (
 MUON = LEARNING | {"steps": 100, "optimizer": "muon", "evaluate_every": 100, "save_every": 100}
 
 
-def task_of(tmp_path: Path, **changes) -> ClassificationTask:
-    run = tmp_path / "task"
-    task = prepare(class_recipe(tmp_path, **changes), run, False, lambda text: None)
-    run.mkdir(exist_ok=True)
-    task.store()
-    assert isinstance(task, ClassificationTask)
+def task_of(tmp_path: Path, **changes) -> Classification:
+    task = prepared(class_recipe(tmp_path, **changes), tmp_path / "task")
+    assert isinstance(task, Classification)
     return task
 
 
@@ -68,16 +65,16 @@ def test_two_independent_classes_are_learned_at_once(tmp_path):
     assert sum(a == b for a, b in zip(found, expected, strict=True)) >= 36
 
 
-def fed(task: ClassificationTask) -> list[tuple[str, str]]:
+def fed(task: Classification) -> list[tuple[str, str]]:
     """Every document of an epoch with the names of its targets."""
     found = []
-    for step in range(task._batches.order.batches):
+    for step in range(task.order.batches):
         for batch in task.batches(step):
             documents = batch.where().document
             assert documents is not None
             assert batch.targets is not None
             for number, target in enumerate(batch.targets.tolist()):
-                text = task.tokenizer.decode(batch.elements[documents == number].tolist())
+                text = task.processor.tokenizer.decode(batch.elements[documents == number].tolist())
                 names = (
                     [target]
                     if isinstance(target, int)
@@ -143,9 +140,9 @@ def test_pairs_are_told_apart_if_the_model_has_two_kinds(tmp_path, n_token_types
     assert gf.load(tmp_path / "x").classify(("a b", "c")) in ("x", "y")
 
 
-def alone(model: Transformer, task: ClassificationTask, text: str) -> torch.Tensor:
-    specials = task.tokenizer.specials
-    ids = [specials["bos"], *task.tokenizer.encode(text).tolist(), specials["eos"]]
+def alone(model: Transformer, task: Classification, text: str) -> torch.Tensor:
+    specials = task.processor.tokenizer.specials
+    ids = [specials["bos"], *task.processor.tokenizer.encode(text).tolist(), specials["eos"]]
     with torch.no_grad():
         return model(Batch(torch.tensor([ids]))).logits[0]
 
@@ -160,7 +157,7 @@ def test_scores_are_those_of_each_text_alone(tmp_path, multi):
     with torch.no_grad():
         model.head.proj.weight.mul_(30)  # so that predictions differ
     nats = right = n = 0.0
-    texts = task.split("validation")
+    texts = task.split("validation").records
     for text in texts:
         logits = alone(model, task, text.text)
         gold = torch.zeros(2)
@@ -175,8 +172,7 @@ def test_scores_are_those_of_each_text_alone(tmp_path, multi):
             nats -= float(logits.log_softmax(-1) @ gold)
             right += float(logits.argmax() == gold.argmax())
             n += 1
-    scores = task.scores(model, torch.float32)
-    assert scores is not None
+    scores = task.evaluate(model, "validation")
     assert scores["examples"] == len(texts) == 18
     assert scores["loss"] == pytest.approx(nats / n, rel=1e-5)
     assert scores["accuracy"] == pytest.approx(right / len(texts))
@@ -190,8 +186,7 @@ def test_classes_that_training_never_saw_are_named_counted_and_wrong(tmp_path):
         tmp_path, "v.jsonl", [("a b", "new"), ("b a", "new"), ("c", "other"), ("a", "a")]
     )
     task = task_of(tmp_path, data={"path": class_file(tmp_path), "validation_path": held})
-    scores = task.scores(Transformer(task.recipe.model, seed=1).eval(), torch.float32)
-    assert scores is not None
+    scores = task.evaluate(Transformer(task.recipe.model, seed=1).eval(), "validation")
     assert scores["unseen_classes"] == {"new": 2, "other": 1}
     assert (scores["examples"], scores["unseen"]) == (4, 3)
     assert scores["accuracy"] <= 1 / 4
@@ -209,8 +204,7 @@ def test_of_several_classes_too(tmp_path):
     task = task_of(
         tmp_path, model={"multi_label": True}, data={"path": path, "validation_path": held}
     )
-    scores = task.scores(Transformer(task.recipe.model).eval(), torch.float32)
-    assert scores is not None
+    scores = task.evaluate(Transformer(task.recipe.model).eval(), "validation")
     assert (scores["unseen_classes"], scores["unseen"]) == ({"new": 2}, 2)
     assert scores["accuracy"] <= 1 / 3
 
@@ -226,16 +220,16 @@ TRAIN, HELD = "t.jsonl", "v.jsonl"
 @pytest.mark.parametrize(
     ("train", "held", "changes", "kind", "sentence"),
     [
-        (rows(["x", "y"], "y"), None, {}, DataError, r"line \d+ has 2 labels, not one; mend it or set"),
-        (rows([], "y"), None, {}, DataError, r"line \d+ has 0 labels, not one"),
-        (GOOD, [("t", []), ("u", "x")], {}, DataError, r"v\.jsonl, line 1 has 0 labels, not one"),
-        (GOOD, [("t", ["x", "y"])], {}, DataError, r"v\.jsonl, line 1 has 2 labels, not one"),
+        (rows(["x", "y"], "y"), None, {}, DataError, r"line \d+ has 2 classes, not one; mend it or set"),
+        (rows([], "y"), None, {}, DataError, r"line \d+ has 0 classes, not one"),
+        (GOOD, [("t", []), ("u", "x")], {}, DataError, r"v\.jsonl, line 1 has 0 classes, not one"),
+        (GOOD, [("t", ["x", "y"])], {}, DataError, r"v\.jsonl, line 1 has 2 classes, not one"),
         (rows("x", "x"), None, {}, DataError, "every training text is of the class 'x'; give "
         "texts of at least two"),
         (GOOD, None, {"model": {"classes": ["x", "z"]}}, DataError, r"line \d+ has the class 'y', which model"),
         (GOOD, None, {"train": {"class_weights": {"z": 1}}}, ConfigError, "class_weights has "
         "'z', which is no class"),
-        (GOOD, None, {"train": {"best": "f1"}}, ConfigError, r"train\.best='f1' is no score of what model\.head='clas"),
+        (GOOD, None, {"train": {"best": "f1"}}, ConfigError, r"train\.best='f1' is no score of task='text-clas"),
         (GOOD, None, {"model": {"n_classes": 3}}, ConfigError, "n_classes=3 and the training "
         "data have 2 classes"),
         (GOOD, None, {"model": {"architecture": "decoder", "pool": "first"}}, ConfigError, "'first' of a "
@@ -255,7 +249,7 @@ def test_what_cannot_be_trained_is_said_before_the_run_begins(
 
 def test_other_data_with_several_classes_are_refused_when_they_are_evaluated(tmp_path):
     go(class_recipe(tmp_path), tmp_path / "x")
-    with pytest.raises(DataError, match=r"o\.jsonl, line 2 has 2 labels, not one"):
+    with pytest.raises(DataError, match=r"o\.jsonl, line 2 has 2 classes, not one"):
         gf.load(tmp_path / "x").evaluate(
             data=json_file(tmp_path, "o.jsonl", [("a", "a"), ("b", ["a", "b"])])
         )
@@ -264,7 +258,7 @@ def test_other_data_with_several_classes_are_refused_when_they_are_evaluated(tmp
 def test_a_class_that_only_the_recipe_knows_is_a_class(tmp_path):
     task = task_of(tmp_path, model={"classes": ["b", "never", "a"]})
     assert task.classes.names == ("b", "never", "a")
-    assert set(np.concatenate([e.targets for e in task._batches.examples]).tolist()) == {0, 2}
+    assert set(np.concatenate([target["targets"] for target in task.targets]).tolist()) == {0, 2}
     assert Transformer(task.recipe.model).head.proj.weight.shape[0] == 3
 
 
@@ -278,7 +272,7 @@ def test_a_model_without_names_cannot_be_scored(tmp_path):
     task = task_of(tmp_path)
     config = ModelConfig.parse(task.recipe.model.model_dump() | {"classes": (), "n_classes": 2})
     with pytest.raises(ConfigError, match="no names for its classes"):
-        class_scores(Transformer(config), task.sequences, task.split("validation"))
+        task.evaluate(Transformer(config), "validation")
 
 
 def test_label_smoothing_and_weights_reach_the_loss_of_several_classes(tmp_path):
@@ -291,7 +285,7 @@ def test_label_smoothing_and_weights_reach_the_loss_of_several_classes(tmp_path)
         train=weighed,
     )
     logits, targets = torch.randn(5, 2), torch.randint(0, 2, (5, 2))
-    counts = task._batches.counts(2)
+    counts = np.sum([target["targets"][0] for target in task.targets], 0)
     weights = torch.tensor([3.0, 1.0]) * counts.sum() / (3 * counts[0] + counts[1])
     y = targets * 0.8 + 0.1
     terms = -(y * logits.sigmoid().log() + (1 - y) * (1 - logits.sigmoid()).log())
@@ -304,7 +298,7 @@ def test_the_sample_shows_texts_and_what_is_predicted(tmp_path):
     task = task_of(tmp_path, train={"sample_tokens": 5})
     sample = task.sample(Transformer(task.recipe.model, seed=1))
     assert sample is not None
-    shown = task.split("validation")[:5]
+    shown = task.split("validation").records[:5]
     assert [(row["text"], row["class"]) for row in sample.values["samples"]] == [
         (t.text, t.labels[0]) for t in shown
     ]

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,27 +13,22 @@ import glassformer as gf
 from glassformer.batch import IGNORE
 from glassformer.demos.judge import judged
 from glassformer.errors import CheckpointError, ConfigError, DataError
+from glassformer.files import LOCK
 from glassformer.generate import GenerateConfig, draw
 from glassformer.generate.draw import brief
 from glassformer.media.palette import Palette
 from glassformer.models import Transformer
-from glassformer.processors.parts import PartsTokenizer
+from glassformer.processors.parts_tokenizer import PartsTokenizer
 from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.text_to_image import DepictionTask, in_characters
-from glassformer.training import loop
+from glassformer.tasks.text_to_image import in_characters
 from glassformer.training.history import read_metrics
-from glassformer.training.run_folder import prepare, task_of
+from glassformer.training.run_folder import prepare
 from small_drawings import BLUE, FLAGS, RED, WHITE, flag, learn, recipe
 from small_runs import go, hashes, losses
-from small_senses import write_picture
-
-
-def prepared(made: Recipe, run: Path) -> DepictionTask:
-    task = prepare(made, run, False, lambda text: None)
-    run.mkdir(exist_ok=True)
-    task.store()
-    assert isinstance(task, DepictionTask)
-    return task
+from small_runs import recipe as small_recipe
+from small_senses import prepared, write_picture
+from small_tasks import ONCE
+from training.test_resume import stopped_after
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +38,7 @@ def learned(tmp_path_factory):
 
 def test_two_pictures_are_learned_from_two_texts(learned):
     run = gf.load(learned)
-    assert run.palette is not None
-    assert sorted(run.palette.colours.tolist()) == sorted(map(list, (RED, BLUE, WHITE)))
+    assert sorted(run.task.palette.colours.tolist()) == sorted(map(list, (RED, BLUE, WHITE)))
     for name, pixels in FLAGS.items():
         assert (run.draw(name, temperature=0) == pixels).all()
     both = run.draw(list(FLAGS), temperature=0)
@@ -80,7 +75,7 @@ def test_only_colours_are_drawn_however_unlikely(learned):
         ids = draw(
             wild,
             PartsTokenizer(run.tokenizer),
-            run.palette,
+            run.task.palette,
             ["a red flag", "flag"],
             how,
             batch_size=1,
@@ -92,7 +87,7 @@ def test_only_colours_are_drawn_however_unlikely(learned):
 
 def test_what_is_fed(tmp_path):
     task = prepared(recipe(tmp_path, train={"batch_size": 4}), tmp_path / "run")
-    size, model = task.tokenizer.text.vocab_size, task.recipe.model
+    size, model = task.processor.tokenizer.vocab_size, task.recipe.model
     assert model.vocab_size == size + 5
     assert (
         model.max_length == 7 + 24 - 1
@@ -105,7 +100,7 @@ def test_what_is_fed(tmp_path):
     targets, at = batch.targets.view(4, 24), batch.at.view(4, 24)
     assert (at == torch.arange(4)[:, None] * 30 + torch.arange(6, 30)).all()
     texts = {
-        task.tokenizer.text.decode(row[:7].tolist()): target
+        task.processor.tokenizer.decode(row[:7].tolist()): target
         for row, target in zip(batch.elements, targets, strict=True)
     }
     for text, target in texts.items():
@@ -130,24 +125,11 @@ def test_other_pixels_are_other_data(tmp_path):
     assert task.fingerprint != other.fingerprint
 
 
-def stop_at(step: int, made: Recipe, run: Path) -> None:
-    real = loop._Training.advance
-
-    def advance(self: loop._Training) -> None:
-        if self.state.step == step:
-            raise GeneratorExit
-        real(self)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop._Training, "advance", advance)
-        with pytest.raises(GeneratorExit):
-            go(made, run)
-
-
 def test_resumed_to_the_bit(tmp_path):
     made = recipe(tmp_path, train={"save_every": 2})
     go(made, tmp_path / "whole")
-    stop_at(5, made, tmp_path / "cut")
+    with stopped_after(5):
+        go(made, tmp_path / "cut")
     before = (tmp_path / "cut" / "palette.json").read_bytes()
     go(made, tmp_path / "cut", resume=True)
     assert hashes(tmp_path / "cut") == hashes(tmp_path / "whole")
@@ -169,10 +151,11 @@ def test_shades():
 
 def test_a_short_text_is_filled_up(tmp_path):
     task = prepared(recipe(tmp_path), tmp_path / "run")
-    (end,) = task.tokenizer.eos
-    ids = brief(task.tokenizer, [("text", "a flag")], 7).ids
-    assert ids.tolist() == [*task.tokenizer.example([("text", "a flag")]).ids, end, end, end]
-    assert len(brief(task.tokenizer, [("text", "a flag")], 2).ids) == 4
+    parts = task.processor.parts
+    (end,) = parts.eos
+    ids = brief(parts, [("text", "a flag")], 7).ids
+    assert ids.tolist() == [*parts.example([("text", "a flag")]).ids, end, end, end]
+    assert len(brief(parts, [("text", "a flag")], 2).ids) == 4
 
 
 def test_rows_of_a_table_name_their_pictures(tmp_path):
@@ -184,7 +167,7 @@ def test_rows_of_a_table_name_their_pictures(tmp_path):
     }  # fmt: skip
     task = prepared(recipe(tmp_path, data=data), tmp_path / "run")
     assert not task.validated
-    assert [row.image for row in task.rows("train", [0, 1])] == [
+    assert [row.image for row in task.training.records[:2]] == [
         str(tmp_path / f"{name}.png") for name in FLAGS
     ]
 
@@ -199,21 +182,24 @@ def test_a_picture_that_cannot_be_read_stops_or_is_counted(tmp_path):
         prepared(made, tmp_path / "stopped")
     data = {"path": str(tmp_path / "rows.jsonl"), "bad_files": "skip", "validation_fraction": 0.0}
     task = prepared(recipe(tmp_path, data=data), tmp_path / "run")
-    assert len(task.readable("train")) == 16
-    assert any("left out: 1 picture that cannot be read" in sentence for sentence in task.opening())
+    assert len(task.training.records) == 16
+    assert any("left out: 1 file of train that" in sentence for sentence in task.opening())
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"model": {"architecture": "encoder"}}, "a decoder with head lm"),
-        ({"image": {}}, "leave out the section palette"),
+        (
+            {"model": {"architecture": "encoder"}},
+            "model.architecture='encoder' is not for task='text-to-image'; use decoder",
+        ),
+        ({"image": {}}, "draws the images of texts alone .* leave out image and audio"),
         ({"train": {"best": "exact_match"}}, "loss or accuracy"),
     ],
 )
 def test_what_does_not_draw(tmp_path, changes, said):
     with pytest.raises(ConfigError, match=said):
-        task_of(recipe(tmp_path, **changes))
+        prepared(recipe(tmp_path, **changes), tmp_path / "run")
 
 
 def test_what_cannot_be_trained(tmp_path):
@@ -221,17 +207,16 @@ def test_what_cannot_be_trained(tmp_path):
         prepared(recipe(tmp_path, model={"max_length": 28}), tmp_path / "run")
     made = recipe(tmp_path)
     (tmp_path / "rows.jsonl").write_text('{"input": "a", "target": "b"}\n' * 9)
-    with pytest.raises(DataError, match=r"no picture to be drawn; set data\.target_image"):
+    with pytest.raises(DataError, match=r"no image to be drawn; set data\.target_image"):
         prepared(made, tmp_path / "run")
 
 
 def test_a_palette_of_another_run_is_refused(learned, tmp_path):
-    run = gf.load(learned)
-    assert run.palette is not None
+    palette = gf.load(learned).task.palette
     kept = (learned / "palette.json").read_bytes()
     try:
         more = np.arange(90, dtype=np.uint8).reshape(30, 3)
-        Palette(run.palette.config.model_copy(update={"colours": 40}), more).save(learned)
+        Palette(palette.config.model_copy(update={"colours": 40}), more).save(learned)
         with pytest.raises(CheckpointError, match="of different runs"):
             gf.load(learned)
         (learned / "palette.json").unlink()
@@ -241,6 +226,18 @@ def test_a_palette_of_another_run_is_refused(learned, tmp_path):
         (learned / "palette.json").write_bytes(kept)
 
 
+def test_a_palette_of_a_run_that_never_began_is_not_taken(tmp_path):
+    run = tmp_path / "run"
+    assert len(prepared(recipe(tmp_path), run).palette.colours) == 3
+    (run / LOCK).touch()
+    rows = (tmp_path / "rows.jsonl").read_text()
+    (tmp_path / "rows.jsonl").write_text(
+        rows.replace('"one flag that is blue.png"', '"a red flag.png"')
+    )
+    found = prepared(recipe(tmp_path), run).palette.colours.tolist()
+    assert sorted(found) == sorted(map(list, (RED, WHITE)))
+
+
 def test_a_preset_is_as_long_as_a_text_and_a_picture(tmp_path):
     values = recipe(tmp_path).values()
     values["model"] = {"preset": "gpt2", "d_model": 16, "n_heads": 2, "n_layers": 1}
@@ -248,10 +245,22 @@ def test_a_preset_is_as_long_as_a_text_and_a_picture(tmp_path):
     assert made.recipe.model.max_length == 7 + 24 - 1
 
 
-def test_other_models_do_not_draw(learned):
+def test_other_models_do_not_draw(learned, tmp_path):
+    go(small_recipe(tmp_path, train=ONCE), tmp_path / "run")
+    with pytest.raises(ConfigError, match="is a model for text-generation, so drawing is not for"):
+        gf.load(tmp_path / "run").draw("a red flag")
     run = gf.load(learned)
-    run.palette = None
-    with pytest.raises(ConfigError, match="draws no pictures"):
-        run.draw("a red flag")
+    with pytest.raises(ConfigError, match=r"generate\.stop is for text, and an image always has"):
+        run.draw("a red flag", stop=["x"])
     with pytest.raises(ConfigError, match="gives each picture one class"):
         judged(run, [], [])
+
+
+def test_a_model_without_its_recipe_draws_the_same(learned, tmp_path):
+    """As one that was downloaded: the palette alone says that it draws."""
+    copied = Path(shutil.copytree(learned, tmp_path / "run"))
+    (copied / "recipe.yaml").unlink()
+    alone, run = gf.load(copied), gf.load(learned)
+    assert alone.recipe is None
+    for name in FLAGS:
+        assert (alone.draw(name, temperature=0) == run.draw(name, temperature=0)).all()

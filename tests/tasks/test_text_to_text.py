@@ -8,15 +8,16 @@ from collections import Counter
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
-from train.test_resume import stopped_after
 
 from glassformer.data.pair_split import KIND, pairs_of
 from glassformer.data.store import Store
 from glassformer.errors import ConfigError, DataError
 from glassformer.run import load
-from glassformer.tasks import text_to_text as transduction
+from glassformer.tasks.text_to_text import TextToText
 from glassformer.training.history import read_metrics
 from small_runs import go, hashes, losses, pair_file, pair_recipe, recipe
+from small_senses import prepared
+from training.test_resume import stopped_after
 
 LEARNING = {
     "learning_rate": 7e-3,
@@ -114,9 +115,7 @@ def test_a_step_with_fewer_pairs_than_parts_has_fewer_parts(tmp_path):
 def scored(monkeypatch, *scores):
     """Validation scores come from here, in turn."""
     values = iter(scores)
-    monkeypatch.setattr(
-        transduction, "transduction_scores", lambda *arguments, **options: next(values)
-    )
+    monkeypatch.setattr(TextToText, "evaluate", lambda *arguments, **options: next(values))
 
 
 def everything(folder):
@@ -185,7 +184,7 @@ def test_a_mean_stays_the_best_until_something_is_better(tmp_path, monkeypatch):
 def test_a_run_killed_before_its_mean_was_tried_tries_it(tmp_path, monkeypatch):
     made = averaging(tmp_path)
     go(made, tmp_path / "whole")
-    real = transduction.TransductionTask.scores
+    real = TextToText.scores
     with pytest.MonkeyPatch.context() as patch:
         calls = []
 
@@ -195,7 +194,7 @@ def test_a_run_killed_before_its_mean_was_tried_tries_it(tmp_path, monkeypatch):
                 raise KeyboardInterrupt
             return real(self, model, precision)
 
-        patch.setattr(transduction.TransductionTask, "scores", killed)
+        patch.setattr(TextToText, "scores", killed)
         with pytest.raises(KeyboardInterrupt):
             go(made, tmp_path / "cut")
     go(made, tmp_path / "cut", resume=True)
@@ -275,18 +274,21 @@ def test_two_vocabularies(tmp_path):
     go(pair_recipe(tmp_path, tokenizer={"shared": False}), run)
     opened = load(run)
     assert {p.name for p in run.iterdir()} >= {"tokenizer.json", "source_tokenizer.json"}
-    assert opened.pair.source.encode("abc").min() != opened.pair.target.encode("abc").min()
-    assert opened.pair.source.decode(opened.pair.source_ids("cab")) == "cab"
-    assert opened.pair.target.decode(opened.pair.target_ids("wxy")) == "wxy"
+    assert (
+        opened.task.pair.source.encode("abc").min() != opened.task.pair.target.encode("abc").min()
+    )
+    assert opened.task.pair.source.decode(opened.task.pair.source_ids("cab")) == "cab"
+    assert opened.task.pair.target.decode(opened.task.pair.target_ids("wxy")) == "wxy"
     config = opened.model.config
-    sizes = (opened.pair.source.vocab_size, opened.pair.target.vocab_size)
+    sizes = (opened.task.pair.source.vocab_size, opened.task.pair.target.vocab_size)
     assert (config.source_vocab_size, config.vocab_size) == sizes == (8, 11)
-    assert "another for the source" in (run / "README.md").read_text()
+    read = "source character, 8 tokens; target character, 11 tokens"
+    assert read in (run / "README.md").read_text()
     shared = tmp_path / "y"
     go(pair_recipe(tmp_path), shared)
     assert not (shared / "source_tokenizer.json").exists()
     assert load(shared).model.config.source_vocab_size is None
-    assert load(shared).pair.shared
+    assert load(shared).task.pair.shared
 
 
 def test_tokenizers_that_are_there_already(tmp_path):
@@ -310,9 +312,10 @@ def test_a_second_tokenizer_of_a_run_that_never_began_is_not_left_behind(tmp_pat
     (tmp_path / "pairs.tsv").write_text("abc\txyz\n" * 20)
     with pytest.raises(DataError, match="every train pair"):
         go(pair_recipe(tmp_path, tokenizer={"shared": False}, model={"max_length": 1}), run)
+    prepared(pair_recipe(tmp_path, tokenizer={"shared": False}), run)
     assert (run / "source_tokenizer.json").exists()
     go(pair_recipe(tmp_path), run)
-    assert load(run).pair.shared
+    assert load(run).task.pair.shared
     assert not (run / "source_tokenizer.json").exists()
 
 
@@ -321,11 +324,11 @@ def test_a_prefix_stands_before_every_source_and_nowhere_else(tmp_path):
     go(pair_recipe(tmp_path, data={"prefix": "turn: "}, model={"max_length": 20}), run)
     opened, split = load(run), pairs_of(Store.open(run / "tokens", KIND), "validation")
     for i, text in enumerate(split.texts()):
-        assert opened.pair.source.decode(split.source.row(i)) == f"turn: {text.source}"
-        assert opened.pair.target.decode(split.target.row(i)) == text.target
-    assert opened.pair.source_ids("ab").tolist() == [
+        assert opened.task.pair.source.decode(split.source.row(i)) == f"turn: {text.source}"
+        assert opened.task.pair.target.decode(split.target.row(i)) == text.target
+    assert opened.task.pair.source_ids("ab").tolist() == [
         *opened.tokenizer.encode("turn: ab"),
-        opened.pair.eos,
+        opened.task.pair.eos,
     ]
 
 
@@ -384,9 +387,7 @@ def test_validation_pairs_of_which_none_fits_are_refused_before_the_first_step(t
 
 def test_batch_tokens_limits_both_sides(tmp_path):
     made = pair_recipe(tmp_path, train={"batch_tokens": 30})
-    task = transduction.TransductionTask(made, tmp_path / "x", begun=False)
-    (tmp_path / "x").mkdir()
-    task.store()
+    task = prepared(made, tmp_path / "x")
     for step in range(12):
         (batch,) = task.batches(step)
         rows, longest = batch.elements.shape
@@ -410,7 +411,8 @@ def test_batch_tokens_of_a_language_model_are_whole_sequences(tmp_path, tokens, 
 
 def test_a_language_model_of_pairs(tmp_path):
     with pytest.raises(
-        ConfigError, match=r"The data are pairs and model.architecture='decoder' reads running text"
+        ConfigError,
+        match=r"data.target_path='.*t.txt' is of pairs and task='text-generation' reads running text",
     ):
         go(recipe(tmp_path, data={"target_path": "t.txt"}), tmp_path / "x")
     assert not (tmp_path / "x").exists()

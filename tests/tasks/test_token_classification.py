@@ -15,19 +15,17 @@ import glassformer as gf
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError, DataError
 from glassformer.models import Transformer
-from glassformer.tasks.token_classification import TaggingTask, tag_scores
+from glassformer.tasks.token_classification import TokenClassification
 from glassformer.training.history import read_metrics
-from glassformer.training.run_folder import prepare
-from small_runs import go
+from small_parts import SKIES, sky
+from small_runs import go, overlaid
+from small_senses import prepared, write_picture
 from small_tasks import LEARNING, next_tags, slash, tag_file, tag_recipe, words
 
 
-def task_of(tmp_path: Path, **changes) -> TaggingTask:
-    run = tmp_path / "task"
-    task = prepare(tag_recipe(tmp_path, **changes), run, False, lambda text: None)
-    run.mkdir(exist_ok=True)
-    task.store()
-    assert isinstance(task, TaggingTask)
+def task_of(tmp_path: Path, **changes) -> TokenClassification:
+    task = prepared(tag_recipe(tmp_path, **changes), tmp_path / "task")
+    assert isinstance(task, TokenClassification)
     return task
 
 
@@ -82,13 +80,13 @@ def test_a_decoder_learns_what_stands_before(tmp_path):
     assert go(made, tmp_path / "x")[0].scores["accuracy"] > 0.9
 
 
-def fed(batch: Batch, task: TaggingTask) -> list[tuple[str, str]]:
+def fed(batch: Batch, task: TokenClassification) -> list[tuple[str, str]]:
     """The piece at which each target stands, and the target's name."""
     assert batch.at is not None
     assert batch.targets is not None
     ids = batch.elements.flatten()[batch.at].tolist()
     return [
-        (task.tokenizer.piece(i), task.classes.names[t])
+        (task.processor.tokenizer.piece(i), task.classes.names[t])
         for i, t in zip(ids, batch.targets.tolist(), strict=True)
     ]
 
@@ -121,7 +119,7 @@ def test_every_word_of_a_long_document_bears_loss_once_an_epoch(tmp_path, overla
         data={"path": str(tmp_path / "long.txt"), "validation_fraction": 0.0, "overlap": overlap},
         train={"length": length, "batch_size": 2},
     )
-    batches = [batch for step in range(task._batches.order.batches) for batch in task.batches(step)]
+    batches = [batch for step in range(task.order.batches) for batch in task.batches(step)]
     assert sum(batch.n_targets for batch in batches) == n + 1
     pairs = Counter(pair for batch in batches for pair in fed(batch, task))
     assert pairs == Counter([*((f"w{i}", f"t{i}") for i in range(n)), ("x", "t0")])
@@ -139,8 +137,7 @@ def test_evaluation_counts_every_word_of_a_long_document_once(tmp_path):
         tmp_path, data={"path": tag_file(tmp_path), "validation_path": str(tmp_path / "v.txt")}
     )
     model = Transformer(task.recipe.model).eval()
-    scores = task.scores(model, torch.float32)
-    assert scores is not None
+    scores = task.evaluate(model, "validation")
     assert scores["tokens"] == 203
     assert np.sum(scores["confusion"]["counts"]) == 203
 
@@ -150,19 +147,18 @@ def test_scores_are_those_of_each_sentence_alone(tmp_path):
     task = task_of(tmp_path)
     model = Transformer(task.recipe.model, seed=2).eval()
     nats = right = n = 0.0
-    for sentence in task.split("validation"):
+    for sentence in task.split("validation").records:
         ids = [
-            task.tokenizer.specials["bos"],
-            *task.tokenizer.encode(" ".join(sentence.words)).tolist(),
+            task.processor.tokenizer.specials["bos"],
+            *task.processor.tokenizer.encode(" ".join(sentence.words)).tolist(),
         ]
-        ids.append(task.tokenizer.specials["eos"])
+        ids.append(task.processor.tokenizer.specials["eos"])
         with torch.no_grad():
             table = model(Batch(torch.tensor([ids]))).logits[0, 1:-1].log_softmax(-1)
         gold = torch.from_numpy(task.classes.numbers(sentence.tags))
         nats -= float(table.gather(1, gold[:, None]).sum())
         right, n = right + int((table.argmax(1) == gold).sum()), n + len(gold)
-    scores = task.scores(model, torch.float32)
-    assert scores is not None
+    scores = task.evaluate(model, "validation")
     assert scores["tokens"] == n > 20
     assert scores["loss"] == pytest.approx(nats / n, rel=1e-5)
     assert scores["accuracy"] == right / n
@@ -176,26 +172,24 @@ def test_a_tag_that_training_never_saw_is_named_counted_and_wrong(tmp_path):
         tmp_path, data={"path": tag_file(tmp_path), "validation_path": str(tmp_path / "v.txt")}
     )
     model = Transformer(task.recipe.model, seed=1).eval()
-    known = tag_scores(
-        model, task.words, [s for s in task.split("validation") if len(s.words) == 1]
-    )
-    scores = task.scores(model, torch.float32)
-    assert scores is not None
+    scores = task.evaluate(model, "validation")
     assert scores["unseen_classes"] == {"NEW": 2, "OTHER": 1}
     assert (scores["tokens"], scores["unseen"]) == (5, 3)
     assert scores["accuracy"] <= 2 / 5
     nats = 0.0
-    for sentence in task.split("validation")[:2]:  # the ones that end with a tag that is known
-        specials = task.tokenizer.specials
+    for sentence in task.split("validation").records[
+        :2
+    ]:  # the ones that end with a tag that is known
+        specials = task.processor.tokenizer.specials
         ids = [
             specials["bos"],
-            *task.tokenizer.encode(" ".join(sentence.words)).tolist(),
+            *task.processor.tokenizer.encode(" ".join(sentence.words)).tolist(),
             specials["eos"],
         ]
         with torch.no_grad():
             nats -= float(model(Batch(torch.tensor([ids]))).logits[0, -2].log_softmax(-1)[0])
     assert scores["loss"] == pytest.approx(nats / 2, rel=1e-5), "a loss is of what can be known"
-    assert "unseen_classes" not in known
+    assert "unseen_classes" not in task.evaluate(model, "train")
     assert all("NEW" not in row.values() for row in scores["table"])
     result, _ = go(task.recipe, tmp_path / "x")
     assert result.scores["unseen_classes"] == {"NEW": 2, "OTHER": 1}
@@ -206,8 +200,7 @@ def test_nothing_but_unseen_tags_is_scored(tmp_path):
     task = task_of(
         tmp_path, data={"path": tag_file(tmp_path), "validation_path": str(tmp_path / "v.txt")}
     )
-    scores = task.scores(Transformer(task.recipe.model).eval(), torch.float32)
-    assert scores is not None
+    scores = task.evaluate(Transformer(task.recipe.model).eval(), "validation")
     assert (scores["accuracy"], scores["unseen"], scores["unseen_classes"]) == (0.0, 2, {"NEW": 2})
 
 
@@ -248,8 +241,8 @@ def test_span_tags_are_scored_by_spans_and_their_scheme_is_named(tmp_path):
         ("a/X "
         "b/Y\n", {"data": {"overlap": 14}}, ConfigError, r"data\.overlap=14 leaves no room in a model of 16"),
         ("a/X "
-        "b/Y\n", {"model": {"architecture": "encoder_decoder"}}, ConfigError, "is nothing to "
-        "train"),
+        "b/Y\n", {"model": {"architecture": "encoder_decoder"}}, ConfigError, "architecture='encoder_decoder' is "
+        "not for task='token-classification'; use encoder or decoder"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_trained_is_said_in_a_sentence_before_the_run_begins(
@@ -292,7 +285,7 @@ def test_the_sample_shows_what_is_wrong(tmp_path):
     model = Transformer(task.recipe.model, seed=1)
     sample = task.sample(model)
     assert sample is not None
-    first = task.split("validation")[0]
+    first = task.split("validation").records[0]
     tags = [row.split("/", 1)[1] for row in sample.text.splitlines()[0].split(" ") if "/" in row]
     wrong = sum("[not" in tag for tag in tags)
     assert len(tags) == len(first.words)
@@ -308,3 +301,125 @@ def test_the_card_names_the_task(tmp_path):
     assert "4 sentences a step" in card
     assert "confusion" not in card
     assert "| accuracy |" in card
+
+
+PLACES = ("wood", "lake", "town")
+
+
+def sky_rows(folder: Path, n: int = 60) -> list[dict]:
+    """A picture and words about it: the tag of `sky` is known from the picture alone, and the tag of
+    a place from its word."""
+    draw, places, rows = np.random.default_rng(0), random.Random(0), []
+    for i in range(n):
+        name = SKIES[i % 2]
+        path = Path(write_picture(folder / "pictures" / f"{i:02}.png", sky(name, draw)))
+        words = ["the", "sky", *places.sample(PLACES, places.randint(0, 2))]
+        tags = ["O", name.upper(), *("PLACE" for _ in words[2:])]
+        parts = [{"image": f"pictures/{path.name}"}, {"text": " ".join(words)}]
+        rows.append({"input": parts, "tags": tags})
+    return rows
+
+
+def parts_task(folder: Path, rows: list[dict], **changes):
+    """The recipe of a tagger of rows of parts."""
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    own = {
+        "model": {"d_model": 32, "max_length": 16, "position": "learned"},
+        "data": {"path": str(folder / "rows.jsonl"), "format": "auto", "validation_fraction": 0.2},
+        "image": {"patch": 4},
+    }
+    return tag_recipe(folder, input="parts", **overlaid(own, changes))
+
+
+def test_words_beside_a_picture_are_tagged_by_what_it_shows(tmp_path, cli):
+    result, said = go(parts_task(tmp_path, sky_rows(tmp_path), train=LEARNING), tmp_path / "x")
+    assert "4 tags: DAY, NIGHT, O, PLACE" in said
+    assert result.scores["accuracy"] == 1
+    run = gf.load(tmp_path / "x")
+    assert run.evaluate()["accuracy"] == 1
+    draw = np.random.default_rng(5)
+    rows = [[{"image": sky(name, draw)}, {"text": "the sky lake"}] for name in SKIES]
+    expected = [[("the", "O"), ("sky", name.upper()), ("lake", "PLACE")] for name in SKIES]
+    assert run.tag(rows) == expected
+    assert run.tag(rows[0]) == expected[0]
+    assert [word for word, _ in run.tag("no picture")] == ["no", "picture"]
+    assert run.tag([rows[0][0]]) == [], "a picture alone has no words"
+    line = json.dumps([{"image": str(tmp_path / "pictures" / "00.png")}, "the sky"])
+    said = cli("tag", tmp_path / "x", stdin=f"{line}\n\n".encode())
+    assert (said.code, said.out) == (0, "the/O sky/DAY\n\n")
+    refused = cli("tag", tmp_path / "x", "--punctuation", stdin=f"{line}\n".encode())
+    assert (refused.code, refused.out) == (2, "")
+    assert "--punctuation cuts lines of words" in refused.err
+    assert "Line 1 is not JSON" in cli("tag", tmp_path / "x", stdin=b"the sky\n").err
+
+
+def test_a_text_has_a_vector_in_a_model_of_parts(tmp_path):
+    """The mean over the elements that the tagger reads, alone and among others."""
+    task = prepared(parts_task(tmp_path, sky_rows(tmp_path, 20)), tmp_path / "x")
+    model = Transformer(task.recipe.model, seed=1).eval()
+    run = gf.Run(tmp_path / "x", model, task)
+    vectors = run.embed(["the sky", "lake"], normalize=False)
+    example = task.processor.windows([{"text": "the sky"}])[0].example
+    with torch.no_grad():
+        logits = model(Batch(torch.from_numpy(example.ids)[None].long())).logits[0]
+        found = model.head.proj(torch.from_numpy(vectors[0]))
+    torch.testing.assert_close(found, logits.mean(0))  # the head is linear
+    np.testing.assert_allclose(run.embed("lake", normalize=False), vectors[1], rtol=1e-5, atol=1e-6)
+
+
+def test_targets_of_parts_stand_at_the_last_piece_of_their_words(tmp_path):
+    rows = [
+        {"input": [row["input"][1], row["input"][0]], "tags": row["tags"]}
+        for row in sky_rows(tmp_path, 8)
+    ]
+    rows += [
+        {"input": [*row["input"], {"text": "hello"}], "tags": [*row["tags"], "H"]} for row in rows
+    ]  # words on both sides of a picture
+    data = {"validation_fraction": 0.0}
+    made = parts_task(
+        tmp_path, rows, model={"max_length": 64}, data=data, tokenizer={"kind": "byte"}
+    )
+    task = prepared(made, tmp_path / "task")
+    batches = [batch for step in range(int(task.order.batches)) for batch in task.batches(step)]
+    pairs = Counter(pair for batch in batches for pair in fed(batch, task))
+    ends = [part["text"].split() for row in rows for part in row["input"] if "text" in part]
+    tags = [tag for row in rows for tag in row["tags"]]
+    words = [word for of in ends for word in of]
+    assert pairs == Counter(zip((word[-1] for word in words), tags, strict=True))
+
+
+def row_of(text: str, **fields) -> dict:
+    return {"input": [{"text": text}], **fields}
+
+
+TAGGED = row_of("a b", tags=["X", "Y"])
+
+
+@pytest.mark.parametrize(
+    ("row", "data", "sentence"),
+    [
+        (row_of("a b", tags=["X"]), {}, r"line 2 has 2 words and 1 tag; give one for each \(see data\.tag_"),
+        (row_of("a b", tags="X Y X"), {}, "line 2 has 2 words and 3 tags; give one for each"),
+        (row_of("a b", target="c"), {}, "line 2 has 2 words and 0 tags; give one for each"),
+        (row_of(" ", tags=["X"]), {}, "line 2 has no word to tag; give it a text, or remove"),
+        (row_of("a b", tags=[["X"], "Y"]), {}, r"line 2 .*'tags'.* give a string, a number"),
+        (row_of("a b"), {}, "line 2 has neither a target nor a class"),
+        (TAGGED, {"tag_field": "pos"}, r"line 1 .*no field 'pos'.*set data\.tag_field"),
+    ],
+)  # fmt: skip
+def test_tags_of_parts_that_cannot_be_are_said(tmp_path, row, data, sentence):
+    (tmp_path / "rows.jsonl").write_text(f"{json.dumps(TAGGED)}\n{json.dumps(row)}\n")
+    made = {"data": {"path": str(tmp_path / "rows.jsonl"), "format": "auto", **data}}
+    with pytest.raises(DataError, match=sentence):
+        go(tag_recipe(tmp_path, input="parts", **made), tmp_path / "x")
+
+
+def test_tags_of_parts_are_a_list_or_a_text_with_the_delimiter_of_classes(tmp_path):
+    rows = [row_of("a b", pos="X:1 Y"), row_of("c", pos=["Y:2"]), row_of("d", pos=3)]
+    data = {"tag_field": "pos", "label_delimiter": ":", "validation_fraction": 0.0}
+    task = prepared(parts_task(tmp_path, rows, data=data), tmp_path / "task")
+    assert sorted(record.tags for record in task.split("train").records) == [
+        ("3",),
+        ("X", "Y"),
+        ("Y",),
+    ]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.errors import ConfigError
-from glassformer.processors.words import WordTokenizer
+from glassformer.processors.word_tokenizer import WordTokenizer
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.piece_dropout import VARIANTS, PieceDropout
 from glassformer.tokenizers.train import train_tokenizer

@@ -20,10 +20,11 @@ from glassformer.models.weights import (
     save_weights,
 )
 from glassformer.recipe.recipe import Recipe, read_yaml
+from glassformer.tasks.encoded_batch import encoded_rows
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.training import loop
-from glassformer.training.data_rows import rows_as_fed
 from glassformer.training.plan import make_plan
+from glassformer.training.run_folder import temporary_task
 from small_drawings import recipe as drawing_recipe
 from small_parts import parts_recipe, rows_file
 from small_runs import go, hashes, losses, pair_recipe, recipe
@@ -293,7 +294,8 @@ def test_plan_and_data_show_know_the_start(tmp_path, pretrained):
     go(made, tmp_path / "x")
     parameters = load_model(tmp_path / "x").n_parameters
     assert make_plan(made).parameters == parameters
-    row = next(rows_as_fed(made, 1, 0))
+    with temporary_task(made) as task:
+        row = next(iter(encoded_rows(task, 1, 0)))
     tokenizer = Tokenizer.load(pretrained)
     assert row.pieces == [tokenizer.piece(i) for i in row.ids]
     go(recipe(tmp_path, model={"d_model": 12}), tmp_path / "lm")
@@ -482,6 +484,6 @@ def test_a_start_that_reads_something_else_is_one_sentence(tmp_path, seeing, pre
         go(picture_recipe(tmp_path, train={"init_from": str(pretrained)}), tmp_path / "b")
     with pytest.raises(
         DataError,
-        match=r"audio\.json: No such file or directory; give the folder of a model of sound",
+        match=r"audio\.json: No such file or directory; give the folder of an audio model",
     ):
         go(sound_recipe(tmp_path, train={"init_from": str(seeing)}), tmp_path / "c")

@@ -27,13 +27,11 @@ def test_any_number_of_workers_trains_the_same_model(tmp_path, make):
     assert not multiprocessing.active_children()
 
 
-class Broken:
-    """Its third step has bad data."""
-
-    def batches(self, step: int) -> list[Batch]:
-        if step == 2:
-            raise DataError("photo.png ends too early; restore it")
-        return [Batch(torch.tensor([[step]]))]
+def broken(step: int) -> list[Batch]:
+    """Bad data at the third step."""
+    if step == 2:
+        raise DataError("photo.png ends too early; restore it")
+    return [Batch(torch.tensor([[step]]))]
 
 
 def number(batches: list[Batch]) -> int:
@@ -43,7 +41,7 @@ def number(batches: list[Batch]) -> int:
 
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_an_error_comes_at_its_step_as_it_was(workers):
-    ahead = batches_ahead(Broken(), 0, 9, workers)
+    ahead = batches_ahead(broken, 0, 9, workers)
     assert [number(next(ahead)), number(next(ahead))] == [0, 1]
     with pytest.raises(DataError) as caught:
         next(ahead)
@@ -52,7 +50,7 @@ def test_an_error_comes_at_its_step_as_it_was(workers):
 
 
 def test_whoever_stops_early_leaves_no_process(tmp_path):
-    ahead = batches_ahead(Broken(), 3, 1000, 2)
+    ahead = batches_ahead(broken, 3, 1000, 2)
     assert [number(next(ahead)) for _ in range(4)] == [3, 4, 5, 6]
     assert len(multiprocessing.active_children()) == 2
     ahead.close()
@@ -60,4 +58,4 @@ def test_whoever_stops_early_leaves_no_process(tmp_path):
 
 
 def test_nothing_to_do_is_nothing(tmp_path):
-    assert list(batches_ahead(Broken(), 5, 5, 2)) == []
+    assert list(batches_ahead(broken, 5, 5, 2)) == []

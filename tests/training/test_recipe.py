@@ -8,24 +8,39 @@ from glassformer.models import presets
 from glassformer.recipe.recipe import Recipe, read_recipe, read_yaml
 
 
-def test_defaults_need_no_file():
-    assert read_recipe(None).train.steps == 2000
+def made(*overrides: str) -> Recipe:
+    """A recipe of text generation without a file."""
+    return read_recipe(None, ["task=text-generation", *overrides])
+
+
+def test_a_task_alone_is_a_recipe():
+    assert made().train.steps == 2000
+    assert (made().task, made().input, made().model.head) == ("text-generation", "documents", "lm")
+
+
+def test_a_task_and_an_input_are_overrides_without_a_section(tmp_path):
+    (tmp_path / "r.yaml").write_text("task: text-generation\ntrain: {steps: 5}\n")
+    overrides = ["task=token-classification", "input=parts"]
+    changed = read_recipe(tmp_path / "r.yaml", overrides)
+    assert (changed.task, changed.input) == ("token-classification", "parts")
+    assert (changed.model.head, changed.train.steps) == ("tag", 5)
 
 
 def test_a_preset_is_expanded_and_changed():
-    made = read_recipe(None, ["model.preset=gpt2", "model.size=medium", "model.n_layers=3"])
+    model = made("model.preset=gpt2", "model.size=medium", "model.n_layers=3").model
     # The vocabulary is left to the tokenizer.
-    assert made.model == presets.gpt2("medium", n_layers=3, vocab_size=0)
+    assert model == presets.gpt2("medium", n_layers=3, vocab_size=0)
 
 
 def test_the_classes_of_a_preset_are_the_datas_unless_asked_for():
-    assert read_recipe(None, ["model.preset=vit"]).model.n_classes is None
-    assert read_recipe(None, ["model.preset=vit", "model.n_classes=7"]).model.n_classes == 7
+    vit = ["task=image-classification", "model.preset=vit"]
+    assert read_recipe(None, vit).model.n_classes is None
+    assert read_recipe(None, [*vit, "model.n_classes=7"]).model.n_classes == 7
 
 
 def test_overrides_are_yaml_values_on_top_of_the_file(tmp_path):
     path = tmp_path / "r.yaml"
-    path.write_text("train:\n  steps: 5\n  seed: 1\ngenerate: {stop: [a]}\n")
+    path.write_text("task: text-generation\ntrain:\n  steps: 5\n  seed: 1\ngenerate: {stop: [a]}\n")
     overrides = [
         "train.steps=7",
         "train.learning_rate=1e-4",
@@ -33,37 +48,43 @@ def test_overrides_are_yaml_values_on_top_of_the_file(tmp_path):
         "data.path=[a, b]",
         "train.compile=yes",
     ]
-    made = read_recipe(path, [*overrides, "train.sample_prompt=a=b", "generate.top_k=3"])
-    assert (made.train.steps, made.train.seed, made.train.learning_rate) == (7, 1, 1e-4)
-    assert made.train.length is None
-    assert made.train.compile is True
-    assert made.train.sample_prompt == "a=b"
-    assert made.data.path == ["a", "b"]
-    assert made.generate.stop == ("a",)
-    assert made.generate.top_k == 3
+    changed = read_recipe(path, [*overrides, "train.sample_prompt=a=b", "generate.top_k=3"])
+    assert (changed.train.steps, changed.train.seed, changed.train.learning_rate) == (7, 1, 1e-4)
+    assert changed.train.length is None
+    assert changed.train.compile is True
+    assert changed.train.sample_prompt == "a=b"
+    assert changed.data.path == ["a", "b"]
+    assert changed.generate.stop == ("a",)
+    assert changed.generate.top_k == 3
 
 
 def test_the_resolved_recipe_reads_back_as_itself(tmp_path):
-    made = read_recipe(
-        None,
-        ["model.preset=modern", "model.vocab_size=7", "data.path=ü.txt", "generate.stop=['\\n']"],
+    whole = made(
+        "model.preset=modern", "model.vocab_size=7", "data.path=ü.txt", "generate.stop=['\\n']"
     )
-    (tmp_path / "r.yaml").write_text(made.yaml(), encoding="utf-8")
-    assert read_recipe(tmp_path / "r.yaml") == made
-    assert yaml.safe_load(made.yaml())["train"]["batch_size"] == 32
+    (tmp_path / "r.yaml").write_text(whole.yaml(), encoding="utf-8")
+    assert read_recipe(tmp_path / "r.yaml") == whole
+    assert yaml.safe_load(whole.yaml())["train"]["batch_size"] == 32
 
 
 def test_sections_that_hold_nothing_are_defaults(tmp_path):
-    (tmp_path / "r.yaml").write_text("train:\n  # steps: 3\nmodel:\n")
+    (tmp_path / "r.yaml").write_text("task: text-generation\ntrain:\n  # steps: 3\nmodel:\n")
     assert read_recipe(tmp_path / "r.yaml", ["train.seed=2"]).train.seed == 2
 
 
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
+        (["task=text-generatoin"], r"no task 'text-generatoin'; did you mean 'text-generation'"),
+        (["task="], "has no task; add task: text-generation or"),
+        (["task"], "no override"),
+        (["inputs=text"], "'inputs=text' is no override; .* or task=NAME"),
         (["train.step=3"], r"train\.step; did you mean 'steps'"),
         (["trian.steps=3"], r"'trian' in the recipe; did you mean 'train'"),
-        (["steps=3"], "no override"),
+        (
+            ["steps=3"],
+            "'steps=3' is no override; write section.key=value, for example train.steps=5",
+        ),
         (["train.steps"], "no override"),
         (["train.=3"], "no override"),
         (["train.steps=many"], r"train\.steps: .*'many'"),
@@ -100,7 +121,7 @@ def test_sections_that_hold_nothing_are_defaults(tmp_path):
 )
 def test_what_is_wrong_is_one_sentence(overrides, words):
     with pytest.raises(ConfigError, match=words) as caught:
-        read_recipe(None, overrides)
+        made(*overrides)
     assert caught.value.exit_code == 2
     assert "\n" not in str(caught.value)
 
@@ -113,10 +134,14 @@ def test_what_is_wrong_is_one_sentence(overrides, words):
         (b"train: [", "not valid YAML at line"),
         (b"- a\n- b", "holds list, not sections"),
         (b"text", "holds str, not sections"),
+        (b"", "no task; add task: "),
+        (b"train: {steps: 3}", "no task; add task: "),
+        (b"task: 3", "no task '3'"),
+        (b"task: {}", "no task '{}'"),
         (b"train: 3", "section train must hold"),
         (b"1: {a: 2}", "Unknown section '1'"),
-        (b"model: {1: 2}", r"Unknown key model\.1"),
-        (b"model: {preset: gpt2, 1: 2}", r"Unknown key model\.1"),
+        (b"task: fill-mask\nmodel: {1: 2}", r"Unknown key model\.1"),
+        (b"task: text-generation\nmodel: {preset: gpt2, 1: 2}", r"Unknown key model\.1"),
         (b"!!python/object/apply:os.system [true]", "not valid YAML"),
     ],
 )
@@ -127,21 +152,21 @@ def test_a_file_that_is_no_recipe_is_one_sentence(tmp_path, content, words):
         read_recipe(tmp_path / "r.yaml")
 
 
-def test_a_folder_is_no_recipe_and_an_empty_file_is_all_defaults(tmp_path):
+def test_a_folder_is_no_recipe_and_a_file_of_a_task_is_all_defaults(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
         read_yaml(tmp_path)
-    (tmp_path / "r.yaml").write_text("")
-    assert read_recipe(tmp_path / "r.yaml") == Recipe.parse({})
+    (tmp_path / "r.yaml").write_text("task: text-generation\n")
+    assert read_recipe(tmp_path / "r.yaml") == Recipe.parse({"task": "text-generation"})
 
 
 def test_the_vocabulary_comes_from_the_tokenizer_or_must_hold_it():
-    assert read_recipe(None).with_vocabulary(70).model.vocab_size == 70
-    assert read_recipe(None, ["model.vocab_size=80"]).with_vocabulary(70).model.vocab_size == 80
+    assert made().with_vocabulary(70).model.vocab_size == 70
+    assert made("model.vocab_size=80").with_vocabulary(70).model.vocab_size == 80
     with pytest.raises(
         ConfigError, match="vocab_size=60 is smaller than the tokenizer's vocabulary of 70"
     ):
-        read_recipe(None, ["model.vocab_size=60"]).with_vocabulary(70)
+        made("model.vocab_size=60").with_vocabulary(70)
 
 
 def test_a_vocabulary_asked_for_beside_a_preset_stays():
-    assert read_recipe(None, ["model.preset=gpt2", "model.vocab_size=300"]).model.vocab_size == 300
+    assert made("model.preset=gpt2", "model.vocab_size=300").model.vocab_size == 300

@@ -4,16 +4,19 @@ import json
 import os
 import signal
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 
 import pytest
 import torch
 
 from glassformer.errors import CheckpointError, ConfigError, TrainingError
-from glassformer.metrics import LanguageModelScore
-from glassformer.tasks import text_generation as language
+from glassformer.tasks.text_generation import TextGeneration
 from glassformer.training import loop
 from glassformer.training.history import read_metrics
-from small_runs import go, hashes, losses, recipe, text_file, values
+from small_drawings import recipe as drawing_recipe
+from small_parts import parts_recipe
+from small_runs import go, hashes, losses, pair_recipe, recipe, text_file, values
+from small_senses import picture_folder, picture_recipe, sound_recipe
 from small_tasks import class_file, class_recipe, masked_recipe, tag_recipe, two_labels
 
 CONFIGS = {
@@ -75,6 +78,19 @@ def test_killed_and_resumed_is_uninterrupted(tmp_path, name):
     assert losses(tmp_path / "cut") == losses(tmp_path / "whole")
 
 
+def tagged_parts(folder, **changes):
+    """Images with words to tag."""
+    picture_folder(folder, 8)
+    rows = [
+        {"input": [{"image": str(path)}, {"text": "the dog runs"[: 3 + 4 * (i % 2)]}]}
+        | {"tags": ["O", "DOG"][: 1 + i % 2]}
+        for i, path in enumerate(sorted(folder.glob("pictures/*/*.png")) * 3)
+    ]
+    (folder / "tagged.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data = {"path": str(folder / "tagged.jsonl")}
+    return parts_recipe(folder, **changes | {"data": data})
+
+
 TASKS = {
     "tags": (tag_recipe, {"train": {"class_weights": "balanced", "batch_tokens": 64}}),
     "other pieces": (
@@ -94,6 +110,27 @@ TASKS = {
         masked_recipe,
         {"train": {"whole_words": True, "length": 10}, "tokenizer": {"kind": "byte"}},
     ),
+    "targets of sources": (pair_recipe, {"train": {"decode_lines": 3}}),
+    "images": (picture_recipe, {"augment": {"crop": 1, "mixup": 0.4}}),
+    "recordings": (sound_recipe, {"sound_augment": {"noise": 0.5}}),
+    "answers to images": (parts_recipe, {"train": {"micro_batches": 2}}),
+    "answers of an encoder-decoder": (
+        parts_recipe,
+        {"model": {"architecture": "encoder_decoder"}},
+    ),
+    "classes of parts": (
+        parts_recipe,
+        {
+            "task": "image-text-classification",
+            "model": {"architecture": "encoder", "head": "classify"},
+            "data": {"label_field": "target"},
+        },
+    ),
+    "tags of parts": (
+        tagged_parts,
+        {"task": "token-classification", "input": "parts", "model": {"head": "tag"}},
+    ),
+    "drawings": (drawing_recipe, {"train": {"piece_dropout": 0.0}}),
 }
 
 
@@ -101,14 +138,14 @@ TASKS = {
 def test_other_tasks_too(tmp_path, name):
     """12 steps are more than an epoch of tags and classes."""
     make, changes = TASKS[name]
-    changes = {section: dict(content) for section, content in changes.items()}
+    changes = deepcopy(changes)
     changes["model"] = {"dropout": 0.2, "attention_dropout": 0.1} | changes.get("model", {})
     changes["train"] = {
         "steps": 12,
         "batch_size": 8,
         "save_every": 3,
         "evaluate_every": 6,
-    } | changes["train"]
+    } | changes.get("train", {})
     if name == "several classes":
         changes["data"] = {"path": class_file(tmp_path, label=two_labels)}
     made = make(tmp_path, **changes)
@@ -396,9 +433,7 @@ def test_a_run_killed_between_checkpoint_and_export_gets_its_best_model(tmp_path
 
 def test_the_model_in_the_run_folder_is_the_best_not_the_last(tmp_path, monkeypatch):
     scores = iter([3.0, 1.0, 2.0, 1.5])
-    monkeypatch.setattr(
-        language, "evaluate", lambda *arguments: LanguageModelScore(nats=next(scores), tokens=1)
-    )
+    monkeypatch.setattr(TextGeneration, "scores", lambda *arguments: {"loss": next(scores)})
     run = tmp_path / "x"
     result, _ = go(recipe(tmp_path, train={"evaluate_every": 2, "keep_last": 1}), run)
     assert (result.best, result.scores["loss"]) == (1.0, 1.5)
@@ -417,7 +452,7 @@ def test_a_failing_sample_does_not_end_a_run(tmp_path, monkeypatch):
     def fails(*arguments):
         raise ConfigError("no.")
 
-    monkeypatch.setattr(language, "sample", fails)
+    monkeypatch.setattr(TextGeneration, "sample", fails)
     result, said = go(recipe(tmp_path, train={"sample_tokens": 5}), tmp_path / "x")
     assert result.steps == 8
     assert "no sample at step 8: no." in said
@@ -488,7 +523,9 @@ def test_values_are_those_of_the_recipe(tmp_path):
     made = recipe(tmp_path)
     go(made, tmp_path / "x")
     kept = yaml.safe_load((tmp_path / "x" / "recipe.yaml").read_text())
-    for section, content in values(tmp_path).items():
+    given = values(tmp_path)
+    assert (kept["task"], kept["input"]) == (given.pop("task"), "documents")
+    for section, content in given.items():
         for key, value in content.items():
             assert kept[section][key] == value
     assert kept["model"]["vocab_size"] > 0

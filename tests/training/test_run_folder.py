@@ -9,10 +9,13 @@ import pytest
 
 from glassformer.errors import ConfigError, DataError
 from glassformer.models.weights import load_model
-from glassformer.tasks.examples import ExampleTask
-from glassformer.tasks.multimodal import MixtureTask
-from glassformer.training.run_folder import BEST, absolute
+from glassformer.processors.catalogue import PROCESSORS
+from glassformer.recipe.pipelines import PIPELINES
+from glassformer.recipe.recipe import Recipe
+from glassformer.tasks.catalogue import KINDS, TASKS, kinds_of
+from glassformer.training.run_folder import absolute
 from small_runs import go, recipe, text_file
+from small_tasks import class_recipe
 
 
 def everything(folder: Path) -> dict[Path, bytes]:
@@ -112,16 +115,40 @@ def test_an_unwritable_folder_is_refused_before_any_work(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("task", "changes", "sentence"),
     [
-        {"architecture": "encoder", "position": "learned"},
-        {"head": "none"},
-        {"architecture": "encoder_decoder", "head": "none"},
+        (
+            "text-generation",
+            {"architecture": "encoder", "position": "learned"},
+            r"^model\.architecture='encoder' is not for task='text-generation'; use decoder, or leave",
+        ),
+        (
+            "fill-mask",
+            {"architecture": "decoder"},
+            "'decoder' is not for .*; use encoder, or leave",
+        ),
+        (
+            "text-generation",
+            {"head": "none"},
+            r"^model\.head='none' is not for .*; use lm, or leave",
+        ),
+        ("text-to-text", {"architecture": "encoder_decoder", "head": "none"}, "head='none' is not"),
     ],
 )
-def test_what_cannot_be_trained_is_refused(tmp_path, changes):
-    with pytest.raises(ConfigError, match="is nothing to train; use head lm with a decoder"):
-        go(recipe(tmp_path, model=changes), tmp_path / "x")
+def test_what_cannot_be_trained_is_refused(tmp_path, task, changes, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        go(recipe(tmp_path, task=task, model=changes), tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+def test_vectors_alone_are_nothing_to_train(tmp_path):
+    with pytest.raises(
+        ConfigError, match=r"^task=feature-extraction is nothing to train; train an"
+    ):
+        go(
+            class_recipe(tmp_path, task="feature-extraction", model={"head": "none"}),
+            tmp_path / "x",
+        )
     assert not (tmp_path / "x").exists()
 
 
@@ -157,8 +184,13 @@ def test_a_run_resumes_from_another_folder(tmp_path, monkeypatch):
     assert go(own, tmp_path / "x", resume=True)[0].steps == 9
 
 
-def test_every_task_is_whole():
-    """Who adds a task is told at once what it lacks."""
-    assert not any(map(inspect.isabstract, BEST))
-    assert ExampleTask.__abstractmethods__ == {"_examples", "split_scores"}
-    assert MixtureTask.__abstractmethods__ == {"_said", "loss", "scores", "sample"}
+def test_every_task_and_every_processor_is_whole():
+    """Whoever adds one is told at once what it lacks."""
+    assert not any(map(inspect.isabstract, (*KINDS, *PROCESSORS.values())))
+    assert TASKS.keys() == PIPELINES.keys()
+    for name, task in TASKS.items():
+        assert PIPELINES[name].input in task.inputs
+        assert set(task.inputs) <= PROCESSORS.keys()
+        for given in task.inputs:
+            recipe = Recipe.parse({"task": name, "input": given})
+            assert kinds_of(recipe) == (task, PROCESSORS[given])

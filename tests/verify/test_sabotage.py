@@ -1,5 +1,5 @@
-"""Negative controls: production that is wrong in one place fails in the rows that name it, and in no
-others.
+"""Negative controls: production that is wrong in one place fails in the rows that name it, and in
+no others.
 
 Each `Sabotage` breaks one production function and lists what then fails among the rows of some
 groups. Every row of the notes fails in at least one of them.

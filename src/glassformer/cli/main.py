@@ -6,7 +6,7 @@ Exit codes: 0 fine, 1 failed, 2 wrong usage, 130 interrupted.
 import sys
 from io import TextIOWrapper
 
-from glassformer.cli.commands import app
+from glassformer.cli.look_commands import app  # with all commands
 from glassformer.errors import GlassformerError
 
 

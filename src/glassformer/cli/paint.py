@@ -41,8 +41,7 @@ def paint(
             f"--to-image cannot write {out}: there is no folder {out.parent}; make it first."
         )
     run = load(folder, device)
-    ids, palette = run.drawn(prompts, **options)
-    pixels = palette.pixels(ids)[0]
+    (pixels,) = run.draw(list(prompts), **options)
     try:
         Image.fromarray(enlarged(pixels)).save(out)
     except OSError as error:
@@ -51,15 +50,7 @@ def paint(
         ) from None
     height, width, _ = pixels.shape
     if as_json:
-        rows = ids.reshape(height, width).tolist()
-        print_json(
-            {
-                "prompt": prompts[0],
-                "image": str(out),
-                "ids": rows,
-                "palette": palette.colours.tolist(),
-            }
-        )
+        print_json({"prompt": prompts[0], "image": str(out), "pixels": pixels.tolist()})
     else:
         print(f"{out}: {height} x {width} pixels, {factor(pixels)} times enlarged")
 

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.terminal import on_terminal, print_json, read_stdin
-from glassformer.errors import ConfigError, counted
+from glassformer.errors import ConfigError
 from glassformer.tokenizers.text import Tokenizer
 
 if TYPE_CHECKING:
-    from glassformer.batch import Batch
-    from glassformer.run import Run
     from glassformer.verify import Row
 
 READ = {"image.json": "patches of pictures", "audio.json": "patches of recordings"}
@@ -64,10 +62,11 @@ def _check_reads_text(where: str) -> None:
 
 
 def _training_texts(recipe: Any) -> Iterator[str]:
-    """What the recipe's tokenizer is made from; of two, that of the targets."""
-    from glassformer.training.run_folder import task_of
+    """The texts that the recipe's tokenizer is made from; of two, that of the targets."""
+    from glassformer.tasks.catalogue import kinds_of
 
-    return task_of(recipe).training_texts(recipe)
+    _, inputs = kinds_of(recipe)
+    return inputs.training_texts(recipe.processor, recipe.data)
 
 
 def _recipe_of(where: str, overrides: list[str]) -> Any:
@@ -108,19 +107,19 @@ def data_show(
     """`glassformer data show`: every line of a row is one element as the model is fed it; pictures
     are drawn."""
     from glassformer.files import write_text
-    from glassformer.training.encoded import as_fed, fed_page
+    from glassformer.tasks.encoded_batch import batch_page, encoded_rows
+    from glassformer.training.run_folder import temporary_task
 
-    recipe = _recipe_of(where, overrides)
-    if html is not None:
-        write_text(
-            html, fed_page(recipe, rows, step, f"What the model of {Path(where).stem} is fed")
-        )
-        return
-    for number, row in enumerate(as_fed(recipe, rows, step)):
-        if as_json:
-            print_json(row.as_json())
-        else:
-            print(row.as_text(number, width, on_terminal()))
+    with temporary_task(_recipe_of(where, overrides)) as task:
+        if html is not None:
+            title = f"What the model of {Path(where).stem} reads"
+            write_text(html, batch_page(task, rows, step, title))
+            return
+        for number, row in enumerate(encoded_rows(task, rows, step)):
+            if as_json:
+                print_json(row.as_json())
+            else:
+                print(row.as_text(number, width, on_terminal()))
 
 
 def plan(where: str, overrides: list[str], as_json: bool) -> None:
@@ -159,51 +158,9 @@ def verify(run: Path | None, text: str | None, html: Path | None, as_json: bool)
 
 
 def _rows_of_run(run: Path, text: str | None) -> "list[Row]":
-    import torch
-
     from glassformer import verify as checks
-    from glassformer.batch import IGNORE, Batch
     from glassformer.run import load
-    from glassformer.serve.explorer.examples import capabilities, first, reads_running_text
 
     opened = load(run)
-    context = opened.model.config.max_length
-    if opened.pair is not None:
-        return list(checks.model_rows(opened.model, _pair_batch(opened, text)))
-    if not reads_running_text(capabilities(opened)):
-        return list(
-            checks.model_rows(
-                opened.model, opened.look(first(opened) if text is None else text).batch
-            )
-        )
-    if text is None:
-        ids = opened.tokens("validation").tokens[: min(64, context)].tolist()
-    else:
-        ids = opened.tokenizer.encode(text).tolist()
-    if not 2 <= len(ids) <= context:
-        raise ConfigError(
-            f"The text has {counted(len(ids), 'token')}; between 2 and the context of "
-            f"{context} are needed."
-        )
-    targets = torch.tensor([[*ids[1:], IGNORE]])
-    return list(checks.model_rows(opened.model, Batch(torch.tensor([ids]), targets=targets)))
-
-
-def _pair_batch(run: "Run", text: str | None) -> "Batch":
-    """A source and what the model makes of it; without a text, the first two validation pairs that
-    fit."""
-    from glassformer.data.collate import encoder_decoder
-    from glassformer.data.example import Example
-
-    pair = run.pair
-    assert pair is not None
-    if text is None:
-        split, context = run.pairs("validation"), run.model.config.max_length
-        fits = [
-            i
-            for i in range(len(split))
-            if max(split.source.lengths[i], split.target.lengths[i]) <= context
-        ]
-        return encoder_decoder(split.examples(fits[:2]), pair.bos)
-    answer = pair.target_ids(run.translate(text))
-    return encoder_decoder([Example(pair.source_ids(text), answer=answer)], pair.bos)
+    batch = opened.task.batch_to_check(opened.model, text)
+    return list(checks.model_rows(opened.model, batch))

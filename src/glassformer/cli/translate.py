@@ -134,8 +134,7 @@ def _print(
 def _whole(run: Run, source: str, target: str) -> bool:
     """Whether there are words on both sides that the model can read at once; a line that was cut
     has no alignment."""
-    pair, most = run.pair, run.model.config.max_length
-    assert pair is not None, "checked before the first line"
+    pair, most = run.task.pair, run.model.config.max_length
     if not (source.strip() and target.strip()):
         return False
     return max(len(pair.source_ids(source)), len(pair.target_ids(target))) <= most

@@ -10,17 +10,6 @@ from glassformer.cli.terminal import on_terminal, print_json, read_stdin
 from glassformer.errors import ConfigError, counted
 from glassformer.run import Run, load
 
-NUMBERS = (
-    "loss",
-    "perplexity",
-    "bits_per_byte",
-    "bits_per_pixel",
-    "accuracy",
-    "exact_match",
-    "bleu",
-    "chrf",
-)
-NUMBERS += ("precision", "recall", "f1", "micro_f1", "macro_f1", "ece")
 MOST_ROWS, MOST_NAMED = 30, 10
 """Classes in a table, and unseen ones that are named; --json has them all."""
 
@@ -36,10 +25,8 @@ def evaluate(
 ) -> None:
     """`glassformer evaluate`."""
     opened = load(run, device)
-    if beams is not None and opened.pair is None:
-        raise ConfigError(
-            "--beams is for what an encoder-decoder writes, and this model is none; leave it out."
-        )
+    if beams is not None:
+        opened.task.check_search()
     scores = opened.evaluate(
         split, data, targets=targets, **({} if beams is None else {"beams": beams})
     )
@@ -53,11 +40,10 @@ def evaluate(
         else (scores["examples"], "examples")
     )
     print(f"{scores['run']}, {of}: {n:,} {what}")
-    for name in NUMBERS:
-        if name in scores:
-            print(
-                f"  {name.replace('_', ' '):14} {scores[name]:.4f}  {scores.get(f'{name}_signature', '')}".rstrip()
-            )
+    for name, value in scores.items():
+        if isinstance(value, float):
+            signature = scores.get(f"{name}_signature", "")
+            print(f"  {name.replace('_', ' '):14} {value:.4f}  {signature}".rstrip())
     if "spans" in scores:
         print(f"  {'spans':14} {scores['spans']:,}")
     _print_unseen(scores.get("unseen_classes", {}))
@@ -120,43 +106,17 @@ def generate(
             f"--stream shows one text as it grows, not {len(prompts)}; give one --prompt."
         )
     opened = load(run, device)
-    if opened.readers or files:
-        if scored or streamed:
-            raise ConfigError(
-                "What is answered to parts is given as a whole; leave out --score and --stream."
-            )
-        asked = prompts if prompts is not None else [_piped().strip()]
-        return _answers(opened, asked, files, options, as_json)
-    given = prompts if prompts is not None else [_piped() or "\n"]
+    task = opened.task
+    given = prompts if prompts is not None else [_piped() or task.first_prompt]
     if scored:
         for prompt in given:
             _score(opened, prompt, as_json)
-    elif streamed or (len(given) == 1 and on_terminal() and not as_json):
+    elif streamed or (
+        len(given) == 1 and on_terminal() and not as_json and task.continues and not files
+    ):
         _stream(opened, given[0], options, as_json)
     else:
-        _whole(opened, given, options, as_json)
-    return None
-
-
-def _answers(
-    run: Run, prompts: list[str], files: dict[str, str], options: dict[str, Any], as_json: bool
-) -> None:
-    """A line, or with --json an object, for each prompt."""
-    found = run.answered([run.ordered(prompt, files) for prompt in prompts], run.options(**options))
-    for prompt, result in zip(prompts, found, strict=True):
-        if as_json:
-            tokens = len(result.ids)
-            print_json(
-                {
-                    "prompt": prompt,
-                    **files,
-                    "text": result.text,
-                    "finish": result.finish,
-                    "tokens": tokens,
-                }
-            )
-        else:
-            print(one_line(result.text))
+        _whole(opened, given, files, options, as_json)
 
 
 def _piped() -> str:
@@ -181,18 +141,23 @@ def _stream(run: Run, prompt: str, options: dict[str, Any], as_json: bool) -> No
     print()
 
 
-def _whole(run: Run, prompts: list[str], options: dict[str, Any], as_json: bool) -> None:
-    results = run.generated(prompts, run.options(**options))
+def _whole(
+    run: Run, prompts: list[str], files: dict[str, str], options: dict[str, Any], as_json: bool
+) -> None:
+    """Prompt and new text, or an answer alone in one line."""
+    continues = run.task.continues
+    prompts = prompts if continues else [prompt.strip() for prompt in prompts]
+    results = run.generated(prompts, run.options(**options), files)
     for number, (prompt, result) in enumerate(zip(prompts, results, strict=True)):
         if as_json:
-            tokens = len(result.ids)
-            print_json(
-                {"prompt": prompt, "text": result.text, "finish": result.finish, "tokens": tokens}
-            )
-            continue
-        if number:
-            print()
-        print((prompt if prompt.strip() else "") + result.text)
+            ended = {"finish": result.finish, "tokens": len(result.ids)}
+            print_json({"prompt": prompt, **files, "text": result.text, **ended})
+        elif not continues:
+            print(one_line(result.text))
+        else:
+            if number:
+                print()
+            print((prompt if prompt.strip() else "") + result.text)
 
 
 def _score(run: Run, prompt: str, as_json: bool) -> None:

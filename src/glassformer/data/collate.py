@@ -22,7 +22,7 @@ from glassformer.errors import DataError, counted
 
 
 def padded(examples: Sequence[Example], side: Literal["right", "left"] = "right") -> Batch:
-    """One example in each row, padded to the longest; targets of answers, of elements or of wholes."""
+    """One example in each row, padded to the longest; targets of answers, elements or wholes."""
     rows = [e.ids if e.answer is None else np.concatenate([e.ids, e.answer[:-1]]) for e in examples]
     lengths = np.array([len(row) for row in rows])
     width = int(lengths.max())
@@ -42,7 +42,7 @@ def padded(examples: Sequence[Example], side: Literal["right", "left"] = "right"
 
 
 def packed(examples: Sequence[Example] | Mapping[int, Example], rows: Sequence[Row]) -> Batch:
-    """Several examples in each row: document k is the k-th in reading order, its positions from 0."""
+    """Several examples in each row: document k is the k-th read, its positions from 0."""
     chosen = [examples[i] for row in rows for i in row]
     width = max(sum(len(examples[i].ids) for i in row) for row in rows)
     lengths = np.array([len(example.ids) for example in chosen])
@@ -72,7 +72,8 @@ def packed(examples: Sequence[Example] | Mapping[int, Example], rows: Sequence[R
 def shared_prefix(bundles: Sequence[Sequence[Example]]) -> Batch:
     """One bundle in each row: its examples have the same first elements, which are read once.
 
-    Every answer is as if its example stood alone: it sees its own document and the prefix (SHARED_PREFIX).
+    Every answer is as if its example stood alone: it sees its own document and the prefix
+    (SHARED_PREFIX).
     """
     rows, documents, positions, at, answers = [], [], [], [], []
     for bundle in bundles:
@@ -193,8 +194,13 @@ def _targets(
             targets.append(example.targets)
     return (
         torch.from_numpy(np.concatenate(at)) if at else None,
-        torch.from_numpy(np.concatenate(targets).astype(np.int64)) if targets else None,
+        torch.from_numpy(_numbered(np.concatenate(targets))) if targets else None,
     )
+
+
+def _numbered(targets: np.ndarray) -> np.ndarray:
+    """Targets as they are if they are real numbers, else int64."""
+    return targets if targets.dtype.kind == "f" else targets.astype(np.int64)
 
 
 def _token_types(examples: Sequence[Example]) -> list[np.ndarray] | None:

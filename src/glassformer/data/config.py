@@ -67,8 +67,8 @@ class DataConfig(Record):
     )
     tag_field: str | None = Field(
         default=None,
-        description="the same for tags; None: tags in JSONL, upos in conllu, the last column "
-        "in conll",
+        description="the same for tags, also of mixed sequences; None: tags in JSONL, upos in "
+        "conllu, the last column in conll",
     )
     label_delimiter: str | None = Field(
         default=None,

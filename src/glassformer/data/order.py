@@ -5,9 +5,9 @@ WindowOrder     windows of running text, shuffled; a phase moves their borders f
 LengthOrder     examples of like length together, one row each (length_order, pair_order)
 PackedOrder     several examples in each row, hardly any padding
 
-Each has `rows(step)`, `batches` in an epoch, `padding` (the share of slots) and `left_out` (examples
-that are too long). The last two cut their batches once; in epoch e, (seed, e) decides the order of
-the batches and who takes which place among examples of like length.
+Each has `rows(step)`, `batches` in an epoch, `padding` (the share of slots) and `left_out`
+(examples that are too long). The last two cut their batches once; in epoch e, (seed, e) decides
+the order of the batches and who takes which place among examples of like length.
 """
 
 from abc import ABC, abstractmethod
@@ -25,8 +25,8 @@ from glassformer.random_stream import epoch_key, permute
 BUCKETS = 8
 """Buckets of single sequences, of equal width."""
 ROUND_TARGET, ROUND_SOURCE = 2, 4
-"""Lengths of pairs are rounded up to these multiples: coarse enough to shuffle, fine enough to waste
-little on padding."""
+"""Lengths of pairs are rounded up to these multiples: coarse enough to shuffle, fine enough to
+waste little on padding."""
 NARROWEST = 64
 """Width of the narrowest packed row."""
 Row = list[int]
@@ -34,8 +34,8 @@ Row = list[int]
 
 
 class ShuffledOrder:
-    """`batch_size` of `count` examples at each step, every one once an epoch; an epoch may end inside
-    a batch."""
+    """`batch_size` of `count` examples at each step, every one once an epoch; an epoch may end
+    inside a batch."""
 
     padding, left_out = 0.0, 0
 
@@ -72,9 +72,10 @@ class ShuffledOrder:
 class WindowOrder(ShuffledOrder):
     """Where the windows of running text in the batch of a step begin; each has length + 1 tokens.
 
-    start = phase(seed, e) + length * permute(i, W, seed, e) in epoch e, with W = max(1, floor((n -
-    length) / length)) windows, so that all fit at every phase; phases are uniform over all that fit,
-    at least `length` of them if n >= 2 * length. Needs n_tokens >= length + 1.
+    start = phase(seed, e) + length * permute(i, W, seed, e) in epoch e, with
+    W = max(1, floor((n - length) / length)) windows, so that all fit at every phase; phases are
+    uniform over all that fit, at least `length` of them if n >= 2 * length. Needs
+    n_tokens >= length + 1.
     """
 
     def __init__(self, n_tokens: int, length: int, batch_size: int, seed: int):
@@ -115,7 +116,7 @@ class _CutOrder(ABC):
 
 
 class LengthOrder(_CutOrder):
-    """Examples sorted by `keys`, the last first, cut at `borders`; those of equal keys are shuffled.
+    """Examples sorted by `keys`, the last first, cut at `borders`; equal keys are shuffled.
 
     `sides`: the lengths that count as filled, by example; `kept`: the numbers of the examples.
     """

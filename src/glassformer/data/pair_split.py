@@ -1,5 +1,5 @@
-"""Pairs as token ids, stored once for each split: a source and a target column, and the texts of held
-out pairs."""
+"""Pairs as token ids, stored once for each split: a source and a target column, and the texts of
+held out pairs."""
 
 import os
 from collections.abc import Callable, Sequence

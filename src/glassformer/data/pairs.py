@@ -38,8 +38,10 @@ def pairs(config: DataConfig) -> Iterator[Pair]:
     are often sorted.
     """
     targets = {
-        "train": config.target_path, "validation": config.validation_target_path, "test": config.test_target_path
-    }  # fmt: skip
+        "train": config.target_path,
+        "validation": config.validation_target_path,
+        "test": config.test_target_path,
+    }
     for name in NAMES[1:]:
         if targets[name] is not None and paths(config)[name] is None:
             raise ConfigError(

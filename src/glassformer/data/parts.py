@@ -1,7 +1,8 @@
-"""Rows of several parts (text, images, audio) with a target or classes: lists of parts, or tables
-with templates.
+"""Rows of several parts (text, images, audio) with a target, classes or tags: lists of parts, or
+tables with templates.
 
     {"input": [{"image": "1.png"}, {"text": "What is it?"}], "target": "a dog"}
+    {"input": [{"image": "1.png"}, {"text": "a red dog"}], "tags": ["O", "B-COLOUR", "B-ANIMAL"]}
     ["What is it?", "a dog", 1]      parts: [{image: "images.zip/{3}.png"}, {text: "{1}"}]
 
 Files in listed parts are relative to the row's file, those of templates to data.root.
@@ -34,7 +35,7 @@ Parts = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Mixed:
-    """A row of parts, its target text, classes or target image, and its origin."""
+    """A row of parts, its target text, classes, target image or tags, and its origin."""
 
     where: str
     split: SplitName
@@ -47,13 +48,15 @@ class Mixed:
     """The value of `data.group_field`, by which scores are also listed."""
     image: str | None = None
     """Absolute path of the target image."""
+    tags: tuple[str, ...] = ()
+    """A tag for each word of the texts, as many as the row has."""
 
 
 def mixed(config: DataConfig) -> Iterator[Mixed]:
     """Every row of every split.
 
-    ConfigError: invalid templates. DataError: no rows; a row without parts, without target and
-    class, with an unknown type, a missing field or a missing file (files are not checked if
+    ConfigError: invalid templates. DataError: no rows; a row without parts, without target, class
+    and tags, with an unknown type, a missing field or a missing file (files are not checked if
     `bad_files` is skip).
     """
     templates, files = {split: _templates(config, split) for split in NAMES}, _Files(config)
@@ -69,15 +72,15 @@ def mixed(config: DataConfig) -> Iterator[Mixed]:
             listed = field_of(row, config.input_field, where, "input_field")
             parts = files.placed(parts_of(listed, where), beside, where)
         target, labels = _target(row, config, where), _labels(row, config, where)
-        image = _target_image(row, config, where)
+        image, tags = _target_image(row, config, where), _tags(row, config, where)
         if image is not None:
             image = files.path("image", image, root if config.target_image else beside, where)
-        if target is None and image is None and not labels:
+        if target is None and image is None and not labels and not tags:
             raise DataError(
-                f"{where} has neither a target nor a class; set data.target to a template such "
-                f"as '{{answer}}', or data.label_field"
+                f"{where} has neither a target nor a class nor tags; set data.target to a template "
+                "such as '{answer}', data.label_field or data.tag_field"
             )
-        yield Mixed(where, split, parts, target, labels, _group(row, config, where), image)
+        yield Mixed(where, split, parts, target, labels, _group(row, config, where), image, tags)
 
 
 def _own(config: DataConfig, split: SplitName) -> bool:
@@ -133,6 +136,7 @@ def _rows(
     wanted |= {field: "target_image" for field in FIELD.findall(config.target_image or "")}
     wanted |= {config.label_field: "label_field"} if _labels_named(config) else {}
     wanted |= {config.group_field: "group_field"} if config.group_field else {}
+    wanted |= {config.tag_field: "tag_field"} if config.tag_field else {}
     for source in resolve(named, config.root):
         for row, where in records(source, config, wanted):
             some = True
@@ -253,3 +257,15 @@ def _labels(row: Any, config: DataConfig, where: str) -> tuple[str, ...]:
         return ()
     labels = classes_at(field_of(row, config.label_field, where, "label_field"), config, where)
     return tuple(dict.fromkeys(named_class(label, config, where) for label in labels))
+
+
+def _tags(row: Any, config: DataConfig, where: str) -> tuple[str, ...]:
+    """The tags of a row, a list or a text cut at spaces; none if the field is missing and was not
+    set."""
+    field = config.tag_field or "tags"
+    listed = isinstance(row, dict) and isinstance(row.get(field), list | str)
+    if config.tag_field is None and not listed:
+        return ()
+    value = field_of(row, field, where, "tag_field")
+    tags = value if isinstance(value, list) else written(value, field, where).split()
+    return tuple(config.class_name(written(tag, field, where)) for tag in tags)

@@ -1,7 +1,7 @@
 """One columnar, memory-mapped store of derived data, built once and reused while nothing changed.
 
 FOLDER/manifest.json           what it was made from, and the columns and counts of each split
-FOLDER/train.NAME.values       numbers of a column: rows of one shape, or ragged rows one after the other
+FOLDER/train.NAME.values       numbers of a column: rows of one shape, or ragged rows on end
 FOLDER/train.NAME.ends         where each ragged row ends, int64 offsets into the values
 FOLDER/test.NAME.jsonl         a JSON value for each row
 

@@ -1,4 +1,4 @@
-"""Running text as token ids, stored once for each split: one ragged column, a row for each document."""
+"""Running text as token ids, stored once for each split: one ragged column, a row a document."""
 
 import os
 from collections.abc import Mapping

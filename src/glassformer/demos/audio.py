@@ -59,7 +59,7 @@ def show(run: Run, terminal: bool) -> Shown:
 
 def _drawing(run: Run, clips: list[np.ndarray]) -> Draw:
     """A clip as a spectrogram with low frequencies below, and as a sound at full loudness."""
-    reader = run.senses
+    reader = run.processor.reader
     assert isinstance(reader, AudioReader)
 
     def draw(i: int, looked: np.ndarray) -> tuple[np.ndarray, np.ndarray, bytes]:

@@ -10,9 +10,9 @@ layout. A name has the first of these tags that applies:
     parameter   the name of an argument in a call or class statement: f(name=1)
     call        a name or attribute that is called: f(1), x.f(1)
     attribute   after a dot, or in a class pattern: Point(x=0)
-    otherwise   what the name stands for where it is looked up by Python's rules of scope: a parameter (also of a
-                lambda or a type), an import, a class or a function of this file; else a variable,
-                which is a
+    otherwise   what the name stands for where it is looked up by Python's rules of scope: a
+                parameter (also of a lambda or a type), an import, a class or a function of this
+                file; else a variable, which is a
                 local    in a function, lambda or comprehension,
                 attribute  in the body of a class,
                 global   in the module, or where nothing in the file binds it, unless it is a

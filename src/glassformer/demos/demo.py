@@ -1,7 +1,7 @@
 """What a demo is: a generator of ordinary files, an ordinary recipe, and what is shown of the
 trained model.
 
-RUN/data/...              the files, written once; the names of their splits are train, validation, test
+RUN/data/...              the files, written once; their splits are train, validation, test
 recipes/NAME.yaml         the recipe, which any user could write; data.root is RUN/data
 """
 

@@ -6,7 +6,8 @@ Cyrillic В and B) one is in at most: a small convolutional network that saw 12,
 times is right about 98.8 % of others. Every picture has its own weight, size, place, slant, turn,
 warp, blur, light and noise, light on dark or dark on light:
 
-    clean sign  ->  sampled at (linear map + smooth warp) of each pixel  ->  blurred  ->  ink on ground  ->  lit, noisy
+    clean sign  ->  sampled at (linear map + smooth warp) of each pixel  ->  blurred
+        ->  ink on ground  ->  lit, noisy
 
 Picture n of a split is a function of (split, n).
 Source of the warp: Simard et al. 2003, Best practices for convolutional neural networks applied to

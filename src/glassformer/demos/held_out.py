@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from glassformer.demos.baselines import majority, nearest_neighbour
 from glassformer.demos.confusions import Pairs, confused, confused_values
@@ -15,12 +16,11 @@ from glassformer.files import write_text
 from glassformer.inspect.class_token_attention import gaze
 from glassformer.pages.gallery import Group, Item, gallery_html
 from glassformer.run import Run
-from glassformer.run.media_inputs import Sensed, patches_of
 
 SHOWN, PAIRS, EXAMPLES = 60, 5, 4
 """At most so many rows of a group of the page; so many pairs of classes, each with so many rows."""
 
-Row = tuple[Sensed, str]
+Row = tuple[Any, str]
 """What the model reads, and its class."""
 Draw = Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray, bytes | None]]
 """Of a row's number and the attention of its patches: a picture, that attention placed as in the
@@ -33,7 +33,7 @@ class HeldOut:
     def __init__(self, run: Run, train: Sequence[Row], test: Sequence[Row]) -> None:
         self.run, self.train = run, train
         self.things, self.gold = [thing for thing, _ in test], [label for _, label in test]
-        self.probabilities = run.perceived(self.things)
+        self.probabilities = run.classified(self.things)
         self.scores: dict[str, Any] = run.evaluate("test")
         self.found = [run.classes[i] for i in self.probabilities.argmax(1).tolist()]
         self.confused: Pairs = confused(self.scores["confusion"])
@@ -99,7 +99,7 @@ class HeldOut:
         """Rows as the page shows them."""
         if not rows:
             return []
-        patches = patches_of(self._reader, [self.things[i] for i in rows])
+        patches = self._patches([self.things[i] for i in rows])
         found = []
         for i, looked in zip(rows, gaze(self.run.model, patches).numpy(), strict=True):
             picture, heat, sound = draw(i, looked)
@@ -107,13 +107,10 @@ class HeldOut:
             found.append(Item(picture, heat, self.gold[i], self.found[i], sure, sound))
         return found
 
-    @property
-    def _reader(self) -> Any:
-        return self.run.senses
+    def _patches(self, things: Sequence[Any]) -> torch.Tensor:
+        given = self.run.processor.given_patches
+        return torch.from_numpy(np.stack([given(thing) for thing in things]))
 
-    def _flat(self, things: Sequence[Sensed]) -> np.ndarray:
+    def _flat(self, things: Sequence[Any]) -> np.ndarray:
         """The patches of each row as one vector, [N, T * P]."""
-        batches = (things[i : i + 256] for i in range(0, len(things), 256))
-        return np.concatenate(
-            [patches_of(self._reader, batch).flatten(1).numpy() for batch in batches]
-        )
+        return self._patches(things).flatten(1).numpy()

@@ -1,8 +1,11 @@
 """Single notes of seven synthesized instruments, with noise and the echo of a room.
 
-    flute     few overtones, breath, vibrato that sets in late       clarinet  odd overtones
-    string    plucked: Karplus and Strong's loop (1983)              violin    bowed: all overtones, formants, vibrato
-    organ     drawbars                                               bell      frequency modulation (Chowning 1973)
+    flute     few overtones, breath, vibrato that sets in late
+    clarinet  odd overtones
+    string    plucked: Karplus and Strong's loop (1983)
+    violin    bowed: all overtones, formants, vibrato
+    organ     drawbars
+    bell      frequency modulation (Chowning 1973)
     drum      a skin whose pitch falls onto the note, and a stroke of noise
 
 Every note has its own pitch (C3 to B5, a little out of tune), loudness, beginning, length, tone,

@@ -1,6 +1,8 @@
 """Short strings in many languages, each with its language.
 
-    четверг, 4 марта 2007 г.  ->  Russian          через 3 години  ->  Ukrainian          3 kilometre  ->  Turkish
+    четверг, 4 марта 2007 г.  ->  Russian
+    через 3 години            ->  Ukrainian
+    3 kilometre               ->  Turkish
 
 The names and patterns are those of the Unicode CLDR in Babel (extra `demo`): countries, languages,
 scripts, time zones, amounts of money and other units, dates, distances in time, and lists of these.

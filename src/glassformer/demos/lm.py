@@ -10,7 +10,9 @@ PROMPT = "Return a new"
 
 def show(run: Run, terminal: bool) -> Shown:
     """Bits per byte beside n-gram baselines, and a text."""
-    folder, train, test = run.folder, run.tokens("train"), run.tokens("validation")
+    assert run.recipe is not None
+    folder, stored = run.folder, run.processor.stored(run.recipe.data, run.folder)
+    train, test = stored["train"], stored["validation"]
     bits = bits_per_byte(train.tokens, test.tokens, test.n_bytes, run.model.config.vocab_size)
     bits["this model"] = run.evaluate()["bits_per_byte"]
     text = PROMPT + run.generate(PROMPT)

@@ -1,7 +1,8 @@
 """Data sets of coloured shapes as files: questions about pictures, pictures to draw, and labelled
 pictures for a judge of what was drawn.
 
-    {"input": [{"image": "train/12.png"}, {"text": "describe"}], "target": "a large pink circle", "kind": "caption"}
+    {"input": [{"image": "train/12.png"}, {"text": "describe"}],
+     "target": "a large pink circle", "kind": "caption"}
     {"input": "a large pink circle", "target": {"image": "train/12.png"}}
     train/12.png <tab> large pink circle
 """

@@ -5,14 +5,19 @@ The caption follows from the picture alone and is the only one that is right:
 
     caption  = thing [place] | thing relation thing [", which is" relation thing]
     thing    = "a" ("large" | "small") colour shape
-    place    = "in the middle" | "at the" ("top" | "bottom") ["left" | "right"] | "at the" ("left" | "right")
+    place    = "in the middle" | "at the" ("top" | "bottom") ["left" | "right"]
+             | "at the" ("left" | "right")
     relation = "left of" | "above" | "above and left of" | "above and right of"
 
 Things come row by row from the top, in a row from the left, each related to the next; one that is
 alone has a place, or none if it fills the picture. The questions are
 
-    what colour is the small star?       is the red thing large or small?    what shape is above the blue circle?
-    what shape is the red thing?         is there a large cross?             what colour is the thing left of the star?
+    what colour is the small star?
+    what shape is the red thing?
+    is the red thing large or small?
+    is there a large cross?
+    what shape is above the blue circle?
+    what colour is the thing left of the star?
     how many triangles are there?
 
 A thing is named by what tells it from the others, never by what is asked for; "left of" is any

@@ -25,7 +25,6 @@ def show(run: Run, terminal: bool) -> Shown:
     """Exact matches on held-out dates beside two baselines, the hardest languages, an alignment,
     then a prompt at which to try it."""
     assert run.recipe is not None
-    assert run.pair is not None
     folder, scores = run.folder, run.evaluate("test")
     rows = list(pairs(run.recipe.data))
     train, test = (
@@ -40,7 +39,9 @@ def show(run: Run, terminal: bool) -> Shown:
     }
     outputs = run.translate(list(EXAMPLES))
     examples = dict(zip(EXAMPLES, outputs, strict=True))
-    attention = cross_attention(run.model, run.pair, EXAMPLES[0], outputs[0], NUMBERS_AND_NAMES)
+    attention = cross_attention(
+        run.model, run.task.pair, EXAMPLES[0], outputs[0], NUMBERS_AND_NAMES
+    )
     picture = folder / "attention.html"
     write_text(
         picture,
@@ -75,7 +76,7 @@ def show(run: Run, terminal: bool) -> Shown:
 
 
 def drawn(attention: CrossAttention) -> Iterator[str]:
-    """A line for each part of the output, a column for each of the source; dark is much attention."""
+    """A line for each part of the output, a column for each of the source; dark: much attention."""
     words = attention.source.words
     yield f"{'':8}" + " ".join(words)
     masses = attention.words([len(attention.patterns) - 1])

@@ -1,5 +1,5 @@
-"""`glassformer demo vqa`: what is in the picture? One decoder answers questions and writes captions,
-another draws."""
+"""`glassformer demo vqa`: what is in the picture? One decoder answers questions and writes
+captions, another draws."""
 
 from collections.abc import Sequence
 from itertools import groupby

@@ -36,7 +36,7 @@ def alone(prompt: Prompt) -> Prompts:
 def check_language_model(model: Transformer) -> None:
     """Raise ConfigError unless the model predicts the next token from those before it."""
     config = model.config
-    if config.architecture == "encoder" or config.head != "lm":
+    if not config.predicts_next:
         raise ConfigError(
             f"Only a decoder or encoder-decoder with a language model head predicts next "
             f"tokens; this model has "
@@ -101,7 +101,7 @@ def grown(prompts: Prompts, ids: Sequence[int]) -> Prompts:
 
 
 def begin(length: int, more: int, context: int) -> int:
-    """Index of the first element in the context of a prompt of `length` tokens after `more` steps."""
+    """Index of the context's first element, for a prompt of `length` tokens after `more` steps."""
     first = 0 if length <= context else length - half(context)
     for size in range(length + 1, length + more + 1):
         first = size - half(context) if size - first > context else first
@@ -137,7 +137,7 @@ def check_prompts(prompts: Prompts, model: Transformer, config: GenerateConfig) 
 
 
 def check_source(source: Batch | None, rows: int, model: Transformer) -> None:
-    """Raise ConfigError unless an encoder-decoder has a source for each row and others have none."""
+    """Raise ConfigError unless an encoder-decoder has a source for each row, others none."""
     config = model.config
     if (config.architecture == "encoder_decoder") != (source is not None):
         raise ConfigError(

@@ -16,7 +16,7 @@ from glassformer.generate.text import Generated, deltas
 from glassformer.generate.transduce import by_length
 from glassformer.generate.watch import Watch
 from glassformer.models.transformer import Transformer
-from glassformer.processors.parts import PartsTokenizer
+from glassformer.processors.parts_tokenizer import PartsTokenizer
 
 
 def answer(

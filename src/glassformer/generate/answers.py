@@ -1,7 +1,6 @@
-"""What a model says of sequences, many at a time: packed into rows without padding, given back in
-order."""
+"""The head's logits for many sequences: in batches of like length, given back in order."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -14,17 +13,21 @@ from glassformer.data.order import batches_of
 from glassformer.models.transformer import Transformer, evaluating
 
 BATCH_TOKENS = 4096
+Batches = Callable[[Sequence[Example]], Iterator[tuple[list[int], Batch]]]
+"""Examples to batches, each with the numbers of its examples in the order of their targets."""
 
 
 def answers(
-    model: Transformer, examples: Sequence[Example], precision: torch.dtype = torch.float32
+    model: Transformer,
+    examples: Sequence[Example],
+    precision: torch.dtype = torch.float32,
+    batches: Batches | None = None,
 ) -> list[Float[Tensor, "W C"]]:
-    """The head's logits for each example in order, float32 on the CPU: [W, C] at its elements `at`,
-    or [1, C]."""
+    """Logits for each example in order, float32 on the CPU: [W, C] at elements `at`, or [1, C]."""
     found: list[Tensor | None] = [None] * len(examples)
+    device = next(model.parameters()).device
     with evaluating(model):
-        for numbers, batch in packed_batches(examples):
-            device = next(model.parameters()).device
+        for numbers, batch in (batches or packed_batches)(examples):
             with torch.autocast(device.type, precision, enabled=precision != torch.float32):
                 logits = model(batch.to(device)).logits.float().cpu()
             counts = [1 if (at := examples[i].at) is None else len(at) for i in numbers]
@@ -34,6 +37,6 @@ def answers(
 
 
 def packed_batches(examples: Sequence[Example]) -> Iterator[tuple[list[int], Batch]]:
-    """All examples in batches, with the number of the example that each document is."""
+    """All examples in packed batches, with the number of the example that each document is."""
     for rows in batches_of(np.array([len(example.ids) for example in examples]), BATCH_TOKENS):
         yield [i for row in rows for i in row], packed(examples, rows)

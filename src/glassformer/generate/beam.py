@@ -1,9 +1,10 @@
 """Beam search: the likeliest whole continuation, looked for among the k likeliest beginnings
 (Sutskever et al. 2014).
 
-    live hypotheses of a sentence   the k likeliest continuations over all of them   those that end leave the beam
-        <bos>                           <bos> the      <bos> a                           k - 1 go on
-        ...
+    live hypotheses   the k likeliest continuations   those that end
+    of a sentence     over all of them                leave the beam
+      <bos>             <bos> the      <bos> a          k - 1 go on
+      ...
 
 All sentences of a batch are searched together, and a row of the model's batch is one live
 hypothesis: as beams narrow and sentences end, the batch shrinks.
@@ -120,14 +121,7 @@ def _searched(
 ) -> Iterator[tuple["Beams", tuple[BeamStep, ...]]]:
     """The search step by step; the modes are entered for each computation, since a generator would
     leak them."""
-    check_language_model(model)
-    check_source(source, len(prompts), model)
-    check_prompts(prompts, model, config)
-    if not config.beams:
-        raise ConfigError(
-            "A beam search needs beams of at least 1 hypothesis, and beams=0; raise it, or use "
-            "decode."
-        )
+    _check(model, prompts, config, source)
     if not prompts:
         return
     context = model.config.max_length
@@ -168,6 +162,19 @@ def _searched(
             features = advance(
                 model, features, torch.from_numpy(beams.ids[:, -1]).to(logits.device)
             )
+
+
+def _check(
+    model: Transformer, prompts: Prompts, config: GenerateConfig, source: Batch | None
+) -> None:
+    check_language_model(model)
+    check_source(source, len(prompts), model)
+    check_prompts(prompts, model, config)
+    if not config.beams:
+        raise ConfigError(
+            "A beam search needs beams of at least 1 hypothesis, and beams=0; raise it, or use "
+            "decode."
+        )
 
 
 def _last(ids: list[int], context: int) -> list[int]:

@@ -1,8 +1,10 @@
 """What a beam search weighs at each step: every candidate with its score, whence it came, and what
 became of it.
 
-candidates of step 0        kept  pruned  kept              parent: the candidate of the step before that it extends
+candidates of step 0        kept  pruned  kept
 candidates of step 1    kept  pruned    finished  kept
+
+The parent of a candidate is the candidate of the step before that it extends.
 """
 
 from collections.abc import Sequence

@@ -3,7 +3,8 @@ token by token.
 
 tree = Tree(model, prompt, config, ends)
 first = tree.root()                             as the loop writes it
-other = tree.grow(first, step=3, token=17)      the same up to step 3, then token 17, and on as the loop goes on
+other = tree.grow(first, step=3, token=17)      the same up to step 3, then token 17, and on
+                                                as the loop goes on
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
 """Words in, pictures out, pixel by pixel, by the ordinary decoding loop.
 
-    <bos> a large red circle <eos> <eos> <eos>   pixel pixel pixel ...     of the palette's colours, in reading order
-    |------------ as long as may be ----------|
+    <bos> a large red circle <eos> <eos> <eos>   pixel pixel pixel ...
+    |------------ as long as may be ----------|   of the palette's colours, in reading order
 
 What is to be drawn is filled up to one length, so that each pixel always stands at the same
 position: a model with learned positions knows row and column. Colours follow the text's vocabulary.
@@ -18,7 +18,7 @@ from glassformer.generate.config import GenerateConfig
 from glassformer.generate.decode import decode
 from glassformer.media.palette import Palette
 from glassformer.models.transformer import Transformer
-from glassformer.processors.parts import TEXT, PartsTokenizer
+from glassformer.processors.parts_tokenizer import TEXT, PartsTokenizer
 
 
 def draw(

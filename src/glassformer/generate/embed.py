@@ -1,7 +1,9 @@
 """Texts to vectors: the trunk's stream, pooled; one vector for each text, however long.
 
-    mean    of all elements that the model reads, <bos> and <eos> among them where it was trained with them
-    first   that of the first element (<bos>, BERT's way)        last   that of the last one (Note D; a decoder's)
+    mean    of all elements that the model reads, <bos> and <eos> among them where it was trained
+            with them
+    first   that of the first element (<bos>, BERT's way)
+    last    that of the last one (Note D; a decoder's)
 
 These are the vectors that a classify head with the same `pool` reads. Source: Note D
 (contextualized representations).
@@ -16,36 +18,14 @@ import torch
 from glassformer.data.example import Example
 from glassformer.errors import ConfigError, DataError, suggest
 from glassformer.generate.answers import packed_batches
-from glassformer.layers.heads import HeadKind, Pool, pool
+from glassformer.layers.heads import Pool, pool
 from glassformer.models.transformer import Transformer
 from glassformer.models.trunk import check_trunk, streams
-from glassformer.processors.pairs import PairTokenizer
 from glassformer.processors.text_reader import TextReader
-from glassformer.processors.words import framing
-from glassformer.tokenizers.text import Tokenizer
 
 Texts = str | Sequence[str]
 """A text, or several."""
 POOLS: tuple[Pool, ...] = get_args(Pool)
-
-
-def trained_reader(
-    head: HeadKind, longest: int, tokenizer: Tokenizer, pair: PairTokenizer | None = None
-) -> TextReader:
-    """What a model reads of a text: running text bare, examples between <bos> and <eos>, sources as
-    a `pair` has them.
-
-    A model of tags was trained with a space in front of every word. `longest`: elements in a
-    window.
-    """
-    if pair is not None:
-        return TextReader(pair.source, longest, pair.prefix, end=framing(pair.source, "eos"))
-    if head in ("lm", "masked_lm"):
-        return TextReader(tokenizer, longest)
-    prefix = " " if head == "tag" else ""
-    return TextReader(
-        tokenizer, longest, prefix, framing(tokenizer, "bos"), framing(tokenizer, "eos")
-    )
 
 
 def embed(

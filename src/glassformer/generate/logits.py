@@ -157,7 +157,7 @@ def remaining(
 def next_tokens(
     logits: Float[Tensor, "B V"], seen: Sequence[Sequence[int]], config: GenerateConfig, step: int
 ) -> Int[Tensor, "B"]:
-    """Chosen token of each row after all transforms of `config`; `step` counts new tokens from 0."""
+    """Chosen token of each row after all transforms of `config`; `step` counts new ones from 0."""
     if logits.device.type == "mps":  # it has no float64
         return next_tokens(logits.cpu(), seen, config, step).to(logits.device)
     stages = transformed(logits, seen, config)

@@ -1,6 +1,7 @@
 """Attention rows of a decoder's newest elements, computed beside the forward pass.
 
-    q of the last n elements (from a tape)  ·  k of all elements (from the cache)   ->   softmax(q kᵀ · scale + ...)
+    q of the last n elements (from a tape)  ·  k of all elements (from the cache)
+        ->   softmax(q kᵀ · scale + ...)
 
 The forward pass uses the fused kernel as always, so that looking changes no number and no whole
 pattern is held.

@@ -1,21 +1,26 @@
-"""Tagging: a class for each word of a sentence or document, however long, whatever the tokenizer
-makes of the words."""
+"""What a model says of each word of a sentence or document, however long: its tags."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 
+from glassformer.axes import Float, Tensor
 from glassformer.data.example import Example
 from glassformer.generate.answers import answers
+from glassformer.metrics.spans import scheme_of, spans
 from glassformer.models.transformer import Transformer
-from glassformer.processors.words import WordTokenizer
+from glassformer.processors.processor import Processor
 
 TOGETHER = 1 << 15
 """Elements that are waited for before they are computed: enough to pack well, few enough to stay in
 memory."""
+Kept = tuple[np.ndarray, ...]
+Keep = Callable[[Float[Tensor, "W C"]], Kept]
+"""What is kept of the logits of words, arrays [W, ...]."""
 
 
 @dataclass(frozen=True)
@@ -26,65 +31,97 @@ class Tags:
     classes: np.ndarray
     probabilities: np.ndarray
 
+    def labels(self, names: Sequence[str]) -> list[Any]:
+        """The likeliest class of each word by name."""
+        return [names[i] for i in self.classes[:, 0].tolist()]
+
+    def cells(self, names: Sequence[str]) -> list[tuple[str, ...]]:
+        """What stands behind each word in a line or table."""
+        return [(label,) for label in self.labels(names)]
+
+    def as_json(self, names: Sequence[str]) -> dict[str, Any]:
+        """Plain values beside the words: `tags`, `probabilities`, `top` if several were asked for,
+        and `spans` if the tags mark any."""
+        best, rows = self.labels(names), self.probabilities.astype(np.float64).round(6).tolist()
+        values: dict[str, Any] = {"tags": best, "probabilities": [row[0] for row in rows]}
+        if self.classes.shape[1] > 1:
+            pairs = zip(self.classes.tolist(), rows, strict=True)
+            values["top"] = [
+                [{"tag": names[i], "probability": p} for i, p in zip(*row, strict=True)]
+                for row in pairs
+            ]
+        if scheme_of([name] for name in names) is not None:
+            values["spans"] = [
+                {"kind": kind, "start": start, "end": end} for kind, start, end in spans(best)
+            ]
+        return values
+
 
 def tag(
     model: Transformer,
-    tokenizer: WordTokenizer,
-    sentences: Iterable[Sequence[str]],
+    processor: Processor,
+    inputs: Iterable[Any],
     top: int = 1,
     precision: torch.dtype = torch.float32,
 ) -> Iterator[Tags]:
-    """The tags of each sentence, in order, the `top` likeliest of each word.
+    """The tags of each input, in order, the `top` likeliest of each word; see `per_word`."""
+    top = min(top, model.config.class_count)
 
-    A document longer than the model is read by overlapping windows; a word's tags come from the
-    window in which it has the most context. Memory grows with the words of a document alone, not
+    def keep(logits: Float[Tensor, "W C"]) -> Kept:
+        best = logits.softmax(-1).topk(top)
+        return best.indices.numpy(), best.values.numpy()
+
+    for classes, probabilities in per_word(model, processor, inputs, keep, precision):
+        yield Tags(classes, probabilities)
+
+
+def per_word(
+    model: Transformer,
+    processor: Processor,
+    inputs: Iterable[Any],
+    keep: Keep,
+    precision: torch.dtype = torch.float32,
+) -> Iterator[Kept]:
+    """What is kept of the logits of each input's words, in order.
+
+    An input longer than the model is read by overlapping windows; a word's logits come from the
+    window in which it has the most context. Memory grows with the words of an input alone, not
     with what the model does with them.
     """
-    top = min(top, model.config.class_count)
     waiting: deque[_Sentence] = deque()
-    windows: list[tuple[_Sentence, int, Example]] = []
+    windows: list[tuple[_Sentence, Example]] = []
     elements = 0
-    for words in sentences:
-        sentence = _Sentence(len(words), top)
+
+    def compute() -> None:
+        logits = answers(model, [example for _, example in windows], precision, processor.batches)
+        for (sentence, _), own in zip(windows, logits, strict=True):
+            sentence.add(keep(own))
+
+    for given in inputs:
+        found = [window for window in processor.windows(given) if window.example.at is not None]
+        sentence = _Sentence(len(found), keep(torch.zeros(0, model.config.class_count)))
         waiting.append(sentence)
-        for pieces in tokenizer.windows(words):
-            windows.append((sentence, pieces.begin, Example(pieces.ids, at=pieces.at)))
-            elements += len(pieces.ids)
+        for window in found:
+            windows.append((sentence, window.example))
+            elements += window.example.length
             if elements >= TOGETHER:
-                _compute(model, windows, top, precision)
+                compute()
                 windows, elements = [], 0
         while waiting and not waiting[0].missing:
-            yield waiting.popleft().tags()
-    _compute(model, windows, top, precision)
-    yield from (sentence.tags() for sentence in waiting)
+            yield waiting.popleft().kept()
+    compute()
+    yield from (sentence.kept() for sentence in waiting)
 
 
 class _Sentence:
-    """The words of a sentence and how many of them have no tags yet."""
+    """What is kept of the words of a sentence, window by window, and how many are missing."""
 
-    def __init__(self, n: int, top: int):
-        self.missing = n
-        self.classes, self.probabilities = (
-            np.zeros((n, top), np.int64),
-            np.zeros((n, top), np.float32),
-        )
+    def __init__(self, missing: int, nothing: Kept):
+        self.missing, self._found = missing, [nothing]
 
-    def tags(self) -> Tags:
-        return Tags(self.classes, self.probabilities)
+    def add(self, found: Kept) -> None:
+        self._found.append(found)
+        self.missing -= 1
 
-
-def _compute(
-    model: Transformer,
-    windows: list[tuple[_Sentence, int, Example]],
-    top: int,
-    precision: torch.dtype,
-) -> None:
-    logits = answers(model, [example for *_, example in windows], precision)
-    for (sentence, begin, _), own in zip(windows, logits, strict=True):
-        best = own.softmax(-1).topk(top)
-        words = slice(begin, begin + len(own))
-        sentence.classes[words], sentence.probabilities[words] = (
-            best.indices.numpy(),
-            best.values.numpy(),
-        )
-        sentence.missing -= len(own)
+    def kept(self) -> Kept:
+        return tuple(np.concatenate(column) for column in zip(*self._found, strict=True))

@@ -82,16 +82,15 @@ def deltas(
             f"A beam search is watched step by step, and beams={config.beams}; use beam_steps, "
             f"or beams=0."
         )
-    end, decoders = tokenizer.specials.get("eos"), [_after(tokenizer, ids) for ids in before]
-    stops = [StopStrings(config.stop) for _ in prompts]
+    end = tokenizer.specials.get("eos")
+    texts = [_RowText(_after(tokenizer, ids), StopStrings(config.stop), end) for ids in before]
     ends = () if end is None else (end,)
-    limits, steps = (
-        rooms(prompts, model, config),
-        decode(model, prompts, config, ends, source, watch=watch),
-    )
     if config.beams:  # nothing is known of the best before the whole search is done
         best = [found[0] for found in beam_search(model, prompts, config, ends, source)]
         limits, steps = [len(one.ids) for one in best], _replayed(best)
+    else:
+        limits = rooms(prompts, model, config)
+        steps = decode(model, prompts, config, ends, source, watch=watch)
     finished: set[int] = set()
     step = next(steps, None)
     while step is not None:
@@ -101,14 +100,7 @@ def deltas(
             result = gathered[row]
             result.ids.append(token)
             result.log_probs.append(log_prob)
-            finish: Finish | None = "length" if len(result.ids) == limits[row] else None
-            shown = "" if token == end else stops[row].push(decoders[row].push(token))
-            if token == end:
-                finish = "end"
-            if finish:
-                shown += stops[row].push(decoders[row].flush()) + stops[row].flush()
-            if stops[row].stopped:
-                finish = "stop"
+            shown, finish = texts[row].push(token, len(result.ids) == limits[row])
             result.text += shown
             if finish:
                 result.finish = finish
@@ -119,6 +111,23 @@ def deltas(
             step = steps.send(frozenset(finished))
         except StopIteration:
             return
+
+
+@dataclass
+class _RowText:
+    """The text of one row as its tokens come: what may be shown, and why it ended."""
+
+    decoder: StreamDecoder
+    stops: StopStrings
+    end: int | None
+
+    def push(self, token: int, last: bool) -> tuple[str, Finish | None]:
+        """The text that a token makes safe to show; `last`: no room for more."""
+        finish: Finish | None = "end" if token == self.end else "length" if last else None
+        shown = "" if token == self.end else self.stops.push(self.decoder.push(token))
+        if finish:
+            shown += self.stops.push(self.decoder.flush()) + self.stops.flush()
+        return shown, "stop" if self.stops.stopped else finish
 
 
 def _replayed(found: Sequence[Hypothesis]) -> Generator[Step, Collection[int] | None, None]:

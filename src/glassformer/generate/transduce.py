@@ -1,7 +1,8 @@
 """Text to text by an encoder-decoder: lines in, for each the best lines out, whatever their number
 and lengths.
 
-texts ─ ids ─ cut if too long ─ sorted by length ─> batches ─ beams or samples ─> joined ─ in the texts' order
+texts ─ ids ─ cut if too long ─ sorted by length ─> batches ─ beams or samples ─> joined
+                                                                  ─ in the texts' order
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,7 @@ from glassformer.generate.score import forced
 from glassformer.generate.stop import StopStrings
 from glassformer.generate.text import Finish
 from glassformer.models.transformer import Transformer
-from glassformer.processors.pairs import PairTokenizer
+from glassformer.processors.pair_tokenizer import PairTokenizer
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from glassformer.batch import Batch
 from glassformer.errors import ConfigError
 from glassformer.layers.tap import Tape, recording
 from glassformer.models.transformer import Transformer, evaluating
-from glassformer.processors.pairs import PairTokenizer
+from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.word_spans import WORD, Side, read_side
 
 

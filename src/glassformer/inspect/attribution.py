@@ -1,7 +1,9 @@
 """Attribution of an answer: a score for every element of the input, by one of six methods.
 
-    gradient_x_input, integrated_gradients, occlusion    how the target (a logit, or A instead of B) moves with elements
-    rollout, gradient_attention, value_zeroing           how much of each element the layers pass on to the answer
+    gradient_x_input, integrated_gradients, occlusion    how the target (a logit, or A instead of
+                                                         B) moves with elements
+    rollout, gradient_attention, value_zeroing           how much of each element the layers pass
+                                                         on to the answer
 
 No method is the truth: see `faithfulness`.
 """
@@ -87,7 +89,7 @@ def gradient_x_input(
 
 @dataclass(frozen=True, eq=False)
 class _Interval:
-    """Integrated gradients from share `begin` to `end`, where the target is `before` and `after`."""
+    """Integrated gradients from share `begin` to `end`; the target there: `before`, `after`."""
 
     begin: float
     end: float

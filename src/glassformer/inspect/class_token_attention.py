@@ -1,7 +1,8 @@
 """Where a model of patches looked: the attention of its class token, in the last block, over the
 patches' places.
 
-    pattern [B, H, T, S], row 0 is the class token  ->  mean over heads, without itself  ->  [B, rows, columns]
+    pattern [B, H, T, S], row 0 is the class token
+        ->  mean over heads, without itself  ->  [B, rows, columns]
 
 Attention tells where the model looked, not what it took from there.
 """

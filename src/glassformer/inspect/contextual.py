@@ -1,7 +1,8 @@
 """One word in several sentences: its vector after every layer, from the static row to what the
 context made of it.
 
-    layer 0      one vector for a word, wherever it stands: similarity 1 (Note C, "one vector per word")
+    layer 0      one vector for a word, wherever it stands: similarity 1
+                 (Note C, "one vector per word")
     layer 1..N   another one in another context (Note B, "contextual embeddings")
 
 A word of several tokens has the mean of their vectors.

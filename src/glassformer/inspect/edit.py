@@ -106,7 +106,8 @@ class Edit(ABC):
     def __repr__(self) -> str:
         own = {option.name: getattr(self, option.name) for option in options(type(self))}
         at = {"class_" if axis == "class" else axis: index for axis, index in self.at.items()}
-        return f"{self._name}({', '.join([repr(self.point), *(f'{n}={v!r}' for n, v in (own | at).items())])})"
+        given = [repr(self.point), *(f"{n}={v!r}" for n, v in (own | at).items())]
+        return f"{self._name}({', '.join(given)})"
 
 
 def options(kind: type[Edit]) -> list[Any]:

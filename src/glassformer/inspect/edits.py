@@ -372,9 +372,9 @@ def _positions(edit: Edit, axes: tuple[str, ...], point: str) -> int:
     """The axis of positions; ConfigError: the point has none, or queries and keys."""
     own = [axis for axis in axes if axis in ("position", "query", "key")]
     if len(own) != 1:
+        has = "queries and keys, whose mask it would break" if own else "no axis of them"
         raise ConfigError(
             f"{type(edit).__name__} of {point}: it moves values between positions, and this "
-            f"point has "
-            f"{'no axis of them' if not own else 'queries and keys, whose mask it would break'}; take another point."
+            f"point has {has}; take another point."
         )
     return axes.index(own[0])

@@ -1,6 +1,7 @@
 """Faithfulness of an attribution: elements removed, and inserted, in the order of their scores.
 
-    deletion    from the whole input, the highest scores first: the probability should fall early (small area)
+    deletion    from the whole input, the highest scores first: the probability should fall early
+                (small area)
     insertion   from the baseline, the highest scores first: it should rise early (large area)
 
 Random orders are the reference. Source: Petsiuk et al. 2018 (RISE); the random orders as in Samek

@@ -1,9 +1,10 @@
 """Attention flow to the position that is read: attention rollout and two refinements.
 
-    R <- own R + cross [0 | R_source]        R [T, T + S] begins as [1 | 0], R_source [S, S] of the encoder as 1
+    R <- own R + cross [0 | R_source]
 
-A method defines the share of each key that a layer gives to each query. The row of R at the answer's
-position (for a head that pools, the pooled rows) is the score of every element.
+R [T, T + S] begins as [1 | 0], R_source [S, S] of the encoder as 1. A method defines the share of
+each key that a layer gives to each query. The row of R at the answer's position (for a head that
+pools, the pooled rows) is the score of every element.
 """
 
 from collections.abc import Callable

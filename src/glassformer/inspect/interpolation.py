@@ -1,6 +1,8 @@
 """The answer as a function of each element's share, from a baseline (0) to itself (1).
 
-    x_j(s) = baseline + s_j (e_j - baseline)        e_j: the row of the embedding, the mapped patch; positions stay
+    x_j(s) = baseline + s_j (e_j - baseline)
+
+e_j is the row of the embedding, or the mapped patch; positions stay.
 
 The gradient by s_j at 1 is gradient times input, its mean over s from 0 to 1 is the integrated
 gradient, and s_j = 0 alone is occlusion. An encoder-decoder's source elements follow the target's.

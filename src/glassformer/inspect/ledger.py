@@ -38,8 +38,8 @@ from glassformer.layers.norm import LayerNorm, RMSNorm
 class Entry:
     """What one part wrote towards the target, in logits.
 
-    `name` is elements, positions, token_types, head, cross, feedforward, or edit: what an edit put into
-    the stream there.
+    `name` is elements, positions, token_types, head, cross, feedforward, or edit: what an edit
+    put into the stream there.
     """
 
     name: str

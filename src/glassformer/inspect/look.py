@@ -141,13 +141,13 @@ class Look:
         ConfigError: no such position, or a model without outcomes.
         """
         config, logits = self.model.config, self.logits
-        if config.head in ("pool", "none"):
+        if config.gives_vectors:
             raise ConfigError(
                 f"A model with model.head={config.head!r} gives vectors, no probabilities; ask "
                 f"for logits."
             )
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        if config.head == "classify":
+        if config.one_output:
             if position != -1:
                 raise ConfigError(
                     f"position={position} was asked for, and a sequence has its class as a "
@@ -188,7 +188,7 @@ class Look:
     def pattern(
         self, layer: int, head: int, *, side: str = "", site: str = "self"
     ) -> Float[Tensor, "T S"]:
-        """Attention pattern of a head, [query, key]; rows sum to 1, or are 0 if all keys are masked.
+        """Attention pattern of a head, [query, key]; rows sum to 1, or are 0 if all is masked.
 
         `side` "": the only stack, or the decoder of an encoder-decoder. ConfigError: no such head.
         """
@@ -302,10 +302,9 @@ class Look:
             return self.tape.kept[name]
         if name not in self.tape.axes:
             hint = suggest(name, {*self.tape.points, *self.tape.on_demand})
-            raise ConfigError(
-                f"There is no point {name!r} in this model; "
-                f"{hint if hint.startswith('did you mean') else 'points() lists those that there are.'}"
-            )
+            if not hint.startswith("did you mean"):
+                hint = "points() lists those that there are."
+            raise ConfigError(f"There is no point {name!r} in this model; {hint}")
         _, tape = run(self.model, self.batch, (f"*.{kind_of(name)}",), self.edits)
         self.tape.kept.update(tape.kept)
         return self.tape.kept[name]

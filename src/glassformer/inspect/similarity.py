@@ -1,6 +1,8 @@
 """How alike vectors are, which are nearest, and what is to c as b is to a.
 
-    cos(u, v) = u · v / (‖u‖ ‖v‖)          king - man + woman ≈ queen          a zero vector is like nothing: 0
+    cos(u, v) = u · v / (‖u‖ ‖v‖)        king - man + woman ≈ queen
+
+A zero vector is like nothing: 0.
 
 Source: Note A (similar words have similar vectors), Note E (directions); Mikolov et al., Linguistic
 Regularities in Continuous Space Word Representations, 2013.

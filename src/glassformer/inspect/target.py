@@ -1,6 +1,8 @@
 """The target of an explanation, a logit or a difference of two, and the model rerun for it.
 
-    rerun(look, rows=B, changes=...)  ->  logits [B, V]      the same input B times, each row changed in its own way
+    rerun(look, rows=B, changes=...)  ->  logits [B, V]
+
+The rows are the same input B times, each changed in its own way.
 
 Every explanation by intervention uses `rerun`.
 """

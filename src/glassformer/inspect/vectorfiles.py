@@ -1,8 +1,8 @@
 """Files of vectors: other people's words, and what `glassformer embed` wrote.
 
-    word2vec, GloVe, fastText    king 0.1 -0.2 ...          a first line of two counts is passed over
-    .jsonl                       {"text": "king", "vector": [0.1, -0.2, ...]}
-    .npy                         a table, a row for each text
+    word2vec, GloVe, fastText   king 0.1 -0.2 ...        a first line of two counts is passed over
+    .jsonl                      {"text": "king", "vector": [0.1, -0.2, ...]}
+    .npy                        a table, a row for each text
 
 Every error names the line.
 """
@@ -126,14 +126,17 @@ def _of_text(path: Path) -> Iterator[Entry]:
             )
         if len(parts) <= width or (len(parts) > width + 1 and _is_number(parts[-1 - width])):
             raise _ragged(path, number, len(parts) - 1, width)
-        try:
-            values = [*map(float, parts[-width:])]
-        except ValueError:
-            bad = next(part for part in parts[-width:] if not _is_number(part))[:40]
-            raise DataError(
-                f"{path}, line {number}: {bad!r} is no number; give lines such as 'king 0.1 -0.2'."
-            ) from None
-        yield number, " ".join(parts[:-width]), values
+        yield number, " ".join(parts[:-width]), _numbers(path, number, parts[-width:])
+
+
+def _numbers(path: Path, number: int, parts: list[str]) -> list[float]:
+    try:
+        return [*map(float, parts)]
+    except ValueError:
+        bad = next(part for part in parts if not _is_number(part))[:40]
+        raise DataError(
+            f"{path}, line {number}: {bad!r} is no number; give lines such as 'king 0.1 -0.2'."
+        ) from None
 
 
 def _is_number(part: str) -> bool:

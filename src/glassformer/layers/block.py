@@ -1,6 +1,7 @@
 """One block of the stack: attention and feed-forward network, each with a residual connection.
 
-    pre-norm    x + f(LN(x))        post-norm    LN(x + f(x))          f: attention, cross-attention, feed-forward
+    pre-norm    x + f(LN(x))
+    post-norm   LN(x + f(x))          f: attention, cross-attention, feed-forward
 
 Without residual connections, f(LN(x)) and LN(f(x)). Source: Note B (block, residual stream), Notes
 C, D, E.

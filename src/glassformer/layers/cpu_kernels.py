@@ -64,7 +64,8 @@ def rms_norm(
 class _RMSNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
-        scale = _inverse_rms(x, epsilon)
+        with torch.autocast("cpu", enabled=False):  # or the scale would be a bfloat16
+            scale = _inverse_rms(x, epsilon)
         ctx.save_for_backward(x, scale, weight)
         ctx.epsilon = epsilon
         return (x * scale).mul_(weight)

@@ -1,7 +1,7 @@
 """Embedding: a row of a matrix for a token, a linear map for a patch, plus the position.
 
     tokens   x_i = E[id_i] (· √D) + p_i + k_i        patches   x_i = patch_i W_emb + b + p_i
-    parts    x_i = patch_i W_image + t_image + g_n + p_i    for patch n of an image in place of a token
+    parts    x_i = patch_i W_image + t_image + g_n + p_i   for patch n of an image, not a token
 
 Source: Notes A, B (E and its rows), D (W_emb, everything in one sequence).
 """

@@ -87,7 +87,7 @@ class Window(Mask):
 
 @dataclass(frozen=True)
 class SameDocument(Mask):
-    """Query and key are in the same document of a packed row, or the key is in the shared prefix."""
+    """Query and key are in the same document of a packed row, or the key in the shared prefix."""
 
     def table(self, query: Positions, key: Positions) -> Bool[Tensor, "B T S"]:
         """document(key) is document(query) or SHARED_PREFIX; None is document 0."""

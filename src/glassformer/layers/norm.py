@@ -34,7 +34,7 @@ def rms_norm(
     2019."""
     if cpu_kernels.usable(x) and x.dtype == weight.dtype:
         return cpu_kernels.rms_norm(x, weight, epsilon)
-    return F.rms_norm(x, x.shape[-1:], weight, epsilon)
+    return F.rms_norm(x, x.shape[-1:], weight.to(x.dtype), epsilon)
 
 
 class LayerNorm(nn.Module):

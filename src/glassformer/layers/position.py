@@ -1,6 +1,7 @@
 """Positions, in one of three places of the model.
 
-    added to the embedding   none, learned table, sinusoidal (paired, or as Note C prints it; of row and column)
+    added to the embedding   none, learned table, sinusoidal (paired, or as Note C prints it; of
+                             row and column)
     added to the scores      relative table B = f(i - j) (Note C), T5's buckets, ALiBi
     rotation of q and k      rotary (of the position; of row and column)
 
@@ -231,8 +232,8 @@ class BucketBias(nn.Module):
 
 
 def alibi_slopes(n_heads: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "H"]:
-    """Slopes of the heads: 2^(-8h/H), h = 1..H; if H is not a power of two, the rest are every other
-    slope of the next power.
+    """Slopes of the heads: 2^(-8h/H), h = 1..H; if H is not a power of two, the rest are every
+    other slope of the next power.
 
     Source: Press et al. 2022, section 3.
     """

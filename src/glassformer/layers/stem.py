@@ -1,6 +1,7 @@
 """Convolutions before W_emb: from pixels to patches in several small steps.
 
-    patches [B, T, p·q·C] = pixels [B, C, rows·p, columns·q] ── 3 x 3 convolutions, GELU after each ──> 3 x 3 outputs
+    patches [B, T, p·q·C] = pixels [B, C, rows·p, columns·q]
+        ── 3 x 3 convolutions, GELU after each ──> 3 x 3 outputs
     x_i = the 3 x 3 outputs around patch i, flattened, times W_emb
 
 The last convolutions, the last of all W_emb, have stride 2 until a patch is one position. From

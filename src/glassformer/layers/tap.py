@@ -82,7 +82,7 @@ class Tape:
         return any(fnmatchcase(point, pattern) for pattern in self._wanted)
 
     def fire(self, module: nn.Module, name: str, tensor: Tensor, axes: str) -> Tensor:
-        """Apply the edits of a point, keep it if asked to, and return the tensor to continue with."""
+        """Apply the edits of a point, keep it if asked to, and return the tensor to go on with."""
         point = self.path(module, name)
         if point not in self.axes:
             self.points.append(point)
@@ -134,8 +134,8 @@ _TAPE: ContextVar[Tape | None] = ContextVar("glassformer_tape", default=None)
 
 
 def tap(module: nn.Module, name: str, tensor: Tensor, axes: str) -> Tensor:
-    """Mark `tensor` as point `name` of `module`, with axes named by the words of `axes`; returns the
-    tensor."""
+    """Mark `tensor` as point `name` of `module`, with axes named by the words of `axes`; returns
+    the tensor."""
     if torch.compiler.is_compiling() or (tape := _TAPE.get()) is None:
         return tensor
     return tape.fire(module, name, tensor, axes)

@@ -1,6 +1,7 @@
 """Audio to patches: clips of one length, their normalized log-mel spectrograms, cut.
 
-    samples, rate ── clip ──> float32 [T] ── spectrogram ──> [N, frames, mels] ── patches ──> [N, patches, width]
+    samples, rate ── clip ──> float32 [T] ── spectrogram ──> [N, frames, mels]
+        ── patches ──> [N, patches, width]
 
 Everything follows from one configuration, which is saved with the model as `audio.json`.
 """

@@ -1,6 +1,7 @@
 """Images to patches and back: resized to one size and channel count, normalized, cut.
 
-    uint8 [H, W, C] ── fit ──> uint8 [h, w, c]      uint8 [N, h, w, c] ── normalized ──> float ── patches ──> [N, T, P]
+    uint8 [H, W, C] ── fit ──> uint8 [h, w, c]
+    uint8 [N, h, w, c] ── normalized ──> float ── patches ──> [N, T, P]
 
 Everything follows from one configuration, which is saved with the model as `image.json`.
 """
@@ -132,8 +133,8 @@ class ImageConfig(Record):
         return (self.size, self.size) if isinstance(self.size, int) else self.size
 
     def seen(self, pixels: np.ndarray) -> "ImageConfig":
-        """Fill in size and channels from an image [H, W, C] where they are not set; ConfigError: the
-        patch does not divide it."""
+        """Fill in size and channels from an image [H, W, C] where they are not set; ConfigError:
+        the patch does not divide it."""
         found = {"size": pixels.shape[:2]} if self.size is None else {}
         found |= (
             {"found_channels": pixels.shape[2]}
@@ -218,7 +219,7 @@ class ImageReader:
                 return black
 
     def resolved(self, stack: np.ndarray) -> "ImageReader":
-        """Fill in `mean` and `std` from training images, uint8 [N, h, w, c], unless they are set."""
+        """Fill in `mean` and `std` from training images, uint8 [N, h, w, c], unless set."""
         if self.config.mean is not None:
             return self
         mean, std = mean_std(stack)
@@ -242,7 +243,7 @@ class ImageReader:
         return patchify(normalized, self.config.patch_size)
 
     def pixels_of(self, patches: Float[Tensor, "N T P"]) -> np.ndarray:
-        """Inverse of `normalized` and `patches`: images, uint8 [N, h, w, c], rounded and clipped."""
+        """Inverse of `normalized` and `patches`: images, uint8 [N, h, w, c], rounded, clipped."""
         mean, std = self._normal
         pictures = unpatchify(patches.detach().float().cpu(), self.config.patch_size, self.grid)
         return pictures.mul(std).add(mean).mul(255.0).round().clamp(0, 255).to(torch.uint8).numpy()

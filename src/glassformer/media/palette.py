@@ -1,7 +1,8 @@
 """Images as tokens: each pixel is an index into a small palette of colours (Image GPT, Chen et al.
 2020).
 
-    uint8 [H, W, C] ── fit ──> uint8 [h, w, 3]      uint8 [N, h, w, 3] ── ids ──> [N, h * w] ── pixels ──> uint8
+    uint8 [H, W, C] ── fit ──> uint8 [h, w, 3]
+    uint8 [N, h, w, 3] ── ids ──> [N, h * w] ── pixels ──> uint8
 
 The palette comes from k-means over pixels of training images; it is saved with the model as
 `palette.json`.
@@ -130,8 +131,8 @@ class Palette:
 
 
 def nearest(points: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The index of the nearest centre [K, D] for each point [N, D] (of ties the first), and its squared
-    distance."""
+    """The index of the nearest centre [K, D] for each point [N, D] (of ties the first), and its
+    squared distance."""
     centres, squares = centres.astype(np.float64), (centres.astype(np.float64) ** 2).sum(1)
     found, distances = np.empty(len(points), np.int64), np.empty(len(points))
     for begin in range(0, len(points), _AT_ONCE):

@@ -1,6 +1,7 @@
 """Audio samples to patches of a log-mel spectrogram: pure functions.
 
-resampled     x at another rate: y[m] = sum_n x[n] h(m rate / new_rate - n), a Kaiser-windowed sinc h
+resampled     x at another rate: y[m] = sum_n x[n] h(m rate / new_rate - n), h a Kaiser-windowed
+              sinc
 log_mel       log(max(floor, M |STFT(x)|^2)): Hann windows every `hop` samples, mel triangles M
 mel_patches   a spectrogram as an image of one channel
 """

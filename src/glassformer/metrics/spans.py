@@ -4,9 +4,12 @@ how well they agree.
 Tags are `O` or a letter and a kind, `B-PER`. The schemes differ in when a letter other than I is
 used:
 
-    IOB1   B only where a span follows another of its kind    IOB2   B at every beginning
-    IOE1   E only where another of its kind follows a span    IOE2   E at every end
-    BIOES  B ... E around longer spans, S alone on short ones BILOU  the same, with L for E and U for S
+    IOB1   B only where a span follows another of its kind
+    IOB2   B at every beginning
+    IOE1   E only where another of its kind follows a span
+    IOE2   E at every end
+    BIOES  B ... E around longer spans, S alone on short ones
+    BILOU  the same, with L for E and U for S
 """
 
 import re

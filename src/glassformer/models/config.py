@@ -20,6 +20,13 @@ Count = Annotated[int, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 
+HEAD_FIELDS = (
+    *("head", "n_classes", "classes", "multi_label", "pool", "pooler"),
+    *("tied", "head_bias", "head_scale"),
+)
+"""The fields that describe the head alone; all others describe the trunk."""
+
+
 class ModelConfig(Record):
     """Complete description of a model."""
 
@@ -200,6 +207,21 @@ class ModelConfig(Record):
         return self.d_model - (self.position_width or self.d_model // 2) * concatenated
 
     @property
+    def predicts_next(self) -> bool:
+        """Whether the head predicts each token from those before it."""
+        return self.architecture != "encoder" and self.head == "lm"
+
+    @property
+    def gives_vectors(self) -> bool:
+        """Whether outputs are vectors, not logits."""
+        return self.head in ("pool", "none")
+
+    @property
+    def one_output(self) -> bool:
+        """Whether a sequence has one output as a whole."""
+        return self.head in ("classify", "pool")
+
+    @property
     def kv_heads(self) -> int:
         """n_kv_heads or its default."""
         return self.n_kv_heads or self.n_heads
@@ -295,25 +317,6 @@ class ModelConfig(Record):
         return self
 
     @model_validator(mode="after")
-    def _attention_positions_fit(self) -> Self:
-        match self.position:
-            case "rotary_2d" if self.elements != "patches" or self.head_width % 4:
-                raise ValueError(
-                    "position='rotary_2d' needs elements='patches' and heads of a multiple of 4"
-                )
-            case "rotary" if self.head_width % 2:
-                raise ValueError(f"rotary positions need an even head width, not {self.head_width}")
-            case "buckets" if self.n_buckets < 4:
-                raise ValueError(f"n_buckets={self.n_buckets} is too few; at least 4 are needed")
-            case "buckets" if self.max_distance <= self.n_buckets // 2:
-                raise ValueError(
-                    f"max_distance={self.max_distance} must exceed "
-                    f"n_buckets/2={self.n_buckets // 2}"
-                )
-            case _:
-                return self
-
-    @model_validator(mode="after")
     def _stack_fits(self) -> Self:
         if self.d_head is None and self.d_model % self.n_heads:
             raise ValueError(
@@ -332,3 +335,22 @@ class ModelConfig(Record):
                 "init='xavier' or 'gpt2'"
             )
         return self
+
+    @model_validator(mode="after")
+    def _attention_positions_fit(self) -> Self:
+        match self.position:
+            case "rotary_2d" if self.elements != "patches" or self.head_width % 4:
+                raise ValueError(
+                    "position='rotary_2d' needs elements='patches' and heads of a multiple of 4"
+                )
+            case "rotary" if self.head_width % 2:
+                raise ValueError(f"rotary positions need an even head width, not {self.head_width}")
+            case "buckets" if self.n_buckets < 4:
+                raise ValueError(f"n_buckets={self.n_buckets} is too few; at least 4 are needed")
+            case "buckets" if self.max_distance <= self.n_buckets // 2:
+                raise ValueError(
+                    f"max_distance={self.max_distance} must exceed "
+                    f"n_buckets/2={self.n_buckets // 2}"
+                )
+            case _:
+                return self

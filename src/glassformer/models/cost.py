@@ -50,7 +50,7 @@ def forward_flops(
     past, full = 4 * heads * seen, 4 * heads * length
     around = full if config.window is None else 4 * heads * (2 * seen - 1)
     encoder, decoder = attention + network + around, attention + network + past
-    pools = config.head in ("classify", "pool")
+    pools = config.one_output
     selected = 1 / length if pools else selected
     outside = selected * head_flops(config) + embedding_flops(config, parts or {})
     if config.architecture == "encoder_decoder":

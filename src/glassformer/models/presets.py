@@ -1,6 +1,7 @@
 """Known models as functions that return a configuration; sizes are tables, not code.
 
-    gpt2("small")  bert("base")  t5("small")  vit("B/16")  original_2017("base")  modern("small")  note("B")
+    gpt2("small")  bert("base")  t5("small")  vit("B/16")  original_2017("base")
+    modern("small")  note("B")
 
 Any field can be overridden: gpt2("small", max_length=512).
 """
@@ -198,8 +199,8 @@ NOTES: dict[str, dict[str, Any]] = {
         "tied": True,
     },
     # Note C: encoder-decoder, post-norm, positions as printed and counted from 1, q, k, v without
-    # biases, scores divided by √d of the embedding. Its LayerNorm has β, so `bias` stays (and W_O is
-    # the Linear that the note names).
+    # biases, scores divided by √d of the embedding. Its LayerNorm has β, so `bias` stays (and
+    # W_O is the Linear that the note names).
     "C": {
         "architecture": "encoder_decoder",
         "position": "sinusoidal_printed",

@@ -4,7 +4,8 @@ configuration.
 encoder          embed ─> [ block ]*N ─> head                           sees everything
 decoder          embed ─> [ block ]*N ─> head                           sees the past
 encoder-decoder  embed ─> [ block ]*N ─┐
-                 embed ─> [ block + cross-attention ]*N ─> head         sees its past and the whole source
+                 embed ─> [ block + cross-attention ]*N ─> head         sees its past and all of
+                                                                        the source
 """
 
 from collections.abc import Callable, Iterator

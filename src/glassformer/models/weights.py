@@ -40,7 +40,7 @@ def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
-    """Every tensor of a safetensors file; CheckpointError: missing, cut short, or not such a file."""
+    """Every tensor of a safetensors file; CheckpointError: missing, cut short, or not one."""
     try:
         with safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict

@@ -1,4 +1,4 @@
-"""Cross-attention as a PNG on a light page: words by words in large, every layer and head in small."""
+"""Cross-attention as a PNG on a light page: words by words large, all layers and heads small."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -237,7 +237,8 @@ def _token(token: Token, at: int) -> str:
     kind, target = "element", ""
     if token.target is not None:
         kind, target = "element bears", f"<b>{spaced(token.target)}</b>"
-    return f'<span class="{kind}" title="element {at}"><span>{spaced(token.text)}</span>{target}</span>'
+    text = f"<span>{spaced(token.text)}</span>"
+    return f'<span class="{kind}" title="element {at}">{text}{target}</span>'
 
 
 def _patches(part: PatchGrid, at: int) -> str:

@@ -126,7 +126,10 @@ def _small_dots(places: np.ndarray) -> str:
     """Dots that may overlap, numbered where no other dot is near the number."""
     dots = ""
     for i, (x, y) in enumerate(places.tolist()):
-        dots += f'<circle class="dot many" cx="{x:.1f}" cy="{y:.1f}" r="3.5"><title>{i + 1}</title></circle>'
+        dots += (
+            f'<circle class="dot many" cx="{x:.1f}" cy="{y:.1f}" r="3.5">'
+            f"<title>{i + 1}</title></circle>"
+        )
         across, down = (np.delete(places, i, 0) - (x, y)).T
         room = 10 + 6 * len(str(i + 1))
         if not ((across > -4) & (across < room) & (np.abs(down) < 10)).any():

@@ -8,6 +8,9 @@ from PIL import Image
 
 from glassformer.pages import colours
 
+SMALL = 96
+"""Pixels of the longer side of a small image."""
+
 
 def address(media_type: str, content: bytes) -> str:
     """Data address of a file's content."""
@@ -45,6 +48,13 @@ def brightness(spectrogram: np.ndarray) -> np.ndarray:
     The range is two standard deviations around each band's mean.
     """
     return np.clip(spectrogram.T[::-1] / 4 + 0.5, 0, 1)
+
+
+def small(values: np.ndarray) -> str:
+    """Address of a thumbnail: of pixels uint8 [H, W, C], or of a spectrogram [frames, mels]."""
+    if values.dtype == np.uint8:
+        return png(thumbnail(values, SMALL))
+    return shaded(brightness(values), dark=False)
 
 
 def _image(pixels: np.ndarray) -> Image.Image:

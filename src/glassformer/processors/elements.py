@@ -35,8 +35,8 @@ class Element:
 
 
 def token_label(tokenizer: Tokenizer, index: int) -> str:
-    r"""Text of a token, white space kept; bytes that are not UTF-8 as `\xe2`; `id 7` for an id beyond
-    the vocabulary (a model may have more rows than its tokenizer has tokens)."""
+    r"""Text of a token, white space kept; bytes that are not UTF-8 as `\xe2`; `id 7` for an id
+    beyond the vocabulary (a model may have more rows than its tokenizer has tokens)."""
     if index in tokenizer.specials.values():
         return tokenizer.piece(index)
     try:
@@ -59,7 +59,7 @@ def token_elements(
 
 
 def words_of(tokenizer: Tokenizer, text: str, first: int = 0, prefix: str = "") -> list[int | None]:
-    """Word number of each token of prefix + text, counted from `first`; None where it is unknown."""
+    """Word number of each token of prefix + text, counted from `first`; None: unknown."""
     try:
         words = token_words(tokenizer, text, word_spans(text, WORD), prefix)
     except ConfigError:

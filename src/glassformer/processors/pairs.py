@@ -1,61 +1,296 @@
-"""The two sides of a transduction as ids: what an encoder-decoder reads, and what it is to write.
+"""The processor of pairs of a source and a target, the two sides of an encoder-decoder (Note E).
 
-source   prefix + x, then <eos>                 decoder input   <bos> y
-                                                targets               y <eos>
+source   prefix + x, <eos>          decoder input   <bos> y          targets   y <eos>
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
+import torch
 
-from glassformer.errors import ConfigError
+from glassformer.batch import Batch
+from glassformer.data.collate import padded
+from glassformer.data.config import DataConfig
+from glassformer.data.example import Example
+from glassformer.data.pair_split import KIND, PairSplit, pairs_of, store_pairs
+from glassformer.data.pairs import training_texts
+from glassformer.data.store import MANIFEST, Store, place_of
+from glassformer.errors import CheckpointError, ConfigError, DataError
+from glassformer.models.config import ModelConfig
+from glassformer.processors.config import Augmentations, ProcessorConfig
+from glassformer.processors.documents import STORE, check_stored
+from glassformer.processors.elements import token_elements, words_of
+from glassformer.processors.inputs import Inputs, SingleRows, Sizes
+from glassformer.processors.pair_tokenizer import PairTokenizer
+from glassformer.processors.processor import (
+    EncodedInput,
+    ModelFacts,
+    Processor,
+    Window,
+    check_hopeless,
+    check_length,
+    ids_of,
+)
+from glassformer.processors.text_reader import TextReader
+from glassformer.processors.tokenized import FILE, load_tokenizer
+from glassformer.processors.word_tokenizer import framing
+from glassformer.tokenizers.piece_dropout import PieceDropout
 from glassformer.tokenizers.text import Tokenizer
+from glassformer.tokenizers.train import train_tokenizer
+
+SOURCE_FILE = "source_tokenizer.json"
+BATCH_TOKENS, ROWS, EXAMPLES = 4096, 128, 6
+Cuts = tuple[PieceDropout, PieceDropout]
 
 
-@dataclass(frozen=True)
-class PairTokenizer:
-    """The tokenizers of both sides, one and the same if they share a vocabulary, and a task's
-    prefix."""
+class PairInputs(Inputs):
+    """Stored pairs of one split; an example has its answer."""
 
-    source: Tokenizer
-    target: Tokenizer
-    prefix: str = ""
-
-    def __post_init__(self) -> None:
-        for side, tokenizer in (("source", self.source), ("target", self.target)):
-            for role in ("eos", "bos") if side == "target" else ("eos",):
-                if role not in tokenizer.specials:
-                    raise ConfigError(
-                        f"The {side} tokenizer has no {role} symbol, without which a sequence "
-                        f"has no "
-                        f"{'end' if role == 'eos' else 'beginning'}; train one of kind bpe, "
-                        f"word, character or byte."
-                    )
+    def __init__(self, split: PairSplit, cuts: Cuts | None, longest: int):
+        self.split, self._cuts, self._longest = split, cuts, longest
+        self.owner = np.arange(len(split))
+        self.records = [] if split.name == "train" else split.texts()
 
     @property
-    def shared(self) -> bool:
-        """Whether both sides have one vocabulary."""
-        return self.source.fingerprint == self.target.fingerprint
+    def lengths(self) -> np.ndarray:
+        """See `Inputs`: of the targets."""
+        return self.split.target.lengths
+
+    def examples(self, numbers: Sequence[int], step: int | None = None) -> list[Example]:
+        """See `Inputs`."""
+        if step is None or self._cuts is None:
+            return self.split.examples(numbers)
+        pairs = [(self.split.source.row(i), self.split.target.row(i)) for i in numbers]
+        pairs = [self._recut(step, i, p) for i, p in zip(numbers, pairs, strict=True)]
+        return [Example(source, answer=target) for source, target in pairs]
+
+    def _recut(
+        self, step: int, number: int, sides: tuple[np.ndarray, np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Both sides in other pieces, if they are still short enough."""
+        assert self._cuts is not None
+        source, target = (
+            cut(ids, step, 2 * number + i).ids
+            for i, (cut, ids) in enumerate(zip(self._cuts, sides, strict=True))
+        )
+        return (source, target) if max(len(source), len(target)) <= self._longest else sides
+
+    def groups(self, longest: int) -> list[list[int]]:
+        """See `Inputs`: pairs of like length together; those with a longer side are left out."""
+        order = self.split.order(longest, BATCH_TOKENS)
+        return [order.rows(step).tolist() for step in range(order.batches)]
+
+    def too_long(self, longest: int) -> int:
+        """Pairs with a side of more elements."""
+        return int(
+            ((self.split.source.lengths > longest) | (self.split.target.lengths > longest)).sum()
+        )
+
+    def fingerprint(self) -> Iterator[bytes]:
+        """See `Inputs`: ids spread over both columns."""
+        for column in (self.split.source.values, self.split.target.values):
+            yield column[:: len(column) // (1 << 20) + 1].tobytes()
+
+
+class PairsProcessor(Processor):
+    """Sources and targets with a tokenizer each, or one for both."""
+
+    name, noun = "pairs", "pair"
+    options = frozenset({"piece_dropout"})
+    capabilities = frozenset({"pair"})
+
+    def __init__(self, tokenizer: PairTokenizer, facts: ModelFacts, cuts: Cuts | None = None):
+        self.pair, self.facts, self.cuts = tokenizer, facts, cuts
 
     @property
-    def bos(self) -> int:
-        """What the decoder begins with."""
-        return self.target.specials["bos"]
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of what is written."""
+        return self.pair.target
+
+    @classmethod
+    def read(cls, data: DataConfig) -> DataConfig:
+        """See `Processor`: pairs are read when they are stored."""
+        return data
+
+    @classmethod
+    def fit(
+        cls, config: ProcessorConfig, data: DataConfig, records: Any, facts: ModelFacts
+    ) -> Self:
+        """See `Processor`: one tokenizer from both sides, or one from each."""
+        own = config.tokenizer
+        if own.shared:
+            if own.source_path is not None:
+                raise ConfigError(
+                    "tokenizer.source_path is a second tokenizer; set tokenizer.shared=false to "
+                    "use it."
+                )
+            both = train_tokenizer(own, training_texts(data, ("source", "target")))
+            return cls(PairTokenizer(both, both, data.prefix), facts)
+        first = own.model_copy(update={"path": own.source_path})
+        source = train_tokenizer(first, training_texts(data, ("source",)))
+        target = train_tokenizer(own, training_texts(data, ("target",)))
+        return cls(PairTokenizer(source, target, data.prefix), facts)
+
+    @classmethod
+    def training_texts(cls, config: ProcessorConfig, data: DataConfig) -> Iterator[str]:
+        """See `Processor`: of two tokenizers, the texts of that of the targets."""
+        shared = config.tokenizer.shared
+        return training_texts(data, ("source", "target") if shared else ("target",))
+
+    @classmethod
+    def load(cls, folder: Path, data: DataConfig, model: ModelConfig, facts: ModelFacts) -> Self:
+        """See `Processor`: `source_tokenizer.json` is there if the sides have one each."""
+        target, own = load_tokenizer(folder, model), folder / SOURCE_FILE
+        source = Tokenizer.load(own) if own.is_file() else target
+        if source.vocab_size > (size := model.source_vocab_size or model.vocab_size):
+            raise CheckpointError(
+                f"The source tokenizer of {folder} has {source.vocab_size} tokens and its model "
+                f"{size}; they are of different runs."
+            )
+        check_stored(folder, source, "source", SOURCE_FILE if own.is_file() else FILE)
+        check_stored(folder, target, "fingerprint")
+        return cls(PairTokenizer(source, target, data.prefix), facts)
+
+    def augmented(self, how: Augmentations) -> Self:
+        """The same processor, whose training examples are changed at every step."""
+        if not how.piece_dropout:
+            return self
+        target = PieceDropout(self.pair.target, how.piece_dropout, how.seed)
+        source = target
+        if not self.pair.shared:
+            source = PieceDropout(self.pair.source, how.piece_dropout, how.seed)
+        return type(self)(self.pair, self.facts, (source, target))
+
+    def save(self, folder: Path) -> None:
+        """See `Processor`."""
+        self.pair.target.save(folder / FILE)
+        if not self.pair.shared:
+            self.pair.source.save(folder / SOURCE_FILE)
+        else:  # of a run that was stopped before it began, and begins again with one vocabulary
+            (folder / SOURCE_FILE).unlink(missing_ok=True)
+
+    def open(
+        self, records: DataConfig, folder: Path, splits: Sequence[str] | None = None
+    ) -> dict[str, PairInputs]:
+        """See `Processor`."""
+        encoders = self.pair.source_ids, self.pair.target_ids
+        fingerprints = self.pair.source.fingerprint, self.pair.target.fingerprint
+        store = store_pairs(folder / STORE, encoders, fingerprints, records)
+        window = self.facts.window
+        return {
+            name: PairInputs(pairs_of(store, name), self.cuts, window)
+            for name in splits or store.counts
+        }
+
+    def stored(self, data: DataConfig, folder: Path) -> dict[str, PairInputs] | None:
+        """See `Processor`."""
+        place = place_of(data, folder / STORE)
+        if not (place / MANIFEST).is_file():
+            return None
+        store, window = Store.open(place, KIND), self.facts.window
+        return {name: PairInputs(pairs_of(store, name), None, window) for name in store.counts}
+
+    def order(self, inputs: Inputs, lengths: np.ndarray, sizes: Sizes) -> SingleRows:
+        """See `Processor`: pairs of like length together."""
+        assert isinstance(inputs, PairInputs)
+        limits = sizes.longest, sizes.batch_tokens, sizes.batch_size, sizes.seed
+        return SingleRows(inputs.split.order(*limits))
+
+    def collate(self, rows: Sequence[Sequence[Example]]) -> Batch:
+        """See `Processor`: the sources."""
+        return padded([replace(example, answer=None) for row in rows for example in row])
+
+    def batches(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], Batch]]:
+        """See `Processor`: sources of like length together."""
+        lengths = np.array([len(example.ids) for example in examples])
+        numbers = np.argsort(lengths, kind="stable").tolist()
+        for begin in range(0, len(numbers), ROWS):
+            chosen = numbers[begin : begin + ROWS]
+            yield chosen, padded([replace(examples[i], answer=None) for i in chosen])
+
+    def windows(self, given: Any) -> list[Window]:
+        """See `Processor`: a source."""
+        return [Window(Example(self.pair.source_ids(given)))]
 
     @property
-    def eos(self) -> int:
-        """What ends a target."""
-        return self.target.specials["eos"]
+    def begin(self) -> int:
+        """The symbol that begins a target."""
+        return self.pair.bos
 
-    def source_ids(self, text: str) -> np.ndarray:
-        """The ids of prefix + text and <eos>, int32 [S]."""
-        return _ended(self.source, self.prefix + text)
+    @property
+    def reader(self) -> TextReader:
+        """How a text is read for its vector: as a source."""
+        source = self.pair.source
+        return TextReader(source, self.facts.window, self.pair.prefix, end=framing(source, "eos"))
 
-    def target_ids(self, text: str) -> np.ndarray:
-        """The ids of the text and <eos>, int32 [T]: the targets; behind <bos> and without the last,
-        the input."""
-        return _ended(self.target, text)
+    def encode(self, given: Any) -> EncodedInput:
+        """See `Processor`: a source, or (source, target); each a text or token ids."""
+        pair, longest = self.pair, self.facts.context
+        both = isinstance(given, tuple) and len(given) == 2 and ids_of(given) is None
+        source, target = given if both else (given, "")
+        if isinstance(source, str):
+            check_hopeless(pair.source.at_least(source), longest, "The source")
+            read = pair.source_ids(source).tolist()
+        elif (read := ids_of(source)) is None:
+            raise ConfigError(
+                "An encoder-decoder reads a source, or a tuple of a source and a target; give one."
+            )
+        if isinstance(target, str):
+            check_hopeless(pair.target.at_least(target), longest)
+            written = [pair.bos, *pair.target_ids(target)[:-1].tolist()]
+        elif (written := ids_of(target)) is None:
+            raise ConfigError(
+                f"A target is a text or a list of token ids, not {type(target).__name__}; give one."
+            )
+        if not read:
+            raise ConfigError("The source has no token; give at least one word.")
+        check_length(len(read), longest, "The source")
+        if not written:
+            raise ConfigError("The text has no token; give at least one word.")
+        check_length(len(written), longest)
+        owners = (
+            words_of(pair.source, source, prefix=pair.prefix) if isinstance(source, str) else ()
+        )
+        own = [None, *words_of(pair.target, target)] if isinstance(target, str) else ()
+        return EncodedInput(
+            Batch(torch.tensor([written]), source=Batch(torch.tensor([read]))),
+            token_elements(pair.target, written, own),
+            token_elements(pair.source, read, owners),
+        )
 
+    def description(self) -> list[str]:
+        """See `Processor`."""
+        source, target = self.pair.source, self.pair.target
+        text = f"{target.kind}, {target.vocab_size:,} tokens"
+        if not self.pair.shared:
+            text = f"source {source.kind}, {source.vocab_size:,} tokens; target {text}"
+        return [f"tokenizer: {text}"]
 
-def _ended(tokenizer: Tokenizer, text: str) -> np.ndarray:
-    return np.append(tokenizer.encode(text), np.int32(tokenizer.specials["eos"]))
+    def schema(self) -> dict[str, Any]:
+        """See `Processor`."""
+        return {"type": "string", "description": "a source text"}
+
+    @property
+    def specials(self) -> dict[str, int]:
+        """The ids of special symbols."""
+        return dict(self.tokenizer.specials)
+
+    def neutral_inputs(self) -> list[Any]:
+        """See `Processor`."""
+        return [("A dog runs.", ""), ("a", "")]
+
+    def kept_inputs(self, folder: Path) -> list[Any]:
+        """See `Processor`."""
+        return [tuple(pair) for pair in self.example_inputs(folder)]
+
+    def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
+        """See `Processor`: the first short validation pairs."""
+        with suppress(DataError):
+            texts = pairs_of(Store.open(folder / STORE, KIND), "validation").texts()
+            fitting = [pair for pair in texts if 0 < len(pair.source) <= 200]
+            return [[pair.source, pair.target] for pair in fitting[:EXAMPLES]]
+        return []

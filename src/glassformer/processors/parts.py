@@ -1,96 +1,393 @@
-"""Text, pictures and sounds as one sequence, and such sequences as a batch.
+"""The processor of rows of parts: text, images and audio in one sequence (Note D: multimodal)."""
 
-    given                <bos>  [patch 0 .. patch 63]  what  is  this  <eos>            parts in the order of their row
-    a decoder reads      <bos>  [patch 0 .. patch 63]  what  is  this  <eos>    a    dog
-    and is to write                                                      a     dog  <eos>
-    an encoder-decoder   reads what is given as its source, and <bos> a dog, of which it is to make a dog <eos>
-    examples that begin alike, in one row, each going on from what they have in common and seeing
-    nothing of the others:
-                         <bos>  [patch 0 .. patch 63] | what is this <eos> a dog | how many are there <eos> one
-
-A text alone is the sequence that `SequenceTokenizer` makes of it.
-"""
-
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
+import torch
 
-from glassformer.data.example import Example, Patches
-from glassformer.errors import ConfigError, DataError
-from glassformer.processors.words import framing, placeholder
+from glassformer.batch import Batch
+from glassformer.data.collate import padded, shared_prefix
+from glassformer.data.config import DataConfig
+from glassformer.data.example import Example
+from glassformer.data.order import length_order
+from glassformer.data.parts import Mixed, mixed, parts_of
+from glassformer.errors import ConfigError, DataError, suggest
+from glassformer.models.config import ModelConfig
+from glassformer.processors.config import Augmentations, ProcessorConfig
+from glassformer.processors.elements import Element, next_word, token_elements, words_of
+from glassformer.processors.inputs import Inputs, Records, Sizes, by_split, split_of
+from glassformer.processors.media import EXAMPLE, MediaProcessor
+from glassformer.processors.parts_inputs import (
+    READERS,
+    Bundled,
+    PartsInputs,
+    common_order,
+    files_of,
+    kinds_of,
+    part_of,
+    texts_of,
+)
+from glassformer.processors.parts_tokenizer import TEXT, PartsTokenizer, check_order
+from glassformer.processors.processor import (
+    EncodedInput,
+    ModelFacts,
+    Processor,
+    Window,
+    check_hopeless,
+    check_length,
+    ids_of,
+)
+from glassformer.processors.text_reader import TextReader
+from glassformer.processors.tokenized import FILE, described, load_tokenizer
+from glassformer.processors.word_tokenizer import framing
 from glassformer.tokenizers.text import Tokenizer
+from glassformer.tokenizers.train import train_tokenizer
 
-TEXT = "text"
-"""The kind of part that is written in tokens; all others are patches."""
+ROWS, QUESTION = 128, "What is it?"
+Given = str | Mapping[str, Any]
+"""A part: a text, or {"text": TEXT}, {"image": FILE or pixels}, or
+{"audio": FILE or (samples, rate)}."""
 
 
-class PartsTokenizer:
-    """A text tokenizer that is given parts; answers are written in the vocabulary of `target`
-    (None: the same).
+class PartsProcessor(Processor):
+    """Parts in their order, each encoded by its own processor."""
 
-    ConfigError: the tokenizer of answers has no symbol that ends them.
-    """
+    name, noun, unit = "parts", "row", "element"
+    sections = frozenset(READERS)
 
-    def __init__(self, tokenizer: Tokenizer, target: Tokenizer | None = None):
-        self.text, self.target = tokenizer, target or tokenizer
-        self.bos, self.eos = framing(tokenizer, "bos"), framing(tokenizer, "eos")
-        self._end = framing(self.target, "eos")
-
-    def example(
+    def __init__(
         self,
-        parts: Sequence[tuple[str, str | np.ndarray]],
-        answer: str | None = None,
-        targets: np.ndarray | None = None,
-    ) -> Example:
-        """An example of parts in their order, each a kind with a text (kind "text") or with patches
-        [N, P]."""
-        pieces, patches, length = [self.bos], [], len(self.bos)
-        for kind, part in parts:
-            if isinstance(part, str):
-                pieces.append(self.text.encode(part))
+        tokenizer: Tokenizer,
+        facts: ModelFacts,
+        readers: Mapping[str, MediaProcessor],
+        modality_order: Sequence[str] = (),
+    ):
+        self.tokenizer, self.facts, self.readers = tokenizer, facts, dict(readers)
+        self.capabilities = frozenset({"parts", *readers} if readers else ())
+        self.parts, self.modality_order = PartsTokenizer(tokenizer), tuple(modality_order)
+
+    @classmethod
+    def read(cls, data: DataConfig) -> dict[str, list[Mixed]]:
+        """See `Processor`."""
+        return by_split(mixed(data))
+
+    @classmethod
+    def fit(
+        cls, config: ProcessorConfig, data: DataConfig, records: Records, facts: ModelFacts
+    ) -> Self:
+        """See `Processor`: the training rows tell the tokenizer, sizes and the order of parts."""
+        train = split_of(records, "train")
+        for row in train:
+            for kind, _ in row.parts:
+                if kind != TEXT and getattr(config, kind) is None:
+                    raise ConfigError(
+                        f"{row.where} has the part {kind}, and the recipe no section {kind}; "
+                        "add one."
+                    )
+        if not config.tokenizer.shared:
+            raise ConfigError(
+                "Rows of parts have one vocabulary, so tokenizer.shared=false has no use; leave it "
+                "out."
+            )
+        readers = {
+            kind: READERS[kind].fit(config, data, files, facts)
+            for kind, files in files_of(records).items()
+        }
+        tokenizer = train_tokenizer(config.tokenizer, texts_of(train))
+        return cls(tokenizer, facts, readers, facts.modality_order or common_order(train))
+
+    @classmethod
+    def trainingtexts_of(cls, config: ProcessorConfig, data: DataConfig) -> Iterator[str]:
+        """See `Processor`."""
+        return texts_of(split_of(cls.read(data), "train"))
+
+    @classmethod
+    def load(cls, folder: Path, data: DataConfig, model: ModelConfig, facts: ModelFacts) -> Self:
+        """See `Processor`."""
+        readers = {kind: READERS[kind].load(folder, data, model, facts) for kind in model.parts}
+        return cls(load_tokenizer(folder, model), facts, readers, model.modality_order)
+
+    def augmented(self, how: Augmentations) -> Self:
+        """The same processor, whose training examples are changed at every step."""
+        if how.image is not None and how.image.mixes:
+            raise ConfigError(
+                "augment.mixup and cutmix mix two images, of which no one answer is right; leave "
+                "them out."
+            )
+        readers = {kind: reader.augmented(how) for kind, reader in self.readers.items()}
+        return type(self)(self.tokenizer, self.facts, readers, self.modality_order)
+
+    def from_line(self, line: str, number: int) -> list[Given] | None:
+        """See `Processor`: a JSON list of parts."""
+        if not line.strip():
+            return None
+        try:
+            listed = json.loads(line)
+        except (ValueError, RecursionError) as problem:
+            raise DataError(
+                f"Line {number} is not JSON ({problem}); write a list of parts."
+            ) from None
+        return [{kind: value} for kind, value in parts_of(listed, f"Line {number}")]
+
+    def line_of(self, file: str) -> str:
+        """See `Processor`."""
+        return f'lines such as [{{"{min(self.readers, default=TEXT)}": "{file}"}}, "text"]'
+
+    def to_values(self, given: Any) -> dict[str, Any]:
+        """See `Processor`."""
+        return {"parts": given}
+
+    def one_or_several(self, given: Any) -> tuple[bool, list[Any]]:
+        """See `Processor`: a list of parts, or a list of such lists."""
+        single = isinstance(given, str) or (bool(given) and isinstance(given[0], str | Mapping))
+        if single:
+            return True, [[given] if isinstance(given, str) else given]
+        return False, list(given)
+
+    def _length(self, row: Mixed) -> int:
+        """Elements of a row, its answer among them."""
+        n = len(self.unfilled(row).ids)
+        if not self.facts.answers or row.target is None:
+            return n
+        answer = len(self.parts.answer(row.target))
+        return max(n, answer) if self.facts.encoder_decoder else n + answer - 1
+
+    def longest(self, records: Records) -> int:
+        """See `Processor`."""
+        return max(self._length(row) for rows in records.values() for row in rows)
+
+    def check(self, records: Records) -> None:
+        """See `Processor`: lengths, and the order of parts."""
+        for row in (row for rows in records.values() for row in rows):
+            check_order(kinds_of(row), self.modality_order, row.where)
+            if (n := self._length(row)) > (most := self.facts.context):
+                raise DataError(
+                    f"{row.where} has {n} elements and the model {most}; raise model.max_length"
+                )
+
+    def save(self, folder: Path) -> None:
+        """See `Processor`."""
+        self.tokenizer.save(folder / FILE)
+        for reader in self.readers.values():
+            reader.save(folder)
+
+    def unfilled(self, row: Mixed) -> Example:
+        """A row as a sequence, with zeros for its patches."""
+        parts: list[tuple[str, str | np.ndarray]] = []
+        for kind, value in row.parts:
+            if kind == TEXT:
+                parts.append((kind, value))
             else:
-                patches.append(Patches(kind, length, part))
-                pieces.append(np.zeros(len(part), np.int32))
-            length += len(pieces[-1])
-        ids = np.concatenate([*pieces, self.eos])
-        if not len(ids):  # a sequence has at least one element
-            ids = placeholder(self.text)
-        return Example(
-            ids,
-            targets,
-            patches=tuple(patches),
-            answer=None if answer is None else self.answer(answer),
-        )
+                reader = self.readers[kind].reader
+                shape = (reader.n_patches, reader.patch_width)
+                parts.append((kind, np.broadcast_to(np.float32(0), shape)))
+        return self.parts.example(parts, per_word=self.facts.per_word)
+
+    def open(
+        self, records: Records, folder: Path, splits: Sequence[str] | None = None
+    ) -> dict[str, PartsInputs]:
+        """See `Processor`."""
+        chosen = {name: split_of(records, name) for name in splits or records}
+        media = {
+            kind: self.readers[kind].open(files, folder, None if splits is None else list(files))
+            for kind, files in files_of(chosen).items()
+        }
+        found = {name: PartsInputs(self.unfilled, rows, media) for name, rows in chosen.items()}
+        for name, inputs in found.items():
+            if not inputs.records:
+                raise DataError(f"no {name} row has files that can all be read; see data.bad_files")
+            own = (of[name].skipped for of in media.values() if name in of)
+            inputs.skipped = tuple(chain.from_iterable(own))
+        return found
+
+    def order(self, inputs: Inputs, lengths: np.ndarray, sizes: Sizes) -> Bundled:
+        """See `Processor`: rows of like length together."""
+        bundles = inputs.bundles(sizes.share_prefix)
+        long = np.array([self.bundle_length(inputs, own, lengths) for own in bundles])
+        size = max(1, round(sizes.batch_size * len(bundles) / len(lengths)))
+        return Bundled(bundles, length_order(long, size, sizes.batch_tokens, sizes.seed))
+
+    @staticmethod
+    def bundle_length(inputs: Inputs, bundle: Sequence[int], lengths: np.ndarray) -> int:
+        """Elements of a bundle's row: its prefix counts once."""
+        return int(lengths[bundle].sum()) - (len(bundle) - 1) * inputs.prefix_length(bundle[0])
+
+    def collate(self, rows: Sequence[Sequence[Example]]) -> Batch:
+        """See `Processor`."""
+        if max(map(len, rows)) > 1:
+            return shared_prefix(rows)
+        return padded([example for row in rows for example in row])
+
+    def batches(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], Batch]]:
+        """See `Processor`: sequences of like length together."""
+        lengths = np.array([example.length for example in examples])
+        numbers = np.argsort(lengths, kind="stable").tolist()
+        for begin in range(0, len(numbers), ROWS):
+            chosen = numbers[begin : begin + ROWS]
+            yield chosen, padded([examples[i] for i in chosen])
+
+    def windows(self, given: Any) -> list[Window]:
+        """See `Processor`."""
+        parts = [given] if isinstance(given, str | Mapping) else list(given)
+        kinds = [kind for kind, _ in map(part_of, parts)]
+        check_order(kinds, self.modality_order, "What was given")
+        return [Window(self.example(parts))]
+
+    def example(self, parts: Sequence[Given]) -> Example:
+        """The sequence of parts; DataError: a part that the model does not read, or cannot be."""
+        found: list[tuple[str, str | np.ndarray]] = []
+        for kind, thing in map(part_of, parts):
+            if kind not in (TEXT, *self.readers):
+                known = suggest(kind, (TEXT, *self.readers))
+                raise DataError(f"a part was given as {kind}; {known}")
+            found.append((kind, thing if kind == TEXT else self.readers[kind].given_patches(thing)))
+        return self.parts.example(found, per_word=self.facts.per_word)
+
+    def encode(self, given: Any) -> EncodedInput:
+        """See `Processor`: parts, or a tuple of parts and the answer generated so far."""
+        if (ids := ids_of(given)) is not None:
+            return self._encoded_ids(ids)
+        parts, answer = self._parts_and_answer(given)
+        crossed, longest = self.facts.encoder_decoder, self.facts.context
+        what = "The source" if crossed else "The sequence of parts"
+        texts = [text for kind, text in map(part_of, parts) if kind == TEXT]
+        check_hopeless(sum(map(self.tokenizer.at_least, texts)), longest, what)
+        check_hopeless(self.tokenizer.at_least(answer or ""), longest, "The answer")
+        example = self.example(parts)
+        ids = example.ids.tolist()
+        written = [] if answer is None else self.parts.answer(answer)[:-1].tolist()
+        check_length(len(ids) + (0 if crossed else len(written)), longest, what)
+        if crossed:
+            check_length(1 + len(written), longest)
+        elements = self._elements(parts, ids)
+        first = 0 if crossed else next_word([element.word for element in elements])
+        own = words_of(self.tokenizer, answer or "", first)
+        if crossed:
+            target = [self.parts.begin, *written]
+            batch = Batch(torch.tensor([target]), source=padded([replace(example, at=None)]))
+            said = token_elements(self.tokenizer, target, [None, *own])
+            return EncodedInput(batch, said, tuple(elements))
+        whole = replace(example, ids=np.array([*ids, *written], np.int32))
+        batch = replace(padded([whole]), at=None)
+        return EncodedInput(batch, (*elements, *token_elements(self.tokenizer, written, own)))
+
+    def _encoded_ids(self, ids: Sequence[int]) -> EncodedInput:
+        if not ids:
+            raise ConfigError("The text has no token; give at least one word.")
+        check_length(len(ids), self.facts.context)
+        return EncodedInput(Batch(torch.tensor([list(ids)])), token_elements(self.tokenizer, ids))
+
+    def _parts_and_answer(self, given: Any) -> tuple[list[Any], str | None]:
+        answer = None
+        if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], str):
+            given, answer = given
+        if answer is not None and not self.facts.answers:
+            raise ConfigError("An answer was given, and this model writes none; leave it out.")
+        if isinstance(given, np.ndarray):  # an image or a recording alone
+            given = {"image": given}
+        elif isinstance(given, tuple) and given and isinstance(given[0], np.ndarray):
+            given = {"audio": given}
+        elif isinstance(given, Path):
+            given = {min(self.readers): given}
+        listed = isinstance(given, Sequence) and not isinstance(given, str)
+        return (list(given) if listed else [given]), answer
+
+    def _elements(self, parts: Sequence[Given], ids: Sequence[int]) -> list[Element]:
+        elements = list(token_elements(self.tokenizer, self.parts.bos.tolist()))
+        for kind, thing in map(part_of, parts):
+            if kind != TEXT:
+                elements += self.readers[kind].patch_elements()
+                continue
+            first = next_word([element.word for element in elements])
+            if self.facts.per_word:
+                pieces = [self.tokenizer.encode(f" {word}").tolist() for word in thing.split()]
+                own = [first + n for n, of in enumerate(pieces) for _ in of]
+                elements += token_elements(self.tokenizer, [i for of in pieces for i in of], own)
+                continue
+            own = words_of(self.tokenizer, thing, first)
+            elements += token_elements(self.tokenizer, self.tokenizer.encode(thing).tolist(), own)
+        return [*elements, *token_elements(self.tokenizer, ids[len(elements) :])]
+
+    def words(self, given: Any) -> list[str]:
+        """See `Processor`: those of the texts."""
+        texts = [thing for kind, thing in map(part_of, given) if kind == TEXT]
+        return [word for text in texts for word in text.split()]
 
     @property
     def begin(self) -> int:
-        """What the decoder of an encoder-decoder begins an answer with; ConfigError: there is no
-        such symbol."""
-        if not len(begin := framing(self.target, "bos")):
-            raise ConfigError(
-                "The tokenizer has no bos symbol, which begins an answer; train one of kind "
-                "bpe or word."
-            )
-        return int(begin[0])
+        """The symbol that begins an encoder-decoder's answer."""
+        return self.parts.begin
 
-    def answer(self, text: str) -> np.ndarray:
-        """The ids of a text that is to be written, and of its end, int32 [A]."""
-        if not len(self._end):
-            raise ConfigError(
-                "The tokenizer has no eos symbol, without which an answer has no end; train "
-                "one of kind bpe, word, "
-                "character or byte."
-            )
-        return np.concatenate([self.target.encode(text), self._end])
+    @staticmethod
+    def given(record: Mixed) -> list[Given]:
+        """The input of a record, as `windows` takes it."""
+        return [{kind: value} for kind, value in record.parts]
 
+    @property
+    def reader(self) -> TextReader:
+        """How a text alone is read for its vector."""
+        bos, eos = framing(self.tokenizer, "bos"), framing(self.tokenizer, "eos")
+        prefix = " " if self.facts.per_word else ""
+        return TextReader(self.tokenizer, self.facts.window, prefix, bos, eos)
 
-def check_order(kinds: Sequence[str], order: Sequence[str], what: str) -> None:
-    """Raise DataError where parts stand in another order than that which a model learned; (): it
-    learned several."""
-    own = [kind for kind in dict.fromkeys(kinds) if kind in order]
-    if own != (learned := [kind for kind in order if kind in own]):
-        raise DataError(
-            f"{what} has {' before '.join(own)}, and the rows of the model have "
-            f"{' before '.join(learned)}; put its "
-            "parts in that order"
-        )
+    def ordered(self, prompt: str, things: Mapping[str, Any]) -> list[Given]:
+        """A prompt and files of several kinds in the order of the training rows."""
+        kinds = dict.fromkeys((*self.modality_order, *READERS, TEXT))
+        given = {**things, **({TEXT: prompt} if prompt or not things else {})}
+        return [{kind: given[kind]} for kind in kinds if kind in given]
+
+    def model_fields(self) -> dict[str, Any]:
+        """See `Processor`."""
+        readers = {kind: processor.reader for kind, processor in self.readers.items()}
+        return {
+            "parts": {kind: reader.patch_width for kind, reader in readers.items()},
+            "part_patches": {kind: reader.n_patches for kind, reader in readers.items()},
+            "modality_order": self.modality_order,
+        }
+
+    def description(self) -> list[str]:
+        """See `Processor`."""
+        read = [sentence for reader in self.readers.values() for sentence in reader.description()]
+        return [described(self.tokenizer), *read]
+
+    def schema(self) -> dict[str, Any]:
+        """See `Processor`."""
+        part = [{"type": "string"}, *(reader.schema() for reader in self.readers.values())]
+        return {"type": "array", "items": {"anyOf": part}, "description": "parts in their order"}
+
+    @property
+    def specials(self) -> dict[str, int]:
+        """The ids of special symbols."""
+        return dict(self.tokenizer.specials)
+
+    def media(self) -> Mapping[str, Any]:
+        """See `Processor`."""
+        return self.readers
+
+    def request_of(self, record: Mixed) -> list[Any]:
+        """See `Processor`: the texts of a row."""
+        return [" ".join(value for kind, value in record.parts if kind == TEXT)]
+
+    def neutral_inputs(self) -> list[Any]:
+        """See `Processor`."""
+        blank = {kind: reader.neutral_inputs()[0] for kind, reader in self.readers.items()}
+        return [self.ordered(text, blank) for text in (QUESTION, "a")]
+
+    def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
+        """See `Processor`: files that the run keeps, with the texts of samples."""
+        n = min((len(r.kept(folder)) for r in self.readers.values()), default=0)
+        texts = [text for text in sampled if isinstance(text, str) and text] or [QUESTION]
+        given = ({kind: f"{EXAMPLE}{i}" for kind in self.readers} for i in range(n))
+        rows = (self.ordered(texts[i % len(texts)], files) for i, files in enumerate(given))
+        return [[part.get(TEXT, part) for part in row if isinstance(part, Mapping)] for row in rows]
+
+    def kept_inputs(self, folder: Path) -> list[Any]:
+        """See `Processor`."""
+        kept = {kind: reader.kept(folder) for kind, reader in self.readers.items()}
+        rows = zip(*kept.values(), strict=False) if kept else ()
+        return [self.ordered(QUESTION, dict(zip(kept, row, strict=True))) for row in rows]

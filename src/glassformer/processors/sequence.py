@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from glassformer.errors import ConfigError
-from glassformer.processors.words import framing, placeholder
+from glassformer.processors.word_tokenizer import framing, placeholder
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.windows import windows
 

@@ -64,7 +64,8 @@ def word_spans(text: str, word: str = WORD) -> list[tuple[int, int]]:
         return [found.span() for found in re.finditer(word, text) if found[0]]
     except re.error as problem:
         raise ConfigError(
-            rf"word is {word!r}, which is no regular expression: {problem}; give one, for instance '\S+'."
+            rf"word is {word!r}, which is no regular expression: {problem}; give one, for "
+            r"instance '\S+'."
         ) from None
 
 

@@ -1,124 +1,105 @@
-"""Words to tokens and back to words: every word is encoded by itself, so that pieces never cross
-the words.
+"""The processor of sequences of words, one prediction for each word (Note D)."""
 
-words    The      cats    sleep
-ids      <bos>  The  c ats  sleep  <eos>
-at              1      3    4               the last piece of each word, where its tag is read
-"""
-
-import string
-import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
-from itertools import groupby
+from functools import cached_property
+from typing import Any
 
-import numpy as np
-
+from glassformer.data.config import DataConfig
+from glassformer.data.example import Example
+from glassformer.data.formats.tagged_words import words_text
+from glassformer.data.tagged import Tagged, tagged
 from glassformer.errors import ConfigError
-from glassformer.tokenizers.text import Tokenizer
-from glassformer.tokenizers.windows import windows
+from glassformer.processors.inputs import by_split
+from glassformer.processors.processor import (
+    EncodedInput,
+    Window,
+    check_hopeless,
+    check_length,
+    ids_of,
+)
+from glassformer.processors.text_reader import TextReader
+from glassformer.processors.tokenized import TokenProcessor
+from glassformer.processors.word_tokenizer import WordTokenizer, framing
 
-MOST_KNOWN, LONGEST_KNOWN = 1 << 17, 1 << 8
-"""Words whose pieces are remembered, and their characters."""
-
-
-@dataclass(frozen=True)
-class Pieces:
-    """A window of words as ids, framed; `at` is where the last pieces of the words `begin` .. `end`
-    - 1 stand."""
-
-    ids: np.ndarray
-    """int32 [T]."""
-    at: np.ndarray
-    """int64 [end - begin], ascending."""
-    begin: int
-    end: int
+NO_WORDS = "This model reads words, and none were given; give a text, or a list of words."
+WHOLE = 1 << 40
+"""A window that everything fits into."""
 
 
-class WordTokenizer:
-    """A text tokenizer that is given words: what stands between words in a text, a space, goes in
-    front of each.
+class WordsProcessor(TokenProcessor):
+    """Sequences of words, each word encoded by itself; documents in windows."""
 
-    `longest`: elements in a window; `overlap`: those that neighbouring windows share (None: half of
-    it).
-    """
+    name, noun = "words", "sentence"
+    options = frozenset({"piece_dropout"})
 
-    def __init__(self, tokenizer: Tokenizer, longest: int, overlap: int | None = None):
-        self.text = tokenizer
-        self.bos, self.eos = framing(tokenizer, "bos"), framing(tokenizer, "eos")
-        self.room = longest - len(self.bos) - len(self.eos)
-        self.overlap = self.room // 2 if overlap is None else overlap
-        self.longest_word = self.room // 2
-        if self.longest_word < 1 or self.overlap >= self.room:
-            raise ConfigError(
-                f"data.overlap={self.overlap} leaves no room in a model of {longest} elements; "
-                f"make it smaller, or "
-                "model.max_length larger."
-            )
-        self._known: dict[str, np.ndarray] = {}
+    @classmethod
+    def read(cls, data: DataConfig) -> dict[str, list[Tagged]]:
+        """See `Processor`."""
+        return by_split(tagged(data))
 
-    def pieces(self, word: str) -> np.ndarray:
-        """The ids of one word, at least one; of a word beyond half a window, its beginning and its
-        end."""
-        found = self._known.get(word)
-        if found is None:
-            found = self.text.encode(f" {word}")
-            if not len(found):  # the tokenizer has nothing for it
-                found = placeholder(self.text)
-            if len(found) > (most := self.longest_word):
-                found = np.concatenate(
-                    [found[: most // 2], found[len(found) - (most - most // 2) :]]
-                )
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
-            if len(word) <= LONGEST_KNOWN:
-                self._known[word] = found
-        return found
+    @staticmethod
+    def texts(record: Tagged) -> Iterator[str]:
+        """See `TokenProcessor`."""
+        yield words_text(record.words)
 
-    def windows(self, words: Sequence[str]) -> Iterator[Pieces]:
-        """All words in one window, or in several that overlap; each word is answered for in exactly
-        one of them."""
+    @staticmethod
+    def given(record: Tagged) -> Sequence[str]:
+        """See `TokenProcessor`."""
+        return record.words
+
+    @cached_property
+    def word_tokenizer(self) -> WordTokenizer:
+        """The tokenizer of single words."""
+        return WordTokenizer(self.tokenizer, self.facts.window, self.facts.overlap)
+
+    def request_of(self, record: Tagged) -> list[Any]:
+        """See `Processor`."""
+        return [" ".join(record.words)]
+
+    def windows(self, given: Any) -> list[Window]:
+        """See `Processor`: the targets of a window are at the last piece of each of its words."""
+        return [
+            Window(Example(pieces.ids, at=pieces.at), slice(pieces.begin, pieces.end))
+            for pieces in self.word_tokenizer.windows(self.words(given))
+        ]
+
+    def words(self, given: Any) -> list[str]:
+        """See `Processor`: of a text, what stands between spaces. ConfigError: no words."""
+        words = given.split() if isinstance(given, str) else list(given)
+        if not all(isinstance(word, str) for word in words):
+            raise ConfigError(NO_WORDS)
+        return words
+
+    def one_or_several(self, given: Any) -> tuple[bool, list[Any]]:
+        """See `Processor`: a text or a list of words, or a list of such lists."""
+        inputs = given.split() if isinstance(given, str) else list(given)
+        single = not inputs or isinstance(inputs[0], str)
+        return single, [inputs] if single else inputs
+
+    def encode(self, given: Any) -> EncodedInput:
+        """See `Processor`."""
+        if (ids := ids_of(given)) is not None:
+            return self.encoded_ids(ids)
+        words = self.words(given)
         if not words:
-            return
-        sizes = np.fromiter((len(self.pieces(word)) for word in words), np.int64, len(words))
-        for window in windows(sizes, self.room, self.overlap):
-            parts = [self.pieces(word) for word in words[window.begin : window.end]]
-            ends = np.cumsum(sizes[window.begin : window.end]) + len(self.bos) - 1
-            at = ends[window.own_begin - window.begin : window.own_end - window.begin]
-            yield Pieces(
-                np.concatenate([self.bos, *parts, self.eos]), at, window.own_begin, window.own_end
-            )
+            raise ConfigError(NO_WORDS)
+        check_hopeless(max(len(words), self.tokenizer.at_least(" ".join(words))), self.facts.window)
+        tokenizer = WordTokenizer(self.tokenizer, WHOLE)
+        (pieces,) = tokenizer.windows(words)
+        check_length(len(pieces.ids), self.facts.window)
+        owner = [number for number, word in enumerate(words) for _ in tokenizer.pieces(word)]
+        return self.encoded_ids(pieces.ids.tolist(), [*([None] * len(tokenizer.bos)), *owner])
 
+    @property
+    def reader(self) -> TextReader:
+        """How a text is read for its vector: words were trained with a space before each."""
+        bos, eos = framing(self.tokenizer, "bos"), framing(self.tokenizer, "eos")
+        return TextReader(self.tokenizer, self.facts.window, " ", bos, eos)
 
-def framing(tokenizer: Tokenizer, role: str) -> np.ndarray:
-    """The symbol that begins (bos) or ends (eos) a sequence, int32 [1], or [0] where the tokenizer
-    has none."""
-    return np.array([tokenizer.specials[role]] if role in tokenizer.specials else [], np.int32)
-
-
-def placeholder(tokenizer: Tokenizer) -> np.ndarray:
-    """What stands for a text that the tokenizer has nothing for, int32 [1]; ConfigError if it has
-    no such symbol."""
-    for role in ("unk", "mask", "pad"):
-        if role in tokenizer.specials:
-            return np.array([tokenizer.specials[role]], np.int32)
-    raise ConfigError(
-        "The tokenizer has neither a piece for every word nor <unk>; train one of kind bpe or byte."
-    )
-
-
-def split_punctuation(text: str) -> list[str]:
-    """The words of a raw text as kind `word` cuts it: at white space, every punctuation mark by
-    itself."""
-    found: list[str] = []
-    for word in text.split():
-        for alone, characters in groupby(word, _is_punctuation):
-            part = list(characters)
-            found += part if alone else ["".join(part)]
-    return found
-
-
-@cache
-def _is_punctuation(character: str) -> bool:
-    return character in string.punctuation or unicodedata.category(character).startswith("P")
+    def schema(self) -> dict[str, Any]:
+        """See `Processor`."""
+        words = {"type": "array", "items": {"type": "string"}}
+        return {
+            "anyOf": [words, {"type": "string"}],
+            "description": "words, or a text cut at spaces",
+        }

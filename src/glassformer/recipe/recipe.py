@@ -6,6 +6,7 @@ recipe = read_recipe("recipes/lm.yaml", ["train.steps=200", "model.preset=gpt2"]
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from dataclasses import field as own_field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,10 +22,16 @@ from glassformer.media.image_augment import AugmentConfig
 from glassformer.media.palette import PaletteConfig
 from glassformer.models.config import ModelConfig
 from glassformer.models.presets import preset
+from glassformer.processors.catalogue import processor_named
+from glassformer.processors.config import Augmentations, ProcessorConfig
+from glassformer.processors.processor import ModelFacts
+from glassformer.recipe.pipelines import PIPELINES, Pipeline, pipeline_of
 from glassformer.recipe.train import Precision, TrainConfig
 from glassformer.record import Record
 from glassformer.tokenizers.config import TokenizerConfig
 
+ROUND = 16
+"""max_length is rounded up to a multiple of it."""
 SAMPLING = frozenset({"temperature", "top_k", "top_p", "min_p", "repetition_penalty"})
 """Fields of `generate` that only sampling has."""
 
@@ -37,10 +44,16 @@ def _optional(values: dict[str, Any], name: str, kind: type[Section]) -> Section
     return kind.parse(values[name]) if name in values else None
 
 
+SCALARS = ("task", "input")
+"""Keys of a recipe beside its sections."""
+
+
 @dataclass(frozen=True)
 class Recipe:
     """Everything that a run is made from."""
 
+    task: str
+    input: str
     model: ModelConfig
     data: DataConfig
     tokenizer: TokenizerConfig
@@ -51,88 +64,86 @@ class Recipe:
     augment: AugmentConfig | None = None
     sound_augment: SoundAugmentConfig | None = None
     palette: PaletteConfig | None = None
+    max_length_open: bool = own_field(default=False, compare=False)
+    """Whether model.max_length is still to be taken from the data."""
 
     @classmethod
     def parse(cls, values: dict[str, Any]) -> "Recipe":
         """A recipe from plain values, `model.preset` and `model.size` expanded; a ConfigError names
         what is wrong."""
-        known = [field.name for field in fields(cls)]
-        for section, content in values.items():
-            if section not in known:
-                raise ConfigError(
-                    f"Unknown section {section!r} in the recipe; {suggest(str(section), known)}"
-                )
-            if not isinstance(content, dict | None):
-                raise ConfigError(
-                    f"The section {section} must hold key: value lines, not {content!r}."
-                )
-        values = {section: content or {} for section, content in values.items()}
-        model = dict(values.get("model", {}))
-        name, size = model.pop("preset", None), model.pop("size", None)
-        if size is not None and name is None:
-            raise ConfigError(
-                f"model.size={size!r} needs a model.preset; presets are sizes of a known model."
-            )
-        ModelConfig.check_keys(model)
-        if (
-            name is not None
-        ):  # a preset's own vocabulary and classes are those of published weights; here, the data's
-            model = {"vocab_size": 0, "n_classes": None, **model}
-        config = (
-            ModelConfig.parse(model)
-            if name is None
-            else preset(str(name), None if size is None else str(size), **model)
-        )
-        if (
-            name is not None and "max_length" not in model
-        ):  # nobody asked for it: data may say what is needed
-            config = ModelConfig.model_construct(
-                config.model_fields_set - {"max_length"}, **dict(config)
-            )
-        generate = values.get("generate", {})
-        if config.architecture == "encoder_decoder" and not generate.keys() & {"beams", *SAMPLING}:
-            generate = {
-                **generate,
-                "beams": 5,
-            }  # what a source becomes is searched for, unless sampling is asked
-        elif values.keys() & {"image", "audio"} and not generate.keys() & {"beams", *SAMPLING}:
-            generate = {
-                **generate,
-                "temperature": 0.0,
-            }  # what is asked about a picture has one likeliest answer
+        sections = _sections(cls, values)
+        task = values.get("task")
+        if task is None:
+            raise ConfigError(f"The recipe has no task; add task: {' or '.join(PIPELINES)}.")
+        pipeline = pipeline_of(str(task))
+        given = str(values.get("input") or pipeline.input)
+        model = dict(sections.get("model", {}))
+        config = _model(model, str(task), pipeline, given)
+        generate = _generation(sections.get("generate", {}), pipeline, config.architecture)
         recipe = cls(
+            str(task),
+            given,
             config,
-            DataConfig.parse(values.get("data", {})),
-            TokenizerConfig.parse(values.get("tokenizer", {})),
-            TrainConfig.parse(values.get("train", {})),
+            DataConfig.parse(sections.get("data", {})),
+            TokenizerConfig.parse(sections.get("tokenizer", {})),
+            TrainConfig.parse(sections.get("train", {})),
             GenerateConfig.parse(generate),
-            _optional(values, "image", ImageConfig),
-            _optional(values, "audio", AudioConfig),
-            _optional(values, "augment", AugmentConfig),
-            _optional(values, "sound_augment", SoundAugmentConfig),
-            _optional(values, "palette", PaletteConfig),
+            _optional(sections, "image", ImageConfig),
+            _optional(sections, "audio", AudioConfig),
+            _optional(sections, "augment", AugmentConfig),
+            _optional(sections, "sound_augment", SoundAugmentConfig),
+            _optional(sections, "palette", PaletteConfig),
+            "max_length" not in model,
         )
         for change, of in (("augment", "image"), ("sound_augment", "audio")):
             if getattr(recipe, change) is not None and getattr(recipe, of) is None:
                 raise ConfigError(
                     f"The section {change} changes what the section {of} reads, which is not "
-                    f"there; add it."
+                    "there; add it."
                 )
         if (recipe.train.length or 0) > recipe.model.max_length:
             raise ConfigError(
-                f"train.length={recipe.train.length} exceeds "
-                f"model.max_length={recipe.model.max_length}; "
-                "make the model longer or the training sequences shorter."
+                f"train.length={recipe.train.length} exceeds model.max_length="
+                f"{recipe.model.max_length}; make the model longer or the training sequences "
+                "shorter."
             )
         return recipe
+
+    @classmethod
+    def of_model(cls, task: str, given: str, model: ModelConfig) -> "Recipe":
+        """The recipe of a model that was not trained here: defaults beside its configuration."""
+        recipe = cls.parse({"task": task, "input": given})
+        return replace(recipe, model=model, max_length_open=False)
+
+    @property
+    def processor(self) -> ProcessorConfig:
+        """How inputs are encoded."""
+        return ProcessorConfig(
+            input=self.input,
+            tokenizer=self.tokenizer,
+            image=self.image,
+            audio=self.audio,
+            palette=self.palette,
+        )
+
+    @property
+    def augmentations(self) -> Augmentations:
+        """Random changes of training inputs."""
+        train = self.train
+        return Augmentations(train.seed, train.piece_dropout, self.augment, self.sound_augment)
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What the processor must know of the model."""
+        return ModelFacts.of(self.model, self.train.length, self.data.overlap)
 
     def values(self) -> dict[str, Any]:
         """Plain values, every field of every section that is there explicit."""
         sections = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {
+        return {"task": self.task, "input": self.input} | {
             name: content.model_dump(mode="json")
             for name, content in sections.items()
-            if content is not None
+            if isinstance(content, Record)
         }
 
     def yaml(self) -> str:
@@ -140,13 +151,36 @@ class Recipe:
         return yaml.safe_dump(self.values(), sort_keys=False, allow_unicode=True)
 
     @property
-    def asked(self) -> float:
-        """The share of a training sequence's elements at which the head answers."""
-        return self.train.mask_fraction if self.model.head == "masked_lm" else 1.0
+    def predicted_fraction(self) -> float:
+        """Share of a training sequence's elements at which the head predicts."""
+        return self.train.mask_fraction if PIPELINES[self.task].masks else 1.0
 
     def with_model(self, changes: dict[str, Any]) -> "Recipe":
         """This recipe with fields of its model that follow from its data."""
-        return replace(self, model=ModelConfig.parse({**self.model.model_dump(), **changes}))
+        model = ModelConfig.parse({**self.model.model_dump(), **changes})
+        still = self.max_length_open and "max_length" not in changes
+        return replace(self, model=model, max_length_open=still)
+
+    def with_inputs(self, fields: dict[str, Any]) -> "Recipe":
+        """This recipe with fields of its model that follow from its inputs; ConfigError: the model
+        reads parts of a type that no row has."""
+        given = {name: own for name, own in fields.items() if name not in ("parts", "part_patches")}
+        parts = fields.get("parts", {})
+        for kind in self.model.parts:
+            if kind not in parts:
+                raise ConfigError(
+                    f"The model reads parts of type {kind!r} and no row has one; give rows that do."
+                )
+        if "parts" in fields:
+            given["parts"] = parts | self.model.parts
+            given["part_patches"] = fields["part_patches"] | self.model.part_patches
+        return self.with_model(given) if given else self
+
+    def with_length(self, longest: int | None) -> "Recipe":
+        """This recipe with room for the longest sequence, unless it says how long they may be."""
+        if longest is None or not self.max_length_open:
+            return self
+        return self.with_model({"max_length": -(-longest // ROUND) * ROUND})
 
     def with_vocabulary(self, vocab_size: int, source_vocab_size: int | None = None) -> "Recipe":
         """This recipe with the tokenizers' vocabularies; one that was asked for and is too small is
@@ -181,27 +215,94 @@ class Recipe:
         return replace(self, train=self.train.model_copy(update={"precision": precision}))
 
 
+def _sections(kind: type[Recipe], values: dict[str, Any]) -> dict[str, Any]:
+    """The sections of a recipe; ConfigError: an unknown one, or one that holds no fields."""
+    known = [field.name for field in fields(kind) if field.name != "max_length_open"]
+    for section, content in values.items():
+        if section not in known:
+            raise ConfigError(
+                f"Unknown section {section!r} in the recipe; {suggest(str(section), known)}"
+            )
+        if section not in SCALARS and not isinstance(content, dict | None):
+            raise ConfigError(f"The section {section} must hold key: value lines, not {content!r}.")
+    return {name: content or {} for name, content in values.items() if name not in SCALARS}
+
+
+def _model(model: dict[Any, Any], task: str, pipeline: Pipeline, given: str) -> ModelConfig:
+    """The model section, its preset expanded, with the task's head and architecture."""
+    model = dict(model)
+    name, size = model.pop("preset", None), model.pop("size", None)
+    if size is not None and name is None:
+        raise ConfigError(
+            f"model.size={size!r} needs a model.preset; presets are sizes of a known model."
+        )
+    ModelConfig.check_keys(model)
+    fitting = {"head": pipeline.heads, "architecture": pipeline.architectures}
+    if processor_named(given).elements == "patches":
+        fitting["elements"] = ("patches",)
+    for field, known in fitting.items():
+        if field in model and model[field] not in known:
+            raise ConfigError(
+                f"model.{field}={model[field]!r} is not for task={task!r}; use "
+                f"{' or '.join(known)}, or leave it out."
+            )
+    if name is None:
+        return ModelConfig.parse({field: of[0] for field, of in fitting.items()} | model)
+    # a preset's own vocabulary and classes are those of published weights; here, the data's
+    model = {"vocab_size": 0, "n_classes": None, **model}
+    own = preset(str(name), None if size is None else str(size))
+    missing = {
+        f: of[0] for f, of in fitting.items() if f not in model and getattr(own, f) not in of
+    }
+    return preset(str(name), None if size is None else str(size), **missing, **model)
+
+
+def _generation(values: dict[str, Any], pipeline: Pipeline, architecture: str) -> dict[str, Any]:
+    """The generate section: targets of a source are searched for, answers are greedy, unless
+    sampling or a search is asked for."""
+    if values.keys() & {"beams", *SAMPLING}:
+        return values
+    if architecture == "encoder_decoder":
+        return {**values, "beams": 5}
+    return {**values, "temperature": 0.0} if pipeline.greedy else values
+
+
 def read_recipe(path: str | Path | None, overrides: Sequence[str] = ()) -> Recipe:
     """The recipe of a YAML file (None: all defaults) with `section.key=value` overrides, values
     read as YAML."""
     values = read_yaml(Path(path)) if path is not None else {}
     for override in overrides:
         key, equals, text = override.partition("=")
-        section, dot, name = key.partition(".")
-        if not (equals and dot and name):
+        if not (equals and _names_a_field(key)):
             raise ConfigError(
                 f"{override!r} is no override; write section.key=value, for example "
-                f"train.steps=500."
+                "train.steps=500, or task=NAME."
             )
         try:
             value = yaml.safe_load(text) if text else None
         except yaml.YAMLError:
             value = text
-        content = values.get(section) or {}
-        if not isinstance(content, dict):
-            raise ConfigError(f"The section {section} must hold key: value lines, not {content!r}.")
-        values[section] = {**content, name: value}
+        values = changed(values, key, value)
     return Recipe.parse(values)
+
+
+def _names_a_field(key: str) -> bool:
+    return key in SCALARS or bool(key.partition(".")[2])
+
+
+def changed(values: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
+    """Recipe values with the task, the input or `section.key` replaced; ConfigError: not a key."""
+    if not _names_a_field(key):
+        raise ConfigError(
+            f"{key!r} is no field of a recipe; write section.key, for example train.steps, or task."
+        )
+    if key in SCALARS:
+        return values | {key: value}
+    section, _, name = key.partition(".")
+    content = values.get(section) or {}
+    if not isinstance(content, dict):
+        raise ConfigError(f"The section {section} must hold key: value lines, not {content!r}.")
+    return values | {section: {**content, name: value}}
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from glassformer.inspect import look as looks
 from glassformer.inspect.edit import Edit
 from glassformer.inspect.look import Look
 from glassformer.models.transformer import Transformer
-from glassformer.run.encode_input import ids_of
+from glassformer.processors.processor import ids_of
 from glassformer.run.folder import load
 from glassformer.run.run import Run
 

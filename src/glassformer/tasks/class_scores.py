@@ -10,7 +10,7 @@ import numpy as np
 from glassformer.metrics.classes import ClassScore, MultiLabelScore
 from glassformer.metrics.worst import Worst
 from glassformer.models.transformer import Transformer
-from glassformer.tasks.examples import LARGEST_TABLE, Classes, class_names
+from glassformer.tasks.classes import LARGEST_TABLE, Classes, class_names
 
 Judged = tuple[np.ndarray, Sequence[str], str]
 """The probability of every class, float32 [C]; the right ones by name; what was classified, to be

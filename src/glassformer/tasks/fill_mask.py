@@ -1,5 +1,6 @@
-"""Masked language modelling: windows of running text in which some tokens are hidden and asked for
-(BERT)."""
+"""Masked language modelling: windows of running text, some of whose tokens are predicted from both
+sides (BERT, Devlin et al. 2019).
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,86 +13,106 @@ import torch
 from glassformer.batch import IGNORE, Batch
 from glassformer.data.collate import evaluation_windows, windows
 from glassformer.data.masking import Masking, word_begins
-from glassformer.data.tokens import TokenSplit, training_order
+from glassformer.data.tokens import TokenSplit
 from glassformer.errors import ConfigError
+from glassformer.generate.config import GenerateConfig
 from glassformer.models.transformer import Transformer, evaluating
+from glassformer.processors.processor import Processor
+from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.evaluate import evaluate
 from glassformer.tasks.task import Card, Sample
-from glassformer.tasks.text_generation import LanguageTask
+from glassformer.tasks.text_generation import TextGeneration
 from glassformer.tokenizers.text import Tokenizer
 
 EVALUATION = 1 << 62
-"""Evaluation batches are masked as the steps from here on, which no training reaches: always in the
-same way."""
+"""Evaluation batches are masked as the steps from here on, which no training reaches."""
 ROWS = 32
-"""Windows in an evaluation batch: always as many, as the masks of a batch are drawn together."""
+"""Windows in an evaluation batch: always as many, as a batch's masks are drawn together."""
 SHOWN = 48
 
 
-class MaskedLanguageTask(LanguageTask):
-    """Hidden tokens of running text, each from what stands on both sides of it."""
+class FillMask(TextGeneration):
+    """Hidden tokens of running text, each predicted from both sides of it."""
+
+    pipelines = ("fill-mask",)
+    verb = "embed"
+    options = frozenset({"mask_fraction", "whole_words"})
+    capabilities = frozenset({"masked"})
+    continues = False
+
+    @classmethod
+    def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
+        """See `Task`. ConfigError: a tokenizer without a mask."""
+        masking_of(processor.tokenizer, recipe.train)  # pyright: ignore
+        return super().resolve(recipe, processor, records)
 
     @cached_property
     def masking(self) -> Masking:
         """How this recipe masks."""
-        return masking_of(self.tokenizer, self.recipe.train)
-
-    def store(self) -> None:
-        """See `Task`."""
-        _ = self.masking
-        super().store()
+        return masking_of(self.processor.tokenizer, self.recipe.train)
 
     def batches(self, step: int) -> list[Batch]:
-        """See `Task`; masked as a whole and then cut, so that its parts change nothing."""
-        train, split = self.recipe.train, self.split("train")
-        starts = training_order(split, self.length, self.rows, train.seed).rows(step)
-        whole = windows(split, starts, self.length)
+        """See `Task`; masked as a whole and then cut, so that micro-batches change nothing."""
+        train = self.recipe.train
+        whole = windows(self.split("train"), self.order.rows(step), self.length)
         return list(parts_of(self.masking(whole, train.seed, step), train.micro_batches))
 
-    def scores(self, model: Transformer, precision: torch.dtype) -> dict[str, Any] | None:
-        """See `Task`: of masks that are the same at every evaluation."""
-        if not self.validated:
-            return None
-        train, split = self.recipe.train, self.split("validation")
-        batches = masked_batches(
-            split, self.masking, self.recipe.model.max_length, train.evaluate_batches
-        )
+    def evaluate(
+        self,
+        model: Transformer,
+        split: str,
+        precision: torch.dtype = torch.float32,
+        how: GenerateConfig | None = None,
+        **limits: int | None,
+    ) -> dict[str, Any]:
+        """See `Task`: the masks are the same at every evaluation."""
+        tokens, length = self.split(split), model.config.max_length
+        batches = masked_batches(tokens, self.masking, length, limits.get("limit"))
         return evaluate(model, batches, precision).result()
 
     def sample(self, model: Transformer) -> Sample | None:
-        """See `Task`: the beginning of the text; in brackets what is read in a hidden place | what
-        was there."""
+        """See `Task`: the beginning of the text; in brackets the prediction | the hidden token."""
         if not self.recipe.train.sample_tokens:
             return None
-        split = self.split("validation" if self.validated else "train")
+        split, tokenizer = self.split(self.shown_split), self.processor.tokenizer
         ids = torch.from_numpy(split.tokens[: min(SHOWN, self.length)].astype(np.int64))[None]
         batch = self.masking(Batch(ids), 0, EVALUATION)
         assert batch.at is not None
         assert batch.targets is not None
         with evaluating(model):
-            guesses = model(batch.to(next(model.parameters()).device)).logits.argmax(-1).tolist()
-        pieces = [self.tokenizer.decode([i]) for i in ids[0].tolist()]
-        for at, target, guess in zip(
-            batch.at.tolist(), batch.targets.tolist(), guesses, strict=True
-        ):
-            found, wanted = self.tokenizer.piece(guess), self.tokenizer.piece(target)
-            pieces[at] = f"[{found}]" if guess == target else f"[{found}|{wanted}]"
-        text = (" " if self.tokenizer.kind == "word" else "").join(pieces)
+            found = model(batch.to(next(model.parameters()).device)).logits.argmax(-1).tolist()
+        pieces = [tokenizer.decode([i]) for i in ids[0].tolist()]
+        for at, target, guess in zip(batch.at.tolist(), batch.targets.tolist(), found, strict=True):
+            own, wanted = tokenizer.piece(guess), tokenizer.piece(target)
+            pieces[at] = f"[{own}]" if guess == target else f"[{own}|{wanted}]"
+        text = (" " if tokenizer.kind == "word" else "").join(pieces)
         return Sample(text, {"sample": text})
 
     def card(self) -> Card:
         """See `Task`."""
-        base = super().card()
         use = (
-            f"glassformer train recipes/ud-tagging.yaml train.init_from={self._run} --run ...\n"
-            f"glassformer embed {self._run} < lines"
+            f"glassformer train recipes/ud-tagging.yaml train.init_from={self.folder} --run ...\n"
+            f"glassformer embed {self.folder} < lines"
         )
-        return replace(base, pipeline_tag="fill-mask", use=use)
+        return replace(super().card(), use=use)
 
     def excerpt(self, batch: Batch) -> str:
         """See `Task`."""
-        return self.tokenizer.decode(batch.elements[0, :24].tolist(), skip_specials=False)
+        ids = batch.elements[0, :24].tolist()
+        return self.processor.tokenizer.decode(ids, skip_specials=False)
+
+    def generate(self, *arguments: Any, **options: Any) -> Any:
+        """Refused: a masked model does not continue a text."""
+        raise self._refuse("generating text")
+
+    def stream(self, *arguments: Any, **options: Any) -> Any:
+        """Refused: a masked model does not continue a text."""
+        raise self._refuse("streaming text")
+
+    def score(self, *arguments: Any, **options: Any) -> Any:
+        """Refused: a masked model gives no probability of a text."""
+        raise self._refuse("scoring text")
 
 
 def masking_of(tokenizer: Tokenizer, train: TrainConfig) -> Masking:

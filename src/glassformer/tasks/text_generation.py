@@ -1,71 +1,79 @@
-"""Language modelling: running text to windows whose targets are the next tokens."""
+"""Text generation: the next token of running text (Notes B, D, E)."""
 
-from collections.abc import Iterator
-from pathlib import Path
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import torch
 
-from glassformer.batch import Batch
+from glassformer.batch import IGNORE, Batch
 from glassformer.data.collate import evaluation_windows, micro_batches, windows
-from glassformer.data.split import texts_for_tokenizer
-from glassformer.data.store import Store
-from glassformer.data.tokens import TokenSplit, store_tokens, tokens_of, training_order
-from glassformer.errors import DataError
+from glassformer.data.order import WindowOrder
+from glassformer.data.tokens import TokenSplit, training_order
+from glassformer.errors import ConfigError, DataError, counted
+from glassformer.generate import generate, score, stream
+from glassformer.generate.config import GenerateConfig
+from glassformer.generate.text import Delta, Generated
 from glassformer.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Transformer
+from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.evaluate import evaluate
-from glassformer.tasks.sample import sample
-from glassformer.tasks.task import Card, Sample, fingerprint
-from glassformer.tokenizers.text import Tokenizer
-from glassformer.tokenizers.train import train_tokenizer
+from glassformer.tasks.task import Card, Sample, Task
+
+READ_WHOLE = 1 << 20
+"""Tokens up to which all of a split are hashed."""
 
 
-class LanguageTask:
-    """The next token of running text."""
+class TextGeneration(Task):
+    """Windows of running text whose targets are the next tokens."""
 
-    def __init__(self, recipe: Recipe, run: Path, begun: bool):
-        """`begun`: the run has its tokenizer; otherwise it is made from the training text."""
-        self._run = run
-        self.tokenizer = (
-            Tokenizer.load(run / "tokenizer.json")
-            if begun
-            else train_tokenizer(recipe.tokenizer, self.training_texts(recipe))
-        )
-        self.recipe = recipe.with_vocabulary(self.tokenizer.vocab_size)
-        train, self.length = (
-            self.recipe.train,
-            self.recipe.train.length or self.recipe.model.max_length,
-        )
-        tokens, parts = train.batch_tokens, train.micro_batches
-        self.rows = (
-            train.batch_size if tokens is None else max(1, tokens // self.length // parts) * parts
-        )
-        """Sequences in a step."""
-        self._stored: Store | None = None
+    pipelines = ("text-generation",)
+    inputs = ("documents",)
+    verb = "generate"
+    capabilities = frozenset({"generates"})
+    continues = True
+    first_prompt = "\n"
 
-    @staticmethod
-    def training_texts(recipe: Recipe) -> Iterator[str]:
-        """What the tokenizer is made from."""
-        return texts_for_tokenizer(recipe.data)
+    @classmethod
+    def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
+        """See `Task`. ConfigError: the data are pairs."""
+        if (targets := recipe.data.target_path) is not None:
+            raise ConfigError(
+                f"data.target_path={targets!r} is of pairs and task={recipe.task!r} reads running "
+                "text; use task=text-to-text, or leave it out."
+            )
+        return recipe.with_vocabulary(processor.tokenizer.vocab_size)  # pyright: ignore
 
-    def store(self) -> None:
-        """See `Task`. DataError: less text than one training sequence needs."""
-        self.tokenizer.save(self._run / "tokenizer.json")
-        self._stored = store_tokens(self._run / "tokens", self.tokenizer, self.recipe.data)
+    def check_size(self) -> None:
+        """Raise DataError for less text than one training sequence needs."""
         have = len(self.split("train").tokens)
         if have < self.length + 1:
             raise DataError(
                 f"The training text has {have} tokens and a training sequence needs "
-                f"{self.length + 1}; "
-                "use a longer text or a smaller model.max_length."
+                f"{self.length + 1}; use a longer text or a smaller model.max_length."
             )
 
+    @property
+    def length(self) -> int:
+        """See `Task`."""
+        return self.recipe.train.length or self.recipe.model.max_length
+
+    @property
+    def sequences(self) -> int:
+        """See `Task`."""
+        train = self.recipe.train
+        if train.batch_tokens is None:
+            return train.batch_size
+        parts = train.micro_batches
+        return max(1, train.batch_tokens // self.length // parts) * parts
+
     def split(self, name: str) -> TokenSplit:
-        """The tokens of a split."""
-        assert self._stored is not None, "store comes first"
-        return tokens_of(self._stored, name, self.recipe.data.documents)
+        """The tokens of a split; DataError: it has no text."""
+        return self.data[name]
 
     @property
     def elements(self) -> int:
@@ -75,32 +83,38 @@ class LanguageTask:
     @property
     def fingerprint(self) -> str:
         """See `Task`."""
-        assert self._stored is not None, "store comes first"
-        counts = self._stored.counts
-        return fingerprint(counts, (self.split(name).tokens for name in sorted(counts)))
+        counts = {name: len(self.data[name].tokens) for name in sorted(self.data)}
+        seen = hashlib.sha256(json.dumps(counts).encode())
+        for name in counts:
+            tokens = self.data[name].tokens
+            seen.update(tokens[:: len(tokens) // READ_WHOLE + 1].tobytes())
+        return seen.hexdigest()[:16]
 
     @property
     def validated(self) -> bool:
-        """See `Task`: one token cannot be predicted from another where there is only one."""
-        assert self._stored is not None, "store comes first"
-        return self._stored.counts.get("validation", {"tokens": 0})["tokens"] >= 2
+        """See `Task`: at least one token must have another before it."""
+        return "validation" in self.data and len(self.data["validation"].tokens) >= 2
 
     def opening(self) -> list[str]:
         """See `Task`."""
         tokens, steps = len(self.split("train").tokens), self.recipe.train.steps
-        per_step = self.rows * self.length
+        per_step = self.sequences * self.length
         return [
-            f"tokenizer: {self.tokenizer.kind}, {self.tokenizer.vocab_size:,} tokens",
+            *self.processor.description(),
             f"{tokens:,} training tokens, {per_step:,} per step, {steps:,} steps = "
             f"{steps * per_step / max(1, tokens):.1f} epochs",
         ]
 
     def batches(self, step: int) -> list[Batch]:
         """See `Task`."""
-        train, split = self.recipe.train, self.split("train")
-        starts = training_order(split, self.length, self.rows, train.seed).rows(step)
-        parts = micro_batches(starts, train.micro_batches)
-        return [windows(split, part, self.length) for part in parts]
+        pieces = micro_batches(self.order.rows(step), self.recipe.train.micro_batches)
+        return [windows(self.split("train"), starts, self.length) for starts in pieces]
+
+    @cached_property
+    def order(self) -> WindowOrder:
+        """Where the windows of each step begin."""
+        seed = self.recipe.train.seed
+        return training_order(self.split("train"), self.length, self.sequences, seed)
 
     def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
         """See `Task`."""
@@ -110,36 +124,107 @@ class LanguageTask:
         """See `Task`. DataError: validation text in which nothing can be predicted."""
         if not self.validated:
             return None
-        split = self.split("validation")
         limit = self.recipe.train.evaluate_batches
-        score = evaluate(
-            model,
-            evaluation_windows(split, self.rows, self.recipe.model.max_length, limit),
-            precision,
-        )
+        return self.evaluate(model, "validation", precision, limit=limit, rows=self.sequences)
+
+    def evaluate(
+        self,
+        model: Transformer,
+        split: str,
+        precision: torch.dtype = torch.float32,
+        how: GenerateConfig | None = None,
+        **limits: int | None,
+    ) -> dict[str, Any]:
+        """See `Task`; `limit`: so many batches, `rows`: windows in each."""
+        tokens, limit = self.split(split), limits.get("limit")
+        length = model.config.max_length
+        rows = limits.get("rows") or max(1, 4096 // length)
+        score = evaluate(model, evaluation_windows(tokens, rows, length, limit), precision)
         if not score.tokens:
             raise DataError(
                 "The validation text has no token to predict; use a longer one or "
                 "validation_fraction=0."
             )
-        return score.result(split.n_bytes if limit is None else None)
+        return score.result(tokens.n_bytes if limit is None else None)
 
     def sample(self, model: Transformer) -> Sample | None:
-        """See `Task`."""
-        if not self.recipe.train.sample_tokens:
+        """See `Task`: `train.sample_prompt` continued, the same for the same weights."""
+        train, tokenizer = self.recipe.train, self.processor.tokenizer
+        if not train.sample_tokens:
             return None
-        text = sample(model, self.tokenizer, self.recipe.train, int(self.split("train").tokens[0]))
+        prompt = train.sample_prompt
+        if not len(tokenizer.encode(prompt)):  # as spaces are to a tokenizer of words
+            prompt = tokenizer.decode([int(self.split("train").tokens[0])])
+        how = GenerateConfig.parse(
+            {
+                "max_new_tokens": train.sample_tokens,
+                "temperature": 0.8,
+                "seed": train.seed,
+                "overflow": "window",
+            }
+        )
+        text = prompt + generate(model, tokenizer, [prompt], how)[0].text
         return Sample(text, {"sample": text})
 
-    def excerpt(self, batch: Batch) -> str:
-        """See `Task`."""
-        return self.tokenizer.decode(batch.elements[0, :24].tolist())
+    def batch_to_check(self, model: Transformer, text: str | None) -> Batch:
+        """See `Task`: with the next tokens as targets."""
+        batch, most = super().batch_to_check(model, text), model.config.max_length
+        if not 2 <= (n := batch.elements.shape[1]) <= most:
+            raise ConfigError(
+                f"The text has {counted(n, 'token')}; between 2 and the context of {most} are needed."
+            )
+        targets = torch.nn.functional.pad(batch.elements[:, 1:], (0, 1), value=IGNORE)
+        return replace(batch, targets=targets)
 
     def card(self) -> Card:
         """See `Task`."""
+        tokenizer = self.processor.tokenizer
         return Card(
-            "text-generation",
-            f"{self.tokenizer.kind}, {self.tokenizer.vocab_size:,} tokens",
-            f"{self.rows} x {self.length} tokens",
-            f'glassformer generate {self._run} --prompt "..."\nglassformer evaluate {self._run}',
+            f"{tokenizer.kind}, {tokenizer.vocab_size:,} tokens",
+            f"{self.sequences} x {self.length} tokens",
+            f'glassformer generate {self.folder} --prompt "..."\n'
+            f"glassformer evaluate {self.folder}",
         )
+
+    def outcomes(self) -> tuple[str, ...]:
+        """See `Task`."""
+        return token_outcomes(self)
+
+    def stream(self, model: Transformer, prompt: str, how: GenerateConfig) -> Iterator[Delta]:
+        """See `Task`."""
+        return stream(model, self.processor.tokenizer, [prompt], how)
+
+    def generate(
+        self,
+        model: Transformer,
+        prompts: Sequence[str],
+        files: Mapping[str, Any],
+        how: GenerateConfig,
+        **options: Any,
+    ) -> list[Generated]:
+        """See `Task`."""
+        if files:
+            raise ConfigError(
+                f"{self.folder} reads text alone, not {' and '.join(files)}; leave out the others."
+            )
+        return generate(model, self.processor.tokenizer, prompts, how, **options)
+
+    def score(self, model: Transformer, text: str) -> list[tuple[str, float | None]]:
+        """See `Task`."""
+        tokenizer = self.processor.tokenizer
+        ids = tokenizer.encode(text).tolist()
+        pieces = [tokenizer.piece(i) for i in ids]
+        return list(zip(pieces, [None, *score(model, ids)], strict=True))
+
+    def schema(self) -> dict[str, Any]:
+        """See `Task`."""
+        text = {"type": "string", "description": "the text behind the prompt"}
+        return {"type": "object", "properties": {"text": text}, "required": ["text"]}
+
+
+def token_outcomes(task: Task) -> tuple[str, ...]:
+    """Names of the vocabulary."""
+    from glassformer.processors.elements import token_label
+
+    tokenizer = task.processor.tokenizer
+    return tuple(token_label(tokenizer, i) for i in range(task.recipe.model.vocab_size))

@@ -1,14 +1,13 @@
-"""Depiction: texts to pictures, which a decoder draws pixel by pixel in the colours of a palette
-(Image GPT, DALL-E).
+"""Text to image: a decoder draws pixel by pixel in the colours of a palette (Image GPT, DALL-E).
 
 <bos> a large red circle <eos> <eos>   pixel pixel pixel ...       loss on the pixels alone
 """
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,228 +15,331 @@ import numpy as np
 import torch
 
 from glassformer.batch import Batch
-from glassformer.data.arrays import ArraySplit, arrays_of, stamp_of, store_arrays
+from glassformer.data.arrays import arrays_of, stamp_of, store_arrays
 from glassformer.data.example import Example
-from glassformer.data.parts import Mixed
+from glassformer.data.formats.contents import source_at
 from glassformer.data.pictures import Picture
-from glassformer.errors import DataError, counted
+from glassformer.errors import CheckpointError, ConfigError, DataError
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.draw import brief, draw
 from glassformer.losses import LossSum, cross_entropy
-from glassformer.media.palette import Palette, PaletteConfig
+from glassformer.media.palette import FILE, Palette, PaletteConfig
 from glassformer.models.transformer import Transformer
+from glassformer.processors.elements import Element, token_elements
+from glassformer.processors.inputs import Inputs, Records
+from glassformer.processors.parts import PartsProcessor
+from glassformer.processors.parts_inputs import PartsInputs, part_of
+from glassformer.processors.parts_tokenizer import TEXT
+from glassformer.processors.processor import (
+    EncodedInput,
+    Processor,
+    check_hopeless,
+    check_length,
+    ids_of,
+)
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.evaluate import evaluate
-from glassformer.tasks.examples import split_of
-from glassformer.tasks.multimodal import MixtureTask, shown
-from glassformer.tasks.part_files import picture
-from glassformer.tasks.task import WHOLE, Card, Sample
+from glassformer.tasks.records import RecordTask
+from glassformer.tasks.shown import shown
+from glassformer.tasks.task import Card, Sample
+from glassformer.tasks.text_generation import token_outcomes
 
-ARRAY = "pixels"
-SHOWN = 3
+ARRAY, SHOWN = "pixels", 3
 _SHADES = " .:-=+*#%@"
 
 
-class DepictionTask(MixtureTask):
-    """A picture for each text."""
+class ImageTargets(Inputs):
+    """Rows of text whose target images could be read, with their stored pixels."""
 
-    def __init__(self, recipe: Recipe, run: Path, begun: bool):
-        """`begun`: the run has a tokenizer and a palette; otherwise train.init_from or the training
-        rows give them."""
-        assert recipe.palette is not None
-        self._config: PaletteConfig = recipe.palette
-        made = run if begun else recipe.train.init_from
-        self._palette = None if made is None else Palette.load(made)
-        self._width = 0
-        self._pixels: dict[str, tuple[ArraySplit, dict[str, int]]] = {}
-        super().__init__(recipe, run, begun)
+    def __init__(self, inputs: PartsInputs, array: np.ndarray, at: Mapping[str, int]):
+        self.text, self.array = inputs, array
+        readable = [i for i, row in enumerate(inputs.records) if row.image in at]
+        self.numbers = readable
+        self.records = [inputs.records[i] for i in readable]
+        self.owner = np.arange(len(readable))
+        self.rows = np.array([at[row.image] for row in self.records], np.int64)
 
     @property
-    def palette(self) -> Palette:
-        """The palette of the training pictures, which are read first."""
-        assert self._palette is not None, "store comes first"
-        return self._palette
+    def lengths(self) -> np.ndarray:
+        """See `Inputs`."""
+        return self.text.lengths[self.numbers]
 
-    @property
-    def _vocab_size(self) -> int:
-        return self.tokenizer.text.vocab_size + self._config.colours
+    def examples(self, numbers: Sequence[int], step: int | None = None) -> list[Example]:
+        """See `Inputs`."""
+        return self.text.examples([self.numbers[i] for i in numbers], step)
 
-    def _filled(self, recipe: Recipe) -> Recipe:
-        """The recipe with the length of a sequence: that of the longest text and a picture."""
-        if "max_length" not in recipe.model.model_fields_set:
-            rows = [row for own in self._rows.values() for row in own]
-            longest = max(len(self.tokenizer.example(row.parts).ids) for row in rows)
-            recipe = recipe.with_model({"max_length": longest + self._config.n_pixels - 1})
-        self._width = recipe.model.max_length - self._config.n_pixels + 1
+    def pixels(self, numbers: Sequence[int]) -> np.ndarray:
+        """Target images, uint8 [N, H, W, 3]."""
+        return self.array[self.rows[list(numbers)]]
+
+    def fingerprint(self) -> Any:
+        """See `Inputs`."""
+        yield from self.text.fingerprint()
+        yield np.ascontiguousarray(self.array[:: self.array.size // (1 << 20) + 1]).tobytes()
+        yield "\n".join(row.image for row in self.records).encode(errors="replace")
+
+
+class TextToImage(RecordTask):
+    """An image for each text."""
+
+    pipelines = ("text-to-image",)
+    inputs = ("parts",)
+    verb = "generate --to-image"
+    capabilities = frozenset({"generates", "draws"})
+    sections = frozenset({"palette"})
+
+    @classmethod
+    def resolve(cls, recipe: Recipe, processor: Processor, records: Records) -> Recipe:
+        """See `Task`: a sequence is as long as the longest text and an image."""
+        assert isinstance(processor, PartsProcessor)
+        if recipe.palette is None or recipe.image is not None or recipe.audio is not None:
+            raise ConfigError(
+                "text-to-image draws the images of texts alone and needs the section palette; leave "
+                "out image and audio."
+            )
+        more = recipe.palette.n_pixels - 1
+        recipe = recipe.with_vocabulary(processor.tokenizer.vocab_size + recipe.palette.colours)
+        rows = [row for own in records.values() for row in own]
+        for row in rows:
+            if row.image is None:
+                raise DataError(
+                    f"{row.where} has no image to be drawn; set data.target_image, or another task"
+                )
+        lengths = [len(brief(processor.parts, row.parts, 0).ids) for row in rows]
+        needed = [n + more for n in lengths]
+        if recipe.max_length_open:
+            recipe = recipe.with_model({"max_length": max(needed)})
+        for row, n in zip(rows, needed, strict=True):
+            if n > (most := recipe.model.max_length):
+                raise DataError(
+                    f"{row.where} has {n} elements and the model {most}; raise model.max_length"
+                )
         return recipe
 
-    def _said(self, row: Mixed, parts: Sequence[tuple[str, str | np.ndarray]]) -> Example:
-        """What is to be drawn, with nothing yet where the picture stands."""
-        if row.image is None:
-            raise DataError(
-                f"{row.where} has no picture to be drawn; set data.target_image, or leave out "
-                f"palette"
+    @property
+    def width(self) -> int:
+        """Elements of the text in front of an image, its end repeated."""
+        return self.recipe.model.max_length - self._config.n_pixels + 1
+
+    def check_folder(self) -> None:
+        """See `Task`: the colours and the tokens are as many as the model's, or fewer."""
+        palette, model = Palette.load(self.folder), self.recipe.model
+        tokens = self.processor.tokenizer.vocab_size + len(palette.colours)
+        if tokens > model.vocab_size or palette.config.n_pixels > model.max_length:
+            raise CheckpointError(
+                f"{self.folder / FILE} and the tokenizer make {tokens} tokens and images of "
+                f"{palette.config.n_pixels} pixels, and the model has {model.vocab_size} and reads "
+                f"{model.max_length}; they are of different runs."
             )
-        nothing = np.broadcast_to(np.int32(0), self._config.n_pixels)
-        return replace(brief(self.tokenizer, parts, self._width), answer=nothing)
 
-    def store(self) -> None:
-        """See `Task`. DataError: a picture that cannot be read, unless data.bad_files is skip; a
-        text too long."""
-        for name in self._rows:
-            self._check_lengths(name)
-        self._read(self._run / ARRAY, list(self._rows))
-        if self._palette is None:
-            self._palette = Palette.learn(
-                self._config, self._pixels["train"][0].array, self.recipe.train.seed
-            )
-        self._palette.save(self._run)
-        super().store()
+    @cached_property
+    def _config(self) -> PaletteConfig:
+        return self.recipe.palette or self.palette.config
 
-    def open(self, folder: Path, split: str) -> None:
-        """See `MixtureTask`."""
-        super().open(folder, split)
-        self._read(folder / ARRAY, [split])
+    @cached_property
+    def palette(self) -> Palette:
+        """The colours: of the run folder, of `train.init_from`, or of the training images."""
+        if (self.folder / FILE).is_file():
+            return Palette.load(self.folder)
+        train = self.recipe.train
+        if train.init_from is not None:
+            palette = Palette.load(train.init_from)
+        else:
+            assert isinstance(self.training, ImageTargets)
+            palette = Palette.learn(self._config, self.training.array, train.seed)
+        palette.save(self.folder)
+        return palette
 
-    def _read(self, folder: Path, splits: Sequence[str]) -> None:
-        """Decode the pictures of some splits into a folder, or find them there: each once for all
-        rows."""
-        data, skip = self.recipe.data, self.recipe.data.bad_files == "skip"
+    @classmethod
+    def data_of(
+        cls, recipe: Recipe, inputs: Mapping[str, PartsInputs], folder: Path
+    ) -> dict[str, ImageTargets]:
+        """See `Task`: the target images are stored, each once."""
+        data, config = recipe.data, recipe.palette
+        assert config is not None
+        skip = data.bad_files == "skip"
         named = {
-            s: list(dict.fromkeys(r.image for r in split_of(self._rows, s) if r.image is not None))
-            for s in splits
+            split: list(dict.fromkeys(row.image for row in of.records))
+            for split, of in inputs.items()
         }
         request = {
             "stamp": stamp_of([data.path, data.validation_path, data.test_path, data.target_image]),
             "files": hashlib.sha256(repr(named).encode(errors="replace")).hexdigest()[:16],
-            "settings": self._config.model_dump(mode="json", exclude={"colours"}),
+            "settings": config.model_dump(mode="json", exclude={"colours"}),
             "skip": skip,
         }
         items = {
-            split: [
-                partial(_decoded, self._config, picture(path, split_of(self._rows, split)[0].split))
-                for path in paths
-            ]
+            split: [partial(_decoded, config, path) for path in paths]
             for split, paths in named.items()
         }
-        stored = store_arrays(folder, request, items, (*self._config.dims, 3), "uint8", skip)
+        shape = (*config.dims, 3)
+        store = store_arrays(folder / ARRAY, request, items, shape, "uint8", skip)
+        found = {}
         for split, paths in named.items():
-            rows = arrays_of(stored, split)
-            self._pixels[split] = (
-                rows,
-                {paths[item]: at for at, item in enumerate(rows.kept.tolist())},
-            )
-
-    def readable(self, split: str) -> list[int]:
-        """See `MixtureTask`."""
-        at = self._pixels[split][1]
-        found = [i for i, row in enumerate(split_of(self._rows, split)) if row.image in at]
-        if not found:
-            raise DataError(f"no {split} row has a picture that can be read; see data.bad_files")
+            rows = arrays_of(store, split)
+            at = {paths[item]: i for i, item in enumerate(rows.kept.tolist())}
+            found[split] = ImageTargets(inputs[split], rows.array, at)
+            found[split].skipped = rows.skipped
+            if not found[split].records:
+                raise DataError(f"no {split} row has an image that can be read; see data.bad_files")
         return found
 
-    def sequences(
-        self, split: str, numbers: Sequence[int], step: int | None = None
-    ) -> list[Example]:
-        """See `MixtureTask`: with the colours of their pictures."""
-        rows, at = self._pixels[split]
-        places = [at[row.image] for row in self.rows(split, numbers) if row.image is not None]
-        colours = (self.palette.ids(rows.array[places]) + self.tokenizer.text.vocab_size).astype(
-            np.int32
-        )
-        examples = self._all(split)
-        return [replace(examples[i], answer=own) for i, own in zip(numbers, colours, strict=True)]
+    def target(self, record: Any, units: slice) -> dict[str, Any]:
+        """See `RecordTask`: colours are added batch by batch."""
+        return {}
 
-    @property
-    def fingerprint(self) -> str:
-        """See `Task`."""
-        rows, _ = self._pixels["train"]
-        seen = hashlib.sha256(super().fingerprint.encode())
-        seen.update(
-            "\n".join(row.image or "" for row in split_of(self._rows, "train")).encode(
-                errors="replace"
-            )
-        )
-        seen.update(np.ascontiguousarray(rows.array[:: rows.array.size // WHOLE + 1]).tobytes())
-        return seen.hexdigest()[:16]
-
-    def opening(self) -> list[str]:
-        """See `Task`: also what could not be read."""
-        skipped = [sentence for rows, _ in self._pixels.values() for sentence in rows.skipped]
-        left = [
-            f"left out: {counted(len(skipped), 'picture')} that cannot be read, the first: {first}"
-            for first in skipped[:1]
+    def answered(self, inputs: ImageTargets, numbers: Sequence[int]) -> list[Example]:
+        """Texts of one length with the colours of their images."""
+        colours = self.palette.ids(inputs.pixels(numbers)) + self.processor.tokenizer.vocab_size
+        eos, width = self.processor.parts.eos, self.width
+        examples = inputs.examples(numbers)
+        return [
+            replace(e, ids=_filled(e.ids, eos, width), answer=row)
+            for e, row in zip(examples, colours.astype(np.int32), strict=True)
         ]
-        return [self.palette.described(), *super().opening(), *left]
+
+    def with_targets(self, numbers: Sequence[int], step: int) -> list[Example]:
+        """See `RecordTask`."""
+        assert isinstance(self.training, ImageTargets)
+        return self.answered(self.training, numbers)
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """See `RecordTask`."""
+        own = np.maximum(self.training.lengths, self.width)
+        return own + self._config.n_pixels - 1
 
     def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
         """See `Task`."""
         return cross_entropy(logits, targets, self.recipe.train.label_smoothing)
 
+    def opening(self) -> list[str]:
+        """See `Task`."""
+        return [self.palette.described(), *self.data_sentences()]
+
     def scores(self, model: Transformer, precision: torch.dtype) -> dict[str, Any] | None:
         """See `Task`."""
         if not self.validated:
             return None
-        return self.split_scores(model, "validation", precision, self.recipe.train.evaluate_batches)
+        limit = self.recipe.train.evaluate_batches
+        return self.evaluate(model, "validation", precision, limit=limit)
 
-    def split_scores(
+    def evaluate(
         self,
         model: Transformer,
         split: str,
         precision: torch.dtype = torch.float32,
-        limit: int | None = None,
+        how: GenerateConfig | None = None,
+        **limits: int | None,
     ) -> dict[str, Any]:
-        """Scores of a split, or of `limit` batches of it: of each pixel, told those before it, and
-        `bits_per_pixel`."""
-        scores = evaluate(
-            model, (batch for _, batch in self.plain_batches(split, limit)), precision
-        ).result()
+        """See `Task`: each pixel given those before it, and `bits_per_pixel`."""
+        inputs, limit = self.split(split), limits.get("limit")
+        groups = inputs.groups(model.config.max_length)
+        if limit is not None and limit < len(groups):
+            chosen = np.linspace(0, len(groups) - 1, limit).round().astype(int)
+            groups = [groups[i] for i in chosen]
+        batches = (self.collate([[e] for e in self.answered(inputs, own)]) for own in groups)
+        scores = evaluate(model, batches, precision).result()
         return scores | {"bits_per_pixel": scores["loss"] / math.log(2)}
 
+    def draw(
+        self, model: Transformer, prompts: Sequence[str], how: GenerateConfig, batch_size: int = 64
+    ) -> np.ndarray:
+        """See `Task`."""
+        found = draw(model, self.processor.parts, self.palette, prompts, how, batch_size)
+        return self.palette.pixels(found)
+
     def sample(self, model: Transformer) -> Sample | None:
-        """See `Task`: what is drawn for the first validation (else training) rows, in characters
-        for its shades."""
+        """See `Task`: images drawn for the first texts, in characters for their shades."""
         if not self.recipe.train.sample_tokens:
             return None
-        texts = [shown(row) for row in self._rows["validation" if self.validated else "train"]]
-        texts = list(dict.fromkeys(texts))[:SHOWN]
-        how = GenerateConfig.parse(
-            {"temperature": self.recipe.generate.temperature, "seed": self.recipe.generate.seed}
-        )
-        pictures = self.palette.pixels(draw(model, self.tokenizer, self.palette, texts, how))
-        text = "\n".join(
-            f"{text}\n{in_characters(pixels)}" for text, pixels in zip(texts, pictures, strict=True)
-        )
-        return Sample(text, {"sample": text})
+        texts = list(dict.fromkeys(shown(row) for row in self.split(self.shown_split).records))
+        texts, of = texts[:SHOWN], self.recipe.generate
+        how = GenerateConfig.parse({"temperature": of.temperature, "seed": of.seed})
+        rows = [
+            {"text": text, "drawn": in_characters(pixels)}
+            for text, pixels in zip(texts, self.draw(model, texts, how), strict=True)
+        ]
+        text = "\n".join(f"{row['text']}\n{row['drawn']}" for row in rows)
+        return Sample(text, {"samples": rows, "sample": text, "inputs": texts})
 
     def excerpt(self, batch: Batch) -> str:
         """See `Task`: the text."""
-        ids = batch.elements[0, : self._width].tolist()
-        return self.tokenizer.text.decode(ids)
+        return self.processor.tokenizer.decode(batch.elements[0, : self.width].tolist())
 
     def piece(self, index: int) -> str:
-        """What an id stands for: a piece of text, or a colour."""
-        colour = index - (size := self.tokenizer.text.vocab_size)
+        """See `Task`: a piece of text, or a colour."""
+        colour = index - (size := self.processor.tokenizer.vocab_size)
         if colour < 0:
-            return self.tokenizer.text.piece(index)
+            return self.processor.tokenizer.piece(index)
         known = self.palette.colours
-        return "#{:02x}{:02x}{:02x}".format(*known[colour]) if index < size + len(known) else ""
+        return "#" + bytes(known[colour].tolist()).hex() if index < size + len(known) else ""
+
+    def encode(self, given: Any) -> EncodedInput:
+        """See `Task`: a text up to the place of the first pixel, or ids of tokens and colours."""
+        size = self.processor.tokenizer.vocab_size
+        if ids_of(given) is not None:
+            found = self.processor.encode(given)
+            named = (
+                e if e.id is None or e.id < size else Element(self.piece(e.id), e.id, "image")
+                for e in found.elements
+            )
+            return replace(found, elements=tuple(named))
+        parts, width = [given] if isinstance(given, str | Mapping) else list(given), self.width
+        texts = [text for kind, text in map(part_of, parts) if kind == TEXT]
+        least = sum(map(self.processor.tokenizer.at_least, texts))
+        check_hopeless(least, width, "The prompt")
+        ids = self.processor.example(parts).ids
+        check_length(len(ids), width, "The prompt")
+        ids = _filled(ids, self.processor.parts.eos, width).tolist()
+        own = self.processor.encode(parts).elements
+        more = token_elements(self.processor.tokenizer, ids[len(own) :])
+        return EncodedInput(Batch(torch.tensor([ids])), (*own, *more))
+
+    def outcomes(self) -> tuple[str, ...]:
+        """See `Task`."""
+        size = self.processor.tokenizer.vocab_size
+        names = token_outcomes(self)
+        last = size + len(self.palette.colours)
+        return (*names[:size], *(self.piece(i) for i in range(size, last)), *names[last:])
+
+    def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
+        """See `Task`."""
+        return list(sampled)
+
+    def next_tokens(self, prompt: Sequence[int], given: Sequence[int]) -> tuple[range, int]:
+        """See `Task`: the colours, as many as the image has pixels left."""
+        size = self.processor.tokenizer.vocab_size
+        colours = range(size, size + len(self.palette.colours))
+        if wrong := [index for index in given if index not in colours]:
+            raise ConfigError(
+                f"Token {wrong[0]} is no colour; those of this model are {colours.start} to "
+                f"{colours.stop - 1}."
+            )
+        return colours, self._config.n_pixels - sum(index in colours for index in prompt)
 
     def card(self) -> Card:
         """See `Task`."""
-        card = self.card_of(
-            "text-to-image", f"glassformer generate {self._run} --prompt TEXT --to-image out.png"
-        )
+        card = self.card_of(f"glassformer generate {self.folder} --prompt TEXT --to-image out.png")
         return replace(card, tokenizer=f"{card.tokenizer}; {self.palette.described()}")
+
+    def schema(self) -> dict[str, Any]:
+        """See `Task`."""
+        image = {"type": "string", "description": "a PNG file as a data: address"}
+        return {"type": "object", "properties": {"image": image}, "required": ["image"]}
 
 
 def in_characters(pixels: np.ndarray) -> str:
-    """A picture, uint8 [H, W, 3], in characters, the darker the denser; two rows of pixels are one
-    line."""
+    """An image, uint8 [H, W, 3], in characters, the darker the denser; two rows of pixels a line."""
     light = pixels[::2].astype(np.float64) @ [0.299, 0.587, 0.114]
     shades = ((255 - light) / 256 * len(_SHADES)).astype(int)
     return "\n".join("".join(_SHADES[shade] for shade in row).rstrip() for row in shades)
 
 
-def _decoded(config: PaletteConfig, one: Picture) -> np.ndarray:
-    return config.fit(one.pixels(), one.where)
+def _filled(ids: np.ndarray, eos: np.ndarray, width: int) -> np.ndarray:
+    return np.concatenate([ids, np.repeat(eos, max(0, width - len(ids)))])
+
+
+def _decoded(config: PaletteConfig, path: str) -> np.ndarray:
+    image = Picture(path, (), None, "train", source_at(path))
+    return config.fit(image.pixels(), image.where)

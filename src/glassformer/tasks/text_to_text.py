@@ -1,335 +1,397 @@
-"""Transduction: pairs to an encoder's source, a decoder's shifted input and its targets (Notes C,
-D, E)."""
+"""Text to text: a target sequence for a source, or an answer to a row of parts (Notes C, D, E).
 
-from collections.abc import Iterator
+an encoder-decoder reads the input as its source      a decoder generates behind the input
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from glassformer.batch import Batch
-from glassformer.data.collate import encoder_decoder, micro_batches
-from glassformer.data.config import DataConfig
+from glassformer.data.collate import encoder_decoder
 from glassformer.data.example import Example
-from glassformer.data.order import LengthOrder
-from glassformer.data.pair_split import PairSplit, pairs_of, store_pairs
-from glassformer.data.pairs import training_texts
-from glassformer.data.store import Store
 from glassformer.errors import ConfigError, DataError
+from glassformer.generate import score_pairs, transduce
+from glassformer.generate.answer import answer
 from glassformer.generate.config import GenerateConfig
-from glassformer.generate.transduce import transduce
+from glassformer.generate.text import Delta, Generated
 from glassformer.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Transformer
-from glassformer.processors.pairs import PairTokenizer
+from glassformer.processors.inputs import Inputs
+from glassformer.processors.pair_tokenizer import PairTokenizer
+from glassformer.processors.pairs import PairInputs, PairsProcessor
+from glassformer.processors.parts import PartsProcessor
+from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.evaluate import score_outputs, score_pairs
-from glassformer.tasks.task import Card, Sample, fingerprint
-from glassformer.tokenizers.piece_dropout import PieceDropout
-from glassformer.tokenizers.text import Tokenizer
-from glassformer.tokenizers.train import train_tokenizer
+from glassformer.recipe.train import DECODED
+from glassformer.tasks.evaluate import evaluate, matches, score_outputs
+from glassformer.tasks.left_out import left_out
+from glassformer.tasks.records import RecordTask
+from glassformer.tasks.shown import shown
+from glassformer.tasks.task import Card, Sample
+from glassformer.tasks.text_generation import token_outcomes
 
-SHOWN = 3
+SHOWN, ROUND = 3, 16
+EVALUATED = {"limit", "lines"}
 
 
-class TransductionTask:
-    """What is to be written for a source: translation, summaries, answers, any sequence for any
-    other."""
+class TextToText(RecordTask):
+    """A text for each input; loss is on its tokens alone."""
 
-    def __init__(self, recipe: Recipe, run: Path, begun: bool):
-        """`begun`: the run has its tokenizers; otherwise they are made from the training pairs."""
-        self._run = run
-        self.tokenizer = (
-            load_tokenizers(run, recipe.data.prefix) if begun else make_tokenizers(recipe)
-        )
-        apart = recipe.model.source_vocab_size or not self.tokenizer.shared
-        own = self.tokenizer.source.vocab_size if apart else None
-        self.recipe = recipe.with_vocabulary(self.tokenizer.target.vocab_size, own)
-        self._stored: Store | None = None
-        if recipe.train.best in ("bleu", "chrf"):
-            score_outputs(
-                [""], [""], best=recipe.train.best
-            )  # what it needs must be there before the work begins
-
-    @staticmethod
-    def training_texts(recipe: Recipe) -> Iterator[str]:
-        """What the tokenizer is made from; of two, that of the targets."""
-        return training_texts(
-            recipe.data, ("source", "target") if recipe.tokenizer.shared else ("target",)
-        )
-
-    def store(self) -> None:
-        """See `Task`. DataError: no pair that fits into the model, or none of those to validate
-        on."""
-        save_tokenizers(self.tokenizer, self._run)
-        _ = self._cuts  # refused before anything is written
-        self._stored = open_store(self.tokenizer, self.recipe.data, self._run / "tokens")
-        _ = self._order
-        if self.validated and self._left_out() == len(self.split("validation")):
-            longest = self.recipe.model.max_length
-            raise DataError(
-                f"every validation pair has a side of more than {longest} tokens; raise "
-                f"model.max_length, or set "
-                "data.validation_fraction=0"
-            )
-
-    def split(self, name: str) -> PairSplit:
-        """The pairs of a split."""
-        assert self._stored is not None, "store comes first"
-        return pairs_of(self._stored, name)
-
-    @cached_property
-    def _order(self) -> LengthOrder:
-        train = self.recipe.train
-        longest = train.length or self.recipe.model.max_length
-        return self.split("train").order(longest, train.batch_tokens, train.batch_size, train.seed)
+    pipelines = ("text-to-text", "image-text-to-text", "audio-text-to-text")
+    inputs = ("pairs", "parts")
+    metrics = ("loss", "accuracy", *DECODED)
+    capabilities = frozenset({"generates"})
 
     @property
-    def length(self) -> int:
-        """The mean target's length."""
-        target = self.split("train").target
-        return max(1, round(len(target.values) / len(target)))
+    def verb(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """See `Task`."""
+        return "translate" if isinstance(self.processor, PairsProcessor) else "generate"
+
+    @property
+    def encoder_decoder(self) -> bool:
+        """Whether the input is a source."""
+        return self.recipe.model.architecture == "encoder_decoder"
+
+    @classmethod
+    def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
+        """See `Task`. DataError: a row without a target."""
+        best = recipe.train.best
+        if isinstance(processor, PairsProcessor):
+            if best in ("bleu", "chrf"):
+                score_outputs([""], [""], best=best)  # needs its package before the work
+            return cls._resolve_pairs(recipe, processor)
+        if best in ("bleu", "chrf"):
+            raise ConfigError(
+                f"train.best={best!r} is no score of answers; use loss, accuracy or exact_match."
+            )
+        assert isinstance(processor, PartsProcessor)
+        recipe = recipe.with_vocabulary(processor.tokenizer.vocab_size)
+        for row in (row for rows in records.values() for row in rows):
+            if row.target is None:
+                raise DataError(
+                    f"{row.where} has no target to be written; set data.target, or another task"
+                )
+        if recipe.model.architecture == "encoder_decoder":
+            _ = processor.begin
+        processor.parts.answer("")  # refused without an end symbol
+        return recipe
+
+    @staticmethod
+    def _resolve_pairs(recipe: Recipe, processor: PairsProcessor) -> Recipe:
+        if recipe.data.documents == "separate":
+            raise ConfigError(
+                "Pairs are never mixed, so data.documents='separate' says nothing; leave it out."
+            )
+        if recipe.model.architecture != "encoder_decoder":
+            raise ConfigError(
+                "The data are pairs and model.architecture='decoder' reads running text; use "
+                "encoder_decoder."
+            )
+        pair = processor.pair
+        apart = recipe.model.source_vocab_size or not pair.shared
+        own = pair.source.vocab_size if apart else None
+        return recipe.with_vocabulary(pair.target.vocab_size, own)
+
+    def check_size(self) -> None:
+        """Raise DataError if no training pair, or no validation pair, fits into the model."""
+        _ = self.order
+        inputs, longest = self.data.get("validation"), self.recipe.model.max_length
+        if isinstance(inputs, PairInputs) and inputs.too_long(longest) == len(inputs.split):
+            raise DataError(
+                f"every validation pair has a side of more than {longest} tokens; raise "
+                "model.max_length, or set data.validation_fraction=0"
+            )
+
+    @cached_property
+    def targets(self) -> list[dict[str, Any]]:
+        """See `RecordTask`: stored pairs have their answers."""
+        if isinstance(self.training, PairInputs):
+            return []
+        return super().targets
+
+    def target(self, record: Any, units: slice) -> dict[str, Any]:
+        """See `RecordTask`."""
+        return {"answer": self.processor.parts.answer(record.target)}
+
+    def answered(
+        self, inputs: Inputs, numbers: Sequence[int], step: int | None = None
+    ) -> list[Example]:
+        """Examples with their answers."""
+        examples = inputs.examples(numbers, step)
+        if isinstance(inputs, PairInputs):
+            return examples
+        targets = self.targets_of(inputs, numbers)
+        return [replace(e, **t) for e, t in zip(examples, targets, strict=True)]
+
+    def with_targets(self, numbers: Sequence[int], step: int) -> list[Example]:
+        """See `RecordTask`."""
+        if isinstance(self.training, PairInputs):
+            return self.training.examples(numbers, step)
+        return super().with_targets(numbers, step)
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """See `RecordTask`."""
+        return self._lengths_of(self.training)
+
+    def _lengths_of(self, inputs: Inputs) -> np.ndarray:
+        if isinstance(inputs, PairInputs):
+            return inputs.lengths
+        numbers = range(len(inputs.owner))
+        answers = [len(target["answer"]) for target in self.targets_of(inputs, numbers)]
+        own = np.array(answers)
+        if self.encoder_decoder:
+            return np.maximum(inputs.lengths, own)
+        return inputs.lengths + own - 1
+
+    @property
+    def share_prefix(self) -> bool:
+        """See `RecordTask`."""
+        return not self.encoder_decoder
 
     @property
     def elements(self) -> int:
-        """See `Task`."""
-        return len(self.split("train").target.values)
+        """See `Task`: a prefix that examples share counts once."""
+        inputs = self.training
+        if isinstance(inputs, PairInputs):
+            return len(inputs.split.target.values)
+        bundles = inputs.bundles(self.share_prefix)
+        return sum(self.processor.bundle_length(inputs, own, self.lengths) for own in bundles)
 
-    @property
-    def fingerprint(self) -> str:
-        """See `Task`."""
-        assert self._stored is not None, "store comes first"
-        splits = [self.split(name) for name in sorted(self._stored.counts)]
-        columns = (column.values for split in splits for column in (split.source, split.target))
-        return fingerprint(self._stored.counts, columns)
-
-    @property
-    def validated(self) -> bool:
-        """See `Task`."""
-        assert self._stored is not None, "store comes first"
-        return "validation" in self._stored.counts
-
-    def opening(self) -> list[str]:
-        """See `Task`."""
-        source, target, order = self.tokenizer.source, self.tokenizer.target, self._order
-        vocabulary = f"{target.kind}, {target.vocab_size:,} tokens"
-        if not self.tokenizer.shared:
-            vocabulary = f"source {source.kind}, {source.vocab_size:,} tokens; target {vocabulary}"
-        split, steps = self.split("train"), self.recipe.train.steps
-        longest = self.recipe.model.max_length
-        trained = (
-            ("train.length", own)
-            if (own := self.recipe.train.length)
-            else ("model.max_length", longest)
-        )
-        left_out = [
-            (order.left_out, "training", *trained),
-            (self._left_out(), "validation", "model.max_length", longest),
-        ]
-        return [
-            f"tokenizer: {vocabulary}",
-            f"{len(order.kept):,} training pairs with {len(split.source.values):,} source and "
-            f"{len(split.target.values):,} target tokens, {order.batches:,} batches an epoch "
-            f"({order.padding:.0%} "
-            f"padding), {steps:,} steps = {steps / order.batches:.1f} epochs",
-            *(
-                f"left out: {n:,} {name} pairs with a side of more than {most} tokens; raise "
-                f"{field} to use them"
-                for n, name, field, most in left_out
-                if n
-            ),
-        ]
-
-    def _left_out(self) -> int:
-        """Validation pairs that are too long for the model."""
-        if not self.validated:
-            return 0
-        split = self.split("validation")
-        longest = self.recipe.model.max_length
-        return int(((split.source.lengths > longest) | (split.target.lengths > longest)).sum())
-
-    def batches(self, step: int) -> list[Batch]:
-        """See `Task`; a batch of fewer pairs than micro-batches has fewer parts."""
-        split, parts = self.split("train"), self.recipe.train.micro_batches
-        pieces = micro_batches(self._order.rows(step), parts)
-        if self._cuts is None:
-            examples = [split.examples(piece) for piece in pieces]
-        else:
-            examples = [[self._recut(step, int(i)) for i in piece] for piece in pieces]
-        return [encoder_decoder(own, self.tokenizer.bos) for own in examples]
-
-    @cached_property
-    def _cuts(self) -> tuple[PieceDropout, PieceDropout] | None:
-        train, tokenizer = self.recipe.train, self.tokenizer
-        if not train.piece_dropout:
-            return None
-        target = PieceDropout(tokenizer.target, train.piece_dropout, train.seed)
-        source = (
-            target
-            if tokenizer.shared
-            else PieceDropout(tokenizer.source, train.piece_dropout, train.seed)
-        )
-        return source, target
-
-    def _recut(self, step: int, number: int) -> Example:
-        """Both sides of a pair in other pieces, if they are still short enough."""
-        assert self._cuts is not None
-        split, longest = (
-            self.split("train"),
-            self.recipe.train.length or self.recipe.model.max_length,
-        )
-        sides = split.source.row(number), split.target.row(number)
-        source, target = (
-            cut(ids, step, 2 * number + i).ids
-            for i, (cut, ids) in enumerate(zip(self._cuts, sides, strict=True))
-        )
-        if max(len(source), len(target)) > longest:
-            source, target = sides
-        return Example(source, answer=target)
+    def collate(self, rows: Sequence[Sequence[Example]]) -> Batch:
+        """See `RecordTask`."""
+        if not self.encoder_decoder:
+            return self.processor.collate(rows)
+        return encoder_decoder([e for row in rows for e in row], self.processor.begin)
 
     def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
         """See `Task`."""
         return cross_entropy(logits, targets, self.recipe.train.label_smoothing)
 
+    def opening(self) -> list[str]:
+        """See `Task`."""
+        return [*self.data_sentences(), *left_out(self.data, self.recipe)]
+
     def scores(self, model: Transformer, precision: torch.dtype) -> dict[str, Any] | None:
-        """See `Task`: loss and accuracy of the given targets, then scores of what is decoded from
-        the sources."""
+        """See `Task`: greedy decoding ranks models as a search would."""
         if not self.validated:
             return None
-        split = self.split("validation")
         train = self.recipe.train
-        return transduction_scores(
+        return self.evaluate(
             model,
-            self.tokenizer,
-            split,
-            self._greedy,
-            precision=precision,
+            "validation",
+            precision,
             limit=train.evaluate_batches,
             lines=train.decode_lines,
-            best=train.best,
         )
 
-    def sample(self, model: Transformer) -> Sample | None:
-        """See `Task`: the first validation sources (else training sources) and what becomes of
-        them."""
-        if not self.recipe.train.sample_tokens:
-            return None
-        if self.validated:
-            sources, references, _ = _texts(self.split("validation"), SHOWN)
-        else:
-            split = self.split("train")
-            count = range(min(SHOWN, len(split)))
-            sources = [self.tokenizer.source.decode(split.source.row(i)) for i in count]
-            sources = [source.removeprefix(self.tokenizer.prefix) for source in sources]
-            references = [self.tokenizer.target.decode(split.target.row(i)) for i in count]
-        outputs = [best[0].text for best in transduce(model, self.tokenizer, sources, self._greedy)]
-        rows = [
-            {"source": s, "reference": r, "output": o}
-            for s, r, o in zip(sources, references, outputs, strict=True)
-        ]
-        text = "\n".join(f"{row['source']}\n  -> {row['output']}" for row in rows)
-        return Sample(text, {"samples": rows})
+    def evaluate(
+        self,
+        model: Transformer,
+        split: str,
+        precision: torch.dtype = torch.float32,
+        how: GenerateConfig | None = None,
+        **limits: int | None,
+    ) -> dict[str, Any]:
+        """See `Task`: loss and accuracy of the given targets, then scores of decoded text.
+
+        `limit`: so many batches, `lines`: so many decoded inputs, both spread evenly.
+        """
+        inputs, limit, lines = self.split(split), limits.get("limit"), limits.get("lines")
+        groups = inputs.groups(model.config.max_length)
+        if limit is not None and limit < len(groups):
+            chosen = np.linspace(0, len(groups) - 1, limit).round().astype(int)
+            groups = [groups[i] for i in chosen]
+        batches = (self.collate([[e] for e in self.answered(inputs, own)]) for own in groups)
+        scores = evaluate(model, batches, precision).result()
+        n = len(inputs.records)
+        if lines == 0 or not n:
+            return scores
+        count = n if lines is None else min(lines, n)
+        numbers = [i * n // count for i in range(count)]
+        found = self.decoded(model, inputs, numbers, how or self.greedy)
+        records = [inputs.records[i] for i in numbers]
+        wanted, groups_of = [r.target for r in records], [r.group for r in records]
+        if isinstance(inputs, PairInputs):
+            return scores | score_outputs(found, wanted, groups_of, best=self.recipe.train.best)
+        return scores | matches(found, wanted, groups_of)
+
+    def decoded(
+        self, model: Transformer, inputs: Inputs, numbers: Sequence[int], how: GenerateConfig
+    ) -> list[str]:
+        """Generated text for some records."""
+        if isinstance(inputs, PairInputs):
+            sources = [inputs.records[i].source for i in numbers]
+            return [
+                best[0].text for best in transduce(model, self.processor.pair, sources, how, 128)
+            ]
+        found: list[str] = []
+        for begin in range(0, len(numbers), 512):
+            examples = inputs.examples(numbers[begin : begin + 512])
+            found += [one.text for one in answer(model, self.processor.parts, examples, how)]
+        return found
 
     @property
-    def _greedy(self) -> GenerateConfig:
-        """Greedy output is quick and ranks models as a search would; sources that are too long go
-        by windows."""
-        chosen = {
-            "max_new_tokens": self.recipe.generate.max_new_tokens,
-            "stop": self.recipe.generate.stop,
-        }
-        return GenerateConfig.parse({**chosen, "beams": 1, "overflow": "window"})
+    def greedy(self) -> GenerateConfig:
+        """Greedy decoding with the recipe's limits; sources that are too long go by windows."""
+        of = self.recipe.generate
+        chosen = {"max_new_tokens": of.max_new_tokens, "stop": of.stop}
+        if isinstance(self.processor, PairsProcessor):
+            return GenerateConfig.parse({**chosen, "beams": 1, "overflow": "window"})
+        return GenerateConfig.parse({**chosen, "temperature": 0})
 
-    def excerpt(self, batch: Batch) -> str:
-        """See `Task`."""
-        return self.tokenizer.target.decode(batch.elements[0, :24].tolist())
+    def sample(self, model: Transformer) -> Sample | None:
+        """See `Task`: the first inputs, their targets and what is generated."""
+        if not self.recipe.train.sample_tokens:
+            return None
+        inputs = self.split(self.shown_split)
+        n = min(SHOWN, len(inputs.owner))
+        if isinstance(inputs, PairInputs) and not inputs.records:  # training pairs keep no texts
+            texts, references = self._decoded_pairs(inputs, n)
+            best = transduce(model, self.processor.pair, texts, self.greedy)
+            outputs = [one[0].text for one in best]
+        else:
+            step = max(1, len(inputs.records) // n) if isinstance(inputs, PairInputs) else 1
+            numbers = [i * step for i in range(n)]
+            records = [inputs.records[i] for i in numbers]
+            texts = [getattr(r, "source", None) or shown(r) for r in records]
+            references = [record.target for record in records]
+            outputs = self.decoded(model, inputs, numbers, self.greedy)
+        rows = [
+            {"source": s, "reference": r, "output": o}
+            for s, r, o in zip(texts, references, outputs, strict=True)
+        ]
+        text = "\n".join(f"{row['source']}\n  -> {row['output']}" for row in rows)
+        prompts = [one for r in inputs.records[:n] for one in self.processor.request_of(r)]
+        return Sample(text, {"samples": rows, "inputs": prompts})
+
+    def _decoded_pairs(self, inputs: PairInputs, n: int) -> tuple[list[str], list[str]]:
+        pair, split = self.processor.pair, inputs.split
+        sources = [pair.source.decode(split.source.row(i)) for i in range(n)]
+        targets = [pair.target.decode(split.target.row(i)) for i in range(n)]
+        return [source.removeprefix(pair.prefix) for source in sources], targets
 
     def card(self) -> Card:
         """See `Task`."""
-        train, target = self.recipe.train, self.tokenizer.target
-        shared = "shared by both sides" if self.tokenizer.shared else "and another for the source"
-        step = (
-            f"{train.batch_size} pairs"
-            if train.batch_tokens is None
-            else f"at most {train.batch_tokens:,} tokens"
-        )
-        return Card(
-            "text2text-generation",
-            f"{target.kind}, {target.vocab_size:,} tokens, {shared}",
-            step,
-            f"glassformer translate {self._run} < lines\nglassformer evaluate {self._run}",
-        )
+        if isinstance(self.processor, PairsProcessor):
+            return self.card_of(f"glassformer translate {self.folder} < lines")
+        given = "".join(f" --{kind} FILE" for kind in self.processor.readers)
+        return self.card_of(f"glassformer generate {self.folder}{given} --prompt TEXT")
 
+    def excerpt(self, batch: Batch) -> str:
+        """See `Task`: of what is generated, else of the input."""
+        return self.processor.tokenizer.decode(batch.elements[0, :24].tolist())
 
-def transduction_scores(
-    model: Transformer,
-    tokenizer: PairTokenizer,
-    split: PairSplit,
-    how: GenerateConfig,
-    *,
-    precision: torch.dtype = torch.float32,
-    limit: int | None = None,
-    lines: int | None = None,
-    best: str = "",
-    batch_size: int = 128,
-) -> dict[str, Any]:
-    """Loss and accuracy of a split's targets, on `limit` batches, and scores of what `lines`
-    sources become by `how`.
+    def source_piece(self, index: int) -> str:
+        """See `Task`."""
+        if isinstance(self.processor, PairsProcessor):
+            return self.processor.pair.source.piece(index)
+        return self.piece(index)
 
-    Training pairs keep no texts to compare with, so they have no scores of what is written.
-    """
-    scores = score_pairs(model, split, tokenizer.bos, precision, limit)
-    if lines == 0 or split.name == "train":
-        return scores
-    sources, references, groups = _texts(split, lines)
-    found = transduce(model, tokenizer, sources, how, batch_size)
-    return scores | score_outputs([one[0].text for one in found], references, groups, best=best)
+    def outcomes(self) -> tuple[str, ...]:
+        """See `Task`."""
+        return token_outcomes(self)
 
+    def check_search(self) -> None:
+        """See `Task`: answers to parts are not searched for."""
+        if not isinstance(self.processor, PairsProcessor):
+            super().check_search()
 
-def make_tokenizers(recipe: Recipe) -> PairTokenizer:
-    """The tokenizers that a recipe asks for, from the training pairs: one for both sides, or one
-    each."""
-    config, data = recipe.tokenizer, recipe.data
-    if config.shared:
-        if config.source_path is not None:
+    def translate(
+        self,
+        model: Transformer,
+        texts: Sequence[str],
+        how: GenerateConfig,
+        batch_size: int = 32,
+        first: int = 1,
+    ) -> list[Any]:
+        """See `Task`."""
+        if not isinstance(self.processor, PairsProcessor):
             raise ConfigError(
-                "tokenizer.source_path is a second tokenizer; set tokenizer.shared=false to use it."
+                f"{self.folder} reads rows of parts; use `glassformer generate` with files."
             )
-        both = train_tokenizer(config, training_texts(data, ("source", "target")))
-        return PairTokenizer(both, both, data.prefix)
-    own = config.model_copy(update={"path": config.source_path})
-    source = train_tokenizer(own, training_texts(data, ("source",)))
-    return PairTokenizer(
-        source, train_tokenizer(config, training_texts(data, ("target",))), data.prefix
-    )
+        return transduce(model, self.processor.pair, texts, how, batch_size, first)
 
+    @property
+    def pair(self) -> PairTokenizer:
+        """See `Task`."""
+        if not isinstance(self.processor, PairsProcessor):
+            raise self._refuse("reading a source")
+        return self.processor.pair
 
-def load_tokenizers(run: Path, prefix: str) -> PairTokenizer:
-    """The tokenizers of a run folder: `source_tokenizer.json` is there if the sides have one
-    each."""
-    target, own = Tokenizer.load(run / "tokenizer.json"), run / "source_tokenizer.json"
-    return PairTokenizer(Tokenizer.load(own) if own.is_file() else target, target, prefix)
+    def score_pairs(
+        self, model: Transformer, pairs: Sequence[tuple[str, str]], first: int = 1
+    ) -> list[list[float]]:
+        """Log-probability of each token of each target, the end symbol included."""
+        if not isinstance(self.processor, PairsProcessor):
+            raise self._refuse("scoring pairs")
+        return score_pairs(model, self.processor.pair, pairs, first=first)
 
+    def batch_to_check(self, model: Transformer, text: str | None) -> Batch:
+        """See `Task`: a source and its target, given or generated."""
+        if not isinstance(self.processor, PairsProcessor):
+            return super().batch_to_check(model, text)
+        given = self.first_input() if text is None else text
+        source, target = given if isinstance(given, tuple) else (given, "")
+        if not target:
+            target = self.translate(model, [source], self.greedy)[0][0].text
+        pair = self.processor.pair
+        example = Example(pair.source_ids(source), answer=pair.target_ids(target))
+        return encoder_decoder([example], pair.bos)
 
-def save_tokenizers(tokenizer: PairTokenizer, run: Path) -> None:
-    """Write what `load_tokenizers` reads."""
-    tokenizer.target.save(run / "tokenizer.json")
-    if not tokenizer.shared:
-        tokenizer.source.save(run / "source_tokenizer.json")
-    else:  # of a run that was stopped before it began, and begins again with one vocabulary
-        (run / "source_tokenizer.json").unlink(missing_ok=True)
+    def stream(self, model: Transformer, prompt: str, how: GenerateConfig) -> Iterator[Delta]:
+        """Refused."""
+        raise self._whole()
 
+    def score(self, model: Transformer, text: str) -> list[tuple[str, float | None]]:
+        """Refused."""
+        raise self._whole()
 
-def open_store(tokenizer: PairTokenizer, data: DataConfig, folder: Path) -> Store:
-    """The pairs that `data` names as token ids in `folder`."""
-    encoders = tokenizer.source_ids, tokenizer.target_ids
-    fingerprints = tokenizer.source.fingerprint, tokenizer.target.fingerprint
-    return store_pairs(folder, encoders, fingerprints, data)
+    def _whole(self) -> ConfigError:
+        if isinstance(self.processor, PairsProcessor):
+            return self._refuse("generating text")
+        return ConfigError(
+            "An answer to parts is given as a whole; leave out --score and --stream."
+        )
 
+    def answer(
+        self,
+        model: Transformer,
+        inputs: Sequence[Any],
+        how: GenerateConfig,
+        **options: Any,
+    ) -> list[Generated]:
+        """The text for each row of parts."""
+        if not isinstance(self.processor, PartsProcessor):
+            raise ConfigError(
+                f"{self.folder} reads text alone, not parts of several kinds; leave out the others."
+            )
+        examples = [window.example for row in inputs for window in self.processor.windows(row)]
+        return answer(model, self.processor.parts, examples, how, **options)
 
-def _texts(split: PairSplit, count: int | None) -> tuple[list[str], list[str], list[str | None]]:
-    """Sources, targets and groups of up to `count` pairs, spread evenly over the split."""
-    texts = split.texts()
-    n = len(texts) if count is None else min(count, len(texts))
-    pick = [texts[i * len(texts) // n] for i in range(n)]
-    return [t.source for t in pick], [t.target for t in pick], [t.group for t in pick]
+    def generate(
+        self,
+        model: Transformer,
+        prompts: Sequence[str],
+        files: Mapping[str, Any],
+        how: GenerateConfig,
+        **options: Any,
+    ) -> list[Generated]:
+        """See `Task`: answers to a prompt and files."""
+        if not isinstance(self.processor, PartsProcessor):
+            raise ConfigError(
+                f"{self.folder} is an encoder-decoder, which writes a target for a source; use "
+                "`glassformer translate`."
+            )
+        rows = [self.processor.ordered(prompt, files) for prompt in prompts]
+        return self.answer(model, rows, how, **options)
+
+    def schema(self) -> dict[str, Any]:
+        """See `Task`."""
+        text = {"type": "string", "description": "the generated text"}
+        return {"type": "object", "properties": {"text": text}, "required": ["text"]}

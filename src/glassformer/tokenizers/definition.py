@@ -83,34 +83,40 @@ def kind_of(definition: dict[str, Any]) -> Kind:
     """Which of our kinds a definition is, by its structure alone; `library` if it is none of them
     exactly."""
     model = definition["model"]
-    vocab, part = model.get("vocab"), definition.get
-    if (
-        not _regular(vocab, part("added_tokens") or [])
-        or model.get("dropout")
-        or model.get("byte_fallback")
-    ):
+    regular = _regular(model.get("vocab"), definition.get("added_tokens") or [])
+    if not regular or any(model.get(name) for name in _FOREIGN):
         return "library"
-    before, decoder, normalizer = part("pre_tokenizer"), part("decoder"), part("normalizer")
     if model.get("type") == "WordLevel":
-        known = before == _WORDS and decoder is None and normalizer in (None, {"type": "Lowercase"})
-        return "word" if known and model.get("unk_token") in vocab else "library"
-    if model.get("type") != "BPE" or normalizer is not None or _affixes(model):
+        return _word_kind(definition)
+    if model.get("type") != "BPE" or definition.get("normalizer") is not None:
         return "library"
-    if before is None and decoder == _FUSE and not model.get("merges"):
-        ordinary = [token for token in vocab if token != model.get("unk_token")]
-        single = all(len(token) == 1 and not "\ud800" <= token <= "\udfff" for token in ordinary)
-        return "character" if model.get("unk_token") in vocab and single else "library"
-    if (
-        not isinstance(decoder, dict)
-        or decoder.get("type") != "ByteLevel"
-        or not isinstance(before, dict)
-    ):
+    before, decoder = definition.get("pre_tokenizer"), definition.get("decoder")
+    if before is None and decoder == _FUSE:
+        return _character_kind(model)
+    if not isinstance(before, dict) or not isinstance(decoder, dict):
         return "library"
-    return _byte_level_kind(before, vocab, bool(model.get("merges")))
+    if decoder.get("type") != "ByteLevel":
+        return "library"
+    return _byte_level_kind(before, model["vocab"], bool(model.get("merges")))
 
 
-def _affixes(model: dict[str, Any]) -> bool:
-    return bool(model.get("end_of_word_suffix") or model.get("continuing_subword_prefix"))
+_FOREIGN = ("dropout", "byte_fallback", "end_of_word_suffix", "continuing_subword_prefix")
+"""Options of a model that none of our kinds has."""
+
+
+def _word_kind(definition: dict[str, Any]) -> Kind:
+    model = definition["model"]
+    lowered = definition.get("normalizer") in (None, {"type": "Lowercase"})
+    known = definition.get("pre_tokenizer") == _WORDS and definition.get("decoder") is None
+    return "word" if known and lowered and model.get("unk_token") in model["vocab"] else "library"
+
+
+def _character_kind(model: dict[str, Any]) -> Kind:
+    unknown = model.get("unk_token")
+    ordinary = [token for token in model["vocab"] if token != unknown]
+    single = all(len(token) == 1 and not "\ud800" <= token <= "\udfff" for token in ordinary)
+    known = single and unknown in model["vocab"] and not model.get("merges")
+    return "character" if known else "library"
 
 
 def _byte_level_kind(before: dict[str, Any], vocab: dict[str, int], merges: bool) -> Kind:

@@ -1,7 +1,9 @@
 """Other pieces for the same words at every step: byte-pair encoding with merges left out by chance
 (BPE dropout).
 
-    nominal    the  cats  sleep          step 1    the  c ats  sleep          step 2    t he  cats  sl eep
+    nominal    the  cats  sleep
+    step 1     the  c ats  sleep
+    step 2     t he  cats  sl eep
 
 A word is what begins with a space, or a special symbol; the merges are those of the tokenizer, best
 first, and each possible one is left out of each round with the probability asked for. What a word

@@ -1,6 +1,7 @@
 """Checkpoints of a run: whole or not there, found by looking, checked before they are trusted.
 
-    RUN/checkpoints/step-00000400/   model.safetensors  optimizer.safetensors  state.json  manifest.json
+    RUN/checkpoints/step-00000400/   model.safetensors  optimizer.safetensors  state.json
+                                     manifest.json
     RUN/checkpoints/best.json        which step has the best validation score (a hint)
 
 The state is small: everything else is a function of (seed, step).

@@ -10,27 +10,14 @@ from glassformer.media import palette
 from glassformer.media.audio import AudioReader
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.media.palette import Palette
-from glassformer.models.config import ModelConfig
+from glassformer.models.config import HEAD_FIELDS, ModelConfig
 from glassformer.models.weights import read_config
 from glassformer.recipe.recipe import Recipe, Section
 
 READERS = {"image": ImageReader, "audio": AudioReader, "palette": Palette}
 """What finds in a run folder how it reads, or draws, by the section of a recipe that says so."""
 
-OWN = {
-    *(
-        "head",
-        "n_classes",
-        "classes",
-        "multi_label",
-        "pool",
-        "pooler",
-        "tied",
-        "head_bias",
-        "head_scale",
-    ),
-    *("dropout", "attention_dropout"),
-}
+OWN = {*HEAD_FIELDS, "dropout", "attention_dropout"}
 """Fields of a model that the recipe keeps: those of its head, and how much is dropped while
 training."""
 
@@ -72,7 +59,7 @@ def with_start(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
         update={k: v for k, v in trunk.model_dump().items() if k not in OWN}
     )
     train = recipe.train.model_copy(update={"init_from": str(folder)})
-    sections = _sections(recipe, trunk, folder, begun)
+    sections = _sections(recipe, trunk, folder, begun) | {"max_length_open": False}
     if trunk.elements == "patches":
         return replace(recipe, model=model, train=train, **sections)
     tokenizer = recipe.tokenizer.model_copy(update={"path": str(folder), **sides})

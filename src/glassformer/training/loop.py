@@ -26,9 +26,10 @@ from glassformer.files import locked, sweep, write_text
 from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_trunk
+from glassformer.pages import images
 from glassformer.pages.training_report import report_html
 from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.task import Depicts, Paced, Task
+from glassformer.tasks.task import Task
 from glassformer.training.checkpoint import Checkpoints, State
 from glassformer.training.device import choose_machine
 from glassformer.training.history import History
@@ -73,13 +74,12 @@ def train(
     folder that cannot be written.
     """
     progress = progress or Progress()
-    task = prepare(recipe, run, resume, progress.message)
+    prepared = prepare(recipe, run, resume, progress.message)
     with locked(run):
         if not resume:
             check_unused(run)  # again: another trainer may have come and gone
         sweep(run)
-        task.store()
-        training = _Training(task, run, resume, progress)
+        training = _Training(prepared.task(), run, resume, progress)
         try:
             return training.go()
         finally:
@@ -110,7 +110,7 @@ class _Training:
             progress.message(f"beginning with the trunk of {config.init_from}")
         self.parameters = self.optimizer.parameters
         self.forward = torch.compile(self.model) if config.compile else self.model
-        self.flops = training_flops(task.recipe.model, task.length, task.recipe.asked)
+        self.flops = training_flops(task.recipe.model, task.length, task.recipe.predicted_fraction)
         self.history = History(run, self.state.step, config.tensorboard)
         self.scores = self.history.scores()
         self.saved = self.state.step
@@ -127,7 +127,7 @@ class _Training:
         with (
             interruptions() as signals,
             closing(
-                batches_ahead(self.task, self.state.step, config.steps, config.workers)
+                batches_ahead(self.task.batches, self.state.step, config.steps, config.workers)
             ) as self.batches,
             hands(config.parallel_micro_batches, self.machine.device) as self.hands,
         ):
@@ -229,7 +229,7 @@ class _Training:
             share = speed * self.flops / self.machine.peak
         left = (config.steps - step - 1) * self.per_step
         loss = self.scores.get("loss")
-        pace = self.task.pace(speed) if isinstance(self.task, Paced) else f"{speed:,.0f} tokens/s"
+        pace = self.task.pace(speed)
         self.progress.show(
             Moment(step + 1, config.steps, result.loss, factor, pace, share, left, loss)
         )
@@ -325,9 +325,13 @@ class _Training:
         self._report()
 
     def _report(self) -> None:
-        thumbnail = self.task.thumbnail if isinstance(self.task, Depicts) else None
+        thumbnail = self._thumbnail if self.task.pictured else None
         page = report_html(self.history.lines, self.task.recipe.yaml(), self.run.name, thumbnail)
         write_text(self.run / "report.html", page)
+
+    def _thumbnail(self, where: str) -> str | None:
+        picture = self.task.thumbnail(where)
+        return None if picture is None else images.small(picture)
 
     def _first_state(self, resume: bool, data: str) -> State:
         """Where the newest whole checkpoint stands, or the beginning."""

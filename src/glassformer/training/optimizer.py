@@ -24,19 +24,7 @@ class Optimizer:
     """
 
     def __init__(self, model: nn.Module, config: TrainConfig):
-        trained: dict[Tensor, str] = {
-            p: n
-            for n, p in model.named_parameters()
-            if not config.freeze_trunk or n.startswith("head.")
-        }
-        if not trained:
-            raise ConfigError(
-                "train.freeze_trunk leaves nothing to learn: the head is tied to the trunk's "
-                "embedding."
-            )
-        for parameter in model.parameters():
-            parameter.requires_grad_(parameter in trained)
-        self._names = trained
+        self._names = trained = _trained(model, config.freeze_trunk)
         self.parameters = [*trained]
         """What is trained."""
         depth = 1 + max(
@@ -56,10 +44,8 @@ class Optimizer:
                 {"params": ps, "share": share, "weight_decay": decay}
                 for (share, decay), ps in adamw.items()
             ]
-            betas, fused = (
-                (config.beta1, config.beta2),
-                self.parameters[0].device.type in ("cpu", "cuda"),
-            )
+            betas = config.beta1, config.beta2
+            fused = self.parameters[0].device.type in ("cpu", "cuda")
             optimizer = torch.optim.AdamW(groups, lr=config.learning_rate, betas=betas, fused=fused)
             self._parts.append((optimizer, config.learning_rate))
         if muon:
@@ -132,6 +118,19 @@ def layer_share(name: str, depth: int, decay: float) -> float:
     if found := BLOCK.search(name):
         return decay ** (depth - int(found[1]))
     return decay ** (depth + 1) if name.startswith(("embed.", "source_embed.")) else 1.0
+
+
+def _trained(model: nn.Module, head_alone: bool) -> dict[Tensor, str]:
+    """The names of what is trained; the rest is frozen."""
+    named = model.named_parameters()
+    trained: dict[Tensor, str] = {p: n for n, p in named if not head_alone or n.startswith("head.")}
+    if not trained:
+        raise ConfigError(
+            "train.freeze_trunk leaves nothing to learn: the head is tied to the trunk's embedding."
+        )
+    for parameter in model.parameters():
+        parameter.requires_grad_(parameter in trained)
+    return trained
 
 
 def is_block_matrix(name: str, parameter: Tensor) -> bool:

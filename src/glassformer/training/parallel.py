@@ -1,8 +1,10 @@
 """Threads that compute the parts of a step at the same time, each with its share of the processor's
 cores.
 
-one thread for all cores     every operation is divided among them, and they wait for each other after each
-a thread for each part       every core has numbers of its own, and they wait for each other once in a step
+one thread for all cores     every operation is divided among them, and they wait for each other
+                             after each
+a thread for each part       every core has numbers of its own, and they wait for each other once
+                             in a step
 """
 
 import threading

@@ -6,24 +6,26 @@ A step's batches are a function of the step alone, so a worker needs nothing but
 
 import sys
 import warnings
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 import torch
 from torch.utils.data import DataLoader, Dataset
 
 from glassformer.batch import Batch
 from glassformer.errors import GlassformerError
-from glassformer.tasks.task import Task
 
 AHEAD = 3
 """Steps that each worker is ahead."""
 
 
-def batches_ahead(task: Task, begin: int, end: int, workers: int) -> Generator[list[Batch]]:
-    """The parts of the batch of each step from `begin` to `end` - 1; `workers` 0: made when they
-    are asked for."""
+Batches = Callable[[int], list[Batch]]
+"""The micro-batches of a step."""
+
+
+def batches_ahead(batches: Batches, begin: int, end: int, workers: int) -> Generator[list[Batch]]:
+    """The micro-batches of each step from `begin` to `end` - 1; `workers` 0: made when asked."""
     if not workers or begin >= end:
-        yield from (task.batches(step) for step in range(begin, end))
+        yield from map(batches, range(begin, end))
         return
     context = (
         "fork" if sys.platform.startswith("linux") else None
@@ -34,7 +36,7 @@ def batches_ahead(task: Task, begin: int, end: int, workers: int) -> Generator[l
         )  # more workers than cores are the user's own choice
         made_ahead = iter(
             DataLoader(
-                _Steps(task),
+                _Steps(batches),
                 sampler=range(begin, end),
                 batch_size=None,
                 num_workers=workers,
@@ -55,12 +57,12 @@ def batches_ahead(task: Task, begin: int, end: int, workers: int) -> Generator[l
 class _Steps(Dataset[list[Batch] | GlassformerError]):
     """The batches of a step by its number."""
 
-    def __init__(self, task: Task):
-        self._task = task
+    def __init__(self, batches: Batches):
+        self._batches = batches
 
     def __getitem__(self, step: int) -> list[Batch] | GlassformerError:
         try:
-            return self._task.batches(step)
+            return self._batches(step)
         except GlassformerError as error:  # raised where the training runs, as one sentence
             return error
 

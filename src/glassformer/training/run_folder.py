@@ -1,14 +1,14 @@
 """The run folder: what is in it before training begins, and the model that it holds in the end.
 
 RUN/recipe.yaml  tokenizer.json  tokens/  metrics.jsonl  report.html  checkpoints/
-RUN/config.json  model.safetensors  generation_config.json  README.md     the model itself, the best so far
+RUN/config.json  model.safetensors  generation_config.json  README.md     the model, the best yet
 """
 
 import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,53 +17,43 @@ from glassformer.data.config import DataConfig
 from glassformer.data.sources import capture_stdin
 from glassformer.errors import ConfigError
 from glassformer.files import LOCK, digest, write_json, write_text, writing
-from glassformer.models.config import ModelConfig
+from glassformer.media.palette import FILE as PALETTE
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import config_json, save_weights
+from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe, read_yaml
-from glassformer.recipe.train import DECODED, Metric, TrainConfig
-from glassformer.tasks.fill_mask import MaskedLanguageTask
-from glassformer.tasks.media_classification import PerceptionTask
-from glassformer.tasks.multimodal_classification import ChoiceTask
-from glassformer.tasks.multimodal_generation import AnswerTask
+from glassformer.tasks.catalogue import kinds_of
 from glassformer.tasks.task import Task
-from glassformer.tasks.text_classification import ClassificationTask
-from glassformer.tasks.text_generation import LanguageTask
-from glassformer.tasks.text_to_image import DepictionTask
-from glassformer.tasks.text_to_text import TransductionTask
-from glassformer.tasks.token_classification import TaggingTask
 from glassformer.training.checkpoint import Checkpoints
 from glassformer.training.device import find_device
 from glassformer.training.init_from import with_start
 
-AnyTask = (
-    LanguageTask
-    | TransductionTask
-    | TaggingTask
-    | ClassificationTask
-    | PerceptionTask
-    | AnswerTask
-    | ChoiceTask
-    | DepictionTask
-)
-BEST: dict[type[AnyTask], tuple[Metric, ...]] = {
-    LanguageTask: ("loss", "accuracy"),
-    MaskedLanguageTask: ("loss", "accuracy"),
-    TransductionTask: ("loss", "accuracy", *DECODED),
-    TaggingTask: ("loss", "accuracy", "macro_f1", "f1"),
-    ClassificationTask: ("loss", "accuracy", "macro_f1"),
-    PerceptionTask: ("loss", "accuracy", "macro_f1"),
-    AnswerTask: ("loss", "accuracy", "exact_match"),
-    ChoiceTask: ("loss", "accuracy", "macro_f1"),
-    DepictionTask: ("loss", "accuracy"),
-}
-"""The scores by which the best model of each task may be chosen."""
 LOGS = ("metrics.jsonl", "report.html")
 
 
-def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None]) -> AnyTask:
-    """Check folder and data, and make the tokenizers; nothing but a copy of standard input is
-    written yet."""
+@dataclass(frozen=True)
+class Prepared:
+    """A checked recipe with its processor and records; nothing is written yet."""
+
+    recipe: Recipe
+    kind: type[Task]
+    processor: Processor
+    records: Any
+    folder: Path
+    resumed: bool
+
+    def task(self) -> Task:
+        """The task with its data, encoded in the run folder; DataError: data of no use."""
+        if not self.resumed:  # of a run that was stopped before it began
+            (self.folder / PALETTE).unlink(missing_ok=True)
+        task = self.kind.open(self.recipe, self.processor, self.records, self.folder)
+        task.check_size()
+        self.processor.save(self.folder)
+        return task
+
+
+def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None]) -> Prepared:
+    """Check folder and data, and fit the processor; only a copy of standard input is written."""
     if recipe.data.path is None:
         raise ConfigError(
             "The recipe has no data.path; add data.path=FILE (a text file, glob, folder or -)."
@@ -80,126 +70,33 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
     find_device(recipe.train.device)
     begun = Recipe.parse(read_yaml(saved)) if resume else None
     recipe = with_start(recipe, begun)
-    kind = task_of(recipe)
+    kind, inputs = kinds_of(recipe)
     recipe = replace(recipe, data=absolute(capture_stdin(recipe.data, run)))
-    task = kind(recipe, run, resume)
+    records = inputs.read(recipe.data)
+    if begun is None:
+        processor = inputs.fit(recipe.processor, recipe.data, records, recipe.facts)
+    else:
+        processor = inputs.load(run, recipe.data, begun.model, begun.facts)
+    recipe = recipe.with_inputs(processor.model_fields())
+    recipe = kind.resolve(recipe, processor, records)
+    recipe = recipe.with_length(processor.longest(records))
+    processor = processor.for_model(recipe.facts).augmented(recipe.augmentations)
+    processor.check(records)
     if begun is not None:
-        check_same(task.recipe, begun, run)
-        if (
-            recipe.train.precision == "auto"
-        ):  # measured once: today's measurement could change the bits
-            task.recipe = task.recipe.with_precision(begun.train.precision)
-    return task
+        check_same(recipe, begun, run)
+        if recipe.train.precision == "auto":  # measured once: today's measurement could differ
+            recipe = recipe.with_precision(begun.train.precision)
+    return Prepared(recipe, kind, processor, records, run, resumed=begun is not None)
 
 
 @contextmanager
-def temporary_task(recipe: Recipe) -> Iterator[AnyTask]:
-    """A recipe's task with its data, in a folder that is removed again (what is mapped stays
-    readable)."""
+def temporary_task(recipe: Recipe) -> Iterator[Task]:
+    """A recipe's task with its data, in a folder that is removed again (maps stay readable)."""
     with tempfile.TemporaryDirectory(prefix="glassformer-") as folder:
         run = Path(folder) / "run"
-        task = prepare(recipe, run, resume=False, say=lambda text: None)
+        prepared = prepare(recipe, run, resume=False, say=lambda text: None)
         run.mkdir(exist_ok=True)
-        task.store()
-        yield task
-
-
-ONLY: dict[str, tuple[tuple[type[AnyTask], ...], str]] = {
-    "class_weights": (
-        (TaggingTask, ClassificationTask, PerceptionTask, ChoiceTask),
-        "weigh classes",
-    ),
-    "mask_fraction": ((MaskedLanguageTask,), "is of masks"),
-    "whole_words": ((MaskedLanguageTask,), "is of masks"),
-    "piece_dropout": (
-        (TaggingTask, ClassificationTask, TransductionTask),
-        "is of single examples or pairs",
-    ),
-}
-"""Fields of `train` that only some tasks have."""
-
-
-def task_of(recipe: Recipe) -> type[AnyTask]:
-    """What kind of training a model and its data ask for; ConfigError if they do not go
-    together."""
-    kind = _kind_of(recipe) if recipe.palette is None else _depicting(recipe)
-    for field, (kinds, why) in ONLY.items():
-        if (
-            kind not in kinds
-            and getattr(recipe.train, field) != TrainConfig.model_fields[field].default
-        ):
-            raise ConfigError(
-                f"train.{field} {why}, and model.head={recipe.model.head!r} has none; leave it out."
-            )
-    if recipe.train.best not in (known := BEST[kind]):
-        raise ConfigError(
-            f"train.best={recipe.train.best!r} is no score of what "
-            f"model.head={recipe.model.head!r} with architecture="
-            f"{recipe.model.architecture!r} is trained for; use {' or '.join(known)}."
-        )
-    return kind
-
-
-def _kind_of(recipe: Recipe) -> type[AnyTask]:
-    model, data = recipe.model, recipe.data
-    paired = data.target_path is not None
-    mixed = model.elements == "tokens" and (recipe.image is not None or recipe.audio is not None)
-    match model.architecture, model.head:
-        case "decoder" | "encoder_decoder", "lm" if mixed:
-            return AnswerTask
-        case "encoder" | "decoder", "classify" if mixed:
-            _check_pool(model)
-            return ChoiceTask
-        case "decoder", "lm":
-            if paired:
-                raise ConfigError(
-                    "The data are pairs and model.architecture='decoder' reads running text; "
-                    "use encoder_decoder."
-                )
-            return LanguageTask
-        case "encoder_decoder", "lm":
-            if data.documents == "separate":
-                raise ConfigError(
-                    "Pairs are never mixed, so data.documents='separate' says nothing; leave "
-                    "it out."
-                )
-            return TransductionTask
-        case "encoder", "masked_lm":
-            return MaskedLanguageTask
-        case "encoder" | "decoder", "tag":
-            return TaggingTask
-        case "encoder", "classify" if model.elements == "patches":
-            return PerceptionTask
-        case "encoder" | "decoder", "classify":
-            _check_pool(model)
-            return ClassificationTask
-    raise ConfigError(
-        f"model.architecture={model.architecture!r} with model.head={model.head!r} is nothing "
-        f"to train; use head lm "
-        "with a decoder or encoder_decoder, masked_lm with an encoder, tag or classify with an "
-        "encoder or decoder."
-    )
-
-
-def _depicting(recipe: Recipe) -> type[DepictionTask]:
-    """Pictures are drawn by a decoder; ConfigError: by something else, or not of a text alone."""
-    model = recipe.model
-    others = recipe.image is not None or recipe.audio is not None
-    if others or (model.architecture, model.head, model.elements) != ("decoder", "lm", "tokens"):
-        raise ConfigError(
-            "The section palette is for pictures that a decoder with head lm draws of a text; "
-            "leave out the section "
-            "palette, or image, audio and other heads."
-        )
-    return DepictionTask
-
-
-def _check_pool(model: ModelConfig) -> None:
-    if model.architecture == "decoder" and model.pool == "first":
-        raise ConfigError(
-            "model.pool='first' of a decoder is an element that has seen no other; use last or "
-            "mean."
-        )
+        yield prepared.task()
 
 
 def check_unused(run: Path) -> None:
@@ -236,6 +133,11 @@ def check_same(recipe: Recipe, saved: Recipe, run: Path) -> None:
     """Raise ConfigError if model, data, tokenizer, optimizer or seed differ from the run's own;
     others may change."""
     new, old = recipe.values(), saved.values()
+    if new["task"] != old["task"] or new["input"] != old["input"]:
+        raise ConfigError(
+            f"{run} was trained for task={old['task']!r} of input={old['input']!r}; resume it with "
+            "its own recipe or choose another --run."
+        )
     whole = ("model", "tokenizer", "data", "image", "audio", "palette")
     fixed = {name: old[name] for name in whole if name in old} | {"train": ("optimizer", "seed")}
     for section, keys in fixed.items():
@@ -319,18 +221,20 @@ def card(model: Transformer, task: Task, run: Path, step: int, scores: dict[str,
     )
     return f"""---
 library_name: glassformer
-pipeline_tag: {of.pipeline_tag}
+pipeline_tag: {task.recipe.task}
 tags: [glassformer, transformer, {config.architecture}]
 ---
 
 # {run.name}
 
-{article} {config.architecture} Transformer with {model.n_parameters:,} parameters ({config.n_layers} layers,
+{article} {config.architecture} Transformer with {model.n_parameters:,} parameters \
+({config.n_layers} layers,
 {config.d_model} wide, {config.n_heads} heads, context {config.max_length}), trained from {weights}.
 
 - **Data**: {", ".join(f"`{Path(path).name}`" for path in paths)}
 - **{of.reads}**: {of.tokenizer}
-- **Training**: step {step:,} of {train.steps:,}, {of.step} a step, {train.optimizer}, seed {train.seed}; every field is
+- **Training**: step {step:,} of {train.steps:,}, {of.step} a step, {train.optimizer}, \
+seed {train.seed}; every field is
   in `recipe.yaml`
 - **Made with**: glassformer {__version__}
 
@@ -346,7 +250,8 @@ tags: [glassformer, transformer, {config.architecture}]
 
 ## Limits
 
-The model repeats the patterns of its training data, their errors and prejudices included; what it says is not checked.
+The model repeats the patterns of its training data, their errors and prejudices included; \
+what it says is not checked.
 """
 
 

@@ -76,27 +76,11 @@ def training_step(
         assert batch.targets is not None
         return loss(logits, batch.targets.to(device)).total / n_targets
 
-    def gradients(batch: Batch, own: int) -> tuple[float, tuple[Tensor | None, ...]]:
-        with thread_generator(own):
-            part_loss = mean_loss(batch)
-        return part_loss.item(), torch.autograd.grad(part_loss, learned, allow_unused=True)
-
-    total, learned = 0.0, [parameter for parameter in parameters if parameter.requires_grad]
     seeds = [dropout_seed(seed, step, part) for part in range(len(batches))]
     if hands is None:
-        for batch, own in zip(batches, seeds, strict=True):
-            torch.manual_seed(own)
-            part_loss = mean_loss(batch)
-            part_loss.backward()
-            total += part_loss.item()
-    else:  # gradients are added in the order of the parts, so that the sum is always the same
-        for part_total, found in hands.map(gradients, batches, seeds):
-            total += part_total
-            for parameter, gradient in zip(learned, found, strict=True):
-                if gradient is not None:
-                    parameter.grad = (
-                        gradient if parameter.grad is None else parameter.grad.add_(gradient)
-                    )
+        total = _in_turn(mean_loss, batches, seeds)
+    else:
+        total = _in_parallel(mean_loss, batches, seeds, parameters, hands)
     norm = float(nn.utils.clip_grad_norm_(parameters, max_grad_norm or torch.inf, foreach=True))
     if not (abs(total) < torch.inf and norm < torch.inf):
         for parameter in parameters:
@@ -105,3 +89,42 @@ def training_step(
         raise TrainingError(f"At step {step} the {what}.")
     optimizer.step(factor)
     return StepResult(total, norm, n_targets, sum(batch.n_elements for batch in batches))
+
+
+def _in_turn(
+    mean_loss: Callable[[Batch], Tensor], batches: Sequence[Batch], seeds: Sequence[int]
+) -> float:
+    """Add the gradients of each part; the sum of the losses."""
+    total = 0.0
+    for batch, own in zip(batches, seeds, strict=True):
+        torch.manual_seed(own)
+        part_loss = mean_loss(batch)
+        part_loss.backward()
+        total += part_loss.item()
+    return total
+
+
+def _in_parallel(
+    mean_loss: Callable[[Batch], Tensor],
+    batches: Sequence[Batch],
+    seeds: Sequence[int],
+    parameters: Sequence[Tensor],
+    hands: Executor,
+) -> float:
+    """The same with parts at the same time, added in the order of the parts, so that the sum is
+    always the same."""
+    learned = [parameter for parameter in parameters if parameter.requires_grad]
+
+    def gradients(batch: Batch, own: int) -> tuple[float, tuple[Tensor | None, ...]]:
+        with thread_generator(own):
+            part_loss = mean_loss(batch)
+        return part_loss.item(), torch.autograd.grad(part_loss, learned, allow_unused=True)
+
+    total = 0.0
+    for part_total, found in hands.map(gradients, batches, seeds):
+        total += part_total
+        for parameter, gradient in zip(learned, found, strict=True):
+            if gradient is not None:
+                before = parameter.grad
+                parameter.grad = gradient if before is None else before.add_(gradient)
+    return total

@@ -1,5 +1,5 @@
-"""One float64 forward pass of a model on a batch: every tapped tensor, and the input of each step of
-each block."""
+"""One float64 forward pass of a model on a batch: every tapped tensor, and the input of each step
+of each block."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace

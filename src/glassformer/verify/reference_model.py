@@ -161,8 +161,8 @@ class ReferenceModel:
         return x if table is None else x + table[part.index]
 
     def embed(self, sample: Sample, positions: Array | None, table: str = "embed") -> Array:
-        """Elements + positions (or [elements; positions]) + token types, normalized if the model does
-        so."""
+        """Elements + positions (or [elements; positions]) + token types, normalized if the model
+        does so."""
         x = self.elements(sample, table)
         if positions is not None:
             joined = self.config["position_combination"] == "concatenate"

@@ -1,5 +1,5 @@
-"""The numbers that the notes print, and the published sizes: production gives them to the last digit
-printed."""
+"""The numbers that the notes print, and the published sizes: production gives them to the last
+digit printed."""
 
 import math
 from collections.abc import Iterator
@@ -173,7 +173,8 @@ def temperature() -> Iterator[Row]:
     """Note E: the limits of τ, by the transform that generation applies."""
     u = torch.tensor([[2.0, -1.0, 0.5, 1.9]], dtype=torch.float64)
     claim = Claim("Note E", "golden: temperature")
-    # a spread of 3 over τ = 10⁶ bounds how far from uniform; a gap of 0.1 at τ = 0.001 leaves e^-100
+    # a spread of 3 over τ = 10⁶ bounds how far from uniform; a gap of 0.1 at τ = 0.001 leaves
+    # e^-100
     flat, peak = (logits.temperature(u, tau).softmax(-1) for tau in (1e6, 1e-3))
     yield claim("τ large: uniform", logits.temperature, flat, [0.25] * 4, 1e-6, "τ = 10⁶")
     yield claim("τ small: arg max", logits.temperature, peak, [1, 0, 0, 0], TIGHT, "τ = 0.001")

@@ -227,7 +227,7 @@ def output_rows(seen: Look) -> Iterator[Row]:
     claim = Claim(note, equation)
     yield from worst(claim, formula, type(seen.model.head), [("head", logits, np.stack(heads))])
     targets = seen.batch.targets
-    if targets is not None and config.head not in ("pool", "none"):
+    if targets is not None and not config.gives_vectors:
         total, count = ref.cross_entropy(array(logits), targets.numpy(), IGNORE)
         summed, claim = cross_entropy(logits.detach(), targets), Claim("Note E", "14 loss")
         mean, expected = summed.total / max(summed.count, 1), np.asarray(total / max(count, 1))

@@ -30,8 +30,14 @@ DESK = {"width": 1440, "height": 900}
 
 WATCH = """(() => {
   let open = 0, still = 0;
-  const begun = () => { open++; still = 0; }, ended = () => { open--; still = 0; }, own = {setTimeout: window.setTimeout};
-  for (const [owner, name] of [[window, "fetch"], [Response.prototype, "arrayBuffer"], [Response.prototype, "json"], [ReadableStreamDefaultReader.prototype, "read"]]) {
+  const begun = () => { open++; still = 0; }, ended = () => { open--; still = 0; };
+  const own = {setTimeout: window.setTimeout};
+  for (const [owner, name] of [
+    [window, "fetch"],
+    [Response.prototype, "arrayBuffer"],
+    [Response.prototype, "json"],
+    [ReadableStreamDefaultReader.prototype, "read"],
+  ]) {
     const before = owner[name];
     owner[name] = function (...given) {
       begun();
@@ -45,7 +51,8 @@ WATCH = """(() => {
     begun();
     return own.setTimeout.call(window, () => { ended(); fn(...given); }, after);
   };
-  new MutationObserver(() => (still = 0)).observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
+  new MutationObserver(() => (still = 0)).observe(
+    document, {subtree: true, childList: true, attributes: true, characterData: true});
   window.isSettled = () => !open && still++ > 2;
 })()"""
 """Whether a page asks nothing and has not changed for some frames: `isSettled()`, asked once a

@@ -3,8 +3,16 @@
 import re
 from typing import Any
 
-NAMELESS = """() => [...document.querySelectorAll("button, input, select, a, summary, [role=application], [role=slider], [role=region]")].filter((el) => el.checkVisibility()).filter((el) =>
-  !(el.getAttribute("aria-label") || el.textContent.trim() || [...(el.labels ?? [])].some((label) => label.textContent.trim()))).map((el) => el.outerHTML.slice(0, 120))"""
+NAMELESS = """() => {
+  const controls = "button, input, select, a, summary, "
+    + "[role=application], [role=slider], [role=region]";
+  const labelled = (el) => [...(el.labels ?? [])].some((label) => label.textContent.trim());
+  const named = (el) =>
+    el.getAttribute("aria-label") || el.textContent.trim() || labelled(el);
+  return [...document.querySelectorAll(controls)]
+    .filter((el) => el.checkVisibility()).filter((el) => !named(el))
+    .map((el) => el.outerHTML.slice(0, 120));
+}"""
 """Controls without a name."""
 FAINT = """() => {
   const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
@@ -18,28 +26,56 @@ FAINT = """() => {
     }
     return seen.get(c);
   };
-  const lum = ([r, g, b]) => { const f = (v) => { v /= 255; return v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; }; return .2126 * f(r) + .7152 * f(g) + .0722 * f(b); };
-  const ground = (e) => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c[3] > 250) return c; } return [255, 255, 255]; };
+  const linear = (v) => { v /= 255; return v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; };
+  const lum = ([r, g, b]) => .2126 * linear(r) + .7152 * linear(g) + .0722 * linear(b);
+  const ground = (e) => {
+    for (; e; e = e.parentElement) {
+      const c = rgb(getComputedStyle(e).backgroundColor);
+      if (c[3] > 250) return c;
+    }
+    return [255, 255, 255];
+  };
   const found = [];
   for (const e of document.querySelectorAll("body *")) {
-    if (![...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()) || !e.checkVisibility() || e.closest(".later, .faded, .faint, :disabled")) continue;
-    const style = getComputedStyle(e), drawn = e.namespaceURI.endsWith("svg") ? style.fill : style.color;
-    const [a, b] = [lum(rgb(drawn)), lum(ground(e))].sort((x, y) => y - x), ratio = (a + .05) / (b + .05);
-    if (ratio < 4.5) found.push(`${e.tagName}.${e.getAttribute("class") ?? ""} ${ratio.toFixed(2)}`);
+    if (![...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim())) continue;
+    if (!e.checkVisibility() || e.closest(".later, .faded, .faint, :disabled")) continue;
+    const style = getComputedStyle(e);
+    const drawn = e.namespaceURI.endsWith("svg") ? style.fill : style.color;
+    const [a, b] = [lum(rgb(drawn)), lum(ground(e))].sort((x, y) => y - x);
+    const ratio = (a + .05) / (b + .05);
+    const name = `${e.tagName}.${e.getAttribute("class") ?? ""}`;
+    if (ratio < 4.5) found.push(`${name} ${ratio.toFixed(2)}`);
   }
   return [...new Set(found)];
 }"""
 """Texts with less contrast than 4.5 : 1."""
-SMALL = """() => [...document.querySelectorAll("button, summary, select, .toggle, .choice label, .range, .contents-list a, .rail a")].filter((el) => el.checkVisibility())
-  .map((el) => [el.className, el.getBoundingClientRect()]).filter(([name, box]) => !name.startsWith("patch") && (box.width < 24 || box.height < 24)).map(([name, box]) => `${name} ${Math.round(box.width)}x${Math.round(box.height)}`)"""
+SMALL = """() => {
+  const targets = "button, summary, select, .toggle, .choice label, .range, "
+    + ".contents-list a, .rail a";
+  return [...document.querySelectorAll(targets)].filter((el) => el.checkVisibility())
+    .map((el) => [el.className, el.getBoundingClientRect()])
+    .filter(([name, box]) => !name.startsWith("patch") && (box.width < 24 || box.height < 24))
+    .map(([name, box]) => `${name} ${Math.round(box.width)}x${Math.round(box.height)}`);
+}"""
 """Targets of less than 24 pixels, the patches of a picture apart."""
-PICTURES = """() => [...document.querySelectorAll("figure, canvas, svg[role]")].filter((el) => el.checkVisibility() && !el.closest("[aria-hidden=true]")).map((el) => {
-  const named = (one) => one && (one.getAttribute("aria-label") || one.getAttribute("aria-hidden") || document.getElementById(one.getAttribute("aria-labelledby") ?? "")?.textContent.trim());
-  return named(el) || named(el.closest("[role]")) || (el.matches("canvas, svg") && named(el.closest("figure"))) ? "" : el.outerHTML.slice(0, 120);
-}).filter(Boolean)"""
+PICTURES = """() => {
+  const text = (id) => document.getElementById(id ?? "")?.textContent.trim();
+  const named = (one) => one && (one.getAttribute("aria-label")
+    || one.getAttribute("aria-hidden") || text(one.getAttribute("aria-labelledby")));
+  const framed = (el) => el.matches("canvas, svg") && named(el.closest("figure"));
+  return [...document.querySelectorAll("figure, canvas, svg[role]")]
+    .filter((el) => el.checkVisibility() && !el.closest("[aria-hidden=true]"))
+    .filter((el) => !(named(el) || named(el.closest("[role]")) || framed(el)))
+    .map((el) => el.outerHTML.slice(0, 120));
+}"""
 """Pictures without a name."""
 WIDTH = "document.documentElement.scrollWidth"
-FITTED = f"""(width) => new Promise((done) => {{ let frames = 60; const look = () => {WIDTH} <= width || !frames-- ? done({WIDTH}) : requestAnimationFrame(look); look(); }})"""
+FITTED = f"""(width) => new Promise((done) => {{
+  let frames = 60;
+  const look = () =>
+    {WIDTH} <= width || !frames-- ? done({WIDTH}) : requestAnimationFrame(look);
+  look();
+}})"""
 """How wide a page is once it fits, which a canvas does a frame after its room is known to be
 narrower; or stays."""
 PAGES = (

@@ -40,7 +40,8 @@ def test_whitespace_of_tokens_is_drawn_and_markup_stays_text(visit):
     drawn = run(
         page,
         """async () => {
-        const {token} = await import("./format.js"), el = token({label: " <img src=x onerror=alert(1)>\\n\\t", kind: "token"});
+        const {token} = await import("./format.js");
+        const el = token({label: " <img src=x onerror=alert(1)>\\n\\t", kind: "token"});
         return [el.tagName, el.textContent, el.children.length];
     }""",
     )
@@ -69,7 +70,8 @@ def test_the_address_restores_the_selection(visit, selection):
     back = run(
         page,
         """async (selection) => {
-        const {makeState, fromHash} = await import("./state.js"), {DEFAULTS} = await import("./schema.js"), state = makeState(selection);
+        const {makeState, fromHash} = await import("./state.js");
+        const {DEFAULTS} = await import("./schema.js"), state = makeState(selection);
         const url = new URL(state.toHash(), location.href);
         return {...DEFAULTS, ...fromHash(url.hash)};
     }""",
@@ -85,7 +87,8 @@ def test_the_selection_tells_who_listens_and_only_of_changes(visit):
         page,
         """async () => {
         const {makeState} = await import("./state.js"), state = makeState(), heard = [];
-        const off = state.subscribe((now, before, replace) => heard.push([now.layer, before.layer, replace]));
+        const off = state.subscribe(
+          (now, before, replace) => heard.push([now.layer, before.layer, replace]));
         state.set({layer: 2});
         state.set({layer: 2, edits: []});
         state.set({layer: 3}, {replace: true});
@@ -98,9 +101,11 @@ def test_the_selection_tells_who_listens_and_only_of_changes(visit):
 
 def test_the_selection_as_python_compiles(visit):
     page = visit.open()
-    selection = {"input": 'say '
-    '"hi"\nthere', "layer": 3, "head": 5, "query": 8, "key": 1, "side": "encoder",
-                 "edits": [{"edit": "Set", "point": "*.pattern", "head": 5, "to": 0.9, "renormalise": True}]}  # fmt: skip
+    edit = {"edit": "Set", "point": "*.pattern", "head": 5, "to": 0.9, "renormalise": True}
+    selection = {
+        "input": 'say "hi"\nthere', "layer": 3, "head": 5, "query": 8, "key": 1,
+        "side": "encoder", "edits": [edit],
+    }  # fmt: skip
     text = run(
         page,
         "async ([s, lines]) => (await import('./python.js')).toPython("
@@ -130,8 +135,11 @@ def test_arrays_arrive_as_they_were_sent(visit):
         page,
         """async (text) => {
         const {readSafetensors, part} = await import("./wire.js");
-        const {header, arrays} = readSafetensors(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
-        const plain = Object.fromEntries(Object.entries(arrays).map(([name, {shape, data}]) => [name, [shape, Array.from(data, (x) => Number.isFinite(x) ? x : String(x))]]));
+        const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+        const {header, arrays} = readSafetensors(bytes.buffer);
+        const said = (x) => Number.isFinite(x) ? x : String(x);
+        const plain = Object.fromEntries(Object.entries(arrays).map(
+          ([name, {shape, data}]) => [name, [shape, Array.from(data, said)]]));
         return {header, plain, row: Array.from(part(arrays.f32, 1, 0))};
     }""",
         base64.b64encode(data).decode(),
@@ -149,7 +157,8 @@ def test_arrays_arrive_as_they_were_sent(visit):
 WIRE = """async (script) => {
   const {makeWire, WireError, superseded} = await import("./wire.js");
   const empty = () => {
-    const head = new TextEncoder().encode(JSON.stringify({__metadata__: {header: "{}"}})), all = new Uint8Array(8 + head.length);
+    const head = new TextEncoder().encode(JSON.stringify({__metadata__: {header: "{}"}}));
+    const all = new Uint8Array(8 + head.length);
     new DataView(all.buffer).setBigUint64(0, BigInt(head.length), true);
     all.set(head, 8);
     return all.buffer;
@@ -159,13 +168,15 @@ WIRE = """async (script) => {
     ask: (body, signal) => new Promise((resolve, reject) => {
       asked.push(body);
       signal.addEventListener("abort", () => given.push(body.layer));
-      if (body.slow) signal.addEventListener("abort", () => reject(new DOMException("", "AbortError")));
+      const abort = () => reject(new DOMException("", "AbortError"));
+      if (body.slow) signal.addEventListener("abort", abort);
       else resolve(empty());
     }),
     async *lines(body) { yield* body.items; },
   });
   if (script === "newest") {
-    const first = wire.call("head", {slow: true, layer: 0}, {key: "head"}).then(() => "answered", (e) => superseded(e) ? "superseded" : String(e));
+    const first = wire.call("head", {slow: true, layer: 0}, {key: "head"})
+      .then(() => "answered", (e) => superseded(e) ? "superseded" : String(e));
     const second = wire.call("head", {layer: 1}, {key: "head"}).then(() => "answered");
     return [await first, await second];
   }
@@ -176,21 +187,28 @@ WIRE = """async (script) => {
     return asked.length;
   }
   if (script === "together") {
-    const [a, b] = await Promise.all([wire.call("head", {layer: 1}, {key: "page"}), wire.call("head", {layer: 1})]);
+    const [a, b] = await Promise.all([
+      wire.call("head", {layer: 1}, {key: "page"}), wire.call("head", {layer: 1}),
+    ]);
     return [asked.length, a === b];
   }
   if (script === "given up") {
-    const says = (call) => call.then(() => "answered", (e) => superseded(e) ? "superseded" : String(e));
-    const page = says(wire.call("head", {slow: true, layer: 1}, {key: "page"})), panel = says(wire.call("head", {slow: true, layer: 1}, {key: "panel"}));
+    const says = (call) => call.then(
+      () => "answered", (e) => superseded(e) ? "superseded" : String(e));
+    const page = says(wire.call("head", {slow: true, layer: 1}, {key: "page"}));
+    const panel = says(wire.call("head", {slow: true, layer: 1}, {key: "panel"}));
     await wire.call("head", {layer: 2}, {key: "page"});
     const still = given.length;
     await wire.call("head", {layer: 3}, {key: "panel"});
     return [await page, await panel, still, given];
   }
   const items = [], say = (e) => [e.name, e.message];
-  const good = await wire.stream("effects", {items: [{a: 1}, {a: 2}, {done: true}]}, (item) => items.push(item.a)).then(() => "done");
+  const numbers = [{a: 1}, {a: 2}, {done: true}];
+  const good = await wire.stream("effects", {items: numbers}, (item) => items.push(item.a))
+    .then(() => "done");
   const broken = await wire.stream("effects", {items: [{a: 3}]}, () => {}).catch(say);
-  const failed = await wire.stream("effects", {items: [{error: "No.", kind: "ConfigError"}]}, () => {}).catch(say);
+  const wrong = [{error: "No.", kind: "ConfigError"}];
+  const failed = await wire.stream("effects", {items: wrong}, () => {}).catch(say);
   return [items, good, broken[0], failed];
 }"""
 
@@ -248,16 +266,22 @@ def test_signed_numbers_are_neutral_at_zero_and_as_strong_on_both_sides(visit):
 MATRIX = """async () => {
   const {heatmap} = await import("./marks.js"), host = document.querySelector(".page-room");
   const picked = (window.picked = []);
-  const it = (window.it = heatmap({rows: ["a", "b", "c"], columns: ["x", "y", "z", "w"], values: [0.5, 0.25, 0.25, 0, 0.1, 0.2, 0.3, 0.4, 1, 0, 0, 0], digits: false,
-    masked: (r, c) => r === 0 && c === 3, onselect: (row, column, how) => picked.push([row, column, how.pinned])}));
+  const it = (window.it = heatmap({
+    rows: ["a", "b", "c"], columns: ["x", "y", "z", "w"],
+    values: [0.5, 0.25, 0.25, 0, 0.1, 0.2, 0.3, 0.4, 1, 0, 0, 0], digits: false,
+    masked: (r, c) => r === 0 && c === 3,
+    onselect: (row, column, how) => picked.push([row, column, how.pinned]),
+  }));
   host.replaceChildren(it.el);
   await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
 }"""
 PIXELS = """async (cells) => {
-  const {level, ramp} = await import("./ramp.js"), canvas = it.canvas, [w, h] = [canvas.width / 4, canvas.height / 3], table = ramp("attention", false);
+  const {level, ramp} = await import("./ramp.js"), table = ramp("attention", false);
+  const canvas = it.canvas, [w, h] = [canvas.width / 4, canvas.height / 3];
   const {data, width} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
   return cells.map(([row, column]) => {
-    const at = 4 * (Math.round((row + 0.3) * h) * width + Math.round((column + 0.3) * w)), colour = table[level(it.value(row, column))];
+    const at = 4 * (Math.round((row + 0.3) * h) * width + Math.round((column + 0.3) * w));
+    const colour = table[level(it.value(row, column))];
     return [[...data.slice(at, at + 3)], [colour & 255, colour >> 8 & 255, colour >> 16 & 255]];
   });
 }"""
@@ -308,15 +332,21 @@ def test_a_matrix_as_table_csv_and_svg_holds_its_numbers(visit):
 
 
 LARGE = """async () => {
-  const {heatmap} = await import("./marks.js"), host = document.querySelector(".page-room"), side = 1200, bytes = new Uint8Array(side * side).fill(40);
+  const {heatmap} = await import("./marks.js"), host = document.querySelector(".page-room");
+  const side = 1200, bytes = new Uint8Array(side * side).fill(40);
   bytes[900 * side + 30] = 90;
   const names = Array.from({length: side}, (_, i) => String(i));
   const it = (window.it = heatmap({rows: names, columns: names, bytes, masked: (r, c) => c > r}));
   host.replaceChildren(it.el);
   await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-  const canvas = it.canvas, {data, width} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-  const colour = (x, y) => { const at = 4 * (Math.floor(y * canvas.height) * width + Math.floor(x * canvas.width)); return [...data.slice(at, at + 4)]; };
-  return [it.summary(), colour(0.25, 0.75), Array.from({length: 12}, (_, i) => colour(0.75 + i / canvas.width, 0.25)[3]), it.el.querySelectorAll("span").length];
+  const canvas = it.canvas, context = canvas.getContext("2d");
+  const {data, width} = context.getImageData(0, 0, canvas.width, canvas.height);
+  const colour = (x, y) => {
+    const at = 4 * (Math.floor(y * canvas.height) * width + Math.floor(x * canvas.width));
+    return [...data.slice(at, at + 4)];
+  };
+  const hatched = Array.from({length: 12}, (_, i) => colour(0.75 + i / canvas.width, 0.25)[3]);
+  return [it.summary(), colour(0.25, 0.75), hatched, it.el.querySelectorAll("span").length];
 }"""
 
 
@@ -354,7 +384,8 @@ def test_csv_quotes_what_needs_it(visit):
     page = visit.open()
     got = run(
         page,
-        """async () => (await import('./marks.js')).csv({columns: ["a,b", 'q"'], rows: [["x\\ny", 1]]})""",
+        """async () => (await import('./marks.js'))
+        .csv({columns: ["a,b", 'q"'], rows: [["x\\ny", 1]]})""",
     )
     assert got == '"a,b","q"""\r\n"x\ny",1\r\n'
 

@@ -13,11 +13,21 @@ NAME = (
 SEEN = (
     f"() => {{ const e = document.activeElement; return e === document.body ? '' : ({NAME})(e); }}"
 )
-TABBED = f"""() => [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]")].filter((el) =>
-  el.tabIndex >= 0 && !el.disabled && el.checkVisibility() && !(el.type === "radio" && !el.checked)).map({NAME})"""
+TABBED = f"""() => {{
+  const focusable = "a[href], button, input, select, textarea, summary, [tabindex]";
+  return [...document.querySelectorAll(focusable)].filter((el) =>
+    el.tabIndex >= 0 && !el.disabled && el.checkVisibility()
+    && !(el.type === "radio" && !el.checked)).map({NAME});
+}}"""
 """What the Tab key should have led to; of radio buttons, only the one that is chosen."""
-RINGED = """() => { const e = document.activeElement, ringed = (one) => one && (getComputedStyle(one).outlineStyle !== "none" || getComputedStyle(one).boxShadow !== "none");
-  return [e, e.nextElementSibling, e.closest("label")].some(ringed) ? "" : e.outerHTML.slice(0, 120); }"""
+RINGED = """() => {
+  const e = document.activeElement;
+  const style = getComputedStyle;
+  const ringed = (one) =>
+    one && (style(one).outlineStyle !== "none" || style(one).boxShadow !== "none");
+  const near = [e, e.nextElementSibling, e.closest("label")];
+  return near.some(ringed) ? "" : e.outerHTML.slice(0, 120);
+}"""
 MOST_TABS = 600
 
 

@@ -13,12 +13,17 @@ from serve.browser.test_pages_attention import look_of
 
 FOCUSED = """() => {
   const e = document.activeElement;
-  return e === document.body ? "" : e.getAttribute("aria-label") || [...(e.labels ?? [])].map((label) => label.textContent).join(" ") || e.textContent;
+  const labels = () => [...(e.labels ?? [])].map((label) => label.textContent).join(" ");
+  return e === document.body ? "" : e.getAttribute("aria-label") || labels() || e.textContent;
 }"""
 RAMP = "async (dark) => Array.from((await import('./ramp.js')).ramp('attention', dark))"
 DRAWN = """([selector, across, down]) => {
-  const canvas = document.querySelector(selector), {data, width} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-  return down.map((y) => across.map((x) => { const at = 4 * (Math.floor(y * canvas.height) * width + Math.floor(x * canvas.width)); return [...data.slice(at, at + 4)]; }));
+  const canvas = document.querySelector(selector), context = canvas.getContext("2d");
+  const {data, width} = context.getImageData(0, 0, canvas.width, canvas.height);
+  return down.map((y) => across.map((x) => {
+    const at = 4 * (Math.floor(y * canvas.height) * width + Math.floor(x * canvas.width));
+    return [...data.slice(at, at + 4)];
+  }));
 }"""
 """The colours at some shares of a canvas's width and height."""
 

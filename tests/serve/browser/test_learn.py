@@ -22,7 +22,8 @@ LESSONS = [
 ]
 every_lesson = pytest.mark.parametrize("lesson", LESSONS)
 RESULTS = """async (id) => {
-  const {lessons} = await import("./pages/learn.js"), {results} = await import("./learn/article.js");
+  const {lessons} = await import("./pages/learn.js");
+  const {results} = await import("./learn/article.js");
   return results(lessons.find((lesson) => lesson.id === id));
 }"""
 

@@ -14,14 +14,24 @@ from glassformer.serve.explorer.page import linked
 from glassformer.serve.explorer.schema import PAGES
 
 TEXT = "the cat sat on a mat"
-HOST = """<!doctype html><html><head><title>notebook</title><style>p { color: rgb(1, 2, 3); }</style></head>
-<body style="background: rgb(255, 255, 255)"><p id="text">a cell</p><div id="a"></div><div id="b"></div></body></html>"""
+HOST = """<!doctype html><html><head><title>notebook</title>
+<style>p { color: rgb(1, 2, 3); }</style></head>
+<body style="background: rgb(255, 255, 255)">
+<p id="text">a cell</p><div id="a"></div><div id="b"></div></body></html>"""
 MODEL = """async ([name, esm]) => {
-  const module = await import(URL.createObjectURL(new Blob([esm], {type: "text/javascript"}))), heard = new Set();
-  const model = {send: (said) => toKernel(name, said), on: (_, fn) => heard.add(fn), off: (_, fn) => heard.delete(fn)};
-  const bytes = (part) => new DataView(Uint8Array.from(atob(part), (one) => one.charCodeAt(0)).buffer);
-  window.fromKernel = {...window.fromKernel, [name]: (said, parts) => [...heard].forEach((fn) => fn(said, parts.map(bytes)))};
-  window.leave = {...window.leave, [name]: module.default.render({model, el: document.getElementById(name)})};
+  const source = new Blob([esm], {type: "text/javascript"});
+  const module = await import(URL.createObjectURL(source)), heard = new Set();
+  const model = {
+    send: (said) => toKernel(name, said),
+    on: (_, fn) => heard.add(fn),
+    off: (_, fn) => heard.delete(fn),
+  };
+  const array = (part) => Uint8Array.from(atob(part), (one) => one.charCodeAt(0));
+  const bytes = (part) => new DataView(array(part).buffer);
+  const tell = (said, parts) => [...heard].forEach((fn) => fn(said, parts.map(bytes)));
+  window.fromKernel = {...window.fromKernel, [name]: tell};
+  const el = document.getElementById(name);
+  window.leave = {...window.leave, [name]: module.default.render({model, el})};
 }"""  # what anywidget and a notebook do with the module
 
 
@@ -106,7 +116,8 @@ def view_of(explorer: Any, page: str = "head", given: Any = TEXT, **selected: An
 
 
 DARKEST = """() => {
-  const copy = document.createElement("canvas").getContext("2d", {willReadFrequently: true}), found = [255];
+  const copy = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+  const found = [255];
   for (const canvas of document.querySelectorAll(".matrix-stack canvas")) {
     copy.clearRect(0, 0, 300, 150);
     copy.drawImage(canvas, 0, 0);

@@ -72,7 +72,8 @@ def test_thumbnails_that_are_no_squares_are_stretched(visit):
     page = visit.open()
     got = page.evaluate(
         """async () => {
-        const {squared} = await import("./pages/attention.js"), data = Uint8Array.from([1, 2, 3, 4, 5, 6, 7, 8]);
+        const {squared} = await import("./pages/attention.js");
+        const data = Uint8Array.from([1, 2, 3, 4, 5, 6, 7, 8]);
         const {size, bytes} = squared({shape: [1, 1, 2, 4], data});
         return [size, Array.from(bytes)];
         }"""
@@ -102,7 +103,8 @@ PATTERN = np.random.default_rng(3).dirichlet([0.3] * 7, 7).astype(np.float32)
 PARTS = """async ([values, share, masked]) => {
   const {strongest} = await import("./pages/head_patterns.js");
   const units = Array.from({length: 7}, (_, i) => ({label: String(i), kind: "token", from: [i]}));
-  const shown = {queries: units, keys: units, values, masked: masked ? (r, c) => c > r : null, exact: true, name: ""};
+  const hidden = masked ? (r, c) => c > r : null;
+  const shown = {queries: units, keys: units, values, masked: hidden, exact: true, name: ""};
   const got = strongest(shown, share);
   return [got.edges.map(([r, c]) => [r, c]), got.all, got.mass];
 }"""
@@ -134,7 +136,8 @@ def test_words_sum_their_keys_and_average_their_queries(visit):
     got = page.evaluate(
         """async ([values, words]) => {
         const {units, merged} = await import("./pages/head_patterns.js");
-        const all = units(words.map((word, i) => ({label: "abcdefg"[i], kind: "token", word})), true);
+        const one = (word, i) => ({label: "abcdefg"[i], kind: "token", word});
+        const all = units(words.map(one), true);
         return [all.map((u) => u.label), Array.from(merged(values, 7, all, all))];
         }""",
         [PATTERN.ravel().tolist(), words],
@@ -161,7 +164,8 @@ def test_a_step_that_is_wrong_is_found(visit):
     page = visit.open()
     off = page.evaluate("""async () => {
         const {again} = await import("./pages/head_steps.js"), t = (shape, data) => ({shape, data});
-        const arrays = {q: t([2], [1, 2]), k: t([3, 2], [1, 0, 0, 1, 5, 5]), v: t([3, 2], [1, 0, 0, 1, 9, 9]),
+        const arrays = {
+          q: t([2], [1, 2]), k: t([3, 2], [1, 0, 0, 1, 5, 5]), v: t([3, 2], [1, 0, 0, 1, 9, 9]),
           scores: t([3], [0.5, 1, 0]), weights: t([3], [0, 0, 0]), z: t([2], [0, 0])};
         return again({header: {scale: 0.5, masked: [2]}, arrays});
     }""")

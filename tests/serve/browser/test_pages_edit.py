@@ -136,12 +136,15 @@ def test_a_bad_edit_is_said_and_can_be_taken_back(opened):
 def test_a_list_of_edits_is_split_and_put_together_again(visit):
     page = visit.open()
     got = page.evaluate("""async () => {
-        const {ordered, split, put, without, found, zero, temperature} = await import("./pages/edit_list.js");
+        const {ordered, split, put, without, found, zero, temperature} =
+          await import("./pages/edit_list.js");
         const first = "d.blocks.0.attention", second = "d.blocks.1.attention";
         const a = zero(first, 1), b = temperature(first, 1, 2), c = zero(second, 0);
-        const all = [{edit: a, on: false}, {edit: b, on: true}, {edit: c, on: false}], {edits, shelf} = split(all);
+        const all = [{edit: a, on: false}, {edit: b, on: true}, {edit: c, on: false}];
+        const {edits, shelf} = split(all);
         return [JSON.stringify(ordered(edits, shelf)) === JSON.stringify(all), edits.length,
-          put([a, b], {...b, tau: 5}).map((e) => e.tau ?? 0), without([a, b], {...b, tau: 9}).length, found([a, b], c)];
+          put([a, b], {...b, tau: 5}).map((e) => e.tau ?? 0),
+          without([a, b], {...b, tau: 9}).length, found([a, b], c)];
     }""")
     assert got == [True, 1, [0, 5], 1, None]
 

@@ -164,13 +164,17 @@ def test_the_difference_is_b_minus_a(visiting_model, explorer_of):
 
 LONG = """async ([columns, differs]) => {
   const {pairLine} = await import("./pages/compare_marks.js"), chosen = [];
-  const one = (i) => ({a: {label: `a${i}`}, b: {label: i === differs ? "other" : `a${i}`}, pair: i});
+  const label = (i) => (i === differs ? "other" : `a${i}`);
+  const one = (i) => ({a: {label: `a${i}`}, b: {label: label(i)}, pair: i});
   const line = pairLine({
-    columns: Array.from({length: columns}, (_, i) => one(i)), now: columns - 1, name: "Corresponding elements",
+    columns: Array.from({length: columns}, (_, i) => one(i)),
+    now: columns - 1,
+    name: "Corresponding elements",
     onselect: (pair) => chosen.push(pair),
   });
   document.body.append(line.el);
-  const said = (el) => el.classList.contains("pairs-column") ? "|" : el.textContent.replace(/\\D+/g, "");
+  const said = (el) =>
+    el.classList.contains("pairs-column") ? "|" : el.textContent.replace(/\\D+/g, "");
   const says = () => [...line.el.children].map(said);
   const folded = says();
   line.el.querySelector("[aria-label*='show all']")?.click();

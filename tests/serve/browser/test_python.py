@@ -30,7 +30,7 @@ PLAIN = [
     ("explain", "method=gradient_attention", "attribute"),
     (
         "compare",
-        f"b={quote(chr(123) + chr(34) + 'input' + chr(34) + ':' + chr(34) + 'the dog' + chr(34) + chr(125))}",
+        "b=" + quote('{"input":"the dog"}'),
         "compare",
     ),
     ("train", "", "curves"),

@@ -1,8 +1,10 @@
 """Who may ask: only pages that this server itself has sent, on this machine, by somebody who has
 the token.
 
-    the address with the token ──> a cookie that no script can read and no other site's page sends along
-    every request              ──> is it meant for this server (Host)? does it come from its own page (Origin)?
+    the address with the token ──> a cookie that no script can read and no other site's page sends
+                                   along
+    every request              ──> is it meant for this server (Host)? does it come from its own
+                                   page (Origin)?
 
 The first keeps other users of the machine out, the second other sites' pages, and names that were
 made to point here (DNS rebinding).

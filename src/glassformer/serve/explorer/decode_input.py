@@ -2,7 +2,7 @@
 
     "the cat sat"                                       a text
     ["a dog runs", "ein Hund läuft"]                    a source and its target; or a pair of texts
-    [12, 7, 3]      [[12, 7, 3], "ein Hund"]            token ids; also of a source, of a target, or of both
+    [12, 7, 3]      [[12, 7, 3], "ein Hund"]            token ids; also of a source, a target, both
     {"image": PICTURE}     {"audio": SOUND}             one of them alone
     [{"image": PICTURE}, "what is it?"]                 parts in their order
     [[{"image": PICTURE}, "what is it?"], "a dog"]      parts, and the answer so far

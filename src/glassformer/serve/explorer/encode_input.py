@@ -1,6 +1,7 @@
 """Inputs of `gf.look` as plain values, the inverse of `decode_input`: files become addresses.
 
-    ("a dog", "ein")  ["a dog", "ein"]      [{"image": "cat.png"}, "what?"]  [{"image": "data:image/png;..."}, "what?"]
+    ("a dog", "ein")                   ["a dog", "ein"]
+    [{"image": "cat.png"}, "what?"]    [{"image": "data:image/png;..."}, "what?"]
 
 A path is read here, unlike in a request.
 """
@@ -16,7 +17,6 @@ from glassformer.errors import ConfigError
 from glassformer.media.wav import write_wav
 from glassformer.pages import images
 from glassformer.run import Run
-from glassformer.serve.explorer.examples import capabilities, sole_medium
 from glassformer.serve.explorer.requests import brief
 
 ADDRESSES = ("data:", "example:")
@@ -24,7 +24,7 @@ ADDRESSES = ("data:", "example:")
 
 def encode_input(given: Any, run: Run) -> Any:
     """An input as plain values. ConfigError: it is no input; DataError: no such file."""
-    kind = sole_medium(capabilities(run))
+    kind = run.processor.medium
     if kind and not isinstance(given, Mapping):
         return {kind: _address(kind, given)}
     return _plain(given)

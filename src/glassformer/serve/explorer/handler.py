@@ -1,7 +1,9 @@
 """One handler for every carrier: HTTP, a notebook, a saved file.
 
-    explorer.handle({"op": "row", "look": {"input": "the cat"}, "layer": 0, "head": 1, "query": 2})   a Reply
-    explorer.stream({"op": "generate", "look": {"input": "the cat"}})               one object after another
+    explorer.handle({"op": "row", "look": {"input": "the cat"}, "layer": 0, "head": 1, "query": 2})
+                                                                    a Reply
+    explorer.stream({"op": "generate", "look": {"input": "the cat"}})
+                                                                    one object after another
 
 Requests are stateless: each carries its look.
 """
@@ -22,25 +24,9 @@ from glassformer.serve.explorer.schema import SCHEMA
 from glassformer.serve.explorer.wire import Reply
 
 OPS: dict[str, Callable[..., Any]] = {
-    "model": ops_model.model,
-    "look": ops_model.look,
-    "points": ops_model.all_points,
-    "picture": ops_model.picture,
-    "curves": ops_model.curves,
-    "raw": ops_model.raw,
-    "thumbnails": ops_attention.thumbnails,
-    "head": ops_attention.head,
-    "row": ops_attention.row,
-    "step": ops_attention.step,
-    "lens": ops_flow.lens,
-    "ledger": ops_flow.ledger,
-    "project": ops_flow.project,
-    "next": ops_next.next_token,
-    "attribute": ops_explain.attribute,
-    "compare": ops_explain.compare,
-    "generate": ops_next.generate,
-    "effects": ops_explain.effects,
-    "sweep": ops_explain.sweep,
+    name: op
+    for module in (ops_model, ops_attention, ops_flow, ops_next, ops_explain)
+    for name, op in module.OPS.items()
 }
 STREAMS = [name for name, op in SCHEMA["ops"].items() if op.get("stream")]
 

@@ -18,7 +18,7 @@ from glassformer.inspect.edits import Edit, edit_from_json
 from glassformer.inspect.look import Look
 from glassformer.run import Run
 from glassformer.serve.explorer.decode_input import Sensed, decode_input
-from glassformer.serve.explorer.examples import capabilities, media_of, sole_medium
+from glassformer.serve.explorer.examples import media_of
 from glassformer.serve.explorer.requests import LookRequest, brief
 from glassformer.serve.explorer.wire import text
 
@@ -54,7 +54,7 @@ class Looks:
         edits = [self._edit(edit, nested) for edit in request.edits]
         if self._examples is None:
             self._examples = media_of(self.run)
-        alone = sole_medium(capabilities(self.run))
+        alone = self.run.processor.medium
         plain = request.model_copy(update={"edits": []})
         # Encode an input once: looks with other edits reuse it.
         base = self._kept.get(content_of(plain)) if edits else None

@@ -2,7 +2,8 @@
 each on a thread.
 
 {view, id, ask: {"op": "row", ...}}           {to, id, done: true} and the answer's bytes
-{view, id, lines: {"op": "effects", ...}}     {to, id, item: {...}} one after another, then {to, id, done: true}
+{view, id, lines: {"op": "effects", ...}}     {to, id, item: {...}} one after another, then
+                                              {to, id, done: true}
 {view, id, cancel: true}                      nothing more
 whatever is wrong                             {to, id, error: "one sentence", kind: "ConfigError"}
 """

@@ -2,7 +2,10 @@
 Python value.
 
     view = gf.view(run, "the cat sat", page="head", layer=3, head=5)
-    view.selection["query"]      view.select(head=6)      view.look().pattern(3, 6)      view.save("head.png")
+    view.selection["query"]
+    view.select(head=6)
+    view.look().pattern(3, 6)
+    view.save("head.png")
 
 A cell holds three pictures of it: the live page, if anywidget is installed and a kernel runs; a
 copy of the page that needs neither, with its answers in it; a PNG for where no script may run.
@@ -149,9 +152,10 @@ class View:
     def save(self, path: str | Path) -> Path:
         """Write what is selected into a file, by its ending; the path.
 
-            .html           all pages with the answers that were seen, opens from disk without a network
+            .html           all pages with the answers seen, opens from disk without a network
             .png  .svg      the picture: all heads, the selected one, or the next tokens
-            .csv            the selected head's weights with the elements' names; .safetensors: scores and pattern
+            .csv            the selected head's weights with the elements' names
+            .safetensors    its scores and pattern
 
         ConfigError: another ending; CheckpointError: it cannot be written.
         """

@@ -110,3 +110,7 @@ def _query_input(
     if not pre:
         return x, x, ""
     return x, norm(x), "LayerNorm" if isinstance(norm, LayerNorm) else "RMSNorm"
+
+
+OPS = {"thumbnails": thumbnails, "head": head, "row": row, "step": step}
+"""The functions of ops, by the names that requests have."""

@@ -178,3 +178,7 @@ def _replacement(kind: str, some: Tensor, dim: int, source: Tensor | None) -> An
         return new
 
     return changed
+
+
+OPS = {"attribute": attribute, "compare": compare, "effects": effects, "sweep": sweep}
+"""The functions of ops, by the names that requests have."""

@@ -105,3 +105,7 @@ def principal(
     share = torch.zeros(n, dtype=rows.dtype)
     share[:n_there] = values[:n_there] / values.sum().clamp(min=torch.finfo(rows.dtype).tiny)
     return found.unflatten(0, vectors.shape[:2]), share
+
+
+OPS = {"lens": lens, "ledger": ledger, "project": project}
+"""The functions of ops, by the names that requests have."""

@@ -9,9 +9,6 @@ import numpy as np
 from glassformer.axes import Float, Int, Tensor
 from glassformer.errors import ConfigError
 from glassformer.inspect.look import Look
-from glassformer.media.audio import AudioReader
-from glassformer.media.image import ImageReader
-from glassformer.media.patches import unpatchify
 from glassformer.pages.images import brightness
 from glassformer.pages.training_report import points
 from glassformer.serve.explorer.examples import capabilities, examples
@@ -61,7 +58,7 @@ def model(context: OpContext) -> Reply:
         "attentions": [
             {"side": side, "site": site, "stack": stack, **sizes} for side, site, stack in places
         ],
-        "specials": {} if run.text is None else run.text.specials,
+        "specials": getattr(run.processor, "specials", {}),
         "checkpoints": Checkpoints(run.folder).steps(),
         "examples": examples(run),
     }
@@ -122,23 +119,22 @@ def picture(context: OpContext, look: Look, part: int) -> Reply:
     A spectrogram is `turned`: an element's row runs from left to right, its column upwards.
     """
     run, batch = context.run, look.batch
-    shown = [] if run.senses is None else [(run.senses, batch.elements)]
+    readers = run.processor.media()
+    shown = [(readers[run.processor.medium], batch.elements[0])] if run.processor.medium else []
     for one in (batch.source or batch).parts:
-        reader = run.readers[one.name]
-        shown += [(reader, values[None]) for values in one.values.split(reader.n_patches)]
+        reader = readers[one.name]
+        shown += [(reader, values) for values in one.values.split(reader.reader.n_patches)]
     if part >= len(shown):
         raise ConfigError(
             f"There is no picture or recording {part} in this input; it has {len(shown)} of them."
         )
     reader, patches = shown[part]
-    if isinstance(reader, ImageReader):
-        pixels = reader.pixels_of(patches)[0]
-    else:
-        values = unpatchify(patches.float().cpu(), reader.config.patch_size, reader.grid)
-        pixels = np.rint(255 * brightness(values[0, :, :, 0].numpy())).astype(np.uint8)[..., None]
-    audio = isinstance(reader, AudioReader)
-    kind = {"kind": "spectrogram" if audio else "image", "turned": audio}
-    header = {**kind, "grid": list(reader.grid), "part": part, "parts": len(shown)}
+    values = reader.restored(patches.float().cpu())
+    turned = values.dtype != np.uint8  # a spectrogram
+    pixels = np.rint(255 * brightness(values)).astype(np.uint8)[..., None] if turned else values
+    kind = {"kind": "spectrogram" if turned else "image", "turned": turned}
+    grid = list(reader.reader.grid)
+    header = {**kind, "grid": grid, "part": part, "parts": len(shown)}
     return Reply(header, {"pixels": pixels})
 
 
@@ -160,3 +156,14 @@ def raw(context: OpContext, look: Look, point: str) -> Reply:
 def all_points(context: OpContext, look: Look) -> Reply:
     """Every point of the model for this input: name, kind, axes, shape, layer, side, site."""
     return Reply({"points": [asdict(point) for point in look.points()]})
+
+
+OPS = {
+    "model": model,
+    "look": look,
+    "points": all_points,
+    "picture": picture,
+    "curves": curves,
+    "raw": raw,
+}
+"""The functions of ops, by the names that requests have."""

@@ -20,7 +20,6 @@ from glassformer.generate.logits import limited, next_tokens, remaining
 from glassformer.generate.watch import choices
 from glassformer.inspect.look import Look, run
 from glassformer.inspect.target import placed
-from glassformer.run import Run
 from glassformer.serve.explorer.examples import capabilities
 from glassformer.serve.explorer.looks import OpContext
 from glassformer.serve.explorer.ops_model import name_of
@@ -42,8 +41,8 @@ def next_token(context: OpContext, look: Look, position: int, **sampling: Any) -
     if logits.dim() == 2:
         logits = logits[placed(position, len(logits))]
     outcomes = logits.shape[-1]
-    if (colours := _colours(context.run)) is not None:  # the outcomes of a pixel
-        logits, outcomes = limited(logits[None], colours)[0], len(colours)
+    if (limits := context.run.task.next_tokens((), ())) is not None:  # the outcomes of a pixel
+        logits, outcomes = limited(logits[None], limits[0])[0], len(limits[0])
     found = stages(logits.float(), **sampling)
     ids = torch.tensor([bar.id for bar in found.bars(min(BARS, outcomes))])
     rows = {name: found[stage] for name, stage in STAGES.items()}
@@ -69,10 +68,16 @@ def generate(
     **sampling: Any,
 ) -> Iterator[dict[str, Any]]:
     """Generate token by token: probability, alternatives, and cross-attention of each."""
-    prompt, colours = prompt_of(look, begin), _colours(context.run)
     end, left = context.run.tokenizer.specials.get("eos"), new_tokens
-    if colours is not None:  # an image ends with its last pixel
-        end, left = None, _pixels_left(context.run, prompt, new_tokens, beams, given)
+    prompt, colours = prompt_of(look, begin), None
+    limits = context.run.task.next_tokens(tokens_of(prompt), given)
+    if limits is not None:  # an image ends with its last pixel
+        if beams:
+            raise ConfigError(
+                "An image is drawn pixel by pixel, never by a beam search; leave out beams."
+            )
+        colours, pixels = limits
+        end, left = None, min(new_tokens, pixels)
         if not left:
             return iter(())
     options = {"beams": beams, "n_best": beams} if beams else sampling
@@ -92,31 +97,6 @@ def generate(
         steps = decode(look.model, alone(prompt), config, ends, source, colours, watch, given)
         known = (step.choices[0] for step in steps)
     return _items(look, known, ends, len(given[:-1]))
-
-
-def _colours(run: Run) -> range | None:
-    """The tokens of an image that a run draws; None: it draws none. See `generate.draw`."""
-    if run.palette is None:
-        return None
-    return range(run.tokenizer.vocab_size, run.tokenizer.vocab_size + len(run.palette.colours))
-
-
-def _pixels_left(run: Run, prompt: Prompt, most: int, beams: int, given: list[int]) -> int:
-    """The number of pixels to draw; ConfigError: an option that is not for images."""
-    colours = _colours(run)
-    assert run.palette is not None
-    assert colours is not None
-    if beams:
-        raise ConfigError(
-            "A picture is drawn pixel by pixel, never by a beam search; leave out beams."
-        )
-    if wrong := [index for index in given if index not in colours]:
-        raise ConfigError(
-            f"Token {wrong[0]} is no colour; those of this model are {colours.start} to "
-            f"{colours.stop - 1}."
-        )
-    pixels = sum(index in colours for index in tokens_of(prompt))
-    return min(most, run.palette.config.n_pixels - pixels)
 
 
 def prompt_of(look: Look, begin: bool) -> Prompt:
@@ -213,3 +193,7 @@ def _searched(look: Look, searches: Iterator[Any]) -> Iterator[dict[str, Any]]:
             yield {"step": step.step, "beams": beams}
     plain = [{"ids": one.ids, "score": one.score, "finished": one.finished} for one in best]
     yield {"best": [one | {"labels": [name_of(look, i) for i in one["ids"]]} for one in plain]}
+
+
+OPS = {"next": next_token, "generate": generate}
+"""The functions of ops, by the names that requests have."""

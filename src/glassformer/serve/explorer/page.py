@@ -1,7 +1,8 @@
 """The explorer as one HTML file: its modules linked, and a page saved with the answers it needs.
 
-    static/*.js ── in the order of their imports ──> [source, number of a module, source, ...] for each
-                                                      └─ joined in the browser with the blob address of each number
+    static/*.js ── in the order of their imports ──> [source, number of a module, source, ...]
+
+There is such a list for each module, joined in the browser with the blob address of each number.
 
 A module imports another by its relative path in double quotes, which is replaced wherever it
 stands. A saved page has `globalThis.glassformerSaved` = {state, answers}, answers by the page's
@@ -32,7 +33,9 @@ POLICY = (
 )
 LOADER = """const urls = [];
 for (const parts of %s) {
-  const source = parts.map((part) => (typeof part === "number" ? JSON.stringify(urls[part]) : part)).join("");
+  const source = parts
+    .map((part) => (typeof part === "number" ? JSON.stringify(urls[part]) : part))
+    .join("");
   urls.push(URL.createObjectURL(new Blob([source], {type: "text/javascript"})));
 }
 const page = await import(urls.at(-1));
@@ -58,8 +61,11 @@ import {mount} from "./shell.js";
 import {canonical} from "./state.js";
 import {fromFile, makeWire} from "./wire.js";
 const {state, answers} = globalThis.glassformerSaved;
-const known = Object.entries(answers).map(([question, answer]) => [canonical(JSON.parse(question)), answer]);
-mount(document.body, {pages, wire: makeWire(fromFile(Object.fromEntries(known))), bind: false, start: state});
+const known = Object.entries(answers).map(
+  ([question, answer]) => [canonical(JSON.parse(question)), answer],
+);
+const wire = makeWire(fromFile(Object.fromEntries(known)));
+mount(document.body, {pages, wire, bind: false, start: state});
 """
 """The main module of a saved page."""
 

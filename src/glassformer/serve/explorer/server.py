@@ -2,8 +2,10 @@
 one that computes.
 
     GET  /?token=...   sets the cookie and goes on to /
-    GET  /...          a file of `static/`, by a table of those that there are: no path is ever put together
-    POST /api          JSON -> a safetensors file          POST /stream   JSON -> one JSON object a line
+    GET  /...          a file of `static/`, by a table of those that there are: no path is ever
+                       put together
+    POST /api          JSON -> a safetensors file
+    POST /stream       JSON -> one JSON object a line
 
 Whatever is wrong is `{"error": "one sentence", "kind": "ConfigError"}` with a status of 400 or
 above.

@@ -1,6 +1,7 @@
 """A copy of a page without a kernel or network: page, selection, answers to its first questions.
 
-selection ──> questions of the schema ──> answers of the handler ──> one HTML file ──> a frame in a notebook
+selection ──> questions of the schema ──> answers of the handler ──> one HTML file
+    ──> a frame in a notebook
 """
 
 import base64

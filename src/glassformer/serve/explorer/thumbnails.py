@@ -1,9 +1,9 @@
 """Patterns as pixels: every head of a stack shrunk to a thumbnail, with its metrics, or one head in
 full.
 
-    q, k of a layer ── some queries ──> scores ── softmax ──> weights of all heads, a few megabytes
-                                                               ├─ largest weight of each cell ──> thumbnails [H, R, C]
-                                                               └─ entropy, and one product for all other metrics
+    q, k of a layer ── some queries ──> scores ── softmax ──> weights of all heads, megabytes
+        ├─ largest weight of each cell ──> thumbnails [H, R, C]
+        └─ entropy, and one product for all other metrics
 
 No more than a portion of them is ever held. A cell of a thumbnail shows the largest of its weights:
 a single bright one is not averaged away. In a decoder the keys behind the last query of a portion

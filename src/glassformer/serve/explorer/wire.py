@@ -6,7 +6,9 @@
 It is an ordinary safetensors file, so "download the numbers" needs no converter. Pixels are bytes
 of square roots:
 
-    byte = round(255 √v)        v = (byte / 255)²        off by at most 0.004, so they are for the eye alone
+    byte = round(255 √v)        v = (byte / 255)²
+
+They are off by at most 0.004, so they are for the eye alone.
 """
 
 import json

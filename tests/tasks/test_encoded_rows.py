@@ -1,4 +1,4 @@
-"""What `plan` and `data show` say is what training does."""
+"""What `data show` prints of rows of tokens is what training is fed."""
 
 import json
 
@@ -12,66 +12,24 @@ from glassformer.data.collate import packed, windows
 from glassformer.data.example import Example
 from glassformer.data.tokens import training_order
 from glassformer.models import Transformer
-from glassformer.training.data_rows import rows_as_fed, targets_by_slot
-from glassformer.training.plan import make_plan
-from glassformer.training.run_folder import prepare
+from glassformer.tasks.encoded_batch import encoded_rows
+from glassformer.tasks.encoded_rows import EncodedRow, targets_by_slot
+from glassformer.training.run_folder import temporary_task
 from small_runs import recipe
-from small_tasks import (
-    class_file,
-    class_recipe,
-    json_file,
-    masked_recipe,
-    slash,
-    tag_recipe,
-    two_labels,
-)
+from small_senses import prepared
+from small_tasks import class_file, class_recipe, json_file, masked_recipe, slash, tag_recipe
 
 
-def test_a_plan_counts_what_the_model_has(tmp_path):
-    made = recipe(tmp_path, train={"micro_batches": 2})
-    plan = make_plan(made)
-    vocabulary = prepare(made, tmp_path / "x", False, lambda text: None).recipe
-    assert (
-        plan.parameters
-        == sum(m.numbers for m in plan.matrices)
-        == Transformer(vocabulary.model).n_parameters
-    )
-    assert plan.tokens_per_step == 4 * 16
-    assert plan.seconds > 0
-    assert plan.seconds == plan.seconds_per_step * 8
-    assert plan.memory["weights"] == 4 * plan.parameters
-    assert plan.epochs is not None
-    values = json.loads(json.dumps(plan.as_json(), allow_nan=False))
-    assert sum(row["numbers"] for row in values["matrices"]) == values["parameters"]
-    text = plan.as_text()
-    assert f"{plan.parameters:,}" in text
-    assert "decoder.blocks.*.attention.q_proj.weight (2)" in text
-    assert not (tmp_path / "x").exists()
-
-
-def test_a_plan_needs_no_text(tmp_path):
-    plan = make_plan(recipe(tmp_path, data={"path": None}, model={"vocab_size": 50}))
-    assert plan.epochs is None
-    assert plan.parameters > 50 * 16
-
-
-def test_disk_is_what_checkpoints_take(tmp_path):
-    from small_runs import go
-
-    made = recipe(tmp_path)
-    go(made, tmp_path / "x")
-    files = list((tmp_path / "x" / "checkpoints").rglob("*.safetensors"))
-    used = sum(path.stat().st_size for path in [*files, tmp_path / "x" / "model.safetensors"])
-    assert 0.5 < make_plan(made).disk / used < 2
+def fed(made, rows: int, step: int) -> list[EncodedRow]:
+    with temporary_task(made) as task:
+        return list(encoded_rows(task, rows, step))
 
 
 def test_rows_are_shifted_by_one_and_are_those_of_training(tmp_path):
     made = recipe(tmp_path)
-    rows = list(rows_as_fed(made, 3, step=5))
-    material = prepare(made, tmp_path / "x", False, lambda text: None)
-    (tmp_path / "x").mkdir()
-    material.store()
-    text = material.split("train")
+    rows = fed(made, 3, 5)
+    task = prepared(made, tmp_path / "x")
+    text = task.split("train")
     batch = windows(text, training_order(text, 16, 4, 0).rows(5), 16)
     assert len(rows) == 3
     for number, row in enumerate(rows):
@@ -79,12 +37,12 @@ def test_rows_are_shifted_by_one_and_are_those_of_training(tmp_path):
         assert row.targets == batch.targets[number].tolist()
         assert row.targets[:-1] == row.ids[1:]
         assert row.positions == list(range(16))
-        assert "".join(row.pieces) == material.tokenizer.decode(row.ids)
+        assert "".join(row.pieces) == task.processor.tokenizer.decode(row.ids)
         assert row.mask == [[key <= query for key in range(16)] for query in range(16)]
         values = json.loads(json.dumps(row.as_json()))
         assert values["bears_loss"] == [True] * 16
         assert "16 elements, 16 bear loss" in row.as_text(number, 4, colour=False)
-    assert len(list(rows_as_fed(made, 99, 0))) == 4
+    assert len(fed(made, 99, 0)) == 4
 
 
 def test_the_mask_is_the_models_own_with_documents_and_a_window(tmp_path):
@@ -102,7 +60,7 @@ def test_the_mask_is_the_models_own_with_documents_and_a_window(tmp_path):
             "validation_fraction": 0.0,
         },
     )
-    row = next(iter(rows_as_fed(made, 1, 0)))
+    row = fed(made, 1, 0)[0]
     assert len(set(row.documents)) > 2
     for i in range(15):
         bears = row.documents[i] == row.documents[i + 1]
@@ -121,44 +79,10 @@ def test_the_mask_is_the_models_own_with_documents_and_a_window(tmp_path):
             assert moved.tolist() == [row.mask[i][j] for i in range(16)]
 
 
-TASKS = {
-    "tag": tag_recipe,
-    "classify": class_recipe,
-    "several": lambda folder, **changes: class_recipe(
-        folder,
-        model={"multi_label": True},
-        data={"path": class_file(folder, label=two_labels)},
-        **changes,
-    ),
-    "masked": masked_recipe,
-}
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_a_plan_of_other_tasks_counts_what_they_train(tmp_path, name):
-    made = TASKS[name](tmp_path, train={"steps": 12})
-    plan = make_plan(made)
-    run = tmp_path / "x"
-    task = prepare(made, run, False, lambda text: None)
-    run.mkdir()
-    task.store()
-    assert plan.parameters == Transformer(task.recipe.model).n_parameters
-    assert plan.tokens_per_step == 4 * task.length
-    assert plan.epochs == pytest.approx(12 * 4 * task.length / task.elements)
-    assert plan.seconds > 0
-    assert "head" in plan.as_text()
-
-
-def test_a_plan_of_hidden_tokens_needs_no_text(tmp_path):
-    plan = make_plan(masked_recipe(tmp_path, data={"path": None}, model={"vocab_size": 50}))
-    assert plan.epochs is None
-    assert plan.tokens_per_step == 4 * 16
-
-
 def test_tags_are_shown_at_the_last_pieces_of_their_words(tmp_path):
     (tmp_path / "w.txt").write_text(slash(["abc", "d", "ef"], ["X", "Y", "X"]) * 4)
     data = {"path": str(tmp_path / "w.txt"), "validation_fraction": 0.0}
-    row = next(rows_as_fed(tag_recipe(tmp_path, data=data, tokenizer={"kind": "byte"}), 1, 0))
+    row = fed(tag_recipe(tmp_path, data=data, tokenizer={"kind": "byte"}), 1, 0)[0]
     n = 11  # <bos> _abc _d _ef <eos>
     assert "".join(row.pieces[:n]) == "<bos> abc d ef<eos>"
     assert row.target_pieces[:n] == ["", "", "", "", "X", "", "Y", "", "", "X", ""]
@@ -213,10 +137,9 @@ def test_classes_are_shown_by_name(tmp_path):
     path = json_file(tmp_path, "c.jsonl", [("a b", ["x", "z"]), ("c", []), ("d", ["y"])] * 3)
     data = {"path": path, "validation_fraction": 0.0}
     shown = []
+    made = class_recipe(tmp_path, model={"multi_label": True}, data=data)
     for step in range(9):
-        for row in rows_as_fed(
-            class_recipe(tmp_path, model={"multi_label": True}, data=data), 9, step
-        ):
+        for row in fed(made, 9, step):
             at = [i for i, target in enumerate(row.targets) if target != IGNORE]
             ends = [
                 i for i, d in enumerate(row.documents) if d >= 0 and d not in row.documents[i + 1 :]
@@ -225,15 +148,15 @@ def test_classes_are_shown_by_name(tmp_path):
             shown += [(row.targets[i], row.target_pieces[i]) for i in at]
     assert set(shown) == {(0b101, "x, z"), (0, ""), (0b010, "y")}
     single = class_recipe(tmp_path, model={"pool": "first"}, data={"path": class_file(tmp_path)})
-    row = next(rows_as_fed(single, 1, 0))
+    row = fed(single, 1, 0)[0]
     assert row.target_pieces[0] in ("a", "b")
     assert row.target_pieces[1:4] == ["", "", ""]
 
 
 def test_hidden_tokens_are_shown_with_what_they_were(tmp_path):
     made = masked_recipe(tmp_path, train={"mask_fraction": 0.4})
-    rows = list(rows_as_fed(made, 4, 3))
-    plain = list(rows_as_fed(recipe(tmp_path), 4, 3))
+    rows = fed(made, 4, 3)
+    plain = fed(recipe(tmp_path), 4, 3)
     hidden = 0
     for row, text in zip(rows, plain, strict=True):
         restored = [
@@ -253,3 +176,13 @@ def test_hidden_tokens_are_shown_with_what_they_were(tmp_path):
         hidden += row.pieces.count("<mask>")
         assert row.mask == [[True] * 16] * 16
     assert hidden > 10
+
+
+def test_real_targets_stay_real_and_stand_at_their_elements():
+    first = Example(np.arange(4), at=np.array([1, 3]), targets=np.array([[0.5, -1.25], [2.0, 3.0]]))
+    second = Example(np.arange(3), at=np.array([2]), targets=np.array([[7.5, 8.0]]))
+    batch = packed([first, second], [[0, 1]])
+    assert batch.targets.is_floating_point()
+    config = tiny.config(architecture="encoder", head="tag", n_classes=2)
+    found = [value for row in targets_by_slot(config, batch) for value in row if value != IGNORE]
+    assert found == [[0.5, -1.25], [2.0, 3.0], [7.5, 8.0]]

@@ -11,9 +11,7 @@ import torch
 
 from glassformer.batch import IGNORE, Batch
 from glassformer.errors import counted
-from glassformer.media.audio import AudioConfig, AudioReader
-from glassformer.media.image import ImageReader
-from glassformer.media.patches import unpatchify
+from glassformer.media.audio import AudioConfig
 from glassformer.media.spectrogram import mel
 from glassformer.pages.batch_page import (
     EncodedAudio,
@@ -25,20 +23,18 @@ from glassformer.pages.batch_page import (
     Token,
     batch_html,
 )
-from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.media_classification import PerceptionTask
-from glassformer.tasks.media_dataset import Heard
-from glassformer.tasks.multimodal import MixtureTask
-from glassformer.training.data_rows import FedRow, TextTask, rows_of
-from glassformer.training.run_folder import temporary_task
+from glassformer.processors.audio import AudioProcessor
+from glassformer.processors.media import MediaInputs, MediaProcessor
+from glassformer.tasks.classification import Classification
+from glassformer.tasks.encoded_rows import EncodedRow, token_rows
+from glassformer.tasks.task import Task
 
 TICKS = (100, 200, 500, 1000, 2000, 4000, 8000, 16000)
 SHADES = " ·░▒▓█"
-Reader = ImageReader | AudioReader
 
 
 @dataclass(frozen=True)
-class FedSense:
+class EncodedMedia:
     """A picture or a recording as it is fed."""
 
     drawn: EncodedImage | EncodedAudio
@@ -87,68 +83,52 @@ def _image(means: np.ndarray, sound: bool) -> np.ndarray:
     return shades.T[::-1] if sound else shades
 
 
-def perceived_as_fed(task: PerceptionTask, rows: int, step: int) -> Iterator[FedSense]:
-    """The first `rows` training pictures or recordings of a step."""
-    kept, numbers, reader = task.training, task.numbers(step), task.senses.sense
-    shown = 0
-    for batch in task.batches(step):
-        assert batch.targets is not None
-        for patches, target in zip(batch.elements, batch.targets, strict=True):
-            if shown == rows:
-                return
-            number, where = int(numbers[shown]), kept.where[int(numbers[shown])]
-            about = (Path(where).name, _shares(task.classes.names, target))
-            restored = _restored(reader, patches)
-            if isinstance(reader, ImageReader):
-                before = np.array(kept.array[number])
-                other = None if np.array_equal(restored, before) else before
-                drawn = EncodedImage(*about, restored, other, patches.numpy(), reader.grid)
-            else:
-                assert isinstance(task.senses, Heard)
-                config = reader.config
-                samples = task.senses.sounds(kept, np.array([number]), step)[0]
-                of = (restored, _ticks(config), patches.numpy(), reader.grid)
-                drawn = EncodedAudio(*about, samples, config.rate, *of)
-            yield FedSense(drawn, where)
-            shown += 1
-
-
-def as_fed(recipe: Recipe, rows: int, step: int) -> Iterator[FedRow | FedSense]:
-    """The first `rows` rows of a step's batch; data are read in a temporary folder that is removed
-    again."""
-    with temporary_task(recipe) as task:
-        yield from (
-            perceived_as_fed(task, rows, step)
-            if isinstance(task, PerceptionTask)
-            else rows_of(task, rows, step)
-        )
-
-
-def fed_page(recipe: Recipe, rows: int, step: int, title: str) -> str:
-    """The same as a self-contained HTML document."""
-    with temporary_task(recipe) as task:
-        if isinstance(task, PerceptionTask):
-            fed: list[EncodedInput] = [one.drawn for one in perceived_as_fed(task, rows, step)]
+def media_rows(task: Task, rows: int, step: int) -> Iterator[EncodedMedia]:
+    """The first `rows` images or recordings of a step's batch."""
+    assert isinstance(task, Classification)
+    inputs, processor = task.training, task.processor
+    assert isinstance(inputs, MediaInputs)
+    numbers = [i for row in task.order.rows(step) for i in row]
+    pairs = ((b.elements, b.targets) for b in task.batches(step) if b.targets is not None)
+    targets = (row for pair in pairs for row in zip(*pair, strict=True))
+    for number, (patches, target) in zip(numbers[:rows], targets, strict=False):
+        where = inputs.records[number].where
+        about = (Path(where).name, _shares(task.classes.names, target))
+        restored, grid = processor.restored(patches), processor.reader.grid
+        if isinstance(processor, AudioProcessor):
+            config = processor.reader.config
+            chosen = np.array([number])
+            samples = processor.sounds(inputs.array[chosen], chosen, step)[0]
+            of = (restored, _ticks(config), patches.numpy(), grid)
+            yield EncodedMedia(EncodedAudio(*about, samples, config.rate, *of), where)
         else:
-            fed = list(_sequences(task, rows, step))
-        said = [f"{sentence[:1].upper()}{sentence[1:]}." for sentence in task.opening()]
-        return batch_html(
-            title,
-            [
-                f"The first {len(fed)} of the batch of step {step:,}, as the model is fed them.",
-                *said,
-            ],
-            fed,
-        )
+            before = np.array(inputs.array[number])
+            other = None if np.array_equal(restored, before) else before
+            yield EncodedMedia(EncodedImage(*about, restored, other, patches.numpy(), grid), where)
 
 
-def _sequences(task: TextTask, rows: int, step: int) -> Iterator[EncodedSequence]:
-    readers: dict[str, Reader] = {}
-    if isinstance(task, MixtureTask):
-        readers = {kind: files.senses.sense for kind, files in task.files.items()}
+def encoded_rows(task: Task, rows: int, step: int) -> Iterator[EncodedRow | EncodedMedia]:
+    """The first `rows` rows of a step's batch as the model reads them."""
+    patches = task.processor.elements == "patches"
+    return media_rows(task, rows, step) if patches else token_rows(task, rows, step)
+
+
+def batch_page(task: Task, rows: int, step: int, title: str) -> str:
+    """The same as a self-contained HTML document."""
+    if task.processor.elements == "patches":
+        fed: list[EncodedInput] = [one.drawn for one in media_rows(task, rows, step)]
+    else:
+        fed = list(_sequences(task, rows, step))
+    said = [f"{sentence[:1].upper()}{sentence[1:]}." for sentence in task.opening()]
+    first = f"The first {len(fed)} of the batch of step {step:,}, as the model reads them."
+    return batch_html(title, [first, *said], fed)
+
+
+def _sequences(task: Task, rows: int, step: int) -> Iterator[EncodedSequence]:
+    readers: Mapping[str, MediaProcessor] = getattr(task.processor, "readers", {})
     places = ((batch, row) for batch in task.batches(step) for row in range(len(batch.elements)))
     for number, (fed, (batch, row)) in enumerate(
-        zip(rows_of(task, rows, step), places, strict=False), 1
+        zip(token_rows(task, rows, step), places, strict=False), 1
     ):
         said = [
             None if i == IGNORE else piece
@@ -162,14 +142,6 @@ def _sequences(task: TextTask, rows: int, step: int) -> Iterator[EncodedSequence
             nothing = [None] * len(fed.source.pieces)
             source = _elements(batch.source, row, fed.source.pieces, nothing, readers)
         yield EncodedSequence(f"row {number} of step {step:,}", elements, source)
-
-
-def _restored(reader: Reader, patches: torch.Tensor) -> np.ndarray:
-    """The picture, uint8 [H, W, C], or normalized spectrogram, [frames, mels], that patches [T, P]
-    are of."""
-    if isinstance(reader, ImageReader):
-        return reader.pixels_of(patches[None])[0]
-    return unpatchify(patches[None], reader.config.patch_size, reader.grid)[0, :, :, 0].numpy()
 
 
 def _shares(names: tuple[str, ...], target: torch.Tensor) -> list[Share]:
@@ -196,7 +168,7 @@ def _elements(
     row: int,
     pieces: Sequence[str],
     said: Sequence[str | None],
-    readers: Mapping[str, Reader],
+    readers: Mapping[str, MediaProcessor],
 ) -> list[Token | PatchGrid]:
     """What stands in a row, in its order; padding is left out."""
     length, valid = batch.elements.shape[1], batch.where().valid
@@ -213,13 +185,16 @@ def _elements(
     return found
 
 
-def _cuts(batch: Batch, row: int, readers: Mapping[str, Reader]) -> Iterator[tuple[int, PatchGrid]]:
+def _cuts(
+    batch: Batch, row: int, readers: Mapping[str, MediaProcessor]
+) -> Iterator[tuple[int, PatchGrid]]:
     """Where each picture or sound of a row begins, and what its patches are of."""
     length = batch.elements.shape[1]
     for part in batch.parts:
-        here, reader = part.at.div(length, rounding_mode="floor") == row, readers[part.name]
+        here, processor = part.at.div(length, rounding_mode="floor") == row, readers[part.name]
+        reader = processor.reader
         at, values = part.at[here] % length, part.values[here]
         for begin, patches in zip(
             at[:: reader.n_patches].tolist(), values.split(reader.n_patches), strict=True
         ):
-            yield begin, PatchGrid(part.name, _restored(reader, patches), reader.grid)
+            yield begin, PatchGrid(part.name, processor.restored(patches), reader.grid)

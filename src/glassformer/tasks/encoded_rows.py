@@ -14,23 +14,11 @@ from glassformer.layers.mask import Mask, allowed
 from glassformer.layers.stack import SOURCE_MASK
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import attention_mask
-from glassformer.processors.pairs import PairTokenizer
-from glassformer.processors.parts import PartsTokenizer
-from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.media_classification import PerceptionTask
-from glassformer.tasks.multimodal import MixtureTask
-from glassformer.tasks.text_classification import ClassificationTask
-from glassformer.tasks.text_generation import LanguageTask
-from glassformer.tasks.text_to_image import DepictionTask
-from glassformer.tasks.text_to_text import TransductionTask
-from glassformer.tasks.token_classification import TaggingTask
-from glassformer.training.run_folder import temporary_task
-
-TextTask = LanguageTask | TransductionTask | TaggingTask | ClassificationTask | MixtureTask
+from glassformer.tasks.task import Task
 
 
 @dataclass(frozen=True)
-class FedRow:
+class EncodedRow:
     """One row of a batch: for each element its piece, id, position, document, target, and the keys
     it may attend to.
 
@@ -43,9 +31,10 @@ class FedRow:
     positions: list[int]
     documents: list[int]
     target_pieces: list[str]
-    targets: list[int]
+    targets: list[Any]
+    """Of each element an id, or the numbers that are learned for it; IGNORE: none."""
     mask: list[list[bool]]
-    source: "FedRow | None" = None
+    source: "EncodedRow | None" = None
     cross: list[list[bool]] | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -91,8 +80,9 @@ class FedRow:
         )
         for i in range(shown):
             loss = self.targets[i] != IGNORE
+            own = self.targets[i] if isinstance(self.targets[i], int) else ""
             target = (
-                f"{bold}{self.target_pieces[i]!r:>12} {self.targets[i]:>6}{plain}"
+                f"{bold}{self.target_pieces[i]!r:>12} {own:>6}{plain}"
                 if loss
                 else f"{'-':>12} {'':>6}"
             )
@@ -117,38 +107,31 @@ def _drawn(seen: list[bool]) -> str:
     return "".join("█" if one else "·" for one in seen)
 
 
-def rows_as_fed(recipe: Recipe, rows: int, step: int) -> Iterator[FedRow]:
-    """The first `rows` rows of a step's batch; the text is tokenized in a temporary folder that is
-    removed again."""
-    with temporary_task(recipe) as task:
-        assert not isinstance(task, PerceptionTask), "a picture is no row of tokens; see fed"
-        yield from rows_of(task, rows, step)
-
-
-def rows_of(task: TextTask, rows: int, step: int) -> Iterator[FedRow]:
-    """The first `rows` rows of a step's batch of a task."""
-    both = task.tokenizer
-    target = both.target if isinstance(both, PairTokenizer | PartsTokenizer) else both
-    pieces = task.piece if isinstance(task, DepictionTask) else target.piece
-    source_pieces = both.source.piece if isinstance(both, PairTokenizer) else pieces
+def token_rows(task: Task, rows: int, step: int) -> Iterator[EncodedRow]:
+    """The first `rows` rows of tokens of a step's batch."""
     for batch in task.batches(step):
         for row in range(min(rows, len(batch.elements))):
-            yield _row(task.recipe.model, batch, row, pieces, source_pieces)
+            yield _row(task, batch, row)
         rows -= min(rows, len(batch.elements))
 
 
 Piece = Callable[[int], str]
 
 
-def targets_by_slot(config: ModelConfig, batch: Batch) -> list[list[int]]:
+def targets_by_slot(config: ModelConfig, batch: Batch) -> list[list[Any]]:
     """The target of every element, IGNORE where there is none; that of a whole stands at the
-    element it is read from.
+    element it is read from. Real numbers are lists.
 
     The mean has no such element: there it stands at the last one. Of several classes at once, bit c
     is class c.
     """
     assert batch.targets is not None
     slots = torch.full_like(batch.elements, IGNORE)
+    if batch.at is not None and batch.targets.is_floating_point():
+        rows, width = slots.tolist(), slots.shape[1]
+        for at, values in zip(batch.at.tolist(), batch.targets.tolist(), strict=True):
+            rows[at // width][at % width] = values
+        return rows
     if batch.at is not None:
         slots.view(-1)[batch.at] = batch.targets
         return slots.tolist()
@@ -170,46 +153,37 @@ def targets_by_slot(config: ModelConfig, batch: Batch) -> list[list[int]]:
     return rows
 
 
-def _names(config: ModelConfig, piece: Piece) -> Piece:
-    """What a target's number stands for: a piece, a class, or several classes."""
-    if config.head not in ("tag", "classify"):
-        return piece
-    if config.multi_label:
-        return lambda bits: ", ".join(
-            name for c, name in enumerate(config.classes) if bits >> c & 1
-        )
-    return lambda i: config.classes[i]
-
-
-def _row(config: ModelConfig, batch: Batch, row: int, piece: Piece, source_piece: Piece) -> FedRow:
-    positions, name = batch.where(), _names(config, piece)
+def _row(task: Task, batch: Batch, row: int) -> EncodedRow:
+    config, positions = task.recipe.model, batch.where()
     ids, targets = _own(batch.elements, row), targets_by_slot(config, batch)[row]
     source, cross = None, None
     if batch.source is not None:
-        source = _source_row(config, batch.source, row, source_piece)
+        source = _source_row(config, batch.source, row, task.source_piece)
         cross = _seen(SOURCE_MASK, positions, batch.source.where(), row)
-    return FedRow(
-        _pieces(batch, row, piece),
+    mask = attention_mask(config, "encoder" if config.architecture == "encoder" else "decoder")
+    return EncodedRow(
+        _pieces(batch, row, task.piece),
         ids,
         _own(positions.position, row),
         [0] * len(ids) if positions.document is None else _own(positions.document, row),
-        ["" if i == IGNORE else name(i) for i in targets],
+        ["" if i == IGNORE else _target_name(task, i) for i in targets],
         targets,
-        _seen(
-            attention_mask(config, "encoder" if config.architecture == "encoder" else "decoder"),
-            positions,
-            positions,
-            row,
-        ),
+        _seen(mask, positions, positions, row),
         source,
         cross,
     )
 
 
-def _source_row(config: ModelConfig, batch: Batch, row: int, piece: Piece) -> FedRow:
+def _target_name(task: Task, target: Any) -> str:
+    if isinstance(target, int):
+        return task.target_name(target)
+    return " ".join(f"{value:.3g}" for value in target)
+
+
+def _source_row(config: ModelConfig, batch: Batch, row: int, piece: Piece) -> EncodedRow:
     positions, ids = batch.where(), _own(batch.elements, row)
     seen = _seen(attention_mask(config, "encoder"), positions, positions, row)
-    return FedRow(
+    return EncodedRow(
         _pieces(batch, row, piece), ids, _own(positions.position, row), [0] * len(ids), [], [], seen
     )
 

@@ -1,0 +1,131 @@
+"""The processor of audio: samples to patches of a log-mel spectrogram (Notes A and E)."""
+
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from glassformer.axes import Float, Tensor
+from glassformer.data.config import DataConfig
+from glassformer.data.formats.contents import source_at
+from glassformer.data.recordings import Recording, recordings, sound
+from glassformer.errors import ConfigError, DataError, counted
+from glassformer.media.audio import AudioReader
+from glassformer.media.audio_augment import SoundAugmentation, SoundAugmentConfig
+from glassformer.media.patches import unpatchify
+from glassformer.processors.config import Augmentations, ProcessorConfig
+from glassformer.processors.inputs import Records, by_split
+from glassformer.processors.media import Files, MediaProcessor
+from glassformer.processors.processor import ModelFacts
+
+
+class AudioProcessor(MediaProcessor[AudioReader]):
+    """Clips of one length as spectrograms, cut into patches."""
+
+    name, noun, array, dtype = "audio", "recording", "clips", "float32"
+    medium, capabilities = "audio", frozenset({"audio"})
+    kind, sections = AudioReader, frozenset({"audio"})
+
+    def __init__(
+        self,
+        reader: AudioReader,
+        facts: ModelFacts | None = None,
+        files: Files | None = None,
+        how: Augmentations | None = None,
+    ):
+        super().__init__(reader, facts, files, how)
+        self.shape = (reader.config.n_samples,)
+        change = self.how.audio or SoundAugmentConfig()
+        self._augmentation = SoundAugmentation(change, reader.config.rate, self.how.seed)
+        self._cut = 0
+
+    @classmethod
+    def read(cls, data: DataConfig) -> dict[str, list[Recording]]:
+        """See `Processor`."""
+        return by_split(recordings(data))
+
+    @classmethod
+    def fit(
+        cls, config: ProcessorConfig, data: DataConfig, records: Records, facts: ModelFacts
+    ) -> Self:
+        """See `Processor`."""
+        if config.audio is None:
+            raise ConfigError(
+                "The recipe has no section audio, which says how audio is cut; add it."
+            )
+        return cls(AudioReader(config.audio), facts, Files.of(data))
+
+    def decode(self, item: Recording) -> np.ndarray:
+        """See `MediaProcessor`."""
+        samples, rate = item.samples()
+        self._cut += self.reader.cuts(len(samples), rate)
+        return self.reader.clip(samples, rate)
+
+    def given_array(self, thing: Any) -> np.ndarray:
+        """See `MediaProcessor`."""
+        return self.reader.clip(*_samples(thing))
+
+    def sounds(self, array: np.ndarray, numbers: np.ndarray, step: int) -> np.ndarray:
+        """Training clips at a step, float32 [N, T]."""
+        return self._augmentation.clips(array, numbers, step)
+
+    def patches(
+        self, array: np.ndarray, numbers: np.ndarray, step: int | None
+    ) -> Float[Tensor, "N T P"]:
+        """See `MediaProcessor`."""
+        if step is None:
+            return self.reader.patches(self.reader.spectrogram(array))
+        spectrograms = self.reader.spectrogram(self.sounds(array, numbers, step))
+        return self.reader.patches(self._augmentation.spectrograms(spectrograms, numbers, step))
+
+    def settings(self) -> dict[str, Any]:
+        """See `MediaProcessor`."""
+        return self.reader.config.model_dump(mode="json", include={"rate", "seconds", "position"})
+
+    def label(self, row: int, column: int) -> str:
+        """See `MediaProcessor`."""
+        frames, bands = self.reader.config.patch_size
+        band = f", band {column * bands}" if self.reader.grid[1] > 1 else ""
+        return f"frame {row * frames}{band}"
+
+    def picture(self, row: np.ndarray) -> np.ndarray:
+        """See `MediaProcessor`."""
+        return self.reader.spectrogram(row[None])[0].numpy()
+
+    def restored(self, patches: Float[Tensor, "T P"]) -> np.ndarray:
+        """See `MediaProcessor`: a normalized spectrogram [frames, mels]."""
+        size, grid = self.reader.config.patch_size, self.reader.grid
+        return unpatchify(patches[None], size, grid)[0, :, :, 0].numpy()
+
+    def request(self, row: np.ndarray) -> tuple[np.ndarray, int]:
+        """See `MediaProcessor`."""
+        return row, self.reader.config.rate
+
+    def description(self) -> list[str]:
+        """See `Processor`."""
+        c, (times, bands) = self.reader.config, self.reader.grid
+        sentences = [
+            f"clips of {c.seconds:g} s at {c.rate:,} Hz, {c.frames} frames of {c.n_mels} mel bands "
+            f"in {times} x {bands} patches of {counted(self.reader.patch_width, 'number')}"
+        ]
+        if self._cut:
+            cut = counted(self._cut, "recording")
+            sentences.append(f"{cut} longer than a clip: what is beyond it is not heard")
+        return sentences
+
+
+def _samples(thing: Any) -> tuple[np.ndarray, int]:
+    if isinstance(thing, np.ndarray):
+        raise DataError(
+            "this model hears recordings, and an array alone has no rate; give a file or "
+            "(samples, rate)"
+        )
+    if not isinstance(thing, tuple):
+        return sound(source_at(str(Path(thing).expanduser().absolute())))
+    samples, rate = np.asarray(thing[0]), thing[1]
+    if samples.ndim != 1 or samples.dtype.kind != "f" or rate < 1:
+        found = f"{samples.dtype} {list(samples.shape)} with the rate {rate}"
+        raise DataError(
+            f"samples are float [T] from -1 to 1 with a rate above 0, not {found}; change them"
+        )
+    return samples, rate

@@ -1,0 +1,155 @@
+"""The processor of running text: documents as one stream of tokens, read in windows."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from glassformer.data.config import DataConfig
+from glassformer.data.example import Example
+from glassformer.data.split import NAMES, texts_for_tokenizer
+from glassformer.data.store import MANIFEST, Store, place_of
+from glassformer.data.tokens import KIND, TokenSplit, store_tokens, tokens_of
+from glassformer.errors import CheckpointError, ConfigError, DataError
+from glassformer.models.config import ModelConfig
+from glassformer.processors.config import ProcessorConfig
+from glassformer.processors.elements import words_of
+from glassformer.processors.processor import (
+    EncodedInput,
+    ModelFacts,
+    Window,
+    check_hopeless,
+    check_length,
+    ids_of,
+)
+from glassformer.processors.text_reader import TextReader
+from glassformer.processors.tokenized import FILE, TokenProcessor, load_tokenizer
+from glassformer.tokenizers.text import Tokenizer
+from glassformer.tokenizers.train import train_tokenizer
+
+STORE = "tokens"
+EXAMPLES, TOKENS = 6, 48
+"""Example inputs of a run, and tokens of one."""
+STARTS = (re.compile(r"\n\s*\n\s*"), re.compile(r"[.!?][\"'”’)]*\s+"), re.compile(r"\s+"))
+"""Where a piece of running text may begin, the best first: a paragraph, a sentence, a word."""
+
+
+class DocumentsProcessor(TokenProcessor):
+    """Running text; nothing is put around it."""
+
+    name, noun = "documents", "text"
+
+    @classmethod
+    def read(cls, data: DataConfig) -> DataConfig:
+        """See `Processor`: documents are read when they are stored."""
+        return data
+
+    @classmethod
+    def fit(
+        cls, config: ProcessorConfig, data: DataConfig, records: Any, facts: ModelFacts
+    ) -> Self:
+        """See `Processor`."""
+        return cls(train_tokenizer(config.tokenizer, texts_for_tokenizer(data)), facts)
+
+    @classmethod
+    def training_texts(cls, config: ProcessorConfig, data: DataConfig) -> Iterator[str]:
+        """See `Processor`."""
+        return texts_for_tokenizer(data)
+
+    @classmethod
+    def load(cls, folder: Path, data: DataConfig, model: ModelConfig, facts: ModelFacts) -> Self:
+        """See `Processor`."""
+        tokenizer = load_tokenizer(folder, model)
+        check_stored(folder, tokenizer, "fingerprint")
+        return cls(tokenizer, facts)
+
+    def open(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, records: DataConfig, folder: Path, splits: Sequence[str] | None = None
+    ) -> dict[str, TokenSplit]:
+        """See `Processor`: the token store, built unless it is there unchanged."""
+        store = store_tokens(folder / STORE, self.tokenizer, records)
+        return {n: tokens_of(store, n, records.documents) for n in splits or store.counts}
+
+    def stored(self, data: DataConfig, folder: Path) -> dict[str, TokenSplit] | None:
+        """See `Processor`."""
+        place = place_of(data, folder / STORE)
+        if not (place / MANIFEST).is_file():
+            return None
+        store = Store.open(place, KIND)
+        return {name: tokens_of(store, name, data.documents) for name in store.counts}
+
+    def windows(self, given: Any) -> list[Window]:
+        """See `Processor`."""
+        return [Window(Example(ids)) for ids in self.reader.windows(given)]
+
+    def encode(self, given: Any) -> EncodedInput:
+        """See `Processor`."""
+        if (ids := ids_of(given)) is not None:
+            return self.encoded_ids(ids)
+        if not isinstance(given, str):
+            raise ConfigError(
+                f"This model reads a text or a list of token ids, not {type(given).__name__}; "
+                "give one."
+            )
+        check_hopeless(self.tokenizer.at_least(given), self.facts.context)
+        ids = self.tokenizer.encode(given).tolist()
+        check_length(len(ids), self.facts.context)
+        return self.encoded_ids(ids, words_of(self.tokenizer, given))
+
+    @property
+    def reader(self) -> TextReader:
+        """How a text is read for its vector."""
+        return TextReader(self.tokenizer, self.facts.window)
+
+    def schema(self) -> dict[str, Any]:
+        """See `Processor`."""
+        return {"type": "string", "description": "a text"}
+
+    def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
+        """See `Processor`: the first tokens of documents; of a few long documents, from paragraphs,
+        sentences or words."""
+        most = min(TOKENS, self.facts.context)
+        with suppress(DataError):
+            store = Store.open(folder / STORE, KIND)
+            for name in (name for name in NAMES[1::-1] if name in store.counts):
+                split = tokens_of(store, name)
+                if len(split.document_ends) >= EXAMPLES:
+                    begins = [0, *split.document_ends[: EXAMPLES - 1].tolist()]
+                    found = [self._decoded(split.tokens[i : i + most]) for i in begins]
+                else:
+                    last = max(0, len(split.tokens) - 4 * most)
+                    spread = np.linspace(0, last, EXAMPLES).astype(int).tolist()
+                    found = [self._from_start(split.tokens, begin, most) for begin in spread]
+                if texts := [text for text in dict.fromkeys(map(str.strip, found)) if text]:
+                    return texts
+        return []
+
+    def _decoded(self, ids: np.ndarray) -> str:
+        return self.tokenizer.decode(ids.tolist())
+
+    def _from_start(self, ids: np.ndarray, begin: int, most: int) -> str:
+        """A text of `most` tokens from the first good start at or after `begin`."""
+        text = self._decoded(ids[begin : begin + 4 * most])
+        if begin:
+            half = len(text) // 2
+            starts = (found.end() for start in STARTS if (found := start.search(text, 0, half)))
+            text = text[next(starts, 0) :]
+        return self._decoded(self.tokenizer.encode(text)[:most])
+
+
+def check_stored(folder: Path, tokenizer: Tokenizer, key: str, file: str = FILE) -> None:
+    """Raise CheckpointError if the run's stored tokens are another tokenizer's of the same size."""
+    try:
+        manifest = json.loads((folder / STORE / "manifest.json").read_bytes())
+        made_by = manifest["request"]["tokenizer"][key]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return  # a run without its tokens is still a model
+    if made_by != tokenizer.fingerprint:
+        raise CheckpointError(
+            f"{folder / file} is not the tokenizer this run was trained with; restore it from a "
+            "backup."
+        )

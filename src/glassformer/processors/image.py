@@ -1,0 +1,143 @@
+"""The processor of images: pixels to patches (Note D: divide, flatten, times W_emb)."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from glassformer.axes import Float, Tensor
+from glassformer.data.config import DataConfig
+from glassformer.data.formats.contents import content, source_at
+from glassformer.data.pictures import Picture, decode, pictures
+from glassformer.errors import ConfigError, DataError, counted
+from glassformer.media.image import ImageConfig, ImageReader
+from glassformer.media.image_augment import Augmentation, AugmentConfig
+from glassformer.processors.config import Augmentations, ProcessorConfig
+from glassformer.processors.inputs import Records, by_split, split_of
+from glassformer.processors.media import Files, MediaProcessor, hinting
+from glassformer.processors.processor import ModelFacts
+
+
+class ImageProcessor(MediaProcessor[ImageReader]):
+    """Images of one size, cut into patches."""
+
+    name, noun, array, dtype = "image", "image", "pixels", "uint8"
+    medium, capabilities = "image", frozenset({"image"})
+    kind, sections = ImageReader, frozenset({"image"})
+
+    def __init__(
+        self,
+        reader: ImageReader,
+        facts: ModelFacts | None = None,
+        files: Files | None = None,
+        how: Augmentations | None = None,
+    ):
+        super().__init__(reader, facts, files, how)
+        self.shape = reader.shape
+        self._config = self.how.image or AugmentConfig()
+        self._augmentation = Augmentation(self._config, self.how.seed)
+
+    @classmethod
+    def read(cls, data: DataConfig) -> dict[str, list[Picture]]:
+        """See `Processor`."""
+        return by_split(pictures(data))
+
+    @classmethod
+    def fit(
+        cls, config: ProcessorConfig, data: DataConfig, records: Records, facts: ModelFacts
+    ) -> Self:
+        """See `Processor`: the first training image tells the size."""
+        if config.image is None:
+            raise ConfigError(
+                "The recipe has no section image, which says how images are cut; add it."
+            )
+        files = Files.of(data)
+        return cls(
+            ImageReader(_sized(config.image, split_of(records, "train"), files.skip)), facts, files
+        )
+
+    def decode(self, item: Picture) -> np.ndarray:
+        """See `MediaProcessor`."""
+        return self.reader.fit(item.pixels(), item.where)
+
+    def given_array(self, thing: Any) -> np.ndarray:
+        """See `MediaProcessor`."""
+        return self.reader.fit(*_pixels(thing))
+
+    def patches(
+        self, array: np.ndarray, numbers: np.ndarray, step: int | None
+    ) -> Float[Tensor, "N T P"]:
+        """See `MediaProcessor`."""
+        pixels = array
+        if step is not None and self._config.changes:
+            pixels = self._augmentation(pixels, numbers, step)
+        if step is not None and self._config.mixes:
+            nothing = np.zeros(len(numbers), np.int64)
+            pixels, _ = self._augmentation.mixed(pixels, nothing, 1, numbers, step)
+        return self.reader.patches(self.reader.normalized(pixels))
+
+    def mixed(
+        self, targets: np.ndarray, n_classes: int, numbers: np.ndarray, step: int
+    ) -> np.ndarray:
+        """See `MediaProcessor`."""
+        if not self._config.mixes:
+            return targets
+        height, width, _ = self.shape
+        blank = np.zeros((len(numbers), height, width, 1), np.uint8)
+        return self._augmentation.mixed(blank, targets, n_classes, numbers, step)[1]
+
+    def settings(self) -> dict[str, Any]:
+        """See `MediaProcessor`."""
+        return self.reader.config.model_dump(mode="json", exclude={"mean", "std", "patch"})
+
+    def label(self, row: int, column: int) -> str:
+        """See `MediaProcessor`."""
+        return f"patch {row},{column}"
+
+    def picture(self, row: np.ndarray) -> np.ndarray:
+        """See `MediaProcessor`."""
+        return row
+
+    def restored(self, patches: Float[Tensor, "T P"]) -> np.ndarray:
+        """See `MediaProcessor`: uint8 [H, W, C]."""
+        return self.reader.pixels_of(patches[None])[0]
+
+    def request(self, row: np.ndarray) -> np.ndarray:
+        """See `MediaProcessor`."""
+        return row
+
+    def description(self) -> list[str]:
+        """See `Processor`."""
+        (height, width, channels), (rows, columns) = self.reader.shape, self.reader.grid
+        patches = f"{rows} x {columns} patches of {counted(self.reader.patch_width, 'number')}"
+        colours = "grey" if channels == 1 else "colour"
+        return [f"{height} x {width} {colours} images in {patches}"]
+
+
+def _sized(config: ImageConfig, train: Sequence[Picture], skip: bool) -> ImageConfig:
+    """The configuration with the size and channels of the first image that can be read."""
+    if config.size is not None and config.channels is not None:
+        return config
+    for image in train[:-1] if skip else ():
+        with suppress(DataError):
+            return config.seen(image.pixels())
+    with hinting(skip):
+        return config.seen(train[-1 if skip else 0].pixels())
+
+
+def _pixels(thing: Any) -> tuple[np.ndarray, str]:
+    if isinstance(thing, tuple):
+        raise DataError(
+            "this model reads images, and audio samples were given; give a file or pixels"
+        )
+    if not isinstance(thing, np.ndarray):
+        source = source_at(str(Path(thing).expanduser().absolute()))
+        return decode(content(source), str(thing)), str(thing)
+    if thing.dtype != np.uint8 or thing.ndim != 3 or thing.shape[2] not in (1, 3) or not thing.size:
+        raise DataError(
+            f"pixels are uint8 [H, W, 1 or 3], not {thing.dtype} {list(thing.shape)}; change the "
+            "array"
+        )
+    return thing, "the image"

@@ -1,0 +1,279 @@
+"""What goes into a model: a record of the data, or an input of a request, to examples and batches.
+
+    record ──given──> input ──windows──> examples ──collate──> Batch
+    input ──encode──> one batch with the name of each element (for looks)
+
+A processor is fitted on records, or loaded from a run folder. It never knows what is predicted.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from glassformer.batch import Batch
+from glassformer.data.config import DataConfig
+from glassformer.data.example import Example
+from glassformer.errors import ConfigError
+from glassformer.models.config import ModelConfig
+from glassformer.processors.config import Augmentations, ProcessorConfig
+from glassformer.processors.elements import Element
+from glassformer.processors.inputs import Inputs, Order, Sizes
+
+SENTENCES = (
+    "The chicken didn't cross the road because it was too tired.",
+    "The chicken didn't cross the road because it was too wide.",
+    "a dog runs",
+    "a dog",
+    "a",
+)
+"""Note B's sentences, where the referent of "it" changes with the last word; and shorter ones."""
+HOPELESS = 16
+"""An input longer than so many times max_length is rejected before it is tokenized."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """A part of an input that fits into the model, and the input's units that it answers for."""
+
+    example: Example
+    units: slice = field(default_factory=lambda: slice(None))
+
+
+@dataclass(frozen=True)
+class EncodedInput:
+    """One sequence: its batch, the elements of the stack with the head, those of a source."""
+
+    batch: Batch
+    elements: tuple[Element, ...]
+    source: tuple[Element, ...] = ()
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What a processor must know of the model that it encodes for."""
+
+    window: int
+    """Elements of a window of training."""
+    context: int
+    """Elements that the model reads at once."""
+    overlap: int | None = None
+    """Elements by which windows overlap; None: half of them."""
+    encoder_decoder: bool = False
+    answers: bool = False
+    """Whether a text is generated behind the input."""
+    per_word: bool = False
+    """Whether every word is predicted, so that words are encoded one by one."""
+    token_types: bool = False
+    class_token: bool = False
+    modality_order: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, model: ModelConfig, length: int | None = None, overlap: int | None = None) -> Self:
+        """The facts of a configuration; `length`: of training windows, None: max_length."""
+        return cls(
+            length or model.max_length,
+            model.max_length,
+            overlap,
+            model.architecture == "encoder_decoder",
+            model.head == "lm",
+            model.head == "tag",
+            model.n_token_types > 1,
+            bool(model.n_prefix),
+            model.modality_order,
+        )
+
+
+class Processor(ABC):
+    """Encodes one kind of input; see the module."""
+
+    name: ClassVar[str]
+    """As a recipe's `input` has it."""
+    noun: ClassVar[str]
+    """What one input is called."""
+    unit: ClassVar[str] = "token"
+    """What an element of a sequence is called."""
+    elements: ClassVar[str] = "tokens"
+    """The model's `elements`."""
+    medium: ClassVar[str] = ""
+    """image or audio, of a processor that reads nothing else."""
+    capabilities: frozenset[str] = frozenset()
+    """What the explorer may show of an input: pair, parts, image, audio."""
+    sections: ClassVar[frozenset[str]] = frozenset()
+    """Sections of a recipe that only some processors and tasks read."""
+    options: ClassVar[frozenset[str]] = frozenset()
+    """Fields of `train` that only some processors and tasks have."""
+    reads_files: ClassVar[bool] = False
+    """Whether an input is a file, named by a line."""
+    facts: ModelFacts
+
+    @classmethod
+    @abstractmethod
+    def read(cls, data: DataConfig) -> Any:
+        """The records of every split; of data that are not held in memory, the settings to read
+        them by."""
+        ...
+
+    @classmethod
+    @abstractmethod
+    def fit(
+        cls, config: ProcessorConfig, data: DataConfig, records: Any, facts: ModelFacts
+    ) -> Self:
+        """A processor for these records, with tokenizers made from the training split."""
+        ...
+
+    @classmethod
+    def training_texts(cls, config: ProcessorConfig, data: DataConfig) -> Iterator[str]:
+        """The texts that a tokenizer is made from; ConfigError: inputs are no text."""
+        raise ConfigError(
+            f"input={cls.name!r} has no tokenizer; `glassformer data show` shows how "
+            f"{cls.noun}s are encoded."
+        )
+
+    @classmethod
+    @abstractmethod
+    def load(cls, folder: Path, data: DataConfig, model: ModelConfig, facts: ModelFacts) -> Self:
+        """The processor of a run folder. CheckpointError: it does not belong to the model."""
+        ...
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write what `load` reads."""
+        ...
+
+    @abstractmethod
+    def open(
+        self, records: Any, folder: Path, splits: Sequence[str] | None = None
+    ) -> Mapping[str, Inputs]:
+        """Encode the records of these splits (None: all); large ones are stored in the folder."""
+        ...
+
+    def stored(self, data: DataConfig, folder: Path) -> Mapping[str, Any] | None:
+        """The inputs that a run folder keeps, without their files; None: it keeps none."""
+        return None
+
+    @abstractmethod
+    def order(self, inputs: Inputs, lengths: np.ndarray, sizes: Sizes) -> Order:
+        """Which training sequences are in the batch of each step; `lengths` count answers too."""
+        ...
+
+    @abstractmethod
+    def collate(self, rows: Sequence[Sequence[Example]]) -> Batch:
+        """The batch of these rows of examples."""
+        ...
+
+    @abstractmethod
+    def windows(self, given: Any) -> list[Window]:
+        """The sequences of one input, at least one. DataError, ConfigError: it is no such input."""
+        ...
+
+    @abstractmethod
+    def encode(self, given: Any) -> EncodedInput:
+        """One input as one sequence with named elements; nothing is cut."""
+        ...
+
+    @abstractmethod
+    def batches(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], Batch]]:
+        """All examples in batches of like length, with their numbers in the targets' order."""
+        ...
+
+    def for_model(self, facts: ModelFacts) -> Self:
+        """The same processor for a model of which more is known."""
+        other = copy(self)
+        other.facts = facts
+        return other
+
+    @abstractmethod
+    def augmented(self, how: Augmentations) -> Self:
+        """The same processor, whose training examples are changed at every step."""
+        ...
+
+    def from_line(self, line: str, number: int) -> Any:
+        """The input that a line of text holds; None: the line is empty. DataError: no input."""
+        return line if line.strip() else None
+
+    def line_of(self, file: str) -> str:
+        """What to give instead of a file, of a processor that reads lines."""
+        return f"lines: < {file}"
+
+    def to_values(self, given: Any) -> dict[str, Any]:
+        """An input as plain values beside its prediction."""
+        return {"text": given}
+
+    def one_or_several(self, given: Any) -> tuple[bool, list[Any]]:
+        """Whether one input was given, and not a list of inputs; all of them."""
+        single = isinstance(given, str | tuple | Path | np.ndarray)
+        return single, [given] if single else list(given)
+
+    def words(self, given: Any) -> list[str]:
+        """The words of an input, of a processor that tells where each word ends."""
+        return []
+
+    def longest(self, records: Any) -> int | None:
+        """Elements of the longest sequence, where max_length follows from it; None: it does not."""
+        return None
+
+    def check(self, records: Any) -> None:
+        """Raise DataError for a record that the model cannot read."""
+        return
+
+    def model_fields(self) -> dict[str, Any]:
+        """Fields of the model that follow from the inputs."""
+        return {}
+
+    @abstractmethod
+    def description(self) -> list[str]:
+        """How inputs are encoded, in sentences."""
+        ...
+
+    @abstractmethod
+    def schema(self) -> dict[str, Any]:
+        """JSON schema of one input in a request."""
+        ...
+
+    def media(self) -> Mapping[str, Any]:
+        """The processors of images and audio, by medium."""
+        return {}
+
+    def request_of(self, record: Any) -> list[Any]:
+        """What a request writes for a record: nothing, or one input."""
+        return []
+
+    def kept_inputs(self, folder: Path) -> list[Any]:
+        """Inputs that a run folder keeps, as `encode` takes them."""
+        return self.example_inputs(folder)
+
+    def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
+        """Inputs to begin with, as requests have them; `sampled`: of the latest samples."""
+        return list(sampled)
+
+    def neutral_inputs(self) -> list[Any]:
+        """Inputs for a model whose folder keeps none, as `encode` takes them."""
+        return list(SENTENCES)
+
+
+def check_length(length: int, longest: int, what: str = "The input", least: str = "") -> None:
+    """Raise ConfigError for a sequence longer than the model."""
+    if length > longest:
+        raise ConfigError(
+            f"{what} has {least}{length} elements and the model reads {longest} at once; "
+            f"shorten it by {least}{length - longest}, or take a model with a larger "
+            "model.max_length."
+        )
+
+
+def check_hopeless(least: int, longest: int, what: str = "The input") -> None:
+    """Raise ConfigError for an input of at least `least` elements before it is tokenized."""
+    if least > HOPELESS * longest:
+        check_length(least, longest, what, "at least ")
+
+
+def ids_of(given: Any) -> list[int] | None:
+    """Token ids, if that is what was given."""
+    numbers = given.tolist() if hasattr(given, "tolist") else given
+    whole = isinstance(numbers, list | tuple) and all(type(number) is int for number in numbers)
+    return list(numbers) if whole else None

@@ -1,0 +1,78 @@
+"""The classes of a task: their numbers, their weights in the loss, and which names are alike."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+
+from glassformer.axes import Float, Tensor
+from glassformer.errors import ConfigError, DataError, suggest
+from glassformer.models.transformer import Transformer
+
+LARGEST_TABLE = 100
+"""Classes beyond which no confusion matrix is kept."""
+
+
+def class_names(model: Transformer) -> tuple[str, ...]:
+    """The names of a model's classes; ConfigError if it has none."""
+    if not model.config.classes:
+        raise ConfigError(
+            "The model has no names for its classes, so nothing can be held against it; train "
+            "it here."
+        )
+    return model.config.classes
+
+
+class Classes:
+    """The classes of a task and their numbers."""
+
+    def __init__(self, names: Sequence[str]):
+        self.names = tuple(names)
+        self._numbers = {name: i for i, name in enumerate(names)}
+
+    def numbers(self, labels: Iterable[str]) -> np.ndarray:
+        """The number of each label, int64; -1 for one that is none of the classes."""
+        return np.array([self._numbers.get(label, -1) for label in labels], np.int64)
+
+    def check(self, labels: Iterable[str], where: str) -> None:
+        """Raise DataError for a label that is none of the classes."""
+        for label in labels:
+            if label not in self._numbers:
+                raise DataError(
+                    f"{where} has the class {label!r}, which model.classes lacks; "
+                    f"{self.like(label)}"
+                )
+
+    def like(self, label: str) -> str:
+        """The tail of a sentence: which classes are spelled alike."""
+        return suggest(label, self.names)
+
+    def weights(
+        self, counts: np.ndarray, asked: str | dict[str, float]
+    ) -> Float[Tensor, "C"] | None:
+        """The weight of each class in the loss, 1 on average over the training targets; None: all
+        alike.
+
+        `balanced` is in proportion to 1 / counts. ConfigError: a weight for something that is no
+        class, or below 0, or none above 0.
+        """
+        if asked == "none":
+            return None
+        if isinstance(asked, dict):
+            for name, weight in asked.items():
+                if name not in self._numbers:
+                    raise ConfigError(
+                        f"train.class_weights has {name!r}, which is no class; {self.like(name)}"
+                    )
+                if weight < 0:
+                    raise ConfigError(
+                        f"train.class_weights has {weight} for {name!r}; give 0 or more."
+                    )
+            weights = np.array([asked.get(name, 1.0) for name in self.names], np.float64)
+        else:
+            weights = 1 / np.maximum(counts, 1)
+        if not weights @ counts:
+            raise ConfigError(
+                "train.class_weights are 0 for every class that occurs; give one of them more."
+            )
+        return torch.tensor(weights * counts.sum() / (weights @ counts), dtype=torch.float32)

@@ -1,0 +1,95 @@
+"""A question about a kind of input or output is asked of a processor or a task: no other code
+compares their names, or asks which class they have."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1] / "src" / "glassformer"
+INSIDE = ("tasks", "processors")
+NAMES = ("task", "input", "head")
+ALLOWED = {
+    "models/config.py": "which fields of a model's configuration fit its head",
+    "models/cost.py": "operations and matrices of each head",
+    "models/transformer.py": "the head is built, and reads what it needs",
+    "verify/rows_model.py": "the formula of the head that is checked",
+}
+"""Files in which a model's head is compared because the model is built by it."""
+
+
+def literals(node: ast.AST) -> set[str]:
+    """The strings that a comparison is with: a constant, or a tuple, list or set of them."""
+    return {
+        one.value
+        for one in ast.walk(node)
+        if isinstance(one, ast.Constant) and isinstance(one.value, str)
+    }
+
+
+def named(node: ast.AST) -> bool:
+    """Whether this is a task, an input or a head, or the name of a processor."""
+    match node:
+        case ast.Attribute(attr=attribute):
+            return attribute in NAMES or (attribute == "name" and named_processor(node.value))
+        case ast.Name(id=name):
+            return name in NAMES
+    return False
+
+
+def named_processor(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute | ast.Name) and "processor" in ast.unparse(node)
+
+
+def classes(tree: ast.AST) -> set[str]:
+    """Names that the file imports from rooms of tasks and processors."""
+    return {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+        if node.module.startswith(tuple(f"glassformer.{room}" for room in INSIDE))
+    }
+
+
+def dispatches(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and text of each comparison, match and isinstance on a kind of input or output."""
+    kinds = classes(tree)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Compare(left=left, comparators=others):
+                sides = [left, *others]
+                texts = set().union(*(literals(side) for side in sides))
+                if texts and any(map(named, sides)):
+                    yield node.lineno, ast.unparse(node)
+            case ast.Match(subject=subject) if named(subject):
+                yield node.lineno, f"match {ast.unparse(subject)}"
+            case ast.Call(func=ast.Name(id="isinstance"), args=[_, wanted]):
+                found = {one.id for one in ast.walk(wanted) if isinstance(one, ast.Name)}
+                if found & kinds:
+                    yield node.lineno, ast.unparse(node)
+            case ast.Subscript(value=ast.Dict(keys=keys), slice=key) if named(key):
+                yield node.lineno, f"a table of {ast.unparse(key)}: {len(keys)} entries"
+
+
+def test_each_form_is_found():
+    source = """
+from glassformer.tasks.classification import Classification
+recipe.task == "fill-mask"
+config.head in ("lm", "tag")
+run.processor.name != "image"
+match given.input:
+    case "text": pass
+isinstance(task, Classification)
+"""
+    assert sorted(line for line, _ in dispatches(ast.parse(source))) == [3, 4, 5, 6, 8]
+
+
+def test_no_other_code_asks_for_a_kind():
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        place = path.relative_to(PACKAGE)
+        if place.parts[0] not in INSIDE:
+            for line, text in dispatches(ast.parse(path.read_text())):
+                found.setdefault(str(place), []).append(f"{line}: {text}")
+    assert {place: lines for place, lines in found.items() if place not in ALLOWED} == {}
+    assert found.keys() >= ALLOWED.keys(), "an exception that is not needed"
