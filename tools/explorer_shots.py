@@ -16,7 +16,10 @@ from glassformer.run import load
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.server import Server
 
-INPUT = "&input=Return+a+list+of+the+keys+in+the+dictionary.+Return+a+list+of+the+values+in+the+dictionary."
+INPUT = (
+    "&input=Return+a+list+of+the+keys+in+the+dictionary."
+    "+Return+a+list+of+the+values+in+the+dictionary."
+)
 SHOTS = {
     "attention": "page=attention&layer=1&head=3" + INPUT,
     "head": "page=head&layer=1&head=3" + INPUT,

@@ -3,7 +3,7 @@ empty.
 
 name                             by default; of files, a TAB and the file behind it
 probability <TAB> name           with --scores
-name <TAB> name ...              with --top-k: the likeliest first, with --scores each behind its probability
+name <TAB> name ...              with --top-k: likeliest first, with --scores after its probability
 name,name                        of a model with any number of classes: those that reach --threshold
 """
 
@@ -44,21 +44,8 @@ def classify(
         )
     run = load(folder, device)
     run.classified([])  # a model that does not classify is refused before a line is waited for
-    several = run.model.config.multi_label
-    if wanted.threshold is not None and not several:
-        raise ConfigError(
-            "--threshold is for model.multi_label, and this model gives one class; leave it out."
-        )
+    _check(run, files, wanted)
     processor = run.processor
-    if files and not processor.reads_files:
-        raise ConfigError(
-            f"{folder} reads lines that hold a {processor.noun} each, and {files[0]} is given as a "
-            f"file; give {processor.line_of(files[0])}."
-        )
-    if wanted.skip_bad and not processor.reads_files:
-        raise ConfigError(
-            "--skip-bad is for files of images or audio, and this model reads lines; leave it out."
-        )
     names = [one_line(name) for name in run.classes]
     groups = [files[i : i + batch_size] for i in range(0, len(files), batch_size)]
     number, bad, progress = 0, 0, Lines()
@@ -77,6 +64,24 @@ def classify(
     progress.tell(number, last=True)
     if bad:
         print(f"left out: {counted(bad, 'file')} that cannot be read", file=sys.stderr)
+
+
+def _check(run: Run, files: Sequence[str], wanted: Wanted) -> None:
+    """ConfigError: an option that the model has no use for."""
+    processor = run.processor
+    if wanted.threshold is not None and not run.model.config.multi_label:
+        raise ConfigError(
+            "--threshold is for model.multi_label, and this model gives one class; leave it out."
+        )
+    if files and not processor.reads_files:
+        raise ConfigError(
+            f"{run.folder} reads lines that hold a {processor.noun} each, and {files[0]} is given "
+            f"as a file; give {processor.line_of(files[0])}."
+        )
+    if wanted.skip_bad and not processor.reads_files:
+        raise ConfigError(
+            "--skip-bad is for files of images or audio, and this model reads lines; leave it out."
+        )
 
 
 def _probabilities(run: Run, inputs: Sequence[Any], skip: bool) -> list[np.ndarray | DataError]:

@@ -1,6 +1,6 @@
 """`glassformer embed`: texts to vectors, and what vectors are good for.
 
-lines                    {"text": ..., "vector": [...]} for each, an empty line null; or a row of --out FILE.npy
+lines                    {"text": ..., "vector": [...]} each, null if empty; or a row of --out
 --near FILE              for each line the nearest of the file: text <TAB> similarity
 --analogy                lines such as `king - man + woman`: word <TAB> similarity
 --word bank              lines with that word: how alike its vectors in them are, layer by layer
@@ -76,6 +76,10 @@ class Wanted:
                 )
                 place = f"beside --{mode}" if mode else f"without {homes}"
                 raise ConfigError(f"--{name.replace('_', '-')} has no use {place}; leave it out.")
+        self._check_files()
+        return mode
+
+    def _check_files(self) -> None:
         if self.out is not None and self.json:
             raise ConfigError(
                 "--out writes a table and nothing is printed, so --json has no use; leave one "
@@ -84,7 +88,6 @@ class Wanted:
         for name, path, suffix in (("out", self.out, ".npy"), ("html", self.html, ".html")):
             if path is not None and path.suffix.lower() != suffix:
                 raise ConfigError(f"--{name} writes {suffix}, not {path.name!r}; name such a file.")
-        return mode
 
 
 def embed(folder: Path | None, wanted: Wanted, device: str) -> None:

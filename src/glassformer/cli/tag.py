@@ -6,6 +6,7 @@ The <TAB> DET              with --columns: a line for each word, an empty one be
 """
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -47,16 +48,19 @@ def tag(
             words = run.processor.words(given)
             if as_json:
                 print_json(_values(words, tags.as_json(names)))
-                continue
-            rows = list(zip(words, tags.cells(names), strict=True))
-            if columns:
-                print("".join("\t".join((word, *own)) + "\n" for word, own in rows))
             else:
-                print(" ".join(f"{word}/{','.join(own)}" for word, own in rows))
+                _print(zip(words, tags.cells(names), strict=True), columns)
         number += len(chunk)
         sys.stdout.flush()
         progress.tell(number)
     progress.tell(number, last=True)
+
+
+def _print(rows: Iterable[tuple[str, tuple[str, ...]]], columns: bool) -> None:
+    if columns:
+        print("".join("\t".join((word, *own)) + "\n" for word, own in rows))
+    else:
+        print(" ".join(f"{word}/{','.join(own)}" for word, own in rows))
 
 
 def _values(words: list[str], values: dict[str, Any]) -> dict[str, Any]:

@@ -96,6 +96,23 @@ def generate(
 
     Of a model of sequences of parts, the answer alone.
     """
+    _check(prompts, options, streamed, scored)
+    opened = load(run, device)
+    task = opened.task
+    given = prompts if prompts is not None else [_piped() or task.first_prompt]
+    watched = on_terminal() and not as_json and task.continues
+    if scored:
+        for prompt in given:
+            _score(opened, prompt, as_json)
+    elif streamed or (watched and len(given) == 1 and not files):
+        _stream(opened, given[0], options, as_json)
+    else:
+        _whole(opened, given, files, options, as_json)
+
+
+def _check(
+    prompts: list[str] | None, options: dict[str, Any], streamed: bool, scored: bool
+) -> None:
     if scored and (options or streamed):
         name = next(iter(options), "stream").replace("overflow", "window").replace("_", "-")
         raise ConfigError(
@@ -105,18 +122,6 @@ def generate(
         raise ConfigError(
             f"--stream shows one text as it grows, not {len(prompts)}; give one --prompt."
         )
-    opened = load(run, device)
-    task = opened.task
-    given = prompts if prompts is not None else [_piped() or task.first_prompt]
-    if scored:
-        for prompt in given:
-            _score(opened, prompt, as_json)
-    elif streamed or (
-        len(given) == 1 and on_terminal() and not as_json and task.continues and not files
-    ):
-        _stream(opened, given[0], options, as_json)
-    else:
-        _whole(opened, given, files, options, as_json)
 
 
 def _piped() -> str:

@@ -122,8 +122,7 @@ class _Reader:
         assert found is not None  # the last alternative takes any visible character
         kind, text, end = str(found.lastgroup), found[0], found.end()
         if kind == "space":
-            joined = self.code.kinds[-1:] == ["layout"] and self.code.words[-1] == "\\"
-            self.fresh = self.fresh or (not joined and ("\n" in text or "\r" in text))
+            self._space(text)
             return end
         if kind == "name" and text in _KEYWORDS:
             kind = "keyword"
@@ -141,6 +140,10 @@ class _Reader:
         elif kind == "operator" and text in ")]}":
             self.depth = max(self.depth - 1, 0)
         return end
+
+    def _space(self, text: str) -> None:
+        joined = self.code.kinds[-1:] == ["layout"] and self.code.words[-1] == "\\"
+        self.fresh = self.fresh or (not joined and ("\n" in text or "\r" in text))
 
     def text(self, at: int, inside: _Text) -> int:
         """Reads the words of an f-string up to a field or its end; returns where it stopped."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from glassformer.data.pairs import pairs
+from glassformer.data.pairs import Pair, pairs
 from glassformer.demos.baselines import exact_match, rule_for_dates
 from glassformer.demos.dates import write_dates
 from glassformer.demos.demo import Demo, Shown, Training, table
@@ -26,17 +26,7 @@ def show(run: Run, terminal: bool) -> Shown:
     then a prompt at which to try it."""
     assert run.recipe is not None
     folder, scores = run.folder, run.evaluate("test")
-    rows = list(pairs(run.recipe.data))
-    train, test = (
-        [(row.source, row.target) for row in rows if row.split == split]
-        for split in ("train", "test")
-    )
-    rule = rule_for_dates(train)
-    exact = {
-        "a copy of the source": exact_match(test, lambda source: source),
-        "a rule: numbers by place, month words": exact_match(test, rule),
-        "this model": scores["exact_match"],
-    }
+    exact = {**_baselines(list(pairs(run.recipe.data))), "this model": scores["exact_match"]}
     outputs = run.translate(list(EXAMPLES))
     examples = dict(zip(EXAMPLES, outputs, strict=True))
     attention = cross_attention(
@@ -73,6 +63,18 @@ def show(run: Run, terminal: bool) -> Shown:
         ],
         ("type a date in any language", run.translate),
     )
+
+
+def _baselines(rows: list[Pair]) -> dict[str, float]:
+    train, test = (
+        [(row.source, row.target) for row in rows if row.split == split]
+        for split in ("train", "test")
+    )
+    rule = rule_for_dates(train)
+    return {
+        "a copy of the source": exact_match(test, lambda source: source),
+        "a rule: numbers by place, month words": exact_match(test, rule),
+    }
 
 
 def drawn(attention: CrossAttention) -> Iterator[str]:

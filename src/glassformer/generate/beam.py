@@ -21,6 +21,7 @@ from glassformer.batch import Batch
 from glassformer.data.example import Example
 from glassformer.errors import ConfigError
 from glassformer.generate.advance import (
+    Prompt,
     Prompts,
     advance,
     check_language_model,
@@ -126,12 +127,7 @@ def _searched(
         return
     context = model.config.max_length
     rows = examples_of(prompts) or [_last(tokens_of(prompt), context) for prompt in prompts]
-    longest = limits or [config.max_new_tokens] * len(rows)
-    sizes = [len(row.ids if isinstance(row, Example) else row) for row in rows]
-    room = [
-        min(config.max_new_tokens, most, context - size + 1)
-        for most, size in zip(longest, sizes, strict=True)
-    ]
+    room = _rooms(rows, limits, config, context)
     beams = Beams(config, ends, room)
     left_out = [
         len(tokens_of(prompt)) - len(tokens_of(row))
@@ -162,6 +158,18 @@ def _searched(
             features = advance(
                 model, features, torch.from_numpy(beams.ids[:, -1]).to(logits.device)
             )
+
+
+def _rooms(
+    rows: Sequence[Prompt], limits: Sequence[int] | None, config: GenerateConfig, context: int
+) -> list[int]:
+    """How many tokens each row may still get."""
+    longest = limits or [config.max_new_tokens] * len(rows)
+    sizes = [len(row.ids if isinstance(row, Example) else row) for row in rows]
+    return [
+        min(config.max_new_tokens, most, context - size + 1)
+        for most, size in zip(longest, sizes, strict=True)
+    ]
 
 
 def _check(

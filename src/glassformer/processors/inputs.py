@@ -1,4 +1,4 @@
-"""The records that a processor has read: encoded inputs, and the order in which they are learned."""
+"""The records that a processor has read: encoded inputs, and the order of learning them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Rows of parts that were read: their examples, the files that they name, the kinds of their parts."""
+"""Rows of parts that were read: their examples, their files, the kinds of their parts."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import permutations

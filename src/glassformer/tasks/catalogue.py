@@ -60,7 +60,7 @@ def kinds_of(recipe: Recipe) -> tuple[type[Task], type[Processor]]:
 
 
 def recipe_of_model(model: ModelConfig, folder: Path) -> Recipe:
-    """The recipe of a folder that has a model and no recipe: its task follows from what is there."""
+    """The recipe of a folder with a model and no recipe: its task follows from what is there."""
     if (folder / PALETTE).is_file():
         task, given = "text-to-image", "parts"
     else:

@@ -260,7 +260,8 @@ def check_counts(counts: Counter[str], noun: str, multi: bool) -> None:
     """Raise DataError if there is nothing to tell apart."""
     if len(counts) < 2 and not multi:
         raise DataError(
-            f"every training {noun} is of the class {', '.join(counts)!r}; give {noun}s of at least "
+            f"every training {noun} is of the class {', '.join(counts)!r}; give {noun}s of at "
+            "least "
             "two classes"
         )
 

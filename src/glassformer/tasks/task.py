@@ -108,7 +108,7 @@ class Task(ABC):
     @classmethod
     @abstractmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
-        """The recipe with what follows from the data; DataError, ConfigError: it cannot be learned."""
+        """The recipe with what follows from the data; DataError, ConfigError: not learnable."""
         ...
 
     @property

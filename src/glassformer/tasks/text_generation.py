@@ -171,7 +171,8 @@ class TextGeneration(Task):
         batch, most = super().batch_to_check(model, text), model.config.max_length
         if not 2 <= (n := batch.elements.shape[1]) <= most:
             raise ConfigError(
-                f"The text has {counted(n, 'token')}; between 2 and the context of {most} are needed."
+                f"The text has {counted(n, 'token')}; between 2 and the context of {most} are "
+                "needed."
             )
         targets = torch.nn.functional.pad(batch.elements[:, 1:], (0, 1), value=IGNORE)
         return replace(batch, targets=targets)

@@ -94,7 +94,8 @@ class TextToImage(RecordTask):
         assert isinstance(processor, PartsProcessor)
         if recipe.palette is None or recipe.image is not None or recipe.audio is not None:
             raise ConfigError(
-                "text-to-image draws the images of texts alone and needs the section palette; leave "
+                "text-to-image draws the images of texts alone and needs the section palette; "
+                "leave "
                 "out image and audio."
             )
         more = recipe.palette.n_pixels - 1
@@ -330,7 +331,7 @@ class TextToImage(RecordTask):
 
 
 def in_characters(pixels: np.ndarray) -> str:
-    """An image, uint8 [H, W, 3], in characters, the darker the denser; two rows of pixels a line."""
+    """An image, uint8 [H, W, 3], in characters, dark is dense; two rows of pixels a line."""
     light = pixels[::2].astype(np.float64) @ [0.299, 0.587, 0.114]
     shades = ((255 - light) / 256 * len(_SHADES)).astype(int)
     return "\n".join("".join(_SHADES[shade] for shade in row).rstrip() for row in shades)

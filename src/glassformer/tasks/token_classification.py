@@ -195,7 +195,8 @@ def check_tags(processor: Any, record: Any) -> None:
         raise DataError(f"{record.where} has no word to tag; give it a text, or remove the row")
     if n != tags:
         raise DataError(
-            f"{record.where} has {counted(n, 'word')} and {counted(tags, 'tag')}; give one for each "
+            f"{record.where} has {counted(n, 'word')} and {counted(tags, 'tag')}; give one for "
+            "each "
             "(see data.tag_field)"
         )
 

@@ -41,7 +41,7 @@ from glassformer.training.prefetch import batches_ahead
 from glassformer.training.progress import Moment, Progress
 from glassformer.training.run_folder import check_unused, export, is_exported, prepare
 from glassformer.training.schedule import rate
-from glassformer.training.step import training_step
+from glassformer.training.step import StepResult, training_step
 
 SHOWN = {"accuracy": ".2%", "f1": ".2%", "exact_match": ".2%", "bleu": ".2f", "chrf": ".2f"}
 """Scores that are shown behind the loss."""
@@ -214,15 +214,7 @@ class _Training:
         )
         speed = result.elements / self.per_step
         if (step + 1) % config.log_every == 0 or step + 1 == config.steps:
-            self.history.add(
-                step=step + 1,
-                train_loss=result.loss,
-                gradient_norm=result.gradient_norm,
-                learning_rate=factor * config.learning_rate,
-                tokens=self.state.tokens,
-                tokens_per_second=round(speed, 1),
-                seconds=round(self.state.seconds, 3),
-            )
+            self._log(result, factor, speed)
         share = speed * self.flops / self.machine.peak
         if share > 1 and not self.measured_again:
             self.machine, self.measured_again = self.machine.again(), True
@@ -232,6 +224,17 @@ class _Training:
         pace = self.task.pace(speed)
         self.progress.show(
             Moment(step + 1, config.steps, result.loss, factor, pace, share, left, loss)
+        )
+
+    def _log(self, result: StepResult, factor: float, speed: float) -> None:
+        self.history.add(
+            step=self.state.step,
+            train_loss=result.loss,
+            gradient_norm=result.gradient_norm,
+            learning_rate=factor * self.config.learning_rate,
+            tokens=self.state.tokens,
+            tokens_per_second=round(speed, 1),
+            seconds=round(self.state.seconds, 3),
         )
 
     def evaluate(self) -> bool:

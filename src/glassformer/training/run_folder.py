@@ -212,13 +212,6 @@ def card(model: Transformer, task: Task, run: Path, step: int, scores: dict[str,
         if train.init_from is None
         else f"the trunk of `{Path(train.init_from).name}`"
     )
-    plain = {key: value for key, value in scores.items() if isinstance(value, int | float | str)}
-    rows = [f"| {key.replace('_', ' ')} | {_shown(value)} |" for key, value in plain.items()]
-    results = "\n".join(
-        ["| score | value |", "| --- | --- |", *rows]
-        if rows
-        else ["There was no validation split."]
-    )
     return f"""---
 library_name: glassformer
 pipeline_tag: {task.recipe.task}
@@ -240,7 +233,7 @@ seed {train.seed}; every field is
 
 ## Evaluation on the validation split
 
-{results}
+{_score_table(scores)}
 
 ## Use
 
@@ -253,6 +246,14 @@ seed {train.seed}; every field is
 The model repeats the patterns of its training data, their errors and prejudices included; \
 what it says is not checked.
 """
+
+
+def _score_table(scores: dict[str, Any]) -> str:
+    plain = {key: value for key, value in scores.items() if isinstance(value, int | float | str)}
+    if not plain:
+        return "There was no validation split."
+    rows = [f"| {key.replace('_', ' ')} | {_shown(value)} |" for key, value in plain.items()]
+    return "\n".join(["| score | value |", "| --- | --- |", *rows])
 
 
 def _shown(value: int | float | str) -> str:
