@@ -16,11 +16,13 @@ from glassformer.data.example import Example, Patches
 from glassformer.errors import ConfigError
 from glassformer.losses import cross_entropy
 from glassformer.models import Transformer
+from glassformer.processors.parts import PartsProcessor
 from glassformer.processors.parts_tokenizer import PartsTokenizer
 from glassformer.processors.sequence import SequenceTokenizer
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
+from small_parts import parts_recipe
 
 WIDTHS = {"image": 6, "audio": 2}
 TEXTS = ["what is red?", "a dog", "", "a"]
@@ -260,3 +262,15 @@ def test_answers_may_have_a_vocabulary_of_their_own_and_need_an_end(byte, tmp_pa
 def test_what_an_example_is_made_of():
     example = Example(np.zeros(2, np.int32), patches=(Patches("image", 0, values("image", 2)),))
     assert padded([example]).parts[0].at.tolist() == [0, 1]
+
+
+def test_a_tokenizer_is_trained_on_the_texts_of_training_rows(tmp_path):
+    recipe = parts_recipe(tmp_path)
+    rows = PartsProcessor.read(recipe.data)["train"]
+    texts = list(PartsProcessor.training_texts(recipe.processor, recipe.data))
+    assert texts == [
+        text
+        for row in rows
+        for text in (*(value for kind, value in row.parts if kind == "text"), row.target)
+    ]
+    assert texts

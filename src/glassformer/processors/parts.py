@@ -102,7 +102,7 @@ class PartsProcessor(Processor):
         return cls(tokenizer, facts, readers, facts.modality_order or common_order(train))
 
     @classmethod
-    def trainingtexts_of(cls, config: ProcessorConfig, data: DataConfig) -> Iterator[str]:
+    def training_texts(cls, config: ProcessorConfig, data: DataConfig) -> Iterator[str]:
         """See `Processor`."""
         return texts_of(split_of(cls.read(data), "train"))
 
