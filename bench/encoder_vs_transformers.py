@@ -1,7 +1,7 @@
 """glassformer beside transformers' BERT and its Trainer in one run: tagging and classification, on
 the CPU.
 
-    pip install transformers accelerate
+    make setup                              # transformers and accelerate are in it
     python bench/encoder_vs_transformers.py --ewt UD_English-EWT --banking77 BANKING77
 
 The folders are those of recipes/ud-tagging.yaml and recipes/banking77.yaml. All sides have the same

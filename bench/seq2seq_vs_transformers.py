@@ -1,7 +1,7 @@
 """glassformer beside transformers' Marian and its Seq2SeqTrainer in one run: training and beam
 search, on the CPU.
 
-    pip install transformers accelerate
+    make setup                              # transformers and accelerate are in it
     python bench/seq2seq_vs_transformers.py --data MULTI30K [--run runs/de] [--minutes 6]
 
 MULTI30K is the folder of recipes/multi30k.yaml. Both sides have the same dimensions, the same

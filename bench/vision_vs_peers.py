@@ -1,7 +1,7 @@
 """glassformer beside transformers' Vision Transformer and its Trainer in one run: classes of
 pictures, on the CPU.
 
-    pip install transformers accelerate
+    make setup                              # transformers and accelerate are in it
     python bench/vision_vs_peers.py --fashion-mnist FASHION --cifar10 CIFAR
 
 The folders are those of recipes/fashion-mnist.yaml and recipes/cifar10.yaml. All sides have the
