@@ -1,57 +1,103 @@
 """The form of every configuration: a frozen record of documented fields, strict about what it is
 given."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, ClassVar, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic.fields import FieldInfo
 
 from glassformer.errors import ConfigError, suggest
 
 
+def uses(field: FieldInfo) -> dict[str, list[str]]:
+    """The only `tasks` and `inputs` for which a field has a use; empty: for all."""
+    own: Any = field.json_schema_extra
+    return own if isinstance(own, dict) else {}
+
+
 class Record(BaseModel):
-    """A section of a recipe: frozen, an unknown field is an error, and every field says what it
-    is."""
+    """A section of a recipe: frozen, with a description of every field, unknown fields refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     section: ClassVar[str]
 
     @classmethod
-    def parse(cls, values: dict[str, Any]) -> Self:
-        """A record from plain values; a ConfigError names the field, the value and what was
+    def parse(cls, values: Mapping[str, Any]) -> Self:
+        """Make a record of plain values; a ConfigError names the field, the value and what was
         expected."""
         cls.check_keys(values)
         try:
             return cls.model_validate(values)
         except ValidationError as error:
             first = error.errors()[0]
-            field, *inside = first["loc"] or ("",)
-            # of a choice between types the path names the type too; the user knows only fields and
-            # places in lists
-            where = ".".join(
-                str(part)
-                for part in (cls.section, field, *(i for i in inside if type(i) is int))
-                if part
-            )
+            where, record = [cls.section], cls
+            # of a choice between types the path names the type too; users know fields and places
+            for part in first["loc"]:
+                if record is not None and part in record.model_fields:
+                    where, record = [*where, str(part)], record.nested().get(str(part))
+                elif isinstance(part, int):
+                    where.append(str(part))
             message = first["msg"].removeprefix("Value error, ")
             got = "" if first["type"] == "value_error" else f", got {first['input']!r}"
-            raise ConfigError(f"{where}: {message[0].lower() + message[1:]}{got}.") from None
+            name = ".".join(filter(None, where))
+            raise ConfigError(f"{name}: {message[0].lower() + message[1:]}{got}.") from None
 
     @classmethod
-    def check_keys(cls, values: Iterable[object]) -> None:
-        """Raise ConfigError for a key that is no field of this section."""
+    @cache
+    def nested(cls) -> "dict[str, type[Record]]":
+        """The fields that are records themselves."""
+        found: dict[str, type[Record]] = {}
+        for name, field in cls.model_fields.items():
+            for kind in (field.annotation, *get_args(field.annotation)):
+                if isinstance(kind, type) and issubclass(kind, Record):
+                    found[name] = kind
+        return found
+
+    @classmethod
+    def paths(cls, section: str) -> Iterator[str]:
+        """The full names of all fields, those of nested records included."""
+        for name in cls.model_fields:
+            yield f"{section}.{name}"
+            if name in cls.nested():
+                yield from cls.nested()[name].paths(f"{section}.{name}")
+
+    @classmethod
+    def check_keys(cls, values: Iterable[object], section: str | None = None) -> None:
+        """Raise ConfigError for a key that is no field of this section or of one inside it."""
+        section = section or cls.section
         for key in values:
             if key not in cls.model_fields:
-                raise ConfigError(
-                    f"Unknown key {cls.section}.{key}; {suggest(str(key), cls.model_fields)}"
+                inside = " or ".join(
+                    path for path in cls.paths(section) if path.endswith(f".{key}")
                 )
+                remedy = f"use {inside}." if inside else suggest(str(key), cls.model_fields)
+                raise ConfigError(f"Unknown key {section}.{key}; {remedy}")
+            kind = cls.nested().get(str(key))
+            content = values[key] if isinstance(values, Mapping) else None
+            if kind is None or content is None or isinstance(content, Record):
+                continue
+            if not isinstance(content, Mapping):
+                raise ConfigError(
+                    f"The section {section}.{key} must hold key: value lines, not {content!r}."
+                )
+            kind.check_keys(content, f"{section}.{key}")
 
     @field_validator("*", mode="before")
     @classmethod
-    def _no_truth_for_a_number(cls, value: object, info: ValidationInfo) -> object:
-        """`steps: yes` is a mistake, not 1."""
-        if isinstance(value, bool) and info.field_name is not None:
-            kind = cls.model_fields[info.field_name].annotation
-            if kind is not bool and bool not in get_args(kind):
-                raise ValueError(f"a yes or no is not what belongs here, got {value!r}")
+    def _as_meant(cls, value: object, info: ValidationInfo) -> object:
+        """Read an empty section as its defaults; `steps: yes` is a mistake, not 1."""
+        name = str(info.field_name)
+        kind = cls.model_fields[name].annotation
+        if value is None and kind is cls.nested().get(name):
+            return {}
+        if isinstance(value, bool) and kind is not bool and bool not in get_args(kind):
+            raise ValueError(f"a yes or no is not what belongs here, got {value!r}")
         return value

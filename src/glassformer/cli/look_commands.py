@@ -181,7 +181,11 @@ def recipe_show(
 @recipe_app.command("fields")
 def recipe_fields(
     section: Annotated[
-        str | None, typer.Argument(help="A section, such as train; default: all.")
+        str | None,
+        typer.Argument(help="A section, such as train or train.optimizer; default: all."),
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="Only the fields that most recipes of this task set.")
     ] = None,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print docs/recipe.md, all sections.")
@@ -191,4 +195,4 @@ def recipe_fields(
     """Print every field of a recipe with its default and meaning."""
     from glassformer.cli.recipe import fields as call
 
-    call(section, markdown, json_output)
+    call(section, task, markdown, json_output)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from glassformer.cli.terminal import print_json
-from glassformer.recipe.fields import as_markdown, field_rows, shown
+from glassformer.recipe.fields import as_markdown, field_rows, shown, task_rows
 from glassformer.recipe.recipe import read_recipe
 
 
@@ -17,14 +17,14 @@ def show(where: str, overrides: list[str], as_json: bool) -> None:
         print(recipe.yaml(), end="")
 
 
-def fields(section: str | None, markdown: bool, as_json: bool) -> None:
-    """Print every field of a section, or of all, with its default and meaning."""
+def fields(section: str | None, task: str | None, markdown: bool, as_json: bool) -> None:
+    """Print every field of a section, or of all, or those that recipes of a task usually set, with
+    default and meaning."""
     if markdown:
         print(as_markdown(), end="")
         return
-    for row in field_rows(section):
+    for row in field_rows(section) if task is None else task_rows(task):
         if as_json:
             print_json({**vars(row), "default": shown(row.default)})
         else:
-            name = f"{row.section}.{row.name}"
-            print(f"{name:36} {shown(row.default):14} {row.description}")
+            print(f"{row.path:36} {shown(row.default):14} {row.description}")

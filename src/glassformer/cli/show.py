@@ -30,7 +30,7 @@ def tokenize(
         _check_reads_text(where)
         tokenizer = Tokenizer.load(where)
     else:
-        tokenizer = train_tokenizer(recipe.tokenizer, _training_texts(recipe))
+        tokenizer = train_tokenizer(recipe.processor.tokenizer, _training_texts(recipe))
     if text is None and not (recipe and (sys.stdin is None or sys.stdin.isatty())):
         text = read_stdin()
     if (

@@ -27,7 +27,7 @@ def train(
     if recipe is None and not overrides:
         raise ConfigError(
             "There is nothing to train by; give a recipe (see recipes/) or overrides like "
-            "data.path=FILE."
+            "data.train.path=FILE."
         )
     finish(train_recipe(read_recipe(recipe, overrides), folder, resume), as_json)
 

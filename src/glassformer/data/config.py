@@ -1,195 +1,215 @@
-"""What a recipe trains and evaluates on: running text, pairs of a source and a target, tagged
-words, labelled texts."""
+"""What a recipe trains and evaluates on: the files of each split, and how they are written."""
 
-from typing import Literal, Self
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from glassformer.record import Record
 
+SplitName = Literal["train", "validation", "test"]
+NAMES: tuple[SplitName, ...] = ("train", "validation", "test")
+Format = Literal[
+    "auto",
+    "text",
+    "jsonl",
+    "csv",
+    "tsv",
+    "conllu",
+    "conll",
+    "slash",
+    "label_first",
+    "images",
+    "idx",
+    "numpy",
+    "audio",
+]
+HELD_OUT = {"validation": 0.1, "test": 0.0}
+"""Default fraction of a split without files of its own."""
+Paths = str | list[str] | None
+"""A file, glob or folder, or several of them."""
+
+
+class SplitConfig(Record):
+    """The records of one split."""
+
+    section = "data.SPLIT"
+
+    path: Paths = Field(
+        default=None,
+        description="A file, glob or folder, or several of them, also inside a zip archive "
+        "(texts.zip/folder/*); '-' is standard input.",
+    )
+    targets: Paths = Field(
+        default=None,
+        description="Pairs in two text files: line n of targets belongs to line n of path.",
+        json_schema_extra={"inputs": ["pairs"]},
+    )
+    labels: str | None = Field(
+        default=None,
+        description="Images in arrays (idx, numpy): the file with their classes.",
+        json_schema_extra={"inputs": ["image"]},
+    )
+    parts: tuple[dict[str, str], ...] = Field(
+        default=(),
+        description="Parts of a row, [{image: 'photos.zip/{file}'}, {text: '{question}'}]; empty: "
+        "as in data.train, there the list in input_field.",
+        json_schema_extra={"inputs": ["parts"]},
+    )
+    where: dict[str, list[str]] | None = Field(
+        default=None,
+        description="Files of data.train.path that belong to this split, by the fields of "
+        "label_pattern: {speaker: [theo]}.",
+        json_schema_extra={"inputs": ["image", "audio"]},
+    )
+    fraction: float | None = Field(
+        default=None,
+        ge=0.0,
+        lt=1.0,
+        description="Share of data.train held out for this split, if it has neither path nor "
+        "where: the end of running text, other records at random.",
+    )
+
 
 class DataConfig(Record):
-    """The `data` section of a recipe."""
+    """The files of each split, and how they are written."""
 
     section = "data"
 
-    path: str | list[str] | None = Field(
-        default=None,
-        description="a file, glob, folder or several of them, also inside a zip archive "
-        "(texts.zip/folder/*); '-' is standard input",
+    train: SplitConfig = Field(default=SplitConfig(), description="Records to train on.")
+    validation: SplitConfig = Field(
+        default=SplitConfig(fraction=HELD_OUT["validation"]),
+        description="Records to evaluate on while training.",
     )
-    format: Literal[
-        "auto",
-        "text",
-        "jsonl",
-        "csv",
-        "tsv",
-        "conllu",
-        "conll",
-        "slash",
-        "label_first",
-        "images",
-        "idx",
-        "numpy",
-        "audio",
-    ] = Field(
+    test: SplitConfig = Field(
+        default=SplitConfig(fraction=HELD_OUT["test"]),
+        description="Records to evaluate on in the end.",
+    )
+    format: Format = Field(
         default="auto",
-        description="text: a file is a document (of pairs, a line is one side); jsonl: a line "
-        "is one; csv and tsv: a "
-        "row is a pair or a labelled text; conllu: Universal Dependencies; conll: columns, a "
-        "word a line; slash: "
-        "word/tag, a sentence a line; label_first: the first word of a line is its class; "
-        "images, audio: files in a "
-        "folder for each class, or whose names tell it; idx, numpy: arrays of pictures; auto: "
-        "by the file's name",
+        description="text: a document a file (of pairs: one side, a line a record); jsonl: a "
+        "record a line; csv, tsv: a record a row; conllu: Universal Dependencies; conll: columns, "
+        "a word a line; slash: word/tag, a sentence a line; label_first: the first word of a line "
+        "is its class; images, audio: files in a folder for each class, or with their class in "
+        "the name; idx, numpy: arrays of images; auto: by the file's name.",
+    )
+    encoding: str = Field(
+        default="utf-8", description="Encoding of text files, for instance latin-1."
+    )
+    root: str | None = Field(
+        default=None, description="Folder that relative paths start from; null: the current one."
+    )
+    store: str | None = Field(
+        default=None, description="Folder of the encoded data; null: inside the run folder."
+    )
+    documents: Literal["mixed", "separate"] = Field(
+        default="mixed",
+        description="separate: attention, positions and targets stay within a document; mixed: "
+        "one running text.",
+        json_schema_extra={"inputs": ["documents"]},
     )
     text_field: str = Field(
         default="text",
-        description="the field of a JSONL line, dotted if nested, or the column (its name, or "
-        "its number from 1 in a "
-        "table without a header) that holds the text",
+        description="Field of a JSONL line (dotted if nested) or column (name, or number from 1 "
+        "in a table without header) with the text.",
+        json_schema_extra={"inputs": ["documents", "text"]},
     )
-    label_field: str = Field(default="label", description="the field or column of a text's class")
     pair_field: str | None = Field(
         default=None,
-        description="the field or column of a second text, where texts are classified in pairs",
+        description="Field or column of the second text, to classify pairs of texts.",
+        json_schema_extra={"inputs": ["text"]},
+    )
+    label_field: str = Field(
+        default="label",
+        description="Field or column of the class.",
+        json_schema_extra={"inputs": ["text", "image", "audio", "parts"]},
     )
     label_separator: str | None = Field(
         default=None,
         min_length=1,
-        description="what stands between several classes of one cell; None: a cell is one",
-    )
-    word_field: str = Field(
-        default="words",
-        description="of tagged words: the field of a JSONL line with the list of words; the "
-        "column of conllu (form by "
-        "default) or of conll (its number; the first by default)",
-    )
-    tag_field: str | None = Field(
-        default=None,
-        description="the same for tags, also of mixed sequences; None: tags in JSONL, upos in "
-        "conllu, the last column in conll",
+        description="Separator of several classes in one cell; null: a cell is one class.",
+        json_schema_extra={"inputs": ["text", "image", "audio", "parts"]},
     )
     label_delimiter: str | None = Field(
         default=None,
         min_length=1,
-        description="where the name of a class or tag ends, unless nothing is left: ':' makes "
-        "DESC of DESC:manner",
+        description="End of the name of a class or tag, unless nothing would be left: ':' makes "
+        "DESC of DESC:manner.",
+        json_schema_extra={"inputs": ["text", "words", "image", "audio", "parts"]},
+    )
+    class_names: tuple[str, ...] = Field(
+        default=(),
+        description="Names of classes that the files number 0, 1, 2, ...",
+        json_schema_extra={"inputs": ["text", "image", "audio", "parts"]},
+    )
+    label_pattern: str | None = Field(
+        default=None,
+        description="Fields in the name of a file, its class among them: "
+        "{label}_{speaker}_{index}.wav.",
+        json_schema_extra={"inputs": ["image", "audio"]},
     )
     file_field: str = Field(
         default="file_name",
-        description="of pictures and recordings listed in a table: the column of their files",
-    )
-    label_pattern: str | None = Field(
-        default=None, description="how a file's name tells its class: {label}_{speaker}_{index}.wav"
-    )
-    label_path: str | None = Field(
-        default=None, description="the file of labels that belongs to path: idx, numpy"
-    )
-    validation_label_path: str | None = Field(
-        default=None, description="the same for validation_path"
-    )
-    test_label_path: str | None = Field(default=None, description="the same for test_path")
-    class_names: tuple[str, ...] = Field(
-        default=(), description="names of classes that the files number 0, 1, 2, ..."
-    )
-    split_by: dict[str, dict[str, list[str]]] | None = Field(
-        default=None,
-        description="files of a split, by what label_pattern found: {test: {speaker: [theo]}}; "
-        "the others: train",
+        description="Column of the files, where a table lists images or audio.",
+        json_schema_extra={"inputs": ["image", "audio"]},
     )
     bad_files: Literal["stop", "skip"] = Field(
         default="stop",
-        description="a picture or recording that cannot be read: stop, or go on without it and "
-        "count it",
+        description="An image or audio file that cannot be read: stop, or skip and count it.",
+        json_schema_extra={"inputs": ["image", "audio", "parts"]},
     )
-    parts: tuple[dict[str, str], ...] = Field(
-        default=(),
-        description="of mixed sequences: what a row's parts are, [{image: "
-        "'photos.zip/{file}'}, {text: '{question}'}]; "
-        "empty: the list in input_field",
+    word_field: str = Field(
+        default="words",
+        description="Field of a JSONL line with the list of words; column of conllu (default: "
+        "form) or conll (a number; default: the first).",
+        json_schema_extra={"inputs": ["words"]},
     )
-    validation_parts: tuple[dict[str, str], ...] = Field(
-        default=(), description="the same for validation_path"
+    tag_field: str | None = Field(
+        default=None,
+        description="The same for tags, also of rows of parts; null: tags in JSONL, upos in "
+        "conllu, the last column in conll.",
+        json_schema_extra={"inputs": ["words", "parts"]},
     )
-    test_parts: tuple[dict[str, str], ...] = Field(default=(), description="the same for test_path")
+    source_field: str = Field(
+        default="source",
+        description="Field (dotted if nested: translation.en) or column of the source.",
+        json_schema_extra={"inputs": ["pairs"]},
+    )
+    target_field: str = Field(
+        default="target",
+        description="Field or column of the target.",
+        json_schema_extra={"inputs": ["pairs"]},
+    )
+    prefix: str = Field(
+        default="",
+        description="Text before every source, to name the task: 'summarize: '.",
+        json_schema_extra={"inputs": ["pairs"]},
+    )
+    group_field: str | None = Field(
+        default=None,
+        description="Field or column, such as the language, by which scores are also listed.",
+        json_schema_extra={"inputs": ["pairs", "parts", "image", "audio"]},
+    )
     input_field: str = Field(
-        default="input", description="of mixed sequences: the field with the list of parts"
+        default="input",
+        description="Field with the list of parts.",
+        json_schema_extra={"inputs": ["parts"]},
     )
     target: str | None = Field(
         default=None,
-        description="of mixed sequences: what is to be written, '{answer}'; None: the field "
-        "`target`",
+        description="Text to write about a row of parts, '{answer}'; null: the field target.",
+        json_schema_extra={"inputs": ["parts"]},
     )
     target_image: str | None = Field(
         default=None,
-        description="of mixed sequences: the picture that is to be drawn, 'photos.zip/{file}'",
+        description="Image to draw about a row of parts, 'photos.zip/{file}'.",
+        json_schema_extra={"inputs": ["parts"]},
     )
     overlap: int | None = Field(
         default=None,
         ge=0,
-        description="elements by which the windows of a document that is longer than the model "
-        "overlap; None: half "
-        "the model's length",
-    )
-    source_field: str = Field(
-        default="source",
-        description="of a pair: the column or the field, dotted if nested: translation.en",
-    )
-    target_field: str = Field(
-        default="target", description="of a pair: the column or field of what is to be written"
-    )
-    group_field: str | None = Field(
-        default=None,
-        description="of a pair: a column or field, such as the language, by which scores are "
-        "listed too",
-    )
-    prefix: str = Field(
-        default="", description="put before every source, to name the task: 'summarize: '"
-    )
-    encoding: str = Field(
-        default="utf-8", description="the encoding of the files, for instance latin-1"
-    )
-    validation_path: str | list[str] | None = Field(
-        default=None,
-        description="files to validate on; if set, validation_fraction is not taken from path",
-    )
-    test_path: str | list[str] | None = Field(
-        default=None, description="files to test on; if set, test_fraction is not taken from path"
-    )
-    target_path: str | list[str] | None = Field(
-        default=None,
-        description="pairs in two text files: line n of this one belongs to line n of path",
-    )
-    validation_target_path: str | list[str] | None = Field(
-        default=None, description="the same for validation_path"
-    )
-    test_target_path: str | list[str] | None = Field(
-        default=None, description="the same for test_path"
-    )
-    validation_fraction: float = Field(
-        default=0.1,
-        ge=0.0,
-        lt=1.0,
-        description="the share of the characters, behind the training text, to validate on; of "
-        "pairs, drawn by chance",
-    )
-    test_fraction: float = Field(
-        default=0.0,
-        ge=0.0,
-        lt=1.0,
-        description="the share of the characters, at the very end, to test on; or of pairs",
-    )
-    root: str | None = Field(
-        default=None, description="the folder that relative paths start from; None: the current one"
-    )
-    documents: Literal["mixed", "separate"] = Field(
-        default="mixed",
-        description="separate: attention, positions and targets are kept apart per document; "
-        "mixed: one running text",
-    )
-    store: str | None = Field(
-        default=None, description="folder of the token store; None: inside the run folder"
+        description="Elements shared by successive windows of a document that is longer than the "
+        "model; null: half the model's length.",
     )
 
     @field_validator("encoding")
@@ -203,29 +223,52 @@ class DataConfig(Record):
             ) from None
         return encoding
 
+    @field_validator("validation", "test", mode="before")
+    @classmethod
+    def _held_out(cls, split: Any, info: ValidationInfo) -> Any:
+        """Write the default fraction of a split without files; refuse one that has both."""
+        if not isinstance(split, Mapping | None):
+            return split
+        split, name = dict(split or {}), str(info.field_name)
+        if split.get("path") is None and split.get("where") is None:
+            if split.get("fraction") is None:
+                split["fraction"] = HELD_OUT[name]
+        elif split.get("fraction"):
+            raise ValueError(
+                f"fraction={split['fraction']} holds {name} records out of data.train, and path or "
+                "where names them already; leave one out"
+            )
+        return split
+
     @model_validator(mode="after")
     def _something_to_train_on(self) -> Self:
-        if self.held_out_validation + self.held_out_test >= 1.0:
+        if self.train.fraction is not None or self.train.where is not None:
+            raise ValueError("train has neither fraction nor where; it is what the others leave")
+        if sum(self.held_out) >= 1.0:
             raise ValueError(
-                "validation_fraction and test_fraction leave nothing to train on; their sum "
+                "validation.fraction and test.fraction leave nothing to train on; their sum "
                 "must be below 1"
             )
         return self
 
     @property
-    def held_out_validation(self) -> float:
-        """The share of `path` that is validation text: none if there is a file for it."""
-        return 0.0 if self.validation_path is not None else self.validation_fraction
+    def splits(self) -> dict[SplitName, SplitConfig]:
+        """The splits by name."""
+        return {"train": self.train, "validation": self.validation, "test": self.test}
 
     @property
-    def held_out_test(self) -> float:
-        """The share of `path` that is test text: none if there is a file for it."""
-        return 0.0 if self.test_path is not None else self.test_fraction
+    def held_out(self) -> tuple[float, float]:
+        """Shares of the training records held out for validation and test."""
+        return self.validation.fraction or 0.0, self.test.fraction or 0.0
+
+    def with_splits(self, **changes: dict[str, Any]) -> Self:
+        """These settings with fields of splits replaced: with_splits(test={"path": "x.txt"})."""
+        return self.model_copy(
+            update={name: getattr(self, name).model_copy(update=of) for name, of in changes.items()}
+        )
 
     def class_name(self, written: str) -> str:
-        """A class or tag as far as `label_delimiter`, or the whole where nothing would be left."""
-        return (
-            written
-            if self.label_delimiter is None
-            else written.partition(self.label_delimiter)[0].strip() or written
-        )
+        """A class or tag up to `label_delimiter`, or the whole where nothing would be left."""
+        if self.label_delimiter is None:
+            return written
+        return written.partition(self.label_delimiter)[0].strip() or written

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from glassformer.data.config import DataConfig
+from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.lines import lines
 from glassformer.data.formats.records import classes_at, columns
 from glassformer.data.sources import Source, resolve
-from glassformer.data.split import SplitName
-from glassformer.data.split_assignment import in_splits, paths
+from glassformer.data.split_assignment import in_splits
 from glassformer.errors import DataError
 
 MARK = "__label__"
@@ -43,7 +42,7 @@ def labelled(config: DataConfig) -> Iterator[Labelled]:
     Only an empty list in JSONL means that a text has no class. DataError: a text without a class or
     a class without a text, empty files, another format.
     """
-    rows = in_splits(config, lambda name: _rows(config, paths(config)[name]))
+    rows = in_splits(config, lambda name: _rows(config, config.splits[name].path))
     for split, (text, pair, labels, where) in rows:
         classes = dict.fromkeys(map(config.class_name, labels))  # each once, in order
         yield Labelled(split, text, pair, tuple(classes), where)

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from glassformer.data.config import DataConfig
+from glassformer.data.config import NAMES, DataConfig
 from glassformer.data.example import Example
 from glassformer.data.order import LengthOrder, pair_order
 from glassformer.data.pairs import pair_sources, pairs
-from glassformer.data.split import NAMES
 from glassformer.data.store import Ragged, Store, Writer, place_of, request_of
 from glassformer.errors import DataError
 
@@ -91,7 +90,7 @@ def pairs_of(store: Store, name: str) -> PairSplit:
     """A split by its name: train, validation or test; DataError if it has no pairs."""
     if name not in store.counts:
         remedy = (
-            f"set data.{name}_path or data.{name}_fraction"
+            f"set data.{name}.path or data.{name}.fraction"
             if name in NAMES[1:]
             else "give more pairs, or hold out a smaller fraction of them"
         )

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from glassformer.data.config import DataConfig
+from glassformer.data.config import DataConfig, SplitConfig, SplitName
 from glassformer.data.formats.lines import lines
 from glassformer.data.formats.records import columns
 from glassformer.data.sources import Source, resolve
-from glassformer.data.split import NAMES, SplitName
-from glassformer.data.split_assignment import in_splits, paths
+from glassformer.data.split_assignment import in_splits
 from glassformer.errors import ConfigError, DataError
 
 Rows = Iterator[tuple[str, str, str | None, str]]
@@ -37,20 +36,13 @@ def pairs(config: DataConfig) -> Iterator[Pair]:
     Splits without files of their own are held out from `path` by a fixed permutation, since files
     are often sorted.
     """
-    targets = {
-        "train": config.target_path,
-        "validation": config.validation_target_path,
-        "test": config.test_target_path,
-    }
-    for name in NAMES[1:]:
-        if targets[name] is not None and paths(config)[name] is None:
+    for name, of in config.splits.items():
+        if of.targets is not None and of.path is None:
             raise ConfigError(
-                f"data.{name}_target_path is set but data.{name}_path, its other side, is not; "
-                f"set both."
+                f"data.{name}.targets is set but data.{name}.path, its other side, is "
+                "not; set both."
             )
-    for split, row in in_splits(
-        config, lambda name: _rows(config, paths(config)[name], targets[name])
-    ):
+    for split, row in in_splits(config, lambda name: _rows(config, config.splits[name])):
         yield Pair(split, *row)
 
 
@@ -65,23 +57,17 @@ def training_texts(config: DataConfig, sides: tuple[str, ...]) -> Iterator[str]:
 
 def pair_sources(config: DataConfig) -> dict[str, list[Source]]:
     """The sources of the pairs by field of the configuration."""
-    fields = (
-        "path",
-        "target_path",
-        "validation_path",
-        "validation_target_path",
-        "test_path",
-        "test_target_path",
-    )
-    named = {field: getattr(config, field) for field in fields}
-    return {field: resolve(path, config.root) for field, path in named.items() if path is not None}
+    return {
+        f"{name}.{side}": resolve(getattr(of, side), config.root)
+        for name, of in config.splits.items()
+        for side in ("path", "targets")
+        if getattr(of, side) is not None
+    }
 
 
-def _rows(
-    config: DataConfig, path: str | list[str] | None, target_path: str | list[str] | None
-) -> Rows:
+def _rows(config: DataConfig, split: SplitConfig) -> Rows:
     some = False
-    for source, target, group, where in _all_rows(config, path, target_path):
+    for source, target, group, where in _all_rows(config, split):
         if not source.strip() and not target.strip():
             continue
         for side, text, other in (("source", source, "target"), ("target", target, "source")):
@@ -93,16 +79,15 @@ def _rows(
         yield source, target, group, where
     if not some:
         raise DataError(
-            f"there are no pairs in {path}; give files with a source and a target on every line"
+            f"there are no pairs in {split.path}; give files with a source and a target on every "
+            "line"
         )
 
 
-def _all_rows(
-    config: DataConfig, path: str | list[str] | None, target_path: str | list[str] | None
-) -> Rows:
-    sources = resolve(path, config.root)
-    if target_path is not None:
-        targets = resolve(target_path, config.root)
+def _all_rows(config: DataConfig, split: SplitConfig) -> Rows:
+    sources = resolve(split.path, config.root)
+    if split.targets is not None:
+        targets = resolve(split.targets, config.root)
         if len(sources) != len(targets):
             raise DataError(
                 f"there are {len(sources)} files of sources and {len(targets)} of targets; "
@@ -119,11 +104,9 @@ def _all_rows(
                     yield row[0], row[1], None if row[2] is None else str(row[2]), where
             case _:
                 raise DataError(
-                    f"{source.path} is a text file with one side only; set data.target_path "
-                    f"(of another split, "
-                    "data.validation_target_path or data.test_target_path) to the file of "
-                    "targets, or data.format to "
-                    "tsv, csv or jsonl if it holds both"
+                    f"{source.path} is a text file with one side only; set `targets` beside its "
+                    "path to the file of targets, or data.format to tsv, csv or jsonl if it holds "
+                    "both"
                 )
 
 

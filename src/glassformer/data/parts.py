@@ -11,19 +11,25 @@ Files in listed parts are relative to the row's file, those of templates to data
 import difflib
 import os
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.data.config import DataConfig
+from glassformer.data.config import NAMES, DataConfig, SplitName
 from glassformer.data.formats.archives import members
 from glassformer.data.formats.contents import source_at
 from glassformer.data.formats.labelled_files import named_class
 from glassformer.data.formats.lines import checked_text, found
-from glassformer.data.formats.records import FIELD, classes_at, field_of, filled, records, written
+from glassformer.data.formats.records import (
+    FIELD,
+    classes_at,
+    field_of,
+    filled,
+    records,
+    written,
+)
 from glassformer.data.sources import Source, resolve
-from glassformer.data.split import NAMES, SplitName
-from glassformer.data.split_assignment import in_splits, paths
+from glassformer.data.split_assignment import in_splits
 from glassformer.errors import ConfigError, DataError, suggest
 
 KINDS = ("text", "image", "audio")
@@ -85,18 +91,17 @@ def mixed(config: DataConfig) -> Iterator[Mixed]:
 
 def _own(config: DataConfig, split: SplitName) -> bool:
     """Whether a split has files of its own."""
-    return split == "train" or paths(config)[split] is not None
+    return split == "train" or config.splits[split].path is not None
 
 
 def _templates(config: DataConfig, split: SplitName) -> Parts:
-    setting = "parts" if split == "train" else f"{split}_parts"
-    given: Sequence[dict[str, str]] = getattr(config, setting)
+    given = config.splits[split].parts
     if given and not _own(config, split):
-        raise ConfigError(f"data.{setting} is set but data.{split}_path is not; set both.")
+        raise ConfigError(f"data.{split}.parts is set but data.{split}.path is not; set both.")
     try:
         return tuple(
-            _part(item, f"data.{setting}, part {n}")
-            for n, item in enumerate(given or config.parts, 1)
+            _part(item, f"data.{split}.parts, part {n}")
+            for n, item in enumerate(given or config.train.parts, 1)
         )
     except DataError as problem:
         raise ConfigError(str(problem)) from None
@@ -129,7 +134,7 @@ def _rows(
     config: DataConfig, split: SplitName, templates: Parts
 ) -> Iterator[tuple[Any, str, Source]]:
     """The rows of a split's own files, their origin and source."""
-    named, some = paths(config)[split], False
+    named, some = config.splits[split].path, False
     wanted = {field: "parts" for _, template in templates for field in FIELD.findall(template)}
     wanted |= {} if templates else {config.input_field: "input_field"}
     wanted |= {field: "target" for field in FIELD.findall(config.target or "")}
@@ -186,7 +191,7 @@ class _Files:
         path = os.path.abspath(os.path.join(os.path.expanduser(folder), os.path.expanduser(name)))
         if self._look and (own := posixpath.basename(path)) not in (beside := self._beside(path)):
             close = difflib.get_close_matches(own, beside, n=2)
-            remedy = suggest(own, close) if close else "check data.parts, data.root and the row"
+            remedy = suggest(own, close) if close else "check the parts, data.root and the row"
             raise DataError(f"{where} names the {kind} file {path}, which is not there; {remedy}")
         return path
 

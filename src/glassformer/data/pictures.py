@@ -11,13 +11,12 @@ from typing import Literal
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from glassformer.data.config import DataConfig
+from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.contents import content
 from glassformer.data.formats.idx import npz_names, read_idx, read_npy, read_npz
 from glassformer.data.formats.labelled_files import labelled_files, named_class
 from glassformer.data.sources import Source, resolve
-from glassformer.data.split import SplitName
-from glassformer.data.split_assignment import in_splits, paths
+from glassformer.data.split_assignment import in_splits
 from glassformer.errors import ConfigError, DataError, counted
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
@@ -69,8 +68,8 @@ def pictures(config: DataConfig) -> list[Picture]:
         ]
     arrays = {
         split: _arrays(config, split)
-        for split, path in paths(config).items()
-        if split == "train" or path
+        for split, of in config.splits.items()
+        if split == "train" or of.path
     }
     return [
         Picture(where, (label,), None, split, pixels)
@@ -155,7 +154,8 @@ def _kind(config: DataConfig) -> Literal["images", "array"]:
             f"data.format is {config.format}, which holds no pictures; set it to images, idx, "
             f"numpy, csv, tsv or jsonl."
         )
-    names = [config.path] if isinstance(config.path, str) else config.path or []
+    path = config.train.path
+    names = [path] if isinstance(path, str) else path or []
     return "array" if names and all(map(_is_array, names)) else "images"
 
 
@@ -166,17 +166,14 @@ def _is_array(path: str) -> bool:
 
 def _arrays(config: DataConfig, split: SplitName) -> tuple[list[str], list[str], list[np.ndarray]]:
     """Origin, class and pixels (a view) of each image of a split."""
-    prefix = "" if split == "train" else f"{split}_"
-    path = _single(getattr(config, f"{prefix}path"), config, f"{prefix}path")
-    label_path: str | None = getattr(config, f"{prefix}label_path")
-    if label_path is None and not path.endswith(".npz"):
+    of = config.splits[split]
+    path = _single(of.path, config, f"{split}.path")
+    if of.labels is None and not path.endswith(".npz"):
         raise ConfigError(
-            f"data.{prefix}label_path is not set; give the file with the classes of {path}."
+            f"data.{split}.labels is not set; give the file with the classes of {path}."
         )
     stack = _stack(_array(path, IMAGES), path)
-    path_of_labels = (
-        path if label_path is None else _single(label_path, config, f"{prefix}label_path")
-    )
+    path_of_labels = path if of.labels is None else _single(of.labels, config, f"{split}.labels")
     labels = _array(path_of_labels, LABELS)
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.ndim != 1 or labels.dtype.kind not in "iubU":

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from glassformer.data.config import DataConfig
+from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.contents import content
 from glassformer.data.formats.labelled_files import labelled_files
 from glassformer.data.sources import Source
-from glassformer.data.split import SplitName
 from glassformer.media.wav import read_wav
 
 SUFFIXES = (".wav", ".wave")

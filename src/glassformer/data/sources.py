@@ -94,7 +94,7 @@ def resolve(named: str | list[str] | None, root: str | None = None) -> list[Sour
     """
     if not named:
         raise ConfigError(
-            "data.path is not set; give a text file, folder, glob, or '-' for standard input"
+            "data.train.path is not set; give a text file, folder, glob, or '-' for standard input"
         )
     names = [named] if isinstance(named, str) else named
     return list(dict.fromkeys(source for name in names for source in _resolve(name, root)))
@@ -108,15 +108,14 @@ def capture_stdin(config: DataConfig, folder: str | os.PathLike[str]) -> DataCon
     it resumes. DataError: it is empty, or the copy cannot be written.
     """
     copy = Path(folder).absolute() / ("stdin.jsonl" if config.format == "jsonl" else "stdin.txt")
-    changed: dict[str, list[str]] = {}
-    for field in ("path", "validation_path", "test_path"):
-        named = getattr(config, field)
-        names = [named] if isinstance(named, str) else list(named or [])
+    changed: dict[str, dict[str, list[str]]] = {}
+    for split, of in config.splits.items():
+        names = [of.path] if isinstance(of.path, str) else of.path or []
         if STDIN in names:
-            changed[field] = [str(copy) if name == STDIN else name for name in names]
+            changed[split] = {"path": [str(copy) if name == STDIN else name for name in names]}
     if changed and not copy.exists():
         _copy_stdin(copy)
-    return config.model_copy(update=changed)
+    return config.with_splits(**changed)
 
 
 def _copy_stdin(copy: Path) -> None:
@@ -126,7 +125,9 @@ def _copy_stdin(copy: Path) -> None:
         with open(part, "wb") as out:
             shutil.copyfileobj(sys.stdin.buffer, out)
         if part.stat().st_size == 0:
-            raise DataError("standard input is empty; pipe text into it or set data.path to a file")
+            raise DataError(
+                "standard input is empty; pipe text into it or set data.train.path to a file"
+            )
         part.replace(copy)
     except OSError as problem:
         raise DataError(
@@ -159,7 +160,7 @@ def _resolve(name: str, root: str | None) -> Iterator[Source]:
             yield Source(str(path))
         elif path.exists():  # a pipe or device would be read up on the first of several passes
             raise DataError(
-                f"{path} is not a regular file; pipe its content in and set data.path to '-'"
+                f"{path} is not a regular file; pipe its content in and set data.train.path to '-'"
             )
         elif glob.has_magic(name):
             yield from _matching(path)
@@ -230,4 +231,4 @@ def _matching(pattern: Path) -> Iterator[Source]:
 def _near(path: Path) -> str:
     siblings = os.listdir(path.parent) if path.parent.is_dir() else []
     close = difflib.get_close_matches(path.name, siblings, n=2)
-    return suggest(path.name, close) if close else "check data.path, which is relative to data.root"
+    return suggest(path.name, close) if close else "check the path, which is relative to data.root"

@@ -2,14 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
-from glassformer.data.config import DataConfig
+from glassformer.data.config import NAMES, DataConfig, SplitName
 from glassformer.data.formats.documents import Document, read
 from glassformer.data.sources import resolve
-
-SplitName = Literal["train", "validation", "test"]
-NAMES: tuple[SplitName, ...] = ("train", "validation", "test")
 
 
 @dataclass(frozen=True)
@@ -34,8 +30,8 @@ def parts(config: DataConfig) -> Iterator[Part]:
 
     With fractions the text is read twice, first to count its characters.
     """
-    validation, test = config.held_out_validation, config.held_out_test
-    sources = resolve(config.path, config.root)
+    validation, test = config.held_out
+    sources = resolve(config.train.path, config.root)
     if validation or test:
         n = sum(len(document.text) for document in read(sources, config))
         begins = (0, *borders(n, validation, test), n)
@@ -45,10 +41,8 @@ def parts(config: DataConfig) -> Iterator[Part]:
             Part("train", document.text, document.source, True)
             for document in read(sources, config)
         )
-    others: list[tuple[SplitName, str | list[str] | None]]
-    others = [("validation", config.validation_path), ("test", config.test_path)]
-    for name, path in others:
-        if path is not None:
+    for name in NAMES[1:]:
+        if (path := config.splits[name].path) is not None:
             for document in read(resolve(path, config.root), config):
                 yield Part(name, document.text, document.source, True)
 

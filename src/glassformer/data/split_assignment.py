@@ -5,16 +5,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from glassformer.data.config import DataConfig
-from glassformer.data.split import NAMES, SplitName
+from glassformer.data.config import NAMES, DataConfig, SplitName
 from glassformer.random_stream import epoch_key, permute
 
 Row = TypeVar("Row")
-
-
-def paths(config: DataConfig) -> dict[SplitName, str | list[str] | None]:
-    """The paths of each split in the settings."""
-    return {"train": config.path, "validation": config.validation_path, "test": config.test_path}
 
 
 def in_splits(
@@ -26,7 +20,7 @@ def in_splits(
     Splits without files are held out from train by a fixed permutation, since files are often
     sorted.
     """
-    validation, test = config.held_out_validation, config.held_out_test
+    validation, test = config.held_out
     if validation or test:
         n = sum(1 for _ in rows("train"))
         last = permute(np.arange(n), n, epoch_key(0, 0)) if n else np.zeros(0, int)
@@ -36,8 +30,7 @@ def in_splits(
                 "train" if not held else "validation" if place < round(n * validation) else "test"
             )
             yield split, row
-    named = paths(config)
     for split in NAMES[1:] if validation or test else NAMES:
-        if split == "train" or named[split] is not None:
+        if split == "train" or config.splits[split].path is not None:
             for row in rows(split):
                 yield split, row

@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from glassformer.data.config import DataConfig
+from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.tagged_words import Sentence, sentences
 from glassformer.data.sources import resolve
-from glassformer.data.split import SplitName
-from glassformer.data.split_assignment import in_splits, paths
+from glassformer.data.split_assignment import in_splits
 from glassformer.errors import DataError
 
 
@@ -24,7 +23,7 @@ class Tagged:
 def tagged(config: DataConfig) -> Iterator[Tagged]:
     """Every sentence of every split, without empty ones; DataError: an empty file, or as of
     `sentences`."""
-    rows = in_splits(config, lambda name: _rows(config, paths(config)[name]))
+    rows = in_splits(config, lambda name: _rows(config, config.splits[name].path))
     for split, (words, tags, where) in rows:
         yield Tagged(split, words, tuple(map(config.class_name, tags)), where)
 

@@ -8,11 +8,10 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from glassformer.data.config import DataConfig
+from glassformer.data.config import NAMES, DataConfig
 from glassformer.data.order import WindowOrder
 from glassformer.data.sources import resolve
-from glassformer.data.split import NAMES, parts
-from glassformer.data.split_assignment import paths
+from glassformer.data.split import parts
 from glassformer.data.store import Store, Writer, place_of, request_of
 from glassformer.errors import ConfigError, DataError, counted
 
@@ -67,7 +66,11 @@ def store_tokens(folder: str | os.PathLike[str], tokenizer: Encoder, config: Dat
 
     `counts` of each split: tokens, bytes, characters, documents. DataError: unreadable text.
     """
-    named = {name: of for name, of in paths(config).items() if of is not None or name == "train"}
+    named = {
+        name: of.path
+        for name, of in config.splits.items()
+        if of.path is not None or name == "train"
+    }
     sources = {name: resolve(of, config.root) for name, of in named.items()}
     eos = tokenizer.specials.get("eos")
     made_by = {
@@ -115,7 +118,7 @@ def tokens_of(
     """A split by its name: train, validation or test; DataError if it has no text."""
     if name not in store.counts:
         remedy = (
-            f"set data.{name}_path or data.{name}_fraction"
+            f"set data.{name}.path or data.{name}.fraction"
             if name in NAMES[1:]
             else "known are train, ..."
         )

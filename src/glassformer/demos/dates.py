@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glassformer.data.split import NAMES, SplitName
+from glassformer.data.config import NAMES, SplitName
 from glassformer.demos.cldr import PLAIN, english_names, parsed_locale
 from glassformer.demos.writers import write_table
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from glassformer.data.split import NAMES, SplitName
+from glassformer.data.config import NAMES, SplitName
 from glassformer.demos.writers import write_png, write_table
 from glassformer.errors import ConfigError
 from glassformer.random_stream import generator

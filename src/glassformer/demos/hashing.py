@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 
-from glassformer.data.split import SplitName
+from glassformer.data.config import SplitName
 
 
 def hashed(text: str) -> int:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from glassformer.data.split import NAMES, SplitName
+from glassformer.data.config import NAMES, SplitName
 from glassformer.demos.hashing import split_by_hash
 from glassformer.demos.writers import write_table
 from glassformer.media.wav import write_wav

@@ -22,7 +22,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from glassformer.data.split import NAMES, SplitName
+from glassformer.data.config import NAMES, SplitName
 from glassformer.demos.cldr import PLAIN, english_names, parsed_locale
 from glassformer.demos.hashing import hashed, split_by_hash
 from glassformer.demos.writers import write_table

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from itertools import chain, pairwise
 from pathlib import Path
 
-from glassformer.data.split import NAMES, SplitName
+from glassformer.data.config import NAMES, SplitName
 from glassformer.demos.codetags import tag_code
 from glassformer.demos.codewords import Code
 from glassformer.demos.python_text import python_sources

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
-from glassformer.data.split import NAMES, SplitName
+from glassformer.data.config import NAMES, SplitName
 from glassformer.demos.shape_questions import caption, questions
 from glassformer.demos.shapes import HELD_OUT, Scene, draw, scenes
 from glassformer.demos.writers import write_json_lines, write_png, write_table

@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 from PIL import Image, ImageDraw
 
-from glassformer.data.split import NAMES, SplitName
+from glassformer.data.config import NAMES, SplitName
 from glassformer.demos.hashing import split_by_hash
 
 SIZES = ("large", "small")

@@ -18,7 +18,13 @@ from pydantic import Field, model_validator
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError, DataError
 from glassformer.media.config_file import loaded_config, save_config
-from glassformer.media.spectrogram import log_mel, mel_filters, mel_patches, n_frames, resampled
+from glassformer.media.spectrogram import (
+    log_mel,
+    mel_filters,
+    mel_patches,
+    n_frames,
+    resampled,
+)
 from glassformer.record import Record
 
 FILE = "audio.json"
@@ -30,7 +36,7 @@ CONSTANT = 1e-4
 class AudioConfig(Record):
     """The `audio` section of a recipe; resolved when `mean` and `std` are set."""
 
-    section = "audio"
+    section = "processor.audio"
 
     rate: int = Field(
         default=16_000,

@@ -24,7 +24,7 @@ Clips = Float32[np.ndarray, "N T"]
 class SoundAugmentConfig(Record):
     """The `sound_augment` section of a recipe; changes nothing by default."""
 
-    section = "sound_augment"
+    section = "augment.audio"
 
     time_masks: int = Field(
         default=0, ge=0, le=100, description="stretches of time to blank out in a spectrogram"

@@ -35,7 +35,7 @@ FILTERS = {
 class ImageConfig(Record):
     """The `image` section of a recipe; resolved when size, channels, `mean` and `std` are known."""
 
-    section = "image"
+    section = "processor.image"
 
     size: int | tuple[int, int] | None = Field(
         default=None,

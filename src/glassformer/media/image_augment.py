@@ -40,7 +40,7 @@ SCALE_ASPECT, ERASE_ASPECT, ERASED = (3 / 4, 4 / 3), (0.3, 3.3), (0.02, 0.33)
 class AugmentConfig(Record):
     """The `augment` section of a recipe."""
 
-    section = "augment"
+    section = "augment.image"
 
     crop: int = Field(
         default=0,

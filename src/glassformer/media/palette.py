@@ -31,7 +31,7 @@ _AT_ONCE = 1 << 13
 class PaletteConfig(Record):
     """The `palette` section of a recipe: images are generated pixel by pixel."""
 
-    section = "palette"
+    section = "processor.palette"
 
     size: int | tuple[int, int] = Field(
         default=16, description="(height, width) in pixels, or both as one"

@@ -24,7 +24,7 @@ class AudioProcessor(MediaProcessor[AudioReader]):
 
     name, noun, array, dtype = "audio", "recording", "clips", "float32"
     medium, capabilities = "audio", frozenset({"audio"})
-    kind, sections = AudioReader, frozenset({"audio"})
+    kind = AudioReader
 
     def __init__(
         self,

@@ -1,7 +1,5 @@
 """How inputs are encoded, and how they are augmented while training."""
 
-from dataclasses import dataclass
-
 from pydantic import Field
 
 from glassformer.media.audio import AudioConfig
@@ -14,26 +12,48 @@ from glassformer.tokenizers.config import TokenizerConfig
 
 
 class ProcessorConfig(Record):
-    """The `processor` section of a recipe."""
+    """How inputs are encoded."""
 
     section = "processor"
 
-    input: str | None = Field(
-        None, description="What a record is; None: what the task usually reads (see `task`)."
+    input: str = Field(
+        default="documents",
+        description="What a record is: documents, text, words, pairs, image, audio or parts. "
+        "Default: what the task usually reads.",
     )
-    tokenizer: TokenizerConfig = Field(TokenizerConfig(), description="How text becomes tokens.")
-    image: ImageConfig | None = Field(None, description="How images become patches.")
-    audio: AudioConfig | None = Field(None, description="How audio becomes patches.")
+    tokenizer: TokenizerConfig = Field(
+        default=TokenizerConfig(), description="How text becomes tokens."
+    )
+    image: ImageConfig | None = Field(
+        default=None,
+        description="How images become patches.",
+        json_schema_extra={"inputs": ["image", "parts"]},
+    )
+    audio: AudioConfig | None = Field(
+        default=None,
+        description="How audio becomes patches.",
+        json_schema_extra={"inputs": ["audio", "parts"]},
+    )
     palette: PaletteConfig | None = Field(
-        None, description="How the images of text-to-image become tokens."
+        default=None,
+        description="How the images to draw become tokens.",
+        json_schema_extra={"tasks": ["text-to-image"]},
     )
 
 
-@dataclass(frozen=True)
-class Augmentations:
+class Augmentations(Record):
     """Random changes of training inputs, functions of (seed, step, sample)."""
 
-    seed: int = 0
-    piece_dropout: float = 0.0
-    image: AugmentConfig | None = None
-    audio: SoundAugmentConfig | None = None
+    section = "augment"
+
+    seed: int = Field(default=0, ge=0, description="Seed of these changes. Default: train.seed.")
+    piece_dropout: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="Share of merges of byte pairs left out at random, so that words are split in "
+        "new ways.",
+        json_schema_extra={"inputs": ["text", "words", "pairs"]},
+    )
+    image: AugmentConfig | None = Field(default=None, description="Random changes of images.")
+    audio: SoundAugmentConfig | None = Field(default=None, description="Random changes of audio.")

@@ -9,9 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from glassformer.data.config import DataConfig
+from glassformer.data.config import NAMES, DataConfig
 from glassformer.data.example import Example
-from glassformer.data.split import NAMES, texts_for_tokenizer
+from glassformer.data.split import texts_for_tokenizer
 from glassformer.data.store import MANIFEST, Store, place_of
 from glassformer.data.tokens import KIND, TokenSplit, store_tokens, tokens_of
 from glassformer.errors import CheckpointError, ConfigError, DataError

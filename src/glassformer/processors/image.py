@@ -25,7 +25,7 @@ class ImageProcessor(MediaProcessor[ImageReader]):
 
     name, noun, array, dtype = "image", "image", "pixels", "uint8"
     medium, capabilities = "image", frozenset({"image"})
-    kind, sections = ImageReader, frozenset({"image"})
+    kind = ImageReader
 
     def __init__(
         self,

@@ -141,7 +141,7 @@ def split_of(records: Mapping[str, Any], name: str) -> Any:
         raise DataError("there are no training examples; give more of them, or hold out fewer")
     if name not in records:
         raise DataError(
-            f"there are no {name} examples; set data.{name}_path or data.{name}_fraction "
+            f"there are no {name} examples; set data.{name}.path or data.{name}.fraction "
             f"(there is {', '.join(records)})"
         )
     return records[name]

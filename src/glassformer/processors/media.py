@@ -48,8 +48,7 @@ class Files:
     @classmethod
     def of(cls, data: DataConfig) -> Self:
         """Names, sizes and times of the files that the settings name."""
-        named = [data.path, data.validation_path, data.test_path]
-        return cls(stamp_of(named), data.bad_files == "skip")
+        return cls(stamp_of([of.path for of in data.splits.values()]), data.bad_files == "skip")
 
 
 class MediaInputs(Inputs):

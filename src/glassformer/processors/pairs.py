@@ -100,7 +100,6 @@ class PairsProcessor(Processor):
     """Sources and targets with a tokenizer each, or one for both."""
 
     name, noun = "pairs", "pair"
-    options = frozenset({"piece_dropout"})
     capabilities = frozenset({"pair"})
 
     def __init__(self, tokenizer: PairTokenizer, facts: ModelFacts, cuts: Cuts | None = None):

@@ -58,7 +58,6 @@ class PartsProcessor(Processor):
     """Parts in their order, each encoded by its own processor."""
 
     name, noun, unit = "parts", "row", "element"
-    sections = frozenset(READERS)
 
     def __init__(
         self,

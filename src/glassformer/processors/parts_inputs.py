@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.data.config import NAMES, SplitName
 from glassformer.data.example import Example
 from glassformer.data.formats.contents import source_at
 from glassformer.data.order import LengthOrder
 from glassformer.data.parts import Mixed
 from glassformer.data.pictures import Picture
 from glassformer.data.recordings import Recording
-from glassformer.data.split import NAMES, SplitName
 from glassformer.errors import DataError
 from glassformer.processors.audio import AudioProcessor
 from glassformer.processors.image import ImageProcessor

@@ -103,10 +103,6 @@ class Processor(ABC):
     """image or audio, of a processor that reads nothing else."""
     capabilities: frozenset[str] = frozenset()
     """What the explorer may show of an input: pair, parts, image, audio."""
-    sections: ClassVar[frozenset[str]] = frozenset()
-    """Sections of a recipe that only some processors and tasks read."""
-    options: ClassVar[frozenset[str]] = frozenset()
-    """Fields of `train` that only some processors and tasks have."""
     reads_files: ClassVar[bool] = False
     """Whether an input is a file, named by a line."""
     facts: ModelFacts

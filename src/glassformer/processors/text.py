@@ -38,7 +38,6 @@ class TextProcessor(TokenProcessor):
     """Texts, or pairs of texts, each framed by special symbols; long ones in windows."""
 
     name, noun = "text", "text"
-    options = frozenset({"piece_dropout"})
 
     @classmethod
     def read(cls, data: DataConfig) -> dict[str, list[Labelled]]:

@@ -17,7 +17,12 @@ from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig
 from glassformer.processors.elements import Owners, token_elements
 from glassformer.processors.inputs import Inputs, Records, Sizes, split_of
-from glassformer.processors.processor import EncodedInput, ModelFacts, Processor, check_length
+from glassformer.processors.processor import (
+    EncodedInput,
+    ModelFacts,
+    Processor,
+    check_length,
+)
 from glassformer.tokenizers.piece_dropout import PieceDropout
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer

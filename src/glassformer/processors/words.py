@@ -30,7 +30,6 @@ class WordsProcessor(TokenProcessor):
     """Sequences of words, each word encoded by itself; documents in windows."""
 
     name, noun = "words", "sentence"
-    options = frozenset({"piece_dropout"})
 
     @classmethod
     def read(cls, data: DataConfig) -> dict[str, list[Tagged]]:

@@ -1,37 +1,33 @@
 """Every field of a recipe: its type, its default and its own description."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from glassformer.data.config import DataConfig
 from glassformer.errors import ConfigError, suggest
-from glassformer.generate.config import GenerateConfig
-from glassformer.media.audio import AudioConfig
-from glassformer.media.audio_augment import SoundAugmentConfig
-from glassformer.media.image import ImageConfig
-from glassformer.media.image_augment import AugmentConfig
-from glassformer.media.palette import PaletteConfig
-from glassformer.models.config import ModelConfig
-from glassformer.recipe.pipelines import PIPELINES
-from glassformer.recipe.train import TrainConfig
-from glassformer.record import Record
-from glassformer.tokenizers.config import TokenizerConfig
+from glassformer.recipe.pipelines import PIPELINES, pipeline_of
+from glassformer.recipe.recipe import SECTIONS, Recipe
+from glassformer.record import Record, uses
 
-SECTIONS: dict[str, tuple[type[Record], str]] = {
-    "model": (ModelConfig, "The model. Also `preset` and `size`, which fill in a known model."),
-    "data": (DataConfig, "The files to train, validate and test on, and how they are written."),
-    "tokenizer": (TokenizerConfig, "How text becomes tokens."),
-    "image": (ImageConfig, "How images become patches."),
-    "audio": (AudioConfig, "How audio becomes patches."),
-    "palette": (PaletteConfig, "How the images of text-to-image become tokens."),
-    "augment": (AugmentConfig, "Random changes of training images."),
-    "sound_augment": (SoundAugmentConfig, "Random changes of training audio."),
-    "train": (TrainConfig, "Optimizer, schedule, evaluation and checkpoints."),
-    "generate": (GenerateConfig, "How text is generated."),
+EXTRA = {"model": "Also `preset` and `size`, which fill in the fields of a known model."}
+"""What a section holds beside its fields."""
+COMMON = (
+    *("data.train.path", "data.validation.path", "data.validation.fraction", "model.d_model"),
+    *("model.n_layers", "model.n_heads", "model.dropout", "train.steps", "train.batch_size"),
+    *("train.optimizer.learning_rate", "train.evaluate.every", "train.precision"),
+)
+"""Fields that most recipes set."""
+OF_INPUT = {
+    "documents": ("model.max_length", "processor.tokenizer.kind", "processor.tokenizer.vocab_size"),
+    "text": ("data.text_field", "data.label_field", "processor.tokenizer.vocab_size"),
+    "words": ("data.word_field", "data.tag_field", "processor.tokenizer.vocab_size"),
+    "pairs": ("data.train.targets", "data.source_field", "data.target_field"),
+    "image": ("processor.image.size", "processor.image.patch", "augment.image.flip"),
+    "audio": ("data.label_pattern", "processor.audio.seconds", "augment.audio.shift_ms"),
+    "parts": ("data.train.parts", "data.target", "data.label_field"),
 }
-"""The record of each section, and what it is about."""
+"""Fields that most recipes of an input set beside them."""
 
 
 @dataclass(frozen=True)
@@ -43,19 +39,59 @@ class FieldRow:
     type: str
     default: Any
     description: str
+    only: str
+    """The only tasks or inputs that it is for; empty: all."""
+
+    @property
+    def path(self) -> str:
+        """The name by which a recipe and the command line set it."""
+        return f"{self.section}.{self.name}"
 
 
 def field_rows(section: str | None = None) -> Iterator[FieldRow]:
-    """The fields of a section, or of all; ConfigError: there is no such section."""
-    if section is not None and section not in SECTIONS:
-        raise ConfigError(f"There is no section {section!r}; {suggest(section, SECTIONS)}")
-    for name, (record, _) in SECTIONS.items():
-        if section in (None, name):
-            for field, of in record.model_fields.items():
-                default = of.get_default(call_default_factory=True)
-                kind = _type(of.annotation)
-                text = " ".join((of.description or "").split())
-                yield FieldRow(name, field, kind, default, text)
+    """The fields of a section and of those inside it, or of all; ConfigError: no such section."""
+    known = sections()
+    if section is not None and section not in known:
+        raise ConfigError(f"There is no section {section!r}; {suggest(section, known)}")
+    for path, (record, _) in known.items():
+        if section is None or f"{path}.".startswith(f"{section}."):
+            yield from _rows(path, record)
+
+
+def task_rows(task: str) -> Iterator[FieldRow]:
+    """The fields that most recipes of a task set, with the task's own defaults; ConfigError: no
+    such task."""
+    pipeline = pipeline_of(task)
+    resolved = Recipe.parse({"task": task}).values()
+    rows = {row.path: row for row in field_rows()}
+    for path in (*COMMON, *OF_INPUT[pipeline.input]):
+        value: Any = resolved
+        for key in path.split("."):
+            value = value[key] if value is not None else None
+        yield replace(rows[path], default=rows[path].default if value is None else value)
+
+
+def sections() -> dict[str, tuple[type[Record], str]]:
+    """Every section by its full name, those inside others behind them, with what it is about."""
+    found: dict[str, tuple[type[Record], str]] = {}
+
+    def add(path: str, record: type[Record], about: str) -> None:
+        found[path] = record, about
+        for name, inside in record.nested().items():
+            add(f"{path}.{name}", inside, record.model_fields[name].description or "")
+
+    for name, record in SECTIONS.items():
+        add(name, record, " ".join((record.__doc__ or "").split()))
+    return found
+
+
+def _rows(section: str, record: type[Record]) -> Iterator[FieldRow]:
+    for name, field in record.model_fields.items():
+        if name not in record.nested():
+            default = field.get_default(call_default_factory=True)
+            text = " ".join((field.description or "").split())
+            only = ", ".join(name for names in uses(field).values() for name in names)
+            yield FieldRow(section, name, _type(field.annotation), default, text, only)
 
 
 def as_markdown() -> str:
@@ -64,26 +100,44 @@ def as_markdown() -> str:
     for name, of in PIPELINES.items():
         kinds = ", ".join(of.architectures)
         lines.append(f"| `{name}` | {of.input} | {' or '.join(of.heads)} | {kinds} |")
-    for name, (_, about) in SECTIONS.items():
-        lines += ["", f"## {name}", "", about, "", "| field | type | default | meaning |"]
-        lines.append("| --- | --- | --- | --- |")
+    lines += ["", "## Fields that most recipes of a task set", ""]
+    lines.append(f"All tasks: {_listed(COMMON)}. Beside them, by input:")
+    lines += ["", "| input | fields |", "| --- | --- |"]
+    lines += [f"| {name} | {_listed(fields)} |" for name, fields in OF_INPUT.items()]
+    shown_as: dict[type[Record], str] = {}
+    for path, (record, about) in sections().items():
+        lines += ["", f"##{'#' * path.count('.')} {path}", "", about]
+        if record in shown_as:
+            lines += ["", f"The fields of `{shown_as[record]}`."]
+            continue
+        shown_as[record] = path
+        if path in EXTRA:
+            lines += ["", EXTRA[path]]
+        rows = list(_rows(path, record))
+        if rows:
+            lines += ["", "| field | type | default | for | meaning |"]
+            lines.append("| --- | --- | --- | --- | --- |")
         lines += [
             f"| `{row.name}` | {_cell(row.type)} | {_cell(shown(row.default))} | "
-            f"{_cell(row.description)} |"
-            for row in field_rows(name)
+            f"{row.only or 'all'} | {_cell(row.description)} |"
+            for row in rows
         ]
     return "\n".join(lines) + "\n"
+
+
+def _listed(fields: Iterable[str]) -> str:
+    return ", ".join(f"`{field}`" for field in fields)
 
 
 HEAD = """# The recipe
 
 This page is made by `glassformer recipe fields --markdown`; a test keeps it equal to the code.
 
-A recipe is one YAML file: the task, perhaps an `input`, and sections of fields. Every field can be
-changed on the command line, `train.steps=500`. `glassformer recipe show RECIPE` prints \
-a recipe with
-every default filled in. `input` says what a record is, where it is not what the task usually reads:
-documents, text, words, pairs, image, audio, or parts (text, images and audio in one sequence).
+A recipe is one YAML file: the task and sections of fields. Every field can be changed on the
+command line by its full name, `train.optimizer.learning_rate=0.001`. `glassformer recipe show
+RECIPE` prints a recipe with every default filled in, also those that depend on other fields.
+`processor.input` says what a record is, where it is not what the task usually reads: documents,
+text, words, pairs, image, audio, or parts (text, images and audio in one sequence).
 
 ## Tasks
 """

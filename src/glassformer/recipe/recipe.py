@@ -1,25 +1,20 @@
-"""A recipe: one YAML file with the sections model, data, tokenizer, train, generate, and overrides
-on top.
+"""A recipe: one YAML file with a task and the sections processor, model, data, augment, train and
+generate, and overrides on top.
 
 recipe = read_recipe("recipes/lm.yaml", ["train.steps=200", "model.preset=gpt2"])
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from dataclasses import field as own_field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import yaml
 
 from glassformer.data.config import DataConfig
 from glassformer.errors import ConfigError, suggest
 from glassformer.generate.config import GenerateConfig
-from glassformer.media.audio import AudioConfig
-from glassformer.media.audio_augment import SoundAugmentConfig
-from glassformer.media.image import ImageConfig
-from glassformer.media.image_augment import AugmentConfig
-from glassformer.media.palette import PaletteConfig
 from glassformer.models.config import ModelConfig
 from glassformer.models.presets import preset
 from glassformer.processors.catalogue import processor_named
@@ -27,25 +22,21 @@ from glassformer.processors.config import Augmentations, ProcessorConfig
 from glassformer.processors.processor import ModelFacts
 from glassformer.recipe.pipelines import PIPELINES, Pipeline, pipeline_of
 from glassformer.recipe.train import Precision, TrainConfig
-from glassformer.record import Record
-from glassformer.tokenizers.config import TokenizerConfig
+from glassformer.record import Record, uses
 
 ROUND = 16
 """max_length is rounded up to a multiple of it."""
+SECTIONS: dict[str, type[Record]] = {
+    "processor": ProcessorConfig,
+    "model": ModelConfig,
+    "data": DataConfig,
+    "augment": Augmentations,
+    "train": TrainConfig,
+    "generate": GenerateConfig,
+}
+"""The record of each section."""
 SAMPLING = frozenset({"temperature", "top_k", "top_p", "min_p", "repetition_penalty"})
 """Fields of `generate` that only sampling has."""
-
-
-Section = TypeVar("Section", bound=Record)
-
-
-def _optional(values: dict[str, Any], name: str, kind: type[Section]) -> Section | None:
-    """A section that only some recipes have."""
-    return kind.parse(values[name]) if name in values else None
-
-
-SCALARS = ("task", "input")
-"""Keys of a recipe beside its sections."""
 
 
 @dataclass(frozen=True)
@@ -53,84 +44,77 @@ class Recipe:
     """Everything that a run is made from."""
 
     task: str
-    input: str
+    processor: ProcessorConfig
     model: ModelConfig
     data: DataConfig
-    tokenizer: TokenizerConfig
+    augment: Augmentations
     train: TrainConfig
     generate: GenerateConfig
-    image: ImageConfig | None = None
-    audio: AudioConfig | None = None
-    augment: AugmentConfig | None = None
-    sound_augment: SoundAugmentConfig | None = None
-    palette: PaletteConfig | None = None
     max_length_open: bool = own_field(default=False, compare=False)
     """Whether model.max_length is still to be taken from the data."""
 
     @classmethod
     def parse(cls, values: dict[str, Any]) -> "Recipe":
-        """A recipe from plain values, `model.preset` and `model.size` expanded; a ConfigError names
-        what is wrong."""
-        sections = _sections(cls, values)
+        """A recipe from plain values: `model.preset` and `model.size` expanded, defaults that
+        depend on other fields written; a ConfigError names what is wrong."""
+        sections = _sections(values)
         task = values.get("task")
         if task is None:
             raise ConfigError(f"The recipe has no task; add task: {' or '.join(PIPELINES)}.")
         pipeline = pipeline_of(str(task))
-        given = str(values.get("input") or pipeline.input)
-        model = dict(sections.get("model", {}))
-        config = _model(model, str(task), pipeline, given)
-        generate = _generation(sections.get("generate", {}), pipeline, config.architecture)
+        processor = ProcessorConfig.parse({"input": pipeline.input} | sections["processor"])
+        model = _model(sections["model"], str(task), pipeline, processor.input)
+        train = TrainConfig.parse(sections["train"])
         recipe = cls(
-            str(task),
-            given,
-            config,
-            DataConfig.parse(sections.get("data", {})),
-            TokenizerConfig.parse(sections.get("tokenizer", {})),
-            TrainConfig.parse(sections.get("train", {})),
-            GenerateConfig.parse(generate),
-            _optional(sections, "image", ImageConfig),
-            _optional(sections, "audio", AudioConfig),
-            _optional(sections, "augment", AugmentConfig),
-            _optional(sections, "sound_augment", SoundAugmentConfig),
-            _optional(sections, "palette", PaletteConfig),
-            "max_length" not in model,
+            task=str(task),
+            processor=processor,
+            model=model,
+            data=DataConfig.parse(sections["data"]),
+            augment=Augmentations.parse({"seed": train.seed} | sections["augment"]),
+            train=train,
+            generate=_generation(sections["generate"], pipeline, model.architecture),
+            max_length_open="max_length" not in sections["model"],
         )
-        for change, of in (("augment", "image"), ("sound_augment", "audio")):
-            if getattr(recipe, change) is not None and getattr(recipe, of) is None:
+        recipe.check()
+        return recipe
+
+    def check(self) -> None:
+        """Raise ConfigError for fields that contradict each other or have no use here."""
+        for kind in ("image", "audio"):
+            if getattr(self.augment, kind) is not None and getattr(self.processor, kind) is None:
                 raise ConfigError(
-                    f"The section {change} changes what the section {of} reads, which is not "
-                    "there; add it."
+                    f"augment.{kind} changes what processor.{kind} reads, which is not there; "
+                    "add it."
                 )
-        if (recipe.train.length or 0) > recipe.model.max_length:
+        if (self.train.length or 0) > self.model.max_length:
             raise ConfigError(
-                f"train.length={recipe.train.length} exceeds model.max_length="
-                f"{recipe.model.max_length}; make the model longer or the training sequences "
+                f"train.length={self.train.length} exceeds model.max_length="
+                f"{self.model.max_length}; make the model longer or the training sequences "
                 "shorter."
             )
-        return recipe
+        for section in SECTIONS:
+            self._check_use(section, getattr(self, section))
+
+    def _check_use(self, section: str, record: Record) -> None:
+        """Raise ConfigError for a field that only other tasks or inputs have."""
+        own = {"tasks": self.task, "inputs": self.processor.input}
+        for name, field in type(record).model_fields.items():
+            value, path = getattr(record, name), f"{section}.{name}"
+            if value != field.get_default():
+                for kind, known in uses(field).items():
+                    if own[kind] not in known:
+                        raise ConfigError(
+                            f"{path} has no use for {kind[:-1]}={own[kind]!r}, only for "
+                            f"{' or '.join(known)}; leave it out."
+                        )
+            if isinstance(value, Record):
+                self._check_use(path, value)
 
     @classmethod
     def of_model(cls, task: str, given: str, model: ModelConfig) -> "Recipe":
         """The recipe of a model that was not trained here: defaults beside its configuration."""
-        recipe = cls.parse({"task": task, "input": given})
+        recipe = cls.parse({"task": task, "processor": {"input": given}})
         return replace(recipe, model=model, max_length_open=False)
-
-    @property
-    def processor(self) -> ProcessorConfig:
-        """How inputs are encoded."""
-        return ProcessorConfig(
-            input=self.input,
-            tokenizer=self.tokenizer,
-            image=self.image,
-            audio=self.audio,
-            palette=self.palette,
-        )
-
-    @property
-    def augmentations(self) -> Augmentations:
-        """Random changes of training inputs."""
-        train = self.train
-        return Augmentations(train.seed, train.piece_dropout, self.augment, self.sound_augment)
 
     @property
     def facts(self) -> ModelFacts:
@@ -138,12 +122,9 @@ class Recipe:
         return ModelFacts.of(self.model, self.train.length, self.data.overlap)
 
     def values(self) -> dict[str, Any]:
-        """Plain values, every field of every section that is there explicit."""
-        sections = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {"task": self.task, "input": self.input} | {
-            name: content.model_dump(mode="json")
-            for name, content in sections.items()
-            if isinstance(content, Record)
+        """Plain values, every field of every section explicit."""
+        return {"task": self.task} | {
+            name: getattr(self, name).model_dump(mode="json") for name in SECTIONS
         }
 
     def yaml(self) -> str:
@@ -215,22 +196,22 @@ class Recipe:
         return replace(self, train=self.train.model_copy(update={"precision": precision}))
 
 
-def _sections(kind: type[Recipe], values: dict[str, Any]) -> dict[str, Any]:
+def _sections(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The sections of a recipe; ConfigError: an unknown one, or one that holds no fields."""
-    known = [field.name for field in fields(kind) if field.name != "max_length_open"]
     for section, content in values.items():
-        if section not in known:
-            raise ConfigError(
-                f"Unknown section {section!r} in the recipe; {suggest(str(section), known)}"
-            )
-        if section not in SCALARS and not isinstance(content, dict | None):
+        if section not in ("task", *SECTIONS):
+            paths = (path for name, of in SECTIONS.items() for path in of.paths(name))
+            inside = " or ".join(path for path in paths if path.endswith(f".{section}"))
+            remedy = f"use {inside}." if inside else suggest(section, ("task", *SECTIONS))
+            raise ConfigError(f"Unknown section {section!r} in the recipe; {remedy}")
+        if section != "task" and not isinstance(content, dict | None):
             raise ConfigError(f"The section {section} must hold key: value lines, not {content!r}.")
-    return {name: content or {} for name, content in values.items() if name not in SCALARS}
+    return {name: values.get(name) or {} for name in SECTIONS}
 
 
-def _model(model: dict[Any, Any], task: str, pipeline: Pipeline, given: str) -> ModelConfig:
+def _model(section: dict[str, Any], task: str, pipeline: Pipeline, given: str) -> ModelConfig:
     """The model section, its preset expanded, with the task's head and architecture."""
-    model = dict(model)
+    model = dict(section)
     name, size = model.pop("preset", None), model.pop("size", None)
     if size is not None and name is None:
         raise ConfigError(
@@ -257,14 +238,15 @@ def _model(model: dict[Any, Any], task: str, pipeline: Pipeline, given: str) -> 
     return preset(str(name), None if size is None else str(size), **missing, **model)
 
 
-def _generation(values: dict[str, Any], pipeline: Pipeline, architecture: str) -> dict[str, Any]:
-    """The generate section: targets of a source are searched for, answers are greedy, unless
-    sampling or a search is asked for."""
-    if values.keys() & {"beams", *SAMPLING}:
-        return values
-    if architecture == "encoder_decoder":
-        return {**values, "beams": 5}
-    return {**values, "temperature": 0.0} if pipeline.greedy else values
+def _generation(values: dict[str, Any], pipeline: Pipeline, architecture: str) -> GenerateConfig:
+    """The generate section: beam search for encoder-decoders, greedy answers, unless sampling or a
+    search is asked for."""
+    if not values.keys() & {"beams", *SAMPLING}:
+        if architecture == "encoder_decoder":
+            values = {**values, "beams": 5}
+        elif pipeline.greedy:
+            values = {**values, "temperature": 0.0}
+    return GenerateConfig.parse(values)
 
 
 def read_recipe(path: str | Path | None, overrides: Sequence[str] = ()) -> Recipe:
@@ -273,7 +255,7 @@ def read_recipe(path: str | Path | None, overrides: Sequence[str] = ()) -> Recip
     values = read_yaml(Path(path)) if path is not None else {}
     for override in overrides:
         key, equals, text = override.partition("=")
-        if not (equals and _names_a_field(key)):
+        if not equals or (key != "task" and not key.partition(".")[2]):
             raise ConfigError(
                 f"{override!r} is no override; write section.key=value, for example "
                 "train.steps=500, or task=NAME."
@@ -286,23 +268,24 @@ def read_recipe(path: str | Path | None, overrides: Sequence[str] = ()) -> Recip
     return Recipe.parse(values)
 
 
-def _names_a_field(key: str) -> bool:
-    return key in SCALARS or bool(key.partition(".")[2])
-
-
 def changed(values: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
-    """Recipe values with the task, the input or `section.key` replaced; ConfigError: not a key."""
-    if not _names_a_field(key):
+    """Recipe values with the task or `section.key` replaced; ConfigError: not a key."""
+    section, *inside = key.split(".")
+    if not all(inside) or bool(inside) == (section == "task"):
         raise ConfigError(
             f"{key!r} is no field of a recipe; write section.key, for example train.steps, or task."
         )
-    if key in SCALARS:
+    if not inside:
         return values | {key: value}
-    section, _, name = key.partition(".")
-    content = values.get(section) or {}
-    if not isinstance(content, dict):
-        raise ConfigError(f"The section {section} must hold key: value lines, not {content!r}.")
-    return values | {section: {**content, name: value}}
+    changed = dict(values)
+    holder = changed
+    for name in (section, *inside[:-1]):
+        content = holder.get(name)
+        if not isinstance(content, dict | None):
+            raise ConfigError(f"The section {name} must hold key: value lines, not {content!r}.")
+        holder[name] = holder = dict(content or {})
+    holder[inside[-1]] = value
+    return changed
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

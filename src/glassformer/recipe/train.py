@@ -1,9 +1,10 @@
-"""How a model is trained: the fields of a recipe's `train` section."""
+"""How a model is trained: the `train` section of a recipe."""
 
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from glassformer.recipe.pipelines import PIPELINES
 from glassformer.record import Record
 
 Schedule = Literal["cosine", "linear", "constant", "wsd", "inverse_sqrt"]
@@ -13,135 +14,207 @@ DECODED: tuple[Metric, ...] = ("exact_match", "bleu", "chrf")
 Precision = Literal["auto", "float32", "bfloat16"]
 
 
-class TrainConfig(Record):
-    """One training run; learning rate, data order and dropout are functions of (seed, step)."""
+class OptimizerConfig(Record):
+    """The optimizer: how a gradient changes the weights."""
 
-    section = "train"
+    section = "train.optimizer"
 
-    steps: int = Field(2000, ge=1, description="Optimizer steps.")
-    batch_size: int = Field(32, ge=1, description="Sequences in one optimizer step.")
-    batch_tokens: int | None = Field(
-        None,
-        ge=1,
-        description="Instead of batch_size: at most so many elements in a step (of pairs, on "
-        "either side).",
+    kind: Literal["adamw", "muon"] = Field(
+        default="adamw",
+        description="adamw, or muon: orthogonalized momentum for the matrices inside blocks, "
+        "AdamW for the rest.",
     )
-    micro_batches: int = Field(
-        1, ge=1, description="Parts in which a step's batch is computed, to save memory."
-    )
-    parallel_micro_batches: int = Field(
-        1,
-        ge=1,
-        description="On a CPU: how many of these parts are computed at the same time, each by "
-        "its share of cores.",
-    )
-    length: int | None = Field(
-        None,
-        ge=1,
-        description="Elements in a training sequence (longer pairs are left out); None: max.",
-    )
-    optimizer: Literal["adamw", "muon"] = Field(
-        "adamw", description="muon: orthogonalized momentum for matrices."
-    )
-    learning_rate: float = Field(1e-3, gt=0, description="Peak learning rate of AdamW.")
+    learning_rate: float = Field(default=1e-3, gt=0, description="Peak learning rate of AdamW.")
     matrix_learning_rate: float = Field(
-        0.02, gt=0, description="Peak learning rate of Muon's matrices."
+        default=0.02, gt=0, description="Peak learning rate of Muon's matrices."
     )
-    beta1: float = Field(0.9, ge=0, lt=1, description="AdamW: decay of the mean gradient.")
-    beta2: float = Field(0.95, ge=0, lt=1, description="AdamW: decay of the mean squared gradient.")
+    beta1: float = Field(default=0.9, ge=0, lt=1, description="AdamW: decay of the mean gradient.")
+    beta2: float = Field(
+        default=0.95, ge=0, lt=1, description="AdamW: decay of the mean squared gradient."
+    )
     weight_decay: float = Field(
-        0.1, ge=0, description="Decoupled decay of matrices (never of norms and biases)."
-    )
-    schedule: Schedule = Field("cosine", description="After the warm-up.")
-    warmup_steps: int = Field(100, ge=0, description="Steps of linear warm-up.")
-    decay_fraction: float = Field(
-        0.5, gt=0, le=1, description="wsd: the last part of the steps, in which it decays."
-    )
-    final_fraction: float = Field(
-        0.1, ge=0, le=1, description="Last learning rate as a fraction of the peak."
+        default=0.1, ge=0, description="Decoupled decay of matrices (never of norms and biases)."
     )
     max_grad_norm: float = Field(
-        1.0, ge=0, description="Largest norm of the gradient; 0: not clipped."
+        default=1.0, ge=0, description="Largest norm of the gradient; 0: no clipping."
     )
-    label_smoothing: float = Field(
-        0.0, ge=0, lt=1, description="Part of each target spread over the vocabulary."
-    )
-    evaluate_every: int = Field(250, ge=1, description="Steps between evaluations.")
-    evaluate_batches: int | None = Field(
-        None, ge=1, description="Batches of an evaluation; None: the whole split."
-    )
-    best: Metric = Field(
-        "loss", description="The validation score by which the best model is chosen."
-    )
-    decode_lines: int | None = Field(
-        256,
-        ge=0,
-        description="Pairs: how many validation sources are decoded to score the output; None: "
-        "all, 0: none.",
-    )
-    save_every: int = Field(500, ge=1, description="Steps between checkpoints.")
-    keep_last: int = Field(2, ge=1, description="Newest checkpoints to keep beside the best.")
-    average_checkpoints: int = Field(
-        1, ge=1, description="Checkpoints whose mean weights are tried as the final model; 1: none."
-    )
-    log_every: int = Field(10, ge=1, description="Steps between lines of metrics.jsonl.")
-    sample_every: int = Field(500, ge=1, description="Steps between sample texts.")
-    sample_tokens: int = Field(120, ge=0, description="Length of a sample text; 0: none.")
-    sample_prompt: str = Field("\n", min_length=1, description="What sample texts begin with.")
-    seed: int = Field(0, ge=0, description="Seed of weights, data order and dropout.")
-    init_from: str | None = Field(
-        None,
-        description="A run whose trunk and tokenizer training begins with; the head begins anew.",
-    )
-    freeze_trunk: bool = Field(False, description="Train the head alone.")
     layer_decay: float = Field(
-        1.0,
+        default=1.0,
         gt=0,
         le=1,
-        description="Each block below the last learns so many times as fast as the one above it.",
+        description="Learning rate of each block as a fraction of that of the block above it.",
     )
-    class_weights: Literal["none", "balanced"] | dict[str, float] = Field(
-        "none",
-        description="Weight of each class in the loss; balanced: inversely to how often it occurs.",
+
+
+class ScheduleConfig(Record):
+    """The learning rate of a step, as a fraction of its peak."""
+
+    section = "train.schedule"
+
+    kind: Schedule = Field(default="cosine", description="Schedule after the warm-up.")
+    warmup_steps: int = Field(default=100, ge=0, description="Steps of linear warm-up.")
+    decay_fraction: float = Field(
+        default=0.5,
+        gt=0,
+        le=1,
+        description="wsd: share of the steps in which it decays, at the end.",
     )
-    mask_fraction: float = Field(
-        0.15, gt=0, lt=1, description="masked_lm: the share of tokens that are asked for."
+    final_fraction: float = Field(
+        default=0.1, ge=0, le=1, description="Last learning rate as a fraction of the peak."
     )
-    whole_words: bool = Field(
-        False, description="masked_lm: all pieces of a word are asked for, or none."
+
+
+class EvaluateConfig(Record):
+    """Scores on the validation split while training."""
+
+    section = "train.evaluate"
+
+    every: int = Field(default=250, ge=1, description="Steps between evaluations.")
+    batches: int | None = Field(
+        default=None, ge=1, description="Batches of an evaluation; null: the whole split."
     )
-    piece_dropout: float = Field(
-        0.0,
+    best: Metric = Field(
+        default="loss", description="Validation score that chooses the best checkpoint."
+    )
+    decode_lines: int | None = Field(
+        default=256,
         ge=0,
-        lt=1,
-        description="bpe: the share of merges left out by chance, so that words are cut in new "
-        "ways.",
-    )
-    workers: int = Field(
-        0, ge=0, le=64, description="Processes that make batches ahead of time; 0: none."
-    )
-    device: str = Field("auto", description="auto, cpu, cuda, cuda:1, mps.")
-    precision: Precision = Field("auto", description="auto: the faster, by measurement.")
-    compile: bool = Field(
-        False, description="Compile the model with torch.compile (needs a C++ compiler on a CPU)."
-    )
-    tensorboard: bool = Field(
-        False, description="Also write TensorBoard events into the run folder."
+        description="Validation sources that are decoded to score the output; null: all, 0: none.",
+        json_schema_extra={"tasks": [name for name in PIPELINES if name.endswith("text-to-text")]},
     )
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _decodes_what_it_scores(self) -> Self:
+        if self.best in DECODED and self.decode_lines == 0:
+            raise ValueError(
+                f"best={self.best!r} is a score of decoded text; set decode_lines above 0"
+            )
+        return self
+
+
+class SaveConfig(Record):
+    """Checkpoints."""
+
+    section = "train.save"
+
+    every: int = Field(default=500, ge=1, description="Steps between checkpoints.")
+    keep_last: int = Field(
+        default=2, ge=1, description="Newest checkpoints to keep beside the best."
+    )
+    average_checkpoints: int = Field(
+        default=1,
+        ge=1,
+        description="Checkpoints whose mean weights are tried as the final model; 1: none.",
+    )
+
+    @model_validator(mode="after")
+    def _keeps_what_it_averages(self) -> Self:
         if self.keep_last < self.average_checkpoints:
             raise ValueError(
                 f"average_checkpoints={self.average_checkpoints} need keep_last of at least as many"
             )
+        return self
+
+
+class SampleConfig(Record):
+    """Sample output while training."""
+
+    section = "train.sample"
+
+    every: int = Field(default=500, ge=1, description="Steps between samples.")
+    tokens: int = Field(default=120, ge=0, description="Length of a sample text; 0: no samples.")
+    prompt: str = Field(default="\n", min_length=1, description="Beginning of sample texts.")
+
+
+class TrainConfig(Record):
+    """How the model is trained; learning rate, order and dropout are functions of (seed, step)."""
+
+    section = "train"
+
+    steps: int = Field(default=2000, ge=1, description="Optimizer steps.")
+    batch_size: int = Field(default=32, ge=1, description="Sequences in one optimizer step.")
+    batch_tokens: int | None = Field(
+        default=None,
+        ge=1,
+        description="Instead of batch_size: largest number of elements in a step (of pairs, on "
+        "either side).",
+    )
+    micro_batches: int = Field(
+        default=1, ge=1, description="Parts in which a step's batch is computed, to save memory."
+    )
+    parallel_micro_batches: int = Field(
+        default=1,
+        ge=1,
+        description="On a CPU: number of these parts computed at the same time, each on its share "
+        "of the cores.",
+    )
+    length: int | None = Field(
+        default=None,
+        ge=1,
+        description="Elements in a training sequence (longer pairs are left out); null: "
+        "model.max_length.",
+    )
+    seed: int = Field(default=0, ge=0, description="Seed of weights, data order and dropout.")
+    optimizer: OptimizerConfig = Field(default=OptimizerConfig(), description="The optimizer.")
+    schedule: ScheduleConfig = Field(
+        default=ScheduleConfig(), description="The learning-rate schedule."
+    )
+    evaluate: EvaluateConfig = Field(
+        default=EvaluateConfig(), description="Scores on the validation split while training."
+    )
+    save: SaveConfig = Field(default=SaveConfig(), description="Checkpoints.")
+    sample: SampleConfig = Field(
+        default=SampleConfig(), description="Sample output while training."
+    )
+    log_every: int = Field(default=10, ge=1, description="Steps between lines of metrics.jsonl.")
+    init_from: str | None = Field(
+        default=None,
+        description="A run whose trunk and tokenizer training starts from; the head is new.",
+    )
+    freeze_trunk: bool = Field(default=False, description="Train the head alone.")
+    label_smoothing: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="Share of each target spread over all classes or tokens.",
+    )
+    class_weights: Literal["none", "balanced"] | dict[str, float] = Field(
+        default="none",
+        description="Weight of each class in the loss; balanced: inverse to its frequency.",
+        json_schema_extra={"tasks": [name for name in PIPELINES if "classification" in name]},
+    )
+    mask_fraction: float = Field(
+        default=0.15,
+        gt=0,
+        lt=1,
+        description="Share of tokens to predict.",
+        json_schema_extra={"tasks": ["fill-mask"]},
+    )
+    whole_words: bool = Field(
+        default=False,
+        description="Mask all pieces of a word, or none.",
+        json_schema_extra={"tasks": ["fill-mask"]},
+    )
+    workers: int = Field(
+        default=0, ge=0, le=64, description="Processes that make batches ahead of time; 0: none."
+    )
+    device: str = Field(default="auto", description="auto, cpu, cuda, cuda:1, mps.")
+    precision: Precision = Field(
+        default="auto", description="auto: the faster one, by measurement."
+    )
+    compile: bool = Field(
+        default=False,
+        description="Compile the model with torch.compile (needs a C++ compiler on a CPU).",
+    )
+    tensorboard: bool = Field(
+        default=False, description="Also write TensorBoard events into the run folder."
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
         if self.freeze_trunk and self.init_from is None:
             raise ValueError(
                 "freeze_trunk leaves a random trunk as it is; set init_from to a trained run"
-            )
-        if self.best in DECODED and self.decode_lines == 0:
-            raise ValueError(
-                f"best={self.best!r} is a score of decoded text; set decode_lines above 0"
             )
         if self.batch_tokens is None and self.batch_size % self.micro_batches:
             raise ValueError(

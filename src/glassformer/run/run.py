@@ -20,9 +20,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from glassformer.data.config import DataConfig
+from glassformer.data.config import NAMES, DataConfig
 from glassformer.data.sources import capture_stdin
-from glassformer.data.split import NAMES
 from glassformer.errors import ConfigError, suggest
 from glassformer.generate import GenerateConfig, Generated, Transduction, Watch
 from glassformer.generate.advance import check_ids, check_source
@@ -323,19 +322,6 @@ class Run:
 
 def _other_data(own: DataConfig, path: str, targets: str | None) -> DataConfig:
     """Settings for other data in the same form, all of them as the validation split."""
-    none: dict[str, Any] = dict.fromkeys(
-        (
-            "test_path",
-            "label_path",
-            "validation_label_path",
-            "test_label_path",
-            "split_by",
-            "test_target_path",
-            "root",
-            "store",
-        )
-    )
-    splits = {"path": path, "validation_path": path, "test_fraction": 0.0}
-    sides = {"target_path": targets, "validation_target_path": targets}
-    parts = {"validation_parts": (), "test_parts": ()}
-    return DataConfig.parse(own.model_dump() | none | splits | sides | parts)
+    train = {"path": path, "targets": targets, "parts": own.train.parts}
+    splits = {"train": train, "validation": {"path": path, "targets": targets}, "test": {}}
+    return DataConfig.parse(own.model_dump() | splits | {"root": None, "store": None})

@@ -5,11 +5,10 @@ from pathlib import Path
 from glassformer.errors import ConfigError
 from glassformer.media.palette import FILE as PALETTE
 from glassformer.models.config import ModelConfig
-from glassformer.processors.catalogue import PROCESSORS, processor_named
+from glassformer.processors.catalogue import processor_named
 from glassformer.processors.processor import Processor
 from glassformer.recipe.pipelines import PIPELINES
 from glassformer.recipe.recipe import Recipe
-from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.classification import Classification
 from glassformer.tasks.feature_extraction import FeatureExtraction
 from glassformer.tasks.fill_mask import FillMask
@@ -34,29 +33,18 @@ TASKS = {name: kind for kind in KINDS for name in kind.pipelines}
 def kinds_of(recipe: Recipe) -> tuple[type[Task], type[Processor]]:
     """The task and the processor of a recipe; ConfigError: they, or its options, do not fit."""
     kind = TASKS[recipe.task]
-    if recipe.input not in kind.inputs:
+    given = recipe.processor.input
+    if given not in kind.inputs:
         raise ConfigError(
-            f"task={recipe.task!r} does not read input={recipe.input!r}; use "
-            f"{' or '.join(kind.inputs)}."
+            f"task={recipe.task!r} does not read input={given!r}; use {' or '.join(kind.inputs)}."
         )
-    processor = processor_named(recipe.input)
-    of_some = frozenset[str]().union(*(one.options for one in (*KINDS, *PROCESSORS.values())))
-    for field in sorted(of_some - kind.options - processor.options):
-        if getattr(recipe.train, field) != TrainConfig.model_fields[field].default:
-            raise ConfigError(f"train.{field} has no use for task={recipe.task!r}; leave it out.")
-    if recipe.train.best not in kind.metrics:
+    best = recipe.train.evaluate.best
+    if best not in kind.metrics:
         raise ConfigError(
-            f"train.best={recipe.train.best!r} is no score of task={recipe.task!r}; use "
+            f"train.evaluate.best={best!r} is no score of task={recipe.task!r}; use "
             f"{' or '.join(kind.metrics)}."
         )
-    for section in ("image", "audio", "palette"):
-        known = section in (*processor.sections, *kind.sections)
-        if getattr(recipe, section) is not None and not known:
-            raise ConfigError(
-                f"The section {section} has no use for task={recipe.task!r} with "
-                f"input={recipe.input!r}; leave it out."
-            )
-    return kind, processor
+    return kind, processor_named(given)
 
 
 def recipe_of_model(model: ModelConfig, folder: Path) -> Recipe:

@@ -43,7 +43,6 @@ class Classification(RecordTask):
     capabilities = frozenset({"classes"})
     verb = "classify"
     metrics = ("loss", "accuracy", "macro_f1")
-    options = frozenset({"class_weights"})
 
     @cached_property
     def classes(self) -> Classes:
@@ -173,7 +172,7 @@ class Classification(RecordTask):
 
     def sample(self, model: Transformer) -> Sample | None:
         """See `Task`: the first inputs and their classes."""
-        if not self.recipe.train.sample_tokens:
+        if not self.recipe.train.sample.tokens:
             return None
         inputs, rows, inputs_of = self.split(self.shown_split), [], []
         for record, row in zip(

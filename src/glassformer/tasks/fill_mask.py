@@ -37,7 +37,6 @@ class FillMask(TextGeneration):
 
     pipelines = ("fill-mask",)
     verb = "embed"
-    options = frozenset({"mask_fraction", "whole_words"})
     capabilities = frozenset({"masked"})
     continues = False
 
@@ -73,7 +72,7 @@ class FillMask(TextGeneration):
 
     def sample(self, model: Transformer) -> Sample | None:
         """See `Task`: the beginning of the text; in brackets the prediction | the hidden token."""
-        if not self.recipe.train.sample_tokens:
+        if not self.recipe.train.sample.tokens:
             return None
         split, tokenizer = self.split(self.shown_split), self.processor.tokenizer
         ids = torch.from_numpy(split.tokens[: min(SHOWN, self.length)].astype(np.int64))[None]

@@ -66,10 +66,6 @@ class Task(ABC):
     """The command that uses it."""
     metrics: ClassVar[tuple[Metric, ...]] = ("loss", "accuracy")
     """Scores by which the best model may be chosen."""
-    sections: ClassVar[frozenset[str]] = frozenset()
-    """Sections of a recipe that only some processors and tasks read."""
-    options: ClassVar[frozenset[str]] = frozenset()
-    """Fields of `train` that only some processors and tasks have."""
     continues: ClassVar[bool] = False
     """Whether generated text continues its prompt."""
     first_prompt: ClassVar[str] = ""

@@ -41,10 +41,10 @@ class TextGeneration(Task):
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
         """See `Task`. ConfigError: the data are pairs."""
-        if (targets := recipe.data.target_path) is not None:
+        if (targets := recipe.data.train.targets) is not None:
             raise ConfigError(
-                f"data.target_path={targets!r} is of pairs and task={recipe.task!r} reads running "
-                "text; use task=text-to-text, or leave it out."
+                f"data.train.targets={targets!r} is of pairs and task={recipe.task!r} reads "
+                "running text; use task=text-to-text, or leave it out."
             )
         return recipe.with_vocabulary(processor.tokenizer.vocab_size)  # pyright: ignore
 
@@ -124,7 +124,7 @@ class TextGeneration(Task):
         """See `Task`. DataError: validation text in which nothing can be predicted."""
         if not self.validated:
             return None
-        limit = self.recipe.train.evaluate_batches
+        limit = self.recipe.train.evaluate.batches
         return self.evaluate(model, "validation", precision, limit=limit, rows=self.sequences)
 
     def evaluate(
@@ -143,21 +143,21 @@ class TextGeneration(Task):
         if not score.tokens:
             raise DataError(
                 "The validation text has no token to predict; use a longer one or "
-                "validation_fraction=0."
+                "data.validation.fraction=0."
             )
         return score.result(tokens.n_bytes if limit is None else None)
 
     def sample(self, model: Transformer) -> Sample | None:
-        """See `Task`: `train.sample_prompt` continued, the same for the same weights."""
+        """See `Task`: `train.sample.prompt` continued, the same for the same weights."""
         train, tokenizer = self.recipe.train, self.processor.tokenizer
-        if not train.sample_tokens:
+        if not train.sample.tokens:
             return None
-        prompt = train.sample_prompt
+        prompt = train.sample.prompt
         if not len(tokenizer.encode(prompt)):  # as spaces are to a tokenizer of words
             prompt = tokenizer.decode([int(self.split("train").tokens[0])])
         how = GenerateConfig.parse(
             {
-                "max_new_tokens": train.sample_tokens,
+                "max_new_tokens": train.sample.tokens,
                 "temperature": 0.8,
                 "seed": train.seed,
                 "overflow": "window",

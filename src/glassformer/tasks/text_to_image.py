@@ -86,20 +86,21 @@ class TextToImage(RecordTask):
     inputs = ("parts",)
     verb = "generate --to-image"
     capabilities = frozenset({"generates", "draws"})
-    sections = frozenset({"palette"})
 
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Records) -> Recipe:
         """See `Task`: a sequence is as long as the longest text and an image."""
         assert isinstance(processor, PartsProcessor)
-        if recipe.palette is None or recipe.image is not None or recipe.audio is not None:
+        if recipe.processor.palette is None or recipe.processor.image or recipe.processor.audio:
             raise ConfigError(
                 "text-to-image draws the images of texts alone and needs the section palette; "
                 "leave "
                 "out image and audio."
             )
-        more = recipe.palette.n_pixels - 1
-        recipe = recipe.with_vocabulary(processor.tokenizer.vocab_size + recipe.palette.colours)
+        more = recipe.processor.palette.n_pixels - 1
+        recipe = recipe.with_vocabulary(
+            processor.tokenizer.vocab_size + recipe.processor.palette.colours
+        )
         rows = [row for own in records.values() for row in own]
         for row in rows:
             if row.image is None:
@@ -135,7 +136,7 @@ class TextToImage(RecordTask):
 
     @cached_property
     def _config(self) -> PaletteConfig:
-        return self.recipe.palette or self.palette.config
+        return self.recipe.processor.palette or self.palette.config
 
     @cached_property
     def palette(self) -> Palette:
@@ -156,7 +157,7 @@ class TextToImage(RecordTask):
         cls, recipe: Recipe, inputs: Mapping[str, PartsInputs], folder: Path
     ) -> dict[str, ImageTargets]:
         """See `Task`: the target images are stored, each once."""
-        data, config = recipe.data, recipe.palette
+        data, config = recipe.data, recipe.processor.palette
         assert config is not None
         skip = data.bad_files == "skip"
         named = {
@@ -164,7 +165,7 @@ class TextToImage(RecordTask):
             for split, of in inputs.items()
         }
         request = {
-            "stamp": stamp_of([data.path, data.validation_path, data.test_path, data.target_image]),
+            "stamp": stamp_of([*(of.path for of in data.splits.values()), data.target_image]),
             "files": hashlib.sha256(repr(named).encode(errors="replace")).hexdigest()[:16],
             "settings": config.model_dump(mode="json", exclude={"colours"}),
             "skip": skip,
@@ -222,7 +223,7 @@ class TextToImage(RecordTask):
         """See `Task`."""
         if not self.validated:
             return None
-        limit = self.recipe.train.evaluate_batches
+        limit = self.recipe.train.evaluate.batches
         return self.evaluate(model, "validation", precision, limit=limit)
 
     def evaluate(
@@ -252,7 +253,7 @@ class TextToImage(RecordTask):
 
     def sample(self, model: Transformer) -> Sample | None:
         """See `Task`: images drawn for the first texts, in characters for their shades."""
-        if not self.recipe.train.sample_tokens:
+        if not self.recipe.train.sample.tokens:
             return None
         texts = list(dict.fromkeys(shown(row) for row in self.split(self.shown_split).records))
         texts, of = texts[:SHOWN], self.recipe.generate

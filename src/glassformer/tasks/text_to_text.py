@@ -60,14 +60,15 @@ class TextToText(RecordTask):
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
         """See `Task`. DataError: a row without a target."""
-        best = recipe.train.best
+        best = recipe.train.evaluate.best
         if isinstance(processor, PairsProcessor):
             if best in ("bleu", "chrf"):
                 score_outputs([""], [""], best=best)  # needs its package before the work
             return cls._resolve_pairs(recipe, processor)
         if best in ("bleu", "chrf"):
             raise ConfigError(
-                f"train.best={best!r} is no score of answers; use loss, accuracy or exact_match."
+                f"train.evaluate.best={best!r} is no score of answers; use loss, accuracy or "
+                "exact_match."
             )
         assert isinstance(processor, PartsProcessor)
         recipe = recipe.with_vocabulary(processor.tokenizer.vocab_size)
@@ -104,7 +105,7 @@ class TextToText(RecordTask):
         if isinstance(inputs, PairInputs) and inputs.too_long(longest) == len(inputs.split):
             raise DataError(
                 f"every validation pair has a side of more than {longest} tokens; raise "
-                "model.max_length, or set data.validation_fraction=0"
+                "model.max_length, or set data.validation.fraction=0"
             )
 
     @cached_property
@@ -186,8 +187,8 @@ class TextToText(RecordTask):
             model,
             "validation",
             precision,
-            limit=train.evaluate_batches,
-            lines=train.decode_lines,
+            limit=train.evaluate.batches,
+            lines=train.evaluate.decode_lines,
         )
 
     def evaluate(
@@ -218,7 +219,9 @@ class TextToText(RecordTask):
         records = [inputs.records[i] for i in numbers]
         wanted, groups_of = [r.target for r in records], [r.group for r in records]
         if isinstance(inputs, PairInputs):
-            return scores | score_outputs(found, wanted, groups_of, best=self.recipe.train.best)
+            return scores | score_outputs(
+                found, wanted, groups_of, best=self.recipe.train.evaluate.best
+            )
         return scores | matches(found, wanted, groups_of)
 
     def decoded(
@@ -247,7 +250,7 @@ class TextToText(RecordTask):
 
     def sample(self, model: Transformer) -> Sample | None:
         """See `Task`: the first inputs, their targets and what is generated."""
-        if not self.recipe.train.sample_tokens:
+        if not self.recipe.train.sample.tokens:
             return None
         inputs = self.split(self.shown_split)
         n = min(SHOWN, len(inputs.owner))

@@ -36,7 +36,6 @@ class TokenClassification(RecordTask):
     capabilities = frozenset({"tags"})
     verb = "tag"
     metrics = ("loss", "accuracy", "macro_f1", "f1")
-    options = frozenset({"class_weights"})
 
     @cached_property
     def classes(self) -> Classes:
@@ -58,10 +57,10 @@ class TokenClassification(RecordTask):
                 f"every training word has the tag {', '.join(names)!r}; give two or more (see "
                 "data.tag_field)"
             )
-        if recipe.train.best == "f1" and not mark_spans(names):
+        if recipe.train.evaluate.best == "f1" and not mark_spans(names):
             raise ConfigError(
-                "train.best='f1' is of tags that mark spans, like B-PER; use accuracy, macro_f1 or "
-                "loss."
+                "train.evaluate.best='f1' is of tags that mark spans, like B-PER; use accuracy, "
+                "macro_f1 or loss."
             )
         counts = Counter(chain.from_iterable(one.tags for one in train))
         classes.weights(np.array([counts[name] for name in names]), recipe.train.class_weights)
@@ -148,7 +147,7 @@ class TokenClassification(RecordTask):
 
     def sample(self, model: Transformer) -> Sample | None:
         """See `Task`: the first inputs with their tags, wrong ones beside the right."""
-        if not self.recipe.train.sample_tokens:
+        if not self.recipe.train.sample.tokens:
             return None
         records = self.split(self.shown_split).records[:SHOWN]
         rows = []

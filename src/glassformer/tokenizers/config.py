@@ -13,7 +13,7 @@ DEFAULT_VOCAB_SIZE = {"bpe": 8192, "word": 20000}
 class TokenizerConfig(Record):
     """The `tokenizer` section of a recipe."""
 
-    section = "tokenizer"
+    section = "processor.tokenizer"
 
     kind: Literal["byte", "character", "word", "bpe"] = Field(
         default="bpe",

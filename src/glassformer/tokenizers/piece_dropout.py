@@ -58,7 +58,7 @@ class PieceDropout:
     def __init__(self, tokenizer: Tokenizer, probability: float, seed: int):
         if tokenizer.kind != "bpe":
             raise ConfigError(
-                f"train.piece_dropout leaves out merges of byte pairs, and the tokenizer is of "
+                f"augment.piece_dropout leaves out merges of byte pairs, and the tokenizer is of "
                 f"kind {tokenizer.kind}; "
                 "use kind bpe, or leave it out."
             )

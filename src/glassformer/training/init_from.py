@@ -1,5 +1,4 @@
-"""What a run takes over from another one: its trunk's form and how it reads its data; a head is
-always new."""
+"""Start from another run: its trunk's configuration and its processor; a head is always new."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,25 +11,23 @@ from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.media.palette import Palette
 from glassformer.models.config import HEAD_FIELDS, ModelConfig
 from glassformer.models.weights import read_config
-from glassformer.recipe.recipe import Recipe, Section
+from glassformer.processors.config import ProcessorConfig
+from glassformer.recipe.recipe import Recipe
+from glassformer.record import Record
 
 READERS = {"image": ImageReader, "audio": AudioReader, "palette": Palette}
-"""What finds in a run folder how it reads, or draws, by the section of a recipe that says so."""
+"""The reader of a run folder for each section of `processor` on which weights depend."""
 
 OWN = {*HEAD_FIELDS, "dropout", "attention_dropout"}
-"""Fields of a model that the recipe keeps: those of its head, and how much is dropped while
-training."""
+"""Fields of a model that the recipe keeps: those of the head, and dropout."""
 
 
 def with_start(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
-    """The recipe with the trunk and the tokenizers of `train.init_from`, by its absolute path.
+    """The recipe with the trunk and the processor of `train.init_from`, by its absolute path.
 
-    Of pictures and recordings, with the way in which it reads and draws them; where the model reads
-    nothing else, the size of pictures may be another one.
-
-    A run that has `begun`, by that recipe, goes on with what it took over then, whatever became of
-    that folder. CheckpointError: it holds no model. ConfigError: the architecture is another one,
-    or what it reads, or how.
+    The image size may differ where the model reads nothing but images. A run that has `begun`, with
+    that recipe, keeps what it took over then, whatever became of that folder. CheckpointError: the
+    folder holds no model. ConfigError: another architecture, other inputs or other readers.
     """
     if recipe.train.init_from is None:
         return recipe
@@ -41,7 +38,7 @@ def with_start(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
     else:
         trunk, sides = (
             begun.model,
-            {"shared": begun.tokenizer.shared, "source_path": begun.tokenizer.source_path},
+            begun.processor.tokenizer.model_dump(include={"shared", "source_path"}),
         )
     if trunk.architecture != recipe.model.architecture:
         raise ConfigError(
@@ -59,27 +56,29 @@ def with_start(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
         update={k: v for k, v in trunk.model_dump().items() if k not in OWN}
     )
     train = recipe.train.model_copy(update={"init_from": str(folder)})
-    sections = _sections(recipe, trunk, folder, begun) | {"max_length_open": False}
-    if trunk.elements == "patches":
-        return replace(recipe, model=model, train=train, **sections)
-    tokenizer = recipe.tokenizer.model_copy(update={"path": str(folder), **sides})
-    return replace(recipe, model=model, tokenizer=tokenizer, train=train, **sections)
+    own = recipe.processor
+    changed: dict[str, Any] = _readers(own, trunk, folder, begun)
+    if trunk.elements != "patches":
+        update = {"path": str(folder), **sides}
+        changed["tokenizer"] = own.tokenizer.model_copy(update=update)
+    processor = own.model_copy(update=changed)
+    return replace(recipe, processor=processor, model=model, train=train, max_length_open=False)
 
 
-def _sections(
-    recipe: Recipe, trunk: ModelConfig, folder: Path, begun: Recipe | None
-) -> dict[str, Any]:
-    """The sections of how pictures and recordings are read, or drawn."""
-    own = {name: section for name in READERS if (section := getattr(recipe, name)) is not None}
+def _readers(
+    asked: ProcessorConfig, trunk: ModelConfig, folder: Path, begun: Recipe | None
+) -> dict[str, Record]:
+    """The sections of `READERS` that the recipe has, with the values of the folder."""
+    own = {name: section for name in READERS if (section := getattr(asked, name)) is not None}
     if begun is not None:
-        return {name: getattr(begun, name) for name in own}
+        return {name: getattr(begun.processor, name) for name in own}
     patches, draws = trunk.elements == "patches", (folder / palette.FILE).is_file()
     theirs = own.keys() if patches else {*trunk.parts, *(["palette"] if draws else [])}
     for name in sorted(theirs ^ own.keys()):
         asks, has = ("a", "none") if name in own else ("no", "one")
         raise ConfigError(
-            f"The recipe has {asks} section {name} and the model of train.init_from={folder} "
-            f"has {has}; make them alike."
+            f"The recipe has {asks} section processor.{name} and the model of "
+            f"train.init_from={folder} has {has}; make them alike."
         )
     return {
         name: _taken_over(section, READERS[name].load(folder).config, folder, resized=patches)
@@ -87,9 +86,9 @@ def _sections(
     }
 
 
-def _taken_over(own: Section, theirs: Section, folder: Path, resized: bool) -> Section:
-    """Their section, on which weights depend, with what the recipe may change; ConfigError: it says
-    otherwise."""
+def _taken_over(own: Record, theirs: Record, folder: Path, resized: bool) -> Record:
+    """The folder's section with the fields that the recipe may change; ConfigError: the recipe
+    contradicts another one."""
     values = theirs.model_dump()
     if isinstance(theirs, ImageConfig) and isinstance(own, ImageConfig):
         changed = {"size": own.size} if resized and own.size is not None else {}
@@ -105,12 +104,11 @@ def _taken_over(own: Section, theirs: Section, folder: Path, resized: bool) -> S
         if asked is not None and _whole(asked) != _whole(values[name]):
             raise ConfigError(
                 f"{own.section}.{name} is {asked!r}, and train.init_from={folder} has "
-                f"{values[name]!r}, by which its "
-                "weights were trained; leave it out."
+                f"{values[name]!r}, with which its weights were trained; leave it out."
             )
     return theirs.parse(values)
 
 
 def _whole(value: Any) -> Any:
-    """A side as the square that it says."""
+    """A square as its two sides."""
     return (value, value) if isinstance(value, int) else value

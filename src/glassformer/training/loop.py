@@ -45,7 +45,10 @@ from glassformer.training.step import StepResult, training_step
 
 SHOWN = {"accuracy": ".2%", "f1": ".2%", "exact_match": ".2%", "bleu": ".2f", "chrf": ".2f"}
 """Scores that are shown behind the loss."""
-REMEDY = "Try a lower train.learning_rate, more train.warmup_steps or train.precision=float32."
+REMEDY = (
+    "Try a lower train.optimizer.learning_rate, more train.schedule.warmup_steps or "
+    "train.precision=float32."
+)
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class _Training:
     def __init__(self, task: Task, run: Path, resume: bool, progress: Progress):
         self.run, self.progress, self.task = run, progress, task
         config = task.recipe.train
-        self.checkpoints = Checkpoints(run, config.keep_last)
+        self.checkpoints = Checkpoints(run, config.save.keep_last)
         self.checkpoints.sweep()
         self.state = self._first_state(resume, task.fingerprint)
         keep_freed_memory()
@@ -101,7 +104,7 @@ class _Training:
         task.recipe = task.recipe.with_precision(self.machine.precision_name)
         self.config = config = task.recipe.train
         self.model = Transformer(task.recipe.model, config.seed, self.machine.device)
-        self.optimizer = Optimizer(self.model, config)
+        self.optimizer = Optimizer(self.model, config.optimizer, config.freeze_trunk)
         if self.state.step:
             self.optimizer.restore(self.checkpoints.load(self.state.step, self.model))
             progress.message(f"resuming at step {self.state.step}")
@@ -135,15 +138,15 @@ class _Training:
                 self.advance()
                 step = self.state.step
                 last = step == config.steps
-                better = self.evaluate() if step % config.evaluate_every == 0 or last else False
-                if step % config.sample_every == 0 or last:
+                better = self.evaluate() if step % config.evaluate.every == 0 or last else False
+                if step % config.sample.every == 0 or last:
                     self.sample()
-                if step % config.save_every == 0 or better or last:
+                if step % config.save.every == 0 or better or last:
                     self.save(better)
             if self.saved != self.state.step:  # interrupted between two checkpoints
                 self.save(better=False)
             interrupted = signals[0] if signals and self.state.step < config.steps else None
-            if config.average_checkpoints > 1 and not interrupted:
+            if config.save.average_checkpoints > 1 and not interrupted:
                 self.average()
         state, use = self.state, self.task.card().use.partition("\n")[0]
         return Result(
@@ -151,7 +154,7 @@ class _Training:
             state.step,
             self.scores,
             state.best_score,
-            config.best,
+            config.evaluate.best,
             use,
             state.seconds,
             interrupted,
@@ -169,11 +172,12 @@ class _Training:
         self.progress.message(f"{self.model.n_parameters:,} parameters")
         for sentence in self.task.opening():
             self.progress.message(sentence)
-        if self.config.warmup_steps >= self.config.steps:
+        if self.config.schedule.warmup_steps >= self.config.steps:
             self.progress.message(
-                f"the warm-up of {self.config.warmup_steps} steps does not end within "
+                f"the warm-up of {self.config.schedule.warmup_steps} steps does not end within "
                 f"{self.config.steps} steps, so "
-                "the peak learning rate is never reached; consider a smaller train.warmup_steps"
+                "the peak learning rate is never reached; consider a smaller "
+                "train.schedule.warmup_steps"
             )
 
     def advance(self) -> None:
@@ -182,10 +186,10 @@ class _Training:
         factor = rate(
             step,
             steps=config.steps,
-            warmup_steps=config.warmup_steps,
-            schedule=config.schedule,
-            final_fraction=config.final_fraction,
-            decay_fraction=config.decay_fraction,
+            warmup_steps=config.schedule.warmup_steps,
+            schedule=config.schedule.kind,
+            final_fraction=config.schedule.final_fraction,
+            decay_fraction=config.schedule.decay_fraction,
         )
         batches = next(self.batches)
         try:
@@ -198,7 +202,7 @@ class _Training:
                 step=step,
                 factor=factor,
                 precision=self.machine.precision,
-                max_grad_norm=config.max_grad_norm,
+                max_grad_norm=config.optimizer.max_grad_norm,
                 loss=self.task.loss,
                 hands=self.hands,
             )
@@ -231,7 +235,7 @@ class _Training:
             step=self.state.step,
             train_loss=result.loss,
             gradient_norm=result.gradient_norm,
-            learning_rate=factor * self.config.learning_rate,
+            learning_rate=factor * self.config.optimizer.learning_rate,
             tokens=self.state.tokens,
             tokens_per_second=round(speed, 1),
             seconds=round(self.state.seconds, 3),
@@ -253,7 +257,9 @@ class _Training:
         better = self._is_better(scores)
         self.state = replace(self.state, seconds=seconds)
         if better:
-            self.state = replace(self.state, best_step=step, best_score=scores[self.config.best])
+            self.state = replace(
+                self.state, best_step=step, best_score=scores[self.config.evaluate.best]
+            )
         self._log_scores(f"step {step}", scores, better)
         return better
 
@@ -264,14 +270,14 @@ class _Training:
             "averaged" in line for line in self.history.lines if line["step"] == self.state.step
         ):
             return  # done before this run was resumed
-        steps = self.checkpoints.steps()[-self.config.average_checkpoints :]
+        steps = self.checkpoints.steps()[-self.config.save.average_checkpoints :]
         mean = Transformer(self.task.recipe.model, seed=None, device=self.machine.device)
         self.checkpoints.load_mean(steps, mean)
         scores = self.task.scores(mean, self.machine.precision)
         better = scores is None or self._is_better(scores)
         if better:
             self.scores = scores or {}
-            self.state = replace(self.state, best_score=self.scores.get(self.config.best))
+            self.state = replace(self.state, best_score=self.scores.get(self.config.evaluate.best))
             export(mean, self.task, self.run, self.state.step, self.scores)
         if scores is not None:
             what = f"mean of the checkpoints at {', '.join(map(str, steps))}"
@@ -280,10 +286,10 @@ class _Training:
             self.history.add(step=self.state.step, averaged=steps, averaged_taken=better)
 
     def _is_better(self, scores: dict[str, Any]) -> bool:
-        best, now = self.state.best_score, scores[self.config.best]
+        best, now = self.state.best_score, scores[self.config.evaluate.best]
         if best is None:
             return True
-        return now < best if self.config.best == "loss" else now > best
+        return now < best if self.config.evaluate.best == "loss" else now > best
 
     def _log_scores(self, what: str, scores: dict[str, Any], better: bool, **values: Any) -> None:
         named = {f"validation_{name}": value for name, value in scores.items()}
@@ -345,7 +351,7 @@ class _Training:
             self.progress.message(f"passed over: {sentence}")
         if state.data != data:
             raise ConfigError(
-                f"The content of data.path is not what {self.run} was trained on; restore it "
+                f"The content of data.train.path is not what {self.run} was trained on; restore it "
                 f"or choose another --run."
             )
         return state
@@ -363,7 +369,7 @@ class _Training:
         ]
         if means:  # nothing was better since
             self.state = replace(
-                self.state, best_score=means[-1].get(f"validation_{self.config.best}")
+                self.state, best_score=means[-1].get(f"validation_{self.config.evaluate.best}")
             )
             return
         if is_exported(self.run, self.checkpoints.path(step)):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from glassformer.axes import Float
 from glassformer.errors import CheckpointError, ConfigError
-from glassformer.recipe.train import TrainConfig
+from glassformer.recipe.train import OptimizerConfig
 
 
 class Optimizer:
@@ -23,8 +23,8 @@ class Optimizer:
     ConfigError: with `freeze_trunk`, a head without parameters of its own.
     """
 
-    def __init__(self, model: nn.Module, config: TrainConfig):
-        self._names = trained = _trained(model, config.freeze_trunk)
+    def __init__(self, model: nn.Module, config: OptimizerConfig, freeze_trunk: bool = False):
+        self._names = trained = _trained(model, freeze_trunk)
         self.parameters = [*trained]
         """What is trained."""
         depth = 1 + max(
@@ -34,7 +34,7 @@ class Optimizer:
         muon: dict[float, list[Tensor]] = defaultdict(list)
         for parameter, name in trained.items():
             share = layer_share(name, depth, config.layer_decay)
-            if config.optimizer == "muon" and is_block_matrix(name, parameter):
+            if config.kind == "muon" and is_block_matrix(name, parameter):
                 muon[share].append(parameter)
             else:
                 adamw[share, config.weight_decay if parameter.ndim >= 2 else 0.0].append(parameter)

@@ -12,7 +12,13 @@ import torch
 from glassformer.batch import Batch
 from glassformer.errors import plural
 from glassformer.losses import LossSum, cross_entropy
-from glassformer.models.cost import Matrix, forward_flops, matrices, training_bytes, training_flops
+from glassformer.models.cost import (
+    Matrix,
+    forward_flops,
+    matrices,
+    training_bytes,
+    training_flops,
+)
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.training.device import choose_machine
@@ -93,7 +99,7 @@ class Plan:
 
 def make_plan(recipe: Recipe) -> Plan:
     """Measure three real training steps, and count the rest; without data, on random tokens."""
-    if recipe.data.path is None:
+    if recipe.data.train.path is None:
         return _without_data(recipe)
     with temporary_task(with_start(recipe)) as task:
         per_step = task.sequences * task.length
@@ -119,7 +125,7 @@ class Costs:
 def _without_data(recipe: Recipe) -> Plan:
     length = recipe.train.length or recipe.model.max_length
     if not recipe.model.vocab_size:
-        recipe = recipe.with_vocabulary(recipe.tokenizer.vocab_size or 8192)
+        recipe = recipe.with_vocabulary(recipe.processor.tokenizer.vocab_size or 8192)
     tokens = recipe.train.batch_tokens
     rows = recipe.train.batch_size if tokens is None else max(1, tokens // length)
     n = max(1, rows // recipe.train.micro_batches)
@@ -146,8 +152,10 @@ def _plan(costs: Costs, batches: Batches, loss: Loss, elements: int | None) -> P
         share = flops * per_step / seconds / machine.peak
     at_once = train.parallel_micro_batches if machine.device.type == "cpu" else 1
     rows = max(1, costs.sequences // train.micro_batches)
-    memory = training_bytes(config, rows, length, train.optimizer, at_once)
-    kept = (train.keep_last + 1) * (memory["weights"] + memory["optimizer"]) + memory["weights"]
+    memory = training_bytes(config, rows, length, train.optimizer.kind, at_once)
+    kept = (train.save.keep_last + 1) * (memory["weights"] + memory["optimizer"]) + memory[
+        "weights"
+    ]
     return Plan(
         listed,
         sum(m.numbers for m in listed),
@@ -172,7 +180,7 @@ def step_seconds(
     """The median time of three training steps, after one to warm up."""
     train = recipe.train
     model = Transformer(recipe.model, train.seed, device)
-    optimizer, times = Optimizer(model, train), []
+    optimizer, times = Optimizer(model, train.optimizer, train.freeze_trunk), []
     with hands(train.parallel_micro_batches, device) as threads:
         for step in range(4):
             parts = batches(step)
@@ -186,7 +194,7 @@ def step_seconds(
                 step=step,
                 factor=1e-6,
                 precision=precision,
-                max_grad_norm=train.max_grad_norm,
+                max_grad_norm=train.optimizer.max_grad_norm,
                 loss=loss,
                 hands=threads,
             )

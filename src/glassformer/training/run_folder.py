@@ -28,6 +28,8 @@ from glassformer.training.checkpoint import Checkpoints
 from glassformer.training.device import find_device
 from glassformer.training.init_from import with_start
 
+FIXED = ("task", "processor", "model", "data", "train.optimizer.kind", "train.seed")
+"""What a run keeps when it is resumed; the other fields may change."""
 LOGS = ("metrics.jsonl", "report.html")
 
 
@@ -54,9 +56,10 @@ class Prepared:
 
 def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None]) -> Prepared:
     """Check folder and data, and fit the processor; only a copy of standard input is written."""
-    if recipe.data.path is None:
+    if recipe.data.train.path is None:
         raise ConfigError(
-            "The recipe has no data.path; add data.path=FILE (a text file, glob, folder or -)."
+            "The recipe has no data.train.path; add data.train.path=FILE (a text file, glob, "
+            "folder or -)."
         )
     saved = run / "recipe.yaml"
     if resume and not saved.is_file():
@@ -80,7 +83,7 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
     recipe = recipe.with_inputs(processor.model_fields())
     recipe = kind.resolve(recipe, processor, records)
     recipe = recipe.with_length(processor.longest(records))
-    processor = processor.for_model(recipe.facts).augmented(recipe.augmentations)
+    processor = processor.for_model(recipe.facts).augmented(recipe.augment)
     processor.check(records)
     if begun is not None:
         check_same(recipe, begun, run)
@@ -133,20 +136,27 @@ def check_same(recipe: Recipe, saved: Recipe, run: Path) -> None:
     """Raise ConfigError if model, data, tokenizer, optimizer or seed differ from the run's own;
     others may change."""
     new, old = recipe.values(), saved.values()
-    if new["task"] != old["task"] or new["input"] != old["input"]:
-        raise ConfigError(
-            f"{run} was trained for task={old['task']!r} of input={old['input']!r}; resume it with "
-            "its own recipe or choose another --run."
-        )
-    whole = ("model", "tokenizer", "data", "image", "audio", "palette")
-    fixed = {name: old[name] for name in whole if name in old} | {"train": ("optimizer", "seed")}
-    for section, keys in fixed.items():
-        for key in keys:
-            if new[section][key] != (value := old[section][key]):
-                raise ConfigError(
-                    f"{run} was trained with {section}.{key}={value!r}, not {new[section][key]!r}; "
-                    "resume it with its own recipe or choose another --run."
-                )
+    for field in FIXED:
+        for name, value, own in _differences(field, _field(old, field), _field(new, field)):
+            raise ConfigError(
+                f"{run} was trained with {name}={value!r}, not {own!r}; resume it with its own "
+                "recipe or choose another --run."
+            )
+
+
+def _field(values: Any, name: str) -> Any:
+    for key in name.split("."):
+        values = values[key]
+    return values
+
+
+def _differences(name: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
+    """The innermost fields that differ, with both values."""
+    if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
+        for key in old:
+            yield from _differences(f"{name}.{key}", old[key], new[key])
+    elif old != new:
+        yield name, old, new
 
 
 def absolute(data: DataConfig) -> DataConfig:
@@ -158,24 +168,18 @@ def absolute(data: DataConfig) -> DataConfig:
             return [str(placed(part)) for part in path]
         return None if path is None else str(base / Path(path).expanduser())
 
-    splits = ("path", "validation_path", "test_path")
-    beside = [
-        f"{split.removesuffix('path')}{what}_path"
-        for split in splits
-        for what in ("target", "label")
-    ]
-    fields = (*splits, *beside, "target_image")
-    changed: dict[str, Any] = {field: placed(getattr(data, field)) for field in fields}
-    for field in ("parts", *(f"{split}_parts" for split in ("validation", "test"))):
-        changed[field] = tuple(
-            {
-                kind: value if kind in ("text", "type") else str(placed(value))
-                for kind, value in part.items()
-            }
-            for part in getattr(data, field)
-        )
-    store = None if data.store is None else str(base / Path(data.store).expanduser())
-    return data.model_copy(update={**changed, "store": store, "root": None})
+    def placed_part(part: dict[str, str]) -> dict[str, str]:
+        return {k: v if k in ("text", "type") else str(placed(v)) for k, v in part.items()}
+
+    changes: dict[str, dict[str, Any]] = {
+        name: {
+            **{field: placed(getattr(of, field)) for field in ("path", "targets", "labels")},
+            "parts": tuple(map(placed_part, of.parts)),
+        }
+        for name, of in data.splits.items()
+    }
+    others = {field: placed(getattr(data, field)) for field in ("target_image", "store")}
+    return data.with_splits(**changes).model_copy(update={**others, "root": None})
 
 
 def export(model: Transformer, task: Task, run: Path, step: int, scores: dict[str, Any]) -> None:
@@ -205,7 +209,8 @@ def is_exported(run: Path, checkpoint: Path) -> bool:
 def card(model: Transformer, task: Task, run: Path, step: int, scores: dict[str, Any]) -> str:
     """A model card: what it is, from what, how good, how to use it."""
     config, train, data, of = model.config, task.recipe.train, task.recipe.data, task.card()
-    paths = data.path if isinstance(data.path, list) else [str(data.path)]
+    path = data.train.path
+    paths = path if isinstance(path, list) else [str(path)]
     article = "A" if config.architecture == "decoder" else "An"
     weights = (
         "random weights"
@@ -226,7 +231,7 @@ tags: [glassformer, transformer, {config.architecture}]
 
 - **Data**: {", ".join(f"`{Path(path).name}`" for path in paths)}
 - **{of.reads}**: {of.tokenizer}
-- **Training**: step {step:,} of {train.steps:,}, {of.step} a step, {train.optimizer}, \
+- **Training**: step {step:,} of {train.steps:,}, {of.step} a step, {train.optimizer.kind}, \
 seed {train.seed}; every field is
   in `recipe.yaml`
 - **Made with**: glassformer {__version__}

@@ -9,15 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.config import DataConfig
+from glassformer.data.config import NAMES, DataConfig, SplitName
 from glassformer.data.formats.archives import members
 from glassformer.data.formats.contents import source_at
 from glassformer.data.formats.file_names import fields_of, template
 from glassformer.data.formats.lines import checked_text
 from glassformer.data.formats.records import classes_at, columns
 from glassformer.data.sources import Source, resolve
-from glassformer.data.split import NAMES, SplitName
-from glassformer.data.split_assignment import in_splits, paths
+from glassformer.data.split_assignment import in_splits
 from glassformer.errors import ConfigError, DataError, suggest
 
 SPLITS: dict[str, SplitName] = {
@@ -52,23 +51,24 @@ def labelled_files(config: DataConfig, suffixes: Collection[str], noun: str) -> 
     """Every file with one of the suffixes (lower case, with a dot), in a fixed order.
 
     The class comes from `label_pattern`, the folder, or a table's `label_field`. The split is that
-    of the setting that names the file; for `path`, that of `split_by`, or of the folder around the
-    class's if one of them is called train. Splits found nowhere are held out at random.
+    of the path that names the file; for `data.train.path`, the split whose `where` fits, or that of
+    the folder around the class's if one of them is called train. Splits found nowhere are held out
+    at random.
     ConfigError: contradictory settings. DataError: no files, or one without a class; `noun` names a
     file in errors.
     """
     _check(config)
-    named = paths(config)
-    given: list[SplitName] = [
-        split for split in NAMES if split == "train" or named[split] is not None
-    ]
-    files = {split: list(_files(config, named[split], split, suffixes, noun)) for split in given}
-    folders = _folder_splits(files["train"]) if config.split_by is None else {}
+    files = {
+        split: list(_files(config, of.path, split, suffixes, noun))
+        for split, of in config.splits.items()
+        if split == "train" or of.path is not None
+    }
+    folders = {} if _wheres(config) else _folder_splits(files["train"])
     mine = [replace(file, split=folders.get(file.source, file.split)) for file in files["train"]]
     split_here = {file.split for file in mine} - {"train"}
-    fractions = {f"{split}_fraction": 0.0 for split in split_here}
+    found = config.with_splits(**{split: {"fraction": None} for split in split_here})
     files["train"] = [file for file in mine if file.split == "train"]
-    drawn = in_splits(config.model_copy(update=fractions), lambda split: iter(files[split]))
+    drawn = in_splits(found, lambda split: iter(files[split]))
     return [
         *(replace(file, split=split) for split, file in drawn),
         *(file for split in NAMES[1:] for file in mine if file.split == split),
@@ -100,7 +100,7 @@ def _files(
 ) -> Iterator[LabelledFile]:
     if not named:
         raise ConfigError(
-            f"data.path is not set; give a folder or zip archive of {noun}s, or a table that "
+            f"data.train.path is not set; give a folder or zip archive of {noun}s, or a table that "
             f"lists them"
         )
     some = False
@@ -114,7 +114,7 @@ def _files(
     if not some:
         looked = ", ".join(sorted(suffixes))
         raise DataError(
-            f"there are no {noun}s in {named} (looked for {looked}); check data.path and data.root"
+            f"there are no {noun}s in {named} (looked for {looked}); check the path and data.root"
         )
 
 
@@ -204,33 +204,35 @@ def _fields(source: Source, config: DataConfig) -> dict[str, str]:
     if fields is None:
         raise DataError(
             f"{source.path} does not fit {config.label_pattern!r}; change data.label_pattern, "
-            f"or narrow data.path to "
+            f"or narrow the path to "
             "the files that do, such as recordings/*_*.wav"
         )
     return fields
 
 
 def _split_by(fields: dict[str, str], config: DataConfig) -> SplitName:
-    for split in NAMES:
-        wanted = (config.split_by or {}).get(split)
-        if wanted and all(fields[field] in values for field, values in wanted.items()):
+    for split, wanted in _wheres(config).items():
+        if all(fields[field] in values for field, values in wanted.items()):
             return split
     return "train"
 
 
+def _wheres(config: DataConfig) -> dict[SplitName, dict[str, list[str]]]:
+    """The fields of the splits that are picked out of `data.train.path` by their names."""
+    return {name: of.where for name, of in config.splits.items() if of.where}
+
+
 def _check(config: DataConfig) -> None:
     known = template(config.label_pattern)[1] if config.label_pattern is not None else ()
-    if config.split_by is not None and config.label_pattern is None:
-        raise ConfigError(
-            "data.split_by needs data.label_pattern, which finds the fields in a file's name; "
-            "set it."
-        )
-    for split, wanted in (config.split_by or {}).items():
-        if split not in NAMES:
-            raise ConfigError(f"data.split_by names the split {split!r}; {suggest(split, NAMES)}")
+    for split, wanted in _wheres(config).items():
+        if config.label_pattern is None:
+            raise ConfigError(
+                f"data.{split}.where needs data.label_pattern, which finds the fields in a file's "
+                "name; set it."
+            )
         for field in wanted.keys() - set(known):
             raise ConfigError(
-                f"data.split_by asks for {field!r}, no field of data.label_pattern; "
+                f"data.{split}.where has {field!r}, no field of data.label_pattern; "
                 f"{suggest(field, known)}"
             )
 
