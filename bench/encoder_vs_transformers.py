@@ -58,9 +58,9 @@ SPLIT = "test"
 AS_BERT = [
     *("model.preset=bert", "model.size=base", "model.d_model=128", "model.dropout=0.1"),
     *(
-        "train.optimizer=adamw",
-        "train.learning_rate=0.001",
-        "train.max_grad_norm=1.0",
+        "train.optimizer.kind=adamw",
+        "train.optimizer.learning_rate=0.001",
+        "train.optimizer.max_grad_norm=1.0",
         "train.label_smoothing=0",
     ),
 ]

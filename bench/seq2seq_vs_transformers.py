@@ -58,7 +58,7 @@ class Ours:
         self.task, self.steps, self.step = task, steps, 0
         self.config = task.recipe.train
         self.model = Transformer(task.recipe.model, self.config.seed)
-        self.optimizer = Optimizer(self.model, self.config)
+        self.optimizer = Optimizer(self.model, self.config.optimizer)
         self.parameters = list(self.model.parameters())
 
     def advance(self) -> int:

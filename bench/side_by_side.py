@@ -51,7 +51,7 @@ class OurTraining:
         self.task, self.examples, self.step = task, examples, 0
         self.config = task.recipe.train
         self.model = Transformer(task.recipe.model, self.config.seed)
-        self.optimizer = Optimizer(self.model, self.config)
+        self.optimizer = Optimizer(self.model, self.config.optimizer)
         self.open = ExitStack()  # for as long as this is trained
         self.hands = self.open.enter_context(
             hands(self.config.parallel_micro_batches, torch.device("cpu"))

@@ -28,8 +28,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RECIPE = ROOT / "recipes" / "shakespeare-char.yaml"
 QUICK = [  # what learns fastest in half a minute: a shorter context and a layer less
-    "train.steps=320", "model.max_length=64", "model.n_layers=3", "train.warmup_steps=10",
-    "train.evaluate_every=100000", "train.save_every=100000", "train.sample_tokens=0",
+    "train.steps=320", "model.max_length=64", "model.n_layers=3", "train.schedule.warmup_steps=10",
+    "train.evaluate.every=100000", "train.save.every=100000", "train.sample.tokens=0",
 ]  # fmt: skip
 NANOGPT_CPU = [  # the command of nanoGPT's README for a CPU
     "config/train_shakespeare_char.py", "--device=cpu", "--compile=False", "--eval_iters=20",
@@ -100,7 +100,15 @@ def learning(copy: Path, data: Path, folder: Path) -> dict:
         command = [sys.executable, "-m", "glassformer"]
         begin = time.perf_counter()
         subprocess.run(
-            [*command, "train", str(RECIPE), f"data.path={data}", *overrides, "--run", str(run)],
+            [
+                *command,
+                "train",
+                str(RECIPE),
+                f"data.train.path={data}",
+                *overrides,
+                "--run",
+                str(run),
+            ],
             check=True,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -268,7 +276,7 @@ def glassformer_step(copy: Path, shape: dict):
     machine = choose_machine("cpu", "auto")
     train = TrainConfig.parse({"batch_size": shape["batch"]})
     model = Transformer(config)
-    optimizer, parameters = Optimizer(model, train), list(model.parameters())
+    optimizer, parameters = Optimizer(model, train.optimizer), list(model.parameters())
     tokens = np.memmap(copy / "data/shakespeare_char/train.bin", dtype=np.uint16, mode="r")
     split = TokenSplit("train", tokens, len(tokens), len(tokens), np.array([len(tokens)]))
     order = training_order(split, shape["block_size"], shape["batch"], seed=0)

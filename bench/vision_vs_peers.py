@@ -69,9 +69,9 @@ def as_vit(recipe: Recipe) -> Recipe:
         n_classes=None,
     )
     other = {
-        "optimizer": "adamw",
-        "learning_rate": 1e-3,
-        "max_grad_norm": 1.0,
+        "optimizer.kind": "adamw",
+        "optimizer.learning_rate": 1e-3,
+        "optimizer.max_grad_norm": 1.0,
         "label_smoothing": 0.0,
     }
     train = TrainConfig.parse(recipe.train.model_dump() | other)
@@ -133,12 +133,12 @@ class Peer(PeerTraining):
             folder,
             per_device_eval_batch_size=ROWS,
             remove_unused_columns=False,
-            learning_rate=train.learning_rate,
+            learning_rate=train.optimizer.learning_rate,
             lr_scheduler_type="constant",
-            weight_decay=train.weight_decay,
-            adam_beta1=train.beta1,
-            adam_beta2=train.beta2,
-            max_grad_norm=train.max_grad_norm,
+            weight_decay=train.optimizer.weight_decay,
+            adam_beta1=train.optimizer.beta1,
+            adam_beta2=train.optimizer.beta2,
+            max_grad_norm=train.optimizer.max_grad_norm,
         )
         self.test = Pictures(task, test)
 

@@ -22,13 +22,13 @@ def main(folder: Path) -> None:
         "model: {preset: note, size: B, d_model: 32}\n"
     )
     changes = {
-        "data.path": str(folder / "poem.txt"),
+        "data.train.path": str(folder / "poem.txt"),
         "model.n_layers": 1,
         "model.max_length": 16,
         "train.steps": 120,
-        "train.warmup_steps": 10,
-        "train.learning_rate": 0.01,
-        "train.sample_tokens": 0,
+        "train.schedule.warmup_steps": 10,
+        "train.optimizer.learning_rate": 0.01,
+        "train.sample.tokens": 0,
     }
     run = gf.train(folder / "recipe.yaml", changes, run=folder / "run")
 

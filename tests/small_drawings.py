@@ -32,9 +32,9 @@ def recipe(folder: Path, n: int = 8, **changes) -> Recipe:
         (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows * n))
     own = {
         "model": {"position": "learned"},
-        "data": {"path": str(folder / "rows.jsonl"), "validation_fraction": 0.25},
-        "tokenizer": {"kind": "word"},
-        "palette": {"size": (4, 6), "colours": 5},
+        "data": {"train.path": str(folder / "rows.jsonl"), "validation.fraction": 0.25},
+        "processor.tokenizer": {"kind": "word"},
+        "processor.palette": {"size": (4, 6), "colours": 5},
         "train": ONCE,
     }
     own["model"] |= changes.get("model", {})
@@ -48,5 +48,5 @@ def recipe(folder: Path, n: int = 8, **changes) -> Recipe:
 
 def learn(folder: Path) -> Path:
     """A run that has learned both flags."""
-    go(recipe(folder, train=LEARNING | {"sample_tokens": 1, "sample_every": 60}), folder / "run")
+    go(recipe(folder, train=LEARNING | {"sample.tokens": 1, "sample.every": 60}), folder / "run")
     return folder / "run"

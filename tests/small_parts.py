@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.recipe.recipe import Recipe
+from small_runs import flat
 from small_senses import write_picture
 from small_tasks import merged
 
@@ -41,11 +42,11 @@ def parts_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
     own = {
         "model": {"position": "learned", "max_length": 16},
         "data": {
-            "path": changes.get("data", {}).get("path") or rows_file(folder),
-            "validation_fraction": 0.25,
+            "train.path": flat(changes).get("data.train.path") or rows_file(folder),
+            "validation.fraction": 0.25,
         },
-        "image": {"patch": 4},
-        "tokenizer": {"kind": "word"},
-        "train": {"evaluate_every": 8, "save_every": 8, "batch_size": 6},
+        "processor.image": {"patch": 4},
+        "processor.tokenizer": {"kind": "word"},
+        "train": {"evaluate.every": 8, "save.every": 8, "batch_size": 6},
     }
     return merged(folder, own, changes)

@@ -4,28 +4,33 @@ precision."""
 import hashlib
 import io
 import random
+import re
 from pathlib import Path
 from typing import Any
 
-from glassformer.recipe.recipe import Recipe
+from glassformer.data.config import DataConfig
+from glassformer.recipe.fields import sections as all_sections
+from glassformer.recipe.recipe import Recipe, changed
+from glassformer.recipe.train import TrainConfig
 from glassformer.training.loop import Result, train
 from glassformer.training.progress import Progress
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "dog", "ran"]
 
+SECTIONS = all_sections()
 VALUES: dict[str, dict[str, Any]] = {
     "model": {"d_model": 16, "n_layers": 2, "n_heads": 2, "max_length": 16, "position": "rotary"},
-    "data": {"validation_fraction": 0.1},
-    "tokenizer": {"kind": "character"},
+    "data": {"validation.fraction": 0.1},
+    "processor.tokenizer": {"kind": "character"},
     "train": {
         "steps": 8,
         "batch_size": 4,
-        "warmup_steps": 2,
-        "evaluate_every": 4,
-        "evaluate_batches": 2,
-        "save_every": 2,
+        "schedule.warmup_steps": 2,
+        "evaluate.every": 4,
+        "evaluate.batches": 2,
+        "save.every": 2,
         "log_every": 1,
-        "sample_tokens": 0,
+        "sample.tokens": 0,
         "precision": "float32",
         "device": "cpu",
     },
@@ -39,10 +44,12 @@ def text_file(folder: Path, words: int = 400, seed: int = 0) -> Path:
 
 
 def task_of(sections: dict[str, Any]) -> str:
-    """The task of these sections, for builders that do not name it."""
-    model, media = sections.get("model", {}), sections.keys() & {"image", "audio"}
+    """The task of these fields, for builders that do not name it."""
+    fields = nested(sections)
+    model, processor = fields.get("model", {}), fields.get("processor", {})
+    media = {"image", "audio"} & processor.keys()
     alone = model.get("elements") == "patches"
-    if "palette" in sections:
+    if "palette" in processor:
         return "text-to-image"
     if model.get("head") == "classify":
         if not media:
@@ -56,17 +63,56 @@ def task_of(sections: dict[str, Any]) -> str:
     return {"tag": "token-classification", "masked_lm": "fill-mask"}[model["head"]]
 
 
+def flat(values: dict[str, Any], section: str = "") -> dict[str, Any]:
+    """Fields by their full names: {"train": {"save.every": 2}} becomes {"train.save.every": 2}."""
+    fields: dict[str, Any] = {}
+    for key, value in values.items():
+        name = f"{section}{key}"
+        if isinstance(value, dict) and value and name in SECTIONS:
+            fields |= flat(value, f"{name}.")
+        else:
+            fields[name] = value
+    return fields
+
+
+def nested(values: dict[str, Any]) -> dict[str, Any]:
+    """Recipe values of fields by their full names; an empty section stays if it has no field."""
+    made: dict[str, Any] = {}
+    fields = flat(values)
+    for name, value in fields.items():
+        if value != {} or not any(other.startswith(f"{name}.") for other in fields):
+            made = changed(made, name, value) if "." in name or name == "task" else made
+    return made
+
+
 def values(folder: Path, **changes: Any) -> dict[str, Any]:
-    """Plain recipe values; `changes` are sections, each laid over the small one."""
-    path = folder / "text.txt"
-    base = VALUES | {
-        "data": VALUES["data"] | {"path": str(path if path.exists() else text_file(folder))}
-    }
-    given = {name: changes.pop(name) for name in ("task", "input") if name in changes}
-    sections = {
-        section: base.get(section, {}) | changes.get(section, {}) for section in {**base, **changes}
-    }
-    return given | sections if "task" in given else {"task": task_of(sections), **given, **sections}
+    """Plain recipe values; `changes` are fields or sections, laid over the small ones."""
+    fields = flat(VALUES) | flat(changes)
+    if "data.train.path" not in fields:
+        path = folder / "text.txt"
+        fields["data.train.path"] = str(path if path.exists() else text_file(folder))
+    return nested(fields if "task" in fields else {"task": task_of(fields)} | fields)
+
+
+def laid(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Recipe values with fields or sections laid over them; a section that is None is left out."""
+    fields = flat(values)
+    for name in [name for name, value in changes.items() if value is None]:
+        fields = {
+            other: own for other, own in fields.items() if not f"{other}.".startswith(f"{name}.")
+        }
+    return nested(fields | flat({k: v for k, v in changes.items() if v is not None}))
+
+
+def data_config(fields: dict[str, Any]) -> DataConfig:
+    """The data section of fields such as "train.path", as a keyword train_path."""
+    named = {re.sub("^(train|validation|test)_", r"\1.", name): of for name, of in fields.items()}
+    return DataConfig.parse(nested({"data": named}).get("data", {}))
+
+
+def train_config(fields: dict[str, Any]) -> TrainConfig:
+    """The train section of fields such as "optimizer.kind"."""
+    return TrainConfig.parse(nested({"train": fields}).get("train", {}))
 
 
 def recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
@@ -92,21 +138,16 @@ def pair_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
     }
     own = {
         "model": model,
-        "data": {"path": str(path if path.exists() else pair_file(folder))},
-        "train": {"batch_size": 6, "decode_lines": 6},
+        "data": {"train.path": str(path if path.exists() else pair_file(folder))},
+        "train": {"batch_size": 6, "evaluate.decode_lines": 6},
         "generate": {"max_new_tokens": 8},
     }
     return Recipe.parse(values(folder, **overlaid(own, changes)))
 
 
 def overlaid(own: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Sections with changes on top; a task or an input is replaced."""
-    return {
-        name: changes[name]
-        if isinstance(changes.get(name), str)
-        else own.get(name, {}) | changes.get(name, {})
-        for name in {**own, **changes}
-    }
+    """Fields by their full names, changes on top."""
+    return flat(own) | flat(changes)
 
 
 def go(made: Recipe, run: Path, resume: bool = False) -> tuple[Result, str]:

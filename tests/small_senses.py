@@ -14,6 +14,7 @@ from glassformer.media.wav import write_wav
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 from glassformer.training.run_folder import prepare
+from small_runs import flat
 from small_tasks import ONCE, merged
 
 SIDES = ("left", "right")
@@ -75,10 +76,10 @@ def picture_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
     own = {
         "model": PERCEIVING | {"position": "learned"},
         "data": {
-            "path": changes.get("data", {}).get("path") or picture_folder(folder),
-            "validation_fraction": 0.25,
+            "train.path": flat(changes).get("data.train.path") or picture_folder(folder),
+            "validation.fraction": 0.25,
         },
-        "image": {"patch": 4},
+        "processor.image": {"patch": 4},
         "train": ONCE,
     }
     return merged(folder, own, changes)
@@ -89,10 +90,10 @@ def sound_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
     own = {
         "model": PERCEIVING | {"position": "learned"},
         "data": {
-            "path": changes.get("data", {}).get("path") or sound_folder(folder),
-            "validation_fraction": 0.25,
+            "train.path": flat(changes).get("data.train.path") or sound_folder(folder),
+            "validation.fraction": 0.25,
         },
-        "audio": AUDIO,
+        "processor.audio": AUDIO,
         "train": ONCE,
     }
     return merged(folder, own, changes)

@@ -17,7 +17,7 @@ from glassformer.processors.text_reader import TextReader
 from glassformer.processors.words import WordsProcessor
 from glassformer.recipe.recipe import Recipe
 from glassformer.tokenizers.text import Tokenizer
-from small_runs import overlaid, values
+from small_runs import flat, overlaid, values
 
 LETTERS = "abcdefgh"
 
@@ -77,7 +77,7 @@ def class_file(
     return json_file(folder, name, [(" ".join(text), label(text)) for text in texts])
 
 
-ONCE = {"evaluate_every": 8, "save_every": 8}
+ONCE = {"evaluate.every": 8, "save.every": 8}
 """Saving takes longer than all the rest of a small run."""
 
 
@@ -88,22 +88,22 @@ def merged(
 
 
 def tag_recipe(folder: Path, **changes: Any) -> Recipe:
-    path = changes.get("data", {}).get("path") or tag_file(folder)
+    path = flat(changes).get("data.train.path") or tag_file(folder)
     own = {
         "model": {"architecture": "encoder", "head": "tag"},
-        "data": {"path": path, "format": "slash"},
-        "tokenizer": {"kind": "word"},
+        "data": {"train.path": path, "format": "slash"},
+        "processor.tokenizer": {"kind": "word"},
         "train": ONCE,
     }
     return merged(folder, own, changes)
 
 
 def class_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
-    path = changes.get("data", {}).get("path") or class_file(folder)
+    path = flat(changes).get("data.train.path") or class_file(folder)
     own = {
         "model": {"architecture": "encoder", "head": "classify", "pool": "mean"},
-        "data": {"path": path},
-        "tokenizer": {"kind": "word"},
+        "data": {"train.path": path},
+        "processor.tokenizer": {"kind": "word"},
         "train": ONCE,
     }
     return merged(folder, own, changes)
@@ -118,12 +118,12 @@ def masked_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
 LEARNING = {
     "steps": 60,
     "batch_size": 32,
-    "warmup_steps": 5,
-    "learning_rate": 0.01,
-    "weight_decay": 0.0,
-    "evaluate_every": 60,
-    "evaluate_batches": None,
-    "save_every": 60,
+    "schedule.warmup_steps": 5,
+    "optimizer.learning_rate": 0.01,
+    "optimizer.weight_decay": 0.0,
+    "evaluate.every": 60,
+    "evaluate.batches": None,
+    "save.every": 60,
 }
 """What learns a toy in a second."""
 

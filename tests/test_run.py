@@ -49,7 +49,7 @@ def recipe(tmp_path_factory):
 def run(recipe, tmp_path_factory):
     changes = {
         "train.steps": 2,
-        "data.path": recipe.parent / "text.txt",
+        "data.train.path": recipe.parent / "text.txt",
         "generate.temperature": 0.5,
     }
     return gf.train(recipe, changes, tmp_path_factory.mktemp("runs") / "run")
@@ -231,14 +231,14 @@ def test_any_text_arrives_in_a_recipe_as_it_is(recipe, tmp_path):
     path.write_text(TEXT, encoding="utf-8")
     changes = {
         "train.steps": 1,
-        "data.path": path,
-        "train.sample_prompt": "no: 🙂\n#\t",
-        "train.learning_rate": 1e-05,
+        "data.train.path": path,
+        "train.sample.prompt": "no: 🙂\n#\t",
+        "train.optimizer.learning_rate": 1e-05,
     }
     trained = gf.train(recipe, changes, tmp_path / "run")
     assert trained.recipe is not None
-    assert trained.recipe.train.sample_prompt == "no: 🙂\n#\t"
-    assert trained.recipe.train.learning_rate == 1e-05
+    assert trained.recipe.train.sample.prompt == "no: 🙂\n#\t"
+    assert trained.recipe.train.optimizer.learning_rate == 1e-05
 
 
 def test_an_interrupted_training_is_a_keyboard_interrupt(recipe, tmp_path, monkeypatch):
@@ -250,7 +250,7 @@ def test_an_interrupted_training_is_a_keyboard_interrupt(recipe, tmp_path, monke
         gf.train(recipe, {}, tmp_path)
 
 
-HELD = {"validation_fraction": 0.2, "test_fraction": 0.2}
+HELD = {"validation.fraction": 0.2, "test.fraction": 0.2}
 OTHER = [words(random.Random(5)) for _ in range(9)]
 
 
@@ -261,15 +261,17 @@ def small(tmp_path_factory):
     text_file(folder, 2000)
     train = {"steps": 4, "learning_rate": 0.01}
     made = {
-        "tag": tag_recipe(folder, data={"path": tag_file(folder), **HELD}, train=train),
-        "classify": class_recipe(folder, data={"path": class_file(folder), **HELD}, train=train),
+        "tag": tag_recipe(folder, data={"train.path": tag_file(folder), **HELD}, train=train),
+        "classify": class_recipe(
+            folder, data={"train.path": class_file(folder), **HELD}, train=train
+        ),
         "several": class_recipe(
             folder,
             model={"multi_label": True},
-            data={"path": class_file(folder, label=two_labels, name="several.jsonl"), **HELD},
+            data={"train.path": class_file(folder, label=two_labels, name="several.jsonl"), **HELD},
             train=train,
         ),
-        "masked": masked_recipe(folder, data=HELD, train={"evaluate_batches": None, **train}),
+        "masked": masked_recipe(folder, data=HELD, train={"evaluate.batches": None, **train}),
     }
     for name, one in made.items():
         go(one, folder / name)
@@ -435,7 +437,9 @@ def test_a_run_is_asked_only_for_what_it_can(run, small):
 
 def test_windows_are_those_of_training(tmp_path):
     made = tag_recipe(
-        tmp_path, train={"length": 8, "steps": 2}, data={"path": tag_file(tmp_path), "overlap": 1}
+        tmp_path,
+        train={"length": 8, "steps": 2},
+        data={"train.path": tag_file(tmp_path), "overlap": 1},
     )
     go(made, tmp_path / "x")
     run = gf.load(tmp_path / "x")

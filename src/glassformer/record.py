@@ -30,7 +30,7 @@ class Record(BaseModel):
     section: ClassVar[str]
 
     @classmethod
-    def parse(cls, values: Mapping[str, Any]) -> Self:
+    def parse(cls, values: Mapping[Any, Any]) -> Self:
         """Make a record of plain values; a ConfigError names the field, the value and what was
         expected."""
         cls.check_keys(values)

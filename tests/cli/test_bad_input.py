@@ -26,7 +26,10 @@ def write(path: Path, text: str) -> Path:
         ("model.n_head=2", "Unknown key model.n_head; did you mean 'n_heads'"),
         ("train.steps=many", "train.steps: input should be a valid integer"),
         ("train.steps=-3", "train.steps: input should be greater than or equal to 1, got -3"),
-        ("train.optimizer=sgd", "train.optimizer: input should be 'adamw' or 'muon', got 'sgd'"),
+        (
+            "train.optimizer.kind=sgd",
+            "train.optimizer.kind: input should be 'adamw' or 'muon', got 'sgd'",
+        ),
         ("model.n_heads=5", "n_heads=5 does not divide d_model=16; choose a divisor or set d_head"),
         ("model.preset=gpt5", "There is no model.preset 'gpt5'; did you mean 'gpt2'"),
         (
@@ -65,7 +68,7 @@ def test_an_argument_that_is_no_override(refused, recipe, tmp_path):
         ("model: {d_model: 16\n", "is not valid YAML at line"),
         ("- a\n- b\n", "holds list, not sections"),
         ("task: fill-mask\nmodel: 3\n", "The section model must hold key: value lines, not 3"),
-        ("task: fill-mask\ntrain: {steps: 5}\n", "has no data.path"),
+        ("task: fill-mask\ntrain: {steps: 5}\n", "has no data.train.path"),
         ("train: {steps: 5}\n", "The recipe has no task; add task: text-generation or fill-mask"),
         ("task: fill-masks\n", "There is no task 'fill-masks'; did you mean 'fill-mask'"),
         (
@@ -118,7 +121,7 @@ def test_a_text_that_cannot_be_used(cli, recipe, tmp_path, content, sentence, co
     run = ["--run", tmp_path / "run"] if command == "train" else []
     if content == b"too short" and command == "plan":
         return  # what it costs can be said
-    said = cli(*command.split(), recipe, f"data.path={data}", *run)
+    said = cli(*command.split(), recipe, f"data.train.path={data}", *run)
     assert said.code in (1, 2)
     assert said.out == ""
     last = said.err.splitlines()[-1]
@@ -158,7 +161,7 @@ def test_resuming_the_run_of_another_model_or_text(refused, recipe, copied, tmp_
     other = write(tmp_path / "other.txt", "another text\n" * 100)
     for change, named in (
         ("model.n_layers=3", "model.n_layers=2, not 3"),
-        (f"data.path={other}", "data.path="),
+        (f"data.train.path={other}", "data.train.path="),
     ):
         sentence = refused(
             "train", recipe, change, "--run", copied, "--resume", code=2, keep=copied
@@ -323,7 +326,7 @@ def test_an_error_of_training_leaves_a_model_that_was_there(refused, copied):
     sentence = refused(
         "train",
         "task=text-generation",
-        f"data.path={copied / 'recipe.yaml'}",
+        f"data.train.path={copied / 'recipe.yaml'}",
         "--run",
         copied,
         code=2,

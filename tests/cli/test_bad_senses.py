@@ -107,7 +107,7 @@ def test_a_file_that_cannot_be_read(refused, runs, tmp_path, name):
         runs / f"{data.name}-run",
     )  # behind the first, which tells the form
     own.write_bytes(raw)
-    (tmp_path / "r.yaml").write_text(recipe(tmp_path, data={"path": str(data)}).yaml())
+    (tmp_path / "r.yaml").write_text(recipe(tmp_path, data={"train.path": str(data)}).yaml())
     hint = ", or set data.bad_files=skip to go on without such files"
     for command in (
         ["train", "--run", runs / "new"],
@@ -142,7 +142,7 @@ def test_a_row_with_a_part_that_cannot_be(refused, runs, tmp_path, part, sentenc
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     rows[2]["input"].append(part)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (tmp_path / "r.yaml").write_text(parts_recipe(tmp_path, data={"path": str(path)}).yaml())
+    (tmp_path / "r.yaml").write_text(parts_recipe(tmp_path, data={"train.path": str(path)}).yaml())
     for command in (
         ["train", tmp_path / "r.yaml", "--run", tmp_path / "run"],
         ["data", "show", tmp_path / "r.yaml", "--html", tmp_path / "page"],
@@ -168,7 +168,7 @@ def test_a_place_without_pictures(refused, runs, tmp_path, where):
         for name in ("left/a.png", "right/b.png", "../x/left/c.png"):
             out.writestr(name, picture(1))
     values = (
-        picture_recipe(runs, data={"path": str(runs / "pictures")})
+        picture_recipe(runs, data={"train.path": str(runs / "pictures")})
         .yaml()
         .replace(str(runs / "pictures"), where)
     )
@@ -193,7 +193,7 @@ def test_a_class_that_training_never_saw(cli, refused, runs, tmp_path):
     assert found.code == 0
     assert "unseen         4 of classes that the model does not know: up (4)" in found.out
     recipe = picture_recipe(
-        tmp_path, data={"path": str(data)}, model={"classes": ["left", "right"]}
+        tmp_path, data={"train.path": str(data)}, model={"classes": ["left", "right"]}
     )
     (tmp_path / "r.yaml").write_text(recipe.yaml())
     for command in (["train", "--run", runs / "newer"], ["data", "show"]):

@@ -14,7 +14,12 @@ from small_senses import picture_folder, picture_recipe, sound_folder, sound_rec
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("pictures")
-    go(picture_recipe(folder, image={"patch": [4, 8]}, augment={"erase": 0.1}), folder / "run")
+    go(
+        picture_recipe(
+            folder, processor={"image": {"patch": [4, 8]}}, augment={"image": {"erase": 0.1}}
+        ),
+        folder / "run",
+    )
     return folder
 
 

@@ -42,8 +42,8 @@ def test_train_takes_overrides_alone(cli, text, tmp_path):
         *(
             "train",
             "task=text-generation",
-            f"data.path={text}",
-            "tokenizer.kind=byte",
+            f"data.train.path={text}",
+            "processor.tokenizer.kind=byte",
             "model.d_model=16",
             "model.n_layers=1",
         ),
@@ -51,7 +51,7 @@ def test_train_takes_overrides_alone(cli, text, tmp_path):
             "model.max_length=16",
             "train.steps=1",
             "train.batch_size=2",
-            "train.sample_tokens=0",
+            "train.sample.tokens=0",
             "train.device=cpu",
         ),
         *("--run", tmp_path / "run", "--json"),
@@ -83,7 +83,7 @@ def test_evaluating_writes_nothing_into_the_run(cli, copied, text):
 def test_a_run_whose_text_has_gone_is_still_evaluated(cli, recipe, text, tmp_path):
     own = tmp_path / "own.txt"
     own.write_bytes(text.read_bytes())
-    cli("train", recipe, f"data.path={own}", "train.steps=1", "--run", tmp_path / "run")
+    cli("train", recipe, f"data.train.path={own}", "train.steps=1", "--run", tmp_path / "run")
     own.unlink()
     assert cli("evaluate", tmp_path / "run").code == 0
 

@@ -415,7 +415,11 @@ def test_the_vocabulary_of_another_run(refused, own):
 def test_the_source_vocabulary_of_another_run(cli, refused, pairs, pair_recipe, tmp_path):
     path, run = tmp_path / "p.tsv", tmp_path / "run"
     path.write_text("".join(f"{'abcd'[i % 4] * 2}\t{'uvwxyz'[i % 6]}\n" for i in range(40)))
-    changes = [f"data.path={path}", "tokenizer.shared=false", "data.test_fraction=0"]
+    changes = [
+        f"data.train.path={path}",
+        "processor.tokenizer.shared=false",
+        "data.test.fraction=0",
+    ]
     assert cli("train", pair_recipe, *changes, "--run", run).code == 0
     assert cli("verify", run).code == 0
     assert cli("translate", run, stdin=b"aa\n").code == 0
@@ -498,9 +502,9 @@ def test_scores_by_group(cli, pair_recipe, tmp_path):
     ]
     (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, rows)))
     changes = [
-        f"data.path={tmp_path / 'p.jsonl'}",
+        f"data.train.path={tmp_path / 'p.jsonl'}",
         "data.group_field=lang",
-        "data.test_fraction=0.5",
+        "data.test.fraction=0.5",
     ]
     assert cli("train", pair_recipe, *changes, "--run", tmp_path / "run").code == 0
     table = cli("evaluate", tmp_path / "run", "--split", "test", "--json").json["table"]
@@ -533,7 +537,7 @@ def test_data_show_has_both_sides_and_both_masks(cli, run, opened):
 
 
 def test_what_train_says_in_the_end(cli, pair_recipe, tmp_path):
-    said = cli("train", pair_recipe, "--run", tmp_path / "run", "train.best=exact_match")
+    said = cli("train", pair_recipe, "--run", tmp_path / "run", "train.evaluate.best=exact_match")
     assert "best validation exact_match 0." in said.out
     assert f"next: glassformer translate {tmp_path / 'run'} < lines" in said.out
     values = cli("train", pair_recipe, "--run", tmp_path / "other", "--json").json

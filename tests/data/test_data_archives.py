@@ -18,6 +18,7 @@ from glassformer.data.formats.documents import read
 from glassformer.data.sources import Source, resolve
 from glassformer.data.tagged import tagged
 from glassformer.errors import DataError
+from small_runs import data_config
 
 FILES = {
     "top.txt": b"top\n",
@@ -47,10 +48,10 @@ def folder(tmp_path, request):
 
 
 def texts(folder, path, **fields):
-    config = DataConfig(path=path, root=str(folder), **fields)
+    config = data_config({"train.path": path, "root": str(folder), **fields})
     return {
         document.source.removeprefix(f"{folder}/"): document.text
-        for document in read(resolve(config.path, config.root), config)
+        for document in read(resolve(config.train.path, config.root), config)
     }
 
 
@@ -128,8 +129,13 @@ def test_formats_and_encodings_inside(tmp_path):
         tmp_path / "c.zip",
         {"c/ca01": b"\tthe/at dog/nn\n", "c/cb01": b"\xe9t\xe9/nn\n", "c/README": b"no tags"},
     )
-    config = DataConfig.parse(
-        {"path": "c.zip/c/c[ab]01", "root": str(tmp_path), "format": "slash", "encoding": "latin-1"}
+    config = data_config(
+        {
+            "train.path": "c.zip/c/c[ab]01",
+            "root": str(tmp_path),
+            "format": "slash",
+            "encoding": "latin-1",
+        }
     )
     assert [found.words for found in tagged(config)] == [("the", "dog"), ("été",)]
     assert "c.zip/c/cb01 is not utf-8: byte 0xe9 at offset 0" in refused(tmp_path, "c.zip/c/c*")

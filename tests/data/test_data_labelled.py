@@ -11,15 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.config import DataConfig
 from glassformer.data.labelled import Labelled, labelled
 from glassformer.errors import ConfigError, DataError
+from small_runs import data_config
 
 
 def read(folder, **fields) -> list[Labelled]:
-    return list(
-        labelled(DataConfig.parse({"root": str(folder), "validation_fraction": 0.0, **fields}))
-    )
+    return list(labelled(data_config({"root": str(folder), "validation.fraction": 0.0, **fields})))
 
 
 def rows(folder, **fields) -> list[tuple[str, tuple[str, ...]]]:
@@ -28,7 +26,7 @@ def rows(folder, **fields) -> list[tuple[str, tuple[str, ...]]]:
 
 def written(folder, name: str, content: str | bytes) -> dict[str, str]:
     (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
-    return {"path": name}
+    return {"train.path": name}
 
 
 def refused(folder, error=DataError, **fields) -> str:

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data.config import DataConfig
 from glassformer.data.pairs import Pair, pair_sources, pairs, training_texts
 from glassformer.errors import ConfigError, DataError
+from small_runs import data_config
 
-ALL = {"validation_fraction": 0.0}
+ALL = {"validation.fraction": 0.0}
 """Nothing is held out."""
 
 
 def read(folder, **fields) -> list[Pair]:
-    return list(pairs(DataConfig.parse({"root": str(folder), **ALL, **fields})))
+    return list(pairs(data_config({"root": str(folder), **ALL, **fields})))
 
 
 def texts(folder, **fields) -> list[tuple[str, str]]:
@@ -36,7 +36,7 @@ def refused(folder, error=DataError, **fields) -> str:
 def two_files(folder, sources: bytes, targets: bytes) -> dict[str, str]:
     (folder / "s.txt").write_bytes(sources)
     (folder / "t.txt").write_bytes(targets)
-    return {"path": "s.txt", "target_path": "t.txt"}
+    return {"train.path": "s.txt", "train.targets": "t.txt"}
 
 
 def lines(characters: str):
@@ -67,14 +67,14 @@ def test_line_n_of_one_file_belongs_to_line_n_of_the_other(
     for side, name in enumerate("st"):
         raw = (end.join(row[side] for row in rows) + (end if last else "")).encode(encoding)
         (folder / f"{name}.txt{'.gz' * zipped}").write_bytes(gzip.compress(raw) if zipped else raw)
-    names = {"path": f"s.txt{'.gz' * zipped}", "target_path": f"t.txt{'.gz' * zipped}"}
+    names = {"train.path": f"s.txt{'.gz' * zipped}", "train.targets": f"t.txt{'.gz' * zipped}"}
     assert texts(folder, encoding=encoding, **names) == rows
 
 
 def test_files_are_paired_in_order_and_each_pair_says_where_it_stands(tmp_path):
     for name in ("s1", "s2", "t1", "t2"):
         (tmp_path / name).write_text(f"{name} a\n\n{name} b\n")
-    found = read(tmp_path, path=["s1", "s2"], target_path=["t1", "t2"])
+    found = read(tmp_path, train_path=["s1", "s2"], train_targets=["t1", "t2"])
     assert [(pair.source, pair.target) for pair in found] == [
         ("s1 a", "t1 a"), ("s1 b", "t1 b"), ("s2 a", "t2 a"), ("s2 b", "t2 b")
     ]  # fmt: skip
@@ -95,24 +95,24 @@ def test_a_table_with_tabs_takes_every_quote_as_it_is(tmp_path_factory, rows):
     folder = tmp_path_factory.mktemp("pairs")
     body = "".join(f"{source}\t{target}\n" for source, target in rows)
     (folder / "bare.tsv").write_text(body, encoding="utf-8", newline="")
-    assert texts(folder, path="bare.tsv") == rows
+    assert texts(folder, train_path="bare.tsv") == rows
     (folder / "headed.tsv").write_text(
         f"target\tid\tsource\n{body.replace(chr(9), f'{chr(9)}7{chr(9)}')}", newline=""
     )
-    assert texts(folder, path="headed.tsv") == [(target, source) for source, target in rows]
+    assert texts(folder, train_path="headed.tsv") == [(target, source) for source, target in rows]
     (folder / "named.txt").write_text(f"de\ten\n{body}", newline="")
-    named = {"path": "named.txt", "format": "tsv", "source_field": "en", "target_field": "de"}
+    named = {"train.path": "named.txt", "format": "tsv", "source_field": "en", "target_field": "de"}
     assert texts(folder, **named) == [(target, source) for source, target in rows]
 
 
 def test_columns_of_a_table_may_be_numbers(tmp_path):
     (tmp_path / "p.tsv").write_text("1\tx\ta\n2\ty\tb\n")
-    fields = {"path": "p.tsv", "source_field": "3", "target_field": "2", "group_field": "1"}
+    fields = {"train.path": "p.tsv", "source_field": "3", "target_field": "2", "group_field": "1"}
     assert [(pair.source, pair.target, pair.group) for pair in read(tmp_path, **fields)] == [
         ("a", "x", "1"), ("b", "y", "2")
     ]  # fmt: skip
     (tmp_path / "p.csv").write_text("id,source,\n1,a,x\n")
-    assert texts(tmp_path, path="p.csv", target_field="3") == [("a", "x")], (
+    assert texts(tmp_path, train_path="p.csv", target_field="3") == [("a", "x")], (
         "a name among them: the first row is a header"
     )
 
@@ -126,8 +126,8 @@ def test_a_table_with_commas_may_have_quotes_and_line_ends_in_its_cells(
         [("group", "source", "target"), *(("x", *row) for row in rows)]
     )
     (folder / "p.csv").write_text(out.getvalue(), newline="")
-    assert texts(folder, path="p.csv") == rows
-    assert {pair.group for pair in read(folder, path="p.csv", group_field="group")} == {"x"}
+    assert texts(folder, train_path="p.csv") == rows
+    assert {pair.group for pair in read(folder, train_path="p.csv", group_field="group")} == {"x"}
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv"])
@@ -136,14 +136,14 @@ def test_empty_lines_of_a_table_are_no_rows(tmp_path, suffix):
     rows = [f"source{mark}target", "", f"a{mark}b", "", f"c{mark}d", ""]
     for leading in ([], ["", ""]):
         (tmp_path / f"p.{suffix}").write_text("\n".join([*leading, *rows]))
-        assert texts(tmp_path, path=f"p.{suffix}") == [("a", "b"), ("c", "d")]
+        assert texts(tmp_path, train_path=f"p.{suffix}") == [("a", "b"), ("c", "d")]
 
 
 def test_a_cell_may_be_as_long_as_a_document(tmp_path):
     long = "word " * 40_000  # the csv module's own limit is 131,072 characters
     for suffix, mark in (("csv", ","), ("tsv", "\t")):
         (tmp_path / f"p.{suffix}").write_text(f"{long}{mark}short\n")
-        assert texts(tmp_path, path=f"p.{suffix}") == [(long, "short")]
+        assert texts(tmp_path, train_path=f"p.{suffix}") == [(long, "short")]
 
 
 def test_json_lines_flat_nested_and_with_dots_in_their_names(tmp_path):
@@ -164,16 +164,16 @@ def test_json_lines_flat_nested_and_with_dots_in_their_names(tmp_path):
         },
     ]
     (tmp_path / "p.jsonl").write_text("\n\n".join(map(json.dumps, rows)))
-    assert texts(tmp_path, path="p.jsonl") == [("a\nb", "b"), ("c", "d")]
+    assert texts(tmp_path, train_path="p.jsonl") == [("a\nb", "b"), ("c", "d")]
     nested = {"source_field": "translation.en", "target_field": "translation.de"}
-    assert texts(tmp_path, path="p.jsonl", **nested) == [("one", "eins"), ("two", "zwei")]
-    assert texts(tmp_path, path="p.jsonl", source_field="x.y")[0] == ("dotted", "b")
-    assert [pair.group for pair in read(tmp_path, path="p.jsonl", group_field="lang")] == [
+    assert texts(tmp_path, train_path="p.jsonl", **nested) == [("one", "eins"), ("two", "zwei")]
+    assert texts(tmp_path, train_path="p.jsonl", source_field="x.y")[0] == ("dotted", "b")
+    assert [pair.group for pair in read(tmp_path, train_path="p.jsonl", group_field="lang")] == [
         "de",
         "3",
     ]
     (tmp_path / "p.txt").write_text((tmp_path / "p.jsonl").read_text(), encoding="utf-16")
-    assert texts(tmp_path, path="p.txt", format="jsonl", encoding="utf-16")[1] == ("c", "d")
+    assert texts(tmp_path, train_path="p.txt", format="jsonl", encoding="utf-16")[1] == ("c", "d")
 
 
 @given(st.integers(1, 60), st.floats(0, 0.45), st.floats(0, 0.45))
@@ -184,7 +184,7 @@ def test_drawn_splits_are_disjoint_whole_of_the_right_size_and_always_the_same(
     folder = tmp_path_factory.mktemp("pairs")
     rows = [(f"s{i}", f"t{i}") for i in range(n)]
     (folder / "p.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in rows))
-    fields = {"path": "p.tsv", "validation_fraction": validation, "test_fraction": test}
+    fields = {"train.path": "p.tsv", "validation.fraction": validation, "test.fraction": test}
     found = read(folder, **fields)
     assert [(pair.source, pair.target) for pair in found] == rows, (
         "every pair once, none apart from its other side"
@@ -207,8 +207,8 @@ def test_splits_with_files_of_their_own_take_nothing_from_path(tmp_path):
                 "".join(f"{name} {side} {i}\n" for i in range(5))
             )
     fields = {
-        "path": "train.en", "target_path": "train.de", "validation_path": "val.en",
-        "validation_target_path": "val.de", "test_path": "test.en", "test_target_path": "test.de",
+        "train.path": "train.en", "train.targets": "train.de", "validation.path": "val.en",
+        "validation.targets": "val.de", "test.path": "test.en", "test.targets": "test.de",
     }  # fmt: skip
     found = read(tmp_path, **fields, validation_fraction=0.4, test_fraction=0.2)
     assert Counter(pair.split for pair in found) == {"train": 5, "validation": 5, "test": 5}
@@ -216,7 +216,7 @@ def test_splits_with_files_of_their_own_take_nothing_from_path(tmp_path):
         name = {"validation": "val"}.get(pair.split, pair.split)
         assert (pair.source.split()[:2], pair.target.split()[:2]) == ([name, "en"], [name, "de"])
         assert pair.source.split()[2] == pair.target.split()[2]
-    sources = pair_sources(DataConfig.parse({"root": str(tmp_path), **fields}))
+    sources = pair_sources(data_config({"root": str(tmp_path), **fields}))
     assert {field: [source.path for source in named] for field, named in sources.items()} == {
         field: [f"{tmp_path}/{name}"] for field, name in fields.items()
     }
@@ -224,8 +224,13 @@ def test_splits_with_files_of_their_own_take_nothing_from_path(tmp_path):
 
 def test_a_tokenizer_sees_training_pairs_alone_with_the_prefix(tmp_path):
     (tmp_path / "p.tsv").write_text("".join(f"s{i}\tt{i}\n" for i in range(40)))
-    config = DataConfig.parse(
-        {"root": str(tmp_path), "path": "p.tsv", "validation_fraction": 0.3, "prefix": "to de: "}
+    config = data_config(
+        {
+            "root": str(tmp_path),
+            "train.path": "p.tsv",
+            "validation.fraction": 0.3,
+            "prefix": "to de: ",
+        }
     )
     training = [pair for pair in pairs(config) if pair.split == "train"]
     assert len(training) == 28
@@ -275,8 +280,8 @@ def test_a_pair_of_two_empty_sides_is_left_out_and_one_empty_side_is_named(tmp_p
 )
 def test_nothing_but_empty_lines(tmp_path, name, content):
     (tmp_path / name).write_text(content)
-    assert "there are no pairs in" in refused(tmp_path, path=name)
-    assert "there are no pairs in" in refused(tmp_path, path=name, validation_fraction=0.5)
+    assert "there are no pairs in" in refused(tmp_path, train_path=name)
+    assert "there are no pairs in" in refused(tmp_path, train_path=name, validation_fraction=0.5)
 
 
 def test_two_empty_files(tmp_path):
@@ -294,7 +299,9 @@ def test_another_encoding_is_named_by_file_and_byte(tmp_path):
     assert "looks binary" in refused(tmp_path, **two_files(tmp_path, b"a\nb\0c\n", b"x\ny\n"))
     (tmp_path / "s.txt.gz").write_bytes(gzip.compress(b"a\n" * 99)[:-9])
     (tmp_path / "t.txt").write_bytes(b"x\n" * 99)
-    assert "is not a whole gzip file" in refused(tmp_path, path="s.txt.gz", target_path="t.txt")
+    assert "is not a whole gzip file" in refused(
+        tmp_path, train_path="s.txt.gz", train_targets="t.txt"
+    )
 
 
 @pytest.mark.parametrize(
@@ -323,7 +330,7 @@ def test_another_encoding_is_named_by_file_and_byte(tmp_path):
 def test_json_lines_that_are_no_pairs(tmp_path, line, fields, sentence):
     good = {"source": "a", "target": "b", "lang": "de"}
     (tmp_path / "p.jsonl").write_text(f"{json.dumps(good)}\n{line}\n")
-    said = refused(tmp_path, path="p.jsonl", **fields)
+    said = refused(tmp_path, train_path="p.jsonl", **fields)
     assert sentence in said
     assert len(said) < 600 + len(str(tmp_path))
 
@@ -332,7 +339,7 @@ def test_a_nested_field_that_is_not_there(tmp_path):
     (tmp_path / "p.jsonl").write_text(json.dumps({"translation": {"en": "a", "de": "b"}}))
     fields = {"source_field": "translation.en", "target_field": "translation.fr"}
     assert "has no field 'translation.fr'; known are de, en (set data.target_field)" in refused(
-        tmp_path, path="p.jsonl", **fields
+        tmp_path, train_path="p.jsonl", **fields
     )
 
 
@@ -374,36 +381,36 @@ def test_a_nested_field_that_is_not_there(tmp_path):
 )
 def test_tables_that_hold_no_pairs(tmp_path, name, content, fields, sentence):
     (tmp_path / name).write_text(content)
-    assert sentence in refused(tmp_path, path=name, **fields)
+    assert sentence in refused(tmp_path, train_path=name, **fields)
 
 
 def test_text_with_one_side_only(tmp_path):
     (tmp_path / "s.txt").write_text("a\n")
-    said = refused(tmp_path, path="s.txt")
-    assert f"{tmp_path}/s.txt is a text file with one side only; set data.target_path" in said
+    said = refused(tmp_path, train_path="s.txt")
+    assert (
+        f"{tmp_path}/s.txt is a text file with one side only; set `targets` beside its path" in said
+    )
     (tmp_path / "p.tsv").write_text("a\tb\n")
-    assert "data.validation_target_path" in refused(tmp_path, path="p.tsv", validation_path="s.txt")
+    assert "set `targets`" in refused(tmp_path, train_path="p.tsv", validation_path="s.txt")
 
 
 def test_a_target_without_its_source(tmp_path):
     (tmp_path / "p.tsv").write_text("a\tb\n")
     for split in ("validation", "test"):
-        said = refused(tmp_path, ConfigError, path="p.tsv", **{f"{split}_target_path": "p.tsv"})
-        assert (
-            f"data.{split}_target_path is set but data.{split}_path, its other side, is not" in said
-        )
-    refused(tmp_path, ConfigError, target_path="p.tsv")
+        said = refused(tmp_path, ConfigError, train_path="p.tsv", **{f"{split}.targets": "p.tsv"})
+        assert f"data.{split}.targets is set but data.{split}.path, its other side, is not" in said
+    refused(tmp_path, ConfigError, train_targets="p.tsv")
 
 
 def test_different_numbers_of_files(tmp_path):
     for name in ("a", "b", "c"):
         (tmp_path / name).write_text("x\n")
-    said = refused(tmp_path, path=["a", "b"], target_path="c")
+    said = refused(tmp_path, train_path=["a", "b"], train_targets="c")
     assert "there are 2 files of sources and 1 of targets; give one for each" in said
 
 
 def test_files_that_are_not_there(tmp_path):
     (tmp_path / "sources.txt").write_text("x\n")
     assert "there is no file or folder" in refused(
-        tmp_path, path="sources.txt", target_path="targets.txt"
+        tmp_path, train_path="sources.txt", train_targets="targets.txt"
     )

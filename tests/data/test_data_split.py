@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.config import DataConfig
 from glassformer.data.formats.documents import Document
 from glassformer.data.split import NAMES, _cut, borders, parts, texts_for_tokenizer
+from small_runs import data_config
 
 
 def test_the_usual_border():
@@ -39,13 +39,23 @@ def test_fractions_cut_the_running_text_once(texts, validation, test):
 def test_files_win_over_fractions(tmp_path):
     for name in ("a", "b", "c"):
         (tmp_path / f"{name}.txt").write_text(name * 100)
-    config = DataConfig(
-        path="a.txt", validation_path="b.txt", root=str(tmp_path), test_fraction=0.2
+    config = data_config(
+        {
+            "train.path": "a.txt",
+            "validation.path": "b.txt",
+            "root": str(tmp_path),
+            "test.fraction": 0.2,
+        }
     )
     sizes = [(part.split, part.text[0], len(part.text)) for part in parts(config)]
     assert sizes == [("train", "a", 80), ("test", "a", 20), ("validation", "b", 100)]
-    config = DataConfig(
-        path="a.txt", validation_path="b.txt", test_path=["b.txt", "c.txt"], root=str(tmp_path)
+    config = data_config(
+        {
+            "train.path": "a.txt",
+            "validation.path": "b.txt",
+            "test.path": ["b.txt", "c.txt"],
+            "root": str(tmp_path),
+        }
     )
     assert [(p.split, p.text[0]) for p in parts(config)] == [
         ("train", "a"),
@@ -55,9 +65,9 @@ def test_files_win_over_fractions(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("settings", [{}, {"validation_path": "v.txt"}])
+@pytest.mark.parametrize("settings", [{}, {"validation.path": "v.txt"}])
 def test_a_tokenizer_sees_training_text_only(tmp_path, settings):
     (tmp_path / "t.txt").write_text("a" * 90 + ("b" * 10 if not settings else ""))
     (tmp_path / "v.txt").write_text("bbb")
-    config = DataConfig(path="t.txt", root=str(tmp_path), **settings)
+    config = data_config({"train.path": "t.txt", "root": str(tmp_path), **settings})
     assert "".join(texts_for_tokenizer(config)) == "a" * 90

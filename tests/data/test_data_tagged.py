@@ -15,6 +15,7 @@ from glassformer.data.formats.tagged_words import words_text
 from glassformer.data.sources import resolve
 from glassformer.data.tagged import Tagged, tagged
 from glassformer.errors import ConfigError, DataError
+from small_runs import data_config
 
 TREE = """# newdoc
 # text = They don't
@@ -30,9 +31,7 @@ TREE = """# newdoc
 
 
 def read(folder, **fields) -> list[Tagged]:
-    return list(
-        tagged(DataConfig.parse({"root": str(folder), "validation_fraction": 0.0, **fields}))
-    )
+    return list(tagged(data_config({"root": str(folder), "validation.fraction": 0.0, **fields})))
 
 
 def sentences(folder, **fields) -> list[tuple[list[str], list[str]]]:
@@ -41,7 +40,7 @@ def sentences(folder, **fields) -> list[tuple[list[str], list[str]]]:
 
 def written(folder, name: str, content: str | bytes) -> dict[str, str]:
     (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
-    return {"path": name}
+    return {"train.path": name}
 
 
 def refused(folder, error=DataError, **fields) -> str:
@@ -213,8 +212,8 @@ def test_splits_are_drawn_or_from_files_of_their_own(tmp_path):
 def test_the_words_alone_are_running_text(tmp_path):
     written(tmp_path, "a.conllu", TREE)
     written(tmp_path, "b.conll", "EU NNP\nrejects VBZ\n\nPeter NNP")
-    config = DataConfig(path=str(tmp_path))
-    assert [found.text for found in documents(resolve(config.path), config)] == [
+    config = data_config({"train.path": str(tmp_path)})
+    assert [found.text for found in documents(resolve(config.train.path), config)] == [
         " They do n't\n 20 000 #1\n", " EU rejects\n Peter\n"
     ]  # fmt: skip
     written(tmp_path, "c", "a/x b/y\n")
@@ -340,4 +339,6 @@ def test_settings_that_no_file_can_meet(tmp_path):
 def test_an_empty_file_among_others_is_named(tmp_path):
     written(tmp_path, "a.conll", "a O")
     written(tmp_path, "b.conll", "")
-    assert f"there are no sentences in {tmp_path}/b.conll" in refused(tmp_path, path="*.conll")
+    assert f"there are no sentences in {tmp_path}/b.conll" in refused(
+        tmp_path, train_path="*.conll"
+    )

@@ -7,18 +7,18 @@ import pytest
 
 from glassformer.batch import IGNORE
 from glassformer.data.collate import evaluation_windows, windows
-from glassformer.data.config import DataConfig
 from glassformer.data.split import texts_for_tokenizer
 from glassformer.data.tokens import store_tokens, tokens_of, training_order
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer
+from small_runs import data_config
 
 
 @pytest.mark.parametrize("kind", ["byte", "character", "bpe"])
 def test_evaluation_spells_the_validation_text(tmp_path, kind):
     texts = [f"Line {i}: the theatre, then — isn't it?" for i in range(200)]
     (tmp_path / "d.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in texts))
-    config = DataConfig(path="d.jsonl", root=str(tmp_path))
+    config = data_config({"train.path": "d.jsonl", "root": str(tmp_path)})
     size = 300 if kind == "bpe" else None
     tokenizer = train_tokenizer(
         TokenizerConfig(kind=kind, vocab_size=size), texts_for_tokenizer(config)

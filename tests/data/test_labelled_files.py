@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.data.config import DataConfig
 from glassformer.data.formats.contents import content, source_at
 from glassformer.data.formats.labelled_files import LabelledFile, labelled_files
 from glassformer.errors import ConfigError, DataError
+from small_runs import data_config
 
 
 def write(root: Path, files: dict[str, bytes]) -> None:
@@ -26,9 +26,9 @@ def pack(path: Path, files: dict[str, bytes]) -> None:
 
 
 def read(root: Path, path, **fields) -> list[LabelledFile]:
-    fields = {"validation_fraction": 0.0} | fields
+    fields = {"validation.fraction": 0.0} | fields
     return labelled_files(
-        DataConfig(path=path, root=str(root), **fields), (".png", ".jpg"), "picture"
+        data_config({"train.path": path, "root": str(root), **fields}), (".png", ".jpg"), "picture"
     )
 
 
@@ -168,7 +168,8 @@ def test_names_tell_classes_groups_and_splits(tmp_path):
     files = read(
         tmp_path,
         "x.zip",
-        split_by={"test": {"i": ["0"]}, "validation": {"who": ["bo"], "i": ["1"]}},
+        test_where={"i": ["0"]},
+        validation_where={"who": ["bo"], "i": ["1"]},
         **fields,
     )
     wanted = {("ann", "0"): "test", ("bo", "0"): "test", ("bo", "1"): "validation"}
@@ -189,13 +190,17 @@ def test_names_tell_classes_groups_and_splits(tmp_path):
 @pytest.mark.parametrize(
     ("path", "fields", "sentence"),
     [
-        (None, {}, r"data.path is not set; give a folder"),
+        (None, {}, r"data.train.path is not set; give a folder"),
         ("nowhere", {}, r"there is no file or folder .*nowhere"),
-        ("empty", {}, r"there are no pictures in empty \(looked for .jpg, .png\); check data.path"),
+        (
+            "empty",
+            {},
+            r"there are no pictures in empty \(looked for .jpg, .png\); check the path",
+        ),
         (
             "empty.zip",
             {},
-            r"there are no pictures in empty.zip \(looked for .jpg, .png\); check data.path",
+            r"there are no pictures in empty.zip \(looked for .jpg, .png\); check the path",
         ),
         (
             "out.zip",
@@ -207,11 +212,15 @@ def test_names_tell_classes_groups_and_splits(tmp_path):
         ("flat.zip", {}, r"flat.zip/1.png lies in no folder"),
         ("splits", {"label_pattern": "{label}_{n}.png"}, r"2.png does not fit '{label}_{n}.png'"),
         ("splits", {"label_pattern": "{label}{n}"}, r"two fields with nothing between"),
-        ("splits", {"split_by": {"test": {"n": ["1"]}}}, r"data.split_by needs data.label_pattern"),
-        ("splits", {"split_by": {"tset": {}}, "label_pattern": "{label}"}, r"did you mean 'test'"),
         (
             "splits",
-            {"split_by": {"test": {"labels": []}}, "label_pattern": "{label}"},
+            {"test.where": {"n": ["1"]}},
+            r"data.test.where needs data.label_pattern",
+        ),
+        ("splits", {"test.were": {}, "label_pattern": "{label}"}, r"did you mean 'where'"),
+        (
+            "splits",
+            {"test.where": {"labels": []}, "label_pattern": "{label}"},
             r"did you mean 'label'",
         ),
         (

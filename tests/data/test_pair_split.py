@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.data.config import DataConfig
 from glassformer.data.pair_split import KIND, PairText, pairs_of, store_pairs
 from glassformer.data.pairs import pairs
 from glassformer.data.store import Store
 from glassformer.errors import DataError
+from small_runs import data_config
 
 EOS = 0x110000
 
@@ -43,7 +43,7 @@ def place(tmp_path):
 
 
 def build(place, encoders=None, fingerprints=("f", "g"), **fields) -> Store:
-    config = DataConfig.parse({"path": "p.tsv", "root": str(place), "test_fraction": 0.2} | fields)
+    config = data_config({"train.path": "p.tsv", "root": str(place), "test.fraction": 0.2} | fields)
     encoders = encoders or (Encoder(), Encoder())
     return store_pairs(place / "run" / "tokens", encoders, fingerprints, config)
 
@@ -62,10 +62,10 @@ def test_what_it_holds_is_what_was_read(tmp_path_factory, rows, grouped):
     (place / "p.jsonl").write_text(
         "\n".join(json.dumps(row, ensure_ascii=False) for row in named), encoding="utf-8"
     )
-    fields = {"path": "p.jsonl", "validation_fraction": 0.4, "test_fraction": 0.2}
+    fields = {"train.path": "p.jsonl", "validation.fraction": 0.4, "test.fraction": 0.2}
     fields |= {"group_field": "lang"} if grouped else {}
     store = build(place, (Encoder("to de: "), Encoder()), **fields)
-    found = list(pairs(DataConfig.parse({"root": str(place), **fields})))
+    found = list(pairs(data_config({"root": str(place), **fields})))
     for name in ("train", "validation", "test"):
         expected = [pair for pair in found if pair.split == name]
         assert (name in store.counts) == bool(expected)
@@ -102,11 +102,11 @@ def test_a_store_is_reused_while_nothing_changed(place):
         {"fingerprints": ("other", "g")},
         {"fingerprints": ("f", "other")},
         {"prefix": "to de: "},
-        {"validation_fraction": 0.2},
-        {"test_fraction": 0.1},
-        {"validation_path": "other.tsv"},
-        {"path": "other.tsv", "validation_fraction": 0.0, "test_fraction": 0.0},
-        {"path": ["p.tsv", "other.tsv"]},
+        {"validation.fraction": 0.2},
+        {"test.fraction": 0.1},
+        {"validation.path": "other.tsv"},
+        {"train.path": "other.tsv", "validation.fraction": 0.0, "test.fraction": 0.0},
+        {"train.path": ["p.tsv", "other.tsv"]},
         {"encoding": "utf-8-sig"},
         {"format": "tsv"},
         {"source_field": "src"},
@@ -127,11 +127,11 @@ def test_a_changed_setting_or_tokenizer_rebuilds(place, change):
 def test_a_changed_target_file_rebuilds(place):
     for name in ("s", "t"):
         (place / name).write_text("a\nb\nc\n")
-    build(place, path="s", target_path="t", test_fraction=0.0)
+    build(place, train_path="s", train_targets="t", test_fraction=0.0)
     (place / "t").write_text("a\nb\nd\n")
     os.utime(place / "t", ns=(1, 1))
     encoders = Encoder(), Encoder()
-    build(place, encoders, path="s", target_path="t", test_fraction=0.0)
+    build(place, encoders, train_path="s", train_targets="t", test_fraction=0.0)
     assert encoders[1].calls
 
 
@@ -148,9 +148,9 @@ def test_a_bad_pair_is_found_before_anything_changes(place):
 def test_a_split_without_pairs_is_one_sentence(place):
     with pytest.raises(
         DataError,
-        match=r"no validation pairs; set data.validation_path or data.validation_fraction",
+        match=r"no validation pairs; set data.validation.path or data.validation.fraction",
     ):
         pairs_of(build(place, validation_fraction=0.0), "validation")
-    store = build(place, path="other.tsv", validation_fraction=0.9, test_fraction=0.0)
+    store = build(place, train_path="other.tsv", validation_fraction=0.9, test_fraction=0.0)
     with pytest.raises(DataError, match=r"no train pairs; .*give more pairs"):
         pairs_of(store, "train")

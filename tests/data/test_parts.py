@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.config import DataConfig
 from glassformer.data.formats.records import filled
 from glassformer.data.parts import Mixed, mixed
 from glassformer.errors import ConfigError, DataError
+from small_runs import data_config
 
 ROWS = [["What is it?", "a dog", 1], ["Is it red?", "yes", 0], ["Is it blue?", "no", 1]]
 TEMPLATES = ({"image": "images.zip/train/{3}.png"}, {"text": "{1}"})
-HELD = {"validation_fraction": 0.0}
+HELD = {"validation.fraction": 0.0}
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def folder(tmp_path):
 def read(folder: Path, name: str, content: str | bytes | None = None, **changes) -> list[Mixed]:
     if content is not None:
         (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
-    return list(mixed(DataConfig.parse({"path": name, "root": str(folder), **HELD, **changes})))
+    return list(mixed(data_config({"train.path": name, "root": str(folder), **HELD, **changes})))
 
 
 def table(rows, delimiter=",", header=None):
@@ -47,8 +47,11 @@ def table(rows, delimiter=",", header=None):
     return out.getvalue()
 
 
-NAMED = {"parts": ({"image": "images.zip/train/{id}.png"}, {"text": "{ask}"}), "target": "{answer}"}
-NUMBERED = {"parts": TEMPLATES, "target": "{2}"}
+NAMED = {
+    "train.parts": ({"image": "images.zip/train/{id}.png"}, {"text": "{ask}"}),
+    "target": "{answer}",
+}
+NUMBERED = {"train.parts": TEMPLATES, "target": "{2}"}
 HEADER = ["ask", "answer", "id"]
 OBJECTS = [dict(zip(HEADER, row, strict=True)) for row in ROWS]
 FORMS = {
@@ -140,7 +143,7 @@ def test_each_split_may_have_templates_of_its_own(folder):
     assert sorted(one.split for one in drawn) == ["train", "train", "validation"]
     assert {one.target for one in drawn} == {"a dog", "yes", "no"}
     with pytest.raises(
-        ConfigError, match=r"data\.test_parts is set but data\.test_path is not; set both"
+        ConfigError, match=r"data\.test\.parts is set but data\.test\.path is not; set both"
     ):
         read(folder, "rows.json", **NUMBERED, test_parts=[{"text": "{1}"}])
 
@@ -148,7 +151,7 @@ def test_each_split_may_have_templates_of_its_own(folder):
 def test_classes_are_read_as_elsewhere(folder):
     text = ({"text": "{1}"},)
     got = read(
-        folder, "rows.csv", "a,DESC:how|LOC\nb,LOC\n", parts=text, label_field="2",
+        folder, "rows.csv", "a,DESC:how|LOC\nb,LOC\n", train_parts=text, label_field="2",
         label_separator="|", label_delimiter=":",
     )  # fmt: skip
     assert [one.labels for one in got] == [("DESC", "LOC"), ("LOC",)]
@@ -157,12 +160,16 @@ def test_classes_are_read_as_elsewhere(folder):
         folder,
         "rows.json",
         '[{"t": "a", "label": 1}]',
-        parts=({"text": "{t}"},),
+        train_parts=({"text": "{t}"},),
         class_names=("no", "yes"),
     )
     assert one.labels == ("yes",)
     (one,) = read(
-        folder, "rows.json", '[{"t": "a", "c": true}]', parts=({"text": "{t}"},), label_field="c"
+        folder,
+        "rows.json",
+        '[{"t": "a", "c": true}]',
+        train_parts=({"text": "{t}"},),
+        label_field="c",
     )
     assert one.labels == ("true",)
 
@@ -202,74 +209,74 @@ WRONG = {
     "no parts": ('[{"input": [], "target": "c"}]', {}, "row 1 has no parts; give at least one"),
     "a missing field": (
         '[{"t": "a"}]',
-        {"parts": ({"text": "{u}"},)},
-        r"no field 'u'; known are t \(set data\.parts\)",
+        {"train.parts": ({"text": "{u}"},)},
+        r"no field 'u'; known are t \(set data\.train\.parts\)",
     ),
     "a number too high": (
         '[["a", "b"]]',
-        {"parts": ({"text": "{3}"},)},
+        {"train.parts": ({"text": "{3}"},)},
         r"row 1 has 2 columns and none is '3'.*1 to 2",
     ),
     "a value that is no text": (
         '[[["a"], "b"]]',
-        {"parts": TEXT, "target": "{2}"},
+        {"train.parts": TEXT, "target": "{2}"},
         r"'1' that is not a string but \['a'\]",
     ),
     "no value": (
         '[[null, "b"]]',
-        {"parts": TEXT, "target": "{2}"},
+        {"train.parts": TEXT, "target": "{2}"},
         r"'1' that is not a string but None",
     ),
     "nothing to learn": (
         '[["a", "b"]]',
-        {"parts": TEXT},
+        {"train.parts": TEXT},
         r"has neither a target nor a class nor tags; set data\.target to a temp",
     ),
     "an empty target": (
         '[["a", " "]]',
-        {"parts": TEXT, "target": "{2}"},
+        {"train.parts": TEXT, "target": "{2}"},
         "row 1 has an empty target",
     ),
     "an empty class": (
         '[["a", " "]]',
-        {"parts": TEXT, "label_field": "2"},
+        {"train.parts": TEXT, "label_field": "2"},
         "row 1 has no class, or an empty one",
     ),
     "a missing file": (
         '[["1.pgn", "b"]]',
-        {"parts": ({"image": "images.zip/train/{1}"},), "target": "{2}"},
+        {"train.parts": ({"image": "images.zip/train/{1}"},), "target": "{2}"},
         r"row 1 names the image file .*/images\.zip/train/1\.pgn, which is not there; "
         r"did you mean '1\.png'",
     ),
     "a missing folder": (
         '[["1.png", "b"]]',
-        {"parts": ({"image": "elsewhere/{1}"},), "target": "{2}"},
-        r"elsewhere/1\.png, which is not there; check data\.parts, data\.root",
+        {"train.parts": ({"image": "elsewhere/{1}"},), "target": "{2}"},
+        r"elsewhere/1\.png, which is not there; check the parts, data\.root",
     ),
     "a folder for a file": (
         '[["photos", "b"]]',
-        {"parts": ({"image": "{1}"},), "target": "{2}"},
+        {"train.parts": ({"image": "{1}"},), "target": "{2}"},
         r"the image file .*/photos, which is not there",
     ),
     "no file at all": (
         '[["", "b"]]',
-        {"parts": ({"audio": "{1}"},), "target": "{2}"},
+        {"train.parts": ({"audio": "{1}"},), "target": "{2}"},
         "names no audio file, but ''",
     ),
     "no array": (
         '{"a": 1}',
-        {"parts": TEXT},
+        {"train.parts": TEXT},
         r"is not a JSON array but '\{.*; give an array of rows",
     ),
     "no JSON": (
         '[["a"',
-        {"parts": TEXT},
+        {"train.parts": TEXT},
         r"rows\.json is not JSON \(.*; set data\.format=jsonl if each line is",
     ),
-    "no rows": ("[]", {"parts": TEXT}, r"there are no rows in rows\.json"),
+    "no rows": ("[]", {"train.parts": TEXT}, r"there are no rows in rows\.json"),
     "half a character": (
         r'[["\ud800", "b"]]',
-        {"parts": TEXT, "target": "{2}"},
+        {"train.parts": TEXT, "target": "{2}"},
         "unpaired surrogate",
     ),
 }
@@ -289,30 +296,35 @@ def test_a_bad_row_is_one_sentence(folder, case):
         (
             "r.csv",
             "q,a\nx,y\n",
-            {"parts": ({"text": "{question}"},)},
+            {"train.parts": ({"text": "{question}"},)},
             r"r\.csv has no column 'question' in its first row; ",
         ),
         (
             "r.csv",
             "q,a\nx,y\n",
-            {"parts": ({"text": "{q}"},), "target": "{b}"},
+            {"train.parts": ({"text": "{q}"},), "target": "{b}"},
             r"no column 'b'.*set data\.target",
         ),
         (
             "r.csv",
             "q,a\nx\n",
-            {"parts": ({"text": "{q}"},)},
+            {"train.parts": ({"text": "{q}"},)},
             r"r\.csv, line 2 has 1 column, and 2 are needed",
         ),
-        ("r.csv", 'q,a\n"x,y\n', {"parts": ({"text": "{q}"},)}, r"r\.csv, line \d is no ',' table"),
+        (
+            "r.csv",
+            'q,a\n"x,y\n',
+            {"train.parts": ({"text": "{q}"},)},
+            r"r\.csv, line \d is no ',' table",
+        ),
         ("r.csv", "q,a\nx,y\n", {}, r"no column 'input' in its first row.*set data\.input_field"),
         (
             "r.txt",
             "x\n",
-            {"parts": TEXT},
+            {"train.parts": TEXT},
             r"r\.txt is read as text, which has no fields; give \.jsonl",
         ),
-        ("r.jsonl", "{\n", {"parts": TEXT}, r"r\.jsonl, line 1 is not JSON"),
+        ("r.jsonl", "{\n", {"train.parts": TEXT}, r"r\.jsonl, line 1 is not JSON"),
     ],
 )
 def test_a_bad_table_is_one_sentence(folder, name, content, changes, sentence):
@@ -322,9 +334,10 @@ def test_a_bad_table_is_one_sentence(folder, name, content, changes, sentence):
 
 def test_a_template_of_no_known_type_is_a_mistake_of_the_recipe(folder):
     with pytest.raises(
-        ConfigError, match=r"data\.parts, part 2 is of type 'picture', which is none; known are"
+        ConfigError,
+        match=r"data\.train\.parts, part 2 is of type 'picture', which is none; known are",
     ):
-        read(folder, "rows.json", "[]", parts=({"text": "{1}"}, {"picture": "{2}"}))
+        read(folder, "rows.json", "[]", train_parts=({"text": "{1}"}, {"picture": "{2}"}))
 
 
 def test_files_are_not_looked_for_where_bad_ones_are_left_out(folder):
@@ -333,7 +346,7 @@ def test_files_are_not_looked_for_where_bad_ones_are_left_out(folder):
         folder,
         "rows.json",
         '[["x.png", "b"]]',
-        parts=({"image": "{1}"},),
+        train_parts=({"image": "{1}"},),
         target="{2}",
         bad_files="skip",
     )
@@ -362,7 +375,7 @@ def test_a_template_is_filled_once_and_nothing_else_changes(literal, value):
 def test_a_target_may_be_a_picture_by_a_template_or_beside_its_row(folder):
     rows = [["a dog", 1], ["a cat", 0]]
     got = read(
-        folder, "rows.csv", table(rows), parts=[{"text": "{1}"}],
+        folder, "rows.csv", table(rows), train_parts=[{"text": "{1}"}],
         target_image="images.zip/train/{2}.png",
     )  # fmt: skip
     assert [(one.parts, one.target, one.image) for one in got] == [

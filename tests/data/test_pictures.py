@@ -14,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
-from glassformer.data.config import DataConfig
 from glassformer.data.pictures import LARGEST, decode, pictures
 from glassformer.errors import ConfigError, DataError
+from small_runs import data_config
 
 NOISE = np.random.default_rng(0).integers(0, 256, (6, 9, 4), dtype=np.uint8)
 
@@ -216,7 +216,9 @@ def test_garbled_bytes_are_a_picture_or_a_data_error(raw, end, changes):
 
 def read(root, path, **fields):
     return pictures(
-        DataConfig(path=path, root=str(root), **({"validation_fraction": 0.0} | fields))
+        data_config(
+            {"train.path": path, "root": str(root), **{"validation.fraction": 0.0} | fields}
+        )
     )
 
 
@@ -252,7 +254,7 @@ def idx(array: np.ndarray) -> bytes:
 
 @pytest.mark.parametrize("kind", ["idx", "npy", "npz", "npz of three"])
 def test_arrays(tmp_path, kind):
-    stack, fields = STACK, {"label_path": "y"}
+    stack, fields = STACK, {"train.labels": "y"}
     match kind:
         case "idx":
             (tmp_path / "x-ubyte").write_bytes(idx(STACK))
@@ -262,7 +264,7 @@ def test_arrays(tmp_path, kind):
             stack = np.stack([STACK, 255 - STACK, STACK // 2], 3)
             np.save(tmp_path / "x.npy", np.moveaxis(stack, 3, 1))  # channels first
             np.save(tmp_path / "y.npy", DIGITS.astype(np.int64)[:, None])
-            path, fields = "x.npy", {"label_path": "y.npy"}
+            path, fields = "x.npy", {"train.labels": "y.npy"}
         case _:
             np.savez(
                 tmp_path / "x.npz",
@@ -298,41 +300,41 @@ def test_arrays_of_a_split_of_their_own_and_names_as_classes(tmp_path):
 @pytest.mark.parametrize(
     ("path", "fields", "sentence"),
     [
-        ("x.npy", {}, r"data.label_path is not set; give the file with the classes of .*x.npy"),
+        ("x.npy", {}, r"data.train.labels is not set; give the file with the classes of .*x.npy"),
         (
             "x.npy",
-            {"label_path": "two.npy"},
+            {"train.labels": "two.npy"},
             r"two.npy has 2 classes for the 7 pictures of .*x.npy; give one for each",
         ),
-        ("x.npy", {"label_path": "x.npy"}, r"x.npy holds 7 x 4 x 5 of uint8 as classes"),
+        ("x.npy", {"train.labels": "x.npy"}, r"x.npy holds 7 x 4 x 5 of uint8 as classes"),
         (
             "x.npy",
-            {"label_path": "float.npy"},
+            {"train.labels": "float.npy"},
             r"float.npy holds 2 x 3 x 4 x 1 of float64 as classes",
         ),
         (
             "float.npy",
-            {"label_path": "two.npy"},
+            {"train.labels": "two.npy"},
             r"float.npy holds 2 x 3 x 4 x 1 of float64; give whole numbers",
         ),
         (
             "flat.npy",
-            {"label_path": "two.npy"},
+            {"train.labels": "two.npy"},
             r"flat.npy holds 2 x 784 of uint8; give whole numbers",
         ),
-        ("four.npy", {"label_path": "two.npy"}, r"four.npy holds 2 x 5 x 5 x 4 of uint8"),
+        ("four.npy", {"train.labels": "two.npy"}, r"four.npy holds 2 x 5 x 5 x 4 of uint8"),
         ("x.npz", {}, r"x.npz holds z; an array called images or x or data is needed"),
-        (["x.npy", "flat.npy"], {"label_path": "two.npy"}, r"data.path stands for 2 files"),
+        (["x.npy", "flat.npy"], {"train.labels": "two.npy"}, r"data.train.path stands for 2 files"),
         (
             "x.npy",
-            {"label_path": "y.npy", "class_names": ("a",)},
+            {"train.labels": "y.npy", "class_names": ("a",)},
             r"y.npy is of class [12], but data.class_names has 1",
         ),
         ("x.npy", {"format": "conllu"}, r"data.format is conllu, which holds no pictures"),
         ("x.npy", {"format": "images"}, r"there are no pictures in x.npy"),
         (
             "x.npy",
-            {"format": "idx", "label_path": "no.npy"},
+            {"format": "idx", "train.labels": "no.npy"},
             r"there is no file or folder .*no.npy",
         ),
     ],

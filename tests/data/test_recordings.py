@@ -7,10 +7,10 @@ import zipfile
 import numpy as np
 import pytest
 
-from glassformer.data.config import DataConfig
 from glassformer.data.recordings import Recording, recordings
 from glassformer.errors import DataError
 from glassformer.media.wav import write_wav
+from small_runs import data_config
 
 RATE = 8_000
 SPEAKERS = ("jan", "theo")
@@ -42,9 +42,7 @@ def put(folder, files: dict[str, bytes]) -> None:
 
 def read(folder, **fields) -> list[Recording]:
     return recordings(
-        DataConfig.parse(
-            {"root": str(folder), "format": "audio", "validation_fraction": 0.0, **fields}
-        )
+        data_config({"root": str(folder), "format": "audio", "validation.fraction": 0.0, **fields})
     )
 
 
@@ -73,8 +71,8 @@ def spoken(tmp_path, request):
 
 def test_names_tell_the_class_and_a_condition_the_split(spoken):
     folder, path = spoken
-    pattern = {"path": path, "label_pattern": "{label}_{speaker}_{index}.wav"}
-    found = read(folder, **pattern, split_by={"test": {"index": ["0", "1"]}})
+    pattern = {"train.path": path, "label_pattern": "{label}_{speaker}_{index}.wav"}
+    found = read(folder, **pattern, test_where={"index": ["0", "1"]})
     assert told(found) == {
         f"{digit}_{speaker}_{index}.wav": (
             "test" if index < 2 else "train",
@@ -85,12 +83,10 @@ def test_names_tell_the_class_and_a_condition_the_split(spoken):
         for speaker in SPEAKERS
         for index in range(4)
     }
-    one_out = read(
-        folder, **pattern, split_by={"test": {"speaker": ["theo"]}}, group_field="speaker"
-    )
+    one_out = read(folder, **pattern, test_where={"speaker": ["theo"]}, group_field="speaker")
     assert {(one.split, one.group) for one in one_out} == {("train", "jan"), ("test", "theo")}
     assert [one.where for one in one_out] == [
-        one.where for one in read(folder, **pattern, split_by={"test": {"speaker": ["theo"]}})
+        one.where for one in read(folder, **pattern, test_where={"speaker": ["theo"]})
     ]
 
 
@@ -98,7 +94,7 @@ def test_shares_drawn_by_chance_leave_none_out(spoken):
     folder, path = spoken
     found = read(
         folder,
-        path=path,
+        train_path=path,
         label_pattern="{label}_{rest}.wav",
         validation_fraction=0.25,
         test_fraction=0.25,
@@ -117,7 +113,7 @@ def test_a_folder_for_each_class_and_around_them_for_each_split(tmp_path):
             "x/notes.md": b"",
         },
     )
-    assert told(read(tmp_path, path=".")) == {
+    assert told(read(tmp_path, train_path=".")) == {
         "a.wav": ("train", ("dog",), 1),
         "b.WAV": ("train", ("cat",), 2),
         "c.wav": ("test", ("dog",), 3),
@@ -134,7 +130,9 @@ def test_tables_of_files_and_several_classes(tmp_path, kind):
     else:
         lines = [("," if kind == "csv" else "\t").join(row) for row in (fields, *rows)]
     (tmp_path / "clips" / f"list.{kind}").write_text("\n".join(lines))
-    found = read(tmp_path, path=f"clips/list.{kind}", label_separator="|", group_field="place")
+    found = read(
+        tmp_path, train_path=f"clips/list.{kind}", label_separator="|", group_field="place"
+    )
     assert [(one.labels, one.group, value(one)) for one in found] == [
         (("dog", "bark"), "home", 5),
         (("cat",), "away", 6),
@@ -143,13 +141,13 @@ def test_tables_of_files_and_several_classes(tmp_path, kind):
 
 def test_channels_are_averaged(tmp_path):
     put(tmp_path, {"dog/a.wav": tone(80, channels=4), "cat/b.wav": tone(80)})
-    by_class = {one.labels[0]: value(one) for one in read(tmp_path, path=".")}
+    by_class = {one.labels[0]: value(one) for one in read(tmp_path, train_path=".")}
     assert by_class == {"dog": 20, "cat": 80}
 
 
 def test_a_bad_file_is_no_trouble_until_it_is_heard(tmp_path):
     put(tmp_path / "more", {"dog/bad.wav": b"RIFF\0\0\0\0WAVEfmt ", "dog/good.wav": tone(7)})
-    found = {one.where.rpartition("/")[2]: one for one in read(tmp_path, path="more")}
+    found = {one.where.rpartition("/")[2]: one for one in read(tmp_path, train_path="more")}
     assert value(found["good.wav"]) == 7
     with pytest.raises(DataError, match=r"more/dog/bad\.wav is a WAV file without"):
         found["bad.wav"].samples()
@@ -158,5 +156,5 @@ def test_a_bad_file_is_no_trouble_until_it_is_heard(tmp_path):
 def test_nothing_to_hear_is_one_sentence(tmp_path):
     put(tmp_path, {"dog/a.mp3": b"ID3"})
     with pytest.raises(DataError, match="recording") as caught:
-        read(tmp_path, path=".")
+        read(tmp_path, train_path=".")
     assert "\n" not in str(caught.value)

@@ -6,10 +6,10 @@ import os
 import numpy as np
 import pytest
 
-from glassformer.data.config import DataConfig
 from glassformer.data.store import Store
 from glassformer.data.tokens import KIND, store_tokens, tokens_of
 from glassformer.errors import ConfigError, DataError
+from small_runs import data_config
 
 EOS = 256
 
@@ -33,7 +33,7 @@ def place(tmp_path):
 
 
 def build(place, tokenizer=None, **settings) -> Store:
-    config = DataConfig.model_validate({"path": "t.txt", "root": str(place)} | settings)
+    config = data_config({"train.path": "t.txt", "root": str(place)} | settings)
     return store_tokens(place / "run" / "tokens", tokenizer or Bytes(), config)
 
 
@@ -55,7 +55,7 @@ def test_one_document_is_split_without_a_separator(place):
 
 def test_a_separator_stands_behind_each_document_that_ends(place):
     (place / "l.jsonl").write_text("\n".join(json.dumps({"text": c * 4}) for c in "abcde"))
-    store = build(place, path="l.jsonl", validation_fraction=0.3, test_fraction=0.0)
+    store = build(place, train_path="l.jsonl", validation_fraction=0.3, test_fraction=0.0)
     spelled = {
         n: "".join("|" if i == EOS else chr(i) for i in tokens_of(store, n).tokens)
         for n in store.counts
@@ -67,7 +67,7 @@ def test_a_separator_stands_behind_each_document_that_ends(place):
     assert train.n_bytes == 14  # separators are not text
     assert store.counts["train"]["tokens"] == 17
     bare = tokens_of(
-        build(place, Bytes(eos=None), path="l.jsonl", validation_fraction=0.0), "train"
+        build(place, Bytes(eos=None), train_path="l.jsonl", validation_fraction=0.0), "train"
     )
     assert bare.document_ends.tolist() == [4, 8, 12, 16, 20]
 
@@ -93,10 +93,10 @@ def test_how_tokens_are_read_does_not_rebuild(place):
         ({"fingerprint": "g"}, {}),
         ({"vocab_size": 300}, {}),
         ({"eos": None}, {}),
-        ({}, {"validation_fraction": 0.2}),
+        ({}, {"validation.fraction": 0.2}),
         ({}, {"encoding": "latin-1"}),
-        ({}, {"path": ["t.txt", "t.txt", "u.txt"]}),
-        ({}, {"validation_path": "u.txt"}),
+        ({}, {"train.path": ["t.txt", "t.txt", "u.txt"]}),
+        ({}, {"validation.path": "u.txt"}),
     ],
 )
 def test_a_changed_setting_or_tokenizer_rebuilds(place, tokenizer, change):
@@ -137,7 +137,7 @@ def test_ids_beyond_the_vocabulary_are_refused(place):
 
 def test_a_split_without_text_is_one_sentence(place):
     with pytest.raises(
-        DataError, match=r"there is no test text; set data.test_path or data.test_fraction"
+        DataError, match=r"there is no test text; set data.test.path or data.test.fraction"
     ):
         tokens_of(build(place), "test")
 

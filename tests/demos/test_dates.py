@@ -11,12 +11,12 @@ from datetime import date, timedelta
 
 import pytest
 
-from glassformer.data.config import DataConfig
 from glassformer.data.pairs import pairs as read_pairs
 from glassformer.demos import cldr
 from glassformer.demos import dates as module
 from glassformer.demos.dates import LANGUAGES, Form, date_forms, dates, write_dates
 from glassformer.errors import ConfigError
+from small_runs import data_config
 
 pytest.importorskip("babel")
 
@@ -157,8 +157,8 @@ def test_many_are_made_in_a_few_seconds():
 def test_files_hold_pairs_with_the_english_names_of_languages(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "COUNTS", {"train": 300, "validation": 20, "test": 30})
     write_dates(tmp_path)
-    paths = {"path": "train", "validation_path": "validation", "test_path": "test"}
-    config = DataConfig.parse(
+    paths = {"train.path": "train", "validation.path": "validation", "test.path": "test"}
+    config = data_config(
         {name: f"{tmp_path}/{split}.tsv" for name, split in paths.items()}
         | {"group_field": "language"}
     )

@@ -6,16 +6,16 @@ import sys
 import numpy as np
 import pytest
 
-from glassformer.data.config import DataConfig
 from glassformer.data.pictures import pictures
 from glassformer.data.recordings import recordings
 from glassformer.demos import glyphs, instruments
 from glassformer.demos.catalog import DATA, DEMOS
 from glassformer.demos.demo import write_data
 from glassformer.recipe import read_recipe
+from small_runs import data_config
 
 FEW = {"train": 7, "validation": 2, "test": 4}
-PATHS = {"path": "train.tsv", "validation_path": "validation.tsv", "test_path": "test.tsv"}
+PATHS = {"train.path": "train.tsv", "validation.path": "validation.tsv", "test.path": "test.tsv"}
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def few(monkeypatch):
 
 def test_signs_are_pictures(tmp_path):
     glyphs.write_glyphs(tmp_path)
-    found = pictures(DataConfig.parse({"root": str(tmp_path), **PATHS}))
+    found = pictures(data_config({"root": str(tmp_path), **PATHS}))
     for split, count in FEW.items():
         own = [one for one in found if one.split == split]
         pixels, labels = glyphs.glyphs(split, count)
@@ -37,7 +37,7 @@ def test_signs_are_pictures(tmp_path):
 @pytest.mark.parametrize(("field", "which"), [("instrument", 1), ("pitch", 2)])
 def test_notes_are_recordings_of_instruments_or_pitches(field, which, tmp_path):
     instruments.write_notes(tmp_path)
-    found = recordings(DataConfig.parse({"root": str(tmp_path), "label_field": field, **PATHS}))
+    found = recordings(data_config({"root": str(tmp_path), "label_field": field, **PATHS}))
     for split, count in FEW.items():
         own = [one for one in found if one.split == split]
         notes = [instruments.note(split, number) for number in range(count)]
@@ -68,7 +68,7 @@ def test_every_demo_has_a_recipe_without_a_place_on_this_machine():
         for training in demo.trainings:
             recipe = read_recipe(training.recipe)
             assert recipe.data.root is None
-            assert not str(recipe.data.path).startswith("/")
+            assert not str(recipe.data.train.path).startswith("/")
 
 
 def test_the_command_writes_a_data_set_and_refuses_a_folder_that_exists(tmp_path):

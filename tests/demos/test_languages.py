@@ -8,7 +8,6 @@ from datetime import date
 
 import pytest
 
-from glassformer.data.config import DataConfig
 from glassformer.data.labelled import labelled
 from glassformer.demos import cldr
 from glassformer.demos import languages as module
@@ -20,6 +19,7 @@ from glassformer.demos.languages import (
     write_languages,
 )
 from glassformer.errors import ConfigError
+from small_runs import data_config
 
 pytest.importorskip("babel")
 
@@ -80,9 +80,9 @@ def rows():
 
 
 def read(folder):
-    paths = {"path": "train", "validation_path": "validation", "test_path": "test"}
+    paths = {"train.path": "train", "validation.path": "validation", "test.path": "test"}
     named = {name: f"{folder}/{split}.tsv" for name, split in paths.items()}
-    return [(row.split, row.text, row.labels[0]) for row in labelled(DataConfig.parse(named))]
+    return [(row.split, row.text, row.labels[0]) for row in labelled(data_config(named))]
 
 
 def assert_enough(counts, labels):

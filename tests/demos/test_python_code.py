@@ -17,7 +17,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from glassformer.data.config import DataConfig
 from glassformer.data.tagged import tagged
 from glassformer.demos import python_code as pythoncode
 from glassformer.demos import python_text as builtin
@@ -473,9 +472,9 @@ def test_a_file_is_in_one_split_and_its_chunks_are_all_its_words(files):
 def test_what_is_written_is_read_as_tagged_words(files, tmp_path, monkeypatch):
     monkeypatch.setattr(pythoncode, "code_files", lambda: iter(files))
     write_code(tmp_path)
-    paths = {"path": "train", "validation_path": "validation", "test_path": "test"}
+    paths = {"train.path": "train", "validation.path": "validation", "test.path": "test"}
     named = {name: f"{tmp_path}/{split}.conll" for name, split in paths.items()}
-    found = [(row.split, row.words, row.tags) for row in tagged(DataConfig.parse(named))]
+    found = [(row.split, row.words, row.tags) for row in tagged(data_config(named))]
     assert found == [
         (split, tuple(words), tuple(tags))
         for wanted in ("train", "validation", "test")
@@ -504,6 +503,7 @@ SCRIPT = """
 import json, time
 from collections import Counter
 from glassformer.demos.python_code import code_files
+from small_runs import data_config
 start, words, tags, files = time.process_time(), Counter(), Counter(), {}
 for split, name, source, chunks in code_files():
     words[split] += sum(len(of_chunk) for of_chunk, _ in chunks)

@@ -8,11 +8,11 @@ import time
 
 import pytest
 
-from glassformer.data.config import DataConfig
 from glassformer.data.formats.documents import read
 from glassformer.data.sources import resolve
 from glassformer.demos import python_text as builtin
 from glassformer.errors import DataError
+from small_runs import data_config
 
 
 def parsed(source: str) -> set[str]:
@@ -69,7 +69,7 @@ def test_the_text_is_large_clean_and_found_quickly():
 
 def test_files_hold_the_documents_in_their_order(tmp_path):
     builtin.write_documents(tmp_path)
-    config = DataConfig(path=str(tmp_path / "documents"))
+    config = data_config({"train.path": str(tmp_path / "documents")})
     found = [document.text for document in read(resolve(config.path), config)]
     assert found == [text for _, text in builtin.python_documents()]
 

@@ -14,14 +14,15 @@ from glassformer.demos import shape_files
 from glassformer.demos.shape_files import kind_of, write_drawn, write_judged, write_shapes
 from glassformer.demos.shape_questions import caption, parse_caption
 from glassformer.demos.shapes import Scene, draw, scenes, split_of
+from small_runs import data_config
 
 FEW = {"train": 30, "validation": 4, "test": 6}
 
 
 def config(folder: Path, suffix: str, **fields: str) -> DataConfig:
-    paths = {"path": "train", "validation_path": "validation", "test_path": "test"}
+    paths = {"train.path": "train", "validation.path": "validation", "test.path": "test"}
     named = {name: f"{folder}/{split}{suffix}" for name, split in paths.items()}
-    return DataConfig.parse(named | fields)
+    return data_config(named | fields)
 
 
 def pixels(path: str) -> np.ndarray:
@@ -76,11 +77,11 @@ def test_what_a_question_asks_for(question, kind):
 def test_rows_of_files_have_the_group_that_is_named(tmp_path):
     file = tmp_path / "rows.jsonl"
     file.write_text('{"input": ["why?"], "target": "so", "about": {"kind": "cause"}}\n')
-    config = {"path": str(file), "validation_fraction": 0.0}
-    assert [
-        row.group for row in mixed(DataConfig.parse(config | {"group_field": "about.kind"}))
-    ] == ["cause"]
-    assert [row.group for row in mixed(DataConfig.parse(config))] == [None]
+    config = {"train.path": str(file), "validation.fraction": 0.0}
+    assert [row.group for row in mixed(data_config(config | {"group_field": "about.kind"}))] == [
+        "cause"
+    ]
+    assert [row.group for row in mixed(data_config(config))] == [None]
 
 
 def test_small_pictures_are_to_be_drawn(monkeypatch, tmp_path):

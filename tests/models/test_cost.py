@@ -224,12 +224,12 @@ def test_memory_is_estimated_within_a_factor_of_two(changes):
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
 def test_the_optimizers_memory_is_counted(kind):
-    from glassformer.recipe.train import TrainConfig
+    from glassformer.recipe.train import OptimizerConfig
     from glassformer.training.optimizer import Optimizer
 
     made = config({})
     model = Transformer(made)
-    optimizer = Optimizer(model, TrainConfig(optimizer=kind))
+    optimizer = Optimizer(model, OptimizerConfig(kind=kind))
     for p in model.parameters():
         p.grad = torch.ones_like(p)
     optimizer.step(1.0)

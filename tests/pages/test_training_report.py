@@ -195,7 +195,7 @@ def test_ticks_are_a_few_round_numbers_inside(low, width):
 
 
 def test_a_run_writes_its_report(tmp_path):
-    go(recipe(tmp_path, train={"sample_tokens": 8, "sample_every": 4}), tmp_path / "x")
+    go(recipe(tmp_path, train={"sample.tokens": 8, "sample.every": 4}), tmp_path / "x")
     page = Page((tmp_path / "x" / "report.html").read_text())
     assert "step 8" in page.text
     assert "n_layers: 2" in page.text

@@ -10,11 +10,11 @@ import pytest
 
 QUICK = {
     "steps": 2,
-    "warmup_steps": 1,
-    "evaluate_every": 2,
-    "save_every": 1,
-    "sample_tokens": 3,
-    "sample_every": 2,
+    "schedule.warmup_steps": 1,
+    "evaluate.every": 2,
+    "save.every": 1,
+    "sample.tokens": 3,
+    "sample.every": 2,
 }
 
 

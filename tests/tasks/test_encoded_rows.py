@@ -55,9 +55,9 @@ def test_the_mask_is_the_models_own_with_documents_and_a_window(tmp_path):
         tmp_path,
         model={"window": 3, "n_layers": 1},
         data={
-            "path": str(tmp_path / "d.jsonl"),
+            "train.path": str(tmp_path / "d.jsonl"),
             "documents": "separate",
-            "validation_fraction": 0.0,
+            "validation.fraction": 0.0,
         },
     )
     row = fed(made, 1, 0)[0]
@@ -81,8 +81,8 @@ def test_the_mask_is_the_models_own_with_documents_and_a_window(tmp_path):
 
 def test_tags_are_shown_at_the_last_pieces_of_their_words(tmp_path):
     (tmp_path / "w.txt").write_text(slash(["abc", "d", "ef"], ["X", "Y", "X"]) * 4)
-    data = {"path": str(tmp_path / "w.txt"), "validation_fraction": 0.0}
-    row = fed(tag_recipe(tmp_path, data=data, tokenizer={"kind": "byte"}), 1, 0)[0]
+    data = {"train.path": str(tmp_path / "w.txt"), "validation.fraction": 0.0}
+    row = fed(tag_recipe(tmp_path, data=data, processor={"tokenizer": {"kind": "byte"}}), 1, 0)[0]
     n = 11  # <bos> _abc _d _ef <eos>
     assert "".join(row.pieces[:n]) == "<bos> abc d ef<eos>"
     assert row.target_pieces[:n] == ["", "", "", "", "X", "", "Y", "", "", "X", ""]
@@ -135,7 +135,7 @@ def test_the_target_of_a_document_stands_where_it_is_read(pool, classes):
 
 def test_classes_are_shown_by_name(tmp_path):
     path = json_file(tmp_path, "c.jsonl", [("a b", ["x", "z"]), ("c", []), ("d", ["y"])] * 3)
-    data = {"path": path, "validation_fraction": 0.0}
+    data = {"train.path": path, "validation.fraction": 0.0}
     shown = []
     made = class_recipe(tmp_path, model={"multi_label": True}, data=data)
     for step in range(9):
@@ -147,7 +147,9 @@ def test_classes_are_shown_by_name(tmp_path):
             assert at == ends, "the mean has no element of its own"
             shown += [(row.targets[i], row.target_pieces[i]) for i in at]
     assert set(shown) == {(0b101, "x, z"), (0, ""), (0b010, "y")}
-    single = class_recipe(tmp_path, model={"pool": "first"}, data={"path": class_file(tmp_path)})
+    single = class_recipe(
+        tmp_path, model={"pool": "first"}, data={"train.path": class_file(tmp_path)}
+    )
     row = fed(single, 1, 0)[0]
     assert row.target_pieces[0] in ("a", "b")
     assert row.target_pieces[1:4] == ["", "", ""]

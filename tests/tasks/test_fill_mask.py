@@ -31,13 +31,13 @@ def test_a_pattern_is_learned(tmp_path):
     made = masked_recipe(
         tmp_path,
         model={"d_model": 32},
-        data={"path": str(tmp_path / "cycle.txt")},
+        data={"train.path": str(tmp_path / "cycle.txt")},
         train=LEARNING
         | {
             "steps": 160,
-            "evaluate_every": 160,
+            "evaluate.every": 160,
             "batch_size": 16,
-            "optimizer": "muon",
+            "optimizer.kind": "muon",
             "mask_fraction": 0.25,
         },
     )
@@ -136,7 +136,7 @@ def test_every_evaluation_asks_the_same_and_nothing_of_what_fills_the_last_windo
 
 def test_training_evaluation_and_run_evaluate_give_the_same_scores(tmp_path):
     text_file(tmp_path, 2000)
-    train = {"batch_size": 6, "evaluate_batches": None, "best": "accuracy"}
+    train = {"batch_size": 6, "evaluate.batches": None, "evaluate.best": "accuracy"}
     result, _ = go(masked_recipe(tmp_path, train=train), tmp_path / "x")
     run = gf.load(tmp_path / "x")
     scores = run.evaluate()
@@ -186,7 +186,7 @@ def test_whole_words_need_pieces_that_show_where_words_begin(tmp_path):
         task_of(
             tmp_path,
             "glued",
-            data={"path": str(tmp_path / "glued.txt")},
+            data={"train.path": str(tmp_path / "glued.txt")},
             train={"whole_words": True},
         )
 
@@ -207,7 +207,9 @@ def test_a_tokenizer_without_a_mask_is_refused(tmp_path):
     Tokenizer(definition).save(tmp_path / "tokenizer.json")
     with pytest.raises(ConfigError, match="The tokenizer has no <mask> symbol"):
         go(
-            masked_recipe(tmp_path, tokenizer={"path": str(tmp_path / "tokenizer.json")}),
+            masked_recipe(
+                tmp_path, processor={"tokenizer": {"path": str(tmp_path / "tokenizer.json")}}
+            ),
             tmp_path / "x",
         )
 
@@ -220,11 +222,11 @@ def test_only_an_encoder_reads_both_sides(tmp_path, architecture):
     with pytest.raises(
         ConfigError, match=r"train\.best='f1' is no score of task='fill-mask'; use loss or acc"
     ):
-        go(masked_recipe(tmp_path, train={"best": "f1"}), tmp_path / "y")
+        go(masked_recipe(tmp_path, train={"evaluate.best": "f1"}), tmp_path / "y")
 
 
 def test_the_sample_shows_what_is_read_in_hidden_places(tmp_path):
-    task = task_of(tmp_path, train={"sample_tokens": 5})
+    task = task_of(tmp_path, train={"sample.tokens": 5})
     model = Transformer(task.recipe.model, seed=1)
     sample = task.sample(model)
     assert sample is not None
@@ -232,7 +234,7 @@ def test_the_sample_shows_what_is_read_in_hidden_places(tmp_path):
     assert task.sample(model) == sample
     shown = task.processor.tokenizer.decode(task.split("validation").tokens[:16])
     assert sample.text[: sample.text.index("[")] == shown[: sample.text.index("[")]
-    assert task_of(tmp_path, "none", train={"sample_tokens": 0}).sample(model) is None
+    assert task_of(tmp_path, "none", train={"sample.tokens": 0}).sample(model) is None
 
 
 def test_the_card_says_what_it_is_for(tmp_path):

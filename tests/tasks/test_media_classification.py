@@ -51,15 +51,20 @@ NOISY = {
 }
 BEST = {"best": "accuracy"}
 RECIPES = {
-    "pictures": lambda folder, **train: picture_recipe(folder, augment=MIXED, train=train),
-    "sounds": lambda folder, **train: sound_recipe(folder, sound_augment=NOISY, train=train),
+    "pictures": lambda folder, **train: picture_recipe(
+        folder, augment={"image": MIXED}, train=train
+    ),
+    "sounds": lambda folder, **train: sound_recipe(folder, augment={"audio": NOISY}, train=train),
 }
 
 
 def test_the_bright_half_is_learned(tmp_path):
     image = {"patch": [4, 8]}
     made = picture_recipe(
-        tmp_path, image=image, augment={"erase": 0.2, "mixup": 0.2}, train=LEARNING | BEST
+        tmp_path,
+        processor={"image": image},
+        augment={"image": {"erase": 0.2, "mixup": 0.2}},
+        train=LEARNING | BEST,
     )
     result, said = go(made, tmp_path / "x")
     assert result.scores["accuracy"] == 1.0
@@ -152,7 +157,7 @@ def epoch(task: Classification, rows: int) -> Counter[tuple[bytes, int]]:
 
 @pytest.mark.parametrize("kind", ["pictures", "sounds"])
 def test_everything_is_fed_once_an_epoch_with_its_class(tmp_path, kind):
-    none = {"validation_fraction": 0.0}
+    none = {"validation.fraction": 0.0}
     make = picture_recipe if kind == "pictures" else sound_recipe
     task = prepared(make(tmp_path, data=none, train={"batch_size": 6}), tmp_path / "x")
     found = epoch(task, 24)
@@ -178,8 +183,10 @@ def test_what_is_fed_is_the_picture_itself(tmp_path):
     pixels = {f"{i}": draw.integers(0, 256, (4, 6, 3)).astype(np.uint8) for i in range(4)}
     for name, own in pixels.items():
         write_picture(tmp_path / "p" / "ab"[int(name) % 2] / f"{name}.png", own)
-    data = {"path": str(tmp_path / "p"), "validation_fraction": 0.0}
-    task = prepared(picture_recipe(tmp_path, data=data, image={"patch": (2, 3)}), tmp_path / "x")
+    data = {"train.path": str(tmp_path / "p"), "validation.fraction": 0.0}
+    task = prepared(
+        picture_recipe(tmp_path, data=data, processor={"image": {"patch": (2, 3)}}), tmp_path / "x"
+    )
     every = np.stack(list(pixels.values())).astype(np.float64) / 255
     mean, std = every.mean((0, 1, 2)), every.std((0, 1, 2))
     (batch,) = task.batches(0)
@@ -194,7 +201,7 @@ def test_what_is_fed_is_the_picture_itself(tmp_path):
 
 def test_mixed_targets_are_shares(tmp_path):
     task = prepared(
-        picture_recipe(tmp_path, augment=MIXED, train={"batch_size": 8}), tmp_path / "x"
+        picture_recipe(tmp_path, augment={"image": MIXED}, train={"batch_size": 8}), tmp_path / "x"
     )
     (batch,) = task.batches(0)
     assert batch.targets is not None
@@ -230,7 +237,9 @@ def test_several_classes_are_learned_at_once(tmp_path):
     folder = tmp_path / "p"
     folder.mkdir()
     model, data = {"multi_label": True}, {"path": bright_sides(folder)}
-    made = picture_recipe(tmp_path, model=model, data=data, image={"patch": [4, 8]}, train=LEARNING)
+    made = picture_recipe(
+        tmp_path, model=model, data=data, processor={"image": {"patch": [4, 8]}}, train=LEARNING
+    )
     result, _ = go(made, tmp_path / "x")
     assert result.scores["accuracy"] == 1.0, "both right"
     run = gf.load(tmp_path / "x")
@@ -248,7 +257,7 @@ def test_class_weights_are_of_what_is_trained_on(tmp_path):
     for i in range(8):
         side = "left" if i < 6 else "right"
         write_picture(tmp_path / "p" / side / f"{i}.png", half(side, draw))
-    data = {"path": str(tmp_path / "p"), "validation_fraction": 0.0}
+    data = {"train.path": str(tmp_path / "p"), "validation.fraction": 0.0}
     task = prepared(
         picture_recipe(tmp_path, data=data, train={"class_weights": "balanced"}), tmp_path / "x"
     )
@@ -273,7 +282,7 @@ def damaged(folder: Path, n: int = 24) -> str:
 
 
 def test_a_file_that_cannot_be_read_stops_the_run_and_is_named(tmp_path):
-    data = {"path": damaged(tmp_path), "validation_fraction": 0.0}
+    data = {"train.path": damaged(tmp_path), "validation.fraction": 0.0}
     with pytest.raises(
         DataError, match=r"left/004\.png is a damaged picture .*, or set data\.bad_files=skip"
     ):
@@ -327,12 +336,18 @@ def test_what_is_left_must_be_enough(tmp_path):
         DataError,
         match="every training image is of the class 'right'; give images of at least two classes",
     ):
-        go(picture_recipe(tmp_path, data=data, image={"size": 8, "channels": 1}), tmp_path / "x")
+        go(
+            picture_recipe(tmp_path, data=data, processor={"image": {"size": 8, "channels": 1}}),
+            tmp_path / "x",
+        )
     assert not (tmp_path / "x" / "recipe.yaml").exists(), "it never began"
     for file in (Path(path) / "right").iterdir():
         file.write_bytes(b"\x89PNG")
     with pytest.raises(DataError, match="no training image could be read"):
-        go(picture_recipe(tmp_path, data=data, image={"size": 8, "channels": 1}), tmp_path / "y")
+        go(
+            picture_recipe(tmp_path, data=data, processor={"image": {"size": 8, "channels": 1}}),
+            tmp_path / "y",
+        )
 
 
 def test_the_first_picture_may_be_the_bad_one(tmp_path):
@@ -358,14 +373,16 @@ def test_colour_among_grey_is_refused_unless_asked(tmp_path):
     path = picture_folder(tmp_path)
     draw = np.random.default_rng(0)
     write_picture(Path(path) / "right" / "colour.png", half("right", draw, 3))
-    data = {"path": path, "validation_fraction": 0.0}
+    data = {"train.path": path, "validation.fraction": 0.0}
     with pytest.raises(
         DataError,
         match=r"colour\.png has 3 channels and the first training picture 1; set image.chan",
     ):
         go(picture_recipe(tmp_path, data=data), tmp_path / "x")
     for channels in (1, 3):
-        made = picture_recipe(tmp_path, data=data, image={"channels": channels, "patch": 4})
+        made = picture_recipe(
+            tmp_path, data=data, processor={"image": {"channels": channels, "patch": 4}}
+        )
         task = prepared(made, tmp_path / f"{channels}")
         assert task.processor.shape == (8, 8, channels)
         assert len(task.training.records) == 25
@@ -376,7 +393,7 @@ def test_classes_that_training_never_saw_are_named_and_wrong(tmp_path):
     draw = np.random.default_rng(0)
     for i, name in enumerate(["left", "middle", "middle", "right"]):
         write_picture(held / name / f"{i}.png", half("left", draw))
-    data = {"path": picture_folder(tmp_path), "validation_path": str(held)}
+    data = {"train.path": picture_folder(tmp_path), "validation.path": str(held)}
     result, _ = go(picture_recipe(tmp_path, data=data), tmp_path / "x")
     assert result.scores["unseen_classes"] == {"middle": 2}
     assert (result.scores["examples"], result.scores["unseen"]) == (4, 2)
@@ -423,10 +440,13 @@ def test_scores_are_those_of_each_picture_alone(tmp_path, multi):
 
 def test_other_data_and_the_test_split_are_scored(tmp_path):
     data = {
-        "path": picture_folder(tmp_path),
-        "test_path": picture_folder(tmp_path, 10, 3, "tested"),
+        "train.path": picture_folder(tmp_path),
+        "test.path": picture_folder(tmp_path, 10, 3, "tested"),
     }
-    go(picture_recipe(tmp_path, data=data, image={"patch": [4, 8]}, train=LEARNING), tmp_path / "x")
+    go(
+        picture_recipe(tmp_path, data=data, processor={"image": {"patch": [4, 8]}}, train=LEARNING),
+        tmp_path / "x",
+    )
     run = gf.load(tmp_path / "x")
     tested = run.evaluate("test")
     assert (tested["examples"], tested["accuracy"], tested["split"]) == (10, 1.0, "test")
@@ -452,8 +472,8 @@ def test_other_data_are_what_they_are_wherever_training_had_its_classes(tmp_path
             half(side, np.random.default_rng(i)),
         )
         rows.append(side)
-    pattern = {"label_pattern": "{label}_{who}_{n}.png", "split_by": {"validation": {"who": ["b"]}}}
-    made = picture_recipe(tmp_path, data={"path": str(tmp_path / "p"), **pattern})
+    pattern = {"label_pattern": "{label}_{who}_{n}.png", "validation.where": {"who": ["b"]}}
+    made = picture_recipe(tmp_path, data={"train.path": str(tmp_path / "p"), **pattern})
     result, _ = go(made, tmp_path / "x")
     assert result.scores["examples"] == 12
     assert gf.load(tmp_path / "x").evaluate(data=str(tmp_path / "p"))["examples"] == 24
@@ -538,15 +558,18 @@ def test_the_page_shows_what_was_hardest(trained, tmp_path):
 
 MODELS = {
     "both": (
-        {"image": {"patch": 4}, "audio": {}},
+        {"processor.image": {"patch": 4}, "processor.audio": {}},
         "The section audio has no use for task='image-classification' with .*; leave it out",
     ),
     "none": ({}, "The recipe has no section image, which says how images are cut; add it"),
     "pieces": (
-        {"image": {"patch": 4}, "train": {"piece_dropout": 0.1}},
-        "train.piece_dropout has no use for task='image-classification'; leave it out",
+        {"processor.image": {"patch": 4}, "train": {"piece_dropout": 0.1}},
+        "augment.piece_dropout has no use for task='image-classification'; leave it out",
     ),
-    "divides": ({"image": {"patch": 3}}, "a patch of 3 x 3 must divide the size 8 x 8; use"),
+    "divides": (
+        {"processor.image": {"patch": 3}},
+        "a patch of 3 x 3 must divide the size 8 x 8; use",
+    ),
 }
 
 
@@ -562,7 +585,7 @@ def test_recipes_that_cannot_be(tmp_path, name):
 def test_one_class_or_several_where_one_is_wanted(tmp_path):
     draw = np.random.default_rng(0)
     write_picture(tmp_path / "a" / "only" / "1.png", half("left", draw))
-    data = {"path": str(tmp_path / "a"), "validation_fraction": 0.0}
+    data = {"train.path": str(tmp_path / "a"), "validation.fraction": 0.0}
     with pytest.raises(
         DataError,
         match="every training image is of the class 'only'; give images of at least two classes",
@@ -572,7 +595,7 @@ def test_one_class_or_several_where_one_is_wanted(tmp_path):
     for i in range(3):
         write_picture(tmp_path / "b" / f"{i}.png", half("left", draw))
     path = listed(tmp_path / "b", [("0", "x"), ("1", "y"), ("2", ["x", "y"])])
-    data = {"path": path, "validation_fraction": 0.0}
+    data = {"train.path": path, "validation.fraction": 0.0}
     with pytest.raises(DataError, match="has 2 classes, not one; mend it or set"):
         go(picture_recipe(tmp_path, data=data), tmp_path / "y")
 
@@ -580,7 +603,9 @@ def test_one_class_or_several_where_one_is_wanted(tmp_path):
 def test_mixed_pictures_may_have_several_classes(tmp_path):
     (tmp_path / "p").mkdir()
     data = {"path": bright_sides(tmp_path / "p", 12)}
-    made = picture_recipe(tmp_path, model={"multi_label": True}, data=data, augment={"mixup": 0.4})
+    made = picture_recipe(
+        tmp_path, model={"multi_label": True}, data=data, augment={"image": {"mixup": 0.4}}
+    )
     result, _ = go(made, tmp_path / "x")
     assert math.isfinite(result.scores["loss"])
     task = prepared(made, tmp_path / "y")
@@ -591,6 +616,6 @@ def test_mixed_pictures_may_have_several_classes(tmp_path):
 
 def test_long_recordings_are_cut_and_it_is_said(tmp_path):
     path = sound_folder(tmp_path, 8, samples=1000)
-    data = {"path": path, "validation_fraction": 0.0}
+    data = {"train.path": path, "validation.fraction": 0.0}
     _, said = go(sound_recipe(tmp_path, data=data), tmp_path / "x")
     assert "8 recordings longer than a clip: what is beyond it is not heard" in said

@@ -66,7 +66,9 @@ def test_every_form_learns_to_look(form, tmp_path):
 
 @pytest.mark.parametrize("form", ["decoder", "encoder_decoder", "classes by an encoder"])
 def test_scores_of_a_run_are_those_of_its_training(form, tmp_path):
-    made = recipe(tmp_path, model=FORMS[form], train=LEARNING | {"steps": 12, "decode_lines": None})
+    made = recipe(
+        tmp_path, model=FORMS[form], train=LEARNING | {"steps": 12, "evaluate.decode_lines": None}
+    )
     scores = go(made, tmp_path / "run")[0].scores
     run = gf.load(tmp_path / "run")
     changes = {} if "classes" in form else {"beams": 1}
@@ -88,8 +90,10 @@ def test_pictures_and_sounds_and_text_stand_in_one_sequence(tmp_path):
         parts = ["hear", {"audio": f"{i}.wav"}, {"type": "image", "image": f"{i}.png"}]
         rows.append({"input": parts, "target": f"{list(TONES)[i // 2 % 2]} {SKIES[i % 2]}"})
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    change = {"data": {"path": str(tmp_path / "rows.jsonl")}, "audio": AUDIO}
-    made = recipe(tmp_path, **change, train=LEARNING | {"steps": 80, "best": "exact_match"})
+    change = {"data": {"train.path": str(tmp_path / "rows.jsonl")}, "processor.audio": AUDIO}
+    made = recipe(
+        tmp_path, **change, train=LEARNING | {"steps": 80, "evaluate.best": "exact_match"}
+    )
     assert go(made, tmp_path / "run")[0].scores["exact_match"] == 1.0
     run = gf.load(tmp_path / "run")
     assert run.model.config.parts == {"image": 16, "audio": 40}
@@ -109,7 +113,8 @@ def fed(task, steps):
 @pytest.mark.parametrize("form", FORMS)
 def test_batches_are_functions_of_the_step_and_an_epoch_has_every_row_once(form, tmp_path):
     task = prepared(
-        recipe(tmp_path, model=FORMS[form], augment={"crop": 1, "colour": 0.3}), tmp_path / "run"
+        recipe(tmp_path, model=FORMS[form], augment={"image": {"crop": 1, "colour": 0.3}}),
+        tmp_path / "run",
     )
     steps = task.order.batches
     batches = fed(task, range(steps))
@@ -141,7 +146,7 @@ def test_a_picture_is_decoded_once_and_augmented_at_every_step_anew(tmp_path, mo
         plain.batches(step)
     assert set(seen.values()) == {1}
     assert len(seen) == 20
-    changed = prepared(recipe(tmp_path, augment={"colour": 0.5}), tmp_path / "changed")
+    changed = prepared(recipe(tmp_path, augment={"image": {"colour": 0.5}}), tmp_path / "changed")
     for step in range(2):
         same, other = plain.batches(step)[0], changed.batches(step)[0]
         assert_close(same.elements, other.elements)
@@ -212,7 +217,7 @@ def test_the_order_of_parts_is_kept_with_the_model(tmp_path):
     ):
         run.evaluate(data=str(tmp_path / "other.jsonl"))
     made = recipe(
-        tmp_path, data={"path": str(tmp_path / "other.jsonl"), "validation_fraction": 0.0}
+        tmp_path, data={"train.path": str(tmp_path / "other.jsonl"), "validation.fraction": 0.0}
     )
     assert prepared(made, tmp_path / "both").recipe.model.modality_order == (), "it learns both"
 
@@ -248,9 +253,12 @@ def test_a_picture_that_cannot_be_read_stops_or_is_left_out_and_counted(tmp_path
     (tmp_path / "pictures" / "03.png").write_bytes(b"no picture")
     with pytest.raises(DataError, match=r"03.png is not a picture"):
         prepared(
-            recipe(tmp_path, data={"path": path, "validation_fraction": 0.0}), tmp_path / "stop"
+            recipe(tmp_path, data={"train.path": path, "validation.fraction": 0.0}),
+            tmp_path / "stop",
         )
-    made = recipe(tmp_path, data={"path": path, "validation_fraction": 0.0, "bad_files": "skip"})
+    made = recipe(
+        tmp_path, data={"train.path": path, "validation.fraction": 0.0, "bad_files": "skip"}
+    )
     task = prepared(made, tmp_path / "skip")
     assert len(task.training.records) == 38
     assert any("left out: 1 file of train that" in sentence for sentence in task.opening())
@@ -265,9 +273,9 @@ def test_a_picture_that_cannot_be_read_stops_or_is_left_out_and_counted(tmp_path
             {"image": None, "audio": AUDIO},
             "has the part image, and the recipe no section image; add one.",
         ),
-        ({"augment": {"mixup": 0.2}}, "augment.mixup and cutmix mix two images"),
-        ({"tokenizer": {"shared": False}}, "tokenizer.shared=false has no use"),
-        ({"train": {"best": "bleu"}}, "train.best='bleu' is no score"),
+        ({"augment.image": {"mixup": 0.2}}, "augment.mixup and cutmix mix two images"),
+        ({"processor.tokenizer": {"shared": False}}, "processor.tokenizer.shared=false has no use"),
+        ({"train": {"evaluate.best": "bleu"}}, "train.evaluate.best='bleu' is no score"),
         (
             {
                 "task": "image-text-classification",
@@ -294,7 +302,7 @@ def test_rows_without_what_is_to_be_said_are_named(tmp_path):
     (tmp_path / "rows.jsonl").write_text(
         '{"input": ["a"], "label": "x"}\n{"input": ["b"], "label": "x"}\n'
     )
-    data = {"path": str(tmp_path / "rows.jsonl"), "validation_fraction": 0.0}
+    data = {"train.path": str(tmp_path / "rows.jsonl"), "validation.fraction": 0.0}
     with pytest.raises(DataError, match=r"line 1 has no target to be written; set data.target"):
         prepared(recipe(tmp_path, data=data), tmp_path / "run")
     with pytest.raises(
@@ -304,10 +312,13 @@ def test_rows_without_what_is_to_be_said_are_named(tmp_path):
 
 
 def test_a_run_that_is_resumed_ends_in_the_same_bits(tmp_path):
-    train = {"steps": 8, "evaluate_every": 4, "save_every": 4, "schedule": "constant"}
-    whole = recipe(tmp_path, augment={"crop": 1}, train=train)
+    train = {"steps": 8, "evaluate.every": 4, "save.every": 4, "schedule.kind": "constant"}
+    whole = recipe(tmp_path, augment={"image": {"crop": 1}}, train=train)
     go(whole, tmp_path / "whole")
-    go(recipe(tmp_path, augment={"crop": 1}, train=train | {"steps": 4}), tmp_path / "halves")
+    go(
+        recipe(tmp_path, augment={"image": {"crop": 1}}, train=train | {"steps": 4}),
+        tmp_path / "halves",
+    )
     go(whole, tmp_path / "halves", resume=True)
     assert hashes(tmp_path / "whole") == hashes(tmp_path / "halves")
 

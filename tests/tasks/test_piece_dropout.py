@@ -42,8 +42,10 @@ def documents(batch) -> list[np.ndarray]:
 def test_a_tag_is_asked_for_where_its_word_ends(tmp_path):
     path = tmp_path / "tags.txt"
     path.write_text("".join(slash(words, [f"T-{word}" for word in words]) for words in sentences()))
-    data = {"path": str(path), "validation_fraction": 0.0}
-    made = tag_recipe(tmp_path, model={"max_length": 64}, data=data, tokenizer=BPE, train=CUT)
+    data = {"train.path": str(path), "validation.fraction": 0.0}
+    made = tag_recipe(
+        tmp_path, model={"max_length": 64}, data=data, processor={"tokenizer": BPE}, train=CUT
+    )
     task = prepared(made, tmp_path / "task")
     assert isinstance(task, TokenClassification)
     seen, cuts, epoch = [], set(), task.order.batches
@@ -80,7 +82,7 @@ def test_a_pair_keeps_its_segments(tmp_path):
     }
     model = {"n_token_types": 2, "max_length": 128}
     task = prepared(
-        class_recipe(tmp_path, model=model, data=data, tokenizer=BPE, train=CUT),
+        class_recipe(tmp_path, model=model, data=data, processor={"tokenizer": BPE}, train=CUT),
         tmp_path / "task",
     )
     assert isinstance(task, Classification)
@@ -109,7 +111,10 @@ def test_both_sides_of_a_translation(tmp_path):
         "".join(f"{' '.join(w)}\t{' '.join(w[::-1])}\n" for w in sentences())
     )
     made = pair_recipe(
-        tmp_path, model={"max_length": 64}, tokenizer=BPE, train=CUT | {"micro_batches": 2}
+        tmp_path,
+        model={"max_length": 64},
+        processor={"tokenizer": BPE},
+        train=CUT | {"micro_batches": 2},
     )
     task = prepared(made, tmp_path / "task")
     assert isinstance(task, TextToText)
@@ -136,9 +141,11 @@ def test_what_would_be_too_long_stays_as_it_is(tmp_path):
         "x.jsonl",
         ((" ".join(words), "a" if len(words) > 3 else "b") for words in sentences()),
     )
-    data = {"path": path, "validation_fraction": 0.0}
+    data = {"train.path": path, "validation.fraction": 0.0}
     task = prepared(
-        class_recipe(tmp_path, model={"max_length": 16}, data=data, tokenizer=BPE, train=CUT),
+        class_recipe(
+            tmp_path, model={"max_length": 16}, data=data, processor={"tokenizer": BPE}, train=CUT
+        ),
         tmp_path / "task",
     )
     for step in range(20):

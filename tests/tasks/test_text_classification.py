@@ -29,7 +29,7 @@ from small_tasks import (
     words,
 )
 
-MUON = LEARNING | {"steps": 100, "optimizer": "muon", "evaluate_every": 100, "save_every": 100}
+MUON = LEARNING | {"steps": 100, "optimizer.kind": "muon", "evaluate.every": 100, "save.every": 100}
 
 
 def task_of(tmp_path: Path, **changes) -> Classification:
@@ -39,9 +39,9 @@ def task_of(tmp_path: Path, **changes) -> Classification:
 
 
 def test_which_of_two_words_comes_first_is_learned(tmp_path):
-    data = {"path": class_file(tmp_path, 1200), "validation_fraction": 0.2}
+    data = {"train.path": class_file(tmp_path, 1200), "validation.fraction": 0.2}
     made = class_recipe(
-        tmp_path, model={"d_model": 32}, data=data, train=MUON | {"best": "accuracy"}
+        tmp_path, model={"d_model": 32}, data=data, train=MUON | {"evaluate.best": "accuracy"}
     )
     result, _ = go(made, tmp_path / "x")
     assert result.scores["accuracy"] > 0.94
@@ -53,7 +53,7 @@ def test_which_of_two_words_comes_first_is_learned(tmp_path):
 
 def test_two_independent_classes_are_learned_at_once(tmp_path):
     """By a decoder, from its last element."""
-    data = {"path": class_file(tmp_path, 1200, label=two_labels), "validation_fraction": 0.2}
+    data = {"train.path": class_file(tmp_path, 1200, label=two_labels), "validation.fraction": 0.2}
     model = {"d_model": 32, "multi_label": True, "architecture": "decoder", "pool": "last"}
     result, _ = go(class_recipe(tmp_path, model=model, data=data, train=MUON), tmp_path / "x")
     assert result.scores["accuracy"] > 0.95, "both classes right"
@@ -86,7 +86,7 @@ def fed(task: Classification) -> list[tuple[str, str]]:
 
 def test_every_text_bears_its_own_class_once_an_epoch(tmp_path):
     path = class_file(tmp_path, 90)
-    task = task_of(tmp_path, data={"path": path, "validation_fraction": 0.0})
+    task = task_of(tmp_path, data={"train.path": path, "validation.fraction": 0.0})
     rows = [json.loads(line) for line in Path(path).read_text().splitlines()]
     assert Counter(fed(task)) == Counter((row["text"], row["label"]) for row in rows)
     assert task.classes.names == ("a", "b")
@@ -95,7 +95,7 @@ def test_every_text_bears_its_own_class_once_an_epoch(tmp_path):
 def test_several_classes_are_as_many_ones(tmp_path):
     path = class_file(tmp_path, 90, label=two_labels)
     task = task_of(
-        tmp_path, model={"multi_label": True}, data={"path": path, "validation_fraction": 0.0}
+        tmp_path, model={"multi_label": True}, data={"train.path": path, "validation.fraction": 0.0}
     )
     rows = [json.loads(line) for line in Path(path).read_text().splitlines()]
     assert Counter(fed(task)) == Counter(
@@ -151,7 +151,9 @@ def alone(model: Transformer, task: Classification, text: str) -> torch.Tensor:
 def test_scores_are_those_of_each_text_alone(tmp_path, multi):
     path = class_file(tmp_path, label=two_labels if multi else order_label)
     task = task_of(
-        tmp_path, model={"multi_label": multi}, data={"path": path, "validation_fraction": 0.3}
+        tmp_path,
+        model={"multi_label": multi},
+        data={"train.path": path, "validation.fraction": 0.3},
     )
     model = Transformer(task.recipe.model, seed=2).eval()
     with torch.no_grad():
@@ -185,7 +187,7 @@ def test_classes_that_training_never_saw_are_named_counted_and_wrong(tmp_path):
     held = json_file(
         tmp_path, "v.jsonl", [("a b", "new"), ("b a", "new"), ("c", "other"), ("a", "a")]
     )
-    task = task_of(tmp_path, data={"path": class_file(tmp_path), "validation_path": held})
+    task = task_of(tmp_path, data={"train.path": class_file(tmp_path), "validation.path": held})
     scores = task.evaluate(Transformer(task.recipe.model, seed=1).eval(), "validation")
     assert scores["unseen_classes"] == {"new": 2, "other": 1}
     assert (scores["examples"], scores["unseen"]) == (4, 3)
@@ -202,7 +204,7 @@ def test_of_several_classes_too(tmp_path):
     held = json_file(tmp_path, "v.jsonl", [("a b", ["new", "h"]), ("b a", ["new"]), ("c", [])])
     path = class_file(tmp_path, label=two_labels)
     task = task_of(
-        tmp_path, model={"multi_label": True}, data={"path": path, "validation_path": held}
+        tmp_path, model={"multi_label": True}, data={"train.path": path, "validation.path": held}
     )
     scores = task.evaluate(Transformer(task.recipe.model).eval(), "validation")
     assert (scores["unseen_classes"], scores["unseen"]) == ({"new": 2}, 2)
@@ -229,7 +231,7 @@ TRAIN, HELD = "t.jsonl", "v.jsonl"
         (GOOD, None, {"model": {"classes": ["x", "z"]}}, DataError, r"line \d+ has the class 'y', which model"),
         (GOOD, None, {"train": {"class_weights": {"z": 1}}}, ConfigError, "class_weights has "
         "'z', which is no class"),
-        (GOOD, None, {"train": {"best": "f1"}}, ConfigError, r"train\.best='f1' is no score of task='text-clas"),
+        (GOOD, None, {"train": {"evaluate.best": "f1"}}, ConfigError, r"train\.best='f1' is no score of task='text-clas"),
         (GOOD, None, {"model": {"n_classes": 3}}, ConfigError, "n_classes=3 and the training "
         "data have 2 classes"),
         (GOOD, None, {"model": {"architecture": "decoder", "pool": "first"}}, ConfigError, "'first' of a "
@@ -239,7 +241,7 @@ TRAIN, HELD = "t.jsonl", "v.jsonl"
 def test_what_cannot_be_trained_is_said_before_the_run_begins(
     tmp_path, train, held, changes, kind, sentence
 ):
-    data = {"path": json_file(tmp_path, TRAIN, train), "validation_fraction": 0.0}
+    data = {"train.path": json_file(tmp_path, TRAIN, train), "validation.fraction": 0.0}
     if held is not None:
         data["validation_path"] = json_file(tmp_path, HELD, held)
     with pytest.raises(kind, match=sentence):
@@ -263,7 +265,7 @@ def test_a_class_that_only_the_recipe_knows_is_a_class(tmp_path):
 
 
 def test_without_validation_texts_nothing_is_scored(tmp_path):
-    task = task_of(tmp_path, data={"path": class_file(tmp_path, 4)})
+    task = task_of(tmp_path, data={"train.path": class_file(tmp_path, 4)})
     assert not task.validated
     assert task.scores(Transformer(task.recipe.model), torch.float32) is None
 
@@ -281,7 +283,7 @@ def test_label_smoothing_and_weights_reach_the_loss_of_several_classes(tmp_path)
     task = task_of(
         tmp_path,
         model={"multi_label": True},
-        data={"path": path, "validation_fraction": 0.0},
+        data={"train.path": path, "validation.fraction": 0.0},
         train=weighed,
     )
     logits, targets = torch.randn(5, 2), torch.randint(0, 2, (5, 2))
@@ -295,7 +297,7 @@ def test_label_smoothing_and_weights_reach_the_loss_of_several_classes(tmp_path)
 
 
 def test_the_sample_shows_texts_and_what_is_predicted(tmp_path):
-    task = task_of(tmp_path, train={"sample_tokens": 5})
+    task = task_of(tmp_path, train={"sample.tokens": 5})
     sample = task.sample(Transformer(task.recipe.model, seed=1))
     assert sample is not None
     shown = task.split("validation").records[:5]

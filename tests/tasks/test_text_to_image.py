@@ -126,7 +126,7 @@ def test_other_pixels_are_other_data(tmp_path):
 
 
 def test_resumed_to_the_bit(tmp_path):
-    made = recipe(tmp_path, train={"save_every": 2})
+    made = recipe(tmp_path, train={"save.every": 2})
     go(made, tmp_path / "whole")
     with stopped_after(5):
         go(made, tmp_path / "cut")
@@ -193,8 +193,8 @@ def test_a_picture_that_cannot_be_read_stops_or_is_counted(tmp_path):
             {"model": {"architecture": "encoder"}},
             "model.architecture='encoder' is not for task='text-to-image'; use decoder",
         ),
-        ({"image": {}}, "draws the images of texts alone .* leave out image and audio"),
-        ({"train": {"best": "exact_match"}}, "loss or accuracy"),
+        ({"processor.image": {}}, "draws the images of texts alone .* leave out image and audio"),
+        ({"train": {"evaluate.best": "exact_match"}}, "loss or accuracy"),
     ],
 )
 def test_what_does_not_draw(tmp_path, changes, said):

@@ -20,11 +20,11 @@ from small_senses import prepared
 from training.test_resume import stopped_after
 
 LEARNING = {
-    "learning_rate": 7e-3,
-    "warmup_steps": 20,
-    "weight_decay": 0.0,
-    "schedule": "linear",
-    "final_fraction": 0.0,
+    "optimizer.learning_rate": 7e-3,
+    "schedule.warmup_steps": 20,
+    "optimizer.weight_decay": 0.0,
+    "schedule.kind": "linear",
+    "schedule.final_fraction": 0.0,
 }
 
 
@@ -33,14 +33,14 @@ def test_new_words_are_written_backwards(tmp_path):
     train = {
         "steps": 270,
         "batch_size": 64,
-        "evaluate_every": 270,
-        "save_every": 270,
-        "evaluate_batches": None,
+        "evaluate.every": 270,
+        "save.every": 270,
+        "evaluate.batches": None,
     }
     made = pair_recipe(
         tmp_path,
         model={"d_model": 32},
-        train={**train, **LEARNING, "best": "exact_match", "decode_lines": None},
+        train={**train, **LEARNING, "evaluate.best": "exact_match", "evaluate.decode_lines": None},
     )
     result, said = go(made, tmp_path / "x")
     assert (result.metric, result.best) == ("exact_match", result.scores["exact_match"])
@@ -56,21 +56,21 @@ CONFIGS = {
         "model": {"dropout": 0.2, "attention_dropout": 0.1},
         "train": {"micro_batches": 3},
     },
-    "tokens": {"train": {"batch_tokens": 40, "micro_batches": 2, "schedule": "inverse_sqrt"}},
+    "tokens": {"train": {"batch_tokens": 40, "micro_batches": 2, "schedule.kind": "inverse_sqrt"}},
     "two vocabularies": {
-        "tokenizer": {"shared": False},
+        "processor.tokenizer": {"shared": False},
         "data": {"prefix": "turn: "},
         "model": {"max_length": 20},
     },
-    "best by exact match": {"train": {"best": "exact_match", "optimizer": "muon"}},
+    "best by exact match": {"train": {"evaluate.best": "exact_match", "optimizer.kind": "muon"}},
     "other pieces": {
         "train": {"piece_dropout": 0.3},
-        "tokenizer": {"kind": "bpe", "vocab_size": 300},
+        "processor.tokenizer": {"kind": "bpe", "vocab_size": 300},
     },
-    "averaged": {"train": {"average_checkpoints": 2, "keep_last": 2}},
+    "averaged": {"train": {"save.average_checkpoints": 2, "save.keep_last": 2}},
     "not validated": {
-        "data": {"validation_fraction": 0.0},
-        "train": {"average_checkpoints": 2, "keep_last": 2},
+        "data": {"validation.fraction": 0.0},
+        "train": {"save.average_checkpoints": 2, "save.keep_last": 2},
     },
 }
 
@@ -79,7 +79,7 @@ CONFIGS = {
 def test_killed_and_resumed_is_uninterrupted(tmp_path, name):
     changes = CONFIGS[name]
     made = pair_recipe(
-        tmp_path, **changes | {"train": {**changes.get("train", {}), "save_every": 3}}
+        tmp_path, **changes | {"train": {**changes.get("train", {}), "save.every": 3}}
     )
     whole, _ = go(made, tmp_path / "whole")
     for step in (5, 7):
@@ -124,7 +124,8 @@ def everything(folder):
 
 def averaging(tmp_path, **train):
     return pair_recipe(
-        tmp_path, train={"average_checkpoints": 3, "keep_last": 3, "sample_tokens": 0, **train}
+        tmp_path,
+        train={"save.average_checkpoints": 3, "save.keep_last": 3, "sample.tokens": 0, **train},
     )
 
 
@@ -206,11 +207,11 @@ def test_more_is_averaged_than_kept_is_refused(tmp_path):
     with pytest.raises(
         ConfigError, match="average_checkpoints=3 need keep_last of at least as many"
     ):
-        pair_recipe(tmp_path, train={"average_checkpoints": 3, "keep_last": 2})
+        pair_recipe(tmp_path, train={"save.average_checkpoints": 3, "save.keep_last": 2})
     with pytest.raises(
         ConfigError, match="best='bleu' is a score of decoded text; set decode_lines above 0"
     ):
-        pair_recipe(tmp_path, train={"best": "bleu", "decode_lines": 0})
+        pair_recipe(tmp_path, train={"evaluate.best": "bleu", "evaluate.decode_lines": 0})
 
 
 @pytest.mark.parametrize(
@@ -227,7 +228,10 @@ def test_the_best_is_by_the_metric_that_was_asked_for(tmp_path, monkeypatch, met
     scored(monkeypatch, *(dict(zip(names, row, strict=True)) for row in table))
     run = tmp_path / "x"
     result, _ = go(
-        pair_recipe(tmp_path, train={"best": metric, "evaluate_every": 2, "sample_tokens": 0}), run
+        pair_recipe(
+            tmp_path, train={"evaluate.best": metric, "evaluate.every": 2, "sample.tokens": 0}
+        ),
+        run,
     )
     assert (result.metric, result.best) == (metric, table[step // 2 - 1][names.index(metric)])
     assert weights(run).keys() == weights(run, step).keys()
@@ -246,7 +250,7 @@ def test_the_scores_of_an_evaluation(tmp_path):
     }
     assert "bleu 0.00" in said
     assert "table" not in (tmp_path / "x" / "README.md").read_text()
-    quick, _ = go(pair_recipe(tmp_path, train={"decode_lines": 0}), tmp_path / "y")
+    quick, _ = go(pair_recipe(tmp_path, train={"evaluate.decode_lines": 0}), tmp_path / "y")
     assert set(quick.scores) == {"loss", "perplexity", "accuracy", "tokens"}
 
 
@@ -255,7 +259,7 @@ def test_bleu_without_sacrebleu_is_refused_before_any_work(tmp_path, monkeypatch
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     with pytest.raises(ConfigError, match="BLEU and chrF need sacreBLEU"):
-        go(pair_recipe(tmp_path, train={"best": "bleu"}), tmp_path / "x")
+        go(pair_recipe(tmp_path, train={"evaluate.best": "bleu"}), tmp_path / "x")
     assert not (tmp_path / "x").exists()
     result, _ = go(pair_recipe(tmp_path), tmp_path / "x")
     assert "exact_match" in result.scores
@@ -271,7 +275,7 @@ def test_two_vocabularies(tmp_path):
         "".join(f"{'abc'[i % 3] * (i % 4 + 1)}\t{'xyzuvw'[i % 6] * 2}\n" for i in range(40))
     )
     run = tmp_path / "x"
-    go(pair_recipe(tmp_path, tokenizer={"shared": False}), run)
+    go(pair_recipe(tmp_path, processor={"tokenizer": {"shared": False}}), run)
     opened = load(run)
     assert {p.name for p in run.iterdir()} >= {"tokenizer.json", "source_tokenizer.json"}
     assert (
@@ -294,25 +298,30 @@ def test_two_vocabularies(tmp_path):
 def test_tokenizers_that_are_there_already(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(f"{'abc'[i % 3] * 2}\t{'xyzuvw'[i % 6] * 2}\n" for i in range(40)))
-    go(pair_recipe(tmp_path, tokenizer={"shared": False}), tmp_path / "x")
+    go(pair_recipe(tmp_path, processor={"tokenizer": {"shared": False}}), tmp_path / "x")
     own = {
         "path": str(tmp_path / "x"),
         "source_path": str(tmp_path / "x" / "source_tokenizer.json"),
         "shared": False,
     }
-    go(pair_recipe(tmp_path, tokenizer=own), tmp_path / "y")
+    go(pair_recipe(tmp_path, processor={"tokenizer": own}), tmp_path / "y")
     for name in ("tokenizer.json", "source_tokenizer.json"):
         assert (tmp_path / "x" / name).read_bytes() == (tmp_path / "y" / name).read_bytes()
     with pytest.raises(ConfigError, match=r"set tokenizer\.shared=false to use it"):
-        go(pair_recipe(tmp_path, tokenizer=own | {"shared": True}), tmp_path / "z")
+        go(pair_recipe(tmp_path, processor={"tokenizer": own | {"shared": True}}), tmp_path / "z")
 
 
 def test_a_second_tokenizer_of_a_run_that_never_began_is_not_left_behind(tmp_path):
     run = tmp_path / "x"
     (tmp_path / "pairs.tsv").write_text("abc\txyz\n" * 20)
     with pytest.raises(DataError, match="every train pair"):
-        go(pair_recipe(tmp_path, tokenizer={"shared": False}, model={"max_length": 1}), run)
-    prepared(pair_recipe(tmp_path, tokenizer={"shared": False}), run)
+        go(
+            pair_recipe(
+                tmp_path, processor={"tokenizer": {"shared": False}}, model={"max_length": 1}
+            ),
+            run,
+        )
+    prepared(pair_recipe(tmp_path, processor={"tokenizer": {"shared": False}}), run)
     assert (run / "source_tokenizer.json").exists()
     go(pair_recipe(tmp_path), run)
     assert load(run).task.pair.shared
@@ -337,7 +346,7 @@ def test_samples_show_source_reference_and_output(tmp_path, validated):
     data = {"prefix": "turn: ", "validation_fraction": 0.2 if validated else 0.0}
     run = tmp_path / "x"
     _, said = go(
-        pair_recipe(tmp_path, data=data, model={"max_length": 20}, train={"sample_tokens": 5}), run
+        pair_recipe(tmp_path, data=data, model={"max_length": 20}, train={"sample.tokens": 5}), run
     )
     (line,) = [line for line in read_metrics(run) if "samples" in line]
     assert len(line["samples"]) == 3
@@ -354,7 +363,7 @@ def test_pairs_that_are_too_long_are_left_out_and_said(tmp_path):
         for line in file:
             counts[len(line.split("\t")[0]) + 1 > 12] += 1
     result, said = go(
-        pair_recipe(tmp_path, train={"steps": 2, "evaluate_batches": None}), tmp_path / "x"
+        pair_recipe(tmp_path, train={"steps": 2, "evaluate.batches": None}), tmp_path / "x"
     )
     store = Store.open(tmp_path / "x" / "tokens", KIND)
     train, validation = (pairs_of(store, name).source.lengths for name in ("train", "validation"))
@@ -379,7 +388,7 @@ def test_pairs_that_are_too_long_are_left_out_and_said(tmp_path):
 
 def test_validation_pairs_of_which_none_fits_are_refused_before_the_first_step(tmp_path):
     (tmp_path / "long.tsv").write_text(f"{'a' * 30}\tb\n")
-    made = pair_recipe(tmp_path, data={"validation_path": str(tmp_path / "long.tsv")})
+    made = pair_recipe(tmp_path, data={"validation.path": str(tmp_path / "long.tsv")})
     with pytest.raises(DataError, match="every validation pair has a side of more than 12 tokens"):
         go(made, tmp_path / "x")
     assert not list((tmp_path / "x").glob("checkpoints/*"))
@@ -412,30 +421,30 @@ def test_batch_tokens_of_a_language_model_are_whole_sequences(tmp_path, tokens, 
 def test_a_language_model_of_pairs(tmp_path):
     with pytest.raises(
         ConfigError,
-        match=r"data.target_path='.*t.txt' is of pairs and task='text-generation' reads running text",
+        match=r"data.train.targets='.*t.txt' is of pairs and task='text-generation' reads running text",
     ):
-        go(recipe(tmp_path, data={"target_path": "t.txt"}), tmp_path / "x")
+        go(recipe(tmp_path, data={"train.targets": "t.txt"}), tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 
 @pytest.mark.parametrize("metric", ["exact_match", "bleu", "chrf"])
 def test_a_language_model_has_no_scores_of_decoded_text(tmp_path, metric):
     with pytest.raises(
-        ConfigError, match=f"train.best='{metric}' is no score .* use loss or accuracy"
+        ConfigError, match=f"train.evaluate.best='{metric}' is no score .* use loss or accuracy"
     ):
-        go(recipe(tmp_path, train={"best": metric}), tmp_path / "x")
+        go(recipe(tmp_path, train={"evaluate.best": metric}), tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 
 def test_an_encoder_decoder_of_running_text(tmp_path):
     recipe(tmp_path)
     with pytest.raises(
-        DataError, match=r"text.txt is a text file with one side only; set data.target_path"
+        DataError, match=r"text.txt is a text file with one side only; set data.train.targets"
     ):
-        go(pair_recipe(tmp_path, data={"path": str(tmp_path / "text.txt")}), tmp_path / "x")
+        go(pair_recipe(tmp_path, data={"train.path": str(tmp_path / "text.txt")}), tmp_path / "x")
     (tmp_path / "l.jsonl").write_text('{"text": "running"}\n')
     with pytest.raises(DataError, match="has no field 'source'"):
-        go(pair_recipe(tmp_path, data={"path": str(tmp_path / "l.jsonl")}), tmp_path / "x")
+        go(pair_recipe(tmp_path, data={"train.path": str(tmp_path / "l.jsonl")}), tmp_path / "x")
     with pytest.raises(ConfigError, match="Pairs are never mixed"):
         go(pair_recipe(tmp_path, data={"documents": "separate"}), tmp_path / "x")
     assert not (tmp_path / "x").exists()

@@ -33,7 +33,7 @@ def toy(tmp_path, architecture: str, **train) -> tuple[float, Path]:
     made = tag_recipe(
         tmp_path,
         model={"architecture": architecture, "d_model": 32},
-        data={"path": tag_file(tmp_path, 600), "validation_fraction": 0.2},
+        data={"train.path": tag_file(tmp_path, 600), "validation.fraction": 0.2},
         train=LEARNING | train,
     )
     result, _ = go(made, tmp_path / architecture)
@@ -70,7 +70,7 @@ def test_a_decoder_learns_what_stands_before(tmp_path):
         for s in sentences
     ]
     (tmp_path / "before.txt").write_text("".join(map(slash, sentences, tags)))
-    data = {"path": str(tmp_path / "before.txt"), "validation_fraction": 0.2}
+    data = {"train.path": str(tmp_path / "before.txt"), "validation.fraction": 0.2}
     made = tag_recipe(
         tmp_path,
         model={"architecture": "decoder", "d_model": 32},
@@ -96,7 +96,7 @@ def test_targets_stand_at_the_last_piece_of_their_words(tmp_path):
     (tmp_path / "w.txt").write_text("".join(slash(*one) for one in sentences))
     task = task_of(
         tmp_path,
-        data={"path": str(tmp_path / "w.txt"), "validation_fraction": 0.0},
+        data={"train.path": str(tmp_path / "w.txt"), "validation.fraction": 0.0},
         tokenizer={"kind": "byte"},
     )
     assert task.classes.names == ("A", "C", "H")
@@ -116,7 +116,11 @@ def test_every_word_of_a_long_document_bears_loss_once_an_epoch(tmp_path, overla
     )
     task = task_of(
         tmp_path,
-        data={"path": str(tmp_path / "long.txt"), "validation_fraction": 0.0, "overlap": overlap},
+        data={
+            "train.path": str(tmp_path / "long.txt"),
+            "validation.fraction": 0.0,
+            "overlap": overlap,
+        },
         train={"length": length, "batch_size": 2},
     )
     batches = [batch for step in range(task.order.batches) for batch in task.batches(step)]
@@ -134,7 +138,8 @@ def test_evaluation_counts_every_word_of_a_long_document_once(tmp_path):
     long = words(draw, 203, 203)
     (tmp_path / "v.txt").write_text(slash(long, next_tags(long)))
     task = task_of(
-        tmp_path, data={"path": tag_file(tmp_path), "validation_path": str(tmp_path / "v.txt")}
+        tmp_path,
+        data={"train.path": tag_file(tmp_path), "validation.path": str(tmp_path / "v.txt")},
     )
     model = Transformer(task.recipe.model).eval()
     scores = task.evaluate(model, "validation")
@@ -169,7 +174,8 @@ def test_scores_are_those_of_each_sentence_alone(tmp_path):
 def test_a_tag_that_training_never_saw_is_named_counted_and_wrong(tmp_path):
     (tmp_path / "v.txt").write_text("a/END\na/NEW b/END\nc/NEW d/OTHER\n")
     task = task_of(
-        tmp_path, data={"path": tag_file(tmp_path), "validation_path": str(tmp_path / "v.txt")}
+        tmp_path,
+        data={"train.path": tag_file(tmp_path), "validation.path": str(tmp_path / "v.txt")},
     )
     model = Transformer(task.recipe.model, seed=1).eval()
     scores = task.evaluate(model, "validation")
@@ -198,7 +204,8 @@ def test_a_tag_that_training_never_saw_is_named_counted_and_wrong(tmp_path):
 def test_nothing_but_unseen_tags_is_scored(tmp_path):
     (tmp_path / "v.txt").write_text("a/NEW b/NEW\n")
     task = task_of(
-        tmp_path, data={"path": tag_file(tmp_path), "validation_path": str(tmp_path / "v.txt")}
+        tmp_path,
+        data={"train.path": tag_file(tmp_path), "validation.path": str(tmp_path / "v.txt")},
     )
     scores = task.evaluate(Transformer(task.recipe.model).eval(), "validation")
     assert (scores["accuracy"], scores["unseen"], scores["unseen_classes"]) == (0.0, 2, {"NEW": 2})
@@ -210,7 +217,9 @@ SPANS = "Ann/B-PER Lee/I-PER saw/O Rome/B-LOC\nRome/B-LOC is/O old/O\n" * 8
 def test_span_tags_are_scored_by_spans_and_their_scheme_is_named(tmp_path):
     (tmp_path / "s.txt").write_text(SPANS)
     made = tag_recipe(
-        tmp_path, data={"path": str(tmp_path / "s.txt")}, train={"best": "f1", "steps": 4}
+        tmp_path,
+        data={"train.path": str(tmp_path / "s.txt")},
+        train={"evaluate.best": "f1", "steps": 4},
     )
     result, said = go(made, tmp_path / "x")
     assert "tags mark spans by IOB2, with 0 violations" in said
@@ -225,9 +234,9 @@ def test_span_tags_are_scored_by_spans_and_their_scheme_is_named(tmp_path):
     ("text", "changes", "kind", "sentence"),
     [
         ("a/X "
-        "b/Y\n", {"train": {"best": "f1"}}, ConfigError, r"train\.best='f1' is of tags that mark spans"),
+        "b/Y\n", {"train": {"evaluate.best": "f1"}}, ConfigError, r"train\.best='f1' is of tags that mark spans"),
         ("a/X "
-        "b/Y\n", {"train": {"best": "bleu"}}, ConfigError, r"'bleu' is no score of .*use loss or acc"),
+        "b/Y\n", {"train": {"evaluate.best": "bleu"}}, ConfigError, r"'bleu' is no score of .*use loss or acc"),
         ("a/X "
         "b/Y\n", {"train": {"class_weights": {"Z": 2}}}, ConfigError, "class_weights has 'Z', "
         "which is no class"),
@@ -257,12 +266,14 @@ def test_what_cannot_be_trained_is_said_in_a_sentence_before_the_run_begins(
 
 def test_one_sentence_is_trained_on_and_nothing_is_held_out_of_it(tmp_path):
     (tmp_path / "one.txt").write_text("a/X b/Y\n")
-    result, _ = go(tag_recipe(tmp_path, data={"path": str(tmp_path / "one.txt")}), tmp_path / "x")
+    result, _ = go(
+        tag_recipe(tmp_path, data={"train.path": str(tmp_path / "one.txt")}), tmp_path / "x"
+    )
     assert (result.steps, result.scores) == (8, {})
     with pytest.raises(DataError, match="no validation examples"):
         gf.load(tmp_path / "x").evaluate()
     held = tag_recipe(
-        tmp_path, data={"path": str(tmp_path / "one.txt"), "validation_fraction": 0.9}
+        tmp_path, data={"train.path": str(tmp_path / "one.txt"), "validation.fraction": 0.9}
     )
     with pytest.raises(DataError, match="no training examples"):
         go(held, tmp_path / "y")
@@ -270,7 +281,7 @@ def test_one_sentence_is_trained_on_and_nothing_is_held_out_of_it(tmp_path):
 
 def test_a_rare_tag_counts_more_if_weights_are_balanced(tmp_path):
     (tmp_path / "r.txt").write_text("a/X a/X a/X a/X a/X a/X a/X a/X a/X b/Y\n" * 10)
-    data = {"path": str(tmp_path / "r.txt"), "validation_fraction": 0.0}
+    data = {"train.path": str(tmp_path / "r.txt"), "validation.fraction": 0.0}
     task = task_of(tmp_path, data=data, train={"class_weights": "balanced"})
     logits, targets = torch.randn(6, 2), torch.tensor([0, 1, 0, 0, 1, 0])
     each = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
@@ -281,7 +292,7 @@ def test_a_rare_tag_counts_more_if_weights_are_balanced(tmp_path):
 
 
 def test_the_sample_shows_what_is_wrong(tmp_path):
-    task = task_of(tmp_path, train={"sample_tokens": 5})
+    task = task_of(tmp_path, train={"sample.tokens": 5})
     model = Transformer(task.recipe.model, seed=1)
     sample = task.sample(model)
     assert sample is not None
@@ -325,10 +336,14 @@ def parts_task(folder: Path, rows: list[dict], **changes):
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     own = {
         "model": {"d_model": 32, "max_length": 16, "position": "learned"},
-        "data": {"path": str(folder / "rows.jsonl"), "format": "auto", "validation_fraction": 0.2},
-        "image": {"patch": 4},
+        "data": {
+            "train.path": str(folder / "rows.jsonl"),
+            "format": "auto",
+            "validation.fraction": 0.2,
+        },
+        "processor.image": {"patch": 4},
     }
-    return tag_recipe(folder, input="parts", **overlaid(own, changes))
+    return tag_recipe(folder, processor={"input": "parts"}, **overlaid(own, changes))
 
 
 def test_words_beside_a_picture_are_tagged_by_what_it_shows(tmp_path, cli):
@@ -375,7 +390,7 @@ def test_targets_of_parts_stand_at_the_last_piece_of_their_words(tmp_path):
     rows += [
         {"input": [*row["input"], {"text": "hello"}], "tags": [*row["tags"], "H"]} for row in rows
     ]  # words on both sides of a picture
-    data = {"validation_fraction": 0.0}
+    data = {"validation.fraction": 0.0}
     made = parts_task(
         tmp_path, rows, model={"max_length": 64}, data=data, tokenizer={"kind": "byte"}
     )
@@ -409,9 +424,9 @@ TAGGED = row_of("a b", tags=["X", "Y"])
 )  # fmt: skip
 def test_tags_of_parts_that_cannot_be_are_said(tmp_path, row, data, sentence):
     (tmp_path / "rows.jsonl").write_text(f"{json.dumps(TAGGED)}\n{json.dumps(row)}\n")
-    made = {"data": {"path": str(tmp_path / "rows.jsonl"), "format": "auto", **data}}
+    made = {"data": {"train.path": str(tmp_path / "rows.jsonl"), "format": "auto", **data}}
     with pytest.raises(DataError, match=sentence):
-        go(tag_recipe(tmp_path, input="parts", **made), tmp_path / "x")
+        go(tag_recipe(tmp_path, processor={"input": "parts"}, **made), tmp_path / "x")
 
 
 def test_tags_of_parts_are_a_list_or_a_text_with_the_delimiter_of_classes(tmp_path):

@@ -146,10 +146,10 @@ def test_every_flipped_byte_is_found(tmp_path):
 def test_a_run_goes_on_from_the_older_and_ends_in_the_same_bits(tmp_path):
     made = recipe(tmp_path)
     go(made, tmp_path / "whole")
-    go(recipe(tmp_path, train={"steps": 6, "schedule": "constant"}), tmp_path / "x")
-    go(recipe(tmp_path, train={"schedule": "constant"}), tmp_path / "y")
+    go(recipe(tmp_path, train={"steps": 6, "schedule.kind": "constant"}), tmp_path / "x")
+    go(recipe(tmp_path, train={"schedule.kind": "constant"}), tmp_path / "y")
     damage(tmp_path / "x" / "checkpoints" / "step-00000006", "flip", "model.safetensors")
-    _, said = go(recipe(tmp_path, train={"schedule": "constant"}), tmp_path / "x", resume=True)
+    _, said = go(recipe(tmp_path, train={"schedule.kind": "constant"}), tmp_path / "x", resume=True)
     assert "passed over" in said
     assert "resuming at step 4" in said
     assert hashes(tmp_path / "x") == hashes(tmp_path / "y") != hashes(tmp_path / "whole")

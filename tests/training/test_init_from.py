@@ -27,7 +27,7 @@ from glassformer.training.plan import make_plan
 from glassformer.training.run_folder import temporary_task
 from small_drawings import recipe as drawing_recipe
 from small_parts import parts_recipe, rows_file
-from small_runs import go, hashes, losses, pair_recipe, recipe
+from small_runs import go, hashes, laid, losses, pair_recipe, recipe
 from small_senses import AUDIO, picture_folder, picture_recipe, sound_recipe, write_picture
 from small_tasks import class_recipe, masked_recipe, tag_recipe
 
@@ -38,7 +38,9 @@ def pretrained(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("pretrained")
     model = {"d_model": 24, "n_layers": 3, "n_heads": 3, "norm": "rms", "max_length": 20}
     go(
-        masked_recipe(folder, model=model, tokenizer={"kind": "bpe", "vocab_size": 280}),
+        masked_recipe(
+            folder, model=model, processor={"tokenizer": {"kind": "bpe", "vocab_size": 280}}
+        ),
         folder / "mlm",
     )
     return folder / "mlm"
@@ -91,14 +93,15 @@ def test_the_recipe_of_the_run_says_what_it_was_made_from(tmp_path, pretrained, 
     kept = Recipe.parse(read_yaml(tmp_path / "x" / "recipe.yaml"))
     assert kept.train.init_from == str(pretrained)
     assert kept.model == read_config(tmp_path / "x")
-    assert kept.tokenizer.path == str(pretrained)
+    assert kept.processor.tokenizer.path == str(pretrained)
     assert f"beginning with the trunk of {pretrained}" in said
     assert "trained from the trunk of `mlm`" in (tmp_path / "x" / "README.md").read_text()
 
 
 def test_a_frozen_trunk_keeps_its_bits_while_the_head_learns(tmp_path, pretrained):
     made = tag_recipe(
-        tmp_path, train={"init_from": str(pretrained), "freeze_trunk": True, "weight_decay": 0.5}
+        tmp_path,
+        train={"init_from": str(pretrained), "freeze_trunk": True, "optimizer.weight_decay": 0.5},
     )
     before = {
         name: p.detach().clone()
@@ -124,13 +127,13 @@ def test_a_frozen_trunk_keeps_its_bits_while_the_head_learns(tmp_path, pretraine
 
 @pytest.mark.parametrize(
     ("train", "own"),
-    [({"freeze_trunk": True}, True), ({"layer_decay": 0.5}, False)],
+    [({"freeze_trunk": True}, True), ({"optimizer.layer_decay": 0.5}, False)],
     ids=["by its own", "as it began"],
 )
 def test_a_run_goes_on_when_the_folder_it_began_with_is_gone(tmp_path, pretrained, train, own):
     start = tmp_path / "start"
     shutil.copytree(pretrained, start)
-    made = tag_recipe(tmp_path, train={"init_from": str(start), "save_every": 4, **train})
+    made = tag_recipe(tmp_path, train={"init_from": str(start), "save.every": 4, **train})
     go(made, tmp_path / "whole")
     real = loop._Training.advance
 
@@ -154,13 +157,13 @@ def test_a_run_goes_on_when_the_other_one_has_changed(tmp_path, pretrained):
     start = tmp_path / "start"
     shutil.copytree(pretrained, start)
     go(
-        tag_recipe(tmp_path, train={"init_from": str(start), "schedule": "constant"}),
+        tag_recipe(tmp_path, train={"init_from": str(start), "schedule.kind": "constant"}),
         tmp_path / "x",
     )
     shutil.rmtree(start)
     go(masked_recipe(tmp_path, model={"d_model": 8}), start)
     longer = tag_recipe(
-        tmp_path, train={"init_from": str(start), "schedule": "constant", "steps": 10}
+        tmp_path, train={"init_from": str(start), "schedule.kind": "constant", "steps": 10}
     )
     assert go(longer, tmp_path / "x", resume=True)[0].steps == 10
     assert read_config(tmp_path / "x").d_model == 24
@@ -271,13 +274,16 @@ def test_an_encoder_decoder_takes_over_both_tokenizers(tmp_path, shared):
     (tmp_path / "pairs.tsv").write_text(
         "".join(f"{'xyz'[i % 3]}y\t{'ab'[i % 2]}c\n" for i in range(40))
     )
-    train = {"steps": 2, "decode_lines": 0}
-    go(pair_recipe(tmp_path, tokenizer={"shared": shared}, train=train), tmp_path / "one")
+    train = {"steps": 2, "evaluate.decode_lines": 0}
+    go(
+        pair_recipe(tmp_path, processor={"tokenizer": {"shared": shared}}, train=train),
+        tmp_path / "one",
+    )
     (tmp_path / "pairs.tsv").write_text(
         "xy\tac\nyy\tbc\n" * 20
     )  # a tokenizer made from these would be another one
     train["init_from"] = str(tmp_path / "one")
-    made = pair_recipe(tmp_path, tokenizer={"shared": not shared}, train=train)
+    made = pair_recipe(tmp_path, processor={"tokenizer": {"shared": not shared}}, train=train)
     go(made, tmp_path / "two")
     for name in ("tokenizer.json", "source_tokenizer.json"):
         one, two = tmp_path / "one" / name, tmp_path / "two" / name
@@ -307,7 +313,10 @@ def test_plan_and_data_show_know_the_start(tmp_path, pretrained):
 def seeing(tmp_path_factory) -> Path:
     """A run of pictures of 8 x 8 with learned positions."""
     folder = tmp_path_factory.mktemp("seeing")
-    go(picture_recipe(folder, model={"d_model": 24}, image={"patch": 2}), folder / "x")
+    go(
+        picture_recipe(folder, model={"d_model": 24}, processor={"image": {"patch": 2}}),
+        folder / "x",
+    )
     return folder / "x"
 
 
@@ -320,9 +329,9 @@ def answering(tmp_path_factory) -> Path:
 
 
 def test_pictures_are_read_as_the_start_reads_them(tmp_path, seeing):
-    data = {"path": picture_folder(tmp_path, seed=3)}
+    data = {"train.path": picture_folder(tmp_path, seed=3)}
     values = picture_recipe(tmp_path, data=data, train={"init_from": str(seeing)}).values()
-    model = first_model(Recipe.parse(values | {"image": {}}), tmp_path / "x")
+    model = first_model(Recipe.parse(values | {"processor": {"image": {}}}), tmp_path / "x")
     theirs, mine = (
         trunk_of(load_tensors(seeing / "model.safetensors")),
         dict(model.named_parameters()),
@@ -337,7 +346,9 @@ def test_pictures_are_read_as_the_start_reads_them(tmp_path, seeing):
 def test_pictures_may_be_larger_than_those_of_the_start(tmp_path, seeing):
     """Learned positions are interpolated over the grid, as by `at_grid`."""
     made = picture_recipe(
-        tmp_path, image={"patch": 2, "size": [8, 16]}, train={"init_from": str(seeing)}
+        tmp_path,
+        processor={"image": {"patch": 2, "size": [8, 16]}},
+        train={"init_from": str(seeing)},
     )
     model = first_model(made, tmp_path / "x")
     assert model.config.grid == (4, 8)
@@ -351,7 +362,7 @@ def test_pictures_may_be_larger_than_those_of_the_start(tmp_path, seeing):
     [
         (
             {"patch": 4},
-            r"^image\.patch is 4, and train\.init_from=.*x has 2, by which its weights were trained; leave",
+            r"^processor\.image\.patch is 4, and train\.init_from=.*x has 2, with which its weights were trained; leave",
         ),
         ({"patch": [2, 4]}, r"image\.patch is \(2, 4\)"),
         ({"channels": 3}, r"image\.channels is 3"),
@@ -361,7 +372,9 @@ def test_pictures_may_be_larger_than_those_of_the_start(tmp_path, seeing):
 )
 def test_pictures_that_would_be_read_otherwise_are_refused(tmp_path, seeing, image, sentence):
     made = picture_recipe(
-        tmp_path, image={"patch": [2, 2], "channels": 1} | image, train={"init_from": str(seeing)}
+        tmp_path,
+        processor={"image": {"patch": [2, 2], "channels": 1} | image},
+        train={"init_from": str(seeing)},
     )
     with pytest.raises(ConfigError, match=sentence):
         go(made, tmp_path / "x")
@@ -379,7 +392,7 @@ def turned(path: str, folder: Path) -> str:
 def test_parts_are_read_as_the_start_reads_them(tmp_path, answering):
     path = rows_file(tmp_path, seed=3)
     model = first_model(
-        parts_recipe(tmp_path, data={"path": path}, train={"init_from": str(answering)}),
+        parts_recipe(tmp_path, data={"train.path": path}, train={"init_from": str(answering)}),
         tmp_path / "x",
     )
     theirs, mine = (
@@ -394,7 +407,7 @@ def test_parts_are_read_as_the_start_reads_them(tmp_path, answering):
         )
     assert model.config.modality_order == ("image", "text")
     other = parts_recipe(
-        tmp_path, data={"path": turned(path, tmp_path)}, train={"init_from": str(answering)}
+        tmp_path, data={"train.path": turned(path, tmp_path)}, train={"init_from": str(answering)}
     )
     with pytest.raises(
         DataError, match="line 1 has text before image, and the rows of the model have image before"
@@ -406,31 +419,25 @@ def test_parts_are_read_as_the_start_reads_them(tmp_path, answering):
     ("changes", "sentence"),
     [
         (
-            {"image": {"size": 16}},
-            r"image\.size is 16, and train\.init_from=.* has \(8, 8\), by which its weights were",
+            {"processor.image": {"size": 16}},
+            r"image\.size is 16, and train\.init_from=.* has \(8, 8\), with which its weights were",
         ),
-        ({"image": {"patch": 8}}, r"image\.patch is 8, and train\.init_from=.* has 4"),
+        ({"processor.image": {"patch": 8}}, r"image\.patch is 8, and train\.init_from=.* has 4"),
         (
-            {"audio": AUDIO},
-            r"^The recipe has a section audio and the model of train\.init_from=.* has none; make",
+            {"processor.audio": AUDIO},
+            r"^The recipe has a section processor.audio and the model of train\.init_from=.* has none; make",
         ),
         (
-            {"image": None},
-            r"^The recipe has no section image and the model of train\.init_from=.* has one; make",
+            {"processor.image": None},
+            r"^The recipe has no section processor.image and the model of train\.init_from=.* has one; make",
         ),
     ],
 )
 def test_parts_that_would_be_read_otherwise_are_refused(tmp_path, answering, changes, sentence):
-    values = parts_recipe(tmp_path, train={"init_from": str(answering)}).values() | {
-        "image": {"patch": 4}
-    }
-    for section, content in changes.items():
-        if content is None:
-            del values[section]
-        else:
-            values[section] = values.get(section, {}) | content
+    values = parts_recipe(tmp_path, train={"init_from": str(answering)}).values()
+    values["processor"]["image"] = {"patch": 4}
     with pytest.raises(ConfigError, match=sentence):
-        go(Recipe.parse(values), tmp_path / "x")
+        go(Recipe.parse(laid(values, changes)), tmp_path / "x")
 
 
 def test_pictures_are_drawn_in_the_colours_of_the_start(tmp_path):
@@ -444,14 +451,16 @@ def test_pictures_are_drawn_in_the_colours_of_the_start(tmp_path):
         tmp_path / "one" / "run" / "palette.json"
     ).read_bytes()
     values = made.values()
-    values["palette"]["colours"] = 4
+    values["processor"]["palette"]["colours"] = 4
     with pytest.raises(ConfigError, match=r"palette\.colours is 4, and train\.init_from=.* has 5"):
         go(Recipe.parse(values), tmp_path / "other")
 
 
 def test_positions_that_count_along_rows_reach_no_other_size(tmp_path):
     go(picture_recipe(tmp_path, model={"position": "rotary"}), tmp_path / "r")
-    rotary = picture_recipe(tmp_path, image={"size": 16}, train={"init_from": str(tmp_path / "r")})
+    rotary = picture_recipe(
+        tmp_path, processor={"image": {"size": 16}}, train={"init_from": str(tmp_path / "r")}
+    )
     with pytest.raises(
         CheckpointError,
         match=r"of 2 x 2 patches and this model of 4 x 4, which positions of kind 'rot",
@@ -460,13 +469,13 @@ def test_positions_that_count_along_rows_reach_no_other_size(tmp_path):
 
 
 def test_a_run_of_pictures_with_a_start_is_resumed_to_the_bit(tmp_path, seeing):
-    train = {"init_from": str(seeing), "save_every": 4, "evaluate_every": 4}
-    own = {"image": {"patch": 2}}
+    train = {"init_from": str(seeing), "save.every": 4, "evaluate.every": 4}
+    own = {"processor.image": {"patch": 2}}
     go(
-        picture_recipe(tmp_path, train=train | {"steps": 4, "schedule": "constant"}, **own),
+        picture_recipe(tmp_path, train=train | {"steps": 4, "schedule.kind": "constant"}, **own),
         tmp_path / "short",
     )
-    made = picture_recipe(tmp_path, train=train | {"schedule": "constant"}, **own)
+    made = picture_recipe(tmp_path, train=train | {"schedule.kind": "constant"}, **own)
     go(made, tmp_path / "once")
     go(made, tmp_path / "short", resume=True)
     assert hashes(tmp_path / "short") == hashes(tmp_path / "once")

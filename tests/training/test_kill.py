@@ -62,7 +62,7 @@ def whole(tmp_path_factory):
     """The recipe, and a run that nobody disturbed."""
     folder = tmp_path_factory.mktemp("kill")
     made = values(
-        folder, model={"dropout": 0.1}, train={"steps": 60, "save_every": 7, "evaluate_every": 20}
+        folder, model={"dropout": 0.1}, train={"steps": 60, "save.every": 7, "evaluate.every": 20}
     )
     (folder / "recipe.yaml").write_text(yaml.safe_dump(made))
     subprocess.run(

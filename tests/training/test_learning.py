@@ -9,23 +9,22 @@ import torch
 
 from glassformer.batch import IGNORE, Batch
 from glassformer.models import ModelConfig, Transformer
-from glassformer.recipe.train import TrainConfig
 from glassformer.training.optimizer import Optimizer
 from glassformer.training.schedule import rate
 from glassformer.training.step import training_step
-from small_runs import go, recipe
+from small_runs import go, recipe, train_config
 
 CHOICES = {
-    "adamw": {"learning_rate": 1e-2},
-    "muon": {"learning_rate": 1e-2, "matrix_learning_rate": 0.02},
+    "adamw": {"optimizer.learning_rate": 1e-2},
+    "muon": {"optimizer.learning_rate": 1e-2, "optimizer.matrix_learning_rate": 0.02},
 }
 
 
 def fit(batches, config: ModelConfig, kind: str, steps: int) -> tuple[Transformer, list[float]]:
     """Train on batches(step) with a short warm-up and a linear end."""
     model = Transformer(config, seed=0)
-    train = TrainConfig(optimizer=kind, weight_decay=0.0, **CHOICES[kind])
-    optimizer, losses = Optimizer(model, train), []
+    train = train_config({"optimizer.kind": kind, "optimizer.weight_decay": 0.0, **CHOICES[kind]})
+    optimizer, losses = Optimizer(model, train.optimizer), []
     for step in range(steps):
         factor = rate(step, steps=steps, warmup_steps=5, schedule="linear")
         losses.append(
@@ -99,15 +98,15 @@ def test_a_random_source_is_learned_down_to_its_entropy(tmp_path, kind):
         train={
             "steps": 60,
             "batch_size": 16,
-            "optimizer": kind,
-            "evaluate_every": 60,
-            "evaluate_batches": None,
+            "optimizer.kind": kind,
+            "evaluate.every": 60,
+            "evaluate.batches": None,
         }
         | {
-            "save_every": 60,
-            "schedule": "wsd",
-            "final_fraction": 0.0,
-            "weight_decay": 0.0,
+            "save.every": 60,
+            "schedule.kind": "wsd",
+            "schedule.final_fraction": 0.0,
+            "optimizer.weight_decay": 0.0,
             **CHOICES[kind],
         },
     )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models import ModelConfig, Transformer
-from glassformer.recipe.train import TrainConfig
+from glassformer.recipe.train import OptimizerConfig
 from glassformer.training.optimizer import (
     Muon,
     Optimizer,
@@ -64,7 +64,7 @@ VARIANTS = [
 @pytest.mark.parametrize("changes", VARIANTS)
 def test_matrices_decay_and_norms_and_biases_never_do(kind, changes):
     made = model(**changes)
-    decayed = decays(made, Optimizer(made, TrainConfig(optimizer=kind, weight_decay=0.1)))
+    decayed = decays(made, Optimizer(made, OptimizerConfig(kind=kind, weight_decay=0.1)))
     for name, p in made.named_parameters():
         spared = p.ndim < 2 or "norm" in name or name.endswith("bias")
         assert decayed[name] != spared, name
@@ -72,14 +72,14 @@ def test_matrices_decay_and_norms_and_biases_never_do(kind, changes):
 
 def test_without_weight_decay_a_gradient_of_zero_changes_nothing():
     made = model()
-    assert not any(decays(made, Optimizer(made, TrainConfig(weight_decay=0.0))).values())
+    assert not any(decays(made, Optimizer(made, OptimizerConfig(weight_decay=0.0))).values())
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.3])
 def test_adamw_is_torchs_step_by_step(factor):
     mine = model().double()
     theirs = copy.deepcopy(mine)
-    config = TrainConfig(learning_rate=0.01, beta1=0.8, beta2=0.9, weight_decay=0.2)
+    config = OptimizerConfig(learning_rate=0.01, beta1=0.8, beta2=0.9, weight_decay=0.2)
     optimizer = Optimizer(mine, config)
     groups = [
         {"params": [p for p in theirs.parameters() if p.ndim >= 2], "weight_decay": 0.2},
@@ -99,7 +99,7 @@ def test_adamw_is_torchs_step_by_step(factor):
 
 def test_a_step_forgets_its_gradients():
     made = model()
-    optimizer = Optimizer(made, TrainConfig(optimizer="muon"))
+    optimizer = Optimizer(made, OptimizerConfig(kind="muon"))
     give_gradients(made, 0)
     optimizer.step(1.0)
     assert all(p.grad is None or not p.grad.any() for p in made.parameters())
@@ -107,7 +107,7 @@ def test_a_step_forgets_its_gradients():
 
 def test_a_factor_of_zero_changes_nothing_but_the_moments():
     made = model()
-    optimizer = Optimizer(made, TrainConfig(optimizer="muon"))
+    optimizer = Optimizer(made, OptimizerConfig(kind="muon"))
     before = [p.detach().clone() for p in made.parameters()]
     give_gradients(made, 0)
     optimizer.step(0.0)
@@ -119,7 +119,7 @@ def test_muon_takes_the_matrices_of_blocks_alone():
     made = model(tied=False, norm="rms", qk_norm=True)
     chosen = {name for name, p in made.named_parameters() if is_block_matrix(name, p)}
     assert chosen == {n for n, p in made.named_parameters() if "proj.weight" in n}
-    optimizer = Optimizer(made, TrainConfig(optimizer="muon"))
+    optimizer = Optimizer(made, OptimizerConfig(kind="muon"))
     give_gradients(made, 0)
     optimizer.step(1.0)
     assert {
@@ -166,7 +166,7 @@ def test_muon_is_its_formula():
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
 def test_a_restored_optimizer_takes_the_same_next_step(kind):
-    mine, config = model(), TrainConfig(optimizer=kind, learning_rate=0.01)
+    mine, config = model(), OptimizerConfig(kind=kind, learning_rate=0.01)
     optimizer = Optimizer(mine, config)
     for step in range(3):
         give_gradients(mine, step)
@@ -189,11 +189,11 @@ def test_a_restored_optimizer_takes_the_same_next_step(kind):
 
 def test_a_restored_state_is_a_copy():
     made = model()
-    optimizer = Optimizer(made, TrainConfig())
+    optimizer = Optimizer(made, OptimizerConfig())
     give_gradients(made, 0)
     optimizer.step(1.0)
     saved = {name: value.clone() for name, value in optimizer.state().items()}
-    other = Optimizer(made, TrainConfig())
+    other = Optimizer(made, OptimizerConfig())
     other.restore(saved)
     give_gradients(made, 1)
     other.step(1.0)
@@ -217,21 +217,21 @@ def foreign(state: dict[str, torch.Tensor], how: str) -> dict[str, torch.Tensor]
 @pytest.mark.parametrize("how", ["another name", "another shape", "no role", "half of it"])
 def test_a_foreign_state_is_refused(how):
     made = model()
-    optimizer = Optimizer(made, TrainConfig())
+    optimizer = Optimizer(made, OptimizerConfig())
     give_gradients(made, 0)
     optimizer.step(1.0)
     with pytest.raises(CheckpointError):
-        Optimizer(made, TrainConfig()).restore(foreign(dict(optimizer.state()), how))
+        Optimizer(made, OptimizerConfig()).restore(foreign(dict(optimizer.state()), how))
 
 
 @pytest.mark.parametrize(("one", "two"), [("adamw", "muon"), ("muon", "adamw")])
 def test_the_state_of_the_other_optimizer_is_refused(one, two):
     made = model()
-    optimizer = Optimizer(made, TrainConfig(optimizer=one))
+    optimizer = Optimizer(made, OptimizerConfig(kind=one))
     give_gradients(made, 0)
     optimizer.step(1.0)
     with pytest.raises(CheckpointError, match="optimizer"):
-        Optimizer(made, TrainConfig(optimizer=two)).restore(optimizer.state())
+        Optimizer(made, OptimizerConfig(kind=two)).restore(optimizer.state())
 
 
 DEEP = {
@@ -258,8 +258,8 @@ def test_each_layer_learns_as_many_times_slower_as_asked(kind, changes):
     """Head and final norm by 1; block k of n by d^(n - k) with k = 0 the lowest; everything below
     by d^(n + 1)."""
     made, decay, n = model(**changes), 0.7, changes.get("n_layers", 2)
-    config = TrainConfig(
-        optimizer=kind, layer_decay=decay, learning_rate=0.01, matrix_learning_rate=0.3
+    config = OptimizerConfig(
+        kind=kind, layer_decay=decay, learning_rate=0.01, matrix_learning_rate=0.3
     )
     optimizer = Optimizer(made, config)
     give_gradients(made, 0)
@@ -285,7 +285,7 @@ def test_a_layer_decay_of_1_is_the_optimizer_without_it_bit_for_bit(kind):
     """The two groups that there always were: matrices decay, vectors do not."""
     mine = model()
     theirs = copy.deepcopy(mine)
-    optimizer = Optimizer(mine, TrainConfig(optimizer=kind, layer_decay=1.0, weight_decay=0.2))
+    optimizer = Optimizer(mine, OptimizerConfig(kind=kind, layer_decay=1.0, weight_decay=0.2))
     named = dict(theirs.named_parameters())
     chosen = [n for n, p in named.items() if kind == "muon" and is_block_matrix(n, p)]
     rest = [p for n, p in named.items() if n not in chosen]
@@ -312,7 +312,9 @@ def test_a_layer_decay_of_1_is_the_optimizer_without_it_bit_for_bit(kind):
 def test_slower_layers_move_less():
     made = model(**DEEP)
     before = {name: p.detach().clone() for name, p in made.named_parameters()}
-    optimizer = Optimizer(made, TrainConfig(layer_decay=0.5, weight_decay=0.0, learning_rate=0.01))
+    optimizer = Optimizer(
+        made, OptimizerConfig(layer_decay=0.5, weight_decay=0.0, learning_rate=0.01)
+    )
     give_gradients(made, 0)
     optimizer.step(1.0)
     # AdamW's first step is the sign of the gradient times the rate
@@ -332,9 +334,7 @@ def test_slower_layers_move_less():
 def test_a_frozen_trunk_is_not_moved_and_needs_no_gradient(kind, head):
     made = model(architecture="encoder", **head)
     before = {name: p.detach().clone() for name, p in made.named_parameters()}
-    optimizer = Optimizer(
-        made, TrainConfig(optimizer=kind, init_from="x", freeze_trunk=True, layer_decay=0.5)
-    )
+    optimizer = Optimizer(made, OptimizerConfig(kind=kind, layer_decay=0.5), freeze_trunk=True)
     assert len(optimizer.parameters) == sum(name.startswith("head.") for name in before)
     assert {name for name, p in made.named_parameters() if p.requires_grad} == {
         n for n in before if n.startswith("head.")
@@ -343,16 +343,14 @@ def test_a_frozen_trunk_is_not_moved_and_needs_no_gradient(kind, head):
     optimizer.step(1.0)
     for name, p in made.named_parameters():
         assert torch.equal(p, before[name]) != name.startswith("head."), name
-    restored = Optimizer(
-        copy.deepcopy(made), TrainConfig(optimizer=kind, init_from="x", freeze_trunk=True)
-    )
+    restored = Optimizer(copy.deepcopy(made), OptimizerConfig(kind=kind), freeze_trunk=True)
     restored.restore({name: value.clone() for name, value in optimizer.state().items()})
     assert restored.state().keys() == optimizer.state().keys()
-    thawed = Optimizer(made, TrainConfig(optimizer=kind))
+    thawed = Optimizer(made, OptimizerConfig(kind=kind))
     assert all(p.requires_grad for p in made.parameters())
     assert len(thawed.parameters) == len(before)
 
 
 def test_a_head_that_is_all_trunk_cannot_be_trained_alone():
     with pytest.raises(ConfigError, match="freeze_trunk leaves nothing to learn"):
-        Optimizer(model(), TrainConfig(init_from="x", freeze_trunk=True))
+        Optimizer(model(), OptimizerConfig(), freeze_trunk=True)

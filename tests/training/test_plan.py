@@ -35,7 +35,7 @@ def test_a_plan_counts_what_the_model_has(tmp_path):
 
 
 def test_a_plan_needs_no_text(tmp_path):
-    plan = make_plan(recipe(tmp_path, data={"path": None}, model={"vocab_size": 50}))
+    plan = make_plan(recipe(tmp_path, data={"train.path": None}, model={"vocab_size": 50}))
     assert plan.epochs is None
     assert plan.parameters > 50 * 16
 
@@ -54,7 +54,7 @@ TASKS = {
     "several": lambda folder, **changes: class_recipe(
         folder,
         model={"multi_label": True},
-        data={"path": class_file(folder, label=two_labels)},
+        data={"train.path": class_file(folder, label=two_labels)},
         **changes,
     ),
     "masked": masked_recipe,
@@ -75,6 +75,6 @@ def test_a_plan_of_other_tasks_counts_what_they_train(tmp_path, name):
 
 
 def test_a_plan_of_hidden_tokens_needs_no_text(tmp_path):
-    plan = make_plan(masked_recipe(tmp_path, data={"path": None}, model={"vocab_size": 50}))
+    plan = make_plan(masked_recipe(tmp_path, data={"train.path": None}, model={"vocab_size": 50}))
     assert plan.epochs is None
     assert plan.tokens_per_step == 4 * 16

@@ -15,14 +15,15 @@ def made(*overrides: str) -> Recipe:
 
 def test_a_task_alone_is_a_recipe():
     assert made().train.steps == 2000
-    assert (made().task, made().input, made().model.head) == ("text-generation", "documents", "lm")
+    assert (made().task, made().processor.input) == ("text-generation", "documents")
+    assert made().model.head == "lm"
 
 
-def test_a_task_and_an_input_are_overrides_without_a_section(tmp_path):
+def test_the_task_is_an_override_without_a_section(tmp_path):
     (tmp_path / "r.yaml").write_text("task: text-generation\ntrain: {steps: 5}\n")
-    overrides = ["task=token-classification", "input=parts"]
+    overrides = ["task=token-classification", "processor.input=parts"]
     changed = read_recipe(tmp_path / "r.yaml", overrides)
-    assert (changed.task, changed.input) == ("token-classification", "parts")
+    assert (changed.task, changed.processor.input) == ("token-classification", "parts")
     assert (changed.model.head, changed.train.steps) == ("tag", 5)
 
 
@@ -43,24 +44,31 @@ def test_overrides_are_yaml_values_on_top_of_the_file(tmp_path):
     path.write_text("task: text-generation\ntrain:\n  steps: 5\n  seed: 1\ngenerate: {stop: [a]}\n")
     overrides = [
         "train.steps=7",
-        "train.learning_rate=1e-4",
+        "train.optimizer.learning_rate=1e-4",
         "train.length=null",
-        "data.path=[a, b]",
+        "data.train.path=[a, b]",
         "train.compile=yes",
     ]
-    changed = read_recipe(path, [*overrides, "train.sample_prompt=a=b", "generate.top_k=3"])
-    assert (changed.train.steps, changed.train.seed, changed.train.learning_rate) == (7, 1, 1e-4)
+    changed = read_recipe(path, [*overrides, "train.sample.prompt=a=b", "generate.top_k=3"])
+    assert (changed.train.steps, changed.train.seed, changed.train.optimizer.learning_rate) == (
+        7,
+        1,
+        1e-4,
+    )
     assert changed.train.length is None
     assert changed.train.compile is True
-    assert changed.train.sample_prompt == "a=b"
-    assert changed.data.path == ["a", "b"]
+    assert changed.train.sample.prompt == "a=b"
+    assert changed.data.train.path == ["a", "b"]
     assert changed.generate.stop == ("a",)
     assert changed.generate.top_k == 3
 
 
 def test_the_resolved_recipe_reads_back_as_itself(tmp_path):
     whole = made(
-        "model.preset=modern", "model.vocab_size=7", "data.path=ü.txt", "generate.stop=['\\n']"
+        "model.preset=modern",
+        "model.vocab_size=7",
+        "data.train.path=ü.txt",
+        "generate.stop=['\\n']",
     )
     (tmp_path / "r.yaml").write_text(whole.yaml(), encoding="utf-8")
     assert read_recipe(tmp_path / "r.yaml") == whole
@@ -91,9 +99,9 @@ def test_sections_that_hold_nothing_are_defaults(tmp_path):
         (["train.steps=0"], r"train\.steps: .*greater than or equal to 1, got 0"),
         (["train.steps=1.5"], r"train\.steps: .*1\.5"),
         (["train.steps=yes"], r"train\.steps: .*yes or no.*True"),
-        (["train.learning_rate=.inf"], r"train\.learning_rate: .*finite"),
-        (["train.learning_rate=.nan"], r"train\.learning_rate"),
-        (["train.schedule=cosin"], r"train\.schedule: .*'cosine'.*got 'cosin'"),
+        (["train.optimizer.learning_rate=.inf"], r"train\.optimizer\.learning_rate: .*finite"),
+        (["train.optimizer.learning_rate=.nan"], r"train\.optimizer\.learning_rate"),
+        (["train.schedule.kind=cosin"], r"train\.schedule\.kind: .*'cosine'.*got 'cosin'"),
         (["train.micro_batches=5"], "micro_batches=5 does not divide batch_size=32"),
         (
             ["train.parallel_micro_batches=2"],
@@ -113,10 +121,35 @@ def test_sections_that_hold_nothing_are_defaults(tmp_path):
             ["train.length=99", "model.max_length=9"],
             r"train\.length=99 exceeds model\.max_length=9",
         ),
-        (["data.path=3"], r"data\.path: .*string, got 3"),
+        (["data.train.path=3"], r"data\.train\.path: .*string, got 3"),
         (["data.encoding=utf-88"], "utf-88"),
-        (["tokenizer.kind=bpee"], r"tokenizer\.kind"),
+        (["processor.tokenizer.kind=bpee"], r"processor\.tokenizer\.kind"),
         (["generate.temperature=-1"], r"generate\.temperature"),
+        (["data.path=x"], r"^Unknown key data\.path; use data\.train\.path or data\.validation"),
+        (
+            ["train.learning_rate=1"],
+            r"train\.learning_rate; use train\.optimizer\.learning_rate\.$",
+        ),
+        (["train.optimizer=muon"], r"The section train\.optimizer must hold .*, not 'muon'"),
+        (["train.optimizer.kind.x=1", "train.optimizer=muon"], r"train\.optimizer must hold"),
+        (["tokenizer.kind=word"], r"Unknown section 'tokenizer' .*; use processor\.tokenizer\.$"),
+        (
+            ["data.word_field=x"],
+            r"data\.word_field has no use for input='documents', only for words",
+        ),
+        (
+            ["data.train.labels=x"],
+            r"data\.train\.labels has no use for input='documents', only for im",
+        ),
+        (
+            ["train.mask_fraction=0.3"],
+            r"train\.mask_fraction has no use for task='text-generation'",
+        ),
+        (["data.train.fraction=0.3"], r"^data: train has neither fraction nor where"),
+        (
+            ["augment.image.flip=true"],
+            r"augment\.image changes what processor\.image reads, which is",
+        ),
     ],
 )
 def test_what_is_wrong_is_one_sentence(overrides, words):
@@ -170,3 +203,16 @@ def test_the_vocabulary_comes_from_the_tokenizer_or_must_hold_it():
 
 def test_a_vocabulary_asked_for_beside_a_preset_stays():
     assert made("model.preset=gpt2", "model.vocab_size=300").model.vocab_size == 300
+
+
+def test_a_default_that_depends_on_another_field_is_written():
+    assert made().augment.seed == 0
+    assert made("train.seed=3").augment.seed == 3
+    assert made("train.seed=3", "augment.seed=1").augment.seed == 1
+    assert made().data.validation.fraction == 0.1
+    assert made("data.validation=").data.validation.fraction == 0.1
+    named = made("data.validation.path=v.txt", "data.validation.fraction=0.3").data
+    assert (named.validation.fraction, named.held_out) == (None, (0.0, 0.0))
+    answers = read_recipe(None, ["task=image-text-to-text"]).generate
+    assert (answers.temperature, answers.beams) == (0.0, 0)
+    assert read_recipe(None, ["task=text-to-text"]).generate.beams == 5

@@ -27,22 +27,27 @@ CONFIGS = {
         "model": {"dropout": 0.2, "attention_dropout": 0.1},
         "train": {"micro_batches": 4, "parallel_micro_batches": 3},
     },
-    "muon": {"train": {"optimizer": "muon", "schedule": "wsd", "micro_batches": 4}},
-    "documents": {"data": {"documents": "separate", "path": "documents"}},
+    "muon": {"train": {"optimizer.kind": "muon", "schedule.kind": "wsd", "micro_batches": 4}},
+    "documents": {"data": {"documents": "separate", "train.path": "documents"}},
     "smoothed, short": {
-        "train": {"label_smoothing": 0.1, "length": 7, "schedule": "linear", "max_grad_norm": 0.1}
+        "train": {
+            "label_smoothing": 0.1,
+            "length": 7,
+            "schedule.kind": "linear",
+            "optimizer.max_grad_norm": 0.1,
+        }
     },
-    "not validated": {"data": {"validation_fraction": 0.0}},
+    "not validated": {"data": {"validation.fraction": 0.0}},
     "bfloat16": {"train": {"precision": "bfloat16"}},
 }
 
 
 def configured(tmp_path, name: str, **train):
     changes = {section: dict(content) for section, content in CONFIGS[name].items()}
-    if changes.get("data", {}).get("path") == "documents":
+    if changes.get("data", {}).get("train.path") == "documents":
         lines = [{"text": "the cat " * n} for n in range(1, 60)]
         (tmp_path / "d.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-        changes["data"]["path"] = str(tmp_path / "d.jsonl")
+        changes["data"]["train.path"] = str(tmp_path / "d.jsonl")
     changes["train"] = changes.get("train", {}) | train
     return recipe(tmp_path, **changes)
 
@@ -95,11 +100,14 @@ TASKS = {
     "tags": (tag_recipe, {"train": {"class_weights": "balanced", "batch_tokens": 64}}),
     "other pieces": (
         tag_recipe,
-        {"train": {"piece_dropout": 0.3}, "tokenizer": {"kind": "bpe", "vocab_size": 300}},
+        {
+            "train": {"piece_dropout": 0.3},
+            "processor.tokenizer": {"kind": "bpe", "vocab_size": 300},
+        },
     ),
     "classes": (
         class_recipe,
-        {"train": {"micro_batches": 2, "layer_decay": 0.5, "best": "macro_f1"}},
+        {"train": {"micro_batches": 2, "optimizer.layer_decay": 0.5, "evaluate.best": "macro_f1"}},
     ),
     "several classes": (
         class_recipe,
@@ -108,11 +116,11 @@ TASKS = {
     "hidden tokens": (masked_recipe, {"train": {"micro_batches": 2}}),
     "hidden words": (
         masked_recipe,
-        {"train": {"whole_words": True, "length": 10}, "tokenizer": {"kind": "byte"}},
+        {"train": {"whole_words": True, "length": 10}, "processor.tokenizer": {"kind": "byte"}},
     ),
-    "targets of sources": (pair_recipe, {"train": {"decode_lines": 3}}),
-    "images": (picture_recipe, {"augment": {"crop": 1, "mixup": 0.4}}),
-    "recordings": (sound_recipe, {"sound_augment": {"noise": 0.5}}),
+    "targets of sources": (pair_recipe, {"train": {"evaluate.decode_lines": 3}}),
+    "images": (picture_recipe, {"augment.image": {"crop": 1, "mixup": 0.4}}),
+    "recordings": (sound_recipe, {"augment.audio": {"noise": 0.5}}),
     "answers to images": (parts_recipe, {"train": {"micro_batches": 2}}),
     "answers of an encoder-decoder": (
         parts_recipe,
@@ -128,7 +136,7 @@ TASKS = {
     ),
     "tags of parts": (
         tagged_parts,
-        {"task": "token-classification", "input": "parts", "model": {"head": "tag"}},
+        {"task": "token-classification", "processor.input": "parts", "model": {"head": "tag"}},
     ),
     "drawings": (drawing_recipe, {"train": {"piece_dropout": 0.0}}),
 }
@@ -143,8 +151,8 @@ def test_other_tasks_too(tmp_path, name):
     changes["train"] = {
         "steps": 12,
         "batch_size": 8,
-        "save_every": 3,
-        "evaluate_every": 6,
+        "save.every": 3,
+        "evaluate.every": 6,
     } | changes.get("train", {})
     if name == "several classes":
         changes["data"] = {"path": class_file(tmp_path, label=two_labels)}
@@ -217,11 +225,11 @@ def test_a_finished_run_does_nothing_and_says_so(tmp_path):
 
 def test_more_steps_are_allowed_and_go_on(tmp_path):
     run = tmp_path / "x"
-    go(recipe(tmp_path, train={"schedule": "constant"}), run)
+    go(recipe(tmp_path, train={"schedule.kind": "constant"}), run)
     result, said = go(
-        recipe(tmp_path, train={"schedule": "constant", "steps": 11}), run, resume=True
+        recipe(tmp_path, train={"schedule.kind": "constant", "steps": 11}), run, resume=True
     )
-    go(recipe(tmp_path, train={"schedule": "constant", "steps": 11}), tmp_path / "whole")
+    go(recipe(tmp_path, train={"schedule.kind": "constant", "steps": 11}), tmp_path / "whole")
     assert result.steps == 11
     assert "resuming at step 8" in said
     assert hashes(run)["0 model.safetensors"] == hashes(tmp_path / "whole")["0 model.safetensors"]
@@ -299,7 +307,7 @@ def test_the_precision_is_measured_once_and_may_be_changed_by_name(tmp_path, mon
 
 @pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_step_saves_and_says_which(tmp_path, monkeypatch, kind):
-    made, run = recipe(tmp_path, train={"save_every": 100, "evaluate_every": 100}), tmp_path / "x"
+    made, run = recipe(tmp_path, train={"save.every": 100, "evaluate.every": 100}), tmp_path / "x"
     go(made, tmp_path / "whole")
     real = loop._Training.advance
 
@@ -355,7 +363,7 @@ def test_training_works_outside_the_main_thread(tmp_path):
 def test_what_is_not_finite_stops_the_run_and_leaves_the_last_good_checkpoint(
     tmp_path, monkeypatch, where
 ):
-    run, made = tmp_path / "x", recipe(tmp_path, train={"evaluate_every": 6, "save_every": 2})
+    run, made = tmp_path / "x", recipe(tmp_path, train={"evaluate.every": 6, "save.every": 2})
     real = loop._Training.advance
 
     def advance(self):
@@ -435,7 +443,7 @@ def test_the_model_in_the_run_folder_is_the_best_not_the_last(tmp_path, monkeypa
     scores = iter([3.0, 1.0, 2.0, 1.5])
     monkeypatch.setattr(TextGeneration, "scores", lambda *arguments: {"loss": next(scores)})
     run = tmp_path / "x"
-    result, _ = go(recipe(tmp_path, train={"evaluate_every": 2, "keep_last": 1}), run)
+    result, _ = go(recipe(tmp_path, train={"evaluate.every": 2, "save.keep_last": 1}), run)
     assert (result.best, result.scores["loss"]) == (1.0, 1.5)
     assert sorted(p.name for p in (run / "checkpoints").glob("step-*")) == [
         "step-00000004",
@@ -453,14 +461,16 @@ def test_a_failing_sample_does_not_end_a_run(tmp_path, monkeypatch):
         raise ConfigError("no.")
 
     monkeypatch.setattr(TextGeneration, "sample", fails)
-    result, said = go(recipe(tmp_path, train={"sample_tokens": 5}), tmp_path / "x")
+    result, said = go(recipe(tmp_path, train={"sample.tokens": 5}), tmp_path / "x")
     assert result.steps == 8
     assert "no sample at step 8: no." in said
 
 
 def test_words_have_no_newline_to_begin_a_sample_with(tmp_path):
     made = recipe(
-        tmp_path, tokenizer={"kind": "word"}, train={"sample_tokens": 5, "sample_every": 4}
+        tmp_path,
+        processor={"tokenizer": {"kind": "word"}},
+        train={"sample.tokens": 5, "sample.every": 4},
     )
     go(made, tmp_path / "x")
     assert [line["step"] for line in read_metrics(tmp_path / "x") if "sample" in line] == [4, 8]
@@ -497,9 +507,9 @@ def test_torch_compile_is_used_for_training_alone(tmp_path, monkeypatch):
 def test_a_full_disk_in_a_save_leaves_the_checkpoint_before(tmp_path, monkeypatch):
     import errno
 
-    made, run = recipe(tmp_path, train={"evaluate_every": 100}), tmp_path / "x"
+    made, run = recipe(tmp_path, train={"evaluate.every": 100}), tmp_path / "x"
     fsync, count = os.fsync, 0
-    go(recipe(tmp_path, train={"steps": 4, "evaluate_every": 100}), run)
+    go(recipe(tmp_path, train={"steps": 4, "evaluate.every": 100}), run)
     before = {p: p.read_bytes() for p in (run / "checkpoints" / "step-00000004").iterdir()}
 
     def full(handle):

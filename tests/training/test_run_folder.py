@@ -14,7 +14,7 @@ from glassformer.recipe.pipelines import PIPELINES
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.catalogue import KINDS, TASKS, kinds_of
 from glassformer.training.run_folder import absolute
-from small_runs import go, recipe, text_file
+from small_runs import data_config, go, recipe, text_file
 from small_tasks import class_recipe
 
 
@@ -54,13 +54,13 @@ def test_the_card_says_what_from_what_and_how_good(tmp_path):
     assert str(tmp_path / "text.txt") not in card, (
         "a card tells nothing about the folders of its maker"
     )
-    go(recipe(tmp_path, data={"validation_fraction": 0.0}), tmp_path / "y")
+    go(recipe(tmp_path, data={"validation.fraction": 0.0}), tmp_path / "y")
     assert "no validation split" in (tmp_path / "y" / "README.md").read_text()
 
 
 def test_without_validation_the_model_is_the_last(tmp_path):
     run = tmp_path / "x"
-    go(recipe(tmp_path, data={"validation_fraction": 0.0}), run)
+    go(recipe(tmp_path, data={"validation.fraction": 0.0}), run)
     last = run / "checkpoints" / "step-00000008" / "model.safetensors"
     assert (run / "model.safetensors").read_bytes() == last.read_bytes()
 
@@ -153,22 +153,24 @@ def test_vectors_alone_are_nothing_to_train(tmp_path):
 
 
 def test_a_text_that_is_missing_or_unset_is_one_sentence(tmp_path):
-    with pytest.raises(ConfigError, match=r"no data\.path"):
-        go(recipe(tmp_path, data={"path": None}), tmp_path / "x")
+    with pytest.raises(ConfigError, match=r"no data\.train\.path"):
+        go(recipe(tmp_path, data={"train.path": None}), tmp_path / "x")
     with pytest.raises(DataError, match="nothing"):
-        go(recipe(tmp_path, data={"path": str(tmp_path / "nothing")}), tmp_path / "x")
+        go(recipe(tmp_path, data={"train.path": str(tmp_path / "nothing")}), tmp_path / "x")
 
 
 def test_paths_become_absolute_so_that_a_run_works_from_anywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    data = recipe(tmp_path, data={"path": ["a.txt", "~/b.txt", "/c/*.txt"], "store": "s"}).data
+    data = recipe(
+        tmp_path, data={"train.path": ["a.txt", "~/b.txt", "/c/*.txt"], "store": "s"}
+    ).data
     home = tmp_path / "home" / "b.txt"
-    assert absolute(data).path == [str(tmp_path / "a.txt"), str(home), "/c/*.txt"]
+    assert absolute(data).train.path == [str(tmp_path / "a.txt"), str(home), "/c/*.txt"]
     assert absolute(data).store == str(tmp_path / "s")
-    rooted = data.model_copy(update={"root": "~/r", "path": "a.txt", "validation_path": "v.txt"})
-    assert absolute(rooted).path == str(tmp_path / "home" / "r" / "a.txt")
-    assert absolute(rooted).validation_path == str(tmp_path / "home" / "r" / "v.txt")
+    rooted = data_config({"root": "~/r", "train.path": "a.txt", "validation.path": "v.txt"})
+    assert absolute(rooted).train.path == str(tmp_path / "home" / "r" / "a.txt")
+    assert absolute(rooted).validation.path == str(tmp_path / "home" / "r" / "v.txt")
     assert absolute(absolute(rooted)) == absolute(rooted)
 
 
@@ -177,7 +179,7 @@ def test_a_run_resumes_from_another_folder(tmp_path, monkeypatch):
 
     text_file(tmp_path)
     monkeypatch.chdir(tmp_path)
-    go(recipe(tmp_path, data={"path": "text.txt"}), tmp_path / "x")
+    go(recipe(tmp_path, data={"train.path": "text.txt"}), tmp_path / "x")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     own = read_recipe(tmp_path / "x" / "recipe.yaml", ["train.steps=9"])
@@ -192,5 +194,5 @@ def test_every_task_and_every_processor_is_whole():
         assert PIPELINES[name].input in task.inputs
         assert set(task.inputs) <= PROCESSORS.keys()
         for given in task.inputs:
-            recipe = Recipe.parse({"task": name, "input": given})
+            recipe = Recipe.parse({"task": name, "processor": {"input": given}})
             assert kinds_of(recipe) == (task, PROCESSORS[given])

@@ -13,7 +13,7 @@ from glassformer.batch import IGNORE, Batch
 from glassformer.errors import TrainingError
 from glassformer.losses import LossSum, cross_entropy
 from glassformer.models import ModelConfig, Transformer
-from glassformer.recipe.train import TrainConfig
+from glassformer.recipe.train import OptimizerConfig
 from glassformer.training.optimizer import Optimizer
 from glassformer.training.parallel import hands
 from glassformer.training.step import dropout_seed, training_step
@@ -72,7 +72,7 @@ class Unlearning(Optimizer):
 
 
 def run(made: Transformer, batches: list[Batch], optimizer: Optimizer | None = None, **changes):
-    optimizer = optimizer or Kept(made, TrainConfig())
+    optimizer = optimizer or Kept(made, OptimizerConfig())
     options = {
         "seed": 0,
         "step": 3,
@@ -184,7 +184,7 @@ def test_parts_computed_at_the_same_time_drop_and_sum_what_one_after_the_other_d
 
 def test_what_is_not_learned_has_no_gradient_from_threads_either():
     made = model()
-    optimizer = Unlearning(made, TrainConfig())
+    optimizer = Unlearning(made, OptimizerConfig())
     made.decoder.blocks[0].requires_grad_(False)
     with hands(2, CPU) as threads:
         result, _ = run(made, parts(batch(), 2), optimizer, hands=threads)
@@ -247,7 +247,7 @@ def damage(made: Transformer, how: str) -> None:
 @pytest.mark.parametrize("clip", [0.0, 1.0])
 def test_what_is_not_finite_raises_and_changes_nothing(how, kind, clip):
     made = model()
-    optimizer = Optimizer(made, TrainConfig(optimizer=kind))
+    optimizer = Optimizer(made, OptimizerConfig(kind=kind))
     run(made, [batch()], optimizer, max_grad_norm=clip)
     damage(made, how)
     weights = [p.detach().clone() for p in made.parameters()]

@@ -226,18 +226,14 @@ class DataConfig(Record):
     @field_validator("validation", "test", mode="before")
     @classmethod
     def _held_out(cls, split: Any, info: ValidationInfo) -> Any:
-        """Write the default fraction of a split without files; refuse one that has both."""
+        """Write the default fraction of a split without files, and none for one that has them."""
         if not isinstance(split, Mapping | None):
             return split
-        split, name = dict(split or {}), str(info.field_name)
-        if split.get("path") is None and split.get("where") is None:
-            if split.get("fraction") is None:
-                split["fraction"] = HELD_OUT[name]
-        elif split.get("fraction"):
-            raise ValueError(
-                f"fraction={split['fraction']} holds {name} records out of data.train, and path or "
-                "where names them already; leave one out"
-            )
+        split = dict(split or {})
+        if split.get("path") is not None or split.get("where") is not None:
+            split["fraction"] = None
+        elif split.get("fraction") is None:
+            split["fraction"] = HELD_OUT[str(info.field_name)]
         return split
 
     @model_validator(mode="after")

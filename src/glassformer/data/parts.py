@@ -72,7 +72,9 @@ def mixed(config: DataConfig) -> Iterator[Mixed]:
     ):
         beside = posixpath.dirname(source.path)
         if chosen := templates[split if _own(config, split) else "train"]:
-            parts = tuple((kind, filled(value, row, where, "parts")) for kind, value in chosen)
+            parts = tuple(
+                (kind, filled(value, row, where, "train.parts")) for kind, value in chosen
+            )
             parts = files.placed(parts, root, where)
         else:
             listed = field_of(row, config.input_field, where, "input_field")
@@ -135,7 +137,9 @@ def _rows(
 ) -> Iterator[tuple[Any, str, Source]]:
     """The rows of a split's own files, their origin and source."""
     named, some = config.splits[split].path, False
-    wanted = {field: "parts" for _, template in templates for field in FIELD.findall(template)}
+    wanted = {
+        field: "train.parts" for _, template in templates for field in FIELD.findall(template)
+    }
     wanted |= {} if templates else {config.input_field: "input_field"}
     wanted |= {field: "target" for field in FIELD.findall(config.target or "")}
     wanted |= {field: "target_image" for field in FIELD.findall(config.target_image or "")}

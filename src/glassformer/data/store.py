@@ -207,7 +207,7 @@ def request_of(
     return {
         "kind": kind,
         "sources": {name: [source.stamp() for source in of] for name, of in sources.items()},
-        "fractions": config.held_out,
+        "fractions": list(config.held_out),
         "settings": config.model_dump(include=fields),
         "tokenizer": tokenizer,
     }

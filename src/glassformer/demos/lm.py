@@ -29,7 +29,7 @@ def show(run: Run, terminal: bool) -> Shown:
             f'glassformer generate {folder} --prompt "If the file" --temperature 0.7 --seed 2',
             f"glassformer verify {folder}",
             "glassformer train task=text-generation model.preset=modern model.size=tiny "
-            "data.path=YOUR_TEXT "
+            "data.train.path=YOUR_TEXT "
             "--run runs/mine",
         ],
     )

@@ -51,7 +51,7 @@ class AudioProcessor(MediaProcessor[AudioReader]):
         """See `Processor`."""
         if config.audio is None:
             raise ConfigError(
-                "The recipe has no section audio, which says how audio is cut; add it."
+                "The recipe has no section processor.audio, which says how audio is cut; add it."
             )
         return cls(AudioReader(config.audio), facts, Files.of(data))
 

@@ -51,7 +51,7 @@ class ImageProcessor(MediaProcessor[ImageReader]):
         """See `Processor`: the first training image tells the size."""
         if config.image is None:
             raise ConfigError(
-                "The recipe has no section image, which says how images are cut; add it."
+                "The recipe has no section processor.image, which says how images are cut; add it."
             )
         files = Files.of(data)
         return cls(

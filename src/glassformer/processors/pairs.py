@@ -124,7 +124,7 @@ class PairsProcessor(Processor):
         if own.shared:
             if own.source_path is not None:
                 raise ConfigError(
-                    "tokenizer.source_path is a second tokenizer; set tokenizer.shared=false to "
+                    "processor.tokenizer.source_path is a second tokenizer; set shared=false to "
                     "use it."
                 )
             both = train_tokenizer(own, training_texts(data, ("source", "target")))

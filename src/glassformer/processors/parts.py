@@ -90,8 +90,8 @@ class PartsProcessor(Processor):
                     )
         if not config.tokenizer.shared:
             raise ConfigError(
-                "Rows of parts have one vocabulary, so tokenizer.shared=false has no use; leave it "
-                "out."
+                "Rows of parts have one vocabulary, so processor.tokenizer.shared=false has no use; "
+                "leave it out."
             )
         readers = {
             kind: READERS[kind].fit(config, data, files, facts)

@@ -196,7 +196,7 @@ class Recipe:
         return replace(self, train=self.train.model_copy(update={"precision": precision}))
 
 
-def _sections(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _sections(values: dict[str, Any]) -> dict[str, dict[Any, Any]]:
     """The sections of a recipe; ConfigError: an unknown one, or one that holds no fields."""
     for section, content in values.items():
         if section not in ("task", *SECTIONS):
@@ -209,7 +209,7 @@ def _sections(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {name: values.get(name) or {} for name in SECTIONS}
 
 
-def _model(section: dict[str, Any], task: str, pipeline: Pipeline, given: str) -> ModelConfig:
+def _model(section: dict[Any, Any], task: str, pipeline: Pipeline, given: str) -> ModelConfig:
     """The model section, its preset expanded, with the task's head and architecture."""
     model = dict(section)
     name, size = model.pop("preset", None), model.pop("size", None)

@@ -93,7 +93,7 @@ class TextToImage(RecordTask):
         assert isinstance(processor, PartsProcessor)
         if recipe.processor.palette is None or recipe.processor.image or recipe.processor.audio:
             raise ConfigError(
-                "text-to-image draws the images of texts alone and needs the section palette; "
+                "text-to-image draws the images of texts alone and needs processor.palette; "
                 "leave "
                 "out image and audio."
             )

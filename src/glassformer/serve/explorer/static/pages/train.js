@@ -50,7 +50,7 @@ function render(el, app) {
           ? "This run kept one checkpoint, so there is nothing to go through. "
           : "This run kept no checkpoints. ",
         "Train with a larger ",
-        h("code", null, "train.keep_last"),
+        h("code", null, "train.save.keep_last"),
         " to keep more of them.",
       ),
     );
