@@ -23,7 +23,11 @@ def fed(made, rows: int, step: int) -> list:
 def test_rows_are_those_of_training(tmp_path, make):
     made = make(
         tmp_path,
-        **({"augment": MIXED} if make is picture_recipe else {"augment.audio": {"noise": 0.5}}),
+        **(
+            {"augment": {"image": MIXED}}
+            if make is picture_recipe
+            else {"augment": {"audio": {"noise": 0.5}}}
+        ),
     )
     rows = fed(made, 3, 2)
     task = prepared(made, tmp_path / "x")

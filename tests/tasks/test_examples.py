@@ -131,7 +131,7 @@ def test_splits():
     assert split_of(splits, "train") == [rows[0], rows[2]]
     with pytest.raises(
         DataError,
-        match=r"no validation examples; set data\.validation_path .*\(there is train, test\)",
+        match=r"no validation examples; set data\.validation\.path .*\(there is train, test\)",
     ):
         split_of(splits, "validation")
     with pytest.raises(

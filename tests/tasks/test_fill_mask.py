@@ -76,7 +76,7 @@ def test_a_step_is_the_text_of_language_modelling_with_masks(tmp_path):
 def test_parts_of_a_step_are_the_whole_step(tmp_path, parts, documents):
     """The same gradient, whatever memory allows."""
     (tmp_path / "d.jsonl").write_text('{"text": "the cat sat"}\n{"text": "a dog ran on"}\n' * 30)
-    data = {"path": str(tmp_path / "d.jsonl"), "documents": documents}
+    data = {"train.path": str(tmp_path / "d.jsonl"), "documents": documents}
     whole = task_of(tmp_path, data=data)
     cut = task_of(tmp_path, "cut", data=data, train={"micro_batches": parts})
     model = Transformer(whole.recipe.model, seed=0).double()
@@ -162,7 +162,9 @@ def test_training_evaluation_and_run_evaluate_give_the_same_scores(tmp_path):
 
 def test_whole_words_need_pieces_that_show_where_words_begin(tmp_path):
     task = task_of(
-        tmp_path, tokenizer={"kind": "bpe", "vocab_size": 263}, train={"whole_words": True}
+        tmp_path,
+        processor={"tokenizer": {"kind": "bpe", "vocab_size": 263}},
+        train={"whole_words": True},
     )
     (batch,) = task.batches(0)
     assert batch.at is not None
@@ -177,7 +179,9 @@ def test_whole_words_need_pieces_that_show_where_words_begin(tmp_path):
                     "a word is hidden whole or not at all"
                 )
     assert any(piece[0].isalpha() for row in pieces for piece in row)
-    word = task_of(tmp_path, "word", tokenizer={"kind": "word"}, train={"whole_words": True})
+    word = task_of(
+        tmp_path, "word", processor={"tokenizer": {"kind": "word"}}, train={"whole_words": True}
+    )
     assert word.masking.begins is None, "every token is a word"
     (tmp_path / "glued.txt").write_text("abcabc" * 200)
     with pytest.raises(
@@ -192,7 +196,9 @@ def test_whole_words_need_pieces_that_show_where_words_begin(tmp_path):
 
 
 def test_special_symbols_are_neither_asked_for_nor_put_in(tmp_path):
-    task = task_of(tmp_path, tokenizer={"kind": "character", "specials": ["<|user|>"]})
+    task = task_of(
+        tmp_path, processor={"tokenizer": {"kind": "character", "specials": ["<|user|>"]}}
+    )
     assert not set(task.masking.ordinary.tolist()) & set(task.processor.tokenizer.specials.values())
     assert len(task.processor.tokenizer.specials) == 6
     assert len(task.masking.ordinary) == task.processor.tokenizer.vocab_size - 6
@@ -220,7 +226,8 @@ def test_only_an_encoder_reads_both_sides(tmp_path, architecture):
     with pytest.raises(ConfigError, match=said):
         masked_recipe(tmp_path, model={"architecture": architecture})
     with pytest.raises(
-        ConfigError, match=r"train\.best='f1' is no score of task='fill-mask'; use loss or acc"
+        ConfigError,
+        match=r"train\.evaluate\.best='f1' is no score of task='fill-mask'; use loss or acc",
     ):
         go(masked_recipe(tmp_path, train={"evaluate.best": "f1"}), tmp_path / "y")
 

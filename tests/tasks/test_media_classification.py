@@ -22,7 +22,7 @@ from glassformer.models import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.classification import Classification
 from glassformer.training.history import read_metrics
-from small_runs import go, hashes, losses
+from small_runs import go, hashes, laid, losses
 from small_senses import (
     RATE,
     SIDES,
@@ -49,7 +49,7 @@ NOISY = {
     "time_masks": 1,
     "time_width": 2,
 }
-BEST = {"best": "accuracy"}
+BEST = {"evaluate.best": "accuracy"}
 RECIPES = {
     "pictures": lambda folder, **train: picture_recipe(
         folder, augment={"image": MIXED}, train=train
@@ -110,7 +110,7 @@ def test_the_pitch_is_learned(tmp_path):
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_killed_and_resumed_is_uninterrupted(tmp_path, name):
-    made = RECIPES[name](tmp_path, save_every=4, evaluate_every=4)
+    made = RECIPES[name](tmp_path, **{"save.every": 4, "evaluate.every": 4})
     go(made, tmp_path / "whole")
     with stopped_after(6):
         go(made, tmp_path / "parts")
@@ -236,7 +236,7 @@ def bright_sides(folder: Path, n: int = 60) -> str:
 def test_several_classes_are_learned_at_once(tmp_path):
     folder = tmp_path / "p"
     folder.mkdir()
-    model, data = {"multi_label": True}, {"path": bright_sides(folder)}
+    model, data = {"multi_label": True}, {"train.path": bright_sides(folder)}
     made = picture_recipe(
         tmp_path, model=model, data=data, processor={"image": {"patch": [4, 8]}}, train=LEARNING
     )
@@ -302,14 +302,14 @@ def test_other_pictures_in_the_same_place_are_refused(tmp_path):
     picture_folder(tmp_path, n=30)  # six more
     with pytest.raises(
         ConfigError,
-        match=r"^The content of data\.path is not what .*run was trained on; restore it",
+        match=r"^The content of data\.train\.path is not what .*run was trained on; restore it",
     ):
         go(picture_recipe(tmp_path), tmp_path / "run", resume=True)
 
 
 def test_or_is_left_out_and_counted(tmp_path):
     """Class weights are of what is left."""
-    data = {"path": damaged(tmp_path, 8), "validation_fraction": 0.0, "bad_files": "skip"}
+    data = {"train.path": damaged(tmp_path, 8), "validation.fraction": 0.0, "bad_files": "skip"}
     made = picture_recipe(tmp_path, data=data, train={"batch_size": 7, "class_weights": "balanced"})
     task = prepared(made, tmp_path / "x")
     assert len(task.training.records) == 7
@@ -331,7 +331,7 @@ def test_what_is_left_must_be_enough(tmp_path):
     path = picture_folder(tmp_path, 8)
     for file in (Path(path) / "left").iterdir():
         file.write_bytes(b"\x89PNG")
-    data = {"path": path, "validation_fraction": 0.0, "bad_files": "skip"}
+    data = {"train.path": path, "validation.fraction": 0.0, "bad_files": "skip"}
     with pytest.raises(
         DataError,
         match="every training image is of the class 'right'; give images of at least two classes",
@@ -354,7 +354,7 @@ def test_the_first_picture_may_be_the_bad_one(tmp_path):
     """Size and channels are then told by the first that can be read."""
     path = picture_folder(tmp_path)
     (Path(path) / "left" / "000.png").write_bytes(b"\x89PNG")
-    data = {"path": path, "bad_files": "skip", "validation_fraction": 0.0}
+    data = {"train.path": path, "bad_files": "skip", "validation.fraction": 0.0}
     task = prepared(picture_recipe(tmp_path, data=data), tmp_path / "x")
     assert task.processor.shape == (8, 8, 1)
     assert len(task.training.records) == 23
@@ -363,7 +363,7 @@ def test_the_first_picture_may_be_the_bad_one(tmp_path):
 def test_bad_validation_files_are_counted_in_the_scores(tmp_path):
     held = picture_folder(tmp_path, 8, seed=1, name="held")
     (Path(held) / "right" / "001.png").write_bytes(b"no picture")
-    data = {"path": picture_folder(tmp_path), "validation_path": held, "bad_files": "skip"}
+    data = {"train.path": picture_folder(tmp_path), "validation.path": held, "bad_files": "skip"}
     result, said = go(picture_recipe(tmp_path, data=data), tmp_path / "x")
     assert (result.scores["examples"], result.scores["unreadable"]) == (7, 1)
     assert "left out: 1 file of validation that cannot be read" in said
@@ -408,9 +408,9 @@ def test_classes_that_training_never_saw_are_named_and_wrong(tmp_path):
 def test_scores_are_those_of_each_picture_alone(tmp_path, multi):
     if multi:
         (tmp_path / "p").mkdir()
-        data = {"path": bright_sides(tmp_path / "p", 24)}
+        data = {"train.path": bright_sides(tmp_path / "p", 24)}
     else:
-        data = {"path": picture_folder(tmp_path)}
+        data = {"train.path": picture_folder(tmp_path)}
     task = prepared(
         picture_recipe(tmp_path, model={"multi_label": multi}, data=data), tmp_path / "x"
     )
@@ -559,12 +559,15 @@ def test_the_page_shows_what_was_hardest(trained, tmp_path):
 MODELS = {
     "both": (
         {"processor.image": {"patch": 4}, "processor.audio": {}},
-        "The section audio has no use for task='image-classification' with .*; leave it out",
+        "processor.audio has no use for input='image', only for audio or parts; leave it out",
     ),
-    "none": ({}, "The recipe has no section image, which says how images are cut; add it"),
+    "none": (
+        {},
+        "The recipe has no section processor.image, which says how images are cut; add it",
+    ),
     "pieces": (
-        {"processor.image": {"patch": 4}, "train": {"piece_dropout": 0.1}},
-        "augment.piece_dropout has no use for task='image-classification'; leave it out",
+        {"processor.image": {"patch": 4}, "augment": {"piece_dropout": 0.1}},
+        "augment.piece_dropout has no use for input='image', only for text or words or pairs",
     ),
     "divides": (
         {"processor.image": {"patch": 3}},
@@ -577,9 +580,9 @@ MODELS = {
 def test_recipes_that_cannot_be(tmp_path, name):
     sections, sentence = MODELS[name]
     values = picture_recipe(tmp_path).values()
-    del values["image"]
+    del values["processor"]["image"]
     with pytest.raises(ConfigError, match=sentence):
-        go(Recipe.parse({**values, **sections}), tmp_path / "x")
+        go(Recipe.parse(laid(values, sections)), tmp_path / "x")
 
 
 def test_one_class_or_several_where_one_is_wanted(tmp_path):
@@ -602,7 +605,7 @@ def test_one_class_or_several_where_one_is_wanted(tmp_path):
 
 def test_mixed_pictures_may_have_several_classes(tmp_path):
     (tmp_path / "p").mkdir()
-    data = {"path": bright_sides(tmp_path / "p", 12)}
+    data = {"train.path": bright_sides(tmp_path / "p", 12)}
     made = picture_recipe(
         tmp_path, model={"multi_label": True}, data=data, augment={"image": {"mixup": 0.4}}
     )

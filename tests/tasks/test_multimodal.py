@@ -19,7 +19,7 @@ from glassformer.processors.parts_inputs import common_order
 from glassformer.recipe.recipe import Recipe
 from small_parts import ASKED, SKIES, rows_file, sky
 from small_parts import parts_recipe as recipe
-from small_runs import go, hashes
+from small_runs import go, hashes, laid, nested
 from small_senses import AUDIO, RATE, TONES, prepared, tone, write_picture
 from small_tasks import LEARNING
 
@@ -35,7 +35,7 @@ FORMS = {
 def test_every_form_learns_to_look(form, tmp_path):
     """The question alone has two answers: only the picture tells which."""
     steps = 150 if form == "encoder_decoder" else 60  # through cross-attention it takes longer
-    best = {"best": "accuracy" if "classes" in form else "exact_match"}
+    best = {"evaluate.best": "accuracy" if "classes" in form else "exact_match"}
     made = recipe(
         tmp_path,
         model=FORMS[form],
@@ -47,7 +47,7 @@ def test_every_form_learns_to_look(form, tmp_path):
     draw = np.random.default_rng(9)
     rows = [[{"image": sky(name, draw)}, question] for name in SKIES for question in ASKED]
     expected = [answers[i] for i in range(2) for answers in ASKED.values()]
-    assert scores[best["best"]] == 1.0
+    assert scores[best["evaluate.best"]] == 1.0
     if "classes" in form:
         assert run.classes == ("day", "night", "no", "yes")
         assert run.classify(rows) == expected
@@ -270,10 +270,10 @@ def test_a_picture_that_cannot_be_read_stops_or_is_left_out_and_counted(tmp_path
     ("changes", "sentence"),
     [
         (
-            {"image": None, "audio": AUDIO},
-            "has the part image, and the recipe no section image; add one.",
+            {"processor.image": None, "processor.audio": AUDIO},
+            "has the part image, and the recipe no section processor.image; add",
         ),
-        ({"augment.image": {"mixup": 0.2}}, "augment.mixup and cutmix mix two images"),
+        ({"augment.image": {"mixup": 0.2}}, r"augment\.image\.mixup and cutmix mix two images"),
         ({"processor.tokenizer": {"shared": False}}, "processor.tokenizer.shared=false has no use"),
         ({"train": {"evaluate.best": "bleu"}}, "train.evaluate.best='bleu' is no score"),
         (
@@ -288,14 +288,8 @@ def test_a_picture_that_cannot_be_read_stops_or_is_left_out_and_counted(tmp_path
 )
 def test_what_does_not_go_together_is_refused(changes, sentence, tmp_path):
     values = recipe(tmp_path).values()
-    for section, content in changes.items():
-        if content is None:
-            values.pop(section)
-        else:
-            own = values.get(section, {})
-            values[section] = content if isinstance(content, str) else own | content
     with pytest.raises(ConfigError, match=sentence):
-        prepared(Recipe.parse(values), tmp_path / "run")
+        prepared(Recipe.parse(laid(values, changes)), tmp_path / "run")
 
 
 def test_rows_without_what_is_to_be_said_are_named(tmp_path):
@@ -329,14 +323,13 @@ def test_templates_are_placed_so_that_a_run_can_be_used_from_any_folder(tmp_path
         "q,a,n\n" + "".join(f"what is it?,{SKIES[i % 2]},{i:02}\n" for i in range(12))
     )
     data = {
-        "path": "table.csv",
+        "train.path": "table.csv",
         "root": str(tmp_path),
-        "parts": [{"text": "{q}"}, {"image": "pictures/{n}.png"}],
+        "train.parts": [{"text": "{q}"}, {"image": "pictures/{n}.png"}],
         "target": "{a}",
     }
     values = recipe(tmp_path, train={"steps": 2}).values()
-    values["data"] = data
-    go(Recipe.parse(values), tmp_path / "run")
+    go(Recipe.parse(nested(values | {"data": data})), tmp_path / "run")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     run = gf.load(tmp_path / "run")

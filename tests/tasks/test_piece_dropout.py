@@ -17,7 +17,7 @@ from small_senses import prepared
 from small_tasks import class_recipe, json_file, masked_recipe, slash, tag_recipe
 
 BPE = {"kind": "bpe", "vocab_size": 300}
-CUT = {"piece_dropout": 0.4, "batch_size": 8}
+CUT = {"piece_dropout": 0.4}
 STEMS = ("walk", "talk", "jump", "sleep", "dream")
 
 
@@ -44,7 +44,12 @@ def test_a_tag_is_asked_for_where_its_word_ends(tmp_path):
     path.write_text("".join(slash(words, [f"T-{word}" for word in words]) for words in sentences()))
     data = {"train.path": str(path), "validation.fraction": 0.0}
     made = tag_recipe(
-        tmp_path, model={"max_length": 64}, data=data, processor={"tokenizer": BPE}, train=CUT
+        tmp_path,
+        model={"max_length": 64},
+        data=data,
+        processor={"tokenizer": BPE},
+        augment=CUT,
+        train={"batch_size": 8},
     )
     task = prepared(made, tmp_path / "task")
     assert isinstance(task, TokenClassification)
@@ -76,13 +81,20 @@ def test_a_pair_keeps_its_segments(tmp_path):
     )
     (tmp_path / "pairs.jsonl").write_text(rows)
     data = {
-        "path": str(tmp_path / "pairs.jsonl"),
+        "train.path": str(tmp_path / "pairs.jsonl"),
         "pair_field": "other",
-        "validation_fraction": 0.0,
+        "validation.fraction": 0.0,
     }
     model = {"n_token_types": 2, "max_length": 128}
     task = prepared(
-        class_recipe(tmp_path, model=model, data=data, processor={"tokenizer": BPE}, train=CUT),
+        class_recipe(
+            tmp_path,
+            model=model,
+            data=data,
+            processor={"tokenizer": BPE},
+            augment=CUT,
+            train={"batch_size": 8},
+        ),
         tmp_path / "task",
     )
     assert isinstance(task, Classification)
@@ -114,7 +126,8 @@ def test_both_sides_of_a_translation(tmp_path):
         tmp_path,
         model={"max_length": 64},
         processor={"tokenizer": BPE},
-        train=CUT | {"micro_batches": 2},
+        augment=CUT,
+        train={"batch_size": 8} | {"micro_batches": 2},
     )
     task = prepared(made, tmp_path / "task")
     assert isinstance(task, TextToText)
@@ -144,7 +157,12 @@ def test_what_would_be_too_long_stays_as_it_is(tmp_path):
     data = {"train.path": path, "validation.fraction": 0.0}
     task = prepared(
         class_recipe(
-            tmp_path, model={"max_length": 16}, data=data, processor={"tokenizer": BPE}, train=CUT
+            tmp_path,
+            model={"max_length": 16},
+            data=data,
+            processor={"tokenizer": BPE},
+            augment=CUT,
+            train={"batch_size": 8},
         ),
         tmp_path / "task",
     )
@@ -155,24 +173,27 @@ def test_what_would_be_too_long_stays_as_it_is(tmp_path):
 @pytest.mark.parametrize(
     ("make", "field", "value"),
     [
-        (recipe, "piece_dropout", 0.1),
-        (masked_recipe, "piece_dropout", 0.1),
-        (recipe, "class_weights", "balanced"),
-        (tag_recipe, "mask_fraction", 0.3),
-        (recipe, "whole_words", True),
+        (recipe, "augment.piece_dropout", 0.1),
+        (masked_recipe, "augment.piece_dropout", 0.1),
+        (recipe, "train.class_weights", "balanced"),
+        (tag_recipe, "train.mask_fraction", 0.3),
+        (recipe, "train.whole_words", True),
+        (recipe, "data.tag_field", "2"),
+        (tag_recipe, "data.prefix", "tag: "),
     ],
 )
 def test_a_choice_that_would_do_nothing_is_refused(tmp_path, make, field, value):
-    made = make(tmp_path, train={field: value})
-    with pytest.raises(
-        ConfigError,
-        match=rf"train\.{field} has no use for task='{made.task}'; leave it out",
-    ):
-        prepare(made, tmp_path / "x", False, lambda text: None)
+    with pytest.raises(ConfigError, match=rf"^{field} has no use for (task|input)=.* leave it out"):
+        make(tmp_path, **{field: value})
 
 
 @pytest.mark.parametrize("make", [tag_recipe, class_recipe])
 def test_a_tokenizer_without_merges_is_refused_before_anything_is_written(tmp_path, make):
     with pytest.raises(ConfigError, match="the tokenizer is of kind word; use kind bpe"):
-        prepare(make(tmp_path, train=CUT), tmp_path / "x", False, lambda text: None)
+        prepare(
+            make(tmp_path, augment=CUT, train={"batch_size": 8}),
+            tmp_path / "x",
+            False,
+            lambda text: None,
+        )
     assert not (tmp_path / "x").exists()

@@ -107,7 +107,7 @@ def test_several_classes_are_as_many_ones(tmp_path):
 def test_a_text_longer_than_the_model_is_read_by_windows_of_its_class(tmp_path):
     long = " ".join(f"w{i}" for i in range(50))
     path = json_file(tmp_path, "long.jsonl", [(long, "L"), ("w0", "S")] * 2)
-    data = {"path": path, "validation_fraction": 0.0, "overlap": 0}
+    data = {"train.path": path, "validation.fraction": 0.0, "overlap": 0}
     task = task_of(tmp_path, data=data, train={"class_weights": "balanced"})
     found = fed(task)
     assert Counter(label for _, label in found) == {"L": 2 * math.ceil(50 / 14), "S": 2}
@@ -127,7 +127,7 @@ def test_a_text_longer_than_the_model_is_read_by_windows_of_its_class(tmp_path):
 def test_pairs_are_told_apart_if_the_model_has_two_kinds(tmp_path, n_token_types):
     lines = [json.dumps({"text": "a b", "other": "c", "label": label}) for label in ("x", "y")]
     (tmp_path / "p.jsonl").write_text("\n".join(lines * 10) + "\n")
-    data = {"path": str(tmp_path / "p.jsonl"), "pair_field": "other"}
+    data = {"train.path": str(tmp_path / "p.jsonl"), "pair_field": "other"}
     task = task_of(tmp_path, model={"n_token_types": n_token_types}, data=data)
     (batch,) = task.batches(0)
     if n_token_types < 2:
@@ -231,7 +231,7 @@ TRAIN, HELD = "t.jsonl", "v.jsonl"
         (GOOD, None, {"model": {"classes": ["x", "z"]}}, DataError, r"line \d+ has the class 'y', which model"),
         (GOOD, None, {"train": {"class_weights": {"z": 1}}}, ConfigError, "class_weights has "
         "'z', which is no class"),
-        (GOOD, None, {"train": {"evaluate.best": "f1"}}, ConfigError, r"train\.best='f1' is no score of task='text-clas"),
+        (GOOD, None, {"train": {"evaluate.best": "f1"}}, ConfigError, r"train\.evaluate\.best='f1' is no score of task='text-clas"),
         (GOOD, None, {"model": {"n_classes": 3}}, ConfigError, "n_classes=3 and the training "
         "data have 2 classes"),
         (GOOD, None, {"model": {"architecture": "decoder", "pool": "first"}}, ConfigError, "'first' of a "
@@ -243,7 +243,7 @@ def test_what_cannot_be_trained_is_said_before_the_run_begins(
 ):
     data = {"train.path": json_file(tmp_path, TRAIN, train), "validation.fraction": 0.0}
     if held is not None:
-        data["validation_path"] = json_file(tmp_path, HELD, held)
+        data["validation.path"] = json_file(tmp_path, HELD, held)
     with pytest.raises(kind, match=sentence):
         go(class_recipe(tmp_path, **changes | {"data": data}), tmp_path / "x")
     assert not (tmp_path / "x").exists()

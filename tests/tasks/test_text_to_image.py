@@ -162,8 +162,8 @@ def test_rows_of_a_table_name_their_pictures(tmp_path):
     recipe(tmp_path)
     (tmp_path / "rows.csv").write_text("".join(f"{name},{name}.png\n" for name in FLAGS))
     data = {
-        "path": str(tmp_path / "rows.csv"), "parts": [{"text": "{1}"}], "target_image": str(tmp_path / "{2}"),
-        "validation_fraction": 0.0,
+        "train.path": str(tmp_path / "rows.csv"), "train.parts": [{"text": "{1}"}], "target_image": str(tmp_path / "{2}"),
+        "validation.fraction": 0.0,
     }  # fmt: skip
     task = prepared(recipe(tmp_path, data=data), tmp_path / "run")
     assert not task.validated
@@ -180,7 +180,11 @@ def test_a_picture_that_cannot_be_read_stops_or_is_counted(tmp_path):
     (tmp_path / "third.png").write_bytes(b"no picture")
     with pytest.raises(DataError, match=r"third\.png is not a picture"):
         prepared(made, tmp_path / "stopped")
-    data = {"path": str(tmp_path / "rows.jsonl"), "bad_files": "skip", "validation_fraction": 0.0}
+    data = {
+        "train.path": str(tmp_path / "rows.jsonl"),
+        "bad_files": "skip",
+        "validation.fraction": 0.0,
+    }
     task = prepared(recipe(tmp_path, data=data), tmp_path / "run")
     assert len(task.training.records) == 16
     assert any("left out: 1 file of train that" in sentence for sentence in task.opening())

@@ -97,7 +97,7 @@ def test_targets_stand_at_the_last_piece_of_their_words(tmp_path):
     task = task_of(
         tmp_path,
         data={"train.path": str(tmp_path / "w.txt"), "validation.fraction": 0.0},
-        tokenizer={"kind": "byte"},
+        processor={"tokenizer": {"kind": "byte"}},
     )
     assert task.classes.names == ("A", "C", "H")
     found = Counter(
@@ -234,7 +234,7 @@ def test_span_tags_are_scored_by_spans_and_their_scheme_is_named(tmp_path):
     ("text", "changes", "kind", "sentence"),
     [
         ("a/X "
-        "b/Y\n", {"train": {"evaluate.best": "f1"}}, ConfigError, r"train\.best='f1' is of tags that mark spans"),
+        "b/Y\n", {"train": {"evaluate.best": "f1"}}, ConfigError, r"train\.evaluate\.best='f1' is of tags that mark spans"),
         ("a/X "
         "b/Y\n", {"train": {"evaluate.best": "bleu"}}, ConfigError, r"'bleu' is no score of .*use loss or acc"),
         ("a/X "
@@ -258,7 +258,7 @@ def test_what_cannot_be_trained_is_said_in_a_sentence_before_the_run_begins(
     tmp_path, text, changes, kind, sentence
 ):
     (tmp_path / "t.txt").write_text(text * 20)
-    data = {"path": str(tmp_path / "t.txt")} | changes.get("data", {})
+    data = {"train.path": str(tmp_path / "t.txt")} | changes.get("data", {})
     with pytest.raises(kind, match=sentence):
         go(tag_recipe(tmp_path, **changes | {"data": data}), tmp_path / "x")
     assert [p.name for p in (tmp_path / "x").glob("*")] in ([], ["run.lock"])
@@ -392,7 +392,11 @@ def test_targets_of_parts_stand_at_the_last_piece_of_their_words(tmp_path):
     ]  # words on both sides of a picture
     data = {"validation.fraction": 0.0}
     made = parts_task(
-        tmp_path, rows, model={"max_length": 64}, data=data, tokenizer={"kind": "byte"}
+        tmp_path,
+        rows,
+        model={"max_length": 64},
+        data=data,
+        processor={"tokenizer": {"kind": "byte"}},
     )
     task = prepared(made, tmp_path / "task")
     batches = [batch for step in range(int(task.order.batches)) for batch in task.batches(step)]
@@ -431,7 +435,7 @@ def test_tags_of_parts_that_cannot_be_are_said(tmp_path, row, data, sentence):
 
 def test_tags_of_parts_are_a_list_or_a_text_with_the_delimiter_of_classes(tmp_path):
     rows = [row_of("a b", pos="X:1 Y"), row_of("c", pos=["Y:2"]), row_of("d", pos=3)]
-    data = {"tag_field": "pos", "label_delimiter": ":", "validation_fraction": 0.0}
+    data = {"tag_field": "pos", "label_delimiter": ":", "validation.fraction": 0.0}
     task = prepared(parts_task(tmp_path, rows, data=data), tmp_path / "task")
     assert sorted(record.tags for record in task.split("train").records) == [
         ("3",),

@@ -73,7 +73,7 @@ def stopped_after(step: int):
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_killed_and_resumed_is_uninterrupted(tmp_path, name):
-    made = configured(tmp_path, name, save_every=3)
+    made = configured(tmp_path, name, **{"save.every": 3})
     go(made, tmp_path / "whole")
     for step in (5, 7):
         with stopped_after(step):
@@ -92,7 +92,7 @@ def tagged_parts(folder, **changes):
         for i, path in enumerate(sorted(folder.glob("pictures/*/*.png")) * 3)
     ]
     (folder / "tagged.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    data = {"path": str(folder / "tagged.jsonl")}
+    data = {"train.path": str(folder / "tagged.jsonl")}
     return parts_recipe(folder, **changes | {"data": data})
 
 
@@ -101,7 +101,7 @@ TASKS = {
     "other pieces": (
         tag_recipe,
         {
-            "train": {"piece_dropout": 0.3},
+            "augment": {"piece_dropout": 0.3},
             "processor.tokenizer": {"kind": "bpe", "vocab_size": 300},
         },
     ),
@@ -138,7 +138,7 @@ TASKS = {
         tagged_parts,
         {"task": "token-classification", "processor.input": "parts", "model": {"head": "tag"}},
     ),
-    "drawings": (drawing_recipe, {"train": {"piece_dropout": 0.0}}),
+    "drawings": (drawing_recipe, {"augment": {"piece_dropout": 0.0}}),
 }
 
 
@@ -155,7 +155,7 @@ def test_other_tasks_too(tmp_path, name):
         "evaluate.every": 6,
     } | changes.get("train", {})
     if name == "several classes":
-        changes["data"] = {"path": class_file(tmp_path, label=two_labels)}
+        changes["data"] = {"train.path": class_file(tmp_path, label=two_labels)}
     made = make(tmp_path, **changes)
     go(made, tmp_path / "whole")
     for step in (5, 10):
@@ -173,7 +173,7 @@ def test_other_sentences_in_the_same_file_are_refused(tmp_path, make):
     path = tmp_path / ("tags.txt" if make is tag_recipe else "classes.jsonl")
     text = path.read_text()
     path.write_text(text.replace("a", "h", 1))
-    with pytest.raises(ConfigError, match=r"data\.path is not what"):
+    with pytest.raises(ConfigError, match=r"data\.train\.path is not what"):
         go(made, tmp_path / "x", resume=True)
     path.write_text(text)
     assert go(made, tmp_path / "x", resume=True)[0].steps == 8
@@ -181,7 +181,7 @@ def test_other_sentences_in_the_same_file_are_refused(tmp_path, make):
 
 @pytest.mark.parametrize("step", range(9))
 def test_resuming_is_exact_at_every_boundary(tmp_path, step):
-    made = configured(tmp_path, "dropout", save_every=1)
+    made = configured(tmp_path, "dropout", **{"save.every": 1})
     go(made, tmp_path / "whole")
     with stopped_after(step):
         go(made, tmp_path / "cut")
@@ -262,7 +262,7 @@ def test_another_model_data_or_tokenizer_is_refused_by_name(tmp_path, section, f
 def test_another_text_in_the_same_file_is_refused(tmp_path):
     go(recipe(tmp_path), tmp_path / "x")
     text_file(tmp_path, seed=5)
-    with pytest.raises(ConfigError, match=r"data\.path is not what"):
+    with pytest.raises(ConfigError, match=r"data\.train\.path is not what"):
         go(recipe(tmp_path, train={"steps": 9}), tmp_path / "x", resume=True)
 
 
@@ -534,7 +534,7 @@ def test_values_are_those_of_the_recipe(tmp_path):
     go(made, tmp_path / "x")
     kept = yaml.safe_load((tmp_path / "x" / "recipe.yaml").read_text())
     given = values(tmp_path)
-    assert (kept["task"], kept["input"]) == (given.pop("task"), "documents")
+    assert (kept["task"], kept["processor"]["input"]) == (given.pop("task"), "documents")
     for section, content in given.items():
         for key, value in content.items():
             assert kept[section][key] == value

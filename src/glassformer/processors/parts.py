@@ -85,13 +85,14 @@ class PartsProcessor(Processor):
             for kind, _ in row.parts:
                 if kind != TEXT and getattr(config, kind) is None:
                     raise ConfigError(
-                        f"{row.where} has the part {kind}, and the recipe no section {kind}; "
+                        f"{row.where} has the part {kind}, and the recipe no section "
+                        f"processor.{kind}; 
                         "add one."
                     )
         if not config.tokenizer.shared:
             raise ConfigError(
-                "Rows of parts have one vocabulary, so processor.tokenizer.shared=false has no use; "
-                "leave it out."
+                "Rows of parts have one vocabulary, so processor.tokenizer.shared=false has no "
+                "use; leave it out."
             )
         readers = {
             kind: READERS[kind].fit(config, data, files, facts)
@@ -115,7 +116,7 @@ class PartsProcessor(Processor):
         """The same processor, whose training examples are changed at every step."""
         if how.image is not None and how.image.mixes:
             raise ConfigError(
-                "augment.mixup and cutmix mix two images, of which no one answer is right; leave "
+                "augment.image.mixup and cutmix mix two images, which have no one answer; leave "
                 "them out."
             )
         readers = {kind: reader.augmented(how) for kind, reader in self.readers.items()}

@@ -80,7 +80,6 @@ class EvaluateConfig(Record):
         default=256,
         ge=0,
         description="Validation sources that are decoded to score the output; null: all, 0: none.",
-        json_schema_extra={"tasks": [name for name in PIPELINES if name.endswith("text-to-text")]},
     )
 
     @model_validator(mode="after")

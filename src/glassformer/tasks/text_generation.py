@@ -40,12 +40,7 @@ class TextGeneration(Task):
 
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
-        """See `Task`. ConfigError: the data are pairs."""
-        if (targets := recipe.data.train.targets) is not None:
-            raise ConfigError(
-                f"data.train.targets={targets!r} is of pairs and task={recipe.task!r} reads "
-                "running text; use task=text-to-text, or leave it out."
-            )
+        """See `Task`."""
         return recipe.with_vocabulary(processor.tokenizer.vocab_size)  # pyright: ignore
 
     def check_size(self) -> None:

@@ -93,14 +93,12 @@ class TextToImage(RecordTask):
         assert isinstance(processor, PartsProcessor)
         if recipe.processor.palette is None or recipe.processor.image or recipe.processor.audio:
             raise ConfigError(
-                "text-to-image draws the images of texts alone and needs processor.palette; "
-                "leave "
+                "text-to-image draws the images of texts alone and needs processor.palette; leave "
                 "out image and audio."
             )
-        more = recipe.processor.palette.n_pixels - 1
-        recipe = recipe.with_vocabulary(
-            processor.tokenizer.vocab_size + recipe.processor.palette.colours
-        )
+        palette = recipe.processor.palette
+        more = palette.n_pixels - 1
+        recipe = recipe.with_vocabulary(processor.tokenizer.vocab_size + palette.colours)
         rows = [row for own in records.values() for row in own]
         for row in rows:
             if row.image is None:

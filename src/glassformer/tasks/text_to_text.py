@@ -84,10 +84,6 @@ class TextToText(RecordTask):
 
     @staticmethod
     def _resolve_pairs(recipe: Recipe, processor: PairsProcessor) -> Recipe:
-        if recipe.data.documents == "separate":
-            raise ConfigError(
-                "Pairs are never mixed, so data.documents='separate' says nothing; leave it out."
-            )
         if recipe.model.architecture != "encoder_decoder":
             raise ConfigError(
                 "The data are pairs and model.architecture='decoder' reads running text; use "
