@@ -86,8 +86,7 @@ class PartsProcessor(Processor):
                 if kind != TEXT and getattr(config, kind) is None:
                     raise ConfigError(
                         f"{row.where} has the part {kind}, and the recipe no section "
-                        f"processor.{kind}; 
-                        "add one."
+                        f"processor.{kind}; add one."
                     )
         if not config.tokenizer.shared:
             raise ConfigError(
