@@ -18,7 +18,7 @@ POEM = "the cat sat on the mat and the dog sat on the log and " * 60
 def main(folder: Path) -> None:
     (folder / "poem.txt").write_text(POEM)
     (folder / "recipe.yaml").write_text(
-        "task: text-generation\ntokenizer: {kind: word}\n"
+        "task: text-generation\nprocessor: {tokenizer: {kind: word}}\n"
         "model: {preset: note, size: B, d_model: 32}\n"
     )
     changes = {

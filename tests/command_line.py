@@ -35,10 +35,10 @@ WORDS = [
 RECIPE = """
 task: text-generation
 model: {d_model: 16, n_layers: 2, n_heads: 2, max_length: 32, position: rotary}
-data: {path: TEXT, test_fraction: 0.1}
-tokenizer: {kind: character}
-train: {steps: 6, batch_size: 4, evaluate_every: 3, save_every: 3, sample_every: 6, sample_tokens: 5, warmup_steps: 2,
-  precision: float32, device: cpu}
+data: {train: {path: TEXT}, test: {fraction: 0.1}}
+processor: {tokenizer: {kind: character}}
+train: {steps: 6, batch_size: 4, evaluate: {every: 3}, save: {every: 3}, sample: {every: 6, tokens: 5},
+  schedule: {warmup_steps: 2}, precision: float32, device: cpu}
 generate: {max_new_tokens: 12}
 """
 

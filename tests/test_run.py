@@ -30,9 +30,9 @@ TEXT = "the quick brown fox jumps over the lazy dog\n" * 40
 RECIPE = """
 task: text-generation
 model: {d_model: 16, n_layers: 1, n_heads: 2, max_length: 16}
-tokenizer: {kind: character}
-train: {batch_size: 4, evaluate_every: 2, save_every: 2, sample_tokens: 0, warmup_steps: 0, device: cpu,
-  precision: float32}
+processor: {tokenizer: {kind: character}}
+train: {batch_size: 4, evaluate: {every: 2}, save: {every: 2}, sample: {tokens: 0}, schedule: {warmup_steps: 0},
+  device: cpu, precision: float32}
 generate: {max_new_tokens: 9}
 """
 

@@ -72,7 +72,7 @@ def test_an_argument_that_is_no_override(refused, recipe, tmp_path):
         ("train: {steps: 5}\n", "The recipe has no task; add task: text-generation or fill-mask"),
         ("task: fill-masks\n", "There is no task 'fill-masks'; did you mean 'fill-mask'"),
         (
-            "task: text-generation\ninput: words\ndata: {path: x}\n",
+            "task: text-generation\nprocessor: {input: words}\ndata: {train: {path: x}}\n",
             "task='text-generation' does not read input='words'; use documents",
         ),
         (

@@ -152,7 +152,7 @@ def test_a_pair_is_two_texts_with_a_tab_between(cli, pairs, run):
 def test_a_model_trained_on_pairs_reads_nothing_else(cli, refused, saved):
     run = saved("trained-on-pairs", head="classify", classes=CLASSES)
     (run / "recipe.yaml").write_text(
-        "task: text-classification\ndata: {path: gone.jsonl, pair_field: other}\n"
+        "task: text-classification\ndata: {train: {path: gone.jsonl}, pair_field: other}\n"
     )
     (line,) = cli("classify", run, "--json", stdin=b"tab\tbed\n").lines
     assert (line["text"], line["pair"]) == ("tab", "bed")

@@ -151,7 +151,7 @@ def test_evaluate_counts_the_tags_that_are_printed(cli, saved, tmp_path):
         "max_length: 32, position: rotary}"
     )
     (run / "recipe.yaml").write_text(
-        f"task: token-classification\nmodel: {model}\ndata: {{path: gone.conll}}\ntokenizer: {{kind: byte}}\n"
+        f"task: token-classification\nmodel: {model}\ndata: {{train: {{path: gone.conll}}}}\nprocessor: {{tokenizer: {{kind: byte}}}}\n"
     )
     chooser = random.Random(0)
     gold = [

@@ -17,10 +17,10 @@ import processes
 RECIPE = """
 task: text-to-text
 model: {architecture: encoder_decoder, d_model: 16, n_layers: 2, n_heads: 2, max_length: 24}
-data: {path: PAIRS, test_fraction: 0.1}
-tokenizer: {kind: character}
-train: {steps: 6, batch_size: 8, evaluate_every: 3, save_every: 3, sample_tokens: 0, warmup_steps: 2, decode_lines: 4,
-  learning_rate: 0.01, precision: float32, device: cpu}
+data: {train: {path: PAIRS}, test: {fraction: 0.1}}
+processor: {tokenizer: {kind: character}}
+train: {steps: 6, batch_size: 8, evaluate: {every: 3, decode_lines: 4}, save: {every: 3}, sample: {tokens: 0},
+  schedule: {warmup_steps: 2}, optimizer: {learning_rate: 0.01}, precision: float32, device: cpu}
 generate: {max_new_tokens: 12}
 """
 WORDS = ["dog", "cat", "naïve", "sat", "a", "ran"]
