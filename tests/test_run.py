@@ -12,6 +12,7 @@ import torch
 
 import glassformer as gf
 from glassformer.errors import CheckpointError, ConfigError, DataError, GlassformerError
+from glassformer.tasks.task import Evaluation
 from small_runs import go, text_file
 from small_tasks import (
     class_file,
@@ -198,7 +199,7 @@ def test_evaluate_equals_the_score_of_every_window(run):
     assert scores["tokens"] == len(ids) - 1
     assert scores["loss"] == pytest.approx(total / (len(ids) - 1), rel=1e-5)
     task = type(run.task)(run.recipe, run.processor, run.folder, kept)
-    three = task.evaluate(run.model, "validation", rows=3)["loss"]
+    three = task.evaluate(run.model, "validation", Evaluation(rows=3))["loss"]
     assert three == pytest.approx(scores["loss"], rel=1e-6)
 
 

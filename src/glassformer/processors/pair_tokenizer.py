@@ -26,10 +26,9 @@ class PairTokenizer:
             for role in ("eos", "bos") if side == "target" else ("eos",):
                 if role not in tokenizer.specials:
                     raise ConfigError(
-                        f"The {side} tokenizer has no {role} symbol, without which a sequence "
-                        f"has no "
-                        f"{'end' if role == 'eos' else 'beginning'}; train one of kind bpe, "
-                        f"word, character or byte."
+                        f"The {side} tokenizer has no {role} symbol, without which a sequence has "
+                        f"no {'end' if role == 'eos' else 'beginning'}; train one of kind bpe, "
+                        "word, character or byte."
                     )
 
     @property

@@ -8,7 +8,6 @@ A processor is fitted on records, or loaded from a run folder. It never knows wh
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -22,7 +21,7 @@ from glassformer.errors import ConfigError
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig
 from glassformer.processors.elements import Element
-from glassformer.processors.inputs import Inputs, Order, Sizes
+from glassformer.processors.inputs import Inputs, Order, Sizes, by_length
 
 SENTENCES = (
     "The chicken didn't cross the road because it was too tired.",
@@ -109,6 +108,8 @@ class Processor(ABC):
     """Fields of `train` that only some processors and tasks have."""
     reads_files: ClassVar[bool] = False
     """Whether an input is a file, named by a line."""
+    batch_rows: ClassVar[int] = 128
+    """Rows of a batch outside training."""
     facts: ModelFacts
 
     @classmethod
@@ -176,21 +177,21 @@ class Processor(ABC):
         """One input as one sequence with named elements; nothing is cut."""
         ...
 
-    @abstractmethod
     def batches(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], Batch]]:
         """All examples in batches of like length, with their numbers in the targets' order."""
-        ...
-
-    def for_model(self, facts: ModelFacts) -> Self:
-        """The same processor for a model of which more is known."""
-        other = copy(self)
-        other.facts = facts
-        return other
+        for numbers in by_length([example.length for example in examples], self.batch_rows):
+            yield numbers, self.collate([[examples[i]] for i in numbers])
 
     @abstractmethod
-    def augmented(self, how: Augmentations) -> Self:
-        """The same processor, whose training examples are changed at every step."""
+    def for_training(self, facts: ModelFacts, how: Augmentations) -> Self:
+        """The same processor for the resolved model; its training examples are augmented."""
         ...
+
+    def mixed(
+        self, targets: np.ndarray, n_classes: int, numbers: Sequence[int], step: int
+    ) -> np.ndarray:
+        """Class targets of a step's training sequences, mixed as their inputs are."""
+        return targets
 
     def from_line(self, line: str, number: int) -> Any:
         """The input that a line of text holds; None: the line is empty. DataError: no input."""
@@ -260,9 +261,8 @@ def check_length(length: int, longest: int, what: str = "The input", least: str 
     """Raise ConfigError for a sequence longer than the model."""
     if length > longest:
         raise ConfigError(
-            f"{what} has {least}{length} elements and the model reads {longest} at once; "
-            f"shorten it by {least}{length - longest}, or take a model with a larger "
-            "model.max_length."
+            f"{what} has {least}{length} elements and the model reads {longest} at once; shorten "
+            f"it by {least}{length - longest}, or take a model with a larger model.max_length."
         )
 
 

@@ -52,7 +52,12 @@ class TextReader:
         """All of a text in framed sequences: one, several that overlap by half, or none for a text
         without tokens."""
         ids = self.ids(text)
-        if len(ids) <= self.room:
-            return [self.framed(ids)] if len(ids) else []
-        parts = windows(np.ones(len(ids), np.int64), self.room, self.room // 2)
-        return [self.framed(ids[part.begin : part.end]) for part in parts]
+        return [self.framed(part) for part in parts_of(ids, self.room)] if len(ids) else []
+
+
+def parts_of(ids: np.ndarray, room: int, overlap: int | None = None) -> list[np.ndarray]:
+    """Ids in parts of at most `room` that share `overlap` of them (None: half); one if they fit."""
+    if len(ids) <= room:
+        return [ids]
+    found = windows(np.ones(len(ids), np.int64), room, room // 2 if overlap is None else overlap)
+    return [ids[window.begin : window.end] for window in found]

@@ -9,31 +9,21 @@ at              1      3    4               the last piece of each word, where i
 import string
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 
 import numpy as np
 
+from glassformer.data.example import Example
 from glassformer.errors import ConfigError
+from glassformer.processors.processor import Window
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.windows import windows
 
 MOST_KNOWN, LONGEST_KNOWN = 1 << 17, 1 << 8
 """Words whose pieces are remembered, and their characters."""
-
-
-@dataclass(frozen=True)
-class Pieces:
-    """A window of words as ids, framed; `at` is where the last pieces of the words `begin` .. `end`
-    - 1 stand."""
-
-    ids: np.ndarray
-    """int32 [T]."""
-    at: np.ndarray
-    """int64 [end - begin], ascending."""
-    begin: int
-    end: int
+WHOLE = 1 << 40
+"""A window that everything fits into."""
 
 
 class WordTokenizer:
@@ -53,8 +43,7 @@ class WordTokenizer:
         if self.longest_word < 1 or self.overlap >= self.room:
             raise ConfigError(
                 f"data.overlap={self.overlap} leaves no room in a model of {longest} elements; "
-                f"make it smaller, or "
-                "model.max_length larger."
+                "make it smaller, or model.max_length larger."
             )
         self._known: dict[str, np.ndarray] = {}
 
@@ -76,7 +65,7 @@ class WordTokenizer:
                 self._known[word] = found
         return found
 
-    def windows(self, words: Sequence[str]) -> Iterator[Pieces]:
+    def windows(self, words: Sequence[str]) -> Iterator[Window]:
         """All words in one window, or in several that overlap; each word is answered for in exactly
         one of them."""
         if not words:
@@ -86,9 +75,8 @@ class WordTokenizer:
             parts = [self.pieces(word) for word in words[window.begin : window.end]]
             ends = np.cumsum(sizes[window.begin : window.end]) + len(self.bos) - 1
             at = ends[window.own_begin - window.begin : window.own_end - window.begin]
-            yield Pieces(
-                np.concatenate([self.bos, *parts, self.eos]), at, window.own_begin, window.own_end
-            )
+            ids = np.concatenate([self.bos, *parts, self.eos])
+            yield Window(Example(ids, at=at), slice(window.own_begin, window.own_end))
 
 
 def framing(tokenizer: Tokenizer, role: str) -> np.ndarray:

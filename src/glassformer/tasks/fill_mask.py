@@ -15,14 +15,13 @@ from glassformer.data.collate import evaluation_windows, windows
 from glassformer.data.masking import Masking, word_begins
 from glassformer.data.tokens import TokenSplit
 from glassformer.errors import ConfigError
-from glassformer.generate.config import GenerateConfig
 from glassformer.models.transformer import Transformer, evaluating
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.evaluate import evaluate
-from glassformer.tasks.task import Card, Sample
-from glassformer.tasks.text_generation import TextGeneration
+from glassformer.tasks.task import EVERYTHING, Card, Evaluation, Sample
+from glassformer.tasks.text_generation import RunningText
 from glassformer.tokenizers.text import Tokenizer
 
 EVALUATION = 1 << 62
@@ -32,14 +31,12 @@ ROWS = 32
 SHOWN = 48
 
 
-class FillMask(TextGeneration):
+class FillMask(RunningText):
     """Hidden tokens of running text, each predicted from both sides of it."""
 
-    pipelines = ("fill-mask",)
     verb = "embed"
-    options = frozenset({"mask_fraction", "whole_words"})
+    options = frozenset({"label_smoothing", "mask_fraction", "whole_words"})
     capabilities = frozenset({"masked"})
-    continues = False
 
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
@@ -59,22 +56,15 @@ class FillMask(TextGeneration):
         return list(parts_of(self.masking(whole, train.seed, step), train.micro_batches))
 
     def evaluate(
-        self,
-        model: Transformer,
-        split: str,
-        precision: torch.dtype = torch.float32,
-        how: GenerateConfig | None = None,
-        **limits: int | None,
+        self, model: Transformer, split: str, of: Evaluation = EVERYTHING
     ) -> dict[str, Any]:
         """See `Task`: the masks are the same at every evaluation."""
         tokens, length = self.split(split), model.config.max_length
-        batches = masked_batches(tokens, self.masking, length, limits.get("limit"))
-        return evaluate(model, batches, precision).result()
+        batches = masked_batches(tokens, self.masking, length, of.limit)
+        return evaluate(model, batches, of.precision).result()
 
-    def sample(self, model: Transformer) -> Sample | None:
+    def sampled(self, model: Transformer) -> Sample:
         """See `Task`: the beginning of the text; in brackets the prediction | the hidden token."""
-        if not self.recipe.train.sample_tokens:
-            return None
         split, tokenizer = self.split(self.shown_split), self.processor.tokenizer
         ids = torch.from_numpy(split.tokens[: min(SHOWN, self.length)].astype(np.int64))[None]
         batch = self.masking(Batch(ids), 0, EVALUATION)
@@ -102,18 +92,6 @@ class FillMask(TextGeneration):
         ids = batch.elements[0, :24].tolist()
         return self.processor.tokenizer.decode(ids, skip_specials=False)
 
-    def generate(self, *arguments: Any, **options: Any) -> Any:
-        """Refused: a masked model does not continue a text."""
-        raise self._refuse("generating text")
-
-    def stream(self, *arguments: Any, **options: Any) -> Any:
-        """Refused: a masked model does not continue a text."""
-        raise self._refuse("streaming text")
-
-    def score(self, *arguments: Any, **options: Any) -> Any:
-        """Refused: a masked model gives no probability of a text."""
-        raise self._refuse("scoring text")
-
 
 def masking_of(tokenizer: Tokenizer, train: TrainConfig) -> Masking:
     """How a recipe masks; ConfigError: the tokenizer cannot do it."""
@@ -129,8 +107,7 @@ def masking_of(tokenizer: Tokenizer, train: TrainConfig) -> Masking:
         if not any(piece.startswith(b" ") for piece in pieces):
             raise ConfigError(
                 "train.whole_words needs a tokenizer whose pieces show by a space where a word "
-                "begins; use one of kind "
-                "bpe, byte or character."
+                "begins; use one of kind bpe, byte or character."
             )
         begins = word_begins(pieces)
     return Masking(tokenizer.specials["mask"], ordinary, train.mask_fraction, begins)

@@ -23,6 +23,7 @@ from glassformer.errors import (
     printable,
 )
 from glassformer.files import locked, sweep, write_text
+from glassformer.metrics.scores import SCORES
 from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_trunk
@@ -43,7 +44,7 @@ from glassformer.training.run_folder import check_unused, export, is_exported, p
 from glassformer.training.schedule import rate
 from glassformer.training.step import StepResult, training_step
 
-SHOWN = {"accuracy": ".2%", "f1": ".2%", "exact_match": ".2%", "bleu": ".2f", "chrf": ".2f"}
+SHOWN = {name: score.form for name, score in SCORES.items() if score.logged}
 """Scores that are shown behind the loss."""
 REMEDY = "Try a lower train.learning_rate, more train.warmup_steps or train.precision=float32."
 
@@ -283,7 +284,7 @@ class _Training:
         best, now = self.state.best_score, scores[self.config.best]
         if best is None:
             return True
-        return now < best if self.config.best == "loss" else now > best
+        return now > best if SCORES[self.config.best].higher_is_better else now < best
 
     def _log_scores(self, what: str, scores: dict[str, Any], better: bool, **values: Any) -> None:
         named = {f"validation_{name}": value for name, value in scores.items()}

@@ -80,7 +80,7 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
     recipe = recipe.with_inputs(processor.model_fields())
     recipe = kind.resolve(recipe, processor, records)
     recipe = recipe.with_length(processor.longest(records))
-    processor = processor.for_model(recipe.facts).augmented(recipe.augmentations)
+    processor = processor.for_training(recipe.facts, recipe.augmentations)
     processor.check(records)
     if begun is not None:
         check_same(recipe, begun, run)
@@ -183,7 +183,8 @@ def export(model: Transformer, task: Task, run: Path, step: int, scores: dict[st
     card."""
     with writing(run):
         save_weights(model, run / "model.safetensors")
-        write_json(run / "config.json", config_json(model.config))
+        about = {"task": task.recipe.task, "input": task.recipe.input}
+        write_json(run / "config.json", config_json(model.config) | about)
         write_json(run / "generation_config.json", task.recipe.generate.model_dump(mode="json"))
         write_text(run / "README.md", card(model, task, run, step, scores))
 
