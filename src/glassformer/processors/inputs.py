@@ -1,4 +1,4 @@
-"""The records that a processor has read: encoded inputs, and the order of learning them."""
+"""Encoded inputs of a split, and the order in which training reads them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -88,7 +88,7 @@ class Inputs(ABC):
 
     @abstractmethod
     def fingerprint(self) -> Iterator[bytes]:
-        """What identifies the content."""
+        """Bytes that identify the content."""
         ...
 
     def groups(self, longest: int) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""What the processors of images and of audio share: files decoded once, stored, cut into patches.
+"""Base of the processors of images and audio: files are decoded once, stored, cut into patches.
 
 images   uint8 [N, H, W, C]  ── augmented, mixed ──> normalized ──> patches [N, T, P]
 audio    float32 [N, T]      ── augmented ──> spectrograms ── masked ──> patches [N, T, P]
@@ -36,7 +36,7 @@ from glassformer.processors.processor import EncodedInput, ModelFacts, Processor
 NOTHING = np.zeros(0, np.int32)
 ROWS, EXAMPLES = 256, 6
 EXAMPLE = "example:"
-"""What a request writes before the number of an example that the run folder keeps."""
+"""Prefix, in a request, of the number of an example that the run folder keeps."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
 
     @abstractmethod
     def restored(self, patches: Float[Tensor, "T P"]) -> np.ndarray:
-        """What patches show, as an array to look at."""
+        """The content of patches as an array to look at."""
         ...
 
     def picture(self, row: np.ndarray) -> np.ndarray:
@@ -191,16 +191,10 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
     ) -> dict[str, MediaInputs]:
         """See `Processor`: each file is decoded once."""
         chosen = {name: split_of(records, name) for name in splits or records}
-        settings = self.reader.config.model_dump(mode="json", include=set(self.stored_fields))
+        request = request_of(self.files, self.settings, chosen)
         with hinting(self.files.skip or splits is not None):  # an evaluation has no recipe
             stored = decoded(
-                folder / self.array,
-                self.files,
-                settings,
-                chosen,
-                self.decode,
-                self.shape,
-                self.dtype,
+                folder / self.array, request, chosen, self.decode, self.shape, self.dtype
             )
         found = {}
         for name, rows in stored.items():
@@ -212,8 +206,26 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         self._learn(found)
         return found
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Values of the configuration that the stored arrays depend on."""
+        return self.reader.config.model_dump(mode="json", include=set(self.stored_fields))
+
+    def holds(self, records: Records, folder: Path) -> bool:
+        """Whether a run folder holds the decoded files of these records, unchanged since."""
+        with suppress(DataError):
+            store = Store.open(folder / self.array, KIND)
+            request = request_of(self.files, self.settings, records)
+            return all(store.request[name] == value for name, value in request.items())
+        return False
+
+    def stored(self, data: DataConfig, folder: Path) -> dict[str, MediaInputs] | None:
+        """See `Processor`."""
+        records = self.read(data)
+        return self.open(records, folder) if self.holds(records, folder) else None
+
     def _learn(self, inputs: Mapping[str, Inputs]) -> None:
-        """Take from the training rows what the reader needs of them (mean and deviation)."""
+        """Set the mean and deviation of the reader from the training rows."""
         if isinstance(train := inputs.get("train"), MediaInputs):
             self.reader = self.reader.resolved(train.array)
 
@@ -296,31 +308,34 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         return [{self.name: f"{EXAMPLE}{i}"} for i in range(len(self.kept_inputs(folder)))]
 
 
+def request_of(files: Files, settings: Mapping[str, Any], records: Records) -> dict[str, Any]:
+    """Everything that decoded files depend on."""
+    where = "\n".join(record.where for of in records.values() for record in of)
+    return {
+        "stamp": files.stamp,
+        "files": hashlib.sha256(where.encode(errors="replace")).hexdigest()[:16],
+        "settings": settings,
+        "skip": files.skip,
+    }
+
+
 def decoded(
     place: Path,
-    files: Files,
-    settings: Mapping[str, Any],
+    request: dict[str, Any],
     records: Records,
     decode: Callable[[Any], np.ndarray],
     shape: Sequence[int],
     dtype: str,
 ) -> dict[str, ArraySplit]:
     """The decoded files of each split, stored in a folder; DataError: one cannot be read."""
-    where = "\n".join(record.where for of in records.values() for record in of)
-    request = {
-        "stamp": files.stamp,
-        "files": hashlib.sha256(where.encode(errors="replace")).hexdigest()[:16],
-        "settings": settings,
-        "skip": files.skip,
-    }
     items = {name: [partial(decode, record) for record in of] for name, of in records.items()}
-    store = store_arrays(place, request, items, shape, dtype, files.skip)
+    store = store_arrays(place, request, items, shape, dtype, request["skip"])
     return {name: arrays_of(store, name) for name in records}
 
 
 @contextmanager
 def hinting(skip: bool) -> Iterator[None]:
-    """Add to a DataError that files which cannot be read can be left out."""
+    """Add to a DataError that unreadable files can be left out."""
     try:
         yield
     except DataError as problem:

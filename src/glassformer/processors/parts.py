@@ -202,6 +202,13 @@ class PartsProcessor(TokenProcessor):
             inputs.skipped = tuple(chain.from_iterable(own))
         return found
 
+    def stored(self, data: DataConfig, folder: Path) -> dict[str, PartsInputs] | None:
+        """See `Processor`."""
+        records = self.read(data)
+        files = files_of(records).items()
+        held = all(self.readers[kind].holds(own, folder) for kind, own in files)
+        return self.open(records, folder) if held else None
+
     def order(self, inputs: Inputs, lengths: np.ndarray, sizes: Sizes) -> Rows:
         """See `Processor`: rows of like length together."""
         bundles = inputs.bundles(sizes.share_prefix)

@@ -1,4 +1,4 @@
-"""Rows of parts that were read: their examples, their files, the kinds of their parts."""
+"""Encoded rows of parts, with the files and the kinds of their parts."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import permutations
@@ -22,7 +22,7 @@ READERS: dict[str, type[ImageProcessor] | type[AudioProcessor]] = {
     "image": ImageProcessor,
     "audio": AudioProcessor,
 }
-"""What encodes each kind of part that is not text."""
+"""The processor of each kind of part that is not text."""
 
 
 class PartsInputs(Inputs):
@@ -90,7 +90,7 @@ def files_in(row: Mixed) -> list[tuple[str, str]]:
 
 
 def files_of(records: Records) -> dict[str, dict[str, list[Any]]]:
-    """The files of each kind that rows name, each once, in the first split that has it."""
+    """The files of rows by kind, each once, in the first split that has it."""
     found: dict[str, dict[str, SplitName]] = {kind: {} for kind in READERS}
     for split in NAMES:
         for row in records.get(split, ()):
@@ -121,7 +121,7 @@ def common_order(rows: Iterable[Mixed]) -> tuple[str, ...]:
 
 
 def part_of(given: Any) -> tuple[str, Any]:
-    """A part's kind, and its text or what it is read from; DataError: it is no part."""
+    """Kind of a part, and its text, file or array; DataError: it is no part."""
     if isinstance(given, str):
         return TEXT, given
     if not isinstance(given, Mapping) or len(given) != 1:

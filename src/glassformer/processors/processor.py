@@ -1,4 +1,4 @@
-"""What goes into a model: a record of the data, or an input of a request, to examples and batches.
+"""Processors: a record of the data, or an input of a request, to examples and batches.
 
     record ──given──> input ──windows──> examples ──collate──> Batch
     input ──encode──> one batch with the name of each element (for looks)
@@ -32,12 +32,12 @@ SENTENCES = (
 )
 """Note B's sentences, where the referent of "it" changes with the last word; and shorter ones."""
 HOPELESS = 16
-"""An input longer than so many times max_length is rejected before it is tokenized."""
+"""Multiple of max_length from which an input is rejected before it is tokenized."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """A part of an input that fits into the model, and the input's units that it answers for."""
+    """A part of an input that fits into the model, and the units of the input that it predicts."""
 
     example: Example
     units: slice = field(default_factory=lambda: slice(None))
@@ -54,7 +54,7 @@ class EncodedInput:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What a processor must know of the model that it encodes for."""
+    """Facts about the model that a processor encodes for."""
 
     window: int
     """Elements of a window of training."""
@@ -64,7 +64,7 @@ class ModelFacts:
     """Elements by which windows overlap; None: half of them."""
     encoder_decoder: bool = False
     answers: bool = False
-    """Whether a text is generated behind the input."""
+    """Whether the model generates a text after the input."""
     per_word: bool = False
     """Whether every word is predicted, so that words are encoded one by one."""
     token_types: bool = False
@@ -93,15 +93,15 @@ class Processor(ABC):
     name: ClassVar[str]
     """As a recipe's `input` has it."""
     noun: ClassVar[str]
-    """What one input is called."""
+    """Name of one input in sentences."""
     unit: ClassVar[str] = "token"
-    """What an element of a sequence is called."""
+    """Name of an element of a sequence."""
     elements: ClassVar[str] = "tokens"
     """The model's `elements`."""
     medium: ClassVar[str] = ""
-    """image or audio, of a processor that reads nothing else."""
+    """image or audio, if the processor reads nothing else."""
     capabilities: frozenset[str] = frozenset()
-    """What the explorer may show of an input: pair, parts, image, audio."""
+    """Views of an input in the explorer: pair, parts, image, audio."""
     sections: ClassVar[frozenset[str]] = frozenset()
     """Sections of a recipe that only some processors and tasks read."""
     options: ClassVar[frozenset[str]] = frozenset()
@@ -111,12 +111,13 @@ class Processor(ABC):
     batch_rows: ClassVar[int] = 128
     """Rows of a batch outside training."""
     facts: ModelFacts
+    vocab_size: int = 0
+    """Token ids of its inputs; 0: they are patches."""
 
     @classmethod
     @abstractmethod
     def read(cls, data: DataConfig) -> Any:
-        """The records of every split; of data that are not held in memory, the settings to read
-        them by."""
+        """The records of every split; of data that are not kept in memory, their settings."""
         ...
 
     @classmethod
@@ -143,7 +144,7 @@ class Processor(ABC):
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write what `load` reads."""
+        """Write the files that `load` reads."""
         ...
 
     @abstractmethod
@@ -198,7 +199,7 @@ class Processor(ABC):
         return line if line.strip() else None
 
     def line_of(self, file: str) -> str:
-        """What to give instead of a file, of a processor that reads lines."""
+        """Advice for a processor that reads lines and is given a file."""
         return f"lines: < {file}"
 
     def to_values(self, given: Any) -> dict[str, Any]:
@@ -241,7 +242,7 @@ class Processor(ABC):
         return {}
 
     def request_of(self, record: Any) -> list[Any]:
-        """What a request writes for a record: nothing, or one input."""
+        """A record as an input of a request: none, or one."""
         return []
 
     def kept_inputs(self, folder: Path) -> list[Any]:
@@ -267,13 +268,13 @@ def check_length(length: int, longest: int, what: str = "The input", least: str 
 
 
 def check_hopeless(least: int, longest: int, what: str = "The input") -> None:
-    """Raise ConfigError for an input of at least `least` elements before it is tokenized."""
+    """Raise ConfigError for at least `least` elements, far beyond the model, before tokenizing."""
     if least > HOPELESS * longest:
         check_length(least, longest, what, "at least ")
 
 
 def ids_of(given: Any) -> list[int] | None:
-    """Token ids, if that is what was given."""
+    """Token ids; None: the input is something else."""
     numbers = given.tolist() if hasattr(given, "tolist") else given
     whole = isinstance(numbers, list | tuple) and all(type(number) is int for number in numbers)
     return list(numbers) if whole else None

@@ -1,5 +1,4 @@
-"""A text, or a pair of texts, as one sequence or several that overlap: what is classified or
-embedded.
+"""A text, or a pair of texts, as one sequence or as several that overlap.
 
 one     <bos> text <eos>                       token_type_ids  0 0 0
 pair    <bos> text <eos> other <eos>           token_type_ids  0 0 0 1 1
@@ -15,8 +14,7 @@ from glassformer.tokenizers.text import Tokenizer
 
 
 class SequenceTokenizer:
-    """A text tokenizer whose texts fit into a model of `longest` elements, in overlapping windows
-    if need be."""
+    """Texts as sequences of at most `longest` elements; `overlap` of windows, None: half."""
 
     def __init__(self, tokenizer: Tokenizer, longest: int, overlap: int | None = None):
         self.text = tokenizer
@@ -30,10 +28,10 @@ class SequenceTokenizer:
             )
 
     def sequences(self, text: str, other: str | None = None) -> list[Example]:
-        """The windows of a text, at least one; of a pair, those of the longer side, each beside the
-        whole other one.
+        """The windows of a text, at least one; of a pair, windows of the longer side, each with the
+        whole other side.
 
-        If both are longer than half the model, they are read in step, side by side.
+        If both are longer than half the model, their windows are paired in order.
         """
         ids = self._encoded(text)
         frame = len(self.bos) + len(self.eos)

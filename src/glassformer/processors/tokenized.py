@@ -1,4 +1,4 @@
-"""What processors with a tokenizer share: files, framing, packed batches, piece dropout."""
+"""Base of processors with a tokenizer: files, framing, packed batches, piece dropout."""
 
 import json
 from abc import abstractmethod
@@ -93,6 +93,7 @@ class TokenProcessor(Processor):
 
     def __init__(self, tokenizer: Tokenizer, facts: ModelFacts):
         self.tokenizer, self.facts = tokenizer, facts
+        self.vocab_size = tokenizer.vocab_size
 
     @classmethod
     def fit(

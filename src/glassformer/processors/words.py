@@ -56,7 +56,7 @@ class WordsProcessor(PackedProcessor):
         return list(self.word_tokenizer.windows(self.words(given)))
 
     def words(self, given: Any) -> list[str]:
-        """See `Processor`: of a text, what stands between spaces. ConfigError: no words."""
+        """See `Processor`: a text is cut at spaces. ConfigError: these are no words."""
         words = given.split() if isinstance(given, str) else list(given)
         if not all(isinstance(word, str) for word in words):
             raise ConfigError(NO_WORDS)

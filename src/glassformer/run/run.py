@@ -143,7 +143,7 @@ class Run:
 
     def _own_data(self, split: str, scratch: Path) -> Task:
         recipe = self._trained_by
-        kept = self.processor.stored(recipe.data, self.folder)
+        kept = self.task.stored()
         if kept is not None:
             return type(self.task)(recipe, self.processor, self.folder, kept)
         return self._opened(recipe.data, scratch, split)

@@ -17,11 +17,11 @@ class Classes:
         self._numbers = {name: i for i, name in enumerate(names)}
 
     def numbers(self, labels: Iterable[str]) -> np.ndarray:
-        """The number of each label, int64; -1 for one that is none of the classes."""
+        """The number of each label, int64; -1 for an unknown class."""
         return np.array([self._numbers.get(label, -1) for label in labels], np.int64)
 
     def check(self, labels: Iterable[str], where: str) -> None:
-        """Raise DataError for a label that is none of the classes."""
+        """Raise DataError for an unknown class."""
         for label in labels:
             if label not in self._numbers:
                 known = suggest(label, self.names)

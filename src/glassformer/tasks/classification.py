@@ -21,7 +21,6 @@ from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.classes import Classes
 from glassformer.tasks.labels import LabelScores, LabelTask
-from glassformer.tasks.records import with_vocabulary
 from glassformer.tasks.shown import shown
 from glassformer.tasks.task import EVERYTHING, SHOWN, Evaluation, Sample
 
@@ -39,7 +38,7 @@ class Classification(LabelTask):
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Records) -> Recipe:
         """See `Task`. DataError: a class unknown to the model, or only one."""
-        recipe = with_vocabulary(recipe, processor)
+        recipe = recipe.with_vocabulary(processor.vocab_size)
         model = recipe.model
         if model.architecture == "decoder" and model.pool == "first":
             raise ConfigError(

@@ -53,18 +53,12 @@ def matches(
     outputs: Sequence[str], references: Sequence[str], groups: Sequence[str | None] = ()
 ) -> dict[str, Any]:
     """`exact_match`; `table` has a row for each group, if there are any."""
-    members: dict[str, list[int]] = defaultdict(list)
-    for i, group in enumerate(groups):
+    members = defaultdict[str, list[tuple[str, str]]](list)
+    for group, output, reference in zip(groups, outputs, references, strict=False):
         if group is not None:
-            members[group].append(i)
+            members[group].append((output, reference))
     rows = [
-        {
-            "group": group,
-            "n": len(chosen),
-            "exact_match": exact_match(
-                [outputs[i] for i in chosen], [references[i] for i in chosen]
-            ),
-        }
-        for group, chosen in sorted(members.items())
+        {"group": group, "n": len(own), "exact_match": exact_match(*zip(*own, strict=True))}
+        for group, own in sorted(members.items())
     ]
     return {"exact_match": exact_match(outputs, references)} | ({"table": rows} if rows else {})

@@ -25,9 +25,9 @@ from glassformer.tasks.text_generation import RunningText
 from glassformer.tokenizers.text import Tokenizer
 
 EVALUATION = 1 << 62
-"""Evaluation batches are masked as the steps from here on, which no training reaches."""
+"""Step from which evaluation batches are masked; no training reaches it."""
 ROWS = 32
-"""Windows in an evaluation batch: always as many, as a batch's masks are drawn together."""
+"""Windows in an evaluation batch; fixed, since the masks of a batch are drawn together."""
 SHOWN = 48
 
 
@@ -114,8 +114,7 @@ def masking_of(tokenizer: Tokenizer, train: TrainConfig) -> Masking:
 
 
 def parts_of(batch: Batch, parts: int) -> Iterator[Batch]:
-    """A masked batch in contiguous slices of its rows; those in which nothing is asked for are left
-    out."""
+    """A masked batch in contiguous slices of its rows, without those that have no target."""
     assert batch.at is not None
     assert batch.targets is not None
     rows, width = batch.elements.shape
@@ -133,14 +132,13 @@ def parts_of(batch: Batch, parts: int) -> Iterator[Batch]:
 def masked_batches(
     split: TokenSplit, masking: Masking, length: int, limit: int | None = None
 ) -> Iterator[Batch]:
-    """A whole split in windows with the same masks at every call; nothing sees what the last one is
-    filled up with.
+    """A whole split in windows, with the same masks at every call; padding is masked out.
 
-    `limit`: only so many batches, spread evenly.
+    `limit`: most batches, spread evenly.
     """
     for number, batch in enumerate(evaluation_windows(split, ROWS, length, limit)):
         assert batch.targets is not None
-        known = (batch.targets != IGNORE).flip(1).cummax(1).values.flip(1)  # or one behind it is
+        known = (batch.targets != IGNORE).flip(1).cummax(1).values.flip(1)  # or a later one is
         real = torch.nn.functional.pad(known[:, :-1], (1, 0), value=True)
         if not real.all():
             batch = replace(batch, positions=replace(batch.where(), valid=real))

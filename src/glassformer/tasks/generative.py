@@ -1,4 +1,4 @@
-"""What tasks share that generate tokens for an input, of a text or of an image."""
+"""Base of tasks that generate tokens for an input: of a text, or of an image."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What tasks of classes share: the classes, their weights in the loss, and scores."""
+"""Base of tasks that predict classes: the classes, their weights in the loss, and scores."""
 
 from abc import abstractmethod
 from collections import Counter

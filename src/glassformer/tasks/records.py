@@ -14,15 +14,7 @@ from glassformer.data.collate import micro_batches
 from glassformer.data.example import Example
 from glassformer.errors import counted, plural
 from glassformer.processors.inputs import Inputs, Order, Sizes
-from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Card, Task
-
-
-def with_vocabulary(recipe: Recipe, processor: Any) -> Recipe:
-    """The recipe with the vocabulary of its inputs; patches have none."""
-    if processor.elements != "tokens":
-        return recipe
-    return recipe.with_vocabulary(processor.tokenizer.vocab_size)
 
 
 def merged(examples: Sequence[Example], targets: Sequence[dict[str, Any]]) -> list[Example]:
@@ -130,7 +122,7 @@ class RecordTask(Task):
         ]
 
     def samples(self, n: int) -> tuple[list[Any], list[Any]]:
-        """The first `n` records to show, and what requests write for them."""
+        """The first `n` records to show, and the same as inputs of requests."""
         records = self.split(self.shown_split).records[:n]
         return records, [one for record in records for one in self.processor.request_of(record)]
 

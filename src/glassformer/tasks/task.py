@@ -1,4 +1,4 @@
-"""What comes out of a model: targets, loss, scores, predictions, and how they are shown.
+"""Tasks: targets, loss, scores and predictions of a model, and how they are shown.
 
     Example ──target──> Batch ──model──> Output ──loss──> LossSum
                                            └──predict──> text, tags, classes, image
@@ -52,13 +52,13 @@ EVERYTHING = Evaluation()
 
 @dataclass(frozen=True)
 class Card:
-    """What a task adds to a model card."""
+    """Lines of a model card that depend on the task."""
 
     tokenizer: str
     step: str
     use: str
     reads: str = "Tokenizer"
-    """What `tokenizer` describes."""
+    """Heading of `tokenizer`."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Task(ABC):
     """One kind of output; see the module."""
 
     capabilities: ClassVar[frozenset[str]]
-    """What the explorer may ask of it: generates, masked, tags, classes, vectors, draws."""
+    """Pages of the explorer: generates, masked, tags, classes, vectors, draws."""
     verb: ClassVar[str]
     """The command that uses it."""
     metrics: ClassVar[tuple[Metric, ...]] = ("loss", "accuracy")
@@ -123,14 +123,18 @@ class Task(ABC):
 
     @classmethod
     def data_of(cls, recipe: Recipe, inputs: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
-        """The inputs of each split with what the task stores of their targets."""
+        """The inputs of each split, with targets that the task stores."""
         return inputs
 
     @classmethod
     @abstractmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
-        """The recipe with what follows from the data; DataError, ConfigError: not learnable."""
+        """The recipe with values from the data; DataError, ConfigError: it cannot be learned."""
         ...
+
+    def stored(self) -> Mapping[str, Any] | None:
+        """The inputs that the run folder keeps, without their files; None: it keeps none."""
+        return self.processor.stored(self.recipe.data, self.folder)
 
     @property
     def data(self) -> Mapping[str, Any]:
@@ -232,7 +236,7 @@ class Task(ABC):
 
     def excerpt(self, batch: Batch) -> str:
         """Beginning of a batch, for an error message."""
-        return self.processor.tokenizer.decode((batch.source or batch).elements[0, :24].tolist())
+        return self.processor.tokenizer.decode(batch.elements[0, :24].tolist())
 
     def outcomes(self) -> tuple[str, ...]:
         """Names of the logits: tokens, tags or classes; () for vectors."""

@@ -12,7 +12,7 @@ import torch
 from glassformer.batch import IGNORE, Batch
 from glassformer.data.collate import evaluation_windows, micro_batches, windows
 from glassformer.data.order import WindowOrder
-from glassformer.data.tokens import TokenSplit, training_order
+from glassformer.data.tokens import training_order
 from glassformer.errors import ConfigError, DataError, counted
 from glassformer.generate import generate, score, stream
 from glassformer.generate.config import GenerateConfig
@@ -42,7 +42,7 @@ class RunningText(Task):
                 f"data.target_path={targets!r} is of pairs and task={recipe.task!r} reads running "
                 "text; use task=text-to-text, or leave it out."
             )
-        return recipe.with_vocabulary(processor.tokenizer.vocab_size)  # pyright: ignore
+        return recipe.with_vocabulary(processor.vocab_size)
 
     def check_size(self) -> None:
         """Raise DataError for less text than one training sequence needs."""
@@ -66,10 +66,6 @@ class RunningText(Task):
             return train.batch_size
         parts = train.micro_batches
         return max(1, train.batch_tokens // self.length // parts) * parts
-
-    def split(self, name: str) -> TokenSplit:
-        """The tokens of a split; DataError: it has no text."""
-        return self.data[name]
 
     @property
     def elements(self) -> int:

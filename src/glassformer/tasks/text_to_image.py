@@ -25,7 +25,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.processors.elements import Element, token_elements
 from glassformer.processors.image import ImageProcessor
 from glassformer.processors.inputs import Inputs, Records
-from glassformer.processors.media import Files, decoded
+from glassformer.processors.media import Files, decoded, request_of
 from glassformer.processors.parts import PartsProcessor
 from glassformer.processors.parts_inputs import PartsInputs
 from glassformer.processors.processor import EncodedInput, Processor, check_length, ids_of
@@ -85,7 +85,7 @@ class TextToImage(GenerativeTask):
                 "leave out image and audio."
             )
         more, needed = recipe.palette.n_pixels - 1, dict[int, str]()
-        recipe = recipe.with_vocabulary(processor.tokenizer.vocab_size + recipe.palette.colours)
+        recipe = recipe.with_vocabulary(processor.vocab_size + recipe.palette.colours)
         for row in (row for own in records.values() for row in own):
             if row.image is None:
                 raise DataError(
@@ -110,7 +110,7 @@ class TextToImage(GenerativeTask):
     def check_folder(self) -> None:
         """See `Task`: the colours and the tokens are as many as the model's, or fewer."""
         palette, model = Palette.load(self.folder), self.recipe.model
-        tokens = self.processor.tokenizer.vocab_size + len(palette.colours)
+        tokens = self.processor.vocab_size + len(palette.colours)
         if tokens > model.vocab_size or palette.config.n_pixels > model.max_length:
             raise CheckpointError(
                 f"{self.folder / FILE} and the tokenizer make {tokens} tokens and images of "
@@ -136,6 +136,10 @@ class TextToImage(GenerativeTask):
         palette.save(self.folder)
         return palette
 
+    def stored(self) -> None:
+        """See `Task`: target images are stored apart, and decoded again."""
+        return
+
     @classmethod
     def data_of(
         cls, recipe: Recipe, inputs: Mapping[str, PartsInputs], folder: Path
@@ -155,8 +159,8 @@ class TextToImage(GenerativeTask):
             return config.fit(image.pixels(), image.where)
 
         settings = config.model_dump(mode="json", exclude={"colours"})
-        place, shape = folder / ARRAY, (*config.dims, 3)
-        stored = decoded(place, Files.of(recipe.data), settings, files, pixels, shape, "uint8")
+        request, shape = request_of(Files.of(recipe.data), settings, files), (*config.dims, 3)
+        stored = decoded(folder / ARRAY, request, files, pixels, shape, "uint8")
         found = {}
         for split, array in stored.items():
             paths = [image.where for image in files[split]]
@@ -168,7 +172,7 @@ class TextToImage(GenerativeTask):
     def answered(self, inputs: Inputs, numbers: Sequence[int]) -> list[Example]:
         """Texts of one length with the colours of their images."""
         assert isinstance(inputs, ImageTargets)
-        colours = self.palette.ids(inputs.pixels(numbers)) + self.processor.tokenizer.vocab_size
+        colours = self.palette.ids(inputs.pixels(numbers)) + self.processor.vocab_size
         return [
             replace(e, ids=self._filled(e.ids), answer=row)
             for e, row in zip(inputs.examples(numbers), colours.astype(np.int32), strict=True)
@@ -225,7 +229,7 @@ class TextToImage(GenerativeTask):
 
     def piece(self, index: int) -> str:
         """See `Task`: a piece of text, or a colour."""
-        colour = index - (size := self.processor.tokenizer.vocab_size)
+        colour = index - (size := self.processor.vocab_size)
         if colour < 0:
             return self.processor.tokenizer.piece(index)
         known = self.palette.colours
@@ -233,7 +237,7 @@ class TextToImage(GenerativeTask):
 
     def encode(self, given: Any) -> EncodedInput:
         """See `Task`: a text up to the place of the first pixel, or ids of tokens and colours."""
-        size = self.processor.tokenizer.vocab_size
+        size = self.processor.vocab_size
         if ids_of(given) is not None:
             found = self.processor.encode(given)
             named = (
@@ -252,7 +256,7 @@ class TextToImage(GenerativeTask):
 
     def outcomes(self) -> tuple[str, ...]:
         """See `Task`."""
-        size, names = self.processor.tokenizer.vocab_size, list(super().outcomes())
+        size, names = self.processor.vocab_size, list(super().outcomes())
         for i in range(size, size + len(self.palette.colours)):
             names[i] = self.piece(i)
         return tuple(names)
@@ -263,7 +267,7 @@ class TextToImage(GenerativeTask):
 
     def next_tokens(self, prompt: Sequence[int], given: Sequence[int]) -> tuple[range, int]:
         """See `Task`: the colours, as many as the image has pixels left."""
-        size = self.processor.tokenizer.vocab_size
+        size = self.processor.vocab_size
         colours = range(size, size + len(self.palette.colours))
         if wrong := [index for index in given if index not in colours]:
             raise ConfigError(

@@ -96,16 +96,12 @@ class TextToText(GenerativeTask):
         return scores | self.scored(found, [r.target for r in records], [r.group for r in records])
 
     def sampled(self, model: Transformer) -> Sample:
-        """See `Task`: the first inputs, their targets and what is generated."""
+        """See `Task`: the first inputs, their targets and the generated texts."""
         n = min(SHOWN, len(self.split(self.shown_split).owner))
         names = ("source", "reference", "output")
         rows = [dict(zip(names, row, strict=True)) for row in self.first(model, n)]
         text = "\n".join(f"{row['source']}\n  -> {row['output']}" for row in rows)
         return Sample(text, {"samples": rows, "inputs": self.samples(n)[1]})
-
-    def excerpt(self, batch: Batch) -> str:
-        """See `Task`: of what is generated, else of the input."""
-        return self.processor.tokenizer.decode(batch.elements[0, :24].tolist())
 
     def reply(self) -> dict[str, Any]:
         """See `Task`."""
@@ -262,7 +258,7 @@ class PartsToText(TextToText):
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
         """See `Task`. DataError: a row without a target."""
-        recipe = recipe.with_vocabulary(processor.tokenizer.vocab_size)  # pyright: ignore
+        recipe = recipe.with_vocabulary(processor.vocab_size)
         for row in (row for rows in records.values() for row in rows):
             if row.target is None:
                 raise DataError(

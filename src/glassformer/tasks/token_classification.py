@@ -17,7 +17,6 @@ from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.classes import Classes
 from glassformer.tasks.labels import LabelScores, LabelTask
-from glassformer.tasks.records import with_vocabulary
 from glassformer.tasks.task import EVERYTHING, Evaluation, Sample
 
 SHOWN, WORDS = 3, 24
@@ -33,7 +32,7 @@ class TokenClassification(LabelTask):
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Records) -> Recipe:
         """See `Task`. DataError: a training tag that `model.classes` lacks, or only one."""
-        recipe, train = with_vocabulary(recipe, processor), records.get("train", ())
+        recipe, train = recipe.with_vocabulary(processor.vocab_size), records.get("train", ())
         for record in chain.from_iterable(records.values()):
             check_tags(processor, record)
         recipe = recipe.with_classes(sorted(set(chain.from_iterable(one.tags for one in train))))
