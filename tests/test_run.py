@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import json
 import random
 import shutil
 import subprocess
@@ -406,6 +407,11 @@ def test_a_copied_folder_is_used_without_its_data(small, tmp_path, name):
         gf.load(tmp_path / "whole").evaluate()
     with pytest.raises(ConfigError, match=r"has no recipe\.yaml"):
         gf.load(bare).evaluate()
+    values = json.loads((bare / "config.json").read_text())
+    assert (values.pop("task"), values["input"]) == (run.recipe.task, run.recipe.input)
+    (bare / "config.json").write_text(json.dumps(values))
+    with pytest.raises(CheckpointError, match=r"names task None and input '.*'; add them"):
+        gf.load(bare)
 
 
 def test_a_run_is_asked_only_for_what_it_can(run, small):

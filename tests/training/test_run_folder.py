@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import ConfigError, DataError
+from glassformer.metrics.scores import SCORES
 from glassformer.models.weights import load_model
 from glassformer.processors.catalogue import PROCESSORS
 from glassformer.recipe.pipelines import PIPELINES
@@ -195,3 +196,4 @@ def test_every_task_and_every_processor_is_whole():
             kind = OF_INPUT.get(given, TASKS[name])
             assert kinds_of(recipe) == (kind, PROCESSORS[given])
             assert kind.verb
+            assert set(kind.metrics) <= SCORES.keys()

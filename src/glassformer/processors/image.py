@@ -39,7 +39,7 @@ class ImageProcessor(MediaProcessor[ImageReader]):
     def _augmentation(self) -> Augmentation:
         return Augmentation(self._config, self.how.seed)
 
-    @property
+    @cached_property
     def _config(self) -> AugmentConfig:
         return self.how.image or AugmentConfig()
 

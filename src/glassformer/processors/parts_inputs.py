@@ -1,6 +1,7 @@
 """Encoded rows of parts, with the files and the kinds of their parts."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import permutations
 from typing import Any
 
@@ -34,6 +35,7 @@ class PartsInputs(Inputs):
         rows: Sequence[Mixed],
         media: Mapping[str, Mapping[str, MediaInputs]],
     ):
+        self.unfilled = unfilled
         self._at = {
             (kind, record.where): (inputs, i)
             for kind, splits in media.items()
@@ -41,7 +43,10 @@ class PartsInputs(Inputs):
             for i, record in enumerate(inputs.records)
         }
         super().__init__([row for row in rows if all(p in self._at for p in files_in(row))])
-        self._examples = [unfilled(row) for row in self.records]
+
+    @cached_property
+    def _examples(self) -> list[Example]:
+        return [self.unfilled(row) for row in self.records]
 
     @property
     def lengths(self) -> np.ndarray:

@@ -106,9 +106,9 @@ def _by_pieces(
         owners += [number] * len(tokens)
     if found != ids:
         raise ConfigError(
-            f"The tokens of {(prefix + text)[:40]!r} cannot be told apart by words, since some reach "
-            "beyond a word; use a tokenizer of kind byte, character or bpe, and a prefix that ends "
-            "in a space."
+            f"The tokens of {(prefix + text)[:40]!r} cannot be told apart by words, since some "
+            "reach beyond a word; use a tokenizer of kind byte, character or bpe, and a prefix "
+            "that ends in a space."
         )
     return owners
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from glassformer.batch import IGNORE, Batch
-from glassformer.data.collate import evaluation_windows, windows
+from glassformer.data.collate import evaluation_windows, micro_batches, windows
 from glassformer.data.masking import Masking, word_begins
 from glassformer.data.tokens import TokenSplit
 from glassformer.errors import ConfigError
@@ -117,14 +117,13 @@ def parts_of(batch: Batch, parts: int) -> Iterator[Batch]:
     """A masked batch in contiguous slices of its rows, without those that have no target."""
     assert batch.at is not None
     assert batch.targets is not None
-    rows, width = batch.elements.shape
-    for part in range(parts):
-        begin, end = part * rows // parts, (part + 1) * rows // parts
+    width = batch.elements.shape[1]
+    for piece in micro_batches(np.arange(len(batch.elements)), parts):
+        begin, end = int(piece[0]), int(piece[-1]) + 1
         inside = (batch.at >= begin * width) & (batch.at < end * width)
-        places = (
-            None if batch.positions is None else batch.positions.selected(torch.arange(begin, end))
-        )
         if inside.any():
+            rows = torch.from_numpy(piece)
+            places = None if batch.positions is None else batch.positions.selected(rows)
             targets, at = batch.targets[inside], batch.at[inside] - begin * width
             yield Batch(batch.elements[begin:end], places, targets, at=at)
 

@@ -38,24 +38,14 @@ ARRAY, SHOWN = "pixels", 3
 _SHADES = " .:-=+*#%@"
 
 
-class ImageTargets(Inputs):
+class ImageTargets(PartsInputs):
     """Rows of text whose target images could be read, with their stored pixels."""
 
     def __init__(self, inputs: PartsInputs, pixels: ArraySplit, paths: Sequence[str]):
         at = {paths[item]: i for i, item in enumerate(pixels.kept.tolist())}
-        self.numbers = [i for i, row in enumerate(inputs.records) if row.image in at]
-        super().__init__([inputs.records[i] for i in self.numbers])
-        self.text, self.array, self.skipped = inputs, pixels.array, pixels.skipped
+        super().__init__(inputs.unfilled, [row for row in inputs.records if row.image in at], {})
+        self.array, self.skipped = pixels.array, pixels.skipped
         self.rows = np.array([at[row.image] for row in self.records], np.int64)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """See `Inputs`."""
-        return self.text.lengths[self.numbers]
-
-    def examples(self, numbers: Sequence[int], step: int | None = None) -> list[Example]:
-        """See `Inputs`."""
-        return self.text.examples([self.numbers[i] for i in numbers], step)
 
     def pixels(self, numbers: Sequence[int]) -> np.ndarray:
         """Target images, uint8 [N, H, W, 3]."""
@@ -63,7 +53,7 @@ class ImageTargets(Inputs):
 
     def fingerprint(self) -> Iterator[bytes]:
         """See `Inputs`."""
-        yield from self.text.fingerprint()
+        yield from super().fingerprint()
         yield np.ascontiguousarray(self.array[:: self.array.size // (1 << 20) + 1]).tobytes()
         yield "\n".join(row.image for row in self.records).encode(errors="replace")
 
