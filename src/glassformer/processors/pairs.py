@@ -22,7 +22,7 @@ from glassformer.data.store import Store
 from glassformer.errors import CheckpointError, ConfigError, DataError
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig
-from glassformer.processors.elements import Owners, token_elements, words_of
+from glassformer.processors.elements import token_elements, words_of
 from glassformer.processors.inputs import Inputs, Rows, Sizes
 from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.processor import (
@@ -51,6 +51,8 @@ from glassformer.tokenizers.train import train_tokenizer
 
 SOURCE_FILE = "source_tokenizer.json"
 BATCH_TOKENS, EXAMPLES = 4096, 6
+SOURCE, TARGET = ("source", "source"), ("text", "input")
+"""Names of a side in errors: without tokens, and too long."""
 Cuts = tuple[PieceDropout, PieceDropout]
 
 
@@ -220,20 +222,21 @@ class PairsProcessor(TokenProcessor):
         pair, longest = self.pair, self.facts.context
         both = isinstance(given, tuple) and len(given) == 2 and ids_of(given) is None
         source, target = given if both else (given, "")
-        read, words = _side(source, pair.source, pair.source_ids, longest, "source", pair.prefix)
+        read = _side(source, pair.source, pair.source_ids, longest, SOURCE)
         if read is None:
             raise ConfigError(
                 "An encoder-decoder reads a source, or a tuple of a source and a target; give one."
             )
-        written, own = _side(target, pair.target, pair.target_ids, longest)
+        written = _side(target, pair.target, pair.target_ids, longest, TARGET)
         if written is None:
             raise ConfigError(
                 f"A target is a text or a list of token ids, not {type(target).__name__}; give one."
             )
+        words, own = list[int | None](), list[int | None]()
+        if isinstance(source, str):
+            words = words_of(pair.source, source, prefix=pair.prefix)
         if isinstance(target, str):
-            written, own = [pair.bos, *written[:-1]], [None, *own]
-        check_ids(read, longest, "source", "source")
-        check_ids(written, longest)
+            written, own = [pair.bos, *written[:-1]], [None, *words_of(pair.target, target)]
         return EncodedInput(
             Batch(torch.tensor([written]), source=Batch(torch.tensor([read]))),
             token_elements(pair.target, written, own),
@@ -273,11 +276,13 @@ def _side(
     tokenizer: Tokenizer,
     encode: Callable[[str], np.ndarray],
     longest: int,
-    what: str = "input",
-    prefix: str = "",
-) -> tuple[list[int] | None, Owners]:
-    """Ids of a text or of ids, and the word of each; None: it is neither."""
-    if not isinstance(given, str):
-        return ids_of(given), ()
-    check_hopeless(tokenizer.at_least(given), longest, f"The {what}")
-    return encode(given).tolist(), words_of(tokenizer, given, prefix=prefix)
+    names: tuple[str, str],
+) -> list[int] | None:
+    """Ids of a text, or ids as they are; None: it is neither."""
+    if isinstance(given, str):
+        check_hopeless(tokenizer.at_least(given), longest, f"The {names[1]}")
+        ids = encode(given).tolist()
+    elif (ids := ids_of(given)) is None:
+        return None
+    check_ids(ids, longest, *names)
+    return ids

@@ -257,11 +257,12 @@ class PartsProcessor(TokenProcessor):
         example = self.example(parts)
         written = [] if answer is None else self.parts.answer(answer)[:-1].tolist()
         check_length(len(example.ids) + (0 if crossed else len(written)), longest, what)
+        if crossed:
+            check_length(1 + len(written), longest)
         elements = self._elements(parts, example.ids.tolist())
         first = 0 if crossed else next_word([element.word for element in elements])
         own = words_of(self.tokenizer, answer or "", first)
         if crossed:
-            check_length(1 + len(written), longest)
             target = [self.parts.begin, *written]
             batch = Batch(torch.tensor([target]), source=padded([replace(example, at=None)]))
             said = token_elements(self.tokenizer, target, [None, *own])
