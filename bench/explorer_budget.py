@@ -52,7 +52,8 @@ def make_run(folder: Path, tokens: int, layers: int, heads: int, width: int) -> 
     sizes = {"d_model": width, "n_layers": layers, "n_heads": heads, "max_length": tokens}
     config = ModelConfig.parse({**sizes, "vocab_size": text.vocab_size, "position": "rotary"})
     text.save(folder / "tokenizer.json")
-    (folder / "config.json").write_text(json.dumps(config_json(config)))
+    about = {"task": "text-generation", "input": "documents"}
+    (folder / "config.json").write_text(json.dumps(config_json(config) | about))
     model = Transformer(config)
     for (
         name,

@@ -157,8 +157,9 @@ def refused(cli) -> Callable[..., str]:
 def saved(tmp_path_factory) -> Callable[..., Path]:
     """Make the folder of a model that nobody trained: random weights, large enough that every
     answer is another."""
+    from bare_runs import write_config
     from glassformer.models import ModelConfig, Transformer
-    from glassformer.models.weights import config_json, save_weights
+    from glassformer.models.weights import save_weights
     from glassformer.tokenizers.definition import byte_definition
     from glassformer.tokenizers.text import Tokenizer
     from tiny import stir
@@ -178,7 +179,7 @@ def saved(tmp_path_factory) -> Callable[..., Path]:
             {**small, "vocab_size": text.vocab_size, "max_length": 64, **model}
         )
         text.save(folder / "tokenizer.json")
-        (folder / "config.json").write_text(json.dumps(config_json(config)), encoding="utf-8")
+        write_config(folder, config)
         made = stir(Transformer(config))
         for parameter in (p for n, p in made.named_parameters() if n.endswith("bias")):
             parameter.data.zero_()  # they are the same for everything

@@ -1,6 +1,5 @@
 """Every example runs, in a folder of its own."""
 
-import json
 import re
 import runpy
 import sys
@@ -8,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from bare_runs import write_config
 from glassformer.demos.codetags import TAGS
 from glassformer.models import ModelConfig, Transformer
-from glassformer.models.weights import config_json, save_weights
+from glassformer.models.weights import save_weights
 from glassformer.tokenizers.definition import byte_definition
 from glassformer.tokenizers.text import Tokenizer
 
@@ -44,7 +44,7 @@ def test_highlight_colours_a_file_and_changes_nothing_else(example, tmp_path):
         n_layers=1,
     )
     save_weights(Transformer(config), tmp_path / "model.safetensors")
-    (tmp_path / "config.json").write_text(json.dumps(config_json(config)))
+    write_config(tmp_path, config)
     tokenizer.save(tmp_path / "tokenizer.json")
     source = "def area(r):\n    return 3.14 * r  # in m²\n"
     (tmp_path / "f.py").write_text(source, encoding="utf-8")

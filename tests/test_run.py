@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import json
 import random
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ import torch
 
 import glassformer as gf
 from glassformer.errors import CheckpointError, ConfigError, DataError, GlassformerError
+from glassformer.tasks.task import Evaluation
 from small_runs import go, text_file
 from small_tasks import (
     class_file,
@@ -198,7 +200,7 @@ def test_evaluate_equals_the_score_of_every_window(run):
     assert scores["tokens"] == len(ids) - 1
     assert scores["loss"] == pytest.approx(total / (len(ids) - 1), rel=1e-5)
     task = type(run.task)(run.recipe, run.processor, run.folder, kept)
-    three = task.evaluate(run.model, "validation", rows=3)["loss"]
+    three = task.evaluate(run.model, "validation", Evaluation(rows=3))["loss"]
     assert three == pytest.approx(scores["loss"], rel=1e-6)
 
 
@@ -259,7 +261,7 @@ def small(tmp_path_factory):
     """A run for each head, and where their data are."""
     folder = tmp_path_factory.mktemp("tasks")
     text_file(folder, 2000)
-    train = {"steps": 4, "learning_rate": 0.01}
+    train = {"steps": 4, "optimizer.learning_rate": 0.01}
     made = {
         "tag": tag_recipe(folder, data={"train.path": tag_file(folder), **HELD}, train=train),
         "classify": class_recipe(
@@ -407,6 +409,11 @@ def test_a_copied_folder_is_used_without_its_data(small, tmp_path, name):
         gf.load(tmp_path / "whole").evaluate()
     with pytest.raises(ConfigError, match=r"has no recipe\.yaml"):
         gf.load(bare).evaluate()
+    values = json.loads((bare / "config.json").read_text())
+    assert (values.pop("task"), values["input"]) == (run.recipe.task, run.recipe.input)
+    (bare / "config.json").write_text(json.dumps(values))
+    with pytest.raises(CheckpointError, match=r"names task None and input '.*'; add them"):
+        gf.load(bare)
 
 
 def test_a_run_is_asked_only_for_what_it_can(run, small):

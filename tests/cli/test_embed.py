@@ -1,16 +1,16 @@
 """`glassformer embed` and `Run.embed`: vectors, neighbours, analogies, a word in its contexts, and
 what is refused."""
 
-import json
 import re
 
 import numpy as np
 import pytest
 
+from bare_runs import write_config
 from glassformer.cli.embed import MODES, Wanted
 from glassformer.errors import ConfigError, DataError
 from glassformer.models import ModelConfig, Transformer
-from glassformer.models.weights import config_json, save_weights
+from glassformer.models.weights import save_weights
 from glassformer.run import load
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer
@@ -41,7 +41,7 @@ def encoder(tmp_path_factory):
         | {"vocab_size": tokenizer.vocab_size}
     )
     tokenizer.save(folder / "tokenizer.json")
-    (folder / "config.json").write_text(json.dumps(config_json(config)))
+    write_config(folder, config)
     save_weights(stir(Transformer(config)), folder / "model.safetensors")
     return folder
 

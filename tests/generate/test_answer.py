@@ -225,8 +225,9 @@ QUESTIONS = ("red?", "", "is it?", "a", "what?")
 
 def asked(tokenizer) -> list[Example]:
     image = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
+    never = tokenizer.answer("never looked at")
     return [
-        tokenizer.example([("image", image * (1 + i)), ("text", text)], answer="never looked at")
+        replace(tokenizer.example([("image", image * (1 + i)), ("text", text)]), answer=never)
         for i, text in enumerate(QUESTIONS)
     ]
 
@@ -240,7 +241,7 @@ def test_answers_stand_in_order_and_do_not_depend_on_who_is_beside_them(writer, 
             (one.text, one.ids, one.finish) for one in alone
         ]
     assert len({tuple(one.ids) for one in alone}) > 1
-    assert all(one.text == tokenizer.target.decode(one.ids) for one in alone)
+    assert all(one.text == tokenizer.text.decode(one.ids) for one in alone)
     assert answer(writer, tokenizer, [], how()) == []
 
 
@@ -251,7 +252,7 @@ def test_answers_are_no_longer_than_asked_and_than_fits(writer, tokenizer):
             examples, answer(writer, tokenizer, examples, how(max_new_tokens=most)), strict=True
         ):
             room = 24 - len(one.ids) + 1 if writer.config.architecture == "decoder" else 24
-            end = tokenizer.target.specials["eos"]
+            end = tokenizer.text.specials["eos"]
             assert len(found.ids) == min(most, room) or found.ids[-1] == end
             assert found.finish == ("end" if found.ids[-1] == end else "length")
     long = tokenizer.example([("text", "x" * 30)])
@@ -274,7 +275,7 @@ def test_a_stop_string_cuts_the_answer_and_a_search_is_that_of_beam_search(write
         [[tokenizer.begin]] * len(examples),
         padded([replace(e, answer=None) for e in examples]),
     )
-    ends = (tokenizer.target.specials["eos"],)
+    ends = (tokenizer.text.specials["eos"],)
     best = beam_search(
         writer,
         prompts if crossed_model else examples,

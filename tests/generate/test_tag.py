@@ -95,8 +95,8 @@ def test_a_word_is_tagged_by_the_window_that_owns_it(architecture, position):
         (found,) = tag(model, words(), [sentence], CLASSES)
         probabilities = every_class(found)
         for window in windows:
-            expected = by_hand(model, window.ids, window.at)
-            np.testing.assert_allclose(probabilities[window.begin : window.end], expected, **CLOSE)
+            expected = by_hand(model, window.example.ids, window.example.at)
+            np.testing.assert_allclose(probabilities[window.units], expected, **CLOSE)
     assert [
         len(list(words().word_tokenizer.windows(sentence))) > 1 for sentence in SENTENCES[3:5]
     ] == [True, True]

@@ -58,8 +58,8 @@ def test_at_is_the_last_piece_of_each_word(kind, words):
     text = tokenizer(kind)
     found = list(WordTokenizer(text, 4096).windows(words))
     assert len(found) == 1
-    ids, at = found[0].ids, found[0].at
-    assert (found[0].begin, found[0].end, len(at)) == (0, len(words), len(words))
+    ids, at = found[0].example.ids, found[0].example.at
+    assert (found[0].units, len(at)) == (slice(0, len(words)), len(words))
     first = 1 if "bos" in text.specials else 0
     borders = [first, *(at + 1).tolist()]
     for i, word in enumerate(words):
@@ -81,8 +81,10 @@ def test_at_is_the_last_piece_of_each_word(kind, words):
 def test_words_of_known_characters_come_back(words):
     text = tokenizer("character")
     (found,) = WordTokenizer(text, 4096).windows(words)
-    borders = [1, *(found.at + 1).tolist()]
-    assert [text.decode(found.ids[a:b]) for a, b in pairwise(borders)] == [f" {w}" for w in words]
+    borders = [1, *(found.example.at + 1).tolist()]
+    assert [text.decode(found.example.ids[a:b]) for a, b in pairwise(borders)] == [
+        f" {w}" for w in words
+    ]
 
 
 @pytest.mark.parametrize("kind", ["word", "wordpiece"])
@@ -109,19 +111,19 @@ def test_windows_of_a_long_document(kind, words, longest, share):
     text, room = tokenizer(kind), longest - 2
     cut = WordTokenizer(text, longest, int(share * room))
     found = list(cut.windows(words))
-    assert [i for window in found for i in range(window.begin, window.end)] == list(
-        range(len(words))
-    )
+    numbers = range(len(words))
+    assert [i for window in found for i in numbers[window.units]] == list(numbers)
     for window in found:
-        assert len(window.ids) <= longest
-        assert window.at.tolist() == sorted(set(window.at.tolist()))
-        for i, at in zip(range(window.begin, window.end), window.at, strict=True):
+        ids, places = window.example.ids, window.example.at
+        assert len(ids) <= longest
+        assert places.tolist() == sorted(set(places.tolist()))
+        for i, at in zip(numbers[window.units], places, strict=True):
             own = cut.pieces(words[i])
-            assert window.ids[at + 1 - len(own) : at + 1].tolist() == own.tolist()
+            assert ids[at + 1 - len(own) : at + 1].tolist() == own.tolist()
     whole = WordTokenizer(text, 4096)
     assert (len(found) == 1) == (sum(len(cut.pieces(word)) for word in words) <= cut.room)
     if len(found) == 1 and all(len(whole.pieces(word)) <= cut.longest_word for word in words):
-        assert found[0].ids.tolist() == next(whole.windows(words)).ids.tolist()
+        assert found[0].example.ids.tolist() == next(whole.windows(words)).example.ids.tolist()
 
 
 def test_of_a_word_beyond_half_a_window_both_ends_are_read():
@@ -148,7 +150,7 @@ def test_more_words_than_are_remembered(monkeypatch):
     monkeypatch.setattr("glassformer.processors.word_tokenizer.MOST_KNOWN", 7)
     cut = WordTokenizer(tokenizer("byte"), 4096)
     (found,) = cut.windows(words)
-    assert np.array_equal(found.ids, expected.ids)
+    assert np.array_equal(found.example.ids, expected.example.ids)
     assert len(cut._known) <= 7
 
 

@@ -32,9 +32,8 @@ class Numbered(Inputs):
     """The ids of sequence i are all i, and so is its class."""
 
     def __init__(self, lengths: np.ndarray):
-        n, self._lengths = len(lengths), lengths
-        self.owner = np.arange(n)
-        self.records = [Labelled("train", "", None, (str(i),), "") for i in range(n)]
+        super().__init__([Labelled("train", "", None, (str(i),), "") for i in range(len(lengths))])
+        self._lengths = lengths
 
     @property
     def lengths(self) -> np.ndarray:

@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -527,6 +528,20 @@ def test_arrays_that_were_damaged_are_made_again(trained):
     recipe = Recipe.parse(json.loads(json.dumps(gf.load(trained).recipe.values())))
     go(recipe, trained, resume=True)
     assert file.read_bytes() == whole
+
+
+def test_an_evaluation_decodes_no_file_that_the_run_keeps(trained, monkeypatch):
+    run = gf.load(trained)
+    expected = run.evaluate()
+
+    def never(*arguments):
+        raise AssertionError("a file was decoded again")
+
+    monkeypatch.setattr(type(run.processor), "decode", never)
+    assert run.evaluate() == expected
+    run.processor.files = replace(run.processor.files, stamp="other files")
+    with pytest.raises(AssertionError, match="decoded again"):
+        run.evaluate()
 
 
 def test_the_card_says_how_pictures_are_read(trained):

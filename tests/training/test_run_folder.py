@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import ConfigError, DataError
+from glassformer.metrics.scores import SCORES
 from glassformer.models.weights import load_model
 from glassformer.processors.catalogue import PROCESSORS
 from glassformer.recipe.pipelines import PIPELINES
 from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.catalogue import KINDS, TASKS, kinds_of
+from glassformer.tasks.catalogue import KINDS, OF_INPUT, TASKS, kinds_of
 from glassformer.training.run_folder import absolute
 from small_runs import data_config, go, recipe, text_file
 from small_tasks import class_recipe
@@ -190,9 +191,11 @@ def test_every_task_and_every_processor_is_whole():
     """Whoever adds one is told at once what it lacks."""
     assert not any(map(inspect.isabstract, (*KINDS, *PROCESSORS.values())))
     assert TASKS.keys() == PIPELINES.keys()
-    for name, task in TASKS.items():
-        assert PIPELINES[name].input in task.inputs
-        assert set(task.inputs) <= PROCESSORS.keys()
-        for given in task.inputs:
+    for name, of in PIPELINES.items():
+        assert set(of.inputs) <= PROCESSORS.keys()
+        for given in of.inputs:
             recipe = Recipe.parse({"task": name, "processor": {"input": given}})
-            assert kinds_of(recipe) == (task, PROCESSORS[given])
+            kind = OF_INPUT.get(given, TASKS[name])
+            assert kinds_of(recipe) == (kind, PROCESSORS[given])
+            assert kind.verb
+            assert set(kind.metrics) <= SCORES.keys()

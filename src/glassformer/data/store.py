@@ -121,7 +121,7 @@ class Store:
     """A folder of columns that is known to be whole."""
 
     def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
-        self.folder, self._splits = folder, manifest["splits"]
+        self.folder, self._splits, self.request = folder, manifest["splits"], manifest["request"]
         self.counts: dict[str, dict[str, Any]] = {
             name: split["counts"] for name, split in self._splits.items()
         }

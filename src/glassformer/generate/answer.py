@@ -47,7 +47,7 @@ def answer(
             ([[tokenizer.begin]] * len(batch), padded(asked)) if crossed else (asked, None)
         )
         results, nothing = [found[i] for i in batch], [()] * len(batch)
-        for _ in deltas(model, tokenizer.target, prompts, config, results, nothing, source, watch):
+        for _ in deltas(model, tokenizer.text, prompts, config, results, nothing, source, watch):
             pass
     return found
 

@@ -146,8 +146,8 @@ def read_config(folder: Path) -> ModelConfig:
         raise CheckpointError(
             f"{path} has an unknown format; use the version of glassformer that wrote it."
         )
-    try:
-        return ModelConfig.parse(values)
+    try:  # a run's task and input stand beside the fields of its model
+        return ModelConfig.parse({k: v for k, v in values.items() if k not in ("task", "input")})
     except ConfigError as error:
         raise CheckpointError(f"{path}: {error}") from None
 

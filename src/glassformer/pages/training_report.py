@@ -8,27 +8,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from glassformer.metrics.scores import SCORES
 from glassformer.pages.charts import Point, line_chart
 from glassformer.pages.class_report import confusion, largest_losses, reliability
 from glassformer.pages.kit import document, escape, folded, paragraph
 from glassformer.pages.records import Record, is_number, record_table, words
 
-CURVES = ("accuracy", "f1", "macro_f1", "exact_match", "bleu", "chrf")
-SCORES = [
-    "loss",
-    "perplexity",
-    "bits_per_byte",
-    "accuracy",
-    "precision",
-    "recall",
-    "f1",
-    "micro_f1",
-    "macro_f1",
-    "ece",
-    "exact_match",
-    "bleu",
-    "chrf",
-]
+CURVES = tuple(name for name, score in SCORES.items() if score.curve)
+NAMES = tuple(SCORES)
 """Order of validation scores; others come after them."""
 UNSCORED = ("step", "seconds")
 FOLDED = 40
@@ -109,7 +96,7 @@ def _scores(metrics: Sequence[Record]) -> str:
     names = [name for name in latest if is_number(latest[name]) and name not in UNSCORED]
     if not names:
         return ""
-    names.sort(key=lambda name: SCORES.index(name) if name in SCORES else len(SCORES))
+    names.sort(key=lambda name: NAMES.index(name) if name in NAMES else len(NAMES))
     rows = [
         {name: line.get(name) for name in ("step", *names, "seconds")}
         for line in validations

@@ -1,19 +1,20 @@
 """The processor of audio: samples to patches of a log-mel spectrogram (Notes A and E)."""
 
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from glassformer.axes import Float, Tensor
-from glassformer.data.config import DataConfig
+from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.contents import source_at
 from glassformer.data.recordings import Recording, recordings, sound
 from glassformer.errors import ConfigError, DataError, counted
 from glassformer.media.audio import AudioReader
 from glassformer.media.audio_augment import SoundAugmentation, SoundAugmentConfig
 from glassformer.media.patches import unpatchify
-from glassformer.processors.config import Augmentations, ProcessorConfig
+from glassformer.processors.config import ProcessorConfig
 from glassformer.processors.inputs import Records, by_split
 from glassformer.processors.media import Files, MediaProcessor
 from glassformer.processors.processor import ModelFacts
@@ -25,19 +26,18 @@ class AudioProcessor(MediaProcessor[AudioReader]):
     name, noun, array, dtype = "audio", "recording", "clips", "float32"
     medium, capabilities = "audio", frozenset({"audio"})
     kind = AudioReader
+    stored_fields = frozenset({"rate", "seconds", "position"})
+    _cut = 0
 
-    def __init__(
-        self,
-        reader: AudioReader,
-        facts: ModelFacts | None = None,
-        files: Files | None = None,
-        how: Augmentations | None = None,
-    ):
-        super().__init__(reader, facts, files, how)
-        self.shape = (reader.config.n_samples,)
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """See `MediaProcessor`."""
+        return (self.reader.config.n_samples,)
+
+    @cached_property
+    def _augmentation(self) -> SoundAugmentation:
         change = self.how.audio or SoundAugmentConfig()
-        self._augmentation = SoundAugmentation(change, reader.config.rate, self.how.seed)
-        self._cut = 0
+        return SoundAugmentation(change, self.reader.config.rate, self.how.seed)
 
     @classmethod
     def read(cls, data: DataConfig) -> dict[str, list[Recording]]:
@@ -55,15 +55,17 @@ class AudioProcessor(MediaProcessor[AudioReader]):
             )
         return cls(AudioReader(config.audio), facts, Files.of(data))
 
-    def decode(self, item: Recording) -> np.ndarray:
+    @classmethod
+    def record_at(cls, path: str, split: SplitName) -> Recording:
         """See `MediaProcessor`."""
-        samples, rate = item.samples()
-        self._cut += self.reader.cuts(len(samples), rate)
-        return self.reader.clip(samples, rate)
+        return Recording(source_at(path), (), None, split)
 
-    def given_array(self, thing: Any) -> np.ndarray:
+    def decode(self, thing: Any) -> np.ndarray:
         """See `MediaProcessor`."""
-        return self.reader.clip(*_samples(thing))
+        samples, rate = _samples(thing)
+        if isinstance(thing, Recording):
+            self._cut += self.reader.cuts(len(samples), rate)
+        return self.reader.clip(samples, rate)
 
     def sounds(self, array: np.ndarray, numbers: np.ndarray, step: int) -> np.ndarray:
         """Training clips at a step, float32 [N, T]."""
@@ -77,10 +79,6 @@ class AudioProcessor(MediaProcessor[AudioReader]):
             return self.reader.patches(self.reader.spectrogram(array))
         spectrograms = self.reader.spectrogram(self.sounds(array, numbers, step))
         return self.reader.patches(self._augmentation.spectrograms(spectrograms, numbers, step))
-
-    def settings(self) -> dict[str, Any]:
-        """See `MediaProcessor`."""
-        return self.reader.config.model_dump(mode="json", include={"rate", "seconds", "position"})
 
     def label(self, row: int, column: int) -> str:
         """See `MediaProcessor`."""
@@ -115,10 +113,11 @@ class AudioProcessor(MediaProcessor[AudioReader]):
 
 
 def _samples(thing: Any) -> tuple[np.ndarray, int]:
+    if isinstance(thing, Recording):
+        return thing.samples()
     if isinstance(thing, np.ndarray):
         raise DataError(
-            "this model hears recordings, and an array alone has no rate; give a file or "
-            "(samples, rate)"
+            "this model reads audio, and an array alone has no rate; give a file or (samples, rate)"
         )
     if not isinstance(thing, tuple):
         return sound(source_at(str(Path(thing).expanduser().absolute())))

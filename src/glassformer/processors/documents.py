@@ -1,6 +1,5 @@
 """The processor of running text: documents as one stream of tokens, read in windows."""
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -12,11 +11,10 @@ import numpy as np
 from glassformer.data.config import NAMES, DataConfig
 from glassformer.data.example import Example
 from glassformer.data.split import texts_for_tokenizer
-from glassformer.data.store import MANIFEST, Store, place_of
+from glassformer.data.store import Store
 from glassformer.data.tokens import KIND, TokenSplit, store_tokens, tokens_of
-from glassformer.errors import CheckpointError, ConfigError, DataError
+from glassformer.errors import ConfigError, DataError
 from glassformer.models.config import ModelConfig
-from glassformer.processors.config import ProcessorConfig
 from glassformer.processors.elements import words_of
 from glassformer.processors.processor import (
     EncodedInput,
@@ -24,24 +22,25 @@ from glassformer.processors.processor import (
     Window,
     check_hopeless,
     check_length,
-    ids_of,
 )
-from glassformer.processors.text_reader import TextReader
-from glassformer.processors.tokenized import FILE, TokenProcessor, load_tokenizer
-from glassformer.tokenizers.text import Tokenizer
-from glassformer.tokenizers.train import train_tokenizer
+from glassformer.processors.tokenized import (
+    STORE,
+    PackedProcessor,
+    check_stored,
+    kept_store,
+)
 
-STORE = "tokens"
 EXAMPLES, TOKENS = 6, 48
 """Example inputs of a run, and tokens of one."""
 STARTS = (re.compile(r"\n\s*\n\s*"), re.compile(r"[.!?][\"'”’)]*\s+"), re.compile(r"\s+"))
 """Where a piece of running text may begin, the best first: a paragraph, a sentence, a word."""
 
 
-class DocumentsProcessor(TokenProcessor):
+class DocumentsProcessor(PackedProcessor):
     """Running text; nothing is put around it."""
 
     name, noun = "documents", "text"
+    frame = ("", "")
 
     @classmethod
     def read(cls, data: DataConfig) -> DataConfig:
@@ -49,23 +48,16 @@ class DocumentsProcessor(TokenProcessor):
         return data
 
     @classmethod
-    def fit(
-        cls, config: ProcessorConfig, data: DataConfig, records: Any, facts: ModelFacts
-    ) -> Self:
-        """See `Processor`."""
-        return cls(train_tokenizer(config.tokenizer, texts_for_tokenizer(data)), facts)
-
-    @classmethod
-    def training_texts(cls, config: ProcessorConfig, data: DataConfig) -> Iterator[str]:
-        """See `Processor`."""
+    def texts_to_fit(cls, data: DataConfig, records: Any) -> Iterator[str]:
+        """See `PackedProcessor`."""
         return texts_for_tokenizer(data)
 
     @classmethod
     def load(cls, folder: Path, data: DataConfig, model: ModelConfig, facts: ModelFacts) -> Self:
         """See `Processor`."""
-        tokenizer = load_tokenizer(folder, model)
-        check_stored(folder, tokenizer, "fingerprint")
-        return cls(tokenizer, facts)
+        processor = super().load(folder, data, model, facts)
+        check_stored(folder, processor.tokenizer, "fingerprint")
+        return processor
 
     def open(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, records: DataConfig, folder: Path, splits: Sequence[str] | None = None
@@ -76,20 +68,15 @@ class DocumentsProcessor(TokenProcessor):
 
     def stored(self, data: DataConfig, folder: Path) -> dict[str, TokenSplit] | None:
         """See `Processor`."""
-        place = place_of(data, folder / STORE)
-        if not (place / MANIFEST).is_file():
-            return None
-        store = Store.open(place, KIND)
-        return {name: tokens_of(store, name, data.documents) for name in store.counts}
+        store = kept_store(data, folder, KIND)
+        return store and {name: tokens_of(store, name, data.documents) for name in store.counts}
 
     def windows(self, given: Any) -> list[Window]:
         """See `Processor`."""
         return [Window(Example(ids)) for ids in self.reader.windows(given)]
 
-    def encode(self, given: Any) -> EncodedInput:
-        """See `Processor`."""
-        if (ids := ids_of(given)) is not None:
-            return self.encoded_ids(ids)
+    def encoded(self, given: Any) -> EncodedInput:
+        """See `PackedProcessor`."""
         if not isinstance(given, str):
             raise ConfigError(
                 f"This model reads a text or a list of token ids, not {type(given).__name__}; "
@@ -99,11 +86,6 @@ class DocumentsProcessor(TokenProcessor):
         ids = self.tokenizer.encode(given).tolist()
         check_length(len(ids), self.facts.context)
         return self.encoded_ids(ids, words_of(self.tokenizer, given))
-
-    @property
-    def reader(self) -> TextReader:
-        """How a text is read for its vector."""
-        return TextReader(self.tokenizer, self.facts.window)
 
     def schema(self) -> dict[str, Any]:
         """See `Processor`."""
@@ -139,17 +121,3 @@ class DocumentsProcessor(TokenProcessor):
             starts = (found.end() for start in STARTS if (found := start.search(text, 0, half)))
             text = text[next(starts, 0) :]
         return self._decoded(self.tokenizer.encode(text)[:most])
-
-
-def check_stored(folder: Path, tokenizer: Tokenizer, key: str, file: str = FILE) -> None:
-    """Raise CheckpointError if the run's stored tokens are another tokenizer's of the same size."""
-    try:
-        manifest = json.loads((folder / STORE / "manifest.json").read_bytes())
-        made_by = manifest["request"]["tokenizer"][key]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return  # a run without its tokens is still a model
-    if made_by != tokenizer.fingerprint:
-        raise CheckpointError(
-            f"{folder / file} is not the tokenizer this run was trained with; restore it from a "
-            "backup."
-        )

@@ -4,7 +4,7 @@
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from glassformer.errors import ConfigError, DataError
@@ -45,15 +45,17 @@ def token_label(tokenizer: Tokenizer, index: int) -> str:
         return f"id {index}"
 
 
-def token_elements(
-    tokenizer: Tokenizer, ids: Ids, words: Owners = (), label: Callable[[int], str] | None = None
-) -> tuple[Element, ...]:
+def token_names(tokenizer: Tokenizer, size: int) -> tuple[str, ...]:
+    """Names of the first `size` ids."""
+    return tuple(token_label(tokenizer, i) for i in range(size))
+
+
+def token_elements(tokenizer: Tokenizer, ids: Ids, words: Owners = ()) -> tuple[Element, ...]:
     """Elements of token ids; `words` may be shorter than `ids`: the rest belongs to no word."""
     specials = set(tokenizer.specials.values())
-    name = label or (lambda i: token_label(tokenizer, i))
     owners = itertools.chain(words, itertools.repeat(None))
     return tuple(
-        Element(name(i), i, "special" if i in specials else "token", word)
+        Element(token_label(tokenizer, i), i, "special" if i in specials else "token", word)
         for i, word in zip(ids, owners, strict=False)
     )
 

@@ -2,19 +2,20 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from glassformer.axes import Float, Tensor
-from glassformer.data.config import DataConfig
+from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.contents import content, source_at
 from glassformer.data.pictures import Picture, decode, pictures
 from glassformer.errors import ConfigError, DataError, counted
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.media.image_augment import Augmentation, AugmentConfig
-from glassformer.processors.config import Augmentations, ProcessorConfig
+from glassformer.processors.config import ProcessorConfig
 from glassformer.processors.inputs import Records, by_split, split_of
 from glassformer.processors.media import Files, MediaProcessor, hinting
 from glassformer.processors.processor import ModelFacts
@@ -26,18 +27,20 @@ class ImageProcessor(MediaProcessor[ImageReader]):
     name, noun, array, dtype = "image", "image", "pixels", "uint8"
     medium, capabilities = "image", frozenset({"image"})
     kind = ImageReader
+    stored_fields = frozenset(ImageConfig.model_fields) - {"mean", "std", "patch"}
 
-    def __init__(
-        self,
-        reader: ImageReader,
-        facts: ModelFacts | None = None,
-        files: Files | None = None,
-        how: Augmentations | None = None,
-    ):
-        super().__init__(reader, facts, files, how)
-        self.shape = reader.shape
-        self._config = self.how.image or AugmentConfig()
-        self._augmentation = Augmentation(self._config, self.how.seed)
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """See `MediaProcessor`."""
+        return self.reader.shape
+
+    @cached_property
+    def _augmentation(self) -> Augmentation:
+        return Augmentation(self._config, self.how.seed)
+
+    @cached_property
+    def _config(self) -> AugmentConfig:
+        return self.how.image or AugmentConfig()
 
     @classmethod
     def read(cls, data: DataConfig) -> dict[str, list[Picture]]:
@@ -54,15 +57,15 @@ class ImageProcessor(MediaProcessor[ImageReader]):
                 "The recipe has no section processor.image, which says how images are cut; add it."
             )
         files = Files.of(data)
-        return cls(
-            ImageReader(_sized(config.image, split_of(records, "train"), files.skip)), facts, files
-        )
+        sized = _sized(config.image, split_of(records, "train"), files.skip)
+        return cls(ImageReader(sized), facts, files)
 
-    def decode(self, item: Picture) -> np.ndarray:
+    @classmethod
+    def record_at(cls, path: str, split: SplitName) -> Picture:
         """See `MediaProcessor`."""
-        return self.reader.fit(item.pixels(), item.where)
+        return Picture(path, (), None, split, source_at(path))
 
-    def given_array(self, thing: Any) -> np.ndarray:
+    def decode(self, thing: Any) -> np.ndarray:
         """See `MediaProcessor`."""
         return self.reader.fit(*_pixels(thing))
 
@@ -79,34 +82,22 @@ class ImageProcessor(MediaProcessor[ImageReader]):
         return self.reader.patches(self.reader.normalized(pixels))
 
     def mixed(
-        self, targets: np.ndarray, n_classes: int, numbers: np.ndarray, step: int
+        self, targets: np.ndarray, n_classes: int, numbers: Sequence[int], step: int
     ) -> np.ndarray:
-        """See `MediaProcessor`."""
+        """See `Processor`."""
         if not self._config.mixes:
             return targets
         height, width, _ = self.shape
-        blank = np.zeros((len(numbers), height, width, 1), np.uint8)
-        return self._augmentation.mixed(blank, targets, n_classes, numbers, step)[1]
-
-    def settings(self) -> dict[str, Any]:
-        """See `MediaProcessor`."""
-        return self.reader.config.model_dump(mode="json", exclude={"mean", "std", "patch"})
+        blank, chosen = np.zeros((len(numbers), height, width, 1), np.uint8), np.asarray(numbers)
+        return self._augmentation.mixed(blank, targets, n_classes, chosen, step)[1]
 
     def label(self, row: int, column: int) -> str:
         """See `MediaProcessor`."""
         return f"patch {row},{column}"
 
-    def picture(self, row: np.ndarray) -> np.ndarray:
-        """See `MediaProcessor`."""
-        return row
-
     def restored(self, patches: Float[Tensor, "T P"]) -> np.ndarray:
         """See `MediaProcessor`: uint8 [H, W, C]."""
         return self.reader.pixels_of(patches[None])[0]
-
-    def request(self, row: np.ndarray) -> np.ndarray:
-        """See `MediaProcessor`."""
-        return row
 
     def description(self) -> list[str]:
         """See `Processor`."""
@@ -128,6 +119,8 @@ def _sized(config: ImageConfig, train: Sequence[Picture], skip: bool) -> ImageCo
 
 
 def _pixels(thing: Any) -> tuple[np.ndarray, str]:
+    if isinstance(thing, Picture):
+        return thing.pixels(), thing.where
     if isinstance(thing, tuple):
         raise DataError(
             "this model reads images, and audio samples were given; give a file or pixels"
@@ -137,7 +130,6 @@ def _pixels(thing: Any) -> tuple[np.ndarray, str]:
         return decode(content(source), str(thing)), str(thing)
     if thing.dtype != np.uint8 or thing.ndim != 3 or thing.shape[2] not in (1, 3) or not thing.size:
         raise DataError(
-            f"pixels are uint8 [H, W, 1 or 3], not {thing.dtype} {list(thing.shape)}; change the "
-            "array"
+            f"pixels are uint8 [H, W, 1 or 3], not {thing.dtype} {list(thing.shape)}; change them"
         )
     return thing, "the image"

@@ -1,4 +1,4 @@
-"""The records that a processor has read: encoded inputs, and the order of learning them."""
+"""Encoded inputs of a split, and the order in which training reads them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,20 +12,6 @@ from glassformer.data.order import LengthOrder, ShuffledOrder
 from glassformer.errors import DataError
 
 GROUP = 128
-
-
-class Record(Protocol):
-    """One row of the data, whatever it holds."""
-
-    @property
-    def split(self) -> str:
-        """train, validation or test."""
-        ...
-
-    @property
-    def where(self) -> str:
-        """Where it comes from, as a user would name it."""
-        ...
 
 
 Records = Mapping[str, Sequence[Any]]
@@ -62,26 +48,32 @@ class Order(Protocol):
         ...
 
 
-class SingleRows:
-    """An order of single sequences: each is a row."""
+class Rows:
+    """An order whose rows are single sequences, or bundles of them."""
 
-    def __init__(self, order: ShuffledOrder | LengthOrder):
-        self._order, self.batches, self.padding = order, order.batches, order.padding
+    def __init__(
+        self, order: ShuffledOrder | LengthOrder, bundles: Sequence[list[int]] | None = None
+    ):
+        self._order, self._bundles, self.batches = order, bundles, order.batches
+        self.padding = order.padding if bundles is None else 0.0
 
     def rows(self, step: int) -> list[list[int]]:
         """See `Order`."""
-        return [[i] for i in self._order.rows(step).tolist()]
+        numbers = self._order.rows(step).tolist()
+        return [[i] if self._bundles is None else self._bundles[i] for i in numbers]
 
 
 class Inputs(ABC):
     """The encoded inputs of one split: sequences by number, several of them if a record is long."""
 
-    records: Sequence[Any]
-    """The records that could be read."""
-    owner: np.ndarray
-    """int64 [N]: the record that each sequence is of."""
     skipped: tuple[str, ...] = ()
-    """What was wrong with each of the others."""
+    """Why each unreadable record was left out."""
+
+    def __init__(self, records: Sequence[Any], owner: np.ndarray | None = None):
+        self.records = records
+        """The records that could be read."""
+        self.owner = np.arange(len(records)) if owner is None else owner
+        """int64 [N]: the record of each sequence."""
 
     @property
     @abstractmethod
@@ -91,40 +83,43 @@ class Inputs(ABC):
 
     @abstractmethod
     def examples(self, numbers: Sequence[int], step: int | None = None) -> list[Example]:
-        """Sequences by number: at a training step augmented, otherwise as they are."""
+        """Sequences by number: augmented at a training step, unchanged without one."""
         ...
 
     @abstractmethod
     def fingerprint(self) -> Iterator[bytes]:
-        """What identifies the content."""
+        """Bytes that identify the content."""
         ...
 
     def groups(self, longest: int) -> list[list[int]]:
         """Sequences of like length together, for an evaluation; longer ones may be left out."""
-        order = np.argsort(self.lengths, kind="stable").tolist()
-        return [order[i : i + GROUP] for i in range(0, len(order), GROUP)]
+        return by_length(self.lengths, GROUP)
 
     def units(self, number: int) -> slice:
-        """Which units of its record a sequence answers for."""
+        """Units of its record that a sequence answers for."""
         return slice(None)
 
     def bundles(self, share: bool) -> list[list[int]]:
-        """Sequences in rows of a batch; with `share`, those that begin alike in one row."""
+        """Sequences in rows of a batch; with `share`, those with a common prefix in one row."""
         return [[number] for number in range(len(self.owner))]
 
     def prefix_length(self, number: int) -> int:
         """Elements that a sequence shares with the others of its row."""
         return 0
 
-    def mixed(
-        self, targets: np.ndarray, n_classes: int, numbers: Sequence[int], step: int
-    ) -> np.ndarray:
-        """Class targets of a step's sequences, mixed as their inputs are."""
-        return targets
+    def bundle_length(self, bundle: Sequence[int], lengths: np.ndarray) -> int:
+        """Elements of a bundle's row, its prefix counted once; `lengths` of all sequences."""
+        return int(lengths[bundle].sum()) - (len(bundle) - 1) * self.prefix_length(bundle[0])
 
     def picture(self, number: int) -> np.ndarray | None:
         """A sequence as an array to look at; None: it is text."""
         return None
+
+
+def by_length(lengths: Sequence[int] | np.ndarray, size: int) -> list[list[int]]:
+    """Numbers of sequences in groups of at most `size`, shorter sequences first."""
+    order = np.argsort(lengths, kind="stable").tolist()
+    return [order[begin : begin + size] for begin in range(0, len(order), size)]
 
 
 def by_split(records: Iterable[Any]) -> dict[str, list[Any]]:

@@ -1,4 +1,4 @@
-"""What the processors of images and of audio share: files decoded once, stored, cut into patches.
+"""Base of the processors of images and audio: files are decoded once, stored, cut into patches.
 
 images   uint8 [N, H, W, C]  ── augmented, mixed ──> normalized ──> patches [N, T, P]
 audio    float32 [N, T]      ── augmented ──> spectrograms ── masked ──> patches [N, T, P]
@@ -6,7 +6,7 @@ audio    float32 [N, T]      ── augmented ──> spectrograms ── masked
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,8 +18,8 @@ import torch
 
 from glassformer.axes import Float, Tensor
 from glassformer.batch import Batch
-from glassformer.data.arrays import KIND, arrays_of, stamp_of, store_arrays
-from glassformer.data.config import DataConfig
+from glassformer.data.arrays import KIND, ArraySplit, arrays_of, stamp_of, store_arrays
+from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.example import Example, Patches
 from glassformer.data.order import ShuffledOrder
 from glassformer.data.store import Store
@@ -29,18 +29,18 @@ from glassformer.media.image import ImageReader
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations
 from glassformer.processors.elements import Element
-from glassformer.processors.inputs import Inputs, Records, SingleRows, Sizes, split_of
+from glassformer.processors.inputs import Inputs, Records, Rows, Sizes, split_of
 from glassformer.processors.processor import EncodedInput, ModelFacts, Processor, Window
 
 NOTHING = np.zeros(0, np.int32)
 ROWS, EXAMPLES = 256, 6
 EXAMPLE = "example:"
-"""What a request writes before the number of an example that the run folder keeps."""
+"""Prefix, in a request, of the number of an example that the run folder keeps."""
 
 
 @dataclass(frozen=True)
 class Files:
-    """What identifies the files of the data, and whether those that cannot be read are left out."""
+    """A stamp of the data's files, and whether unreadable files are left out."""
 
     stamp: str = ""
     skip: bool = False
@@ -48,11 +48,12 @@ class Files:
     @classmethod
     def of(cls, data: DataConfig) -> Self:
         """Names, sizes and times of the files that the settings name."""
-        return cls(stamp_of([of.path for of in data.splits.values()]), data.bad_files == "skip")
+        named = [*(of.path for of in data.splits.values()), data.target_image]
+        return cls(stamp_of(named), data.bad_files == "skip")
 
 
 class MediaInputs(Inputs):
-    """Decoded images or clips of one split, memory-mapped."""
+    """Decoded images or audio clips of one split, memory-mapped."""
 
     def __init__(
         self,
@@ -61,9 +62,8 @@ class MediaInputs(Inputs):
         records: Sequence[Any],
         skipped: tuple[str, ...],
     ):
-        self.processor, self.array = processor, array
-        self.records, self.skipped = records, skipped
-        self.owner = np.arange(len(records))
+        super().__init__(records)
+        self.processor, self.array, self.skipped = processor, array, skipped
 
     @property
     def lengths(self) -> np.ndarray:
@@ -81,12 +81,6 @@ class MediaInputs(Inputs):
         """See `Inputs`."""
         return self.processor.examples(self.patches(numbers, step))
 
-    def mixed(
-        self, targets: np.ndarray, n_classes: int, numbers: Sequence[int], step: int
-    ) -> np.ndarray:
-        """See `Inputs`."""
-        return self.processor.mixed(targets, n_classes, np.asarray(numbers, np.int64), step)
-
     def picture(self, number: int) -> np.ndarray:
         """See `Inputs`."""
         return self.processor.picture(np.array(self.array[number]))
@@ -103,13 +97,14 @@ ReaderKind = TypeVar("ReaderKind", ImageReader, AudioReader)
 class MediaProcessor(Processor, Generic[ReaderKind]):
     """Images, or audio clips, as patches."""
 
-    unit, elements, reads_files = "patch", "patches", True
+    unit, elements, reads_files, batch_rows = "patch", "patches", True, ROWS
     kind: ClassVar[Any]
     """The class of the reader."""
     array: ClassVar[str]
     """The folder of the stored arrays."""
     dtype: ClassVar[str]
-    shape: tuple[int, ...]
+    stored_fields: ClassVar[frozenset[str]]
+    """Fields of the reader's configuration that the stored arrays depend on."""
 
     def __init__(
         self,
@@ -136,14 +131,21 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
             )
         return cls(reader, facts, Files.of(data))
 
+    @classmethod
     @abstractmethod
-    def decode(self, item: Any) -> np.ndarray:
-        """A record's image or clip in the shape of the store."""
+    def record_at(cls, path: str, split: SplitName) -> Any:
+        """The record of a file without classes."""
+        ...
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Shape of a stored row."""
         ...
 
     @abstractmethod
-    def given_array(self, thing: Any) -> np.ndarray:
-        """A file, pixels or samples as the reader takes them."""
+    def decode(self, thing: Any) -> np.ndarray:
+        """A record, a file, pixels or (samples, rate) as a row of the store."""
         ...
 
     @abstractmethod
@@ -154,39 +156,26 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         ...
 
     @abstractmethod
-    def settings(self) -> dict[str, Any]:
-        """What the stored arrays depend on."""
-        ...
-
-    @abstractmethod
     def label(self, row: int, column: int) -> str:
         """Name of a patch."""
         ...
 
     @abstractmethod
+    def restored(self, patches: Float[Tensor, "T P"]) -> np.ndarray:
+        """The content of patches as an array to look at."""
+        ...
+
     def picture(self, row: np.ndarray) -> np.ndarray:
         """A stored row to look at: pixels uint8 [H, W, C], or a spectrogram [frames, mels]."""
-        ...
+        return row
 
-    @abstractmethod
-    def restored(self, patches: Float[Tensor, "T P"]) -> np.ndarray:
-        """What patches show, as an array to look at."""
-        ...
-
-    @abstractmethod
     def request(self, row: np.ndarray) -> Any:
         """A stored row as `windows` takes it."""
-        ...
+        return row
 
-    def augmented(self, how: Augmentations) -> Self:
-        """The same processor, whose training examples are changed at every step."""
-        return type(self)(self.reader, self.facts, self.files, how)
-
-    def mixed(
-        self, targets: np.ndarray, n_classes: int, numbers: np.ndarray, step: int
-    ) -> np.ndarray:
-        """Class targets of a step's rows, mixed as their inputs are."""
-        return targets
+    def for_training(self, facts: ModelFacts, how: Augmentations) -> Self:
+        """See `Processor`."""
+        return type(self)(self.reader, facts, self.files, how)
 
     def examples(self, patches: Float[Tensor, "N T P"]) -> list[Example]:
         """An example for each row of patches."""
@@ -200,26 +189,15 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         self, records: Records, folder: Path, splits: Sequence[str] | None = None
     ) -> dict[str, MediaInputs]:
         """See `Processor`: each file is decoded once."""
-        names = list(splits or records)
-        items = {
-            name: [partial(self.decode, record) for record in split_of(records, name)]
-            for name in names
-        }
-        where = "\n".join(record.where for name in names for record in records[name])
-        request = {
-            "stamp": self.files.stamp,
-            "files": hashlib.sha256(where.encode(errors="replace")).hexdigest()[:16],
-            "settings": self.settings(),
-            "skip": self.files.skip,
-        }
+        chosen = {name: split_of(records, name) for name in splits or records}
+        request = request_of(self.files, self.settings, chosen)
         with hinting(self.files.skip or splits is not None):  # an evaluation has no recipe
-            store = store_arrays(
-                folder / self.array, request, items, self.shape, self.dtype, self.files.skip
+            stored = decoded(
+                folder / self.array, request, chosen, self.decode, self.shape, self.dtype
             )
         found = {}
-        for name in names:
-            rows = arrays_of(store, name)
-            kept = [records[name][i] for i in rows.kept.tolist()]
+        for name, rows in stored.items():
+            kept = [chosen[name][i] for i in rows.kept.tolist()]
             found[name] = MediaInputs(self, rows.array, kept, rows.skipped)
         if "train" in found and not found["train"].records:
             first = found["train"].skipped[0]
@@ -227,17 +205,35 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         self._learn(found)
         return found
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Values of the configuration that the stored arrays depend on."""
+        return self.reader.config.model_dump(mode="json", include=set(self.stored_fields))
+
+    def holds(self, records: Records, folder: Path) -> bool:
+        """Whether a run folder holds the decoded files of these records, unchanged since."""
+        with suppress(DataError):
+            store = Store.open(folder / self.array, KIND)
+            request = request_of(self.files, self.settings, records)
+            return all(store.request[name] == value for name, value in request.items())
+        return False
+
+    def stored(self, data: DataConfig, folder: Path) -> dict[str, MediaInputs] | None:
+        """See `Processor`."""
+        records = self.read(data)
+        return self.open(records, folder) if self.holds(records, folder) else None
+
     def _learn(self, inputs: Mapping[str, Inputs]) -> None:
-        """Take from the training rows what the reader needs of them (mean and deviation)."""
+        """Set the mean and deviation of the reader from the training rows."""
         if isinstance(train := inputs.get("train"), MediaInputs):
             self.reader = self.reader.resolved(train.array)
 
-    def order(self, inputs: Inputs, lengths: np.ndarray, sizes: Sizes) -> SingleRows:
+    def order(self, inputs: Inputs, lengths: np.ndarray, sizes: Sizes) -> Rows:
         """See `Processor`."""
         size = sizes.batch_size
         if sizes.batch_tokens is not None:
             size = max(1, sizes.batch_tokens // self.reader.n_patches)
-        return SingleRows(ShuffledOrder(len(lengths), size, sizes.seed))
+        return Rows(ShuffledOrder(len(lengths), size, sizes.seed))
 
     def collate(self, rows: Sequence[Sequence[Example]]) -> Batch:
         """See `Processor`."""
@@ -248,22 +244,14 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
             return Batch(patches)
         return Batch(patches, targets=torch.from_numpy(np.concatenate(targets)))
 
-    def batches(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], Batch]]:
-        """See `Processor`."""
-        for begin in range(0, len(examples), ROWS):
-            numbers = list(range(begin, min(begin + ROWS, len(examples))))
-            yield numbers, self.collate([[examples[i]] for i in numbers])
-
     def given_patches(self, given: Any) -> np.ndarray:
         """Patches, float32 [T, P], of a file, of pixels, or of (samples, rate)."""
-        array = self.given_array(given)[None]
-        return self.patches(array, np.zeros(1, np.int64), None)[0].numpy()
+        return self.patches(self.decode(given)[None], np.zeros(1, np.int64), None)[0].numpy()
 
     def windows(self, given: Any) -> list[Window]:
         """See `Processor`."""
-        return [
-            Window(Example(NOTHING, patches=(Patches(self.name, 0, self.given_patches(given)),)))
-        ]
+        patches = torch.from_numpy(self.given_patches(given))
+        return [Window(example) for example in self.examples(patches[None])]
 
     def patch_elements(self) -> list[Element]:
         """Elements of the patches, row by row of their grid."""
@@ -293,16 +281,12 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
             "additionalProperties": False,
         }
 
-    def kept_inputs(self, folder: Path) -> list[Any]:
-        """See `Processor`."""
-        return self.kept(folder)
-
     def to_values(self, given: Any) -> dict[str, Any]:
         """See `Processor`."""
         return {"file": given}
 
-    def kept(self, folder: Path) -> list[Any]:
-        """Stored validation (else training) rows of a run folder as `windows` takes them."""
+    def kept_inputs(self, folder: Path) -> list[Any]:
+        """See `Processor`: stored validation rows, else training rows."""
         for name in ("validation", "train"):
             with suppress(DataError, KeyError):
                 array = arrays_of(Store.open(folder / self.array, KIND), name).array
@@ -320,12 +304,37 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
 
     def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
         """See `Processor`."""
-        return [{self.name: f"{EXAMPLE}{i}"} for i in range(len(self.kept(folder)))]
+        return [{self.name: f"{EXAMPLE}{i}"} for i in range(len(self.kept_inputs(folder)))]
+
+
+def request_of(files: Files, settings: Mapping[str, Any], records: Records) -> dict[str, Any]:
+    """Everything that decoded files depend on."""
+    where = "\n".join(record.where for of in records.values() for record in of)
+    return {
+        "stamp": files.stamp,
+        "files": hashlib.sha256(where.encode(errors="replace")).hexdigest()[:16],
+        "settings": settings,
+        "skip": files.skip,
+    }
+
+
+def decoded(
+    place: Path,
+    request: dict[str, Any],
+    records: Records,
+    decode: Callable[[Any], np.ndarray],
+    shape: Sequence[int],
+    dtype: str,
+) -> dict[str, ArraySplit]:
+    """The decoded files of each split, stored in a folder; DataError: one cannot be read."""
+    items = {name: [partial(decode, record) for record in of] for name, of in records.items()}
+    store = store_arrays(place, request, items, shape, dtype, request["skip"])
+    return {name: arrays_of(store, name) for name in records}
 
 
 @contextmanager
 def hinting(skip: bool) -> Iterator[None]:
-    """Add to a DataError that files which cannot be read can be left out."""
+    """Add to a DataError that unreadable files can be left out."""
     try:
         yield
     except DataError as problem:

@@ -1,4 +1,4 @@
-"""The two sides of a transduction as ids: what an encoder-decoder reads, and what it is to write.
+"""Source and target texts of an encoder-decoder as ids.
 
 source   prefix + x, then <eos>                 decoder input   <bos> y
                                                 targets               y <eos>
@@ -14,8 +14,7 @@ from glassformer.tokenizers.text import Tokenizer
 
 @dataclass(frozen=True)
 class PairTokenizer:
-    """The tokenizers of both sides, one and the same if they share a vocabulary, and a task's
-    prefix."""
+    """The tokenizers of both sides, one for a shared vocabulary, and the prefix of sources."""
 
     source: Tokenizer
     target: Tokenizer
@@ -26,10 +25,9 @@ class PairTokenizer:
             for role in ("eos", "bos") if side == "target" else ("eos",):
                 if role not in tokenizer.specials:
                     raise ConfigError(
-                        f"The {side} tokenizer has no {role} symbol, without which a sequence "
-                        f"has no "
-                        f"{'end' if role == 'eos' else 'beginning'}; train one of kind bpe, "
-                        f"word, character or byte."
+                        f"The {side} tokenizer has no {role} symbol, without which a sequence has "
+                        f"no {'end' if role == 'eos' else 'beginning'}; train one of kind bpe, "
+                        "word, character or byte."
                     )
 
     @property
@@ -39,12 +37,12 @@ class PairTokenizer:
 
     @property
     def bos(self) -> int:
-        """What the decoder begins with."""
+        """The symbol that begins the decoder's input."""
         return self.target.specials["bos"]
 
     @property
     def eos(self) -> int:
-        """What ends a target."""
+        """The symbol that ends a target."""
         return self.target.specials["eos"]
 
     def source_ids(self, text: str) -> np.ndarray:
@@ -52,8 +50,7 @@ class PairTokenizer:
         return _ended(self.source, self.prefix + text)
 
     def target_ids(self, text: str) -> np.ndarray:
-        """The ids of the text and <eos>, int32 [T]: the targets; behind <bos> and without the last,
-        the input."""
+        """Targets: the ids of the text and <eos>, int32 [T]; the input is shifted by <bos>."""
         return _ended(self.target, text)
 
 

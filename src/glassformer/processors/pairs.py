@@ -3,7 +3,7 @@
 source   prefix + x, <eos>          decoder input   <bos> y          targets   y <eos>
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,32 +18,41 @@ from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.data.pair_split import KIND, PairSplit, pairs_of, store_pairs
 from glassformer.data.pairs import training_texts
-from glassformer.data.store import MANIFEST, Store, place_of
+from glassformer.data.store import Store
 from glassformer.errors import CheckpointError, ConfigError, DataError
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig
-from glassformer.processors.documents import STORE, check_stored
 from glassformer.processors.elements import token_elements, words_of
-from glassformer.processors.inputs import Inputs, SingleRows, Sizes
+from glassformer.processors.inputs import Inputs, Rows, Sizes
 from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.processor import (
     EncodedInput,
     ModelFacts,
-    Processor,
     Window,
     check_hopeless,
-    check_length,
     ids_of,
 )
 from glassformer.processors.text_reader import TextReader
-from glassformer.processors.tokenized import FILE, load_tokenizer
+from glassformer.processors.tokenized import (
+    FILE,
+    STORE,
+    TokenProcessor,
+    check_ids,
+    check_stored,
+    described,
+    dropout_of,
+    kept_store,
+    load_tokenizer,
+)
 from glassformer.processors.word_tokenizer import framing
 from glassformer.tokenizers.piece_dropout import PieceDropout
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
 
 SOURCE_FILE = "source_tokenizer.json"
-BATCH_TOKENS, ROWS, EXAMPLES = 4096, 128, 6
+BATCH_TOKENS, EXAMPLES = 4096, 6
+SOURCE, TARGET = ("source", "source"), ("text", "input")
+"""Names of a side in errors: without tokens, and too long."""
 Cuts = tuple[PieceDropout, PieceDropout]
 
 
@@ -51,9 +60,9 @@ class PairInputs(Inputs):
     """Stored pairs of one split; an example has its answer."""
 
     def __init__(self, split: PairSplit, cuts: Cuts | None, longest: int):
+        # training pairs keep no texts
+        super().__init__([] if split.name == "train" else split.texts(), np.arange(len(split)))
         self.split, self._cuts, self._longest = split, cuts, longest
-        self.owner = np.arange(len(split))
-        self.records = [] if split.name == "train" else split.texts()
 
     @property
     def lengths(self) -> np.ndarray:
@@ -64,20 +73,19 @@ class PairInputs(Inputs):
         """See `Inputs`."""
         if step is None or self._cuts is None:
             return self.split.examples(numbers)
-        pairs = [(self.split.source.row(i), self.split.target.row(i)) for i in numbers]
-        pairs = [self._recut(step, i, p) for i, p in zip(numbers, pairs, strict=True)]
-        return [Example(source, answer=target) for source, target in pairs]
+        pairs = ((self.split.source.row(i), self.split.target.row(i)) for i in numbers)
+        return [self._recut(self._cuts, step, i, p) for i, p in zip(numbers, pairs, strict=True)]
 
     def _recut(
-        self, step: int, number: int, sides: tuple[np.ndarray, np.ndarray]
-    ) -> tuple[np.ndarray, np.ndarray]:
+        self, cuts: Cuts, step: int, number: int, sides: tuple[np.ndarray, np.ndarray]
+    ) -> Example:
         """Both sides in other pieces, if they are still short enough."""
-        assert self._cuts is not None
-        source, target = (
+        new = [
             cut(ids, step, 2 * number + i).ids
-            for i, (cut, ids) in enumerate(zip(self._cuts, sides, strict=True))
-        )
-        return (source, target) if max(len(source), len(target)) <= self._longest else sides
+            for i, (cut, ids) in enumerate(zip(cuts, sides, strict=True))
+        ]
+        source, target = new if max(map(len, new)) <= self._longest else sides
+        return Example(source, answer=target)
 
     def groups(self, longest: int) -> list[list[int]]:
         """See `Inputs`: pairs of like length together; those with a longer side are left out."""
@@ -86,9 +94,8 @@ class PairInputs(Inputs):
 
     def too_long(self, longest: int) -> int:
         """Pairs with a side of more elements."""
-        return int(
-            ((self.split.source.lengths > longest) | (self.split.target.lengths > longest)).sum()
-        )
+        source, target = self.split.source.lengths, self.split.target.lengths
+        return int((np.maximum(source, target) > longest).sum())
 
     def fingerprint(self) -> Iterator[bytes]:
         """See `Inputs`: ids spread over both columns."""
@@ -96,19 +103,15 @@ class PairInputs(Inputs):
             yield column[:: len(column) // (1 << 20) + 1].tobytes()
 
 
-class PairsProcessor(Processor):
+class PairsProcessor(TokenProcessor):
     """Sources and targets with a tokenizer each, or one for both."""
 
     name, noun = "pairs", "pair"
     capabilities = frozenset({"pair"})
 
-    def __init__(self, tokenizer: PairTokenizer, facts: ModelFacts, cuts: Cuts | None = None):
-        self.pair, self.facts, self.cuts = tokenizer, facts, cuts
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """The tokenizer of what is written."""
-        return self.pair.target
+    def __init__(self, pair: PairTokenizer, facts: ModelFacts, cuts: Cuts | None = None):
+        super().__init__(pair.target, facts)
+        self.pair, self.cuts = pair, cuts
 
     @classmethod
     def read(cls, data: DataConfig) -> DataConfig:
@@ -154,19 +157,17 @@ class PairsProcessor(Processor):
         check_stored(folder, target, "fingerprint")
         return cls(PairTokenizer(source, target, data.prefix), facts)
 
-    def augmented(self, how: Augmentations) -> Self:
-        """The same processor, whose training examples are changed at every step."""
-        if not how.piece_dropout:
-            return self
-        target = PieceDropout(self.pair.target, how.piece_dropout, how.seed)
-        source = target
-        if not self.pair.shared:
-            source = PieceDropout(self.pair.source, how.piece_dropout, how.seed)
-        return type(self)(self.pair, self.facts, (source, target))
+    def for_training(self, facts: ModelFacts, how: Augmentations) -> Self:
+        """See `Processor`."""
+        target = dropout_of(self.pair.target, how)
+        if target is None:
+            return type(self)(self.pair, facts)
+        source = target if self.pair.shared else dropout_of(self.pair.source, how)
+        return type(self)(self.pair, facts, (source or target, target))
 
     def save(self, folder: Path) -> None:
         """See `Processor`."""
-        self.pair.target.save(folder / FILE)
+        super().save(folder)
         if not self.pair.shared:
             self.pair.source.save(folder / SOURCE_FILE)
         else:  # of a run that was stopped before it began, and begins again with one vocabulary
@@ -179,37 +180,26 @@ class PairsProcessor(Processor):
         encoders = self.pair.source_ids, self.pair.target_ids
         fingerprints = self.pair.source.fingerprint, self.pair.target.fingerprint
         store = store_pairs(folder / STORE, encoders, fingerprints, records)
-        window = self.facts.window
-        return {
-            name: PairInputs(pairs_of(store, name), self.cuts, window)
-            for name in splits or store.counts
-        }
+        return self._inputs(store, splits or store.counts)
 
     def stored(self, data: DataConfig, folder: Path) -> dict[str, PairInputs] | None:
         """See `Processor`."""
-        place = place_of(data, folder / STORE)
-        if not (place / MANIFEST).is_file():
-            return None
-        store, window = Store.open(place, KIND), self.facts.window
-        return {name: PairInputs(pairs_of(store, name), None, window) for name in store.counts}
+        store = kept_store(data, folder, KIND)
+        return store and self._inputs(store, store.counts)
 
-    def order(self, inputs: Inputs, lengths: np.ndarray, sizes: Sizes) -> SingleRows:
+    def _inputs(self, store: Store, names: Iterable[str]) -> dict[str, PairInputs]:
+        window = self.facts.window
+        return {name: PairInputs(pairs_of(store, name), self.cuts, window) for name in names}
+
+    def order(self, inputs: Inputs, lengths: np.ndarray, sizes: Sizes) -> Rows:
         """See `Processor`: pairs of like length together."""
         assert isinstance(inputs, PairInputs)
         limits = sizes.longest, sizes.batch_tokens, sizes.batch_size, sizes.seed
-        return SingleRows(inputs.split.order(*limits))
+        return Rows(inputs.split.order(*limits))
 
     def collate(self, rows: Sequence[Sequence[Example]]) -> Batch:
         """See `Processor`: the sources."""
         return padded([replace(example, answer=None) for row in rows for example in row])
-
-    def batches(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], Batch]]:
-        """See `Processor`: sources of like length together."""
-        lengths = np.array([len(example.ids) for example in examples])
-        numbers = np.argsort(lengths, kind="stable").tolist()
-        for begin in range(0, len(numbers), ROWS):
-            chosen = numbers[begin : begin + ROWS]
-            yield chosen, padded([replace(examples[i], answer=None) for i in chosen])
 
     def windows(self, given: Any) -> list[Window]:
         """See `Processor`: a source."""
@@ -231,52 +221,37 @@ class PairsProcessor(Processor):
         pair, longest = self.pair, self.facts.context
         both = isinstance(given, tuple) and len(given) == 2 and ids_of(given) is None
         source, target = given if both else (given, "")
-        if isinstance(source, str):
-            check_hopeless(pair.source.at_least(source), longest, "The source")
-            read = pair.source_ids(source).tolist()
-        elif (read := ids_of(source)) is None:
+        read = _side(source, pair.source, pair.source_ids, longest, SOURCE)
+        if read is None:
             raise ConfigError(
                 "An encoder-decoder reads a source, or a tuple of a source and a target; give one."
             )
-        if isinstance(target, str):
-            check_hopeless(pair.target.at_least(target), longest)
-            written = [pair.bos, *pair.target_ids(target)[:-1].tolist()]
-        elif (written := ids_of(target)) is None:
+        written = _side(target, pair.target, pair.target_ids, longest, TARGET)
+        if written is None:
             raise ConfigError(
                 f"A target is a text or a list of token ids, not {type(target).__name__}; give one."
             )
-        if not read:
-            raise ConfigError("The source has no token; give at least one word.")
-        check_length(len(read), longest, "The source")
-        if not written:
-            raise ConfigError("The text has no token; give at least one word.")
-        check_length(len(written), longest)
-        owners = (
-            words_of(pair.source, source, prefix=pair.prefix) if isinstance(source, str) else ()
-        )
-        own = [None, *words_of(pair.target, target)] if isinstance(target, str) else ()
+        words, own = list[int | None](), list[int | None]()
+        if isinstance(source, str):
+            words = words_of(pair.source, source, prefix=pair.prefix)
+        if isinstance(target, str):
+            written, own = [pair.bos, *written[:-1]], [None, *words_of(pair.target, target)]
         return EncodedInput(
             Batch(torch.tensor([written]), source=Batch(torch.tensor([read]))),
             token_elements(pair.target, written, own),
-            token_elements(pair.source, read, owners),
+            token_elements(pair.source, read, words),
         )
 
     def description(self) -> list[str]:
         """See `Processor`."""
-        source, target = self.pair.source, self.pair.target
-        text = f"{target.kind}, {target.vocab_size:,} tokens"
-        if not self.pair.shared:
-            text = f"source {source.kind}, {source.vocab_size:,} tokens; target {text}"
-        return [f"tokenizer: {text}"]
+        if self.pair.shared:
+            return super().description()
+        source, target = described(self.pair.source), described(self.pair.target)
+        return [f"tokenizer: source {source}; target {target}"]
 
     def schema(self) -> dict[str, Any]:
         """See `Processor`."""
         return {"type": "string", "description": "a source text"}
-
-    @property
-    def specials(self) -> dict[str, int]:
-        """The ids of special symbols."""
-        return dict(self.tokenizer.specials)
 
     def neutral_inputs(self) -> list[Any]:
         """See `Processor`."""
@@ -293,3 +268,20 @@ class PairsProcessor(Processor):
             fitting = [pair for pair in texts if 0 < len(pair.source) <= 200]
             return [[pair.source, pair.target] for pair in fitting[:EXAMPLES]]
         return []
+
+
+def _side(
+    given: Any,
+    tokenizer: Tokenizer,
+    encode: Callable[[str], np.ndarray],
+    longest: int,
+    names: tuple[str, str],
+) -> list[int] | None:
+    """Ids of a text, or ids as they are; None: it is neither."""
+    if isinstance(given, str):
+        check_hopeless(tokenizer.at_least(given), longest, f"The {names[1]}")
+        ids = encode(given).tolist()
+    elif (ids := ids_of(given)) is None:
+        return None
+    check_ids(ids, longest, *names)
+    return ids

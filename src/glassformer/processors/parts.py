@@ -20,41 +20,36 @@ from glassformer.errors import ConfigError, DataError, suggest
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig
 from glassformer.processors.elements import Element, next_word, token_elements, words_of
-from glassformer.processors.inputs import Inputs, Records, Sizes, by_split, split_of
+from glassformer.processors.inputs import Inputs, Records, Rows, Sizes, by_split, split_of
 from glassformer.processors.media import EXAMPLE, MediaProcessor
 from glassformer.processors.parts_inputs import (
     READERS,
-    Bundled,
     PartsInputs,
     common_order,
     files_of,
     kinds_of,
     part_of,
-    texts_of,
 )
 from glassformer.processors.parts_tokenizer import TEXT, PartsTokenizer, check_order
 from glassformer.processors.processor import (
     EncodedInput,
     ModelFacts,
-    Processor,
     Window,
     check_hopeless,
     check_length,
     ids_of,
 )
-from glassformer.processors.text_reader import TextReader
-from glassformer.processors.tokenized import FILE, described, load_tokenizer
-from glassformer.processors.word_tokenizer import framing
+from glassformer.processors.tokenized import TokenProcessor, load_tokenizer
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
 
-ROWS, QUESTION = 128, "What is it?"
+QUESTION = "What is it?"
 Given = str | Mapping[str, Any]
 """A part: a text, or {"text": TEXT}, {"image": FILE or pixels}, or
 {"audio": FILE or (samples, rate)}."""
 
 
-class PartsProcessor(Processor):
+class PartsProcessor(TokenProcessor):
     """Parts in their order, each encoded by its own processor."""
 
     name, noun, unit = "parts", "row", "element"
@@ -66,9 +61,10 @@ class PartsProcessor(Processor):
         readers: Mapping[str, MediaProcessor],
         modality_order: Sequence[str] = (),
     ):
-        self.tokenizer, self.facts, self.readers = tokenizer, facts, dict(readers)
+        super().__init__(tokenizer, facts)
+        self.readers, self.modality_order = dict(readers), tuple(modality_order)
         self.capabilities = frozenset({"parts", *readers} if readers else ())
-        self.parts, self.modality_order = PartsTokenizer(tokenizer), tuple(modality_order)
+        self.parts, self.prefix = PartsTokenizer(tokenizer), " " if facts.per_word else ""
 
     @classmethod
     def read(cls, data: DataConfig) -> dict[str, list[Mixed]]:
@@ -97,13 +93,15 @@ class PartsProcessor(Processor):
             kind: READERS[kind].fit(config, data, files, facts)
             for kind, files in files_of(records).items()
         }
-        tokenizer = train_tokenizer(config.tokenizer, texts_of(train))
+        tokenizer = train_tokenizer(config.tokenizer, cls.texts_to_fit(data, records))
         return cls(tokenizer, facts, readers, facts.modality_order or common_order(train))
 
-    @classmethod
-    def training_texts(cls, config: ProcessorConfig, data: DataConfig) -> Iterator[str]:
-        """See `Processor`."""
-        return texts_of(split_of(cls.read(data), "train"))
+    @staticmethod
+    def texts(record: Mixed) -> Iterator[str]:
+        """See `TokenProcessor`: the target too."""
+        yield from (value for kind, value in record.parts if kind == TEXT)
+        if record.target is not None:
+            yield record.target
 
     @classmethod
     def load(cls, folder: Path, data: DataConfig, model: ModelConfig, facts: ModelFacts) -> Self:
@@ -111,15 +109,15 @@ class PartsProcessor(Processor):
         readers = {kind: READERS[kind].load(folder, data, model, facts) for kind in model.parts}
         return cls(load_tokenizer(folder, model), facts, readers, model.modality_order)
 
-    def augmented(self, how: Augmentations) -> Self:
-        """The same processor, whose training examples are changed at every step."""
+    def for_training(self, facts: ModelFacts, how: Augmentations) -> Self:
+        """See `Processor`."""
         if how.image is not None and how.image.mixes:
             raise ConfigError(
                 "augment.image.mixup and cutmix mix two images, which have no one answer; leave "
                 "them out."
             )
-        readers = {kind: reader.augmented(how) for kind, reader in self.readers.items()}
-        return type(self)(self.tokenizer, self.facts, readers, self.modality_order)
+        readers = {kind: reader.for_training(facts, how) for kind, reader in self.readers.items()}
+        return type(self)(self.tokenizer, facts, readers, self.modality_order)
 
     def from_line(self, line: str, number: int) -> list[Given] | None:
         """See `Processor`: a JSON list of parts."""
@@ -171,20 +169,19 @@ class PartsProcessor(Processor):
 
     def save(self, folder: Path) -> None:
         """See `Processor`."""
-        self.tokenizer.save(folder / FILE)
+        super().save(folder)
         for reader in self.readers.values():
             reader.save(folder)
 
     def unfilled(self, row: Mixed) -> Example:
         """A row as a sequence, with zeros for its patches."""
-        parts: list[tuple[str, str | np.ndarray]] = []
-        for kind, value in row.parts:
-            if kind == TEXT:
-                parts.append((kind, value))
-            else:
-                reader = self.readers[kind].reader
-                shape = (reader.n_patches, reader.patch_width)
-                parts.append((kind, np.broadcast_to(np.float32(0), shape)))
+        shapes = {
+            kind: (of.reader.n_patches, of.reader.patch_width) for kind, of in self.readers.items()
+        }
+        parts = [
+            (kind, value if kind == TEXT else np.broadcast_to(np.float32(0), shapes[kind]))
+            for kind, value in row.parts
+        ]
         return self.parts.example(parts, per_word=self.facts.per_word)
 
     def open(
@@ -204,17 +201,19 @@ class PartsProcessor(Processor):
             inputs.skipped = tuple(chain.from_iterable(own))
         return found
 
-    def order(self, inputs: Inputs, lengths: np.ndarray, sizes: Sizes) -> Bundled:
+    def stored(self, data: DataConfig, folder: Path) -> dict[str, PartsInputs] | None:
+        """See `Processor`."""
+        records = self.read(data)
+        files = files_of(records).items()
+        held = all(self.readers[kind].holds(own, folder) for kind, own in files)
+        return self.open(records, folder) if held else None
+
+    def order(self, inputs: Inputs, lengths: np.ndarray, sizes: Sizes) -> Rows:
         """See `Processor`: rows of like length together."""
         bundles = inputs.bundles(sizes.share_prefix)
-        long = np.array([self.bundle_length(inputs, own, lengths) for own in bundles])
+        long = np.array([inputs.bundle_length(own, lengths) for own in bundles])
         size = max(1, round(sizes.batch_size * len(bundles) / len(lengths)))
-        return Bundled(bundles, length_order(long, size, sizes.batch_tokens, sizes.seed))
-
-    @staticmethod
-    def bundle_length(inputs: Inputs, bundle: Sequence[int], lengths: np.ndarray) -> int:
-        """Elements of a bundle's row: its prefix counts once."""
-        return int(lengths[bundle].sum()) - (len(bundle) - 1) * inputs.prefix_length(bundle[0])
+        return Rows(length_order(long, size, sizes.batch_tokens, sizes.seed), bundles)
 
     def collate(self, rows: Sequence[Sequence[Example]]) -> Batch:
         """See `Processor`."""
@@ -222,48 +221,44 @@ class PartsProcessor(Processor):
             return shared_prefix(rows)
         return padded([example for row in rows for example in row])
 
-    def batches(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], Batch]]:
-        """See `Processor`: sequences of like length together."""
-        lengths = np.array([example.length for example in examples])
-        numbers = np.argsort(lengths, kind="stable").tolist()
-        for begin in range(0, len(numbers), ROWS):
-            chosen = numbers[begin : begin + ROWS]
-            yield chosen, padded([examples[i] for i in chosen])
-
     def windows(self, given: Any) -> list[Window]:
         """See `Processor`."""
-        parts = [given] if isinstance(given, str | Mapping) else list(given)
-        kinds = [kind for kind, _ in map(part_of, parts)]
-        check_order(kinds, self.modality_order, "What was given")
+        parts = self.named_parts(given)
+        check_order([kind for kind, _ in parts], self.modality_order, "What was given")
         return [Window(self.example(parts))]
 
-    def example(self, parts: Sequence[Given]) -> Example:
-        """The sequence of parts; DataError: a part that the model does not read, or cannot be."""
-        found: list[tuple[str, str | np.ndarray]] = []
-        for kind, thing in map(part_of, parts):
-            if kind not in (TEXT, *self.readers):
-                known = suggest(kind, (TEXT, *self.readers))
-                raise DataError(f"a part was given as {kind}; {known}")
-            found.append((kind, thing if kind == TEXT else self.readers[kind].given_patches(thing)))
-        return self.parts.example(found, per_word=self.facts.per_word)
+    def named_parts(self, given: Any) -> list[tuple[str, Any]]:
+        """Kind and content of each part; DataError: a part that the model does not read."""
+        known = (TEXT, *self.readers)
+        parts = [part_of(part) for part in ([given] if isinstance(given, str | Mapping) else given)]
+        for kind, _ in parts:
+            if kind not in known:
+                raise DataError(f"a part was given as {kind}; {suggest(kind, known)}")
+        return parts
+
+    def example(self, parts: Sequence[tuple[str, Any]]) -> Example:
+        """The sequence of parts; DataError: a file, pixels or samples that cannot be read."""
+        read = [
+            (kind, thing if kind == TEXT else self.readers[kind].given_patches(thing))
+            for kind, thing in parts
+        ]
+        return self.parts.example(read, per_word=self.facts.per_word)
 
     def encode(self, given: Any) -> EncodedInput:
         """See `Processor`: parts, or a tuple of parts and the answer generated so far."""
         if (ids := ids_of(given)) is not None:
-            return self._encoded_ids(ids)
+            return self.encoded_ids(ids)
         parts, answer = self._parts_and_answer(given)
         crossed, longest = self.facts.encoder_decoder, self.facts.context
         what = "The source" if crossed else "The sequence of parts"
-        texts = [text for kind, text in map(part_of, parts) if kind == TEXT]
-        check_hopeless(sum(map(self.tokenizer.at_least, texts)), longest, what)
+        self.check_texts(parts, longest, what)
         check_hopeless(self.tokenizer.at_least(answer or ""), longest, "The answer")
         example = self.example(parts)
-        ids = example.ids.tolist()
         written = [] if answer is None else self.parts.answer(answer)[:-1].tolist()
-        check_length(len(ids) + (0 if crossed else len(written)), longest, what)
+        check_length(len(example.ids) + (0 if crossed else len(written)), longest, what)
         if crossed:
             check_length(1 + len(written), longest)
-        elements = self._elements(parts, ids)
+        elements = self._elements(parts, example.ids.tolist())
         first = 0 if crossed else next_word([element.word for element in elements])
         own = words_of(self.tokenizer, answer or "", first)
         if crossed:
@@ -271,45 +266,43 @@ class PartsProcessor(Processor):
             batch = Batch(torch.tensor([target]), source=padded([replace(example, at=None)]))
             said = token_elements(self.tokenizer, target, [None, *own])
             return EncodedInput(batch, said, tuple(elements))
-        whole = replace(example, ids=np.array([*ids, *written], np.int32))
-        batch = replace(padded([whole]), at=None)
+        ids = np.append(example.ids, np.array(written, np.int32))
+        batch = padded([replace(example, ids=ids, at=None)])
         return EncodedInput(batch, (*elements, *token_elements(self.tokenizer, written, own)))
 
-    def _encoded_ids(self, ids: Sequence[int]) -> EncodedInput:
-        if not ids:
-            raise ConfigError("The text has no token; give at least one word.")
-        check_length(len(ids), self.facts.context)
-        return EncodedInput(Batch(torch.tensor([list(ids)])), token_elements(self.tokenizer, ids))
+    def check_texts(self, parts: Sequence[tuple[str, Any]], longest: int, what: str) -> None:
+        """Raise ConfigError for texts that are hopelessly long, before they are tokenized."""
+        least = sum(self.tokenizer.at_least(text) for kind, text in parts if kind == TEXT)
+        check_hopeless(least, longest, what)
 
-    def _parts_and_answer(self, given: Any) -> tuple[list[Any], str | None]:
+    def _parts_and_answer(self, given: Any) -> tuple[list[tuple[str, Any]], str | None]:
         answer = None
         if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], str):
             given, answer = given
         if answer is not None and not self.facts.answers:
             raise ConfigError("An answer was given, and this model writes none; leave it out.")
-        if isinstance(given, np.ndarray):  # an image or a recording alone
+        if isinstance(given, np.ndarray):  # an image alone
             given = {"image": given}
         elif isinstance(given, tuple) and given and isinstance(given[0], np.ndarray):
             given = {"audio": given}
         elif isinstance(given, Path):
             given = {min(self.readers): given}
-        listed = isinstance(given, Sequence) and not isinstance(given, str)
-        return (list(given) if listed else [given]), answer
+        return self.named_parts(given if isinstance(given, Sequence) else [given]), answer
 
-    def _elements(self, parts: Sequence[Given], ids: Sequence[int]) -> list[Element]:
+    def _elements(self, parts: Sequence[tuple[str, Any]], ids: Sequence[int]) -> list[Element]:
         elements = list(token_elements(self.tokenizer, self.parts.bos.tolist()))
-        for kind, thing in map(part_of, parts):
+        for kind, thing in parts:
             if kind != TEXT:
                 elements += self.readers[kind].patch_elements()
                 continue
             first = next_word([element.word for element in elements])
             if self.facts.per_word:
-                pieces = [self.tokenizer.encode(f" {word}").tolist() for word in thing.split()]
-                own = [first + n for n, of in enumerate(pieces) for _ in of]
-                elements += token_elements(self.tokenizer, [i for of in pieces for i in of], own)
-                continue
-            own = words_of(self.tokenizer, thing, first)
-            elements += token_elements(self.tokenizer, self.tokenizer.encode(thing).tolist(), own)
+                words = self.parts.words(thing)
+                own = [first + n for n, word in enumerate(words) for _ in word]
+            else:
+                own = words_of(self.tokenizer, thing, first)
+            at = len(elements)
+            elements += token_elements(self.tokenizer, ids[at : at + len(own)], own)
         return [*elements, *token_elements(self.tokenizer, ids[len(elements) :])]
 
     def words(self, given: Any) -> list[str]:
@@ -317,22 +310,10 @@ class PartsProcessor(Processor):
         texts = [thing for kind, thing in map(part_of, given) if kind == TEXT]
         return [word for text in texts for word in text.split()]
 
-    @property
-    def begin(self) -> int:
-        """The symbol that begins an encoder-decoder's answer."""
-        return self.parts.begin
-
     @staticmethod
     def given(record: Mixed) -> list[Given]:
         """The input of a record, as `windows` takes it."""
         return [{kind: value} for kind, value in record.parts]
-
-    @property
-    def reader(self) -> TextReader:
-        """How a text alone is read for its vector."""
-        bos, eos = framing(self.tokenizer, "bos"), framing(self.tokenizer, "eos")
-        prefix = " " if self.facts.per_word else ""
-        return TextReader(self.tokenizer, self.facts.window, prefix, bos, eos)
 
     def ordered(self, prompt: str, things: Mapping[str, Any]) -> list[Given]:
         """A prompt and files of several kinds in the order of the training rows."""
@@ -352,17 +333,12 @@ class PartsProcessor(Processor):
     def description(self) -> list[str]:
         """See `Processor`."""
         read = [sentence for reader in self.readers.values() for sentence in reader.description()]
-        return [described(self.tokenizer), *read]
+        return [*super().description(), *read]
 
     def schema(self) -> dict[str, Any]:
         """See `Processor`."""
         part = [{"type": "string"}, *(reader.schema() for reader in self.readers.values())]
         return {"type": "array", "items": {"anyOf": part}, "description": "parts in their order"}
-
-    @property
-    def specials(self) -> dict[str, int]:
-        """The ids of special symbols."""
-        return dict(self.tokenizer.specials)
 
     def media(self) -> Mapping[str, Any]:
         """See `Processor`."""
@@ -379,7 +355,7 @@ class PartsProcessor(Processor):
 
     def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
         """See `Processor`: files that the run keeps, with the texts of samples."""
-        n = min((len(r.kept(folder)) for r in self.readers.values()), default=0)
+        n = min((len(r.kept_inputs(folder)) for r in self.readers.values()), default=0)
         texts = [text for text in sampled if isinstance(text, str) and text] or [QUESTION]
         given = ({kind: f"{EXAMPLE}{i}" for kind in self.readers} for i in range(n))
         rows = (self.ordered(texts[i % len(texts)], files) for i, files in enumerate(given))
@@ -387,6 +363,6 @@ class PartsProcessor(Processor):
 
     def kept_inputs(self, folder: Path) -> list[Any]:
         """See `Processor`."""
-        kept = {kind: reader.kept(folder) for kind, reader in self.readers.items()}
+        kept = {kind: reader.kept_inputs(folder) for kind, reader in self.readers.items()}
         rows = zip(*kept.values(), strict=False) if kept else ()
         return [self.ordered(QUESTION, dict(zip(kept, row, strict=True))) for row in rows]

@@ -1,6 +1,7 @@
-"""Rows of parts that were read: their examples, their files, the kinds of their parts."""
+"""Encoded rows of parts, with the files and the kinds of their parts."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import permutations
 from typing import Any
 
@@ -8,11 +9,7 @@ import numpy as np
 
 from glassformer.data.config import NAMES, SplitName
 from glassformer.data.example import Example
-from glassformer.data.formats.contents import source_at
-from glassformer.data.order import LengthOrder
 from glassformer.data.parts import Mixed
-from glassformer.data.pictures import Picture
-from glassformer.data.recordings import Recording
 from glassformer.errors import DataError
 from glassformer.processors.audio import AudioProcessor
 from glassformer.processors.image import ImageProcessor
@@ -22,6 +19,11 @@ from glassformer.processors.parts_tokenizer import TEXT
 
 BUNDLE = 16
 """Rows that share files in one sequence, at most."""
+READERS: dict[str, type[ImageProcessor] | type[AudioProcessor]] = {
+    "image": ImageProcessor,
+    "audio": AudioProcessor,
+}
+"""The processor of each kind of part that is not text."""
 
 
 class PartsInputs(Inputs):
@@ -33,21 +35,18 @@ class PartsInputs(Inputs):
         rows: Sequence[Mixed],
         media: Mapping[str, Mapping[str, MediaInputs]],
     ):
-        self._media = media
+        self.unfilled = unfilled
         self._at = {
-            kind: {
-                record.where: (split, i)
-                for split, inputs in splits.items()
-                for i, record in enumerate(inputs.records)
-            }
+            (kind, record.where): (inputs, i)
             for kind, splits in media.items()
+            for inputs in splits.values()
+            for i, record in enumerate(inputs.records)
         }
-        self.records = [row for row in rows if self._readable(row)]
-        self.owner = np.arange(len(self.records))
-        self._examples = [unfilled(row) for row in self.records]
+        super().__init__([row for row in rows if all(p in self._at for p in files_in(row))])
 
-    def _readable(self, row: Mixed) -> bool:
-        return all(path in self._at[kind] for kind, path in row.parts if kind != TEXT)
+    @cached_property
+    def _examples(self) -> list[Example]:
+        return [self.unfilled(row) for row in self.records]
 
     @property
     def lengths(self) -> np.ndarray:
@@ -56,27 +55,18 @@ class PartsInputs(Inputs):
 
     def examples(self, numbers: Sequence[int], step: int | None = None) -> list[Example]:
         """See `Inputs`: each file is encoded once, however many rows name it."""
-        paths = [[part for part in self.records[i].parts if part[0] != TEXT] for i in numbers]
-        named: dict[str, set[str]] = {}
-        for kind, path in (part for own in paths for part in own):
-            named.setdefault(kind, set()).add(path)
-        patches: dict[tuple[str, str], np.ndarray] = {}
-        for kind, files in named.items():
-            patches |= self._encoded(kind, files, step)
+        files = [files_in(self.records[i]) for i in numbers]
+        wanted: dict[MediaInputs, set[int]] = {}
+        for inputs, number in (self._at[file] for own in files for file in own):
+            wanted.setdefault(inputs, set()).add(number)
+        patches: dict[tuple[MediaInputs, int], np.ndarray] = {}
+        for inputs, chosen in wanted.items():
+            found = inputs.patches(sorted(chosen), step).numpy()
+            patches |= zip(((inputs, i) for i in sorted(chosen)), found, strict=True)
         return [
-            self._examples[i].with_values([patches[part] for part in own])
-            for i, own in zip(numbers, paths, strict=True)
+            self._examples[i].with_values([patches[self._at[file]] for file in own])
+            for i, own in zip(numbers, files, strict=True)
         ]
-
-    def _encoded(
-        self, kind: str, paths: Iterable[str], step: int | None
-    ) -> Iterator[tuple[tuple[str, str], np.ndarray]]:
-        at = self._at[kind]
-        for split, inputs in self._media[kind].items():
-            chosen = sorted({at[path][1]: path for path in paths if at[path][0] == split}.items())
-            if chosen:
-                found = inputs.patches([number for number, _ in chosen], step).numpy()
-                yield from zip(((kind, path) for _, path in chosen), found, strict=True)
 
     def bundles(self, share: bool) -> list[list[int]]:
         """See `Inputs`: rows that begin with the same files."""
@@ -99,45 +89,23 @@ class PartsInputs(Inputs):
             yield example.ids.tobytes() + repr(row.parts).encode(errors="replace")
 
 
-class Bundled:
-    """Bundles of like length in one batch; a bundle is one row."""
-
-    padding = 0.0
-
-    def __init__(self, bundles: list[list[int]], order: LengthOrder):
-        self._bundles, self._order, self.batches = bundles, order, order.batches
-
-    def rows(self, step: int) -> list[list[int]]:
-        """See `Order`."""
-        return [self._bundles[i] for i in self._order.rows(step).tolist()]
-
-
-READERS: dict[str, type[ImageProcessor] | type[AudioProcessor]] = {
-    "image": ImageProcessor,
-    "audio": AudioProcessor,
-}
-"""What encodes each kind of part that is not text."""
+def files_in(row: Mixed) -> list[tuple[str, str]]:
+    """Kind and path of each part of a row that is a file."""
+    return [part for part in row.parts if part[0] != TEXT]
 
 
 def files_of(records: Records) -> dict[str, dict[str, list[Any]]]:
-    """The files of each kind that rows name, each once, in the first split that has it."""
+    """The files of rows by kind, each once, in the first split that has it."""
     found: dict[str, dict[str, SplitName]] = {kind: {} for kind in READERS}
     for split in NAMES:
         for row in records.get(split, ()):
-            for kind, path in row.parts:
-                if kind != TEXT:
-                    found[kind].setdefault(path, split)
+            for kind, path in files_in(row):
+                found[kind].setdefault(path, split)
     return {
-        kind: by_split(_file(kind, path, split) for path, split in paths.items())
+        kind: by_split(READERS[kind].record_at(path, split) for path, split in paths.items())
         for kind, paths in found.items()
         if paths
     }
-
-
-def _file(kind: str, path: str, split: SplitName) -> Picture | Recording:
-    if kind == "image":
-        return Picture(path, (), None, split, source_at(path))
-    return Recording(source_at(path), (), None, split)
 
 
 def kinds_of(row: Mixed) -> tuple[str, ...]:
@@ -157,22 +125,13 @@ def common_order(rows: Iterable[Mixed]) -> tuple[str, ...]:
     return next(orders, ())
 
 
-def texts_of(rows: Iterable[Mixed]) -> Iterator[str]:
-    """The texts of rows, targets too."""
-    for row in rows:
-        yield from (value for kind, value in row.parts if kind == TEXT)
-        if row.target is not None:
-            yield row.target
-
-
 def part_of(given: Any) -> tuple[str, Any]:
-    """A part's kind, and its text or what it is read from; DataError: it is no part."""
+    """Kind of a part, and its text, file or array; DataError: it is no part."""
     if isinstance(given, str):
         return TEXT, given
     if not isinstance(given, Mapping) or len(given) != 1:
         raise DataError(
-            f"a part is a text, or one {{KIND: VALUE}} by itself, not {given!r:.60}; "
-            "give each alone"
+            f"a part is a text, or one {{KIND: VALUE}}, not {given!r:.60}; give each alone"
         )
     ((kind, thing),) = given.items()
     if kind == TEXT and not isinstance(thing, str):

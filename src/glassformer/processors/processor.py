@@ -1,4 +1,4 @@
-"""What goes into a model: a record of the data, or an input of a request, to examples and batches.
+"""Processors: a record of the data, or an input of a request, to examples and batches.
 
     record ──given──> input ──windows──> examples ──collate──> Batch
     input ──encode──> one batch with the name of each element (for looks)
@@ -8,7 +8,6 @@ A processor is fitted on records, or loaded from a run folder. It never knows wh
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -22,7 +21,7 @@ from glassformer.errors import ConfigError
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig
 from glassformer.processors.elements import Element
-from glassformer.processors.inputs import Inputs, Order, Sizes
+from glassformer.processors.inputs import Inputs, Order, Sizes, by_length
 
 SENTENCES = (
     "The chicken didn't cross the road because it was too tired.",
@@ -33,12 +32,12 @@ SENTENCES = (
 )
 """Note B's sentences, where the referent of "it" changes with the last word; and shorter ones."""
 HOPELESS = 16
-"""An input longer than so many times max_length is rejected before it is tokenized."""
+"""Multiple of max_length from which an input is rejected before it is tokenized."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """A part of an input that fits into the model, and the input's units that it answers for."""
+    """A part of an input that fits into the model, and the units of the input that it predicts."""
 
     example: Example
     units: slice = field(default_factory=lambda: slice(None))
@@ -55,7 +54,7 @@ class EncodedInput:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What a processor must know of the model that it encodes for."""
+    """Facts about the model that a processor encodes for."""
 
     window: int
     """Elements of a window of training."""
@@ -65,7 +64,7 @@ class ModelFacts:
     """Elements by which windows overlap; None: half of them."""
     encoder_decoder: bool = False
     answers: bool = False
-    """Whether a text is generated behind the input."""
+    """Whether the model generates a text after the input."""
     per_word: bool = False
     """Whether every word is predicted, so that words are encoded one by one."""
     token_types: bool = False
@@ -94,24 +93,27 @@ class Processor(ABC):
     name: ClassVar[str]
     """As a recipe's `input` has it."""
     noun: ClassVar[str]
-    """What one input is called."""
+    """Name of one input in sentences."""
     unit: ClassVar[str] = "token"
-    """What an element of a sequence is called."""
+    """Name of an element of a sequence."""
     elements: ClassVar[str] = "tokens"
     """The model's `elements`."""
     medium: ClassVar[str] = ""
-    """image or audio, of a processor that reads nothing else."""
+    """image or audio, if the processor reads nothing else."""
     capabilities: frozenset[str] = frozenset()
-    """What the explorer may show of an input: pair, parts, image, audio."""
+    """Views of an input in the explorer: pair, parts, image, audio."""
     reads_files: ClassVar[bool] = False
     """Whether an input is a file, named by a line."""
+    batch_rows: ClassVar[int] = 128
+    """Rows of a batch outside training."""
     facts: ModelFacts
+    vocab_size: int = 0
+    """Token ids of its inputs; 0: they are patches."""
 
     @classmethod
     @abstractmethod
     def read(cls, data: DataConfig) -> Any:
-        """The records of every split; of data that are not held in memory, the settings to read
-        them by."""
+        """The records of every split; of data that are not kept in memory, their settings."""
         ...
 
     @classmethod
@@ -138,7 +140,7 @@ class Processor(ABC):
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write what `load` reads."""
+        """Write the files that `load` reads."""
         ...
 
     @abstractmethod
@@ -172,28 +174,28 @@ class Processor(ABC):
         """One input as one sequence with named elements; nothing is cut."""
         ...
 
-    @abstractmethod
     def batches(self, examples: Sequence[Example]) -> Iterator[tuple[list[int], Batch]]:
         """All examples in batches of like length, with their numbers in the targets' order."""
-        ...
-
-    def for_model(self, facts: ModelFacts) -> Self:
-        """The same processor for a model of which more is known."""
-        other = copy(self)
-        other.facts = facts
-        return other
+        for numbers in by_length([example.length for example in examples], self.batch_rows):
+            yield numbers, self.collate([[examples[i]] for i in numbers])
 
     @abstractmethod
-    def augmented(self, how: Augmentations) -> Self:
-        """The same processor, whose training examples are changed at every step."""
+    def for_training(self, facts: ModelFacts, how: Augmentations) -> Self:
+        """The same processor for the resolved model; its training examples are augmented."""
         ...
+
+    def mixed(
+        self, targets: np.ndarray, n_classes: int, numbers: Sequence[int], step: int
+    ) -> np.ndarray:
+        """Class targets of a step's training sequences, mixed as their inputs are."""
+        return targets
 
     def from_line(self, line: str, number: int) -> Any:
         """The input that a line of text holds; None: the line is empty. DataError: no input."""
         return line if line.strip() else None
 
     def line_of(self, file: str) -> str:
-        """What to give instead of a file, of a processor that reads lines."""
+        """Advice for a processor that reads lines and is given a file."""
         return f"lines: < {file}"
 
     def to_values(self, given: Any) -> dict[str, Any]:
@@ -236,7 +238,7 @@ class Processor(ABC):
         return {}
 
     def request_of(self, record: Any) -> list[Any]:
-        """What a request writes for a record: nothing, or one input."""
+        """A record as an input of a request: none, or one."""
         return []
 
     def kept_inputs(self, folder: Path) -> list[Any]:
@@ -256,20 +258,19 @@ def check_length(length: int, longest: int, what: str = "The input", least: str 
     """Raise ConfigError for a sequence longer than the model."""
     if length > longest:
         raise ConfigError(
-            f"{what} has {least}{length} elements and the model reads {longest} at once; "
-            f"shorten it by {least}{length - longest}, or take a model with a larger "
-            "model.max_length."
+            f"{what} has {least}{length} elements and the model reads {longest} at once; shorten "
+            f"it by {least}{length - longest}, or take a model with a larger model.max_length."
         )
 
 
 def check_hopeless(least: int, longest: int, what: str = "The input") -> None:
-    """Raise ConfigError for an input of at least `least` elements before it is tokenized."""
+    """Raise ConfigError for at least `least` elements, far beyond the model, before tokenizing."""
     if least > HOPELESS * longest:
         check_length(least, longest, what, "at least ")
 
 
 def ids_of(given: Any) -> list[int] | None:
-    """Token ids, if that is what was given."""
+    """Token ids; None: the input is something else."""
     numbers = given.tolist() if hasattr(given, "tolist") else given
     whole = isinstance(numbers, list | tuple) and all(type(number) is int for number in numbers)
     return list(numbers) if whole else None

@@ -1,31 +1,20 @@
-"""A text, or a pair of texts, as one sequence or several that overlap: what is classified or
-embedded.
+"""A text, or a pair of texts, as one sequence or as several that overlap.
 
 one     <bos> text <eos>                       token_type_ids  0 0 0
 pair    <bos> text <eos> other <eos>           token_type_ids  0 0 0 1 1
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from glassformer.data.example import Example
 from glassformer.errors import ConfigError
+from glassformer.processors.text_reader import parts_of
 from glassformer.processors.word_tokenizer import framing, placeholder
 from glassformer.tokenizers.text import Tokenizer
-from glassformer.tokenizers.windows import windows
-
-
-@dataclass(frozen=True)
-class Sequence:
-    """Ids int32 [T], and of a pair which side each belongs to, int64 [T]."""
-
-    ids: np.ndarray
-    token_type_ids: np.ndarray | None = None
 
 
 class SequenceTokenizer:
-    """A text tokenizer whose texts fit into a model of `longest` elements, in overlapping windows
-    if need be."""
+    """Texts as sequences of at most `longest` elements; `overlap` of windows, None: half."""
 
     def __init__(self, tokenizer: Tokenizer, longest: int, overlap: int | None = None):
         self.text = tokenizer
@@ -35,28 +24,28 @@ class SequenceTokenizer:
         if room // 2 <= (overlap or 0):
             raise ConfigError(
                 f"data.overlap={overlap or 0} leaves no room in a model of {longest} elements; "
-                f"make it smaller, or "
-                "model.max_length larger."
+                "make it smaller, or model.max_length larger."
             )
 
-    def sequences(self, text: str, other: str | None = None) -> list[Sequence]:
-        """The windows of a text, at least one; of a pair, those of the longer side, each beside the
-        whole other one.
+    def sequences(self, text: str, other: str | None = None) -> list[Example]:
+        """The windows of a text, at least one; of a pair, windows of the longer side, each with the
+        whole other side.
 
-        If both are longer than half the model, they are read in step, side by side.
+        If both are longer than half the model, their windows are paired in order.
         """
         ids = self._encoded(text)
         frame = len(self.bos) + len(self.eos)
         if other is None:
-            parts = self._parts(ids, self.longest - frame)
-            return [Sequence(np.concatenate([self.bos, part, self.eos])) for part in parts]
+            parts = parts_of(ids, self.longest - frame, self.overlap)
+            return [Example(np.concatenate([self.bos, part, self.eos])) for part in parts]
         others = self._encoded(other)
         room = self.longest - frame - len(self.eos)
         if len(ids) + len(others) <= room:
             return [self._pair(ids, others)]
         half = room // 2
         first = min(len(ids), max(half, room - len(others)))
-        left, right = self._parts(ids, first), self._parts(others, room - first)
+        left = parts_of(ids, first, self.overlap)
+        right = parts_of(others, room - first, self.overlap)
         n = max(len(left), len(right))
         return [self._pair(left[i * len(left) // n], right[i * len(right) // n]) for i in range(n)]
 
@@ -65,15 +54,7 @@ class SequenceTokenizer:
         ids = self.text.encode(text)
         return ids if len(ids) or len(self.bos) or len(self.eos) else placeholder(self.text)
 
-    def _parts(self, ids: np.ndarray, room: int) -> list[np.ndarray]:
-        if len(ids) <= room:
-            return [ids]
-        found = windows(
-            np.ones(len(ids), np.int64), room, room // 2 if self.overlap is None else self.overlap
-        )
-        return [ids[window.begin : window.end] for window in found]
-
-    def _pair(self, ids: np.ndarray, others: np.ndarray) -> Sequence:
+    def _pair(self, ids: np.ndarray, others: np.ndarray) -> Example:
         left, right = np.concatenate([self.bos, ids, self.eos]), np.concatenate([others, self.eos])
         token_type_ids = np.repeat([0, 1], [len(left), len(right)])
-        return Sequence(np.concatenate([left, right]), token_type_ids)
+        return Example(np.concatenate([left, right]), token_type_ids=token_type_ids)

@@ -21,20 +21,16 @@ from glassformer.processors.processor import (
     Window,
     check_hopeless,
     check_length,
-    ids_of,
 )
 from glassformer.processors.sequence import SequenceTokenizer
-from glassformer.processors.text_reader import TextReader
-from glassformer.processors.tokenized import TokenProcessor
-from glassformer.processors.word_tokenizer import framing
+from glassformer.processors.tokenized import PackedProcessor
+from glassformer.processors.word_tokenizer import WHOLE
 
-WHOLE = 1 << 40
-"""A window that everything fits into."""
 Text = str | tuple[str, str]
 """A text, or a pair of texts."""
 
 
-class TextProcessor(TokenProcessor):
+class TextProcessor(PackedProcessor):
     """Texts, or pairs of texts, each framed by special symbols; long ones in windows."""
 
     name, noun = "text", "text"
@@ -46,12 +42,12 @@ class TextProcessor(TokenProcessor):
 
     @staticmethod
     def texts(record: Labelled) -> Iterator[str]:
-        """See `TokenProcessor`."""
+        """See `PackedProcessor`."""
         return (side for side in (record.text, record.pair) if side)
 
     @staticmethod
     def given(record: Labelled) -> Text:
-        """See `TokenProcessor`."""
+        """See `PackedProcessor`."""
         return record.text if record.pair is None else (record.text, record.pair)
 
     @cached_property
@@ -94,35 +90,27 @@ class TextProcessor(TokenProcessor):
 
     def windows(self, given: Any) -> list[Window]:
         """See `Processor`."""
-        typed = self.facts.token_types
-        return [
-            Window(Example(part.ids, token_type_ids=part.token_type_ids if typed else None))
-            for part in self._sequences.sequences(*_sides(given))
-        ]
+        return [Window(self._typed(part)) for part in self._sequences.sequences(*_sides(given))]
 
-    def encode(self, given: Any) -> EncodedInput:
-        """See `Processor`."""
-        if (ids := ids_of(given)) is not None:
-            return self.encoded_ids(ids)
+    def _typed(self, example: Example) -> Example:
+        return example if self.facts.token_types else replace(example, token_type_ids=None)
+
+    def encoded(self, given: Any) -> EncodedInput:
+        """See `PackedProcessor`."""
         texts, longest = _sides(given), self.facts.window
         check_hopeless(sum(map(self.tokenizer.at_least, texts)), longest)
-        (sequence,) = SequenceTokenizer(self.tokenizer, WHOLE).sequences(*texts)
-        check_length(len(sequence.ids), longest)
-        bos, eos = framing(self.tokenizer, "bos"), framing(self.tokenizer, "eos")
-        words: list[int | None] = [None] * len(bos)
+        sequences = SequenceTokenizer(self.tokenizer, WHOLE)
+        (example,) = map(self._typed, sequences.sequences(*texts))
+        check_length(len(example.ids), longest)
+        words: list[int | None] = [None] * len(sequences.bos)
         for text in texts:
-            words += [*words_of(self.tokenizer, text, next_word(words)), *([None] * len(eos))]
-        found = self.encoded_ids(sequence.ids.tolist(), words)
-        if sequence.token_type_ids is None or not self.facts.token_types:
+            end = [None] * len(sequences.eos)
+            words += [*words_of(self.tokenizer, text, next_word(words)), *end]
+        found = self.encoded_ids(example.ids.tolist(), words)
+        if example.token_type_ids is None:
             return found
-        types = torch.from_numpy(sequence.token_type_ids)[None]
+        types = torch.from_numpy(example.token_type_ids)[None]
         return replace(found, batch=replace(found.batch, token_type_ids=types))
-
-    @property
-    def reader(self) -> TextReader:
-        """How a text is read for its vector."""
-        bos, eos = framing(self.tokenizer, "bos"), framing(self.tokenizer, "eos")
-        return TextReader(self.tokenizer, self.facts.window, "", bos, eos)
 
     def schema(self) -> dict[str, Any]:
         """See `Processor`."""

@@ -1,5 +1,4 @@
-"""A text as the trunk of a model reads it: with what it was trained to see around it, in windows if
-it is long.
+"""A text as the trunk of a model reads it: framed as in training, in windows if it is long.
 
 encoder, with examples     <bos> text <eos>
 running text               text
@@ -19,7 +18,7 @@ NOTHING = np.zeros(0, np.int32)
 
 @dataclass(frozen=True)
 class TextReader:
-    """A tokenizer, the longest sequence of a model, and what stands around a text."""
+    """A tokenizer, the longest sequence of a model, and the frame of a text."""
 
     tokenizer: Tokenizer
     longest: int
@@ -27,7 +26,7 @@ class TextReader:
     begin: np.ndarray = field(default_factory=lambda: NOTHING)
     """Ids before the prefix, int32."""
     end: np.ndarray = field(default_factory=lambda: NOTHING)
-    """Ids behind the text, int32."""
+    """Ids after the text, int32."""
 
     def __post_init__(self) -> None:
         if self.room < 1:
@@ -45,14 +44,18 @@ class TextReader:
         return self.tokenizer.encode(self.prefix + text) if text.strip() else NOTHING
 
     def framed(self, ids: np.ndarray) -> np.ndarray:
-        """A part of a text with what stands around every sequence."""
+        """Ids of a part of a text in their frame."""
         return np.concatenate([self.begin, ids, self.end])
 
     def windows(self, text: str) -> list[np.ndarray]:
-        """All of a text in framed sequences: one, several that overlap by half, or none for a text
-        without tokens."""
+        """A text in framed sequences: one, several that overlap by half, or none without tokens."""
         ids = self.ids(text)
-        if len(ids) <= self.room:
-            return [self.framed(ids)] if len(ids) else []
-        parts = windows(np.ones(len(ids), np.int64), self.room, self.room // 2)
-        return [self.framed(ids[part.begin : part.end]) for part in parts]
+        return [self.framed(part) for part in parts_of(ids, self.room)] if len(ids) else []
+
+
+def parts_of(ids: np.ndarray, room: int, overlap: int | None = None) -> list[np.ndarray]:
+    """Ids in parts of at most `room` that share `overlap` of them (None: half); one if they fit."""
+    if len(ids) <= room:
+        return [ids]
+    found = windows(np.ones(len(ids), np.int64), room, room // 2 if overlap is None else overlap)
+    return [ids[window.begin : window.end] for window in found]

@@ -1,8 +1,10 @@
-"""What processors of text share: the tokenizer, sequences packed into rows, pieces left out."""
+"""Base of processors with a tokenizer: files, framing, packed batches, piece dropout."""
 
+import json
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -12,6 +14,7 @@ from glassformer.data.collate import packed
 from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.data.order import PackedOrder, batches_of
+from glassformer.data.store import MANIFEST, Store, place_of
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig
@@ -22,37 +25,35 @@ from glassformer.processors.processor import (
     ModelFacts,
     Processor,
     check_length,
+    ids_of,
 )
+from glassformer.processors.text_reader import TextReader
+from glassformer.processors.word_tokenizer import framing
 from glassformer.tokenizers.piece_dropout import PieceDropout
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.train import train_tokenizer
 
 BATCH_TOKENS = 4096
-FILE = "tokenizer.json"
+FILE, STORE = "tokenizer.json", "tokens"
 
 
 class PackedInputs(Inputs):
-    """Sequences in memory; with `cut`, training examples have other pieces at every step."""
+    """Sequences in memory; with `processor.cut`, training examples have new pieces every step."""
 
-    def __init__(self, processor: "TokenProcessor", records: Sequence[Any]):
-        self.records, self._cut, self._longest = records, processor.cut, processor.facts.window
+    def __init__(self, processor: "PackedProcessor", records: Sequence[Any]):
+        self._cut, self._longest = processor.cut, processor.facts.window
         found = [
             (owner, window)
             for owner, record in enumerate(records)
             for window in processor.windows(processor.given(record))
         ]
-        self.owner = np.array([owner for owner, _ in found], np.int64)
+        super().__init__(records, np.array([owner for owner, _ in found], np.int64))
         self._windows = [window for _, window in found]
 
     @property
     def lengths(self) -> np.ndarray:
         """See `Inputs`."""
         return np.array([len(window.example.ids) for window in self._windows], np.int64)
-
-    @property
-    def long(self) -> int:
-        """Records that are read in several windows."""
-        return int((np.bincount(self.owner) > 1).sum()) if len(self.owner) else 0
 
     def units(self, number: int) -> slice:
         """See `Inputs`."""
@@ -83,23 +84,32 @@ class PackedInputs(Inputs):
 
 
 class TokenProcessor(Processor):
-    """A processor whose inputs are tokens alone."""
+    """A processor with a tokenizer."""
 
-    def __init__(self, tokenizer: Tokenizer, facts: ModelFacts, cut: PieceDropout | None = None):
-        self.tokenizer, self.facts, self.cut = tokenizer, facts, cut
+    frame: ClassVar[tuple[str, str]] = ("bos", "eos")
+    """Special symbols before and after a text that is read for its vector; "": none."""
+    prefix: str = ""
+    """Text in front of it."""
+
+    def __init__(self, tokenizer: Tokenizer, facts: ModelFacts):
+        self.tokenizer, self.facts = tokenizer, facts
+        self.vocab_size = tokenizer.vocab_size
 
     @classmethod
     def fit(
-        cls, config: ProcessorConfig, data: DataConfig, records: Records, facts: ModelFacts
+        cls, config: ProcessorConfig, data: DataConfig, records: Any, facts: ModelFacts
     ) -> Self:
         """See `Processor`."""
-        texts = (text for one in split_of(records, "train") for text in cls.texts(one))
-        return cls(train_tokenizer(config.tokenizer, texts), facts)
+        return cls(train_tokenizer(config.tokenizer, cls.texts_to_fit(data, records)), facts)
 
     @classmethod
     def training_texts(cls, config: ProcessorConfig, data: DataConfig) -> Iterator[str]:
         """See `Processor`."""
-        records = cls.read(data)
+        return cls.texts_to_fit(data, cls.read(data))
+
+    @classmethod
+    def texts_to_fit(cls, data: DataConfig, records: Any) -> Iterator[str]:
+        """The texts of the training split that a tokenizer is made from."""
         return (text for one in split_of(records, "train") for text in cls.texts(one))
 
     @classmethod
@@ -107,17 +117,16 @@ class TokenProcessor(Processor):
         """See `Processor`."""
         return cls(load_tokenizer(folder, model), facts)
 
-    def augmented(self, how: Augmentations) -> Self:
-        """The same processor, whose training examples are changed at every step."""
-        cut = (
-            PieceDropout(self.tokenizer, how.piece_dropout, how.seed) if how.piece_dropout else None
-        )
-        return type(self)(self.tokenizer, self.facts, cut)
-
     @property
     def specials(self) -> dict[str, int]:
         """The ids of special symbols."""
         return dict(self.tokenizer.specials)
+
+    @property
+    def reader(self) -> TextReader:
+        """How a text is read for its vector: as in training."""
+        frame = (framing(self.tokenizer, role) for role in self.frame)
+        return TextReader(self.tokenizer, self.facts.window, self.prefix, *frame)
 
     def save(self, folder: Path) -> None:
         """See `Processor`."""
@@ -132,6 +141,28 @@ class TokenProcessor(Processor):
     def given(record: Any) -> Any:
         """The input of a record, as `windows` takes it."""
         return record
+
+    def encoded_ids(self, ids: Sequence[int], words: Owners = ()) -> EncodedInput:
+        """Token ids as one sequence; ConfigError: none, or too many."""
+        check_ids(ids, self.facts.context)
+        batch = Batch(torch.tensor([list(ids)]))
+        return EncodedInput(batch, token_elements(self.tokenizer, ids, words))
+
+    def description(self) -> list[str]:
+        """See `Processor`."""
+        return [f"tokenizer: {described(self.tokenizer)}"]
+
+
+class PackedProcessor(TokenProcessor):
+    """A processor of token sequences that are packed into rows."""
+
+    def __init__(self, tokenizer: Tokenizer, facts: ModelFacts, cut: PieceDropout | None = None):
+        super().__init__(tokenizer, facts)
+        self.cut = cut
+
+    def for_training(self, facts: ModelFacts, how: Augmentations) -> Self:
+        """See `Processor`: with `piece_dropout`, other pieces at every step."""
+        return type(self)(self.tokenizer, facts, dropout_of(self.tokenizer, how))
 
     def open(
         self, records: Records, folder: Path, splits: Sequence[str] | None = None
@@ -157,31 +188,60 @@ class TokenProcessor(Processor):
         for rows in batches_of(np.array([len(e.ids) for e in examples], np.int64), BATCH_TOKENS):
             yield [i for row in rows for i in row], packed(examples, rows)
 
-    def encoded_ids(self, ids: Sequence[int], words: Owners = ()) -> EncodedInput:
-        """Token ids as one sequence; ConfigError: none, or too many."""
-        if not len(ids):
-            raise ConfigError("The text has no token; give at least one word.")
-        check_length(len(ids), self.facts.context)
-        return EncodedInput(
-            Batch(torch.tensor([list(ids)])), token_elements(self.tokenizer, ids, words)
-        )
+    def encode(self, given: Any) -> EncodedInput:
+        """See `Processor`: token ids are taken as they are."""
+        ids = ids_of(given)
+        return self.encoded(given) if ids is None else self.encoded_ids(ids)
 
-    def description(self) -> list[str]:
-        """See `Processor`."""
-        return [described(self.tokenizer)]
+    @abstractmethod
+    def encoded(self, given: Any) -> EncodedInput:
+        """One input that is not a list of ids; see `encode`."""
+        ...
+
+
+def check_ids(ids: Sequence[int], longest: int, text: str = "text", what: str = "input") -> None:
+    """Raise ConfigError for a sequence without elements, or longer than the model."""
+    if not len(ids):
+        raise ConfigError(f"The {text} has no token; give at least one word.")
+    check_length(len(ids), longest, f"The {what}")
+
+
+def dropout_of(tokenizer: Tokenizer, how: Augmentations) -> PieceDropout | None:
+    """Random cuts of a tokenizer's words; None: none are asked for."""
+    return PieceDropout(tokenizer, how.piece_dropout, how.seed) if how.piece_dropout else None
 
 
 def described(tokenizer: Tokenizer) -> str:
     """Kind and size of a tokenizer."""
-    return f"tokenizer: {tokenizer.kind}, {tokenizer.vocab_size:,} tokens"
+    return f"{tokenizer.kind}, {tokenizer.vocab_size:,} tokens"
 
 
-def load_tokenizer(folder: Path, model: ModelConfig, name: str = FILE) -> Tokenizer:
+def load_tokenizer(folder: Path, model: ModelConfig) -> Tokenizer:
     """A run's tokenizer; CheckpointError: it has more tokens than the model."""
-    tokenizer = Tokenizer.load(folder / name)
+    tokenizer = Tokenizer.load(folder / FILE)
     if tokenizer.vocab_size > model.vocab_size:
         raise CheckpointError(
             f"The tokenizer of {folder} has {tokenizer.vocab_size} tokens and its model "
             f"{model.vocab_size}; they are of different runs."
         )
     return tokenizer
+
+
+def kept_store(data: DataConfig, folder: Path, kind: str) -> Store | None:
+    """The store of a run folder's encoded data; None: it has none."""
+    place = place_of(data, folder / STORE)
+    return Store.open(place, kind) if (place / MANIFEST).is_file() else None
+
+
+def check_stored(folder: Path, tokenizer: Tokenizer, key: str, file: str = FILE) -> None:
+    """Raise CheckpointError if the run's stored tokens are another tokenizer's of the same size."""
+    try:
+        manifest = json.loads((folder / STORE / MANIFEST).read_bytes())
+        made_by = manifest["request"]["tokenizer"][key]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return  # a run without its tokens is still a model
+    if made_by != tokenizer.fingerprint:
+        raise CheckpointError(
+            f"{folder / file} is not the tokenizer this run was trained with; restore it from a "
+            "backup."
+        )

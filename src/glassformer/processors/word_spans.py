@@ -4,7 +4,7 @@
     tokens   e in ␣ ␣ H ä us chen <eos>
     word_of  0 0  - - 1 1 1  1    -
 
-A word is a maximal run of characters that are not space, or what another regular expression finds.
+A word is a maximal run of characters that are not space, or a match of another expression.
 """
 
 import re
@@ -18,10 +18,9 @@ from glassformer.tokenizers.lookup import utf8
 from glassformer.tokenizers.text import Tokenizer
 
 WORD = r"[\S\x1c-\x1f]+"
-"""What is not Unicode's white space, to which Python alone adds four separators."""
+"""Runs of characters that are not Unicode white space; Python's \\s has four more separators."""
 NUMBERS_AND_NAMES = r"\d+|[^\s\d.,،፣/()-]+"
-"""The parts of a date, however it is written: numbers, and runs of what is neither number, space
-nor punctuation."""
+"""Parts of a date: numbers, and runs of characters that are no number, space or punctuation."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +41,11 @@ class Side:
 def read_side(
     tokenizer: Tokenizer, text: str, ids: np.ndarray, prefix: str = "", word: str = WORD
 ) -> Side:
-    """The side of a text whose `ids` are those of prefix + text and perhaps special symbols behind
-    them.
+    """One side of a pair; `ids` are those of prefix + text, with or without special symbols after.
 
-    A token that touches two words belongs to the one of which it holds more bytes, the first if
-    that is undecided; a token of space, of the prefix or without text belongs to none. ConfigError:
-    `word` is no regular expression, or the tokenizer cannot be followed.
+    A token that touches two words belongs to the one of which it holds more bytes, to the first of
+    equals; a token of space, of the prefix or without text belongs to none. ConfigError: `word` is
+    no regular expression, or some tokens reach across words.
     """
     spans = word_spans(text, word)
     owners = token_words(tokenizer, text, spans, prefix)
@@ -58,8 +56,7 @@ def read_side(
 
 
 def word_spans(text: str, word: str = WORD) -> list[tuple[int, int]]:
-    """Where the words of a text begin and end, in characters; ConfigError: `word` is no regular
-    expression."""
+    """Begin and end of each word in characters; ConfigError: `word` is no regular expression."""
     try:
         return [found.span() for found in re.finditer(word, text) if found[0]]
     except re.error as problem:
@@ -72,8 +69,7 @@ def word_spans(text: str, word: str = WORD) -> list[tuple[int, int]]:
 def token_words(
     tokenizer: Tokenizer, text: str, spans: list[tuple[int, int]], prefix: str = ""
 ) -> list[int | None]:
-    """The number of the word that each token of prefix + text belongs to, or None; see
-    `read_side`."""
+    """The number of the word of each token of prefix + text, or None; see `read_side`."""
     whole = prefix + text
     ids = [int(index) for index in tokenizer.encode(whole)]
     if tokenizer.kind == "character":  # also where a character is unknown, which has no bytes
@@ -102,8 +98,7 @@ def _by_bytes(
 def _by_pieces(
     tokenizer: Tokenizer, text: str, spans: list[tuple[int, int]], prefix: str, ids: list[int]
 ) -> list[int | None]:
-    """The word of each token where tokens do not spell the text (unknown words, lower case): words
-    encoded alone."""
+    """The word of each token where tokens do not spell the text: words are encoded alone."""
     found, owners = [], []
     for piece, number in ((prefix, None), *_pieces(text, spans)):
         tokens = tokenizer.encode(piece).tolist() if piece.strip() else []
@@ -112,14 +107,14 @@ def _by_pieces(
     if found != ids:
         raise ConfigError(
             f"The tokens of {(prefix + text)[:40]!r} cannot be told apart by words, since some "
-            f"reach beyond a word; "
-            "use a tokenizer of kind byte, character or bpe, and a prefix that ends in a space."
+            "reach beyond a word; use a tokenizer of kind byte, character or bpe, and a prefix "
+            "that ends in a space."
         )
     return owners
 
 
 def _pieces(text: str, spans: list[tuple[int, int]]) -> Iterator[tuple[str, int | None]]:
-    """The words of a text with their numbers, and what stands between them with None."""
+    """The words of a text with their numbers, and the text between them with None."""
     place = 0
     for number, (begin, end) in enumerate(spans):
         yield text[place:begin], None

@@ -1,5 +1,4 @@
-"""Words to tokens and back to words: every word is encoded by itself, so that pieces never cross
-the words.
+"""Words to tokens: every word is encoded by itself, so that no token crosses two words.
 
 words    The      cats    sleep
 ids      <bos>  The  c ats  sleep  <eos>
@@ -9,39 +8,27 @@ at              1      3    4               the last piece of each word, where i
 import string
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 
 import numpy as np
 
+from glassformer.data.example import Example
 from glassformer.errors import ConfigError
+from glassformer.processors.processor import Window
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.tokenizers.windows import windows
 
 MOST_KNOWN, LONGEST_KNOWN = 1 << 17, 1 << 8
-"""Words whose pieces are remembered, and their characters."""
-
-
-@dataclass(frozen=True)
-class Pieces:
-    """A window of words as ids, framed; `at` is where the last pieces of the words `begin` .. `end`
-    - 1 stand."""
-
-    ids: np.ndarray
-    """int32 [T]."""
-    at: np.ndarray
-    """int64 [end - begin], ascending."""
-    begin: int
-    end: int
+"""Most words in the cache, and most characters of such a word."""
+WHOLE = 1 << 40
+"""A window that everything fits into."""
 
 
 class WordTokenizer:
-    """A text tokenizer that is given words: what stands between words in a text, a space, goes in
-    front of each.
+    """A text tokenizer that is given words; a space goes before each.
 
-    `longest`: elements in a window; `overlap`: those that neighbouring windows share (None: half of
-    it).
+    `longest`: elements in a window; `overlap`: elements that windows share (None: half of them).
     """
 
     def __init__(self, tokenizer: Tokenizer, longest: int, overlap: int | None = None):
@@ -53,18 +40,16 @@ class WordTokenizer:
         if self.longest_word < 1 or self.overlap >= self.room:
             raise ConfigError(
                 f"data.overlap={self.overlap} leaves no room in a model of {longest} elements; "
-                f"make it smaller, or "
-                "model.max_length larger."
+                "make it smaller, or model.max_length larger."
             )
         self._known: dict[str, np.ndarray] = {}
 
     def pieces(self, word: str) -> np.ndarray:
-        """The ids of one word, at least one; of a word beyond half a window, its beginning and its
-        end."""
+        """The ids of a word, at least one; beyond half a window, only its beginning and its end."""
         found = self._known.get(word)
         if found is None:
             found = self.text.encode(f" {word}")
-            if not len(found):  # the tokenizer has nothing for it
+            if not len(found):
                 found = placeholder(self.text)
             if len(found) > (most := self.longest_word):
                 found = np.concatenate(
@@ -76,9 +61,8 @@ class WordTokenizer:
                 self._known[word] = found
         return found
 
-    def windows(self, words: Sequence[str]) -> Iterator[Pieces]:
-        """All words in one window, or in several that overlap; each word is answered for in exactly
-        one of them."""
+    def windows(self, words: Sequence[str]) -> Iterator[Window]:
+        """All words in one window, or in several that overlap; each is a unit of one window."""
         if not words:
             return
         sizes = np.fromiter((len(self.pieces(word)) for word in words), np.int64, len(words))
@@ -86,20 +70,17 @@ class WordTokenizer:
             parts = [self.pieces(word) for word in words[window.begin : window.end]]
             ends = np.cumsum(sizes[window.begin : window.end]) + len(self.bos) - 1
             at = ends[window.own_begin - window.begin : window.own_end - window.begin]
-            yield Pieces(
-                np.concatenate([self.bos, *parts, self.eos]), at, window.own_begin, window.own_end
-            )
+            ids = np.concatenate([self.bos, *parts, self.eos])
+            yield Window(Example(ids, at=at), slice(window.own_begin, window.own_end))
 
 
 def framing(tokenizer: Tokenizer, role: str) -> np.ndarray:
-    """The symbol that begins (bos) or ends (eos) a sequence, int32 [1], or [0] where the tokenizer
-    has none."""
+    """The symbol that begins (bos) or ends (eos) a sequence, int32 [1]; [0]: there is none."""
     return np.array([tokenizer.specials[role]] if role in tokenizer.specials else [], np.int32)
 
 
 def placeholder(tokenizer: Tokenizer) -> np.ndarray:
-    """What stands for a text that the tokenizer has nothing for, int32 [1]; ConfigError if it has
-    no such symbol."""
+    """The symbol for a text without tokens, int32 [1]; ConfigError: the tokenizer has none."""
     for role in ("unk", "mask", "pad"):
         if role in tokenizer.specials:
             return np.array([tokenizer.specials[role]], np.int32)
@@ -109,8 +90,7 @@ def placeholder(tokenizer: Tokenizer) -> np.ndarray:
 
 
 def split_punctuation(text: str) -> list[str]:
-    """The words of a raw text as kind `word` cuts it: at white space, every punctuation mark by
-    itself."""
+    """The words of a text as kind `word` splits it: at white space, punctuation marks apart."""
     found: list[str] = []
     for word in text.split():
         for alone, characters in groupby(word, _is_punctuation):

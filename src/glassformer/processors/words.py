@@ -5,7 +5,6 @@ from functools import cached_property
 from typing import Any
 
 from glassformer.data.config import DataConfig
-from glassformer.data.example import Example
 from glassformer.data.formats.tagged_words import words_text
 from glassformer.data.tagged import Tagged, tagged
 from glassformer.errors import ConfigError
@@ -15,21 +14,17 @@ from glassformer.processors.processor import (
     Window,
     check_hopeless,
     check_length,
-    ids_of,
 )
-from glassformer.processors.text_reader import TextReader
-from glassformer.processors.tokenized import TokenProcessor
-from glassformer.processors.word_tokenizer import WordTokenizer, framing
+from glassformer.processors.tokenized import PackedProcessor
+from glassformer.processors.word_tokenizer import WHOLE, WordTokenizer
 
 NO_WORDS = "This model reads words, and none were given; give a text, or a list of words."
-WHOLE = 1 << 40
-"""A window that everything fits into."""
 
 
-class WordsProcessor(TokenProcessor):
+class WordsProcessor(PackedProcessor):
     """Sequences of words, each word encoded by itself; documents in windows."""
 
-    name, noun = "words", "sentence"
+    name, noun, prefix = "words", "sentence", " "
 
     @classmethod
     def read(cls, data: DataConfig) -> dict[str, list[Tagged]]:
@@ -38,12 +33,12 @@ class WordsProcessor(TokenProcessor):
 
     @staticmethod
     def texts(record: Tagged) -> Iterator[str]:
-        """See `TokenProcessor`."""
+        """See `PackedProcessor`."""
         yield words_text(record.words)
 
     @staticmethod
     def given(record: Tagged) -> Sequence[str]:
-        """See `TokenProcessor`."""
+        """See `PackedProcessor`."""
         return record.words
 
     @cached_property
@@ -57,13 +52,10 @@ class WordsProcessor(TokenProcessor):
 
     def windows(self, given: Any) -> list[Window]:
         """See `Processor`: the targets of a window are at the last piece of each of its words."""
-        return [
-            Window(Example(pieces.ids, at=pieces.at), slice(pieces.begin, pieces.end))
-            for pieces in self.word_tokenizer.windows(self.words(given))
-        ]
+        return list(self.word_tokenizer.windows(self.words(given)))
 
     def words(self, given: Any) -> list[str]:
-        """See `Processor`: of a text, what stands between spaces. ConfigError: no words."""
+        """See `Processor`: a text is cut at spaces. ConfigError: these are no words."""
         words = given.split() if isinstance(given, str) else list(given)
         if not all(isinstance(word, str) for word in words):
             raise ConfigError(NO_WORDS)
@@ -75,25 +67,19 @@ class WordsProcessor(TokenProcessor):
         single = not inputs or isinstance(inputs[0], str)
         return single, [inputs] if single else inputs
 
-    def encode(self, given: Any) -> EncodedInput:
-        """See `Processor`."""
-        if (ids := ids_of(given)) is not None:
-            return self.encoded_ids(ids)
+    def encoded(self, given: Any) -> EncodedInput:
+        """See `PackedProcessor`."""
         words = self.words(given)
         if not words:
             raise ConfigError(NO_WORDS)
         check_hopeless(max(len(words), self.tokenizer.at_least(" ".join(words))), self.facts.window)
         tokenizer = WordTokenizer(self.tokenizer, WHOLE)
-        (pieces,) = tokenizer.windows(words)
-        check_length(len(pieces.ids), self.facts.window)
+        (window,) = tokenizer.windows(words)
+        check_length(len(window.example.ids), self.facts.window)
         owner = [number for number, word in enumerate(words) for _ in tokenizer.pieces(word)]
-        return self.encoded_ids(pieces.ids.tolist(), [*([None] * len(tokenizer.bos)), *owner])
-
-    @property
-    def reader(self) -> TextReader:
-        """How a text is read for its vector: words were trained with a space before each."""
-        bos, eos = framing(self.tokenizer, "bos"), framing(self.tokenizer, "eos")
-        return TextReader(self.tokenizer, self.facts.window, " ", bos, eos)
+        return self.encoded_ids(
+            window.example.ids.tolist(), [*([None] * len(tokenizer.bos)), *owner]
+        )
 
     def schema(self) -> dict[str, Any]:
         """See `Processor`."""

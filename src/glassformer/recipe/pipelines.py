@@ -7,9 +7,9 @@ from glassformer.errors import ConfigError, suggest
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The usual input of a task, its heads, and the architectures that have them, usual first."""
+    """Inputs of a task, its heads, and the architectures that have them; the usual one first."""
 
-    input: str
+    inputs: tuple[str, ...]
     heads: tuple[str, ...]
     architectures: tuple[str, ...]
     greedy: bool = False
@@ -17,20 +17,28 @@ class Pipeline:
     masks: bool = False
     """Whether only train.mask_fraction of the elements is predicted."""
 
+    @property
+    def input(self) -> str:
+        """The usual input."""
+        return self.inputs[0]
 
+
+CLASSIFIED = ("text", "image", "audio", "parts")
+"""Inputs that have one vector each."""
+BOTH, EITHER = ("decoder", "encoder_decoder"), ("encoder", "decoder")
 PIPELINES = {
-    "text-generation": Pipeline("documents", ("lm",), ("decoder",)),
-    "fill-mask": Pipeline("documents", ("masked_lm",), ("encoder",), masks=True),
-    "text-to-text": Pipeline("pairs", ("lm",), ("encoder_decoder",)),
-    "image-text-to-text": Pipeline("parts", ("lm",), ("decoder", "encoder_decoder"), True),
-    "audio-text-to-text": Pipeline("parts", ("lm",), ("decoder", "encoder_decoder"), True),
-    "token-classification": Pipeline("words", ("tag",), ("encoder", "decoder")),
-    "text-classification": Pipeline("text", ("classify",), ("encoder", "decoder")),
-    "image-classification": Pipeline("image", ("classify",), ("encoder",)),
-    "audio-classification": Pipeline("audio", ("classify",), ("encoder",)),
-    "image-text-classification": Pipeline("parts", ("classify",), ("encoder", "decoder")),
-    "text-to-image": Pipeline("parts", ("lm",), ("decoder",)),
-    "feature-extraction": Pipeline("text", ("none", "pool"), ("encoder", "decoder")),
+    "text-generation": Pipeline(("documents",), ("lm",), ("decoder",)),
+    "fill-mask": Pipeline(("documents",), ("masked_lm",), ("encoder",), masks=True),
+    "text-to-text": Pipeline(("pairs", "parts"), ("lm",), ("encoder_decoder",)),
+    "image-text-to-text": Pipeline(("parts", "pairs"), ("lm",), BOTH, True),
+    "audio-text-to-text": Pipeline(("parts", "pairs"), ("lm",), BOTH, True),
+    "token-classification": Pipeline(("words", "parts"), ("tag",), EITHER),
+    "text-classification": Pipeline(CLASSIFIED, ("classify",), EITHER),
+    "image-classification": Pipeline(("image", *CLASSIFIED), ("classify",), ("encoder",)),
+    "audio-classification": Pipeline(("audio", *CLASSIFIED), ("classify",), ("encoder",)),
+    "image-text-classification": Pipeline(("parts", *CLASSIFIED), ("classify",), EITHER),
+    "text-to-image": Pipeline(("parts",), ("lm",), ("decoder",)),
+    "feature-extraction": Pipeline(CLASSIFIED, ("none", "pool"), EITHER),
 }
 """Sequences of parts are read where `input` is parts."""
 

@@ -9,7 +9,7 @@ from glassformer.models.weights import load_model
 from glassformer.processors.processor import ModelFacts
 from glassformer.recipe.recipe import Recipe, changed, read_yaml
 from glassformer.run.run import Run
-from glassformer.tasks.catalogue import kinds_of, recipe_of_model
+from glassformer.tasks.catalogue import kinds_of, recipe_of_folder
 from glassformer.training.device import find_device
 from glassformer.training.loop import train as train_run
 
@@ -32,7 +32,7 @@ def _opened(folder: Path, device: str) -> Run:
     model = load_model(folder, find_device(device))
     file = folder / "recipe.yaml"
     own = Recipe.parse(read_yaml(file)) if file.is_file() else None
-    recipe = own or recipe_of_model(model.config, folder)
+    recipe = own or recipe_of_folder(model.config, folder)
     kind, inputs = kinds_of(recipe)
     data = own.data if own else DataConfig()
     facts = ModelFacts.of(model.config, recipe.train.length, recipe.data.overlap)

@@ -36,7 +36,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_weights
 from glassformer.processors.processor import EncodedInput
 from glassformer.recipe.recipe import SAMPLING, Recipe
-from glassformer.tasks.task import Task
+from glassformer.tasks.task import Evaluation, Task
 from glassformer.training.checkpoint import Checkpoints
 
 
@@ -131,7 +131,9 @@ class Run:
                 form = _other_data(self._trained_by.data, data, targets)
                 task, of = self._opened(capture_stdin(form, place), place, "validation"), "all"
             how = self.options(**{"overflow": "window", **changes})
-            scores = task.evaluate(self.model, split if data is None else "validation", how=how)
+            scores = task.evaluate(
+                self.model, split if data is None else "validation", Evaluation(how=how)
+            )
         return {"run": str(self.folder), "split": of, "data": data, **scores}
 
     @property
@@ -140,7 +142,7 @@ class Run:
 
     def _own_data(self, split: str, scratch: Path) -> Task:
         recipe = self._trained_by
-        kept = self.processor.stored(recipe.data, self.folder)
+        kept = self.task.stored()
         if kept is not None:
             return type(self.task)(recipe, self.processor, self.folder, kept)
         return self._opened(recipe.data, scratch, split)

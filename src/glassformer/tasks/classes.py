@@ -1,4 +1,4 @@
-"""The classes of a task: their numbers, their weights in the loss, and which names are alike."""
+"""The classes of a task: their numbers, and their weights in the loss."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,20 +7,6 @@ import torch
 
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError, DataError, suggest
-from glassformer.models.transformer import Transformer
-
-LARGEST_TABLE = 100
-"""Classes beyond which no confusion matrix is kept."""
-
-
-def class_names(model: Transformer) -> tuple[str, ...]:
-    """The names of a model's classes; ConfigError if it has none."""
-    if not model.config.classes:
-        raise ConfigError(
-            "The model has no names for its classes, so nothing can be held against it; train "
-            "it here."
-        )
-    return model.config.classes
 
 
 class Classes:
@@ -31,30 +17,25 @@ class Classes:
         self._numbers = {name: i for i, name in enumerate(names)}
 
     def numbers(self, labels: Iterable[str]) -> np.ndarray:
-        """The number of each label, int64; -1 for one that is none of the classes."""
+        """The number of each label, int64; -1 for an unknown class."""
         return np.array([self._numbers.get(label, -1) for label in labels], np.int64)
 
     def check(self, labels: Iterable[str], where: str) -> None:
-        """Raise DataError for a label that is none of the classes."""
+        """Raise DataError for an unknown class."""
         for label in labels:
             if label not in self._numbers:
+                known = suggest(label, self.names)
                 raise DataError(
-                    f"{where} has the class {label!r}, which model.classes lacks; "
-                    f"{self.like(label)}"
+                    f"{where} has the class {label!r}, which model.classes lacks; {known}"
                 )
-
-    def like(self, label: str) -> str:
-        """The tail of a sentence: which classes are spelled alike."""
-        return suggest(label, self.names)
 
     def weights(
         self, counts: np.ndarray, asked: str | dict[str, float]
     ) -> Float[Tensor, "C"] | None:
-        """The weight of each class in the loss, 1 on average over the training targets; None: all
-        alike.
+        """Weight of each class in the loss, 1 on average over training targets; None: all equal.
 
-        `balanced` is in proportion to 1 / counts. ConfigError: a weight for something that is no
-        class, or below 0, or none above 0.
+        `balanced` is proportional to 1 / counts. ConfigError: a weight of an unknown class, or
+        below 0, or none above 0.
         """
         if asked == "none":
             return None
@@ -62,7 +43,8 @@ class Classes:
             for name, weight in asked.items():
                 if name not in self._numbers:
                     raise ConfigError(
-                        f"train.class_weights has {name!r}, which is no class; {self.like(name)}"
+                        f"train.class_weights has {name!r}, which is no class; "
+                        f"{suggest(name, self.names)}"
                     )
                 if weight < 0:
                     raise ConfigError(

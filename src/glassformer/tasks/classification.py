@@ -9,51 +9,37 @@ from typing import Any
 import numpy as np
 import torch
 
-from glassformer.axes import Float, Tensor
 from glassformer.batch import Batch
 from glassformer.data.example import Example
-from glassformer.errors import ConfigError, DataError, counted
+from glassformer.errors import ConfigError, DataError
 from glassformer.generate.classify import classify
-from glassformer.generate.config import GenerateConfig
-from glassformer.losses import LossSum, binary_cross_entropy, cross_entropy
+from glassformer.losses import LossSum, binary_cross_entropy
+from glassformer.metrics.classes import ClassScore, MultiLabelScore
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs, Records
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.class_scores import scores_of
 from glassformer.tasks.classes import Classes
-from glassformer.tasks.records import RecordTask, with_vocabulary
+from glassformer.tasks.labels import LabelScores, LabelTask
 from glassformer.tasks.shown import shown
-from glassformer.tasks.task import SHOWN, Card, Sample
+from glassformer.tasks.task import EVERYTHING, SHOWN, Evaluation, Sample
 
 CHUNK = 256
 """Sequences that are encoded together in an evaluation."""
 
 
-class Classification(RecordTask):
+class Classification(LabelTask):
     """A class for each input, or several (`model.multi_label`)."""
 
-    pipelines = (
-        "text-classification",
-        "image-classification",
-        "audio-classification",
-        "image-text-classification",
-    )
-    inputs = ("text", "image", "audio", "parts")
     capabilities = frozenset({"classes"})
     verb = "classify"
     metrics = ("loss", "accuracy", "macro_f1")
 
-    @cached_property
-    def classes(self) -> Classes:
-        """The classes of the model."""
-        return Classes(self.recipe.model.classes)
-
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Records) -> Recipe:
         """See `Task`. DataError: a class unknown to the model, or only one."""
-        recipe = with_vocabulary(recipe, processor)
-        model, noun = recipe.model, processor.noun
+        recipe = recipe.with_vocabulary(processor.vocab_size)
+        model = recipe.model
         if model.architecture == "decoder" and model.pool == "first":
             raise ConfigError(
                 "model.pool='first' of a decoder is an element that has seen no other; use last or "
@@ -67,8 +53,9 @@ class Classification(RecordTask):
             if record.split == "train":
                 classes.check(labels, record.where)
             check_labels(record, multi)
-        check_counts(counts, noun, multi)
-        weights_of(classes, counts, recipe)  # refused before anything is written
+        check_counts(counts, processor.noun, multi)
+        numbers = np.array([counts[name] for name in classes.names])
+        classes.weights(numbers, recipe.train.class_weights)  # refused before anything is written
         return recipe
 
     def target(self, record: Any, units: slice) -> dict[str, Any]:
@@ -84,7 +71,7 @@ class Classification(RecordTask):
         """See `RecordTask`: mixed as the inputs are."""
         examples = super().with_targets(numbers, step)
         targets = np.concatenate([e.targets for e in examples if e.targets is not None])
-        mixed = self.training.mixed(targets, len(self.classes.names), numbers, step)
+        mixed = self.processor.mixed(targets, len(self.classes.names), numbers, step)
         if mixed is targets:
             return examples
         return [
@@ -92,24 +79,24 @@ class Classification(RecordTask):
             for e, row in zip(examples, mixed, strict=True)
         ]
 
-    @cached_property
-    def _weights(self) -> Float[Tensor, "C"] | None:
+    def counts(self) -> np.ndarray:
+        """See `LabelTask`. DataError: there is only one class."""
         owner, records = self.training.owner, self.training.records
         counts = Counter(label for i in owner.tolist() for label in labels_of(records[i]))
         check_counts(counts, self.processor.noun, self.recipe.model.multi_label)
-        return weights_of(self.classes, counts, self.recipe)
+        return np.array([counts[name] for name in self.classes.names])
 
     def check_size(self) -> None:
         """See `Task`: of the inputs that could be read."""
-        _ = self._weights
+        _ = self.weights
 
     def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
         """See `Task`."""
-        weights = None if self._weights is None else self._weights.to(logits.device)
-        multi = self.recipe.model.multi_label
-        loss = binary_cross_entropy if multi else cross_entropy
-        found = loss(logits, targets, self.recipe.train.label_smoothing, weights)
-        if multi and targets.is_floating_point():  # shares count as one target, not one a class
+        if not self.recipe.model.multi_label:
+            return super().loss(logits, targets)
+        weights = None if self.weights is None else self.weights.to(logits.device)
+        found = binary_cross_entropy(logits, targets, self.recipe.train.label_smoothing, weights)
+        if targets.is_floating_point():  # shares count as one target, not one a class
             return LossSum(found.total / targets.shape[1], len(targets))
         return found
 
@@ -117,14 +104,8 @@ class Classification(RecordTask):
         """See `Task`."""
         counts = Counter(chain.from_iterable(map(labels_of, self.training.records)))
         common = ", ".join(f"{name} {n:,}" for name, n in counts.most_common(8))
-        sentences = [
-            *self.data_sentences(),
-            f"{len(self.classes.names)} classes, the most frequent: {common}",
-        ]
-        if long := int((np.bincount(self.training.owner) > 1).sum()):
-            noun = counted(long, self.processor.noun)
-            sentences.append(f"{noun} longer than the model are read by overlapping windows")
-        return sentences
+        classes = f"{len(self.classes.names)} classes, the most frequent: {common}"
+        return [*super().opening(), classes, *self.long_inputs()]
 
     def probabilities(
         self, model: Transformer, inputs: Inputs, precision: torch.dtype = torch.float32
@@ -143,21 +124,36 @@ class Classification(RecordTask):
             begin = end
 
     def evaluate(
-        self,
-        model: Transformer,
-        split: str,
-        precision: torch.dtype = torch.float32,
-        how: GenerateConfig | None = None,
-        **limits: int | None,
+        self, model: Transformer, split: str, of: Evaluation = EVERYTHING
     ) -> dict[str, Any]:
         """See `Task`; files that could not be read are counted as `unreadable`."""
         inputs = self.split(split)
         for record in inputs.records:
             check_labels(record, model.config.multi_label)
-        rows = zip(self.probabilities(model, inputs, precision), inputs.records, strict=True)
-        scores = scores_of(model, ((row, labels_of(of), shown(of)) for row, of in rows))
-        unreadable = {"unreadable": len(inputs.skipped)} if inputs.skipped else {}
-        return {**scores, **unreadable}
+        scores, multi = LabelScores(model), model.config.multi_label
+        score = (MultiLabelScore if multi else ClassScore)(scores.names)
+        rows = self.probabilities(model, inputs, of.precision)
+        for row, record in zip(rows, inputs.records, strict=True):
+            p, labels = row.astype(np.float64)[None], labels_of(record)
+            gold, names = scores.gold(labels), scores.names
+            if isinstance(score, MultiLabelScore):
+                truth = np.zeros((1, len(names)), bool)
+                truth[0, gold[gold >= 0]] = True
+                score.add(truth, p, unseen=(gold < 0).sum(keepdims=True))
+                right, known = np.where(truth, p, 1 - p), len(names)
+                predicted = [name for name, own in zip(names, row, strict=True) if own >= 0.5]
+            else:
+                score.add(gold[:1], p)
+                known = int(gold[0] >= 0)
+                right, predicted = p[0, gold[:known]], [names[int(row.argmax())]]
+            loss = float(0.0 - np.log(np.maximum(right, 1e-30)).sum())
+            shown_row = {"text": shown(record), "class": ", ".join(labels)}
+            found = {"predicted": ", ".join(predicted), "probability": float(row.max())}
+            scores.add(loss, known, loss, shown_row | found)
+        confusion = score.confusion() if isinstance(score, ClassScore) else None
+        reliability = {"reliability": score.reliability()}
+        found = scores.result(score.result(), score.table(), confusion, **reliability)
+        return found | ({"unreadable": len(inputs.skipped)} if inputs.skipped else {})
 
     def classify(self, model: Transformer, inputs: Sequence[Any]) -> np.ndarray:
         """See `Task`."""
@@ -170,25 +166,18 @@ class Classification(RecordTask):
         owner = [number for number, _ in windows]
         return classify(model, examples, owner, len(inputs), batches=self.processor.batches)
 
-    def sample(self, model: Transformer) -> Sample | None:
+    def sampled(self, model: Transformer) -> Sample:
         """See `Task`: the first inputs and their classes."""
-        if not self.recipe.train.sample.tokens:
-            return None
-        inputs, rows, inputs_of = self.split(self.shown_split), [], []
-        for record, row in zip(
-            inputs.records[:SHOWN], self.probabilities(model, inputs), strict=False
-        ):
-            best = int(row.argmax())
-            found = {"predicted": self.classes.names[best], "probability": float(row[best])}
-            rows.append({"text": shown(record), "class": ", ".join(labels_of(record)), **found})
-            inputs_of += self.processor.request_of(record)
-        files = self.processor.reads_files
-        lines = (
-            f"{row['predicted']} ({row['probability']:.0%})"
-            + (f", is {row['class']}" if files else f"  {row['text'][:80]}")
-            for row in rows
-        )
-        return Sample("\n".join(lines), {"samples": rows, "inputs": inputs_of})
+        inputs, (records, given) = self.split(self.shown_split), self.samples(SHOWN)
+        rows, lines = [], []
+        for record, p in zip(records, self.probabilities(model, inputs), strict=False):
+            text, right = shown(record), ", ".join(labels_of(record))
+            best, probability = self.classes.names[int(p.argmax())], float(p.max())
+            found = {"predicted": best, "probability": probability}
+            rows.append({"text": text, "class": right, **found})
+            beside = f", is {right}" if self.processor.reads_files else f"  {text[:80]}"
+            lines.append(f"{best} ({probability:.0%}){beside}")
+        return Sample("\n".join(lines), {"samples": rows, "inputs": given})
 
     def thumbnail(self, where: str) -> np.ndarray | None:
         """See `Task`."""
@@ -213,31 +202,24 @@ class Classification(RecordTask):
             return super().excerpt(batch)
         return f"{self.processor.noun}s of mean {float(batch.elements.float().mean()):.3g}"
 
-    def card(self) -> Card:
-        """See `Task`."""
-        how = "FILE ..." if self.processor.elements == "patches" else "< lines"
-        return self.card_of(f"glassformer classify {self.folder} {how}")
-
-    def outcomes(self) -> tuple[str, ...]:
-        """See `Task`."""
-        return self.classes.names or tuple(map(str, range(self.recipe.model.class_count)))
+    @property
+    def use(self) -> str:
+        """See `RecordTask`."""
+        patches = self.processor.elements == "patches"
+        return f"glassformer classify {self.folder} {'FILE ...' if patches else '< lines'}"
 
     def target_name(self, index: int) -> str:
         """See `Task`: of several classes, bit c of the number is class c."""
         if not self.recipe.model.multi_label:
-            return self.outcomes()[index]
+            return super().target_name(index)
         return ", ".join(name for c, name in enumerate(self.outcomes()) if index >> c & 1)
 
-    def schema(self) -> dict[str, Any]:
+    def reply(self) -> dict[str, Any]:
         """See `Task`."""
         number = {"type": "number", "minimum": 0, "maximum": 1}
         return {
-            "type": "object",
-            "properties": {
-                "labels": {"type": "array", "items": {"enum": list(self.outcomes())}},
-                "probabilities": {"type": "object", "additionalProperties": number},
-            },
-            "required": ["labels", "probabilities"],
+            "labels": {"type": "array", "items": {"enum": list(self.outcomes())}},
+            "probabilities": {"type": "object", "additionalProperties": number},
         }
 
 
@@ -260,12 +242,5 @@ def check_counts(counts: Counter[str], noun: str, multi: bool) -> None:
     if len(counts) < 2 and not multi:
         raise DataError(
             f"every training {noun} is of the class {', '.join(counts)!r}; give {noun}s of at "
-            "least "
-            "two classes"
+            "least two classes"
         )
-
-
-def weights_of(classes: Classes, counts: Counter[str], recipe: Recipe) -> Float[Tensor, "C"] | None:
-    """The weight of each class in the loss; None: all alike."""
-    numbers = np.array([counts[name] for name in classes.names])
-    return classes.weights(numbers, recipe.train.class_weights)

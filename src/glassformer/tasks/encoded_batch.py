@@ -1,5 +1,4 @@
-"""What is fed at a step, exactly: rows of tokens, pictures, recordings, sequences of parts; also as
-a page."""
+"""The encoded batch of a step: rows of tokens or parts, images, audio; as text, JSON or a page."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,56 +34,44 @@ SHADES = " ·░▒▓█"
 
 @dataclass(frozen=True)
 class EncodedMedia:
-    """A picture or a recording as it is fed."""
+    """An image or audio clip as it is encoded."""
 
     drawn: EncodedImage | EncodedAudio
     where: str
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values: classes with their shares, and the patches, one list of numbers for
-        each."""
+        """Plain values: classes with their shares, and the numbers of each patch."""
         one = self.drawn
-        return {
-            "file": self.where,
-            "classes": dict(one.classes),
-            "grid": list(one.grid),
-            "patches": one.patches.tolist(),
-        }
+        values = {"grid": list(one.grid), "patches": one.patches.tolist()}
+        return {"file": self.where, "classes": dict(one.classes), **values}
 
     def as_text(self, number: int, width: int, colour: bool) -> str:
-        """What it is in three lines, and it itself in shades: one for each patch, the mean of its
-        numbers."""
+        """Three lines on it, and its patches in shades of their means."""
         one, (bold, plain) = self.drawn, ("\x1b[1;32m", "\x1b[0m") if colour else ("", "")
-        n, of = one.patches.shape
-        classes = (
-            ", ".join(
-                name if share > 0.995 else f"{name} {share:.0%}" for name, share in one.classes
-            )
-            or "none"
-        )
-        values = one.patches
-        means = _image(one.patches.mean(1).reshape(one.grid), sound=isinstance(one, EncodedAudio))
+        values, (rows, columns) = one.patches, one.grid
+        shares = (name if share > 0.995 else f"{name} {share:.0%}" for name, share in one.classes)
+        shades = _shades(values.mean(1).reshape(one.grid), sound=isinstance(one, EncodedAudio))
         return "\n".join(
             [
                 f"row {number}: {self.where}",
-                f"  class {bold}{classes}{plain}",
-                f"  {one.grid[0]} x {one.grid[1]} patches of {counted(of, 'number')}, {n} "
-                f"elements; numbers from "
-                f"{values.min():.2f} to {values.max():.2f}, mean {values.mean():.2f}",
-                *("  " + "".join(2 * SHADES[i] for i in line[:width]) for line in means.tolist()),
+                f"  class {bold}{', '.join(shares) or 'none'}{plain}",
+                f"  {rows} x {columns} patches of {counted(values.shape[1], 'number')}, "
+                f"{len(values)} elements; numbers from {values.min():.2f} to {values.max():.2f}, "
+                f"mean {values.mean():.2f}",
+                *("  " + "".join(2 * SHADES[i] for i in line[:width]) for line in shades),
             ]
         )
 
 
-def _image(means: np.ndarray, sound: bool) -> np.ndarray:
-    """The shade of each patch, of a sound with low bands at the bottom."""
+def _shades(means: np.ndarray, sound: bool) -> list[list[int]]:
+    """The shade of each patch; of audio, low bands are at the bottom."""
     spread = float(means.max() - means.min()) or 1.0
     shades = np.rint((means - means.min()) / spread * (len(SHADES) - 1)).astype(int)
-    return shades.T[::-1] if sound else shades
+    return (shades.T[::-1] if sound else shades).tolist()
 
 
 def media_rows(task: Task, rows: int, step: int) -> Iterator[EncodedMedia]:
-    """The first `rows` images or recordings of a step's batch."""
+    """The first `rows` images or audio clips of a step's batch."""
     assert isinstance(task, Classification)
     inputs, processor = task.training, task.processor
     assert isinstance(inputs, MediaInputs)
@@ -92,19 +79,18 @@ def media_rows(task: Task, rows: int, step: int) -> Iterator[EncodedMedia]:
     pairs = ((b.elements, b.targets) for b in task.batches(step) if b.targets is not None)
     targets = (row for pair in pairs for row in zip(*pair, strict=True))
     for number, (patches, target) in zip(numbers[:rows], targets, strict=False):
-        where = inputs.records[number].where
+        where, array = inputs.records[number].where, inputs.array[[number]]
         about = (Path(where).name, _shares(task.classes.names, target))
-        restored, grid = processor.restored(patches), processor.reader.grid
+        read = (patches.numpy(), processor.reader.grid)
+        restored = processor.restored(patches)
         if isinstance(processor, AudioProcessor):
             config = processor.reader.config
-            chosen = np.array([number])
-            samples = processor.sounds(inputs.array[chosen], chosen, step)[0]
-            of = (restored, _ticks(config), patches.numpy(), grid)
-            yield EncodedMedia(EncodedAudio(*about, samples, config.rate, *of), where)
+            samples = processor.sounds(array, np.array([number]), step)[0]
+            sound = (samples, config.rate, restored, _ticks(config))
+            yield EncodedMedia(EncodedAudio(*about, *sound, *read), where)
         else:
-            before = np.array(inputs.array[number])
-            other = None if np.array_equal(restored, before) else before
-            yield EncodedMedia(EncodedImage(*about, restored, other, patches.numpy(), grid), where)
+            before = None if np.array_equal(restored, array[0]) else np.array(array[0])
+            yield EncodedMedia(EncodedImage(*about, restored, before, *read), where)
 
 
 def encoded_rows(task: Task, rows: int, step: int) -> Iterator[EncodedRow | EncodedMedia]:
@@ -125,22 +111,19 @@ def batch_page(task: Task, rows: int, step: int, title: str) -> str:
 
 
 def _sequences(task: Task, rows: int, step: int) -> Iterator[EncodedSequence]:
-    readers: Mapping[str, MediaProcessor] = getattr(task.processor, "readers", {})
+    readers: Mapping[str, MediaProcessor] = task.processor.media()
     places = ((batch, row) for batch in task.batches(step) for row in range(len(batch.elements)))
-    for number, (fed, (batch, row)) in enumerate(
-        zip(token_rows(task, rows, step), places, strict=False), 1
-    ):
+    fed = zip(token_rows(task, rows, step), places, strict=False)
+    for number, (one, (batch, row)) in enumerate(fed, 1):
         said = [
-            None if i == IGNORE else piece
-            for i, piece in zip(fed.targets, fed.target_pieces, strict=True)
+            None if target == IGNORE else piece
+            for target, piece in zip(one.targets, one.target_pieces, strict=True)
         ]
-        elements, source = (
-            _elements(batch, row, fed.pieces, said, readers),
-            list[Token | PatchGrid](),
-        )
-        if batch.source is not None and fed.source is not None:
-            nothing = [None] * len(fed.source.pieces)
-            source = _elements(batch.source, row, fed.source.pieces, nothing, readers)
+        source: list[Token | PatchGrid] = []
+        if batch.source is not None and one.source is not None:
+            nothing = [None] * len(one.source.pieces)
+            source = _elements(batch.source, row, one.source.pieces, nothing, readers)
+        elements = _elements(batch, row, one.pieces, said, readers)
         yield EncodedSequence(f"row {number} of step {step:,}", elements, source)
 
 
@@ -152,8 +135,7 @@ def _shares(names: tuple[str, ...], target: torch.Tensor) -> list[Share]:
 
 
 def _ticks(config: AudioConfig) -> list[tuple[float, str]]:
-    """Round frequencies and how high they lie on the mel scale between the lowest and the highest
-    band."""
+    """Round frequencies and their height on the mel scale, from the lowest band to the highest."""
     low, high = mel(torch.tensor([config.low, config.highest], dtype=torch.float64)).tolist()
     marks = [hz for hz in TICKS if config.low <= hz <= config.highest]
     places = [(float(mel(torch.tensor(float(hz)))) - low) / (high - low) for hz in marks]
@@ -170,7 +152,7 @@ def _elements(
     said: Sequence[str | None],
     readers: Mapping[str, MediaProcessor],
 ) -> list[Token | PatchGrid]:
-    """What stands in a row, in its order; padding is left out."""
+    """Tokens and patch grids of a row in order, without padding."""
     length, valid = batch.elements.shape[1], batch.where().valid
     real = [True] * length if valid is None else valid[min(row, len(valid) - 1)].tolist()
     cuts = dict(_cuts(batch, row, readers))
@@ -188,7 +170,7 @@ def _elements(
 def _cuts(
     batch: Batch, row: int, readers: Mapping[str, MediaProcessor]
 ) -> Iterator[tuple[int, PatchGrid]]:
-    """Where each picture or sound of a row begins, and what its patches are of."""
+    """Where each image or audio clip of a row begins, and its patches."""
     length = batch.elements.shape[1]
     for part in batch.parts:
         here, processor = part.at.div(length, rounding_mode="floor") == row, readers[part.name]

@@ -1,15 +1,15 @@
-"""Training rows exactly as they are fed: ids, positions, documents, mask, shifted targets, which
-tokens bear loss."""
+"""Encoded training rows: ids, positions, documents, mask, shifted targets, loss-bearing tokens."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import torch
 
 from glassformer.axes import Tensor
 from glassformer.batch import IGNORE, Batch, Positions
-from glassformer.layers.heads import pool
+from glassformer.layers.heads import pooled_at
 from glassformer.layers.mask import Mask, allowed
 from glassformer.layers.stack import SOURCE_MASK
 from glassformer.models.config import ModelConfig
@@ -19,88 +19,75 @@ from glassformer.tasks.task import Task
 
 @dataclass(frozen=True)
 class EncodedRow:
-    """One row of a batch: for each element its piece, id, position, document, target, and the keys
-    it may attend to.
+    """One row of a batch: piece, id, position, document, target and visible keys of each element.
 
-    Of a pair, `source` is the encoder's row, without targets, and `cross` the source elements that
-    each element sees.
+    For an encoder-decoder, `source` is the encoder's row, without targets, and `cross` the source
+    elements that each element sees.
     """
 
     pieces: list[str]
     ids: list[int]
     positions: list[int]
     documents: list[int]
-    target_pieces: list[str]
-    targets: list[Any]
-    """Of each element an id, or the numbers that are learned for it; IGNORE: none."""
     mask: list[list[bool]]
+    target_pieces: Sequence[str] = ()
+    targets: Sequence[Any] = ()
+    """For each element an id, or a list of real numbers; IGNORE: none."""
     source: "EncodedRow | None" = None
     cross: list[list[bool]] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Plain lists; a target of -100 bears no loss, mask[i][j] says whether element i may attend
-        to j."""
-        pair = (
-            {}
-            if self.source is None
-            else {"source": self.source.as_json(), "cross_mask": self.cross}
-        )
+        """Plain lists; a target of -100 bears no loss; mask[i][j]: element i may attend to j."""
+        source = self.source and {"source": self.source.as_json(), "cross_mask": self.cross}
         return {
             "pieces": self.pieces,
             "ids": self.ids,
             "positions": self.positions,
             "documents": self.documents,
-            "targets": self.targets,
+            "targets": list(self.targets),
             "bears_loss": [target != IGNORE for target in self.targets],
             "mask": self.mask,
-            **pair,
+            **(source or {}),
         }
 
     def as_text(self, number: int, width: int, colour: bool) -> str:
-        """A table with one line for each of the first `width` elements, the mask drawn at its
-        end."""
+        """A table with a line for each of the first `width` elements, its mask at the end."""
         bold, plain = ("\x1b[1;32m", "\x1b[0m") if colour else ("", "")
         n, bearing = len(self.ids), sum(target != IGNORE for target in self.targets)
-        shown = min(n, width)
+        shown, across, beside = min(n, width), 0, ""
         lines = [
             f"row {number}: {n} elements, {bearing} bear loss"
             + (f"; the first {shown}:" if shown < n else ":")
         ]
-        across = 0 if self.source is None else min(len(self.source.ids), width)
         if self.source is not None:
-            lines += [
-                "  the source, which the encoder reads:",
-                *self.source._source_lines(across),
-                "  the target:",
-            ]
-        seen_in_source = "".ljust(max(0, shown - 12)) + "  in the source" if across else ""
+            across = min(len(self.source.ids), width)
+            beside = "".ljust(max(0, shown - 12)) + "  in the source"
+            read = self.source._source_lines(across)
+            lines += ["  the source, which the encoder reads:", *read, "  the target:"]
         lines.append(
             f"{'piece':>12} {'id':>6} {'position':>8} {'document':>8}   {'target':>12} "
-            f"{'id':>6}  may attend to" + seen_in_source
+            f"{'id':>6}  may attend to{beside}"
         )
         for i in range(shown):
-            loss = self.targets[i] != IGNORE
-            own = self.targets[i] if isinstance(self.targets[i], int) else ""
-            target = (
-                f"{bold}{self.target_pieces[i]!r:>12} {own:>6}{plain}"
-                if loss
-                else f"{'-':>12} {'':>6}"
-            )
-            drawn = _drawn(self.mask[i][:shown]) + (
-                f"  {_drawn(self.cross[i][:across])}" if self.cross else ""
-            )
+            target, own = self.targets[i], f"{'-':>12} {'':>6}"
+            if target != IGNORE:
+                index = target if isinstance(target, int) else ""
+                own = f"{bold}{self.target_pieces[i]!r:>12} {index:>6}{plain}"
+            drawn = _drawn(self.mask[i][:shown])
+            if self.cross:
+                drawn += f"  {_drawn(self.cross[i][:across])}"
             place = f"{self.positions[i]:>8} {self.documents[i]:>8}"
-            lines.append(f"{self.pieces[i]!r:>12} {self.ids[i]:>6} {place} → {target}  {drawn}")
+            lines.append(f"{self.pieces[i]!r:>12} {self.ids[i]:>6} {place} → {own}  {drawn}")
         return "\n".join(lines)
 
     def _source_lines(self, shown: int) -> list[str]:
         head = f"{'piece':>12} {'id':>6} {'position':>8}  may attend to"
         elements = zip(self.pieces, self.ids, self.positions, self.mask, strict=True)
-        lines = [
+        lines = (
             f"{piece!r:>12} {i:>6} {at:>8}  {_drawn(seen[:shown])}"
             for piece, i, at, seen in elements
-        ]
-        return [head, *lines[:shown]]
+        )
+        return [head, *islice(lines, shown)]
 
 
 def _drawn(seen: list[bool]) -> str:
@@ -115,81 +102,64 @@ def token_rows(task: Task, rows: int, step: int) -> Iterator[EncodedRow]:
         rows -= min(rows, len(batch.elements))
 
 
-Piece = Callable[[int], str]
-
-
 def targets_by_slot(config: ModelConfig, batch: Batch) -> list[list[Any]]:
-    """The target of every element, IGNORE where there is none; that of a whole stands at the
-    element it is read from. Real numbers are lists.
+    """The target of every element, IGNORE where there is none; real numbers are lists.
 
-    The mean has no such element: there it stands at the last one. Of several classes at once, bit c
-    is class c.
+    The target of a whole sequence is at the element that the head reads, for its mean at the last;
+    of several classes at once, bit c is class c.
     """
     assert batch.targets is not None
-    slots = torch.full_like(batch.elements, IGNORE)
-    if batch.at is not None and batch.targets.is_floating_point():
-        rows, width = slots.tolist(), slots.shape[1]
-        for at, values in zip(batch.at.tolist(), batch.targets.tolist(), strict=True):
-            rows[at // width][at % width] = values
-        return rows
-    if batch.at is not None:
-        slots.view(-1)[batch.at] = batch.targets
-        return slots.tolist()
-    if config.head != "classify":
-        return batch.targets.tolist()
-    index = torch.arange(slots.numel(), dtype=torch.float32).view(*slots.shape, 1)
-    at = (
-        pool(index, batch.where(), "first" if config.pool == "first" else "last")
-        .long()
-        .flatten()
-        .tolist()
-    )
-    rows, width = slots.tolist(), slots.shape[1]
-    for place, target in zip(at, batch.targets.tolist(), strict=True):
-        number = (
-            sum(1 << c for c, own in enumerate(target) if own) if config.multi_label else target
-        )
-        rows[place // width][place % width] = number
+    at, targets = batch.at, batch.targets.tolist()
+    if at is None and config.head != "classify":
+        return targets
+    if at is None:
+        first = "first" if config.pool == "first" else "last"
+        at = pooled_at(batch.where(), len(batch.elements), first)
+        if config.multi_label:
+            targets = [sum(1 << c for c, own in enumerate(target) if own) for target in targets]
+    rows, width = torch.full_like(batch.elements, IGNORE).tolist(), batch.elements.shape[1]
+    for place, target in zip(at.tolist(), targets, strict=True):
+        rows[place // width][place % width] = target
     return rows
 
 
 def _row(task: Task, batch: Batch, row: int) -> EncodedRow:
-    config, positions = task.recipe.model, batch.where()
-    ids, targets = _own(batch.elements, row), targets_by_slot(config, batch)[row]
-    source, cross = None, None
-    if batch.source is not None:
-        source = _source_row(config, batch.source, row, task.source_piece)
-        cross = _seen(SOURCE_MASK, positions, batch.source.where(), row)
-    mask = attention_mask(config, "encoder" if config.architecture == "encoder" else "decoder")
-    return EncodedRow(
-        _pieces(batch, row, task.piece),
-        ids,
-        _own(positions.position, row),
-        [0] * len(ids) if positions.document is None else _own(positions.document, row),
-        ["" if i == IGNORE else _target_name(task, i) for i in targets],
-        targets,
-        _seen(mask, positions, positions, row),
-        source,
-        cross,
+    config, targets = task.recipe.model, targets_by_slot(task.recipe.model, batch)[row]
+    stack = "encoder" if config.architecture == "encoder" else "decoder"
+    encoded = replace(
+        _encoded(batch, row, task.piece, attention_mask(config, stack)),
+        targets=targets,
+        target_pieces=["" if target == IGNORE else _named(task, target) for target in targets],
+    )
+    if (source := batch.source) is None:
+        return encoded
+    return replace(
+        encoded,
+        source=_encoded(source, row, task.source_piece, attention_mask(config, "encoder")),
+        cross=_seen(SOURCE_MASK, batch.where(), source.where(), row),
     )
 
 
-def _target_name(task: Task, target: Any) -> str:
+def _named(task: Task, target: Any) -> str:
     if isinstance(target, int):
         return task.target_name(target)
     return " ".join(f"{value:.3g}" for value in target)
 
 
-def _source_row(config: ModelConfig, batch: Batch, row: int, piece: Piece) -> EncodedRow:
+def _encoded(batch: Batch, row: int, piece: Callable[[int], str], mask: Mask) -> EncodedRow:
     positions, ids = batch.where(), _own(batch.elements, row)
-    seen = _seen(attention_mask(config, "encoder"), positions, positions, row)
+    documents = [0] * len(ids) if positions.document is None else _own(positions.document, row)
     return EncodedRow(
-        _pieces(batch, row, piece), ids, _own(positions.position, row), [0] * len(ids), [], [], seen
+        _pieces(batch, row, piece),
+        ids,
+        _own(positions.position, row),
+        documents,
+        _seen(mask, positions, positions, row),
     )
 
 
-def _pieces(batch: Batch, row: int, piece: Piece) -> list[str]:
-    """What stands at each element: a piece, or a patch by its number."""
+def _pieces(batch: Batch, row: int, piece: Callable[[int], str]) -> list[str]:
+    """The piece at each element, or the number of its patch."""
     length = batch.elements.shape[1]
     found = [piece(i) for i in batch.elements[row].tolist()]
     for part in batch.parts:

@@ -1,4 +1,4 @@
-"""Scores of a model on a whole split, batch by batch, and of what it writes."""
+"""Scores of a model on batches, and of generated text."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -7,9 +7,6 @@ from typing import Any
 import torch
 
 from glassformer.batch import Batch
-from glassformer.data.collate import encoder_decoder
-from glassformer.data.order import spread
-from glassformer.data.pair_split import PairSplit
 from glassformer.errors import ConfigError
 from glassformer.losses import cross_entropy
 from glassformer.metrics import LanguageModelScore, exact_match, translation_scores
@@ -30,28 +27,6 @@ def evaluate(
             loss = cross_entropy(logits, targets)
             score.add(loss.total.item(), loss.count, int((logits.argmax(-1) == targets).sum()))
     return score
-
-
-PAIR_TOKENS = 4096
-"""Tokens on the longer side of a batch of pairs."""
-
-
-def score_pairs(
-    model: Transformer,
-    split: PairSplit,
-    bos: int,
-    precision: torch.dtype = torch.float32,
-    limit: int | None = None,
-) -> dict[str, Any]:
-    """Loss, perplexity and accuracy of a split's targets, each predicted from its source and the
-    target before it.
-
-    DataError: no pair fits into the model.
-    """
-    order = split.order(model.config.max_length, PAIR_TOKENS)
-    steps = spread(order.batches, limit)
-    batches = (encoder_decoder(split.examples(order.rows(step)), bos) for step in steps)
-    return evaluate(model, batches, precision).result()
 
 
 def score_outputs(
@@ -78,18 +53,12 @@ def matches(
     outputs: Sequence[str], references: Sequence[str], groups: Sequence[str | None] = ()
 ) -> dict[str, Any]:
     """`exact_match`; `table` has a row for each group, if there are any."""
-    members: dict[str, list[int]] = defaultdict(list)
-    for i, group in enumerate(groups):
+    members = defaultdict[str, list[tuple[str, str]]](list)
+    for group, output, reference in zip(groups, outputs, references, strict=False):
         if group is not None:
-            members[group].append(i)
+            members[group].append((output, reference))
     rows = [
-        {
-            "group": group,
-            "n": len(chosen),
-            "exact_match": exact_match(
-                [outputs[i] for i in chosen], [references[i] for i in chosen]
-            ),
-        }
-        for group, chosen in sorted(members.items())
+        {"group": group, "n": len(own), "exact_match": exact_match(*zip(*own, strict=True))}
+        for group, own in sorted(members.items())
     ]
     return {"exact_match": exact_match(outputs, references)} | ({"table": rows} if rows else {})

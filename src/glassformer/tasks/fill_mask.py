@@ -11,34 +11,31 @@ import numpy as np
 import torch
 
 from glassformer.batch import IGNORE, Batch
-from glassformer.data.collate import evaluation_windows, windows
+from glassformer.data.collate import evaluation_windows, micro_batches, windows
 from glassformer.data.masking import Masking, word_begins
 from glassformer.data.tokens import TokenSplit
 from glassformer.errors import ConfigError
-from glassformer.generate.config import GenerateConfig
 from glassformer.models.transformer import Transformer, evaluating
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.evaluate import evaluate
-from glassformer.tasks.task import Card, Sample
-from glassformer.tasks.text_generation import TextGeneration
+from glassformer.tasks.task import EVERYTHING, Card, Evaluation, Sample
+from glassformer.tasks.text_generation import RunningText
 from glassformer.tokenizers.text import Tokenizer
 
 EVALUATION = 1 << 62
-"""Evaluation batches are masked as the steps from here on, which no training reaches."""
+"""Step from which evaluation batches are masked; no training reaches it."""
 ROWS = 32
-"""Windows in an evaluation batch: always as many, as a batch's masks are drawn together."""
+"""Windows in an evaluation batch; fixed, since the masks of a batch are drawn together."""
 SHOWN = 48
 
 
-class FillMask(TextGeneration):
+class FillMask(RunningText):
     """Hidden tokens of running text, each predicted from both sides of it."""
 
-    pipelines = ("fill-mask",)
     verb = "embed"
     capabilities = frozenset({"masked"})
-    continues = False
 
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
@@ -58,22 +55,15 @@ class FillMask(TextGeneration):
         return list(parts_of(self.masking(whole, train.seed, step), train.micro_batches))
 
     def evaluate(
-        self,
-        model: Transformer,
-        split: str,
-        precision: torch.dtype = torch.float32,
-        how: GenerateConfig | None = None,
-        **limits: int | None,
+        self, model: Transformer, split: str, of: Evaluation = EVERYTHING
     ) -> dict[str, Any]:
         """See `Task`: the masks are the same at every evaluation."""
         tokens, length = self.split(split), model.config.max_length
-        batches = masked_batches(tokens, self.masking, length, limits.get("limit"))
-        return evaluate(model, batches, precision).result()
+        batches = masked_batches(tokens, self.masking, length, of.limit)
+        return evaluate(model, batches, of.precision).result()
 
-    def sample(self, model: Transformer) -> Sample | None:
+    def sampled(self, model: Transformer) -> Sample:
         """See `Task`: the beginning of the text; in brackets the prediction | the hidden token."""
-        if not self.recipe.train.sample.tokens:
-            return None
         split, tokenizer = self.split(self.shown_split), self.processor.tokenizer
         ids = torch.from_numpy(split.tokens[: min(SHOWN, self.length)].astype(np.int64))[None]
         batch = self.masking(Batch(ids), 0, EVALUATION)
@@ -101,18 +91,6 @@ class FillMask(TextGeneration):
         ids = batch.elements[0, :24].tolist()
         return self.processor.tokenizer.decode(ids, skip_specials=False)
 
-    def generate(self, *arguments: Any, **options: Any) -> Any:
-        """Refused: a masked model does not continue a text."""
-        raise self._refuse("generating text")
-
-    def stream(self, *arguments: Any, **options: Any) -> Any:
-        """Refused: a masked model does not continue a text."""
-        raise self._refuse("streaming text")
-
-    def score(self, *arguments: Any, **options: Any) -> Any:
-        """Refused: a masked model gives no probability of a text."""
-        raise self._refuse("scoring text")
-
 
 def masking_of(tokenizer: Tokenizer, train: TrainConfig) -> Masking:
     """How a recipe masks; ConfigError: the tokenizer cannot do it."""
@@ -128,26 +106,23 @@ def masking_of(tokenizer: Tokenizer, train: TrainConfig) -> Masking:
         if not any(piece.startswith(b" ") for piece in pieces):
             raise ConfigError(
                 "train.whole_words needs a tokenizer whose pieces show by a space where a word "
-                "begins; use one of kind "
-                "bpe, byte or character."
+                "begins; use one of kind bpe, byte or character."
             )
         begins = word_begins(pieces)
     return Masking(tokenizer.specials["mask"], ordinary, train.mask_fraction, begins)
 
 
 def parts_of(batch: Batch, parts: int) -> Iterator[Batch]:
-    """A masked batch in contiguous slices of its rows; those in which nothing is asked for are left
-    out."""
+    """A masked batch in contiguous slices of its rows, without those that have no target."""
     assert batch.at is not None
     assert batch.targets is not None
-    rows, width = batch.elements.shape
-    for part in range(parts):
-        begin, end = part * rows // parts, (part + 1) * rows // parts
+    width = batch.elements.shape[1]
+    for piece in micro_batches(np.arange(len(batch.elements)), parts):
+        begin, end = int(piece[0]), int(piece[-1]) + 1
         inside = (batch.at >= begin * width) & (batch.at < end * width)
-        places = (
-            None if batch.positions is None else batch.positions.selected(torch.arange(begin, end))
-        )
         if inside.any():
+            rows = torch.from_numpy(piece)
+            places = None if batch.positions is None else batch.positions.selected(rows)
             targets, at = batch.targets[inside], batch.at[inside] - begin * width
             yield Batch(batch.elements[begin:end], places, targets, at=at)
 
@@ -155,14 +130,13 @@ def parts_of(batch: Batch, parts: int) -> Iterator[Batch]:
 def masked_batches(
     split: TokenSplit, masking: Masking, length: int, limit: int | None = None
 ) -> Iterator[Batch]:
-    """A whole split in windows with the same masks at every call; nothing sees what the last one is
-    filled up with.
+    """A whole split in windows, with the same masks at every call; padding is masked out.
 
-    `limit`: only so many batches, spread evenly.
+    `limit`: most batches, spread evenly.
     """
     for number, batch in enumerate(evaluation_windows(split, ROWS, length, limit)):
         assert batch.targets is not None
-        known = (batch.targets != IGNORE).flip(1).cummax(1).values.flip(1)  # or one behind it is
+        known = (batch.targets != IGNORE).flip(1).cummax(1).values.flip(1)  # or a later one is
         real = torch.nn.functional.pad(known[:, :-1], (1, 0), value=True)
         if not real.all():
             batch = replace(batch, positions=replace(batch.where(), valid=real))

@@ -1,37 +1,37 @@
 """Tasks on single records: training batches from encoded inputs and their targets."""
 
-from abc import abstractmethod
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from glassformer.batch import Batch
-from glassformer.data.collate import micro_batch
+from glassformer.data.collate import micro_batches
 from glassformer.data.example import Example
 from glassformer.errors import counted, plural
 from glassformer.processors.inputs import Inputs, Order, Sizes
-from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.task import Card, Task, fingerprint_of
+from glassformer.tasks.task import Card, Task
 
 
-def with_vocabulary(recipe: Recipe, processor: Any) -> Recipe:
-    """The recipe with the vocabulary of its inputs; patches have none."""
-    if processor.elements != "tokens":
-        return recipe
-    return recipe.with_vocabulary(processor.tokenizer.vocab_size)
+def merged(examples: Sequence[Example], targets: Sequence[dict[str, Any]]) -> list[Example]:
+    """Examples with their targets."""
+    return [replace(e, **t) if t else e for e, t in zip(examples, targets, strict=True)]
 
 
 class RecordTask(Task):
     """A task whose training data are examples in an order that is a function of (seed, step)."""
 
-    @abstractmethod
     def target(self, record: Any, units: slice) -> dict[str, Any]:
-        """What is to be predicted of a sequence that answers for these units of a record, as fields
-        of an example."""
-        ...
+        """Targets of a sequence with these units of a record, as fields of an example; {}: examples
+        have them."""
+        return {}
+
+    share_prefix: bool = False
+    """Whether examples with the same first elements may be read in one row."""
 
     @cached_property
     def training(self) -> Inputs:
@@ -50,19 +50,12 @@ class RecordTask(Task):
 
     def with_targets(self, numbers: Sequence[int], step: int) -> list[Example]:
         """Training examples with their targets."""
-        examples = self.training.examples(numbers, step)
-        own = [self.targets[i] for i in numbers]
-        return [replace(e, **t) if t else e for e, t in zip(examples, own, strict=True)]
+        return merged(self.training.examples(numbers, step), [self.targets[i] for i in numbers])
 
     @cached_property
     def lengths(self) -> np.ndarray:
         """Elements of each training sequence, its answer among them."""
         return self.training.lengths
-
-    @property
-    def share_prefix(self) -> bool:
-        """Whether examples with the same first elements may be read in one row."""
-        return False
 
     @cached_property
     def order(self) -> Order:
@@ -78,11 +71,11 @@ class RecordTask(Task):
 
     def batches(self, step: int) -> list[Batch]:
         """See `Task`; a batch of fewer rows than micro-batches has fewer of them."""
-        rows, parts = self.order.rows(step), self.recipe.train.micro_batches
+        rows = self.order.rows(step)
         examples = iter(self.with_targets([i for row in rows for i in row], step))
         filled = [[next(examples) for _ in row] for row in rows]
-        pieces = (micro_batch(np.arange(len(rows)), i, parts) for i in range(parts))
-        return [self.collate([filled[i] for i in piece]) for piece in pieces if len(piece)]
+        pieces = micro_batches(np.arange(len(rows)), self.recipe.train.micro_batches)
+        return [self.collate([filled[i] for i in piece]) for piece in pieces]
 
     @property
     def length(self) -> int:
@@ -106,35 +99,44 @@ class RecordTask(Task):
     def fingerprint(self) -> str:
         """See `Task`."""
         columns = (np.asarray(value) for target in self.targets for value in target.values())
-        return fingerprint_of(self.training, (column.tobytes() for column in columns))
+        seen = hashlib.sha256()
+        for part in chain(self.training.fingerprint(), (column.tobytes() for column in columns)):
+            seen.update(part + b"|")
+        return seen.hexdigest()[:16]
 
-    def data_sentences(self) -> list[str]:
-        """How many training sequences there are, and how often they are seen."""
+    def opening(self) -> list[str]:
+        """See `Task`: how many training sequences there are, and how often they are seen."""
         order, steps, n = self.order, self.recipe.train.steps, len(self.lengths)
         units = plural(self.processor.unit)
         padding = f" ({order.padding:.0%} padding)" if order.padding else ""
         return [
             *self.processor.description(),
-            f"{n:,} training {self.processor.noun}s, {self.elements:,} {units}, "
-            f"{order.batches:,} batches an epoch{padding}, {steps:,} steps = "
-            f"{steps / order.batches:.1f} epochs",
-            *self._skipped(),
+            f"{n:,} training {self.processor.noun}s, {self.elements:,} {units}, {order.batches:,} "
+            f"batches an epoch{padding}, {steps:,} steps = {steps / order.batches:.1f} epochs",
+            *(
+                f"left out: {counted(len(of.skipped), 'file')} of {name} that cannot be read, the "
+                f"first: {of.skipped[0]}"
+                for name, of in self.data.items()
+                if of.skipped
+            ),
         ]
 
-    def _skipped(self) -> list[str]:
-        return [
-            f"left out: {counted(len(inputs.skipped), 'file')} of {name} that cannot be read, the "
-            f"first: {inputs.skipped[0]}"
-            for name, inputs in self.data.items()
-            if inputs.skipped
-        ]
+    def samples(self, n: int) -> tuple[list[Any], list[Any]]:
+        """The first `n` records to show, and the same as inputs of requests."""
+        records = self.split(self.shown_split).records[:n]
+        return records, [one for record in records for one in self.processor.request_of(record)]
 
-    def card_of(self, use: str) -> Card:
-        """A model card's lines."""
+    @property
+    def use(self) -> str:
+        """A command that uses the model."""
+        return f"glassformer {self.verb} {self.folder} < lines"
+
+    def card(self) -> Card:
+        """See `Task`."""
         train, noun = self.recipe.train, f"{self.processor.noun}s"
         size = f"{train.batch_size} {noun}"
         if train.batch_tokens is not None:
             size = f"at most {train.batch_tokens:,} {plural(self.processor.unit)}"
         read = "; ".join(self.processor.description()).removeprefix("tokenizer: ")
-        reads = "Tokenizer" if self.processor.elements == "tokens" else f"{noun.capitalize()}"
-        return Card(read, size, f"{use}\nglassformer evaluate {self.folder}", reads)
+        reads = "Tokenizer" if self.processor.elements == "tokens" else noun.capitalize()
+        return Card(read, size, f"{self.use}\nglassformer evaluate {self.folder}", reads)

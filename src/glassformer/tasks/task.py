@@ -1,4 +1,4 @@
-"""What comes out of a model: targets, loss, scores, predictions, and how they are shown.
+"""Tasks: targets, loss, scores and predictions of a model, and how they are shown.
 
     Example ──target──> Batch ──model──> Output ──loss──> LossSum
                                            └──predict──> text, tags, classes, image
@@ -8,7 +8,7 @@ what an input holds: that is the processor's.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +20,9 @@ import torch
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError, GlassformerError, plural
 from glassformer.generate.config import GenerateConfig
-from glassformer.generate.tag import Tags
-from glassformer.generate.text import Delta, Generated
-from glassformer.losses import LossSum
+from glassformer.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Transformer
-from glassformer.processors.inputs import Inputs, split_of
+from glassformer.processors.inputs import split_of
 from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.processor import EncodedInput, Processor
 from glassformer.recipe.recipe import Recipe
@@ -35,14 +33,32 @@ SHOWN = 5
 
 
 @dataclass(frozen=True)
+class Evaluation:
+    """How much of a split is scored, and how."""
+
+    precision: torch.dtype = torch.float32
+    how: GenerateConfig | None = None
+    """How text is generated; None: greedily."""
+    limit: int | None = None
+    """Batches, spread evenly; None: all."""
+    lines: int | None = None
+    """Inputs that text is generated for, spread evenly; None: all."""
+    rows: int | None = None
+    """Windows of running text in a batch; None: about 4096 tokens."""
+
+
+EVERYTHING = Evaluation()
+
+
+@dataclass(frozen=True)
 class Card:
-    """What a task adds to a model card."""
+    """Lines of a model card that depend on the task."""
 
     tokenizer: str
     step: str
     use: str
     reads: str = "Tokenizer"
-    """What `tokenizer` describes."""
+    """Heading of `tokenizer`."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +69,20 @@ class Sample:
     values: dict[str, Any]
 
 
+def refused(doing: str) -> Any:
+    """A method that another task has: here it raises ConfigError."""
+
+    def method(self: "Task", *arguments: Any, **options: Any) -> Any:
+        raise self.refusal(doing)
+
+    return method
+
+
 class Task(ABC):
     """One kind of output; see the module."""
 
-    pipelines: ClassVar[tuple[str, ...]]
-    """Names of the task, as the ecosystem's pipelines have them."""
-    inputs: ClassVar[tuple[str, ...]]
-    """Processors that it goes with."""
     capabilities: ClassVar[frozenset[str]]
-    """What the explorer may ask of it: generates, masked, tags, classes, vectors, draws."""
+    """Pages of the explorer: generates, masked, tags, classes, vectors, draws."""
     verb: ClassVar[str]
     """The command that uses it."""
     metrics: ClassVar[tuple[Metric, ...]] = ("loss", "accuracy")
@@ -98,14 +119,18 @@ class Task(ABC):
 
     @classmethod
     def data_of(cls, recipe: Recipe, inputs: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
-        """The inputs of each split with what the task stores of their targets."""
+        """The inputs of each split, with targets that the task stores."""
         return inputs
 
     @classmethod
     @abstractmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
-        """The recipe with what follows from the data; DataError, ConfigError: not learnable."""
+        """The recipe with values from the data; DataError, ConfigError: it cannot be learned."""
         ...
+
+    def stored(self) -> Mapping[str, Any] | None:
+        """The inputs that the run folder keeps, without their files; None: it keeps none."""
+        return self.processor.stored(self.recipe.data, self.folder)
 
     @property
     def data(self) -> Mapping[str, Any]:
@@ -128,52 +153,40 @@ class Task(ABC):
         return "validation" if self.validated else "train"
 
     @property
-    @abstractmethod
     def length(self) -> int:
-        """Elements of a typical sequence."""
-        ...
+        """Elements of a typical training sequence; 0: nothing is trained."""
+        return 0
 
     @property
-    @abstractmethod
     def elements(self) -> int:
         """Elements of all training data (of pairs, targets)."""
-        ...
+        return 0
 
     @property
-    @abstractmethod
     def sequences(self) -> int:
         """Sequences in a step, about."""
-        ...
+        return 0
 
     @property
-    @abstractmethod
     def fingerprint(self) -> str:
         """Hash of the training data, 16 hex digits."""
-        ...
+        return ""
 
-    @abstractmethod
     def opening(self) -> list[str]:
-        """Sentences on the data, said when training begins."""
-        ...
+        """Sentences on the data, logged when training begins."""
+        return self.processor.description()
 
-    @abstractmethod
     def batches(self, step: int) -> list[Batch]:
         """The micro-batches of a step, a function of (seed, step)."""
-        ...
+        return []
 
-    @abstractmethod
     def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
         """Training loss, summed over targets."""
-        ...
+        return cross_entropy(logits, targets, self.recipe.train.label_smoothing)
 
     @abstractmethod
     def evaluate(
-        self,
-        model: Transformer,
-        split: str,
-        precision: torch.dtype = torch.float32,
-        how: GenerateConfig | None = None,
-        **limits: int | None,
+        self, model: Transformer, split: str, of: Evaluation = EVERYTHING
     ) -> dict[str, Any]:
         """Scores of a split, `loss` among them."""
         ...
@@ -187,13 +200,20 @@ class Task(ABC):
         return
 
     def scores(self, model: Transformer, precision: torch.dtype) -> dict[str, Any] | None:
-        """Scores of the validation split while training; None: there is none."""
-        return self.evaluate(model, "validation", precision) if self.validated else None
+        """Scores of the validation split during training; None: there is none."""
+        if not self.validated:
+            return None
+        train = self.recipe.train
+        limits = train.evaluate.batches, train.evaluate.decode_lines, self.sequences
+        return self.evaluate(model, "validation", Evaluation(precision, None, *limits))
 
-    @abstractmethod
     def sample(self, model: Transformer) -> Sample | None:
         """Sample output at this step; None: none is asked for."""
-        ...
+        return self.sampled(model) if self.recipe.train.sample.tokens else None
+
+    def sampled(self, model: Transformer) -> Sample | None:
+        """Sample output; None: this task has none."""
+        return None
 
     @abstractmethod
     def card(self) -> Card:
@@ -201,13 +221,18 @@ class Task(ABC):
         ...
 
     @abstractmethod
-    def schema(self) -> dict[str, Any]:
-        """JSON schema of a reply."""
+    def reply(self) -> dict[str, Any]:
+        """JSON schema of each value of a reply, by its name."""
         ...
 
+    def schema(self) -> dict[str, Any]:
+        """JSON schema of a reply."""
+        values = self.reply()
+        return {"type": "object", "properties": values, "required": list(values)}
+
     def excerpt(self, batch: Batch) -> str:
-        """How a batch begins, to be named in an error."""
-        return self.processor.tokenizer.decode((batch.source or batch).elements[0, :24].tolist())
+        """Beginning of a batch, for an error message."""
+        return self.processor.tokenizer.decode(batch.elements[0, :24].tolist())
 
     def outcomes(self) -> tuple[str, ...]:
         """Names of the logits: tokens, tags or classes; () for vectors."""
@@ -263,87 +288,32 @@ class Task(ABC):
                 return given
         raise ConfigError(f"{self.folder} keeps no example input; give one.")
 
-    # What other tasks do: refused with the command that this one is for.
-
-    def _refuse(self, doing: str) -> ConfigError:
-        return ConfigError(
-            f"{self.folder} is a model for {self.recipe.task}, so {doing} is not for it; use "
-            f"`glassformer {self.verb}`."
-        )
-
     def check_search(self) -> None:
-        """Raise ConfigError for a task that generates no target of a source."""
+        """Raise ConfigError for a task without beam search."""
         raise ConfigError(
             "--beams is for what an encoder-decoder writes, and this model is none; leave it out."
         )
 
-    def stream(self, model: Transformer, prompt: str, how: GenerateConfig) -> Iterator[Delta]:
-        """The text that continues a prompt, as it grows."""
-        raise self._refuse("streaming text")
+    # Verbs of single tasks, which those define.
 
-    def generate(
-        self,
-        model: Transformer,
-        prompts: Sequence[str],
-        files: Mapping[str, Any],
-        how: GenerateConfig,
-        **options: Any,
-    ) -> list[Generated]:
-        """The text for each prompt, beside files that all of them are about."""
-        raise self._refuse("generating text")
-
-    def score(self, model: Transformer, text: str) -> list[tuple[str, float | None]]:
-        """Each token of a text with its log-probability in nats (None for the first)."""
-        raise self._refuse("scoring text")
-
-    def translate(
-        self,
-        model: Transformer,
-        texts: Sequence[str],
-        how: GenerateConfig,
-        batch_size: int = 32,
-        first: int = 1,
-    ) -> list[Any]:
-        """The best targets of each source text."""
-        raise self._refuse("translating")
-
-    def answer(
-        self, model: Transformer, inputs: Sequence[Any], how: GenerateConfig, **options: Any
-    ) -> list[Generated]:
-        """The text for each row of parts."""
-        raise self._refuse("answering")
-
-    def score_pairs(
-        self, model: Transformer, pairs: Sequence[tuple[str, str]], first: int = 1
-    ) -> list[list[float]]:
-        """Log-probability of each token of each target."""
-        raise self._refuse("scoring pairs")
+    stream = refused("streaming text")
+    generate = refused("generating text")
+    score = refused("scoring text")
+    translate = refused("translating")
+    answer = refused("answering")
+    score_pairs = refused("scoring pairs")
+    tag = refused("tagging")
+    classify = refused("classifying")
+    draw = refused("drawing")
 
     @property
     def pair(self) -> PairTokenizer:
         """The tokenizers of a source and a target."""
-        raise self._refuse("reading a source")
+        raise self.refusal("reading a source")
 
-    def tag(self, model: Transformer, inputs: Iterable[Any], top: int = 1) -> Iterator[Tags]:
-        """The `top` likeliest classes of each word of each input, as inputs come."""
-        raise self._refuse("tagging")
-
-    def classify(self, model: Transformer, inputs: Sequence[Any]) -> np.ndarray:
-        """The probability of every class for each input, float32 [N, C]."""
-        raise self._refuse("classifying")
-
-    def draw(
-        self, model: Transformer, prompts: Sequence[str], how: GenerateConfig, batch_size: int = 64
-    ) -> np.ndarray:
-        """An image for each prompt, uint8 [N, H, W, 3]."""
-        raise self._refuse("drawing")
-
-
-def fingerprint_of(inputs: Inputs, targets: Iterable[bytes]) -> str:
-    """Hash of inputs and targets, 16 hex digits."""
-    import hashlib
-
-    seen = hashlib.sha256()
-    for part in (*inputs.fingerprint(), *targets):
-        seen.update(part + b"|")
-    return seen.hexdigest()[:16]
+    def refusal(self, doing: str) -> ConfigError:
+        """The error for a verb of another task, with this task's own command."""
+        return ConfigError(
+            f"{self.folder} is a model for {self.recipe.task}, so {doing} is not for it; use "
+            f"`glassformer {self.verb}`."
+        )

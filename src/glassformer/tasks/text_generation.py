@@ -12,36 +12,31 @@ import torch
 from glassformer.batch import IGNORE, Batch
 from glassformer.data.collate import evaluation_windows, micro_batches, windows
 from glassformer.data.order import WindowOrder
-from glassformer.data.tokens import TokenSplit, training_order
+from glassformer.data.tokens import training_order
 from glassformer.errors import ConfigError, DataError, counted
 from glassformer.generate import generate, score, stream
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.text import Delta, Generated
-from glassformer.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Transformer
+from glassformer.processors.elements import token_names
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.evaluate import evaluate
-from glassformer.tasks.task import Card, Sample, Task
+from glassformer.tasks.task import EVERYTHING, Card, Evaluation, Sample, Task
 
 READ_WHOLE = 1 << 20
 """Tokens up to which all of a split are hashed."""
 
 
-class TextGeneration(Task):
-    """Windows of running text whose targets are the next tokens."""
+class RunningText(Task):
+    """Windows of running text; training predicts some of its tokens."""
 
-    pipelines = ("text-generation",)
-    inputs = ("documents",)
-    verb = "generate"
-    capabilities = frozenset({"generates"})
-    continues = True
     first_prompt = "\n"
 
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:
         """See `Task`."""
-        return recipe.with_vocabulary(processor.tokenizer.vocab_size)  # pyright: ignore
+        return recipe.with_vocabulary(processor.vocab_size)
 
     def check_size(self) -> None:
         """Raise DataError for less text than one training sequence needs."""
@@ -65,10 +60,6 @@ class TextGeneration(Task):
             return train.batch_size
         parts = train.micro_batches
         return max(1, train.batch_tokens // self.length // parts) * parts
-
-    def split(self, name: str) -> TokenSplit:
-        """The tokens of a split; DataError: it has no text."""
-        return self.data[name]
 
     @property
     def elements(self) -> int:
@@ -111,56 +102,6 @@ class TextGeneration(Task):
         seed = self.recipe.train.seed
         return training_order(self.split("train"), self.length, self.sequences, seed)
 
-    def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
-        """See `Task`."""
-        return cross_entropy(logits, targets, self.recipe.train.label_smoothing)
-
-    def scores(self, model: Transformer, precision: torch.dtype) -> dict[str, Any] | None:
-        """See `Task`. DataError: validation text in which nothing can be predicted."""
-        if not self.validated:
-            return None
-        limit = self.recipe.train.evaluate.batches
-        return self.evaluate(model, "validation", precision, limit=limit, rows=self.sequences)
-
-    def evaluate(
-        self,
-        model: Transformer,
-        split: str,
-        precision: torch.dtype = torch.float32,
-        how: GenerateConfig | None = None,
-        **limits: int | None,
-    ) -> dict[str, Any]:
-        """See `Task`; `limit`: so many batches, `rows`: windows in each."""
-        tokens, limit = self.split(split), limits.get("limit")
-        length = model.config.max_length
-        rows = limits.get("rows") or max(1, 4096 // length)
-        score = evaluate(model, evaluation_windows(tokens, rows, length, limit), precision)
-        if not score.tokens:
-            raise DataError(
-                "The validation text has no token to predict; use a longer one or "
-                "data.validation.fraction=0."
-            )
-        return score.result(tokens.n_bytes if limit is None else None)
-
-    def sample(self, model: Transformer) -> Sample | None:
-        """See `Task`: `train.sample.prompt` continued, the same for the same weights."""
-        train, tokenizer = self.recipe.train, self.processor.tokenizer
-        if not train.sample.tokens:
-            return None
-        prompt = train.sample.prompt
-        if not len(tokenizer.encode(prompt)):  # as spaces are to a tokenizer of words
-            prompt = tokenizer.decode([int(self.split("train").tokens[0])])
-        how = GenerateConfig.parse(
-            {
-                "max_new_tokens": train.sample.tokens,
-                "temperature": 0.8,
-                "seed": train.seed,
-                "overflow": "window",
-            }
-        )
-        text = prompt + generate(model, tokenizer, [prompt], how)[0].text
-        return Sample(text, {"sample": text})
-
     def batch_to_check(self, model: Transformer, text: str | None) -> Batch:
         """See `Task`: with the next tokens as targets."""
         batch, most = super().batch_to_check(model, text), model.config.max_length
@@ -184,7 +125,45 @@ class TextGeneration(Task):
 
     def outcomes(self) -> tuple[str, ...]:
         """See `Task`."""
-        return token_outcomes(self)
+        return token_names(self.processor.tokenizer, self.recipe.model.vocab_size)
+
+    def reply(self) -> dict[str, Any]:
+        """See `Task`."""
+        return {"text": {"type": "string", "description": "the text behind the prompt"}}
+
+
+class TextGeneration(RunningText):
+    """The next token of running text."""
+
+    verb = "generate"
+    capabilities = frozenset({"generates"})
+    continues = True
+
+    def evaluate(
+        self, model: Transformer, split: str, of: Evaluation = EVERYTHING
+    ) -> dict[str, Any]:
+        """See `Task`."""
+        tokens, length = self.split(split), model.config.max_length
+        rows = of.rows or max(1, 4096 // length)
+        batches = evaluation_windows(tokens, rows, length, of.limit)
+        score = evaluate(model, batches, of.precision)
+        if not score.tokens:
+            raise DataError(
+                "The validation text has no token to predict; use a longer one or "
+                "validation_fraction=0."
+            )
+        return score.result(tokens.n_bytes if of.limit is None else None)
+
+    def sampled(self, model: Transformer) -> Sample:
+        """See `Task`: `train.sample.prompt` continued, the same for the same weights."""
+        train, tokenizer = self.recipe.train, self.processor.tokenizer
+        prompt = train.sample.prompt
+        if not len(tokenizer.encode(prompt)):  # as spaces are to a tokenizer of words
+            prompt = tokenizer.decode([int(self.split("train").tokens[0])])
+        chosen = {"max_new_tokens": train.sample.tokens, "temperature": 0.8, "seed": train.seed}
+        how = GenerateConfig.parse({**chosen, "overflow": "window"})
+        text = prompt + generate(model, tokenizer, [prompt], how)[0].text
+        return Sample(text, {"sample": text})
 
     def stream(self, model: Transformer, prompt: str, how: GenerateConfig) -> Iterator[Delta]:
         """See `Task`."""
@@ -211,16 +190,3 @@ class TextGeneration(Task):
         ids = tokenizer.encode(text).tolist()
         pieces = [tokenizer.piece(i) for i in ids]
         return list(zip(pieces, [None, *score(model, ids)], strict=True))
-
-    def schema(self) -> dict[str, Any]:
-        """See `Task`."""
-        text = {"type": "string", "description": "the text behind the prompt"}
-        return {"type": "object", "properties": {"text": text}, "required": ["text"]}
-
-
-def token_outcomes(task: Task) -> tuple[str, ...]:
-    """Names of the vocabulary."""
-    from glassformer.processors.elements import token_label
-
-    tokenizer = task.processor.tokenizer
-    return tuple(token_label(tokenizer, i) for i in range(task.recipe.model.vocab_size))

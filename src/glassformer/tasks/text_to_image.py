@@ -3,11 +3,10 @@
 <bos> a large red circle <eos> <eos>   pixel pixel pixel ...       loss on the pixels alone
 """
 
-import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,75 +14,53 @@ import numpy as np
 import torch
 
 from glassformer.batch import Batch
-from glassformer.data.arrays import arrays_of, stamp_of, store_arrays
+from glassformer.data.arrays import ArraySplit
 from glassformer.data.example import Example
-from glassformer.data.formats.contents import source_at
 from glassformer.data.pictures import Picture
 from glassformer.errors import CheckpointError, ConfigError, DataError
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.draw import brief, draw
-from glassformer.losses import LossSum, cross_entropy
 from glassformer.media.palette import FILE, Palette, PaletteConfig
 from glassformer.models.transformer import Transformer
 from glassformer.processors.elements import Element, token_elements
+from glassformer.processors.image import ImageProcessor
 from glassformer.processors.inputs import Inputs, Records
+from glassformer.processors.media import Files, decoded, request_of
 from glassformer.processors.parts import PartsProcessor
-from glassformer.processors.parts_inputs import PartsInputs, part_of
-from glassformer.processors.parts_tokenizer import TEXT
-from glassformer.processors.processor import (
-    EncodedInput,
-    Processor,
-    check_hopeless,
-    check_length,
-    ids_of,
-)
+from glassformer.processors.parts_inputs import PartsInputs
+from glassformer.processors.processor import EncodedInput, Processor, check_length, ids_of
 from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.evaluate import evaluate
-from glassformer.tasks.records import RecordTask
+from glassformer.tasks.generative import GenerativeTask
 from glassformer.tasks.shown import shown
-from glassformer.tasks.task import Card, Sample
-from glassformer.tasks.text_generation import token_outcomes
+from glassformer.tasks.task import EVERYTHING, Card, Evaluation, Sample
 
 ARRAY, SHOWN = "pixels", 3
 _SHADES = " .:-=+*#%@"
 
 
-class ImageTargets(Inputs):
+class ImageTargets(PartsInputs):
     """Rows of text whose target images could be read, with their stored pixels."""
 
-    def __init__(self, inputs: PartsInputs, array: np.ndarray, at: Mapping[str, int]):
-        self.text, self.array = inputs, array
-        readable = [i for i, row in enumerate(inputs.records) if row.image in at]
-        self.numbers = readable
-        self.records = [inputs.records[i] for i in readable]
-        self.owner = np.arange(len(readable))
+    def __init__(self, inputs: PartsInputs, pixels: ArraySplit, paths: Sequence[str]):
+        at = {paths[item]: i for i, item in enumerate(pixels.kept.tolist())}
+        super().__init__(inputs.unfilled, [row for row in inputs.records if row.image in at], {})
+        self.array, self.skipped = pixels.array, pixels.skipped
         self.rows = np.array([at[row.image] for row in self.records], np.int64)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """See `Inputs`."""
-        return self.text.lengths[self.numbers]
-
-    def examples(self, numbers: Sequence[int], step: int | None = None) -> list[Example]:
-        """See `Inputs`."""
-        return self.text.examples([self.numbers[i] for i in numbers], step)
 
     def pixels(self, numbers: Sequence[int]) -> np.ndarray:
         """Target images, uint8 [N, H, W, 3]."""
         return self.array[self.rows[list(numbers)]]
 
-    def fingerprint(self) -> Any:
+    def fingerprint(self) -> Iterator[bytes]:
         """See `Inputs`."""
-        yield from self.text.fingerprint()
+        yield from super().fingerprint()
         yield np.ascontiguousarray(self.array[:: self.array.size // (1 << 20) + 1]).tobytes()
         yield "\n".join(row.image for row in self.records).encode(errors="replace")
 
 
-class TextToImage(RecordTask):
+class TextToImage(GenerativeTask):
     """An image for each text."""
 
-    pipelines = ("text-to-image",)
-    inputs = ("parts",)
     verb = "generate --to-image"
     capabilities = frozenset({"generates", "draws"})
 
@@ -91,28 +68,30 @@ class TextToImage(RecordTask):
     def resolve(cls, recipe: Recipe, processor: Processor, records: Records) -> Recipe:
         """See `Task`: a sequence is as long as the longest text and an image."""
         assert isinstance(processor, PartsProcessor)
-        if recipe.processor.palette is None or recipe.processor.image or recipe.processor.audio:
+        if (
+            recipe.processor.palette is None
+            or recipe.processor.image is not None
+            or recipe.processor.audio is not None
+        ):
             raise ConfigError(
-                "text-to-image draws the images of texts alone and needs processor.palette; leave "
-                "out image and audio."
+                "text-to-image draws the images of texts alone and needs processor.palette; "
+                "leave out image and audio."
             )
-        palette = recipe.processor.palette
-        more = palette.n_pixels - 1
-        recipe = recipe.with_vocabulary(processor.tokenizer.vocab_size + palette.colours)
-        rows = [row for own in records.values() for row in own]
-        for row in rows:
+        more, needed = recipe.processor.palette.n_pixels - 1, dict[int, str]()
+        recipe = recipe.with_vocabulary(processor.vocab_size + recipe.processor.palette.colours)
+        for row in (row for own in records.values() for row in own):
             if row.image is None:
                 raise DataError(
                     f"{row.where} has no image to be drawn; set data.target_image, or another task"
                 )
-        lengths = [len(brief(processor.parts, row.parts, 0).ids) for row in rows]
-        needed = [n + more for n in lengths]
+            n = len(brief(processor.parts, row.parts, 0).ids) + more
+            needed.setdefault(n, row.where)
         if recipe.max_length_open:
             recipe = recipe.with_model({"max_length": max(needed)})
-        for row, n in zip(rows, needed, strict=True):
+        for n, where in needed.items():
             if n > (most := recipe.model.max_length):
                 raise DataError(
-                    f"{row.where} has {n} elements and the model {most}; raise model.max_length"
+                    f"{where} has {n} elements and the model {most}; raise model.max_length"
                 )
         return recipe
 
@@ -124,7 +103,7 @@ class TextToImage(RecordTask):
     def check_folder(self) -> None:
         """See `Task`: the colours and the tokens are as many as the model's, or fewer."""
         palette, model = Palette.load(self.folder), self.recipe.model
-        tokens = self.processor.tokenizer.vocab_size + len(palette.colours)
+        tokens = self.processor.vocab_size + len(palette.colours)
         if tokens > model.vocab_size or palette.config.n_pixels > model.max_length:
             raise CheckpointError(
                 f"{self.folder / FILE} and the tokenizer make {tokens} tokens and images of "
@@ -150,57 +129,55 @@ class TextToImage(RecordTask):
         palette.save(self.folder)
         return palette
 
+    def stored(self) -> None:
+        """See `Task`: target images are stored apart, and decoded again."""
+        return
+
     @classmethod
     def data_of(
         cls, recipe: Recipe, inputs: Mapping[str, PartsInputs], folder: Path
     ) -> dict[str, ImageTargets]:
         """See `Task`: the target images are stored, each once."""
-        data, config = recipe.data, recipe.processor.palette
+        config = recipe.processor.palette
         assert config is not None
-        skip = data.bad_files == "skip"
-        named = {
-            split: list(dict.fromkeys(row.image for row in of.records))
+        files = {
+            split: [
+                ImageProcessor.record_at(path, "train")
+                for path in dict.fromkeys(row.image for row in of.records)
+            ]
             for split, of in inputs.items()
         }
-        request = {
-            "stamp": stamp_of([*(of.path for of in data.splits.values()), data.target_image]),
-            "files": hashlib.sha256(repr(named).encode(errors="replace")).hexdigest()[:16],
-            "settings": config.model_dump(mode="json", exclude={"colours"}),
-            "skip": skip,
-        }
-        items = {
-            split: [partial(_decoded, config, path) for path in paths]
-            for split, paths in named.items()
-        }
-        shape = (*config.dims, 3)
-        store = store_arrays(folder / ARRAY, request, items, shape, "uint8", skip)
+
+        def pixels(image: Picture) -> np.ndarray:
+            return config.fit(image.pixels(), image.where)
+
+        settings = config.model_dump(mode="json", exclude={"colours"})
+        request, shape = request_of(Files.of(recipe.data), settings, files), (*config.dims, 3)
+        stored = decoded(folder / ARRAY, request, files, pixels, shape, "uint8")
         found = {}
-        for split, paths in named.items():
-            rows = arrays_of(store, split)
-            at = {paths[item]: i for i, item in enumerate(rows.kept.tolist())}
-            found[split] = ImageTargets(inputs[split], rows.array, at)
-            found[split].skipped = rows.skipped
+        for split, array in stored.items():
+            paths = [image.where for image in files[split]]
+            found[split] = ImageTargets(inputs[split], array, paths)
             if not found[split].records:
                 raise DataError(f"no {split} row has an image that can be read; see data.bad_files")
         return found
 
-    def target(self, record: Any, units: slice) -> dict[str, Any]:
-        """See `RecordTask`: colours are added batch by batch."""
-        return {}
-
-    def answered(self, inputs: ImageTargets, numbers: Sequence[int]) -> list[Example]:
+    def answered(self, inputs: Inputs, numbers: Sequence[int]) -> list[Example]:
         """Texts of one length with the colours of their images."""
-        colours = self.palette.ids(inputs.pixels(numbers)) + self.processor.tokenizer.vocab_size
-        eos, width = self.processor.parts.eos, self.width
-        examples = inputs.examples(numbers)
+        assert isinstance(inputs, ImageTargets)
+        colours = self.palette.ids(inputs.pixels(numbers)) + self.processor.vocab_size
         return [
-            replace(e, ids=_filled(e.ids, eos, width), answer=row)
-            for e, row in zip(examples, colours.astype(np.int32), strict=True)
+            replace(e, ids=self._filled(e.ids), answer=row)
+            for e, row in zip(inputs.examples(numbers), colours.astype(np.int32), strict=True)
         ]
+
+    def _filled(self, ids: np.ndarray) -> np.ndarray:
+        """Ids of a text, its end repeated up to the first pixel."""
+        missing = max(0, self.width - len(ids))
+        return np.concatenate([ids, np.repeat(self.processor.parts.eos, missing)])
 
     def with_targets(self, numbers: Sequence[int], step: int) -> list[Example]:
         """See `RecordTask`."""
-        assert isinstance(self.training, ImageTargets)
         return self.answered(self.training, numbers)
 
     @cached_property
@@ -209,37 +186,15 @@ class TextToImage(RecordTask):
         own = np.maximum(self.training.lengths, self.width)
         return own + self._config.n_pixels - 1
 
-    def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
-        """See `Task`."""
-        return cross_entropy(logits, targets, self.recipe.train.label_smoothing)
-
     def opening(self) -> list[str]:
         """See `Task`."""
-        return [self.palette.described(), *self.data_sentences()]
-
-    def scores(self, model: Transformer, precision: torch.dtype) -> dict[str, Any] | None:
-        """See `Task`."""
-        if not self.validated:
-            return None
-        limit = self.recipe.train.evaluate.batches
-        return self.evaluate(model, "validation", precision, limit=limit)
+        return [self.palette.described(), *super().opening()]
 
     def evaluate(
-        self,
-        model: Transformer,
-        split: str,
-        precision: torch.dtype = torch.float32,
-        how: GenerateConfig | None = None,
-        **limits: int | None,
+        self, model: Transformer, split: str, of: Evaluation = EVERYTHING
     ) -> dict[str, Any]:
         """See `Task`: each pixel given those before it, and `bits_per_pixel`."""
-        inputs, limit = self.split(split), limits.get("limit")
-        groups = inputs.groups(model.config.max_length)
-        if limit is not None and limit < len(groups):
-            chosen = np.linspace(0, len(groups) - 1, limit).round().astype(int)
-            groups = [groups[i] for i in chosen]
-        batches = (self.collate([[e] for e in self.answered(inputs, own)]) for own in groups)
-        scores = evaluate(model, batches, precision).result()
+        scores = super().evaluate(model, split, of)
         return scores | {"bits_per_pixel": scores["loss"] / math.log(2)}
 
     def draw(
@@ -249,12 +204,10 @@ class TextToImage(RecordTask):
         found = draw(model, self.processor.parts, self.palette, prompts, how, batch_size)
         return self.palette.pixels(found)
 
-    def sample(self, model: Transformer) -> Sample | None:
+    def sampled(self, model: Transformer) -> Sample:
         """See `Task`: images drawn for the first texts, in characters for their shades."""
-        if not self.recipe.train.sample.tokens:
-            return None
-        texts = list(dict.fromkeys(shown(row) for row in self.split(self.shown_split).records))
-        texts, of = texts[:SHOWN], self.recipe.generate
+        records, of = self.split(self.shown_split).records, self.recipe.generate
+        texts = list(dict.fromkeys(map(shown, records)))[:SHOWN]
         how = GenerateConfig.parse({"temperature": of.temperature, "seed": of.seed})
         rows = [
             {"text": text, "drawn": in_characters(pixels)}
@@ -269,7 +222,7 @@ class TextToImage(RecordTask):
 
     def piece(self, index: int) -> str:
         """See `Task`: a piece of text, or a colour."""
-        colour = index - (size := self.processor.tokenizer.vocab_size)
+        colour = index - (size := self.processor.vocab_size)
         if colour < 0:
             return self.processor.tokenizer.piece(index)
         known = self.palette.colours
@@ -277,7 +230,7 @@ class TextToImage(RecordTask):
 
     def encode(self, given: Any) -> EncodedInput:
         """See `Task`: a text up to the place of the first pixel, or ids of tokens and colours."""
-        size = self.processor.tokenizer.vocab_size
+        size = self.processor.vocab_size
         if ids_of(given) is not None:
             found = self.processor.encode(given)
             named = (
@@ -285,23 +238,21 @@ class TextToImage(RecordTask):
                 for e in found.elements
             )
             return replace(found, elements=tuple(named))
-        parts, width = [given] if isinstance(given, str | Mapping) else list(given), self.width
-        texts = [text for kind, text in map(part_of, parts) if kind == TEXT]
-        least = sum(map(self.processor.tokenizer.at_least, texts))
-        check_hopeless(least, width, "The prompt")
+        parts, width = self.processor.named_parts(given), self.width
+        self.processor.check_texts(parts, width, "The prompt")
         ids = self.processor.example(parts).ids
         check_length(len(ids), width, "The prompt")
-        ids = _filled(ids, self.processor.parts.eos, width).tolist()
-        own = self.processor.encode(parts).elements
+        ids = self._filled(ids).tolist()
+        own = self.processor.encode([given] if isinstance(given, str | Mapping) else given).elements
         more = token_elements(self.processor.tokenizer, ids[len(own) :])
         return EncodedInput(Batch(torch.tensor([ids])), (*own, *more))
 
     def outcomes(self) -> tuple[str, ...]:
         """See `Task`."""
-        size = self.processor.tokenizer.vocab_size
-        names = token_outcomes(self)
-        last = size + len(self.palette.colours)
-        return (*names[:size], *(self.piece(i) for i in range(size, last)), *names[last:])
+        size, names = self.processor.vocab_size, list(super().outcomes())
+        for i in range(size, size + len(self.palette.colours)):
+            names[i] = self.piece(i)
+        return tuple(names)
 
     def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
         """See `Task`."""
@@ -309,7 +260,7 @@ class TextToImage(RecordTask):
 
     def next_tokens(self, prompt: Sequence[int], given: Sequence[int]) -> tuple[range, int]:
         """See `Task`: the colours, as many as the image has pixels left."""
-        size = self.processor.tokenizer.vocab_size
+        size = self.processor.vocab_size
         colours = range(size, size + len(self.palette.colours))
         if wrong := [index for index in given if index not in colours]:
             raise ConfigError(
@@ -320,13 +271,17 @@ class TextToImage(RecordTask):
 
     def card(self) -> Card:
         """See `Task`."""
-        card = self.card_of(f"glassformer generate {self.folder} --prompt TEXT --to-image out.png")
+        card = super().card()
         return replace(card, tokenizer=f"{card.tokenizer}; {self.palette.described()}")
 
-    def schema(self) -> dict[str, Any]:
+    @property
+    def use(self) -> str:
+        """See `RecordTask`."""
+        return f"glassformer generate {self.folder} --prompt TEXT --to-image out.png"
+
+    def reply(self) -> dict[str, Any]:
         """See `Task`."""
-        image = {"type": "string", "description": "a PNG file as a data: address"}
-        return {"type": "object", "properties": {"image": image}, "required": ["image"]}
+        return {"image": {"type": "string", "description": "a PNG file as a data: address"}}
 
 
 def in_characters(pixels: np.ndarray) -> str:
@@ -334,12 +289,3 @@ def in_characters(pixels: np.ndarray) -> str:
     light = pixels[::2].astype(np.float64) @ [0.299, 0.587, 0.114]
     shades = ((255 - light) / 256 * len(_SHADES)).astype(int)
     return "\n".join("".join(_SHADES[shade] for shade in row).rstrip() for row in shades)
-
-
-def _filled(ids: np.ndarray, eos: np.ndarray, width: int) -> np.ndarray:
-    return np.concatenate([ids, np.repeat(eos, max(0, width - len(ids)))])
-
-
-def _decoded(config: PaletteConfig, path: str) -> np.ndarray:
-    image = Picture(path, (), None, "train", source_at(path))
-    return config.fit(image.pixels(), image.where)

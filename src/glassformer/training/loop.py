@@ -23,6 +23,7 @@ from glassformer.errors import (
     printable,
 )
 from glassformer.files import locked, sweep, write_text
+from glassformer.metrics.scores import SCORES
 from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_trunk
@@ -43,7 +44,7 @@ from glassformer.training.run_folder import check_unused, export, is_exported, p
 from glassformer.training.schedule import rate
 from glassformer.training.step import StepResult, training_step
 
-SHOWN = {"accuracy": ".2%", "f1": ".2%", "exact_match": ".2%", "bleu": ".2f", "chrf": ".2f"}
+SHOWN = {name: score.form for name, score in SCORES.items() if score.logged}
 """Scores that are shown behind the loss."""
 REMEDY = (
     "Try a lower train.optimizer.learning_rate, more train.schedule.warmup_steps or "
@@ -257,9 +258,8 @@ class _Training:
         better = self._is_better(scores)
         self.state = replace(self.state, seconds=seconds)
         if better:
-            self.state = replace(
-                self.state, best_step=step, best_score=scores[self.config.evaluate.best]
-            )
+            best = scores[self.config.evaluate.best]
+            self.state = replace(self.state, best_step=step, best_score=best)
         self._log_scores(f"step {step}", scores, better)
         return better
 
@@ -289,7 +289,7 @@ class _Training:
         best, now = self.state.best_score, scores[self.config.evaluate.best]
         if best is None:
             return True
-        return now < best if self.config.evaluate.best == "loss" else now > best
+        return now > best if SCORES[self.config.evaluate.best].higher_is_better else now < best
 
     def _log_scores(self, what: str, scores: dict[str, Any], better: bool, **values: Any) -> None:
         named = {f"validation_{name}": value for name, value in scores.items()}

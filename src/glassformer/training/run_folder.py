@@ -83,7 +83,7 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
     recipe = recipe.with_inputs(processor.model_fields())
     recipe = kind.resolve(recipe, processor, records)
     recipe = recipe.with_length(processor.longest(records))
-    processor = processor.for_model(recipe.facts).augmented(recipe.augment)
+    processor = processor.for_training(recipe.facts, recipe.augment)
     processor.check(records)
     if begun is not None:
         check_same(recipe, begun, run)
@@ -187,7 +187,8 @@ def export(model: Transformer, task: Task, run: Path, step: int, scores: dict[st
     card."""
     with writing(run):
         save_weights(model, run / "model.safetensors")
-        write_json(run / "config.json", config_json(model.config))
+        about = {"task": task.recipe.task, "input": task.recipe.processor.input}
+        write_json(run / "config.json", config_json(model.config) | about)
         write_json(run / "generation_config.json", task.recipe.generate.model_dump(mode="json"))
         write_text(run / "README.md", card(model, task, run, step, scores))
 

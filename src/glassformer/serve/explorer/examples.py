@@ -20,7 +20,7 @@ def capabilities(run: Run) -> frozenset[str]:
 
 def media_of(run: Run) -> dict[str, list[Sensed]]:
     """The example images and recordings by medium: `example:0`, `example:1`, ..."""
-    kept = {kind: reader.kept(run.folder) for kind, reader in run.processor.media().items()}
+    kept = {kind: reader.kept_inputs(run.folder) for kind, reader in run.processor.media().items()}
     return {kind: rows for kind, rows in kept.items() if rows}
 
 

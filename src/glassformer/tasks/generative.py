@@ -1,0 +1,37 @@
+"""Base of tasks that generate tokens for an input: of a text, or of an image."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from glassformer.data.example import Example
+from glassformer.data.order import spread
+from glassformer.models.transformer import Transformer
+from glassformer.processors.elements import token_names
+from glassformer.processors.inputs import Inputs
+from glassformer.tasks.evaluate import evaluate
+from glassformer.tasks.records import RecordTask, merged
+from glassformer.tasks.task import EVERYTHING, Evaluation
+
+
+class GenerativeTask(RecordTask):
+    """Tokens for each input; loss is on these tokens alone."""
+
+    capabilities = frozenset({"generates"})
+
+    def answered(self, inputs: Inputs, numbers: Sequence[int]) -> list[Example]:
+        """Examples with the tokens to be generated."""
+        return merged(inputs.examples(numbers), self.targets_of(inputs, numbers))
+
+    def evaluate(
+        self, model: Transformer, split: str, of: Evaluation = EVERYTHING
+    ) -> dict[str, Any]:
+        """See `Task`: each target given those before it."""
+        inputs = self.split(split)
+        groups = inputs.groups(model.config.max_length)
+        chosen = (groups[i] for i in spread(len(groups), of.limit))
+        batches = (self.collate([[e] for e in self.answered(inputs, own)]) for own in chosen)
+        return evaluate(model, batches, of.precision).result()
+
+    def outcomes(self) -> tuple[str, ...]:
+        """See `Task`."""
+        return token_names(self.processor.tokenizer, self.recipe.model.vocab_size)

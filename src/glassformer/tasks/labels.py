@@ -1,0 +1,108 @@
+"""Base of tasks that predict classes: the classes, their weights in the loss, and scores."""
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from glassformer.axes import Float, Tensor
+from glassformer.errors import ConfigError, counted
+from glassformer.losses import LossSum, cross_entropy
+from glassformer.metrics.worst import Worst
+from glassformer.models.transformer import Transformer
+from glassformer.tasks.classes import Classes
+from glassformer.tasks.records import RecordTask
+
+LARGEST_TABLE = 100
+"""Classes beyond which no confusion matrix is kept."""
+
+
+class LabelTask(RecordTask):
+    """Classes of inputs, or of their words."""
+
+    @abstractmethod
+    def counts(self) -> np.ndarray:
+        """How often each class is a training target, int64 [C]."""
+        ...
+
+    @cached_property
+    def classes(self) -> Classes:
+        """The classes of the model."""
+        return Classes(self.recipe.model.classes)
+
+    @cached_property
+    def weights(self) -> Float[Tensor, "C"] | None:
+        """The weight of each class in the loss; None: all equal."""
+        return self.classes.weights(self.counts(), self.recipe.train.class_weights)
+
+    def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
+        """See `Task`: targets are weighted by their class."""
+        weights = None if self.weights is None else self.weights.to(logits.device)
+        return cross_entropy(logits, targets, self.recipe.train.label_smoothing, weights)
+
+    def outcomes(self) -> tuple[str, ...]:
+        """See `Task`."""
+        return self.classes.names or tuple(map(str, range(self.recipe.model.class_count)))
+
+    def target_name(self, index: int) -> str:
+        """See `Task`."""
+        return self.outcomes()[index]
+
+    def long_inputs(self) -> list[str]:
+        """A sentence on inputs longer than the model, if there are any."""
+        if not (long := int((np.bincount(self.training.owner) > 1).sum())):
+            return []
+        noun = counted(long, self.processor.noun)
+        return [f"{noun} longer than the model are read by overlapping windows"]
+
+
+class LabelScores:
+    """Loss, unseen classes and worst inputs of a split, gathered input by input.
+
+    ConfigError: the model has no names for its classes.
+    """
+
+    def __init__(self, model: Transformer):
+        self.names = model.config.classes
+        if not self.names:
+            raise ConfigError(
+                "The model has no names for its classes, so nothing can be held against it; train "
+                "it here."
+            )
+        self._classes, self._worst, self._unseen = Classes(self.names), Worst(), Counter[str]()
+        self._nats, self._known = 0.0, 0
+
+    def gold(self, labels: Sequence[str]) -> np.ndarray:
+        """The number of each label, int64; -1 for an unseen class, which is counted."""
+        numbers = self._classes.numbers(labels)
+        pairs = zip(labels, numbers.tolist(), strict=True)
+        self._unseen.update(label for label, number in pairs if number < 0)
+        return numbers
+
+    def add(self, nats: float, known: int, hardness: float, shown: dict[str, Any]) -> None:
+        """Add the loss of an input, summed over targets whose class is known."""
+        self._nats, self._known = self._nats + nats, self._known + known
+        self._worst.add(hardness, shown)
+
+    def result(
+        self,
+        scores: dict[str, Any],
+        table: list[dict[str, Any]],
+        confusion: list[list[int]] | None,
+        **others: Any,
+    ) -> dict[str, Any]:
+        """`loss`, scores, a table by class, confusions, the worst inputs, unseen classes."""
+        few = confusion is not None and len(self.names) <= LARGEST_TABLE
+        return {
+            "loss": self._nats / max(1, self._known),
+            **scores,
+            "table": table,
+            **({"confusion": {"names": list(self.names), "counts": confusion}} if few else {}),
+            **others,
+            "worst": self._worst.rows(),
+            **({"unseen_classes": dict(self._unseen)} if self._unseen else {}),
+        }
