@@ -65,14 +65,12 @@ def attribute(
     between passes. ConfigError: no such method, option, outcome or position.
     """
     if method not in METHODS:
-        raise ConfigError(
-            f"There is no method {method!r} of attribution; {suggest(method, METHODS)}"
-        )
+        hint = suggest(method, METHODS)
+        raise ConfigError(f"There is no method {method!r} of attribution; {hint}")
     compute, known = METHODS[method]
-    for name in options:
-        if name not in known:
-            hint = suggest(name, known) if known else "it has none"
-            raise ConfigError(f"The method {method} has no option {name!r}; {hint}")
+    for name in [name for name in options if name not in known]:
+        hint = suggest(name, known) if known else "it has none"
+        raise ConfigError(f"The method {method} has no option {name!r}; {hint}")
     wanted = Target.of(look, target, position, against)
     found = compute(look, wanted, check=check, **options)
     return replace(found, value=float(wanted.value(wanted.logits(look))[0]))
@@ -118,7 +116,7 @@ def integrated_gradients(
     taken. Source: Sundararajan et al. 2017.
     """
     path = Interpolation(look, target, baseline, check)
-    nodes, weights = (torch.from_numpy(a) for a in np.polynomial.legendre.leggauss(NODES))
+    nodes, weights = map(torch.from_numpy, np.polynomial.legendre.leggauss(NODES))
 
     def interval(begin: float, end: float, before: float) -> _Interval:
         stops = torch.cat([begin + (end - begin) * (nodes + 1) / 2, torch.tensor([end])])
@@ -144,9 +142,8 @@ def integrated_gradients(
     scores = torch.stack([one.scores for one in parts]).sum(0)
     missed = abs(float(scores.sum()) - change)
     gap = missed / abs(change) if change else missed
-    own, source = path.split(scores.float())
-    method = "integrated_gradients"
-    return Attribution(method, target, own, source, change=change, gap=gap, steps=steps)
+    found = Attribution("integrated_gradients", target, *path.split(scores.float()))
+    return replace(found, change=change, gap=gap, steps=steps)
 
 
 def occlusion(

@@ -7,9 +7,12 @@ An axis is addressed by its name only; an index is a number (counted from the en
 several, or a slice, and it must be there.
 """
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 
 from glassformer.axes import Bool, Tensor
@@ -28,6 +31,8 @@ AXES = (
     "class",
 )
 """The names of all axes that points have."""
+SITE_OF = {"attention": "self", "cross": "cross"}
+"""Site of an attention by the name of its module in a block."""
 Index = int | Sequence[int] | slice
 """Positions on an axis."""
 
@@ -56,7 +61,7 @@ def point_of(name: str, axes: tuple[str, ...], shape: tuple[int, ...], edited: b
     *path, kind = name.split(".")
     layer = int(path[2]) if path[1:2] == ["blocks"] else None
     side = path[0] if path[0] in ("encoder", "decoder") else ""
-    site = {"attention": "self", "cross": "cross"}.get(path[-1], "") if layer is not None else ""
+    site = SITE_OF.get(path[-1], "") if layer is not None else ""
     return Point(name, kind, axes, shape, layer, side, site, edited)
 
 
@@ -65,20 +70,42 @@ def kind_of(point: str) -> str:
     return point.rpartition(".")[2]
 
 
+def index_of(index: Any, what: str) -> Index:
+    """An index as it is kept: a number, numbers as a tuple, a slice; ConfigError: anything else."""
+    try:
+        if isinstance(index, slice):
+            range(8)[index]  # a step of 0, or ends that are no whole numbers
+            return index
+        if isinstance(index, Sequence | Tensor | np.ndarray) and len(index):
+            return tuple(map(_whole, index))
+        return _whole(index)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"{what}={index!r} is no slice of whole numbers."
+            if isinstance(index, slice)
+            else f"{what}={index!r} is no place; give a whole number, several, or a slice."
+        ) from None
+
+
+def _whole(number: Any) -> int:
+    if isinstance(number, bool):
+        raise TypeError
+    return operator.index(number)
+
+
 def chosen(index: Index, size: int, axis: str, what: str) -> list[int]:
     """The positions 0 .. size - 1 that an index names; ConfigError: one that is not there, or none
     at all."""
     if isinstance(index, slice):
-        ends = [end for end in (index.start, index.stop) if end is not None]
-        far = [end for end in ends if not -size <= end <= size]
-        found = [] if far else list(range(size)[index])
-        if not found:
+        ends = (end for end in (index.start, index.stop) if end is not None)
+        found = list(range(size)[index])
+        if not found or not all(-size <= end <= size for end in ends):
             raise ConfigError(
                 f"{what}: {axis}={spelled(index)} is outside of 0 to {size - 1} or empty; give "
                 f"a slice inside."
             )
         return found
-    numbers = [index] if isinstance(index, int) else list(index)
+    numbers = [index] if isinstance(index, int) else index
     for number in numbers:
         if not -size <= number < size:
             raise ConfigError(
@@ -90,7 +117,7 @@ def chosen(index: Index, size: int, axis: str, what: str) -> list[int]:
 def spelled(index: Index) -> int | list[int] | str:
     """An index as JSON has it: a number, a list, or a slice as `begin:end` or `begin:end:step`."""
     if isinstance(index, slice):
-        parts = [index.start, index.stop] + ([] if index.step is None else [index.step])
+        parts = [index.start, index.stop, index.step][: 2 if index.step is None else 3]
         return ":".join("" if part is None else str(part) for part in parts)
     return index if isinstance(index, int) else list(index)
 

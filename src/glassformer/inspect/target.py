@@ -16,7 +16,7 @@ import torch
 from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Batch, Part
 from glassformer.errors import ConfigError
-from glassformer.inspect.look import Look, fires, run
+from glassformer.inspect.look import Look, Replaced, fires, precise, run
 from glassformer.layers.heads import ClassifyHead, pool
 from glassformer.layers.tap import Tape
 
@@ -42,17 +42,10 @@ class Target:
     @classmethod
     def of(cls, look: Look, index: int, position: int = -1, against: int | None = None) -> Self:
         """The target in a look; ConfigError: an outcome or a position that there is not."""
-        count = look.logits.shape[-1]
-        for outcome in (index, against):
-            if outcome is not None and not 0 <= outcome < count:
-                raise ConfigError(
-                    f"There is no outcome {outcome} in this model; its outcomes are 0 to "
-                    f"{count - 1}."
-                )
-        several = look.model.config.multi_label
-        if isinstance(look.model.head, ClassifyHead):
-            return cls(index, against, None, several)
-        return cls(index, against, placed(position, look.positions().length), several)
+        check_outcomes(look, index, against)
+        pooled = isinstance(look.model.head, ClassifyHead)
+        at = None if pooled else placed(position, look.positions().length)
+        return cls(index, against, at, look.model.config.multi_label)
 
     def logits(self, look: Look) -> Float[Tensor, "1 V"]:
         """The logits of a look from which the target is read."""
@@ -66,22 +59,19 @@ class Target:
     def probability(self, logits: Float[Tensor, "B _"]) -> Float[Tensor, "B"]:
         """The outcome's probability in each row; with `against`, its probability if it is one of
         the two."""
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         if self.against is not None or self.several:
-            return self.value(logits).sigmoid()
-        return logits.log_softmax(-1)[:, self.index].exp()
+            return self.value(precise(logits)).sigmoid()
+        return precise(logits).log_softmax(-1)[:, self.index].exp()
 
 
-@dataclass(frozen=True)
-class Replaced:
-    """A change of a point's tensor [B, ...] by any function, which may differ between rows."""
-
-    point: str
-    by: Callable[[Tensor], Tensor]
-
-    def __call__(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
-        """The tensor to go on with."""
-        return self.by(tensor)
+def check_outcomes(look: Look, *outcomes: int | None) -> None:
+    """Raise ConfigError for an outcome that the model does not have."""
+    count = look.logits.shape[-1]
+    for outcome in outcomes:
+        if outcome is not None and not 0 <= outcome < count:
+            raise ConfigError(
+                f"There is no outcome {outcome} in this model; its outcomes are 0 to {count - 1}."
+            )
 
 
 def unchecked() -> None:
@@ -124,26 +114,22 @@ def rerun(
     """
     batch = repeated(look.batch, rows)
     length, edits = look.positions().length, (*look.edits, *changes)
-    at = target.position
-    ends = [point for point in look.tape.points if point.endswith("logits")]
-    if any(fires(edit, point) for edit in edits for point in ends):
-        at = None  # an edit of the logits addresses them by position, so all must be computed
-    if at is not None:
+    ends = (point for point in look.tape.points if point.endswith("logits"))
+    # An edit of the logits addresses them by position, so all of them are computed.
+    whole, at = fires(edits, *ends), target.position
+    if at is not None and not whole:
         batch = replace(batch, at=torch.arange(rows, device=batch.elements.device) * length + at)
     output, tape = run(look.model, batch, keep, edits, gradients)
-    whole = at is None and target.position is not None
-    return output.logits[:, target.position] if whole else output.logits, tape
+    return output.logits if at is None or not whole else output.logits[:, at], tape
 
 
 def slopes_by(value: Float[Tensor, ""], tensors: Sequence[Tensor]) -> list[Tensor]:
     """The gradient of a value by each tensor that it may depend on; 0 by those that an edit has cut
     off from it."""
     known = [tensor for tensor in tensors if tensor.requires_grad and value.requires_grad]
-    found = iter(torch.autograd.grad(value, known, materialize_grads=True) if known else ())
-    return [
-        next(found) if known and tensor.requires_grad else torch.zeros_like(tensor)
-        for tensor in tensors
-    ]
+    found = torch.autograd.grad(value, known, materialize_grads=True) if known else ()
+    slopes = {id(tensor): slope for tensor, slope in zip(known, found, strict=True)}
+    return [slopes[id(t)] if id(t) in slopes else torch.zeros_like(t) for t in tensors]
 
 
 def in_portions(rows: int, length: int, elements: int = ELEMENTS) -> Iterator[Int[Tensor, "_"]]:
