@@ -6,14 +6,16 @@ import re
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from glassformer.errors import printable
+from glassformer.inspect.alignment import CrossAttention
+from glassformer.inspect.contextual import Contexts, Occurrence
 from glassformer.pages import colours, images, kit
 from glassformer.pages.answers import Answer, answers_html
-from glassformer.pages.attention_image import PairAttention
-from glassformer.pages.attention_picture import attention_html
+from glassformer.pages.attention import attention_html
 from glassformer.pages.batch_page import (
     EncodedAudio,
     EncodedImage,
@@ -27,7 +29,8 @@ from glassformer.pages.gallery import Group, Item, gallery_html
 from glassformer.pages.highlight import highlight_html
 from glassformer.pages.training_report import report_html
 from glassformer.pages.verification import verification_html
-from glassformer.pages.word_contexts import WordContexts, contexts_html
+from glassformer.pages.word_contexts import contexts_html
+from glassformer.processors.word_spans import Side
 from pages.reading import Page, pixels
 
 PIXELS = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
@@ -74,18 +77,14 @@ def batch(text: str) -> str:
 
 
 def attention(text: str) -> str:
-    words, patterns = ([text], [text]), np.ones((2, 2, 1, 1))
-    return attention_html(
-        PairAttention((text, text), words, words, np.ones((1, 1)), [(0, 0)], patterns, 0), text
-    )
+    side = Side(text, (text,), (text,), (0,))
+    return attention_html(CrossAttention(side, side, torch.ones(2, 2, 1, 1)), text)
 
 
 def contexts(text: str) -> str:
-    table = np.full((2, 2, 2), 0.5)
-    look = WordContexts(
-        text, [(text, text, text)] * 2, [[text]] * 2, True, table, np.ones((2, 2, 2)), np.ones(2)
-    )
-    return contexts_html(look, text)
+    one = Occurrence(1, 3 * text, len(text), 2 * len(text), (text,))
+    vectors = np.eye(2, dtype=np.float32)
+    return contexts_html(Contexts(text, (one, one), np.stack([vectors, vectors]), True), text)
 
 
 def verification(text: str) -> str:

@@ -11,15 +11,14 @@ Induction from Neural Machine Translation, 2020), but it is not what the predict
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from glassformer.axes import Float, Tensor
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
-from glassformer.layers.tap import Tape, recording
-from glassformer.models.transformer import Transformer, evaluating
+from glassformer.inspect.look import run
+from glassformer.models.transformer import Transformer
 from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.word_spans import WORD, Side, read_side
 
@@ -72,19 +71,6 @@ class CrossAttention:
         most, where = table.max(1)
         return sorted((int(s), t) for t, s in enumerate(where) if most[t] > 0)
 
-    def values(self) -> dict[str, Any]:
-        """Plain values, as the fields of `pages.attention_image.PairAttention`."""
-        sides = (self.source, self.target)
-        return {
-            "texts": tuple(side.text for side in sides),
-            "words": tuple(side.words for side in sides),
-            "tokens": tuple(side.pieces for side in sides),
-            "weights": self.words().double().numpy(),
-            "aligned": self.align(),
-            "patterns": self.patterns.double().numpy(),
-            "layer": self.best_layer,
-        }
-
 
 def cross_attention(
     model: Transformer, tokenizer: PairTokenizer, source: str, target: str, word: str = WORD
@@ -99,27 +85,23 @@ def cross_attention(
     if config.architecture != "encoder_decoder":
         raise ConfigError(
             f"Cross-attention is what a decoder sees of an encoder, and "
-            f"model.architecture={config.architecture} has "
-            "none; give an encoder_decoder."
+            f"model.architecture={config.architecture} has none; give an encoder_decoder."
         )
     read, written = tokenizer.source_ids(source), tokenizer.target_ids(target)
     sizes = (config.source_vocab_size or config.vocab_size, config.vocab_size)
-    for name, largest, size in zip(
-        ("source", "target"), (read.max(), max(written.max(), tokenizer.bos)), sizes, strict=True
-    ):
-        if largest >= size:
+    largest = read.max(), max(written.max(), tokenizer.bos)
+    for name, most, size in zip(("source", "target"), largest, sizes, strict=True):
+        if most >= size:
             raise ConfigError(
-                f"The {name} has token id {largest} and the model only {size}; use its own "
-                f"tokenizer."
+                f"The {name} has token id {most} and the model only {size}; use its own tokenizer."
             )
     given = torch.tensor([[tokenizer.bos, *written[:-1].tolist()]])
-    batch = Batch(given, source=Batch(torch.tensor([read.tolist()]))).to(
-        next(model.parameters()).device
-    )
+    batch = Batch(given, source=Batch(torch.tensor([read.tolist()])))
+    _, tape = run(model, batch, ["decoder.blocks.*.cross.pattern"])
     return CrossAttention(
         read_side(tokenizer.source, source, read, tokenizer.prefix, word),
         read_side(tokenizer.target, target, written, word=word),
-        _patterns(model, batch),
+        torch.stack([pattern[0] for pattern in tape.kept.values()]).cpu(),
     )
 
 
@@ -127,19 +109,6 @@ def pharaoh(pairs: Iterable[tuple[int, int]]) -> str:
     """An alignment in the format of Pharaoh: `0-0 1-2`, source word before target word, both from
     0."""
     return " ".join(f"{source}-{target}" for source, target in pairs)
-
-
-def _patterns(model: Transformer, batch: Batch) -> Float[Tensor, "L H T S"]:
-    tape = Tape(model, keep=("decoder.blocks.*.cross.pattern",))
-    with evaluating(model), recording(tape):
-        model(batch)
-    kept = [
-        tape.kept[f"decoder.blocks.{layer}.cross.pattern"][0]
-        for layer in range(model.config.n_layers)
-    ]
-    return (
-        torch.stack(kept).cpu().clone()
-    )  # a tensor of inference mode could not be worked with freely
 
 
 def _chosen(asked: Sequence[int] | None, n: int, what: str, default: Sequence[int]) -> list[int]:
@@ -158,8 +127,5 @@ def _chosen(asked: Sequence[int] | None, n: int, what: str, default: Sequence[in
 
 def _membership(side: Side) -> Float[Tensor, "_ _"]:
     """[words, tokens]: 1 where the token belongs to the word."""
-    table = torch.zeros(len(side.words), len(side.pieces), dtype=torch.float64)
-    for token, word in enumerate(side.word_of):
-        if word is not None:
-            table[word, token] = 1
-    return table
+    owners = torch.tensor([-1 if word is None else word for word in side.word_of])
+    return (owners == torch.arange(len(side.words))[:, None]).double()

@@ -1,5 +1,4 @@
-"""One word in several sentences: its vector after every layer, from the static row to what the
-context made of it.
+"""Contextual embeddings: one word in several sentences, its vector after every layer.
 
     layer 0      one vector for a word, wherever it stands: similarity 1
                  (Note C, "one vector per word")
@@ -13,7 +12,6 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -60,10 +58,10 @@ class Contexts:
         """Between all occurrences after each layer, float64 [L + 1, N, N], in [-1, 1]."""
         return np.stack([cosine(layer, layer) for layer in self.vectors.astype(np.float64)])
 
-    def pairs(self, layer: int) -> np.ndarray:
-        """The similarity of each two occurrences, float64 [N (N - 1) / 2]: (0, 1), (0, 2), ..., (1,
-        2), ..."""
-        return self.similarities[layer][np.triu_indices(len(self.occurrences), 1)]
+    @property
+    def pairs(self) -> np.ndarray:
+        """Similarity of each two occurrences, float64 [L + 1, N (N - 1) / 2]: (0, 1), (0, 2)."""
+        return self.similarities[:, *np.triu_indices(len(self.occurrences), 1)]
 
     def maps(self) -> tuple[np.ndarray, np.ndarray]:
         """Where the occurrences lie after each layer, in a plane; and how much of their spread that
@@ -81,22 +79,6 @@ class Contexts:
             found.append(_turned(points, found[-1]) if found else points)
             shares.append(share)
         return np.stack(found[::-1]), np.array(shares[::-1])
-
-    def values(self) -> dict[str, Any]:
-        """Plain values, as the fields of `pages.word_contexts.WordContexts`."""
-        points, shares = self.maps()
-        return {
-            "word": self.word,
-            "sentences": [
-                (one.text[: one.begin], one.text[one.begin : one.end], one.text[one.end :])
-                for one in self.occurrences
-            ],
-            "pieces": [one.pieces for one in self.occurrences],
-            "causal": self.causal,
-            "similarities": self.similarities,
-            "points": points,
-            "shares": shares,
-        }
 
 
 def contexts(
@@ -118,9 +100,8 @@ def contexts(
             continue
         spans = list(find(text, word))
         if not spans:
-            close = difflib.get_close_matches(
-                word, {text[a:b] for a, b in word_spans(text, r"\w+")}, n=1
-            )
+            words = {text[begin:end] for begin, end in word_spans(text, r"\w+")}
+            close = difflib.get_close_matches(word, words, n=1)
             hint = f"it has {close[0]!r}" if close else "leave it out"
             raise DataError(f"Line {line} does not have the word {word!r}; {hint}.")
         ids, owners = reader.ids(text), token_words(reader.tokenizer, text, spans, reader.prefix)
@@ -131,11 +112,8 @@ def contexts(
                     f"Line {line}: the tokenizer has no token for {word!r} alone; choose a "
                     f"longer word."
                 )
-            occurrences.append(
-                Occurrence(
-                    line, text, begin, end, tuple(reader.tokenizer.piece(int(ids[i])) for i in at)
-                )
-            )
+            pieces = tuple(reader.tokenizer.piece(int(ids[i])) for i in at)
+            occurrences.append(Occurrence(line, text, begin, end, pieces))
             vectors.append(_vectors(model, reader, ids, at, f"Line {line}: {word!r}"))
     if len(occurrences) < 2:
         where = ("nowhere", "once")[len(occurrences)]
@@ -146,31 +124,26 @@ def contexts(
 
 
 def find(text: str, word: str) -> Iterator[tuple[int, int]]:
-    """Where a text has a word, as characters begin .. end - 1: not inside of a longer word, nor two
-    that overlap."""
+    """Characters begin .. end - 1 of each whole word in a text; matches do not overlap."""
     begin = text.find(word)
     while begin >= 0:
         end = begin + len(word)
-        whole = not _one_word(text[:begin][-1:], word[0]) and not _one_word(
-            word[-1], text[end:][:1]
-        )
+        edges = (text[:begin][-1:], word[0]), (word[-1], text[end:][:1])
+        whole = not any(_one_word(left, right) for left, right in edges)
         if whole:
             yield begin, end
         begin = text.find(word, end if whole else begin + 1)
 
 
 def _one_word(left: str, right: str) -> bool:
-    """Whether two characters side by side belong to one word; a mark belongs to the letter before
-    it."""
-    if right and unicodedata.category(right)[0] == "M":
+    """Whether adjacent characters belong to one word; a mark belongs to the letter before it."""
+    marks = [character and unicodedata.category(character)[0] == "M" for character in (left, right)]
+    if marks[1]:
         return True
     return all(
-        character.isalnum()
-        or character == "_"
-        or (character and unicodedata.category(character)[0] == "M")
-        for character in (left, right)
-    ) and not any(
-        unicodedata.name(character, "").startswith(UNSPACED) for character in (left, right)
+        (character.isalnum() or character == "_" or mark)
+        and not unicodedata.name(character, "").startswith(UNSPACED)
+        for character, mark in zip((left, right), marks, strict=True)
     )
 
 
@@ -178,10 +151,9 @@ def _vectors(
     model: Transformer, reader: TextReader, ids: np.ndarray, at: list[int], name: str
 ) -> np.ndarray:
     """The mean of the stream at these tokens after each layer, float32 [L + 1, D]."""
-    if at[-1] - at[0] >= reader.room:
+    if (count := at[-1] - at[0] + 1) > reader.room:
         raise DataError(
-            f"{name} has {at[-1] - at[0] + 1} tokens and the model room for {reader.room}; "
-            f"choose another."
+            f"{name} has {count} tokens and the model room for {reader.room}; choose another."
         )
     middle = (at[0] + at[-1] + 1) // 2
     begin = max(0, min(middle - reader.room // 2, len(ids) - reader.room))
@@ -189,9 +161,8 @@ def _vectors(
     batch = Batch(torch.from_numpy(part)[None]).to(next(model.parameters()).device)
     places = [place - begin + len(reader.begin) for place in at]
     found, _ = streams(model, batch, range(model.config.n_layers + 1))
-    return (
-        torch.stack([stream[0, places].double().mean(0) for stream in found]).float().cpu().numpy()
-    )
+    means = torch.stack([stream[0, places].double().mean(0) for stream in found])
+    return means.float().cpu().numpy()
 
 
 def _plane(points: np.ndarray) -> tuple[np.ndarray, float]:
@@ -201,9 +172,8 @@ def _plane(points: np.ndarray) -> tuple[np.ndarray, float]:
     if np.abs(centred).max() < NO_SPREAD:
         return np.zeros((len(points), 2)), 1.0
     left, spread, _ = np.linalg.svd(centred, full_matrices=False)
-    plane = np.zeros((len(points), 2))
-    axes = min(2, len(spread))
-    plane[:, :axes] = left[:, :axes] * spread[:axes]
+    plane = (left * spread)[:, :2]
+    plane = np.pad(plane, ((0, 0), (0, 2 - plane.shape[1])))
     largest = np.take_along_axis(plane, np.abs(plane).argmax(0)[None], 0)
     return plane * np.where(largest < 0, -1, 1), float((spread[:2] ** 2).sum() / (spread**2).sum())
 

@@ -31,7 +31,7 @@ Found = tuple[int | None, np.ndarray]
 
 @dataclass(frozen=True)
 class WordVectors:
-    """`words`, each once, and their `vectors` float32 [N, D]; `other` finds those of other words."""
+    """`words`, each once, their `vectors` float32 [N, D], and `other` for words not among them."""
 
     name: str
     words: Sequence[str]
@@ -73,7 +73,7 @@ class WordVectors:
         raise DataError(f"{word!r} is not among {known}; {self._hint(word)}")
 
     def _hint(self, word: str) -> str:
-        """The tail of a sentence: similar words, sought among those of like beginning and length."""
+        """The tail of a sentence: similar words, among those of like beginning and length."""
         like = [
             other
             for other in self.words
@@ -146,7 +146,7 @@ def _whole_words(tokenizer: Tokenizer, before: str) -> dict[str, int]:
 
 
 def read_words(path: Path) -> WordVectors:
-    """The word vectors of a file, the first of a word that is repeated; DataError: names the line."""
+    """The word vectors of a file, the first of a repeated word. DataError: names the line."""
     texts, vectors = read_named(path) if path.suffix == ".jsonl" else read_text(path)
     first: dict[str, int] = {}
     for i, word in enumerate(texts):
