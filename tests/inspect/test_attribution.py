@@ -11,11 +11,11 @@ import torch
 import tiny
 from glassformer.batch import Batch, Part
 from glassformer.errors import ConfigError
-from glassformer.inspect.attribution import METHODS, Attribution, attribute
+from glassformer.inspect.attribution import METHODS, attribute
 from glassformer.inspect.edits import Add, Mask, Scale, Set, Zero
 from glassformer.inspect.faithfulness import faithfulness
 from glassformer.inspect.look import Look, look
-from glassformer.inspect.target import Target, rerun, slopes_by
+from glassformer.inspect.target import Attribution, Target, rerun, slopes_by
 from glassformer.models import Transformer
 from glassformer.processors.elements import Element
 

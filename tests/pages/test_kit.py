@@ -202,6 +202,23 @@ def test_text_has_contrast_on_the_page(dark):
 
 
 @pytest.mark.parametrize("dark", [False, True])
+def test_the_ramp_is_one_hue_of_oklab(dark):
+    """Lightness in equal steps, chroma largest at the end of the first three quarters, 255°."""
+    lab_to_lms = [[1, 0.3963377774, 0.2158037573], [1, -0.1055613458, -0.0638541728]]
+    lab_to_lms += [[1, -0.0894841775, -1.291485548]]
+    lms_to_rgb = [[4.0767416621, -3.3077115913, 0.2309699292]]
+    lms_to_rgb += [[-1.2684380046, 2.6097574011, -0.3413193965]]
+    lms_to_rgb += [[-0.0041960863, -0.7034186147, 1.707614701]]
+    x, hue = np.linspace(0, 1, colours.STEPS), np.deg2rad(255.0)
+    lightness = np.linspace(*((0.20, 0.93) if dark else (0.985, 0.30)), colours.STEPS)
+    chroma = 0.008 + 0.12 * np.sin(np.pi * np.minimum(x, 0.72))
+    lab = np.stack([lightness, chroma * np.cos(hue), chroma * np.sin(hue)])
+    linear = np.clip(np.array(lms_to_rgb) @ (np.array(lab_to_lms) @ lab) ** 3, 0, 1)
+    srgb = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+    np.testing.assert_array_equal(colours.ramp(dark=dark), np.rint(255 * srgb.T))
+
+
+@pytest.mark.parametrize("dark", [False, True])
 def test_every_shade_is_readable_and_further_from_the_page(dark):
     shades = colours.ramp(dark=dark)
     assert len(shades) == colours.STEPS

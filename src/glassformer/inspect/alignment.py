@@ -18,6 +18,7 @@ from glassformer.axes import Float, Tensor
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
 from glassformer.inspect.look import run
+from glassformer.inspect.points import check_number
 from glassformer.models.transformer import Transformer
 from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.word_spans import WORD, Side, read_side
@@ -113,11 +114,8 @@ def pharaoh(pairs: Iterable[tuple[int, int]]) -> str:
 
 def _chosen(asked: Sequence[int] | None, n: int, what: str, default: Sequence[int]) -> list[int]:
     chosen = list(default if asked is None else asked)
-    wrong = [number for number in chosen if not 0 <= number < n]
-    if wrong:
-        raise ConfigError(
-            f"There is no {what} {wrong[0]} in this model; its {what}s are 0 to {n - 1}."
-        )
+    for number in chosen:
+        check_number(what, number, n)
     if not chosen:
         raise ConfigError(
             f"No {what} was chosen; give at least one of 0 to {n - 1}, or leave the choice out."

@@ -10,9 +10,8 @@ No method is the truth: see `faithfulness`.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,30 +21,10 @@ from glassformer.errors import ConfigError, suggest
 from glassformer.inspect.flow import gradient_attention, rollout, value_zeroing
 from glassformer.inspect.interpolation import Baseline, Interpolation
 from glassformer.inspect.look import Look
-from glassformer.inspect.target import Check, Target, unchecked
+from glassformer.inspect.target import Attribution, Check, Target, unchecked
 
 NODES = 8
 """Gauss-Legendre points of each interval between the baseline and the input."""
-
-
-@dataclass(frozen=True)
-class Attribution:
-    """A score for each element of the answering stack, and for each of an encoder-decoder's source.
-
-    Gradients, integrated gradients and occlusion: in logits, of either sign; the others: at least
-    0. `value`: the target in logits, with which such scores compare. Of integrated gradients,
-    `change` is the target minus the target at the baseline, the sum of the scores but for `gap`, as
-    a share of it; `steps` is the number of gradients.
-    """
-
-    method: str
-    target: Target
-    scores: Float[Tensor, "T"]
-    source_scores: Float[Tensor, "S"] | None = None
-    value: float = math.nan
-    change: float | None = None
-    gap: float | None = None
-    steps: int | None = None
 
 
 def attribute(
@@ -85,8 +64,7 @@ def gradient_x_input(
     return Attribution("gradient_x_input", target, *path.split(slopes[0].float()))
 
 
-@dataclass(frozen=True, eq=False)
-class _Interval:
+class _Interval(NamedTuple):
     """Integrated gradients from share `begin` to `end`; the target there: `before`, `after`."""
 
     begin: float
@@ -155,19 +133,12 @@ def occlusion(
     return Attribution("occlusion", target, *path.split((values[0] - values[1:]).float()))
 
 
-def _by_flow(flow: Any, look: Look, target: Target, check: Check = unchecked) -> Attribution:
-    own, source = flow(look, target, check)
-    scores = None if source is None else source.float()
-    return Attribution(flow.__name__, target, own.float(), scores)
-
-
 METHODS: dict[str, tuple[Callable[..., Attribution], tuple[str, ...]]] = {
     "gradient_x_input": (gradient_x_input, ("baseline",)),
     "integrated_gradients": (integrated_gradients, ("baseline", "tolerance", "most")),
     "occlusion": (occlusion, ("baseline",)),
-    **{
-        flow.__name__: (partial(_by_flow, flow), ())
-        for flow in (rollout, gradient_attention, value_zeroing)
-    },
+    "rollout": (rollout, ()),
+    "gradient_attention": (gradient_attention, ()),
+    "value_zeroing": (value_zeroing, ()),
 }
 """Each method and its options."""

@@ -14,10 +14,9 @@ import torch
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.errors import ConfigError
-from glassformer.inspect.attribution import Attribution
 from glassformer.inspect.interpolation import Baseline, Interpolation
 from glassformer.inspect.look import Look
-from glassformer.inspect.target import Check, unchecked
+from glassformer.inspect.target import Attribution, Check, unchecked
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import torch
 from glassformer.axes import Float, Tensor
 from glassformer.inspect.look import Look, Replaced, fires
 from glassformer.inspect.target import (
+    Attribution,
     Check,
     Target,
     in_portions,
@@ -30,11 +31,9 @@ Attended = Callable[[int, str, str], Float[Tensor, "T _"]]
 """Weights between queries and keys of an attention, given its layer, side and site; float64."""
 Shares = Callable[[int, str], Float[Tensor, "T _"]]
 """[own | cross]: share of each key, own and source, in each query of a layer of a side; float64."""
-Scores = tuple[Float[Tensor, "T"], Float[Tensor, "S"] | None]
-"""Scores of the elements of the answering stack and of the source, float64."""
 
 
-def rollout(look: Look, target: Target, check: Check = unchecked) -> Scores:
+def rollout(look: Look, target: Target, check: Check = unchecked) -> Attribution:
     """R = Π (1 + A) / 2, A the mean over heads; half of each layer is the residual connection.
 
     R = Π A without residual connections. Independent of the outcome. Cross-attention is one more
@@ -45,10 +44,10 @@ def rollout(look: Look, target: Target, check: Check = unchecked) -> Scores:
     def mean(layer: int, side: str, site: str) -> Tensor:
         return _mean(look, lambda head: look.pattern(layer, head, side=side, site=site), check)
 
-    return _followed(look, target, _branches(look, mean, kept, 1 - kept))
+    return _followed("rollout", look, target, _branches(look, mean, kept, 1 - kept))
 
 
-def gradient_attention(look: Look, target: Target, check: Check = unchecked) -> Scores:
+def gradient_attention(look: Look, target: Target, check: Check = unchecked) -> Attribution:
     """R = Π (1 + Ā) - 1, Ā the mean over heads of (∇A ⊙ A)⁺: attention in favour of the target.
 
     Only the residual connection is subtracted; without it, R = Π Ā. Since z = A v, ∇A = ∇z vᵀ: no
@@ -79,11 +78,11 @@ def gradient_attention(look: Look, target: Target, check: Check = unchecked) -> 
         return _mean(look, of_head, check)
 
     kept = float(look.model.config.residual)
-    own, source = _followed(look, target, _branches(look, relevant, kept, 1))
-    return own - kept * reading(look, target), source
+    shares = _branches(look, relevant, kept, 1)
+    return _followed("gradient_attention", look, target, shares, kept)
 
 
-def value_zeroing(look: Look, target: Target, check: Check = unchecked) -> Scores:
+def value_zeroing(look: Look, target: Target, check: Check = unchecked) -> Attribution:
     """R = Π C, C_ij the cosine distance of element i after block l without element j's values.
 
     Rows of C sum to 1, over the source too. The whole block is rerun for every j. Independent of
@@ -97,7 +96,7 @@ def value_zeroing(look: Look, target: Target, check: Check = unchecked) -> Score
         unmoved = torch.eye(*moved.shape, dtype=moved.dtype)  # where no value matters
         return torch.where(total > 0, moved / total, unmoved)
 
-    return _followed(look, target, shares)
+    return _followed("value_zeroing", look, target, shares)
 
 
 def _sites(look: Look, side: str) -> tuple[str, ...]:
@@ -168,11 +167,13 @@ def without(v: Float[Tensor, "B G S K"], keys: Tensor) -> Float[Tensor, "B G S K
     return changed
 
 
-def _followed(look: Look, target: Target, shares: Shares) -> Scores:
-    """Multiply the layers' shares from the answer backwards."""
+def _followed(
+    method: str, look: Look, target: Target, shares: Shares, subtracted: float = 0
+) -> Attribution:
+    """Multiply the layers' shares from the answer backwards; subtract a multiple of 1 from R."""
     side, layers = look.answering, range(look.model.config.n_layers)
     # Only the row that is read is carried, from the end to the beginning.
-    row = reading(look, target)
+    row = begin = reading(look, target)
     crossed = "cross" in _sites(look, side)
     source = torch.zeros(look.positions("encoder").length if crossed else 0, dtype=row.dtype)
     beside = torch.eye(len(source), dtype=row.dtype)
@@ -181,4 +182,5 @@ def _followed(look: Look, target: Target, shares: Shares) -> Scores:
     for layer in reversed(layers):
         row, across = (row @ shares(layer, side)).tensor_split([len(row)])
         source = source + across @ beside
-    return row, source if crossed else None
+    own = (row - subtracted * begin).float()
+    return Attribution(method, target, own, source.float() if crossed else None)

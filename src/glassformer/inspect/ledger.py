@@ -91,17 +91,15 @@ def ledger(look: Look, target: int, *, position: int = -1, against: int | None =
     leaves = [leaf for _, _, leaf in walk.parts]
     gradients = torch.autograd.grad(total, leaves, materialize_grads=True)
     entries: list[Entry] = []
-    bias = 0.0
     for (name, layer, leaf), gradient in zip(walk.parts, gradients, strict=True):
         shares = leaf.detach() * gradient
         if name in ("head", "cross"):
             heads = enumerate(shares.sum((0, 2)).tolist())
-            entries += [Entry(name, layer, head, share) for head, share in heads]
-        elif name == "bias":
-            bias += float(shares.sum())
         else:
-            entries.append(Entry(name, layer, None, float(shares.sum())))
-    return Ledger(asked, tuple(entries), bias, logit)
+            heads = [(None, float(shares.sum()))]
+        entries += [Entry(name, layer, head, share) for head, share in heads]
+    bias = sum(entry.value for entry in entries if entry.name == "bias")
+    return Ledger(asked, tuple(entry for entry in entries if entry.name != "bias"), bias, logit)
 
 
 class _Walk:

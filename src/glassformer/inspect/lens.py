@@ -20,7 +20,8 @@ from torch.nn import functional as F
 from glassformer.axes import Float, Int, Tensor
 from glassformer.errors import ConfigError
 from glassformer.inspect.look import Look, precise
-from glassformer.inspect.target import check_outcomes, placed
+from glassformer.inspect.points import check_number
+from glassformer.inspect.target import placed
 from glassformer.layers.heads import ClassifyHead, NoHead
 from glassformer.models.transformer import evaluating
 
@@ -57,7 +58,8 @@ def lens(
     ConfigError: no such layer, position or outcome, or a head without probabilities.
     """
     layers, positions = _layers(look, layers), _positions(look, positions)
-    check_outcomes(look, target)
+    if target is not None:
+        check_number("outcome", target, look.logits.shape[-1])
     found = []
     for logs in log_probabilities(look, layers, positions):
         best = logs.topk(min(k, logs.shape[-1]), dim=-1)

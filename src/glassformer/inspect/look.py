@@ -22,7 +22,7 @@ from glassformer.axes import Float, Tensor
 from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError, suggest
 from glassformer.inspect.edit import Edit
-from glassformer.inspect.points import SITE_OF, Named, Point, kind_of, point_of
+from glassformer.inspect.points import SITE_OF, Named, Point, check_number, kind_of, point_of
 from glassformer.layers.attend import attention_pattern
 from glassformer.layers.attention import Attention, AttentionContext
 from glassformer.layers.stack import Stack, source_context
@@ -96,9 +96,8 @@ def look(
         )
     batch = replace(batch, at=None, targets=None)
     output, tape = run(model, batch, [f"*.{kind}" for kind in KEPT], edits)
-    own = tuple(elements) or numbered(batch, output.features.positions.length)
-    source = () if batch.source is None else tuple(source_elements) or numbered(batch.source)
-    assert len(own) == output.features.positions.length, "one element for each place"
+    own = tuple(elements) or _numbered(batch, output.features.positions.length)
+    source = () if batch.source is None else tuple(source_elements) or _numbered(batch.source)
     return Look(model, batch, own, source, tuple(names), tuple(edits), output, tape)
 
 
@@ -107,13 +106,12 @@ def precise(logits: Tensor) -> Tensor:
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
-def numbered(batch: Batch, length: int | None = None) -> tuple[Element, ...]:
+def _numbered(batch: Batch, length: int = 0) -> tuple[Element, ...]:
     """Elements named by numbers; patches of stream `length` may have a class token before them."""
     if batch.elements.dim() == 2:
         return tuple(Element(str(i), i, "token") for i in batch.elements[0].tolist())
-    n = batch.elements.shape[1]
-    prefix = () if length in (None, n) else (Element("[class]", None, "class"),)
-    return (*prefix, *(Element(f"patch {i}", None, "image") for i in range(n)))
+    patches = [Element(f"patch {i}", None, "image") for i in range(batch.elements.shape[1])]
+    return (*[Element("[class]", None, "class")] * (length > len(patches)), *patches)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,10 +205,10 @@ class Look:
     def stack(self, side: str = "") -> Stack:
         """Stack of a side; ConfigError: the model has none."""
         own = {"encoder": self.model.encoder, "decoder": self.model.decoder}
-        there = {name: stack for name, stack in own.items() if stack is not None}
-        if (name := side or self.answering) not in there:
-            raise ConfigError(f"side={name!r} is not in this model; it has {' and '.join(there)}.")
-        return there[name]
+        if (stack := own.get(name := side or self.answering)) is None:
+            there = " and ".join(name for name in own if own[name] is not None)
+            raise ConfigError(f"side={name!r} is not in this model; it has {there}.")
+        return stack
 
     @property
     def answering(self) -> str:
@@ -231,10 +229,7 @@ class Look:
     ) -> tuple[str, Attention]:
         """Path and module of an attention; ConfigError: no such layer, side, site or head."""
         blocks, own = self.stack(side).blocks, {site: name for name, site in SITE_OF.items()}
-        if not 0 <= layer < len(blocks):
-            raise ConfigError(
-                f"There is no layer {layer} in this model; its layers are 0 to {len(blocks) - 1}."
-            )
+        check_number("layer", layer, len(blocks))
         if site not in own:
             raise ConfigError(f"There is no site {site!r} of attention; {suggest(site, own)}")
         module = getattr(blocks[layer], own[site])
@@ -242,10 +237,8 @@ class Look:
             raise ConfigError(
                 f"The {side or self.answering} has no cross-attention; ask for site='self'."
             )
-        if head is not None and not 0 <= head < module.n_heads:
-            raise ConfigError(
-                f"There is no head {head} in this model; its heads are 0 to {module.n_heads - 1}."
-            )
+        if head is not None:
+            check_number("head", head, module.n_heads)
         return f"{side or self.answering}.blocks.{layer}.{own[site]}", module
 
     def _head(self, layer: int, head: int, side: str, site: str, kind: str) -> Tensor:
@@ -283,11 +276,10 @@ class Look:
         """Mask and bias of an attention, computed once for all layers."""
         side = side or self.answering
         if (side, site) not in self._contexts:
-            positions = self.positions(side)
             crossed = site == "cross"
             make = source_context if crossed else self.stack(side).context
-            keys = self.positions("encoder") if crossed else positions
-            self._contexts[side, site] = make(positions, keys)
+            keys = self.positions("encoder" if crossed else side)
+            self._contexts[side, site] = make(self.positions(side), keys)
         return self._contexts[side, site]
 
     @cached_property

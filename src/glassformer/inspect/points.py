@@ -56,6 +56,12 @@ class Point:
     edited: bool
 
 
+def check_number(noun: str, number: int, count: int, of: str = "this model") -> None:
+    """Raise ConfigError for a number outside of 0 .. count - 1."""
+    if not 0 <= number < count:
+        raise ConfigError(f"There is no {noun} {number} in {of}; its {noun}s are 0 to {count - 1}.")
+
+
 def point_of(name: str, axes: tuple[str, ...], shape: tuple[int, ...], edited: bool) -> Point:
     """The point of that name; what it says is read off the name."""
     *path, kind = name.split(".")

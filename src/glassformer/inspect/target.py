@@ -7,7 +7,8 @@ The rows are the same input B times, each changed in its own way.
 Every explanation by intervention uses `rerun`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -15,8 +16,8 @@ import torch
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Batch, Part
-from glassformer.errors import ConfigError
 from glassformer.inspect.look import Look, Replaced, fires, precise, run
+from glassformer.inspect.points import check_number
 from glassformer.layers.heads import ClassifyHead, pool
 from glassformer.layers.tap import Tape
 
@@ -42,7 +43,8 @@ class Target:
     @classmethod
     def of(cls, look: Look, index: int, position: int = -1, against: int | None = None) -> Self:
         """The target in a look; ConfigError: an outcome or a position that there is not."""
-        check_outcomes(look, index, against)
+        for outcome in (index, *([] if against is None else [against])):
+            check_number("outcome", outcome, look.logits.shape[-1])
         pooled = isinstance(look.model.head, ClassifyHead)
         at = None if pooled else placed(position, look.positions().length)
         return cls(index, against, at, look.model.config.multi_label)
@@ -64,14 +66,24 @@ class Target:
         return precise(logits).log_softmax(-1)[:, self.index].exp()
 
 
-def check_outcomes(look: Look, *outcomes: int | None) -> None:
-    """Raise ConfigError for an outcome that the model does not have."""
-    count = look.logits.shape[-1]
-    for outcome in outcomes:
-        if outcome is not None and not 0 <= outcome < count:
-            raise ConfigError(
-                f"There is no outcome {outcome} in this model; its outcomes are 0 to {count - 1}."
-            )
+@dataclass(frozen=True)
+class Attribution:
+    """A score for each element of the answering stack, and for each of an encoder-decoder's source.
+
+    Gradients, integrated gradients and occlusion: in logits, of either sign; the others: at least
+    0. `value`: the target in logits, with which such scores compare. Of integrated gradients,
+    `change` is the target minus the target at the baseline, the sum of the scores but for `gap`, as
+    a share of it; `steps` is the number of gradients.
+    """
+
+    method: str
+    target: Target
+    scores: Float[Tensor, "T"]
+    source_scores: Float[Tensor, "S"] | None = None
+    value: float = math.nan
+    change: float | None = None
+    gap: float | None = None
+    steps: int | None = None
 
 
 def unchecked() -> None:
@@ -79,13 +91,12 @@ def unchecked() -> None:
 
 
 def placed(position: int, length: int) -> int:
-    """A position counted from the beginning; negative ones count from the end. ConfigError: there
-    is none such."""
-    if not -length <= position < length:
-        raise ConfigError(
-            f"There is no position {position} in this sequence; its positions are 0 to "
-            f"{length - 1}."
-        )
+    """A position counted from the beginning; negative ones count from the end.
+
+    ConfigError: no such position.
+    """
+    if not -length <= position < 0:
+        check_number("position", position, length, "this sequence")
     return position % length
 
 
@@ -132,9 +143,9 @@ def slopes_by(value: Float[Tensor, ""], tensors: Sequence[Tensor]) -> list[Tenso
     return [slopes[id(t)] if id(t) in slopes else torch.zeros_like(t) for t in tensors]
 
 
-def in_portions(rows: int, length: int, elements: int = ELEMENTS) -> Iterator[Int[Tensor, "_"]]:
+def in_portions(rows: int, length: int, elements: int = ELEMENTS) -> Sequence[Int[Tensor, "_"]]:
     """Split the numbers 0 .. rows - 1 into passes of at most `elements` elements."""
-    return iter(torch.arange(rows).split(max(1, elements // max(1, length))))
+    return torch.arange(rows).split(max(1, elements // max(1, length)))
 
 
 def repeated(batch: Batch, rows: int) -> Batch:
@@ -150,8 +161,6 @@ def repeated(batch: Batch, rows: int) -> Batch:
         batch,
         elements=batch.elements.expand(rows, *batch.elements.shape[1:]),
         token_type_ids=None if types is None else types.expand(rows, -1),
-        targets=None,
-        at=None,
         source=None if source is None else repeated(source, rows),
         parts=tuple(map(copied, batch.parts)),
     )

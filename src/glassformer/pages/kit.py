@@ -6,12 +6,12 @@ Builders return markup (`Html`). Everything else is text, and `escape` is the on
 import html
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from glassformer.errors import printable
 from glassformer.pages.colours import shades_css
+from glassformer.pages.tables import read_file
 
-STYLE = re.sub(r"/\*.*?\*/|\n\s*", "", (Path(__file__).parent / "style.css").read_text("utf-8"))
+STYLE = re.sub(r"/\*.*?\*/|\n\s*", "", read_file("style.css"))
 
 BLANKS = str.maketrans(" \n", "␣⏎")
 
