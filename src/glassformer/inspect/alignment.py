@@ -1,12 +1,11 @@
-"""Cross-attention as a result: which source tokens each prediction looked at, and which words
-belong together.
+"""Cross-attention of a pair of texts, between tokens and between words, and word alignment.
 
     pattern [L, H, T, S]  ->  words [target words, source words]  ->  align  ->  "0-0 1-2"
 
 Row t of a pattern belongs to the prediction of target token t: the query is the stream at decoder
 input t (<bos>, or target token t - 1), from which that token is read. The row of the input token
 itself would be the next one; some find it to align better (Chen et al., Accurate Word Alignment
-Induction from Neural Machine Translation, 2020), but it is not what the prediction was made from.
+Induction from Neural Machine Translation, 2020), but the prediction was not made from it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,8 +25,7 @@ from glassformer.processors.word_spans import WORD, Side, read_side
 
 @dataclass(frozen=True)
 class CrossAttention:
-    """What every head of every decoder layer looked at in one pair; row t is the prediction of
-    target token t."""
+    """Cross-attention patterns of one pair; row t is the prediction of target token t."""
 
     source: Side
     target: Side
@@ -35,8 +33,7 @@ class CrossAttention:
 
     @property
     def best_layer(self) -> int:
-        """The layer before the last, whose heads align words best in a trained model (Garg et al.
-        2019, section 3)."""
+        """The layer before the last, whose heads align words best (Garg et al. 2019, section 3)."""
         return max(0, len(self.patterns) - 2)
 
     def words(
@@ -45,9 +42,9 @@ class CrossAttention:
         """Attention between words, [target words, source words].
 
         m_uw = mean over layers, heads and the tokens t of target word u of Σ a_ts over the tokens s
-        of source word w. Layers default to `best_layer`, heads to all; both count from 0. What a
-        row lacks to 1 went to tokens of no word: <eos>, a prefix, spaces. ConfigError: a layer or
-        head that there is not.
+        of source word w. Layers default to `best_layer`, heads to all; both count from 0. The
+        rest of a row to 1 went to tokens of no word: <eos>, a prefix, spaces. ConfigError: no such
+        layer or head.
         """
         n_layers, n_heads = self.patterns.shape[:2]
         layers = _chosen(layers, n_layers, "layer", [self.best_layer])
@@ -59,11 +56,10 @@ class CrossAttention:
     def align(
         self, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None
     ) -> list[tuple[int, int]]:
-        """Pairs (source word, target word), sorted: every target word with the source word it
-        looked at most.
+        """Pairs (source word, target word), sorted: each target word and its most attended word.
 
         Source: Garg et al., Jointly Learning to Align and Translate with Transformer Models, 2019.
-        A target word that no token carries, or that looked at no word, is in no pair; of equal
+        A target word without a token, or without attention to a word, is in no pair; of equal
         source words the first is taken.
         """
         table = self.words(layers, heads)
@@ -76,11 +72,11 @@ class CrossAttention:
 def cross_attention(
     model: Transformer, tokenizer: PairTokenizer, source: str, target: str, word: str = WORD
 ) -> CrossAttention:
-    """Run an encoder-decoder once on a pair and keep what its cross-attention looked at.
+    """Run an encoder-decoder once on a pair and keep its cross-attention patterns.
 
     The encoder reads prefix + source and <eos>, the decoder <bos> and the target. `word` is the
-    regular expression of a word. ConfigError: a model that is no encoder-decoder, or one of another
-    vocabulary than the tokenizer.
+    regular expression of a word. ConfigError: a model of another architecture, or of
+    another vocabulary than the tokenizer.
     """
     config = model.config
     if config.architecture != "encoder_decoder":
@@ -107,8 +103,7 @@ def cross_attention(
 
 
 def pharaoh(pairs: Iterable[tuple[int, int]]) -> str:
-    """An alignment in the format of Pharaoh: `0-0 1-2`, source word before target word, both from
-    0."""
+    """An alignment in Pharaoh's format: `0-0 1-2`, source word before target word, from 0."""
     return " ".join(f"{source}-{target}" for source, target in pairs)
 
 

@@ -1,11 +1,11 @@
 """Attribution of an answer: a score for every element of the input, by one of six methods.
 
-    gradient_x_input, integrated_gradients, occlusion    how the target (a logit, or A instead of
-                                                         B) moves with elements
-    rollout, gradient_attention, value_zeroing           how much of each element the layers pass
+    gradient_x_input, integrated_gradients, occlusion    change of the target (a logit, or A instead
+                                                         of B) with each element
+    rollout, gradient_attention, value_zeroing           share of each element that the layers pass
                                                          on to the answer
 
-No method is the truth: see `faithfulness`.
+Methods disagree; `faithfulness` measures them.
 """
 
 import math

@@ -3,7 +3,7 @@
     pattern [B, H, T, S], row 0 is the class token
         ->  mean over heads, without itself  ->  [B, rows, columns]
 
-Attention tells where the model looked, not what it took from there.
+Attention says what the class token read, not how that changed the answer.
 """
 
 from glassformer.axes import Float, Tensor

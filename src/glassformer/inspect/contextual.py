@@ -32,8 +32,7 @@ NO_SPREAD = 1e-6
 
 @dataclass(frozen=True)
 class Occurrence:
-    """The word at characters begin .. end - 1 of a sentence, as these tokens; sentences are
-    numbered by line."""
+    """The word at characters begin .. end - 1 of the sentence in a line, and its tokens."""
 
     line: int
     text: str
@@ -44,14 +43,13 @@ class Occurrence:
 
 @dataclass(frozen=True)
 class Contexts:
-    """A word's occurrences and their vectors after each layer, float32 [L + 1, N, D]; layer 0 is
-    static."""
+    """A word's occurrences, and their vectors [L + 1, N, D] after each layer; layer 0 is static."""
 
     word: str
     occurrences: tuple[Occurrence, ...]
     vectors: np.ndarray
     causal: bool
-    """Whether the model sees only what stands before the word."""
+    """Whether the model sees only text before the word."""
 
     @cached_property
     def similarities(self) -> np.ndarray:
@@ -64,13 +62,12 @@ class Contexts:
         return self.similarities[:, *np.triu_indices(len(self.occurrences), 1)]
 
     def maps(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where the occurrences lie after each layer, in a plane; and how much of their spread that
-        plane shows.
+        """Places of the occurrences in a plane after each layer, and the plane's share of variance.
 
         float64 [L + 1, N, 2], the two principal components of the unit vectors around their mean:
         one scale for all layers, in which a distance d stands for the similarity 1 - d² / 2 at
-        most. Each layer is turned to lie as the next does. Shares are in [0, 1], 1 where there is
-        no spread.
+        most. Each layer is rotated towards the next. Shares are in [0, 1], 1 without
+        variance.
         """
         found: list[np.ndarray] = []
         shares: list[float] = []
@@ -84,9 +81,9 @@ class Contexts:
 def contexts(
     model: Transformer, reader: TextReader, word: str, sentences: Sequence[str], first: int = 1
 ) -> Contexts:
-    """Every occurrence of a word in sentences, numbered from `first`; blank ones are passed over.
+    """Every occurrence of a word in sentences, numbered from `first`; blank ones are skipped.
 
-    The word is sought as it is written, whole, and may consist of several. A sentence longer than
+    The word is matched whole and with its case, and may consist of several. A sentence longer than
     the model is read around the word. DataError: a sentence without the word, or fewer than two
     occurrences.
     """
@@ -179,7 +176,6 @@ def _plane(points: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def _turned(points: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """Points [N, 2] turned and mirrored to lie as near to others as can be (orthogonal
-    Procrustes)."""
+    """Points [N, 2] rotated and mirrored to lie nearest to others (orthogonal Procrustes)."""
     left, _, right = np.linalg.svd(points.T @ like)
     return points @ left @ right

@@ -105,7 +105,7 @@ class Edit(ABC):
         return {field.name: field for field in fields(cls) if field.name not in ("point", "at")}
 
     def _option(self, name: str, value: Any) -> Any:
-        """An option as it is kept."""
+        """The validated value of an option."""
         if value is MISSING:
             raise ConfigError(f"{self._name} needs {name!r}; give it.")
         kind = self._options()[name].type

@@ -42,7 +42,7 @@ class HeadMetrics:
     values: Float[Tensor, "L H _"]
 
     def of(self, name: str) -> Float[Tensor, "L H"]:
-        """The values of one metric; ConfigError: there is none of that name."""
+        """The values of one metric; ConfigError: no such metric."""
         if name not in METRICS:
             raise ConfigError(f"There is no metric {name!r}; {suggest(name, METRICS)}")
         return self.values[..., list(METRICS).index(name)]

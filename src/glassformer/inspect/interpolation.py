@@ -1,6 +1,6 @@
-"""The answer as a function of each element's share, from a baseline (0) to itself (1).
+"""Input interpolation: the answer as a function of each element's share.
 
-    x_j(s) = baseline + s_j (e_j - baseline)
+    x_j(s) = baseline + s_j (e_j - baseline)        s_j from 0 (baseline) to 1 (the element)
 
 e_j is the row of the embedding, or the mapped patch; positions stay.
 

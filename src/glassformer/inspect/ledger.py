@@ -4,9 +4,9 @@
 
 Two things in a Transformer are not sums: a norm divides by a scale, and the heads of BERT bend by
 GELU or tanh. Both are FROZEN at their values in this run (u Φ(u) with Φ(u) kept, u · (tanh u / u)
-likewise), after which the logit is linear in every part; centring is linear and is not frozen. So a
-share says what a part wrote towards the logit in this run; it does not say what the logit would be
-without the part, whose absence would change the scales.
+likewise), after which the logit is linear in every part; centring is linear and is not frozen. A
+share is the contribution of a part to the logit in this run; the logit without the part is another
+number, since the scales would change.
 
 By Euler's theorem a linear function is the sum of its parts times its gradient by them, so the walk
 below is the forward pass of the stream alone and the shares are one backward pass through it, in
@@ -38,8 +38,8 @@ from glassformer.layers.norm import LayerNorm, Norm
 class Entry:
     """Contribution of one part to the target, in logits.
 
-    `name` is elements, positions, token_types, head, cross, feedforward, or edit: what an edit
-    put into the stream there.
+    `name` is elements, positions, token_types, head, cross, feedforward, or edit: the change
+    of the stream by an edit.
     """
 
     name: str
@@ -52,9 +52,9 @@ class Entry:
 class Ledger:
     """A logit (or a difference of two) in parts.
 
-    `logit` is the model's own, `total` the sum of all entries and `bias`: what the learned
-    constants wrote, the biases behind the heads, of norms and of the head, which are the same for
-    every input but for the scales. Those of feed-forward networks and of values are in the entries.
+    `logit` is the model's own, `total` the sum of all entries and `bias`: the contribution of
+    learned constants, the biases behind the heads, of norms and of the head, which are the same for
+    every input but for the scales. Biases of feed-forward networks and of values are in entries.
     """
 
     target: Target
@@ -78,7 +78,7 @@ def ledger(look: Look, target: int, *, position: int = -1, against: int | None =
     """The logit of outcome `target` at `position` (minus that of `against`) as a sum over parts.
 
     Of a head that pools, the answer to the whole sequence, and `position` is not read. Of an
-    encoder-decoder, the decoder's stream: what it read of the source is the share of `cross`.
+    encoder-decoder, the decoder's stream: the share of `cross` came from the source.
     ConfigError: no such outcome or position.
     """
     asked = Target.of(look, target, position, against)

@@ -1,10 +1,9 @@
-"""What is looked at, by name: points of a model, elements of a sequence, axes of a tensor and
-positions on them.
+"""Named points of a model, and tensors with named axes.
 
     Named(tensor, ("head", "query", "key")).sel(head=5, query=[0, 1], key=slice(2, 4))
 
 An axis is addressed by its name only; an index is a number (counted from the end if below 0),
-several, or a slice, and it must be there.
+several, or a slice, and must be inside.
 """
 
 import operator
@@ -39,7 +38,7 @@ Index = int | Sequence[int] | slice
 
 @dataclass(frozen=True)
 class Point:
-    """One point of a model: where it is, and what its tensor looks like for one input."""
+    """One point of a model: its place, and the axes and shape of its tensor for one input."""
 
     name: str
     """Module path and local name: decoder.blocks.3.attention.pattern."""
@@ -63,7 +62,7 @@ def check_number(noun: str, number: int, count: int, of: str = "this model") -> 
 
 
 def point_of(name: str, axes: tuple[str, ...], shape: tuple[int, ...], edited: bool) -> Point:
-    """The point of that name; what it says is read off the name."""
+    """The point of that name, whose parts give layer, side and site."""
     *path, kind = name.split(".")
     layer = int(path[2]) if path[1:2] == ["blocks"] else None
     side = path[0] if path[0] in ("encoder", "decoder") else ""
@@ -77,7 +76,7 @@ def kind_of(point: str) -> str:
 
 
 def index_of(index: Any, what: str) -> Index:
-    """An index as it is kept: a number, numbers as a tuple, a slice; ConfigError: anything else."""
+    """A validated index: a number, a tuple of numbers, a slice; ConfigError: anything else."""
     try:
         if isinstance(index, slice):
             range(8)[index]  # a step of 0, or ends that are no whole numbers
@@ -100,8 +99,7 @@ def _whole(number: Any) -> int:
 
 
 def chosen(index: Index, size: int, axis: str, what: str) -> list[int]:
-    """The positions 0 .. size - 1 that an index names; ConfigError: one that is not there, or none
-    at all."""
+    """The positions 0 .. size - 1 that an index names; ConfigError: one outside, or none."""
     if isinstance(index, slice):
         ends = (end for end in (index.start, index.stop) if end is not None)
         found = list(range(size)[index])
@@ -135,10 +133,9 @@ def region(
     what: str,
     device: torch.device,
 ) -> Bool[Tensor, "..."]:
-    """True where every axis of `at` has one of its positions: a table of as many axes, of size 1
-    where nothing is asked.
+    """True where every axis of `at` has one of its positions; of size 1 along all other axes.
 
-    ConfigError: an axis that is none of `axes`, a place that is not there.
+    ConfigError: an axis that is not among `axes`, a position outside.
     """
     inside = torch.ones([1] * len(shape), dtype=torch.bool, device=device)
     for axis, index in at.items():
@@ -162,10 +159,9 @@ class Named:
         return tuple(self.tensor.shape)
 
     def sel(self, **at: Index) -> "Named":
-        """The part at these positions; an axis with one number is gone. An axis called `class` is
-        written `class_`.
+        """The part at these positions, without the axes of one number; `class` is `class_`.
 
-        ConfigError: an axis that there is not, a place that is not there.
+        ConfigError: no such axis, a position outside.
         """
         tensor, axes = self.tensor, self.axes
         for name, index in at.items():

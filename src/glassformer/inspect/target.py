@@ -31,8 +31,7 @@ Check = Callable[[], object]
 
 @dataclass(frozen=True)
 class Target:
-    """The logit of outcome `index` (minus that of `against`) at `position`; None: the answer to the
-    whole sequence."""
+    """The logit of outcome `index` (minus that of `against`) at `position`; None: of a class."""
 
     index: int
     against: int | None
@@ -42,7 +41,7 @@ class Target:
 
     @classmethod
     def of(cls, look: Look, index: int, position: int = -1, against: int | None = None) -> Self:
-        """The target in a look; ConfigError: an outcome or a position that there is not."""
+        """The target in a look; ConfigError: no such outcome or position."""
         for outcome in (index, *([] if against is None else [against])):
             check_number("outcome", outcome, look.logits.shape[-1])
         pooled = isinstance(look.model.head, ClassifyHead)
@@ -59,8 +58,7 @@ class Target:
         return wanted if self.against is None else wanted - logits[:, self.against]
 
     def probability(self, logits: Float[Tensor, "B _"]) -> Float[Tensor, "B"]:
-        """The outcome's probability in each row; with `against`, its probability if it is one of
-        the two."""
+        """The outcome's probability in each row; with `against`, that among the two."""
         if self.against is not None or self.several:
             return self.value(precise(logits)).sigmoid()
         return precise(logits).log_softmax(-1)[:, self.index].exp()
@@ -121,7 +119,7 @@ def rerun(
 ) -> tuple[Float[Tensor, "B _"], Tape]:
     """Run a look's model on `rows` copies of its input, under its edits and then `changes`.
 
-    Gives the logits that the target is read from, [rows, V], and the tape with what was kept.
+    Gives the logits of the target, [rows, V], and the tape.
     """
     batch = repeated(look.batch, rows)
     length, edits = look.positions().length, (*look.edits, *changes)
@@ -135,8 +133,7 @@ def rerun(
 
 
 def slopes_by(value: Float[Tensor, ""], tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The gradient of a value by each tensor that it may depend on; 0 by those that an edit has cut
-    off from it."""
+    """Gradient of a value by each tensor; 0 where an edit cut the dependence."""
     known = [tensor for tensor in tensors if tensor.requires_grad and value.requires_grad]
     found = torch.autograd.grad(value, known, materialize_grads=True) if known else ()
     slopes = {id(tensor): slope for tensor, slope in zip(known, found, strict=True)}

@@ -64,7 +64,7 @@ class WordVectors:
         return [(self.words[i], likeness) for i, likeness in found if i not in own][:k]
 
     def find(self, word: str) -> Found:
-        """Place and vector of a word; DataError: there is none."""
+        """Place and vector of a word; DataError: an unknown word."""
         if word in self._places:
             return self._places[word], self.vectors[self._places[word]]
         if found := self.other(word):
@@ -107,7 +107,7 @@ def parse(expression: str) -> list[tuple[int, str]]:
 def model_words(model: Transformer, tokenizer: Tokenizer, name: str) -> WordVectors:
     """The tokens of a vocabulary that are whole words, with their rows of the embedding matrix.
 
-    A word of several tokens has their mean. ConfigError: there is none.
+    A word of several tokens has their mean. ConfigError: no such token.
     """
     element = (model.source_embed or model.embed).element
     if not isinstance(element, TokenEmbedding):

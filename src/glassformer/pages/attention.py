@@ -130,9 +130,8 @@ def _figure(look: CrossAttention, layer: int, head: int) -> Html:
     row, column = map(int, np.unravel_index(pattern.argmax(), pattern.shape))
     label = f"layer {layer} · head {head}"
     pair = f"{spaced(look.source.pieces[column])} → {spaced(look.target.pieces[row])}"
-    light, dark = (palette(steps(pattern), dark=dark) for dark in (False, True))
     shape = f' style="aspect-ratio:{_shape(*pattern.shape[::-1]):.3f}"'
-    image = kit.image(f"Attention of {label}", light, dark, shape)
+    image = kit.image(f"Attention of {label}", *palette(steps(pattern)), shape)
     caption = Html(f"{label}<small>{pair} {_weight(pattern.max())}</small>")
     return kit.figure(caption, image, "used" if layer == look.best_layer else "")
 

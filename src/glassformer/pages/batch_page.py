@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from glassformer.pages.colours import linear_step
-from glassformer.pages.images import brightness, png, shaded
+from glassformer.pages.images import brightness, png, shades
 from glassformer.pages.kit import Html, document, escape, figure, paragraph, spaced
 
 MOST_PATCHES, MOST_NUMBERS = 400, 256
@@ -123,7 +123,7 @@ class _Sheet:
             self.columns, self.rows = grid
             last = self.rows - 1
             self.places = [(last - i % self.rows, i // self.rows) for i in range(n)]
-            light, dark = (shaded(brightness(values), dark=dark) for dark in (False, True))
+            light, dark = shades(brightness(values))
             source = f"--img:url({light});--dark:url({dark});--aspect:5/2"
         self.style = f"{source};--rows:{self.rows};--columns:{self.columns}"
         self.order = sorted(range(n), key=self.places.__getitem__)

@@ -22,7 +22,7 @@ from glassformer.pages.records import Record, record_table, shown
 FULL = 20
 """Most classes whose confusion is a table of numbers."""
 MOST_CELLS, MOST_CONFUSIONS, MOST_IMAGES, MOST_LETTERS = 4000, 20, 20, 400
-"""Most cells of a picture of confusion, listed confusions, examples as images, letters of one."""
+"""Most cells of an image of confusion, listed confusions, examples as images, letters of one."""
 
 
 def confusion(line: Record, step: str) -> str:
@@ -73,9 +73,9 @@ def _example(row: Record, address: str | None) -> Html:
     """An example as an image with its predicted and its right class."""
     path = row["text"]
     name = PurePath(path).name
-    picture = "" if address is None else image(name, address)
+    shown_image = "" if address is None else image(name, address)
     return Html(
-        f'<figure class="card" title="{escape(path)}">{picture}<figcaption>'
+        f'<figure class="card" title="{escape(path)}">{shown_image}<figcaption>'
         f"<b>{escape(row['predicted'])}</b> {row['probability']:.0%}<br>is "
         f"<b>{escape(row['class'])}</b><br>loss {shown('loss', row['loss'])}<br>"
         f"<small>{escape(name)}</small></figcaption></figure>"
