@@ -14,7 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 from glassformer.errors import DataError
 from glassformer.inspect import similarity
 from glassformer.inspect.similarity import cosine, nearest, unit
-from glassformer.inspect.vectorfiles import read_array, read_named, read_text
+from glassformer.inspect.vectorfiles import read_array, read_named
 from glassformer.inspect.wordvectors import WordVectors, parse, read_words
 
 NUMBERS = st.floats(-1e3, 1e3, allow_nan=False).map(lambda x: round(x, 3))
@@ -166,7 +166,7 @@ GLOVE = "king 1 0.5 -2e-1\n. . 3 4 5\n\xa0 7 8 9\nking 0 0 0\n"
 def test_word2vec_and_glove_files(tmp_path, header, gap, end):
     file = tmp_path / "v.txt"
     file.write_bytes((header + GLOVE).replace(" ", gap).replace("\n", end).encode())
-    texts, vectors = read_text(file)
+    texts, vectors = read_named(file)
     assert texts == ["king", ". .", "\xa0", "king"]
     np.testing.assert_array_equal(
         vectors, np.float32([[1, 0.5, -0.2], [3, 4, 5], [7, 8, 9], [0, 0, 0]])

@@ -24,15 +24,12 @@ Entry = tuple[int, str, list[float]]
 """The number of a line, its text and its vector."""
 
 
-def read_text(path: Path) -> Named:
-    """The words and vectors of a text file. DataError: names the line."""
-    return _gathered(path, _of_text(path))
-
-
 def read_named(path: Path) -> Named:
-    """The texts and vectors of JSON lines, those whose vector is null left out. DataError: names
-    the line."""
-    return _gathered(path, _of_json(path))
+    """Texts and vectors of JSON lines (.jsonl), without those of null, or of a text file.
+
+    DataError: names the line.
+    """
+    return _gathered(path, (_of_json if path.suffix == ".jsonl" else _of_text)(path))
 
 
 def read_array(path: Path) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 
 from glassformer.errors import ConfigError, DataError, counted
 from glassformer.inspect.similarity import nearest, unit
-from glassformer.inspect.vectorfiles import read_named, read_text
+from glassformer.inspect.vectorfiles import read_named
 from glassformer.layers.embed import TokenEmbedding
 from glassformer.models.transformer import Transformer
 from glassformer.tokenizers.text import Tokenizer
@@ -61,7 +61,7 @@ class WordVectors:
         own = {place for _, place, _ in terms}
         indices, similarities = nearest((plus - minus)[None], self.vectors, k + len(own))
         found = zip(indices[0].tolist(), similarities[0].tolist(), strict=True)
-        return [(self.words[i], likeness) for i, likeness in found if i not in own][:k]
+        return [(self.words[int(i)], likeness) for i, likeness in found if i not in own][:k]
 
     def find(self, word: str) -> Found:
         """Place and vector of a word; DataError: an unknown word."""
@@ -147,7 +147,7 @@ def _whole_words(tokenizer: Tokenizer, before: str) -> dict[str, int]:
 
 def read_words(path: Path) -> WordVectors:
     """The word vectors of a file, the first of a repeated word. DataError: names the line."""
-    texts, vectors = read_named(path) if path.suffix == ".jsonl" else read_text(path)
+    texts, vectors = read_named(path)
     first: dict[str, int] = {}
     for i, word in enumerate(texts):
         first.setdefault(word, i)

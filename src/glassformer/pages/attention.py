@@ -78,13 +78,13 @@ def _word_table(look: CrossAttention) -> str:
     other = np.maximum(0, 1 - weights.sum(1, keepdims=True))
     names, numbers, rows = [*look.source.words, "other"], [], []
     for t, (word, row) in enumerate(zip(look.target.words, weights.tolist(), strict=True)):
-        cells = ""
+        cells = []
         for s, (source, weight) in enumerate(zip(look.source.words, row, strict=True)):
             best = (s, t) in pairs
             title = f"{source} → {word}: {weight:.4f}{', largest of its row' * best}"
-            cells += kit.cell(_weight(weight), step(weight), title, marked=best)
+            cells.append(kit.cell(_weight(weight), step(weight), title, marked=best))
         rest = float(other[t, 0])
-        rows.append((word, f'{cells}<td class="rest">{_weight(rest)}</td>'))
+        rows.append((word, [*cells, f'<td class="rest">{_weight(rest)}</td>']))
         numbers.append([word, *(f"{weight:.4f}" for weight in (*row, rest))])
     kind = "side " * (len(names) > SIDEWAYS) + "dense" * (len(names) > DENSE)
     ticks = ((step(tick), f"{tick:g}") for tick in TICKS)

@@ -89,7 +89,7 @@ def _matrix(names: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
             cell(f"{n:,}", _step(n, row), _explained(names, i, j, row), marked=i == j)
             for j, n in enumerate(row)
         )
-        rows.append((name, "".join(cells)))
+        rows.append((name, [*cells]))
     kind = "counts side" if len(names) > FULL // 2 or sum(map(len, names)) > 80 else "counts"
     text = "Stronger colours are larger shares of a row; the ringed diagonal is right."
     caption = "Gold classes in rows, predicted ones in columns"

@@ -2,22 +2,24 @@
 
     weight 0 .. 1  ->  step 0 .. 32  ->  light page: lightness .985 -> .30, dark page: .20 -> .93
 
-The ramp (`shades.tsv`) has one hue, so that more is always further from the page. Weights have step
+The ramp (`shades.css`) has one hue, so that more is always further from the page. Weights have step
 √weight, since most are small. Source: Ottosson, A perceptual color space for image processing, 2020
 (OKLab).
 """
 
+import re
 from typing import cast
 
 import numpy as np
 
-from glassformer.pages.tables import read_table
+from glassformer.pages.tables import read_file
 
 Colour = tuple[int, int, int]
 
 INK, SOFT, PAPER, MARK = (29, 35, 39), (91, 101, 109), (253, 253, 252), (179, 71, 0)
 """Colours of drawings on a light page: those of the style sheet."""
-SHADES = read_table("shades.tsv")
+SHADES = re.findall(r"fill: light-dark\(#(\w+), #(\w+)\)", read_file("shades.css"))
+"""Shades of the ramp on a light and a dark page."""
 STEPS = len(SHADES)
 TICKS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0)
 """Weights shown in a legend."""
@@ -40,8 +42,7 @@ def linear_step(share: float) -> int:
 
 def ramp(*, dark: bool) -> list[Colour]:
     """Shades of a theme, from that of 0 to that of 1."""
-    name = "dark" if dark else "light"
-    return [cast(Colour, tuple(bytes.fromhex(shade[name][1:]))) for shade in SHADES]
+    return [cast(Colour, tuple(bytes.fromhex(shade[dark]))) for shade in SHADES]
 
 
 def ink(paper: Colour) -> Colour:
@@ -60,16 +61,3 @@ def contrast(one: Colour, other: Colour) -> float:
 def css(colour: Colour) -> str:
     """A colour as #rrggbb."""
     return "#" + bytes(colour).hex()
-
-
-def shades_css() -> str:
-    """A class `s0` .. `s32` for each shade of the ramp, light and dark."""
-    themes = zip(ramp(dark=False), ramp(dark=True), strict=True)
-    rules = ""
-    for i, shades in enumerate(themes):
-        ground, text = (",".join(map(css, pair)) for pair in (shades, map(ink, shades)))
-        rules += (
-            f":is(td,b).s{i}{{background:light-dark({ground});color:light-dark({text})}}"
-            f"rect.s{i}{{fill:light-dark({ground})}}"
-        )
-    return rules

@@ -116,7 +116,7 @@ def _card(layer: int, table: np.ndarray, points: np.ndarray, share: float, low: 
     spread = f"{share:.0%} of the spread is in this plane." if points.any() else "All in one place."
     numbers = [str(i + 1) for i in range(len(table))]
     rows = (
-        (i, "".join(_similarity(i, j, value, low) for j, value in zip(numbers, row, strict=True)))
+        (i, [_similarity(i, j, value, low) for j, value in zip(numbers, row, strict=True)])
         for i, row in zip(numbers, table, strict=True)
     )
     similarities = matrix("Cosine similarities", "", numbers, rows, "few" if few else "many")
