@@ -33,6 +33,10 @@ Numbers = Annotated[
 """A number, or numbers that are nested as a tensor's rows are."""
 
 
+EDITS: dict[str, type["Edit"]] = {}
+"""Every kind of edit by its name."""
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class Edit(ABC):
     """A change of the tensor of a point.
@@ -48,7 +52,7 @@ class Edit(ABC):
     """Kind of point that the edit is for; "": all."""
 
     def __init_subclass__(cls) -> None:
-        dataclass(frozen=True, init=False, repr=False)(cls)
+        EDITS[cls.__name__] = dataclass(frozen=True, init=False, repr=False)(cls)
 
     def __init__(self, point: Any, /, **given: Any):
         own = self._options()

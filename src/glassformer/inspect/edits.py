@@ -20,7 +20,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat
 
 from glassformer.axes import Tensor
 from glassformer.errors import ConfigError, suggest
-from glassformer.inspect.edit import Edit, Number, Numbers
+from glassformer.inspect.edit import EDITS, Edit, Number, Numbers
 from glassformer.inspect.points import AXES, Named, index_of, kind_of
 
 TOLERANCE = 1e-6
@@ -50,47 +50,29 @@ class Zero(Edit):
         return torch.zeros_like(old.tensor)
 
 
-class _Moving(Edit):
-    """An edit that moves values between positions.
+class Mean(Edit):
+    """x_t = (1/T) Σ_u x_u: at each place the mean over all positions of this sequence.
 
-    For points with one axis of positions: position, query or key. ConfigError: others, such as a
-    pattern.
+    For points with one axis of positions. ConfigError: others, such as a pattern.
     """
-
-    def positions(self, old: Named, point: str) -> int:
-        """The dimension of the positions."""
-        own = [axis for axis in old.axes if axis in ("position", "query", "key")]
-        if len(own) != 1:
-            has = "queries and keys, whose mask it would break" if own else "no axis of them"
-            raise self.error(
-                point,
-                f"it moves values between positions, and this point has {has}; take another point.",
-            )
-        return old.axes.index(own[0])
-
-
-class Mean(_Moving):
-    """x_t = (1/T) Σ_u x_u: at each place the mean over all positions of this sequence."""
 
     def new(self, old: Named, point: str) -> Tensor:
         """The mean over the positions."""
-        mean = old.tensor.mean(self.positions(old, point), keepdim=True)
+        mean = old.tensor.mean(_positions(self, old, point), keepdim=True)
         return mean.to(old.tensor.dtype)
 
 
-class Resample(_Moving):
+class Resample(Edit):
     """x_t = x_π(t): the value of another position, by a permutation π without a fixed point.
 
-    π is a function of `seed` and the length alone. ConfigError: a sequence of one position.
+    π is a function of `seed` and the length alone. ConfigError: as Mean; a sequence of one position.
     """
 
-    seed: Annotated[
-        int, Field(ge=0, lt=1 << 63), "is no seed; give a whole number from 0."
-    ] = 0  # fmt: skip
+    seed: Annotated[int, Field(ge=0, lt=1 << 63), "is no seed; give a whole number from 0."] = 0
 
     def new(self, old: Named, point: str) -> Tensor:
         """The positions in another order."""
-        dim = self.positions(old, point)
+        dim = _positions(self, old, point)
         if (size := old.shape[dim]) < 2:
             raise self.error(
                 point, "there is no other position in a sequence of one; give a longer input."
@@ -101,17 +83,17 @@ class Resample(_Moving):
         return old.tensor.index_select(dim, order.to(old.tensor.device))
 
 
-class Permute(_Moving):
+class Permute(Edit):
     """x_t = x_order[t], for example of the stream, `*.blocks.0.resid_pre`.
 
-    ConfigError: an order without each position once.
+    ConfigError: as Mean, or an order without each position once.
     """
 
     order: Annotated[Any, BeforeValidator(_permutation), "has not each of 0, 1, 2, ... once."]
 
     def new(self, old: Named, point: str) -> Tensor:
         """The positions in that order."""
-        dim = self.positions(old, point)
+        dim = _positions(self, old, point)
         if (size := old.shape[dim]) != (count := len(self.order)):
             raise self.error(point, f"the order has {count} positions and the point {size}.")
         return old.tensor.index_select(dim, torch.tensor(self.order, device=old.tensor.device))
@@ -184,11 +166,7 @@ class Patch(Edit):
     has another shape.
     """
 
-    source: Annotated[
-        Any,
-        AfterValidator(_look),
-        "is no look; give the look whose values are taken.",
-    ]
+    source: Annotated[Any, AfterValidator(_look), "is no look; give the look whose values to take."]
     name: Annotated[str, "is no name; give a text."] = ""
 
     def new(self, old: Named, point: str) -> Tensor:
@@ -237,19 +215,13 @@ class Temperature(Edit):
     """scores / tau before the softmax, tau > 0: sharper attention below 1, more even above."""
 
     tau: Annotated[
-        FiniteFloat,
-        Field(gt=0),
-        "must be above 0 and finite; near 0 is the largest score alone.",
+        FiniteFloat, Field(gt=0), "must be above 0 and finite; near 0 is the largest score alone."
     ]
     kind = "scores"
 
     def new(self, old: Named, point: str) -> Tensor:
         """The scores at that temperature."""
         return old.tensor / self.tau
-
-
-KINDS = (Zero, Mean, Resample, Set, Scale, Add, Patch, Freeze, Mask, Temperature, Permute)
-EDITS: dict[str, type[Edit]] = {kind.__name__: kind for kind in KINDS}
 
 
 def edit_from_json(value: Any, sources: Mapping[str, Any] | None = None) -> Edit:
@@ -303,3 +275,15 @@ def _fitting(edit: Edit, numbers: Any, old: Named, point: str) -> Tensor:
             f"number, or as many.",
         ) from None
     return value
+
+
+def _positions(edit: Edit, old: Named, point: str) -> int:
+    """The dimension of the positions; ConfigError: the point has none, or queries and keys."""
+    own = [axis for axis in old.axes if axis in ("position", "query", "key")]
+    if len(own) != 1:
+        has = "queries and keys, whose mask it would break" if own else "no axis of them"
+        raise edit.error(
+            point,
+            f"it moves values between positions, and this point has {has}; take another point.",
+        )
+    return old.axes.index(own[0])

@@ -23,7 +23,6 @@ from glassformer.inspect.target import (
     slopes_by,
     unchecked,
 )
-from glassformer.layers.stack import source_context
 from glassformer.layers.tap import Tape, recording
 from glassformer.models.transformer import evaluating
 
@@ -134,13 +133,11 @@ def _moved(look: Look, layer: int, side: str, site: str, check: Check) -> Float[
     """1 - cos of each query's residual stream after a block, with and without each key's value."""
     place, _ = look.attention(layer, side=side, site=site)
     name = place.rpartition(".")[0]
-    stack, places = look.stack(side), look.positions(side)
     x, as_it_is = look[f"{name}.resid_pre"].tensor, look[f"{name}.resid_post"].tensor.double()
-    context = stack.context(places, places, torch.promote_types(x.dtype, torch.float32))
+    block, context = look.stack(side).blocks[layer], look.context(side)
     source = seen = None
     if "cross" in _sites(look, side):
-        source = look["encoder.out"].tensor
-        seen = source_context(places, look.positions("encoder"))
+        source, seen = look["encoder.out"].tensor, look.context(side, "cross")
     points = (*look.tape.points, *look.tape.on_demand)
     here = [point for point in points if point.startswith(f"{name}.")]
     edits = [edit for edit in look.edits if fires([edit], *here)]
@@ -152,7 +149,7 @@ def _moved(look: Look, layer: int, side: str, site: str, check: Check) -> Float[
         tape = Tape(look.model, (), (*edits, zeroed))
         many = None if source is None else source.expand(rows, -1, -1)
         with evaluating(look.model), torch.inference_mode(False), torch.no_grad(), recording(tape):
-            moved = stack.blocks[layer](x.expand(rows, -1, -1), context, None, many, seen)
+            moved = block(x.expand(rows, -1, -1), context, None, many, seen)
         found.append(1 - torch.cosine_similarity(moved.double(), as_it_is[None], dim=-1))
     far = torch.cat(found).T.cpu()
     # An error of ε in each number is ε²/2 in the cosine: below that, only rounding moved.

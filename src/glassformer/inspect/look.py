@@ -273,13 +273,16 @@ class Look:
 
     @torch.no_grad()
     def context(self, side: str = "", site: str = "self") -> AttentionContext:
-        """Mask and bias of an attention, computed once for all layers."""
+        """Mask, bias and rotation of an attention, computed once for all layers."""
         side = side or self.answering
         if (side, site) not in self._contexts:
-            crossed = site == "cross"
-            make = source_context if crossed else self.stack(side).context
-            keys = self.positions("encoder" if crossed else side)
-            self._contexts[side, site] = make(self.positions(side), keys)
+            positions = self.positions(side)
+            exact = torch.promote_types(self.output.features.hidden.dtype, torch.float32)
+            self._contexts[side, site] = (
+                source_context(positions, self.positions("encoder"))
+                if site == "cross"
+                else self.stack(side).context(positions, positions, exact)
+            )
         return self._contexts[side, site]
 
     @cached_property
