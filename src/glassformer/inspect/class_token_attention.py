@@ -13,7 +13,9 @@ from glassformer.inspect.look import run
 from glassformer.models.transformer import Transformer
 
 
-def gaze(model: Transformer, patches: Float[Tensor, "B T P"]) -> Float[Tensor, "B _ _"]:
+def class_token_attention(
+    model: Transformer, patches: Float[Tensor, "B T P"]
+) -> Float[Tensor, "B _ _"]:
     """Share of attention of each patch, [B, rows, columns]; the rest to 1 is the class token's own.
 
     ConfigError: a model without a class token (`model.pool` is not first) or without a grid of

@@ -65,7 +65,7 @@ class Mean(Edit):
 class Resample(Edit):
     """x_t = x_π(t): the value of another position, by a permutation π without a fixed point.
 
-    π is a function of `seed` and the length alone. ConfigError: as Mean; a sequence of one position.
+    π is a function of `seed` and the length alone. ConfigError: as Mean; one position alone.
     """
 
     seed: Annotated[int, Field(ge=0, lt=1 << 63), "is no seed; give a whole number from 0."] = 0
