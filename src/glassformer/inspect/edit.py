@@ -7,6 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
+from functools import cache
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -33,6 +34,7 @@ Numbers = Annotated[
 """A number, or numbers that are nested as a tensor's rows are."""
 
 
+adapter = cache(TypeAdapter)
 EDITS: dict[str, type["Edit"]] = {}
 """Every kind of edit by its name."""
 
@@ -114,7 +116,7 @@ class Edit(ABC):
             raise ConfigError(f"{self._name} needs {name!r}; give it.")
         kind = self._options()[name].type
         try:
-            return TypeAdapter(kind).validate_python(value, strict=True)
+            return adapter(kind).validate_python(value, strict=True)
         except (ValidationError, TypeError):
             sentence = kind.__metadata__[-1]
             raise ConfigError(f"{self._name}: {name}={value!r} {sentence}") from None
