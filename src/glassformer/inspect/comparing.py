@@ -133,4 +133,4 @@ def _divergence(first: Float[Tensor, "_"], second: Float[Tensor, "_"], several: 
     if several:
         first, second = (torch.log(-torch.expm1(logs)) for logs in (first, second))
         terms = terms + first.exp() * (first - second)
-    return float(terms.nansum()) / math.log(2)  # 0 ln 0 = 0
+    return float(terms.nansum() / math.log(2))  # 0 ln 0 = 0
