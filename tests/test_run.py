@@ -410,7 +410,7 @@ def test_a_copied_folder_is_used_without_its_data(small, tmp_path, name):
     with pytest.raises(ConfigError, match=r"has no recipe\.yaml"):
         gf.load(bare).evaluate()
     values = json.loads((bare / "config.json").read_text())
-    assert (values.pop("task"), values["input"]) == (run.recipe.task, run.recipe.input)
+    assert (values.pop("task"), values["input"]) == (run.recipe.task, run.recipe.processor.input)
     (bare / "config.json").write_text(json.dumps(values))
     with pytest.raises(CheckpointError, match=r"names task None and input '.*'; add them"):
         gf.load(bare)

@@ -11,11 +11,11 @@ import torch
 import tiny
 from glassformer.batch import Batch, Part
 from glassformer.errors import ConfigError
-from glassformer.inspect.attribution import METHODS, Attribution, attribute
+from glassformer.inspect.attribution import METHODS, attribute
 from glassformer.inspect.edits import Add, Mask, Scale, Set, Zero
 from glassformer.inspect.faithfulness import faithfulness
 from glassformer.inspect.look import Look, look
-from glassformer.inspect.target import Target, rerun, slopes_by
+from glassformer.inspect.target import Attribution, Target, rerun, slopes_by
 from glassformer.models import Transformer
 from glassformer.processors.elements import Element
 
@@ -171,19 +171,21 @@ def joint(own: np.ndarray, cross: np.ndarray | None, source: bool) -> np.ndarray
     return step
 
 
-def test_rollout_is_attention_multiplied_through(seen):
+@pytest.mark.parametrize("residual", [True, False])
+@pytest.mark.parametrize("architecture", ["decoder", "encoder_decoder"])
+def test_rollout_is_attention_multiplied_through(architecture, residual):
+    """Half of each branch is the residual connection, nothing of it if there is none."""
+    seen = looked(architecture=architecture, residual=residual)
     found = both(attribute(seen, "rollout", 4, position=3))
     crossed = bool(seen.source_elements)
-    steps = (
-        [joint((np.eye(3) + a.mean(0)) / 2, None, True) for a in patterns(seen, "encoder")]
-        if crossed
-        else []
-    )
+    kept = 0.5 if residual else 0.0
+    branch = lambda a: kept * np.eye(a.shape[-1]) + (1 - kept) * a.mean(0)
+    steps = [joint(branch(a), None, True) for a in patterns(seen, "encoder")] if crossed else []
     for layer, a in enumerate(patterns(seen, "decoder")):
-        steps.append(joint((np.eye(5) + a.mean(0)) / 2, None, False))
+        steps.append(joint(branch(a), None, False))
         if crossed:
             c = patterns(seen, "decoder", "cross")[layer].mean(0)
-            steps.append(joint(np.eye(5) / 2, c / 2, False))
+            steps.append(joint(kept * np.eye(5), (1 - kept) * c, False))
     row = multiplied(steps, np.eye(8))[6]
     np.testing.assert_allclose(
         found, np.append(row[3:], row[:3] if crossed else []), rtol=1e-6, atol=1e-7
@@ -191,10 +193,12 @@ def test_rollout_is_attention_multiplied_through(seen):
     assert found.sum() == pytest.approx(1, rel=1e-6)
 
 
+@pytest.mark.parametrize("residual", [True, False])
 @pytest.mark.parametrize("architecture", ["decoder", "encoder_decoder"])
-def test_gradient_attention_is_the_positive_part_of_gradient_times_pattern(architecture):
+def test_gradient_attention_is_the_positive_part_of_gradient_times_pattern(architecture, residual):
     layers = 2 if architecture == "decoder" else 1
-    seen = looked(architecture=architecture, n_heads=2, n_layers=layers)
+    seen = looked(architecture=architecture, n_heads=2, n_layers=layers, residual=residual)
+    kept = float(residual)
     found = both(attribute(seen, "gradient_attention", 4, position=3, against=8))
     h = 1e-6
     value = lambda look: float(look.logits[3, 4] - look.logits[3, 8])
@@ -212,17 +216,16 @@ def test_gradient_attention_is_the_positive_part_of_gradient_times_pattern(archi
     crossed = bool(seen.source_elements)
     steps = []
     if crossed:
-        steps = [joint(np.eye(3) + relevant("encoder", "attention", "self", 0), None, True)]
+        steps = [joint(kept * np.eye(3) + relevant("encoder", "attention", "self", 0), None, True)]
     for layer in range(layers):
-        own = np.eye(5) + relevant("decoder", "attention", "self", layer)
-        steps.append(
-            joint(own, relevant("decoder", "cross", "cross", layer) if crossed else None, False)
-        )
-    row = multiplied(steps, np.eye(8))[6] - np.eye(8)[6]
+        own = kept * np.eye(5) + relevant("decoder", "attention", "self", layer)
+        cross = relevant("decoder", "cross", "cross", layer) if crossed else None
+        steps.append(joint(kept * own if crossed else own, cross, False))
+    row = multiplied(steps, np.eye(8))[6] - kept * np.eye(8)[6]
     np.testing.assert_allclose(
         found, np.append(row[3:], row[:3] if crossed else []), rtol=1e-4, atol=1e-6
     )
-    assert found.max() > 1e-3
+    assert found.max() > 1e-4
 
 
 EDITS = [

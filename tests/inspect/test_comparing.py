@@ -12,8 +12,6 @@ import tiny
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
 from glassformer.inspect.comparing import Pair, aligned, compare
-from glassformer.inspect.edits import Zero
-from glassformer.inspect.lens import lens
 from glassformer.inspect.look import Look, look
 from glassformer.processors.elements import Element
 
@@ -76,18 +74,6 @@ def test_translators_are_compared_on_both_sides():
     wanted = b.pattern(0, 1, site="cross")[1, 2] - a.pattern(0, 1, site="cross")[2, 1]
     assert float(cross[1, 1]) == pytest.approx(float(wanted))
     assert found.pattern(0, 1, side="encoder").shape == (2, 2)
-    assert found.metrics(site="cross").values.shape[:2] == (2, 4)
-
-
-def test_metrics_are_differences():
-    a = looked([3, 1, 7, 5])
-    b = a.edited([Zero("decoder.blocks.0.attention.q", head=1)])  # looks evenly at all
-    found = compare(a, b).metrics()
-    assert float(found.of("entropy")[0, 0]) == 0
-    evenly = sum(math.log2(n) for n in (2, 3, 4)) / 3
-    own = -sum(float(x * x.log2()) for row in a.pattern(0, 1)[1:] for x in row if x > 0) / 3
-    assert float(found.of("entropy")[0, 1]) == pytest.approx(evenly - own, rel=1e-5)
-    assert float(found.of("entropy")[1, 0]) != 0
 
 
 def divergence(p, q) -> float:
@@ -109,23 +95,6 @@ def test_the_answers_changes_and_their_divergence():
     assert found.answer(-1).divergence > 1e-3
 
 
-def test_how_far_the_lenses_are_apart():
-    a, b = looked([3, 1, 7, 5]), looked([9, 3, 1, 7, 5])
-    found = compare(a, b)
-    table = found.lens()
-    assert table.shape == (3, 4)
-    first, second = lens(a, 13), lens(b, 13)
-    for layer in range(3):
-        for number, pair in enumerate(found.pairs):
-            p, q = torch.zeros(13).double(), torch.zeros(13).double()
-            p[first.ids[layer, pair.a]] = first.probabilities[layer, pair.a]
-            q[second.ids[layer, pair.b]] = second.probabilities[layer, pair.b]
-            assert float(table[layer, number]) == pytest.approx(
-                divergence(p, q), rel=1e-6, abs=1e-9
-            )
-    torch.testing.assert_close(found.lens([2]), table[2:])
-
-
 @pytest.mark.parametrize("several", [False, True])
 def test_one_answer_to_a_sequence(several):
     changes = {
@@ -141,9 +110,6 @@ def test_one_answer_to_a_sequence(several):
     answer = found.answer()
     assert answer.divergence == pytest.approx(wanted, rel=1e-9)
     assert sorted(answer.ids.tolist()) == [0, 1, 2]
-    table = found.lens()
-    assert table.shape == (3, 1)
-    assert float(table[-1, 0]) == pytest.approx(wanted, rel=1e-9)
 
 
 def test_a_look_beside_itself_is_all_zeros():
@@ -151,29 +117,18 @@ def test_a_look_beside_itself_is_all_zeros():
     found = compare(a, a)
     assert all(pair.same for pair in found.pairs)
     assert found.answer().divergence == 0
-    for zeros in (
-        found.pattern(0, 0),
-        found.lens(),
-        found.metrics().of("entropy"),
-        found.answer().change,
-    ):
-        assert not zeros.any()
+    assert not found.pattern(0, 0).any()
+    assert not found.answer().change.any()
 
 
 def test_what_cannot_be_compared_is_refused():
     a = looked([3, 1, 7, 5])
     for other, call, sentence in (
-        (
-            looked([3], n_layers=1),
-            lambda c: c.metrics(),
-            "not 2 layers of 4 heads and 1 layers of 4 heads",
-        ),
-        (looked([3], n_layers=1), lambda c: c.lens(), "have 2 and 1 layers"),
         (looked([3], n_layers=1), lambda c: c.pattern(1, 0), "no layer 1"),
         (looked([3], vocab_size=12), lambda c: c.answer(), "not choose among the same outcomes"),
         (
             looked([3], head="classify", n_classes=13),
-            lambda c: c.lens(),
+            lambda c: c.answer(),
             "not choose among the same outcomes",
         ),
         (looked([3, 1]), lambda c: c.answer(2), "no pair 2 of aligned elements; there are 2"),

@@ -340,7 +340,7 @@ BAD = [
         r"There is no edit 'Zeros'; did you mean 'Zero'",
     ),
     (lambda: edit_from_json({"edit": ["Zero"], "point": Z}), r"There is no edit \['Zero'\]"),
-    (lambda: edit_from_json({"edit": "Zero"}), r"Zero needs 'point'"),
+    (lambda: edit_from_json({"edit": "Zero"}), r"Zero: None is no point; give a name"),
     (lambda: edit_from_json({"edit": "Zero", "point": 3}), r"3 is no point"),
     (
         lambda: edit_from_json({"edit": "Zero", "point": Z, "heads": 1}),

@@ -1,4 +1,4 @@
-"""Head metrics on patterns made by hand, and head effects against the model's own edits."""
+"""Head metrics on patterns made by hand."""
 
 import math
 
@@ -8,9 +8,6 @@ import torch
 import tiny
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
-from glassformer.inspect import headeffects
-from glassformer.inspect.edits import Mean, Zero
-from glassformer.inspect.headeffects import head_effects
 from glassformer.inspect.headmetrics import METRICS, head_metrics, key_tables, measured
 from glassformer.inspect.look import Look, look
 from glassformer.processors.elements import Element
@@ -125,7 +122,6 @@ def test_the_metrics_of_a_model_are_those_of_its_patterns():
     for side, site in (("", "self"), ("encoder", "self"), ("", "cross")):
         found = head_metrics(seen, side=side, site=site)
         assert found.values.shape == (2, 4, len(METRICS))
-        assert found.names == tuple(METRICS)
         for layer in range(2):
             for head in range(4):
                 pattern = seen.pattern(layer, head, side=side, site=site)
@@ -147,41 +143,3 @@ def test_one_pattern_stands_in_memory_at_a_time(monkeypatch):
     )
     assert head_metrics(seen).of("diagonal").tolist() == [[1] * 4] * 2
     assert asked == [(layer, head) for layer in range(2) for head in range(4)]
-
-
-@pytest.mark.parametrize(
-    ("side", "site"), [("", "self"), ("encoder", "self"), ("decoder", "cross")]
-)
-@pytest.mark.parametrize("parallel_micro_batches", [100, 2])
-def test_an_effect_is_the_answer_with_a_head_at_its_mean_minus_the_answer(
-    side, site, parallel_micro_batches, monkeypatch
-):
-    monkeypatch.setattr(
-        headeffects,
-        "in_portions",
-        lambda rows, length: torch.arange(rows).split(parallel_micro_batches),
-    )
-    edit = Zero("decoder.blocks.0.feedforward_out", position=1)
-    seen = looked(architecture="encoder_decoder").edited([edit])
-    name = {"self": "attention", "cross": "cross"}[site]
-    difference = lambda look: float(look.logits[2, 4] - look.logits[2, 9])
-    found = head_effects(seen, 4, position=2, against=9, side=side, site=site)
-    assert found.shape == (2, 4)
-    assert (found.abs() > 1e-4).all()
-    for layer in range(2):
-        for head in range(4):
-            silent = seen.edited(
-                [edit, Mean(f"{side or 'decoder'}.blocks.{layer}.{name}.z", head=head)]
-            )
-            assert float(found[layer, head]) == pytest.approx(
-                difference(silent) - difference(seen), abs=1e-6
-            )
-
-
-def test_a_class_has_effects_too_and_an_attention_that_is_not_there_has_none():
-    seen = looked(architecture="encoder", head="classify", n_classes=3)
-    silent = seen.edited([Mean("encoder.blocks.1.attention.z", head=2)])
-    found = head_effects(seen, 1)
-    assert float(found[1, 2]) == pytest.approx(float(silent.logits[1] - seen.logits[1]), abs=1e-6)
-    with pytest.raises(ConfigError, match="no cross-attention"):
-        head_effects(seen, 1, site="cross")

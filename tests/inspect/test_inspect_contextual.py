@@ -249,12 +249,12 @@ def test_a_word_of_several_tokens_is_their_mean_and_an_unknown_one_is_none():
     ids = reader.tokenizer.encode(" riverbank")
     assert len(ids) > 1
     rows = model.embed.element.weight.detach().numpy()
-    np.testing.assert_allclose(words.vector("riverbank"), rows[ids].mean(0), rtol=1e-6)
+    np.testing.assert_allclose(words.find("riverbank")[1], rows[ids].mean(0), rtol=1e-6)
     model, reader = built("word")
     with pytest.raises(
         DataError, match=r"'banc' is not among the \d+ words of run; did you mean 'bank'"
     ):
-        model_words(model, reader.tokenizer, "run").vector("banc")
+        model_words(model, reader.tokenizer, "run").find("banc")
 
 
 def test_lower_case_words_are_left_out_however_they_are_written():

@@ -9,8 +9,7 @@ from PIL import Image
 from glassformer.errors import CheckpointError
 from glassformer.inspect.alignment import CrossAttention
 from glassformer.pages import colours
-from glassformer.pages.attention_image import PairAttention, attention_png
-from glassformer.pages.attention_picture import attention_html
+from glassformer.pages.attention import attention_html, attention_png
 from glassformer.processors.word_spans import Side
 from pages import reading
 from pages.reading import Page
@@ -22,11 +21,7 @@ def side(text: str) -> Side:
     return Side(text, (*pieces, "<eos>"), words, (*range(len(words)), None))
 
 
-def look(source: str, target: str, layers: int = 2, heads: int = 3) -> PairAttention:
-    return PairAttention(**found(source, target, layers, heads).values())
-
-
-def found(source: str, target: str, layers: int = 2, heads: int = 3) -> CrossAttention:
+def look(source: str, target: str, layers: int = 2, heads: int = 3) -> CrossAttention:
     one, other = side(source), side(target)
     shape = layers, heads, len(other.pieces), len(one.pieces)
     patterns = (3 * torch.randn(shape, generator=torch.Generator().manual_seed(1))).softmax(-1)
@@ -56,8 +51,8 @@ def test_the_page_is_whole_and_holds_every_word(layers, heads):
 
 
 def test_the_numbers_of_the_page_are_those_of_the_words():
-    pair = found("ein kleines Haus", "a small house")
-    made = attention_html(PairAttention(**pair.values()), "t")
+    pair = look("ein kleines Haus", "a small house")
+    made = attention_html(pair, "t")
     table, pairs = pair.words(), pair.align()
     expected = [
         f"{s} → {t}: {table[j, i]:.4f}{', largest of its row' if (i, j) in pairs else ''}"
@@ -79,7 +74,7 @@ def test_the_small_pictures_are_the_patterns_in_both_themes():
     for name, dark in (("src", False), ("srcset", True)):
         shown = [reading.pixels(address) for address in page.values(name)]
         shades = np.array(colours.ramp(dark=dark), dtype=np.uint8)
-        np.testing.assert_array_equal(shown, shades[colours.steps(pair.patterns[0])])
+        np.testing.assert_array_equal(shown, shades[colours.steps(pair.patterns[0].numpy())])
 
 
 def test_pairs_without_words_have_a_page_and_a_picture(tmp_path):

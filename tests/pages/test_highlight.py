@@ -62,7 +62,7 @@ def test_every_tag_has_a_style_of_its_own_while_there_are_enough():
 
 
 def test_contrast_is_at_least_four_and_a_half():
-    for _, light, dark, _ in PALETTE:
-        for colour, ground in ((light, "#fdfdfc"), (dark, "#14181a")):
+    for style in PALETTE:
+        for colour, ground in ((style["light"], "#fdfdfc"), (style["dark"], "#14181a")):
             one, other = (tuple(bytes.fromhex(value[1:])) for value in (colour, ground))
             assert colours.contrast(one, other) >= 4.5, colour

@@ -6,14 +6,16 @@ import re
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from glassformer.errors import printable
+from glassformer.inspect.alignment import CrossAttention
+from glassformer.inspect.contextual import Contexts, Occurrence
 from glassformer.pages import colours, images, kit
 from glassformer.pages.answers import Answer, answers_html
-from glassformer.pages.attention_image import PairAttention
-from glassformer.pages.attention_picture import attention_html
+from glassformer.pages.attention import attention_html
 from glassformer.pages.batch_page import (
     EncodedAudio,
     EncodedImage,
@@ -27,7 +29,8 @@ from glassformer.pages.gallery import Group, Item, gallery_html
 from glassformer.pages.highlight import highlight_html
 from glassformer.pages.training_report import report_html
 from glassformer.pages.verification import verification_html
-from glassformer.pages.word_contexts import WordContexts, contexts_html
+from glassformer.pages.word_contexts import contexts_html
+from glassformer.processors.word_spans import Side
 from pages.reading import Page, pixels
 
 PIXELS = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
@@ -74,18 +77,14 @@ def batch(text: str) -> str:
 
 
 def attention(text: str) -> str:
-    words, patterns = ([text], [text]), np.ones((2, 2, 1, 1))
-    return attention_html(
-        PairAttention((text, text), words, words, np.ones((1, 1)), [(0, 0)], patterns, 0), text
-    )
+    side = Side(text, (text,), (text,), (0,))
+    return attention_html(CrossAttention(side, side, torch.ones(2, 2, 1, 1)), text)
 
 
 def contexts(text: str) -> str:
-    table = np.full((2, 2, 2), 0.5)
-    look = WordContexts(
-        text, [(text, text, text)] * 2, [[text]] * 2, True, table, np.ones((2, 2, 2)), np.ones(2)
-    )
-    return contexts_html(look, text)
+    one = Occurrence(1, 3 * text, len(text), 2 * len(text), (text,))
+    vectors = np.eye(2, dtype=np.float32)
+    return contexts_html(Contexts(text, (one, one), np.stack([vectors, vectors]), True), text)
 
 
 def verification(text: str) -> str:
@@ -203,6 +202,23 @@ def test_text_has_contrast_on_the_page(dark):
 
 
 @pytest.mark.parametrize("dark", [False, True])
+def test_the_ramp_is_one_hue_of_oklab(dark):
+    """Lightness in equal steps, chroma largest at the end of the first three quarters, 255°."""
+    lab_to_lms = [[1, 0.3963377774, 0.2158037573], [1, -0.1055613458, -0.0638541728]]
+    lab_to_lms += [[1, -0.0894841775, -1.291485548]]
+    lms_to_rgb = [[4.0767416621, -3.3077115913, 0.2309699292]]
+    lms_to_rgb += [[-1.2684380046, 2.6097574011, -0.3413193965]]
+    lms_to_rgb += [[-0.0041960863, -0.7034186147, 1.707614701]]
+    x, hue = np.linspace(0, 1, colours.STEPS), np.deg2rad(255.0)
+    lightness = np.linspace(*((0.20, 0.93) if dark else (0.985, 0.30)), colours.STEPS)
+    chroma = 0.008 + 0.12 * np.sin(np.pi * np.minimum(x, 0.72))
+    lab = np.stack([lightness, chroma * np.cos(hue), chroma * np.sin(hue)])
+    linear = np.clip(np.array(lms_to_rgb) @ (np.array(lab_to_lms) @ lab) ** 3, 0, 1)
+    srgb = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+    np.testing.assert_array_equal(colours.ramp(dark=dark), np.rint(255 * srgb.T))
+
+
+@pytest.mark.parametrize("dark", [False, True])
 def test_every_shade_is_readable_and_further_from_the_page(dark):
     shades = colours.ramp(dark=dark)
     assert len(shades) == colours.STEPS
@@ -232,9 +248,7 @@ def test_images_are_those_of_the_arrays():
     made = np.random.default_rng(0).integers(0, 256, (5, 7, 3)).astype(np.uint8)
     np.testing.assert_array_equal(pixels(images.png(made)), made)
     np.testing.assert_array_equal(pixels(images.png(made[..., :1])), made[..., :1].repeat(3, 2))
-    light, dark = (
-        pixels(images.shaded(np.array([[0.0, 1.0]]), dark=dark)).sum(-1) for dark in (False, True)
-    )
+    light, dark = (pixels(shown).sum(-1) for shown in images.shades(np.array([[0.0, 1.0]])))
     assert light[0, 0] > light[0, 1], "more is further from the page"
     assert dark[0, 0] < dark[0, 1]
     np.testing.assert_array_equal(images.thumbnail(made, 10), made)

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from glassformer.errors import ConfigError
 from glassformer.inspect.contextual import Contexts, Occurrence
 from glassformer.pages.charts import scatter
-from glassformer.pages.word_contexts import MOST, WordContexts, contexts_html
+from glassformer.pages.word_contexts import MOST, contexts_html
 from pages.reading import Page
 
 
@@ -19,14 +20,10 @@ def look_at(vectors, causal=False):
     return Contexts("bank", tuple(occurrences), vectors, causal)
 
 
-def page_of(vectors):
-    return WordContexts(**look_at(vectors).values())
-
-
 def test_the_page_says_every_number():
     look = look_at(np.random.default_rng(1).normal(size=(3, 6, 4)) + np.ones((1, 6, 4)))
     look.vectors[0] = 1
-    text = contexts_html(WordContexts(**look.values()), "run <1>")
+    text = contexts_html(look, "run <1>")
     page = Page(text)
     wanted = [f"{value:.2f}" for table in look.similarities for row in table for value in row]
     assert [float(cell) for cell in page.cells] == [float(number) for number in wanted]
@@ -36,13 +33,15 @@ def test_the_page_says_every_number():
     assert "1–6" in text  # static: all in one place
     assert "reads from left to right" not in text
     assert "has one vector, whatever stands around it" in text
-    assert text == contexts_html(WordContexts(**look.values()), "run <1>")
+    assert text == contexts_html(look, "run <1>")
 
 
 def test_the_page_says_what_a_decoder_sees_and_that_tokens_differ():
     vectors = np.random.default_rng(0).normal(size=(3, 2, 4))
-    values = look_at(vectors, causal=True).values() | {"pieces": [("bank",), (" b", "ank")]}
-    text = contexts_html(WordContexts(**values), "x")
+    look = look_at(vectors, causal=True)
+    one, other = look.occurrences
+    look = replace(look, occurrences=(one, replace(other, pieces=(" b", "ank"))))
+    text = contexts_html(look, "x")
     assert "reads from left to right" in text
     assert "not the same tokens everywhere (bank and ␣b·ank)" in text
     assert "has one vector, whatever" not in text
@@ -51,9 +50,9 @@ def test_the_page_says_what_a_decoder_sees_and_that_tokens_differ():
 @pytest.mark.parametrize("n", [2, 13, 30, MOST])
 def test_pages_of_many(n):
     vectors = np.random.default_rng(0).normal(size=(3, n, 4))
-    assert len(Page(contexts_html(page_of(vectors), "x")).cells) == 3 * n * n
+    assert len(Page(contexts_html(look_at(vectors), "x")).cells) == 3 * n * n
     with pytest.raises(ConfigError, match=f"{MOST + 1} occurrences are too many"):
-        contexts_html(page_of(np.ones((2, MOST + 1, 2))), "x")
+        contexts_html(look_at(np.ones((2, MOST + 1, 2))), "x")
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -24,7 +24,7 @@ from glassformer.inspect.contextual import Contexts
 from glassformer.inspect.similarity import nearest
 from glassformer.inspect.vectorfiles import lines_of, read_array, read_named
 from glassformer.inspect.wordvectors import model_words, read_words
-from glassformer.pages.word_contexts import WordContexts, contexts_html
+from glassformer.pages.word_contexts import contexts_html
 from glassformer.run import Run, load
 
 TOGETHER = 1024
@@ -219,7 +219,7 @@ def _word(run: Run, wanted: Wanted) -> None:
     assert wanted.word is not None
     look = run.contexts(wanted.word, [line for lines in chunks(TOGETHER) for line in lines])
     if wanted.html is not None:
-        write_text(wanted.html, contexts_html(WordContexts(**look.values()), run.folder.name))
+        write_text(wanted.html, contexts_html(look, run.folder.name))
         sys.stderr.write(
             f"{look.word!r} in {counted(len(look.occurrences), 'context')}: {wanted.html}\n"
         )
@@ -233,7 +233,7 @@ def _values(look: Contexts) -> dict[str, Any]:
     layers = [
         {
             "layer": layer,
-            "mean": float(look.pairs(layer).mean()),
+            "mean": float(look.pairs[layer].mean()),
             "similarities": np.round(table, 6).tolist(),
         }
         for layer, table in enumerate(look.similarities)
@@ -255,7 +255,7 @@ def _print(look: Contexts, name: str) -> None:
         print(f"{number:4}  {_around(one.text, one.begin, one.end, width)}")
     print(f"\n{'layer':>5} {'least':>7} {'mean':>7} {'most':>7}")
     for layer in range(len(look.vectors)):
-        pairs = look.pairs(layer)
+        pairs = look.pairs[layer]
         print(
             f"{layer:5} {pairs.min():7.3f} {pairs.mean():7.3f} "
             f"{pairs.max():7.3f}{'' if layer else '  static'}"

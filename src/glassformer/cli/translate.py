@@ -20,8 +20,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.files import write_text
 from glassformer.generate import GenerateConfig, Transduction
 from glassformer.inspect.alignment import pharaoh
-from glassformer.pages.attention_image import PairAttention, attention_png
-from glassformer.pages.attention_picture import attention_html
+from glassformer.pages.attention import attention_html, attention_png
 from glassformer.run import Run, load
 
 BATCHES = 8
@@ -152,7 +151,7 @@ def _values(source: str, found: list[Transduction], alignment: str | None) -> di
 
 
 def _draw(run: Run, source: str, target: str, picture: Path) -> None:
-    attention = PairAttention(**run.cross_attention(source, target).values())
+    attention = run.cross_attention(source, target)
     if picture.suffix.lower() == ".html":
         write_text(picture, attention_html(attention, run.folder.name))
     else:

@@ -13,7 +13,7 @@ from glassformer.demos.baselines import majority, nearest_neighbour
 from glassformer.demos.confusions import Pairs, confused, confused_values
 from glassformer.errors import counted
 from glassformer.files import write_text
-from glassformer.inspect.class_token_attention import gaze
+from glassformer.inspect.class_token_attention import class_token_attention
 from glassformer.pages.gallery import Group, Item, gallery_html
 from glassformer.run import Run
 
@@ -101,7 +101,9 @@ class HeldOut:
             return []
         patches = self._patches([self.things[i] for i in rows])
         found = []
-        for i, looked in zip(rows, gaze(self.run.model, patches).numpy(), strict=True):
+        for i, looked in zip(
+            rows, class_token_attention(self.run.model, patches).numpy(), strict=True
+        ):
             picture, heat, sound = draw(i, looked)
             sure = float(self.probabilities[i].max())
             found.append(Item(picture, heat, self.gold[i], self.found[i], sure, sound))

@@ -8,8 +8,7 @@ from glassformer.demos.dates import write_dates
 from glassformer.demos.demo import Demo, Shown, Training, table
 from glassformer.files import write_text
 from glassformer.inspect.alignment import CrossAttention, cross_attention
-from glassformer.pages.attention_image import PairAttention
-from glassformer.pages.attention_picture import attention_html
+from glassformer.pages.attention import attention_html
 from glassformer.processors.word_spans import NUMBERS_AND_NAMES
 from glassformer.run import Run
 
@@ -33,10 +32,7 @@ def show(run: Run, terminal: bool) -> Shown:
         run.model, run.task.pair, EXAMPLES[0], outputs[0], NUMBERS_AND_NAMES
     )
     picture = folder / "attention.html"
-    write_text(
-        picture,
-        attention_html(PairAttention(**attention.values()), f"{EXAMPLES[0]} to {outputs[0]}"),
-    )
+    write_text(picture, attention_html(attention, f"{EXAMPLES[0]} to {outputs[0]}"))
     hardest = sorted(scores["table"], key=lambda row: row["exact_match"])[:5]
     return Shown(
         {

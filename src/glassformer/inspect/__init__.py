@@ -1,11 +1,11 @@
-"""What a tape recorded, read and explained.
+"""Recorded activations, read, edited and explained.
 
     seen = look(model, Batch(ids), edits=[Zero("*.0.attention.z", head=1)])
                           every point of a pass by its name
     lens(seen); ledger(seen, 17); attribute(seen, "integrated_gradients", 17)
-                          what its answer is made of
+                          explanations of its answer
     pharaoh(cross_attention(model, tokenizer, "ein Haus", "a house").align())
-                          which words belong together
+                          an alignment of words
 
 Import from the modules: this file imports nothing.
 """

@@ -1,33 +1,31 @@
-"""Cross-attention as a result: which source tokens each prediction looked at, and which words
-belong together.
+"""Cross-attention of a pair of texts, between tokens and between words, and word alignment.
 
     pattern [L, H, T, S]  ->  words [target words, source words]  ->  align  ->  "0-0 1-2"
 
 Row t of a pattern belongs to the prediction of target token t: the query is the stream at decoder
 input t (<bos>, or target token t - 1), from which that token is read. The row of the input token
 itself would be the next one; some find it to align better (Chen et al., Accurate Word Alignment
-Induction from Neural Machine Translation, 2020), but it is not what the prediction was made from.
+Induction from Neural Machine Translation, 2020), but the prediction was not made from it.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from glassformer.axes import Float, Tensor
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
-from glassformer.layers.tap import Tape, recording
-from glassformer.models.transformer import Transformer, evaluating
+from glassformer.inspect.look import run
+from glassformer.inspect.points import check_number
+from glassformer.models.transformer import Transformer
 from glassformer.processors.pair_tokenizer import PairTokenizer
 from glassformer.processors.word_spans import WORD, Side, read_side
 
 
 @dataclass(frozen=True)
 class CrossAttention:
-    """What every head of every decoder layer looked at in one pair; row t is the prediction of
-    target token t."""
+    """Cross-attention patterns of one pair; row t is the prediction of target token t."""
 
     source: Side
     target: Side
@@ -35,8 +33,7 @@ class CrossAttention:
 
     @property
     def best_layer(self) -> int:
-        """The layer before the last, whose heads align words best in a trained model (Garg et al.
-        2019, section 3)."""
+        """The layer before the last, whose heads align words best (Garg et al. 2019, section 3)."""
         return max(0, len(self.patterns) - 2)
 
     def words(
@@ -45,9 +42,9 @@ class CrossAttention:
         """Attention between words, [target words, source words].
 
         m_uw = mean over layers, heads and the tokens t of target word u of Σ a_ts over the tokens s
-        of source word w. Layers default to `best_layer`, heads to all; both count from 0. What a
-        row lacks to 1 went to tokens of no word: <eos>, a prefix, spaces. ConfigError: a layer or
-        head that there is not.
+        of source word w. Layers default to `best_layer`, heads to all; both count from 0. The
+        rest of a row to 1 went to tokens of no word: <eos>, a prefix, spaces. ConfigError: no such
+        layer or head.
         """
         n_layers, n_heads = self.patterns.shape[:2]
         layers = _chosen(layers, n_layers, "layer", [self.best_layer])
@@ -59,11 +56,10 @@ class CrossAttention:
     def align(
         self, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None
     ) -> list[tuple[int, int]]:
-        """Pairs (source word, target word), sorted: every target word with the source word it
-        looked at most.
+        """Pairs (source word, target word), sorted: each target word and its most attended word.
 
         Source: Garg et al., Jointly Learning to Align and Translate with Transformer Models, 2019.
-        A target word that no token carries, or that looked at no word, is in no pair; of equal
+        A target word without a token, or without attention to a word, is in no pair; of equal
         source words the first is taken.
         """
         table = self.words(layers, heads)
@@ -72,83 +68,49 @@ class CrossAttention:
         most, where = table.max(1)
         return sorted((int(s), t) for t, s in enumerate(where) if most[t] > 0)
 
-    def values(self) -> dict[str, Any]:
-        """Plain values, as the fields of `pages.attention_image.PairAttention`."""
-        sides = (self.source, self.target)
-        return {
-            "texts": tuple(side.text for side in sides),
-            "words": tuple(side.words for side in sides),
-            "tokens": tuple(side.pieces for side in sides),
-            "weights": self.words().double().numpy(),
-            "aligned": self.align(),
-            "patterns": self.patterns.double().numpy(),
-            "layer": self.best_layer,
-        }
-
 
 def cross_attention(
     model: Transformer, tokenizer: PairTokenizer, source: str, target: str, word: str = WORD
 ) -> CrossAttention:
-    """Run an encoder-decoder once on a pair and keep what its cross-attention looked at.
+    """Run an encoder-decoder once on a pair and keep its cross-attention patterns.
 
     The encoder reads prefix + source and <eos>, the decoder <bos> and the target. `word` is the
-    regular expression of a word. ConfigError: a model that is no encoder-decoder, or one of another
-    vocabulary than the tokenizer.
+    regular expression of a word. ConfigError: a model of another architecture, or of
+    another vocabulary than the tokenizer.
     """
     config = model.config
     if config.architecture != "encoder_decoder":
         raise ConfigError(
             f"Cross-attention is what a decoder sees of an encoder, and "
-            f"model.architecture={config.architecture} has "
-            "none; give an encoder_decoder."
+            f"model.architecture={config.architecture} has none; give an encoder_decoder."
         )
     read, written = tokenizer.source_ids(source), tokenizer.target_ids(target)
     sizes = (config.source_vocab_size or config.vocab_size, config.vocab_size)
-    for name, largest, size in zip(
-        ("source", "target"), (read.max(), max(written.max(), tokenizer.bos)), sizes, strict=True
-    ):
-        if largest >= size:
+    largest = read.max(), max(written.max(), tokenizer.bos)
+    for name, most, size in zip(("source", "target"), largest, sizes, strict=True):
+        if most >= size:
             raise ConfigError(
-                f"The {name} has token id {largest} and the model only {size}; use its own "
-                f"tokenizer."
+                f"The {name} has token id {most} and the model only {size}; use its own tokenizer."
             )
     given = torch.tensor([[tokenizer.bos, *written[:-1].tolist()]])
-    batch = Batch(given, source=Batch(torch.tensor([read.tolist()]))).to(
-        next(model.parameters()).device
-    )
+    batch = Batch(given, source=Batch(torch.tensor([read.tolist()])))
+    _, tape = run(model, batch, ["decoder.blocks.*.cross.pattern"])
     return CrossAttention(
         read_side(tokenizer.source, source, read, tokenizer.prefix, word),
         read_side(tokenizer.target, target, written, word=word),
-        _patterns(model, batch),
+        torch.stack([pattern[0] for pattern in tape.kept.values()]).cpu(),
     )
 
 
 def pharaoh(pairs: Iterable[tuple[int, int]]) -> str:
-    """An alignment in the format of Pharaoh: `0-0 1-2`, source word before target word, both from
-    0."""
+    """An alignment in Pharaoh's format: `0-0 1-2`, source word before target word, from 0."""
     return " ".join(f"{source}-{target}" for source, target in pairs)
-
-
-def _patterns(model: Transformer, batch: Batch) -> Float[Tensor, "L H T S"]:
-    tape = Tape(model, keep=("decoder.blocks.*.cross.pattern",))
-    with evaluating(model), recording(tape):
-        model(batch)
-    kept = [
-        tape.kept[f"decoder.blocks.{layer}.cross.pattern"][0]
-        for layer in range(model.config.n_layers)
-    ]
-    return (
-        torch.stack(kept).cpu().clone()
-    )  # a tensor of inference mode could not be worked with freely
 
 
 def _chosen(asked: Sequence[int] | None, n: int, what: str, default: Sequence[int]) -> list[int]:
     chosen = list(default if asked is None else asked)
-    wrong = [number for number in chosen if not 0 <= number < n]
-    if wrong:
-        raise ConfigError(
-            f"There is no {what} {wrong[0]} in this model; its {what}s are 0 to {n - 1}."
-        )
+    for number in chosen:
+        check_number(what, number, n)
     if not chosen:
         raise ConfigError(
             f"No {what} was chosen; give at least one of 0 to {n - 1}, or leave the choice out."
@@ -158,8 +120,5 @@ def _chosen(asked: Sequence[int] | None, n: int, what: str, default: Sequence[in
 
 def _membership(side: Side) -> Float[Tensor, "_ _"]:
     """[words, tokens]: 1 where the token belongs to the word."""
-    table = torch.zeros(len(side.words), len(side.pieces), dtype=torch.float64)
-    for token, word in enumerate(side.word_of):
-        if word is not None:
-            table[word, token] = 1
-    return table
+    owners = torch.tensor([-1 if word is None else word for word in side.word_of])
+    return (owners == torch.arange(len(side.words))[:, None]).double()

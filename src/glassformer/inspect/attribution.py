@@ -1,18 +1,17 @@
 """Attribution of an answer: a score for every element of the input, by one of six methods.
 
-    gradient_x_input, integrated_gradients, occlusion    how the target (a logit, or A instead of
-                                                         B) moves with elements
-    rollout, gradient_attention, value_zeroing           how much of each element the layers pass
+    gradient_x_input, integrated_gradients, occlusion    change of the target (a logit, or A instead
+                                                         of B) with each element
+    rollout, gradient_attention, value_zeroing           share of each element that the layers pass
                                                          on to the answer
 
-No method is the truth: see `faithfulness`.
+Methods disagree; `faithfulness` measures them.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,30 +21,10 @@ from glassformer.errors import ConfigError, suggest
 from glassformer.inspect.flow import gradient_attention, rollout, value_zeroing
 from glassformer.inspect.interpolation import Baseline, Interpolation
 from glassformer.inspect.look import Look
-from glassformer.inspect.target import Check, Target, unchecked
+from glassformer.inspect.target import Attribution, Check, Target, unchecked
 
 NODES = 8
 """Gauss-Legendre points of each interval between the baseline and the input."""
-
-
-@dataclass(frozen=True)
-class Attribution:
-    """A score for each element of the answering stack, and for each of an encoder-decoder's source.
-
-    Gradients, integrated gradients and occlusion: in logits, of either sign; the others: at least
-    0. `value`: the target in logits, with which such scores compare. Of integrated gradients,
-    `change` is the target minus the target at the baseline, the sum of the scores but for `gap`, as
-    a share of it; `steps` is the number of gradients.
-    """
-
-    method: str
-    target: Target
-    scores: Float[Tensor, "T"]
-    source_scores: Float[Tensor, "S"] | None = None
-    value: float = math.nan
-    change: float | None = None
-    gap: float | None = None
-    steps: int | None = None
 
 
 def attribute(
@@ -65,14 +44,12 @@ def attribute(
     between passes. ConfigError: no such method, option, outcome or position.
     """
     if method not in METHODS:
-        raise ConfigError(
-            f"There is no method {method!r} of attribution; {suggest(method, METHODS)}"
-        )
+        hint = suggest(method, METHODS)
+        raise ConfigError(f"There is no method {method!r} of attribution; {hint}")
     compute, known = METHODS[method]
-    for name in options:
-        if name not in known:
-            hint = suggest(name, known) if known else "it has none"
-            raise ConfigError(f"The method {method} has no option {name!r}; {hint}")
+    for name in [name for name in options if name not in known]:
+        hint = suggest(name, known) if known else "it has none"
+        raise ConfigError(f"The method {method} has no option {name!r}; {hint}")
     wanted = Target.of(look, target, position, against)
     found = compute(look, wanted, check=check, **options)
     return replace(found, value=float(wanted.value(wanted.logits(look))[0]))
@@ -87,8 +64,7 @@ def gradient_x_input(
     return Attribution("gradient_x_input", target, *path.split(slopes[0].float()))
 
 
-@dataclass(frozen=True, eq=False)
-class _Interval:
+class _Interval(NamedTuple):
     """Integrated gradients from share `begin` to `end`; the target there: `before`, `after`."""
 
     begin: float
@@ -118,7 +94,7 @@ def integrated_gradients(
     taken. Source: Sundararajan et al. 2017.
     """
     path = Interpolation(look, target, baseline, check)
-    nodes, weights = (torch.from_numpy(a) for a in np.polynomial.legendre.leggauss(NODES))
+    nodes, weights = map(torch.from_numpy, np.polynomial.legendre.leggauss(NODES))
 
     def interval(begin: float, end: float, before: float) -> _Interval:
         stops = torch.cat([begin + (end - begin) * (nodes + 1) / 2, torch.tensor([end])])
@@ -144,9 +120,8 @@ def integrated_gradients(
     scores = torch.stack([one.scores for one in parts]).sum(0)
     missed = abs(float(scores.sum()) - change)
     gap = missed / abs(change) if change else missed
-    own, source = path.split(scores.float())
-    method = "integrated_gradients"
-    return Attribution(method, target, own, source, change=change, gap=gap, steps=steps)
+    found = Attribution("integrated_gradients", target, *path.split(scores.float()))
+    return replace(found, change=change, gap=gap, steps=steps)
 
 
 def occlusion(
@@ -158,19 +133,12 @@ def occlusion(
     return Attribution("occlusion", target, *path.split((values[0] - values[1:]).float()))
 
 
-def _by_flow(flow: Any, look: Look, target: Target, check: Check = unchecked) -> Attribution:
-    own, source = flow(look, target, check)
-    scores = None if source is None else source.float()
-    return Attribution(flow.__name__, target, own.float(), scores)
-
-
 METHODS: dict[str, tuple[Callable[..., Attribution], tuple[str, ...]]] = {
     "gradient_x_input": (gradient_x_input, ("baseline",)),
     "integrated_gradients": (integrated_gradients, ("baseline", "tolerance", "most")),
     "occlusion": (occlusion, ("baseline",)),
-    **{
-        flow.__name__: (partial(_by_flow, flow), ())
-        for flow in (rollout, gradient_attention, value_zeroing)
-    },
+    "rollout": (rollout, ()),
+    "gradient_attention": (gradient_attention, ()),
+    "value_zeroing": (value_zeroing, ()),
 }
 """Each method and its options."""

@@ -1,4 +1,4 @@
-"""Comparison of two looks: patterns, metrics and answers of aligned elements, B - A.
+"""Comparison of two looks: patterns and answers of aligned elements, B - A.
 
     found = compare(a, b)            two prompts, checkpoints, models, or lists of edits
     found.pattern(3, 5)              difference of a head's pattern between aligned elements
@@ -17,7 +17,6 @@ import torch
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.errors import ConfigError
-from glassformer.inspect.headmetrics import HeadMetrics, head_metrics
 from glassformer.inspect.lens import log_probabilities
 from glassformer.inspect.look import Look
 from glassformer.processors.elements import Element
@@ -34,8 +33,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Answer:
-    """How the answer changed: the outcomes whose probability did most, with their probability in A
-    and in B.
+    """Outcomes whose probability changed most, with their probability in A and in B.
 
     `divergence` is Σ p_A log2 (p_A / p_B) over all outcomes, in bits, 0 where nothing changed.
     """
@@ -53,8 +51,7 @@ class Answer:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Two looks and the elements that they share, in order; those of the sources of
-    encoder-decoders likewise."""
+    """Two looks with the pairs of aligned elements, in order; `source_pairs` of the encoders."""
 
     a: Look
     b: Look
@@ -66,103 +63,60 @@ class Comparison:
     ) -> Float[Tensor, "_ _"]:
         """A head's pattern in B minus that in A, [queries, keys] of aligned elements, in [-1, 1].
 
-        What a row lacks to 0 went to elements that only one of the two has. ConfigError: a head
-        that one has not.
+        The rest of a row to 0 went to elements that only one of the two has. ConfigError: a head
+        that one does not have.
         """
         queries, keys = self.sides(side, site)
-        first, second = (
+        before, after = (
             look.pattern(layer, head, side=side, site=site) for look in (self.a, self.b)
         )
-        before = first[[pair.a for pair in queries]][:, [pair.a for pair in keys]]
-        return second[[pair.b for pair in queries]][:, [pair.b for pair in keys]] - before
+        before = before[[pair.a for pair in queries]][:, [pair.a for pair in keys]]
+        return after[[pair.b for pair in queries]][:, [pair.b for pair in keys]] - before
 
     def sides(self, side: str, site: str) -> tuple[tuple[Pair, ...], tuple[Pair, ...]]:
         """The aligned queries and keys of an attention."""
         queries = self.source_pairs if side == "encoder" and self.source_pairs else self.pairs
         return queries, self.source_pairs if site == "cross" else queries
 
-    def metrics(self, *, side: str = "", site: str = "self") -> HeadMetrics:
-        """The metrics of every head in B minus those in A; ConfigError: models of other sizes."""
-        first, second = (head_metrics(look, side=side, site=site) for look in (self.a, self.b))
-        if first.values.shape != second.values.shape:
-            sizes = " and ".join(
-                f"{n} layers of {h} heads" for n, h, _ in (first.values.shape, second.values.shape)
-            )
-            raise ConfigError(
-                f"The heads of two models can be compared if they are as many, not {sizes}."
-            )
-        return HeadMetrics(second.values - first.values, first.names, side, site)
-
     def answer(self, number: int = -1, k: int = 10) -> Answer:
-        """How the answer at pair `number` changed, by its k largest changes; of a head that pools,
-        the one answer.
+        """The k largest changes of the answer at pair `number`; of a head that pools, of its one.
 
         ConfigError: models with other outcomes, or no such pair.
         """
-        self._comparable()
-        both = zip((self.a, self.b), self._positions([number]), strict=True)
-        first, second = (
-            next(log_probabilities(look, [look.model.config.n_layers], at))[0] for look, at in both
-        )
-        before, after = first.exp(), second.exp()
-        most = (after - before).abs().topk(min(k, len(before))).indices
-        divergence = _divergence(first, second, self.a.model.config.multi_label)
-        return Answer(most, before[most], after[most], float(divergence))
-
-    def lens(self, layers: Sequence[int] | None = None) -> Float[Tensor, "L _"]:
-        """How far the lens of B is from that of A, after `layers` (None: all) at every pair: Σ p_A
-        log2 (p_A / p_B).
-
-        In bits. ConfigError: models with other outcomes or with other numbers of layers.
-        """
-        self._comparable()
-        most, other = (look.model.config.n_layers for look in (self.a, self.b))
-        if most != other:
-            raise ConfigError(
-                f"The models have {most} and {other} layers, so their lenses cannot be compared."
-            )
-        layers = range(most + 1) if layers is None else layers
-        at = self._positions(range(len(self.pairs)))
-        a, b = (log_probabilities(look, layers, at[i]) for i, look in enumerate((self.a, self.b)))
-        several = self.a.model.config.multi_label
-        found = torch.cat([_divergence(*pair, several) for pair in zip(a, b, strict=True)])
-        return found.view(len(layers), -1)
-
-    def _comparable(self) -> None:
-        first, second = (look.logits for look in (self.a, self.b))
-        named = self.a.names and self.b.names
-        if (first.dim(), first.shape[-1]) != (second.dim(), second.shape[-1]) or (
-            named and self.a.names != self.b.names
-        ):
+        a, b = self.a.logits, self.b.logits
+        renamed = self.a.names and self.b.names and self.a.names != self.b.names
+        if (a.dim(), a.shape[-1]) != (b.dim(), b.shape[-1]) or renamed:
             raise ConfigError(
                 "The two models do not choose among the same outcomes, so their answers cannot "
                 "be compared."
             )
-
-    def _positions(self, numbers: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Where pairs stand in A and in B; nowhere, if the head answers to the whole sequence."""
-        if self.a.logits.dim() == 1:
-            return [], []
-        count = len(self.pairs)
-        for number in numbers:
-            if not -count <= number < count:
+        positions: tuple[list[int], list[int]] = ([], [])
+        if a.dim() > 1:
+            if not -len(self.pairs) <= number < len(self.pairs):
                 raise ConfigError(
-                    f"There is no pair {number} of aligned elements; there are {count}, "
-                    f"counted from 0."
+                    f"There is no pair {number} of aligned elements; there are "
+                    f"{len(self.pairs)}, counted from 0."
                 )
-        return [self.pairs[n].a for n in numbers], [self.pairs[n].b for n in numbers]
+            pair = self.pairs[number]
+            positions = [pair.a], [pair.b]
+        first, second = (
+            next(log_probabilities(look, [look.model.config.n_layers], at))[0]
+            for look, at in zip((self.a, self.b), positions, strict=True)
+        )
+        before, after = first.exp(), second.exp()
+        most = (after - before).abs().topk(min(k, len(before))).indices
+        divergence = _divergence(first, second, self.a.model.config.multi_label)
+        return Answer(most, before[most], after[most], divergence)
 
 
 def compare(a: Look, b: Look) -> Comparison:
     """Two looks with their elements aligned."""
-    return Comparison(
-        a, b, aligned(a.elements, b.elements), aligned(a.source_elements, b.source_elements)
-    )
+    sources = aligned(a.source_elements, b.source_elements)
+    return Comparison(a, b, aligned(a.elements, b.elements), sources)
 
 
 def aligned(a: Sequence[Element], b: Sequence[Element]) -> tuple[Pair, ...]:
-    """Elements that correspond, in order: equal labels, and one for one where as many stand for as
-    many."""
+    """Pairs of corresponding elements, in order: equal labels, or as many replaced by as many."""
     labels = [[element.label for element in side] for side in (a, b)]
     matcher = difflib.SequenceMatcher(None, *labels, autojunk=False)
     return tuple(
@@ -173,13 +127,10 @@ def aligned(a: Sequence[Element], b: Sequence[Element]) -> tuple[Pair, ...]:
     )
 
 
-def _divergence(
-    first: Float[Tensor, "*rows _"], second: Float[Tensor, "*rows _"], several: bool
-) -> Tensor:
-    """Σ p log2 (p / q) of ln p and ln q; of outcomes that do not exclude each other, the sum of
-    each one's own."""
+def _divergence(first: Float[Tensor, "_"], second: Float[Tensor, "_"], several: bool) -> float:
+    """Σ p log2 (p / q) of ln p and ln q; in multi-label, the sum over each outcome's own two."""
     terms = first.exp() * (first - second)
     if several:
         first, second = (torch.log(-torch.expm1(logs)) for logs in (first, second))
         terms = terms + first.exp() * (first - second)
-    return terms.where(~terms.isnan(), 0.0).sum(-1) / math.log(2)  # 0 ln 0 = 0
+    return float(terms.nansum() / math.log(2))  # 0 ln 0 = 0

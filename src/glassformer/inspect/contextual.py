@@ -1,5 +1,4 @@
-"""One word in several sentences: its vector after every layer, from the static row to what the
-context made of it.
+"""Contextual embeddings: one word in several sentences, its vector after every layer.
 
     layer 0      one vector for a word, wherever it stands: similarity 1
                  (Note C, "one vector per word")
@@ -13,7 +12,6 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -34,8 +32,7 @@ NO_SPREAD = 1e-6
 
 @dataclass(frozen=True)
 class Occurrence:
-    """The word at characters begin .. end - 1 of a sentence, as these tokens; sentences are
-    numbered by line."""
+    """The word at characters begin .. end - 1 of the sentence in a line, and its tokens."""
 
     line: int
     text: str
@@ -46,33 +43,31 @@ class Occurrence:
 
 @dataclass(frozen=True)
 class Contexts:
-    """A word's occurrences and their vectors after each layer, float32 [L + 1, N, D]; layer 0 is
-    static."""
+    """A word's occurrences, and their vectors [L + 1, N, D] after each layer; layer 0 is static."""
 
     word: str
     occurrences: tuple[Occurrence, ...]
     vectors: np.ndarray
     causal: bool
-    """Whether the model sees only what stands before the word."""
+    """Whether the model sees only text before the word."""
 
     @cached_property
     def similarities(self) -> np.ndarray:
         """Between all occurrences after each layer, float64 [L + 1, N, N], in [-1, 1]."""
         return np.stack([cosine(layer, layer) for layer in self.vectors.astype(np.float64)])
 
-    def pairs(self, layer: int) -> np.ndarray:
-        """The similarity of each two occurrences, float64 [N (N - 1) / 2]: (0, 1), (0, 2), ..., (1,
-        2), ..."""
-        return self.similarities[layer][np.triu_indices(len(self.occurrences), 1)]
+    @property
+    def pairs(self) -> np.ndarray:
+        """Similarity of each two occurrences, float64 [L + 1, N (N - 1) / 2]: (0, 1), (0, 2)."""
+        return self.similarities[:, *np.triu_indices(len(self.occurrences), 1)]
 
     def maps(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where the occurrences lie after each layer, in a plane; and how much of their spread that
-        plane shows.
+        """Places of the occurrences in a plane after each layer, and the plane's share of variance.
 
         float64 [L + 1, N, 2], the two principal components of the unit vectors around their mean:
         one scale for all layers, in which a distance d stands for the similarity 1 - d² / 2 at
-        most. Each layer is turned to lie as the next does. Shares are in [0, 1], 1 where there is
-        no spread.
+        most. Each layer is rotated towards the next. Shares are in [0, 1], 1 without
+        variance.
         """
         found: list[np.ndarray] = []
         shares: list[float] = []
@@ -82,29 +77,13 @@ class Contexts:
             shares.append(share)
         return np.stack(found[::-1]), np.array(shares[::-1])
 
-    def values(self) -> dict[str, Any]:
-        """Plain values, as the fields of `pages.word_contexts.WordContexts`."""
-        points, shares = self.maps()
-        return {
-            "word": self.word,
-            "sentences": [
-                (one.text[: one.begin], one.text[one.begin : one.end], one.text[one.end :])
-                for one in self.occurrences
-            ],
-            "pieces": [one.pieces for one in self.occurrences],
-            "causal": self.causal,
-            "similarities": self.similarities,
-            "points": points,
-            "shares": shares,
-        }
-
 
 def contexts(
     model: Transformer, reader: TextReader, word: str, sentences: Sequence[str], first: int = 1
 ) -> Contexts:
-    """Every occurrence of a word in sentences, numbered from `first`; blank ones are passed over.
+    """Every occurrence of a word in sentences, numbered from `first`; blank ones are skipped.
 
-    The word is sought as it is written, whole, and may consist of several. A sentence longer than
+    The word is matched whole and with its case, and may consist of several. A sentence longer than
     the model is read around the word. DataError: a sentence without the word, or fewer than two
     occurrences.
     """
@@ -118,9 +97,8 @@ def contexts(
             continue
         spans = list(find(text, word))
         if not spans:
-            close = difflib.get_close_matches(
-                word, {text[a:b] for a, b in word_spans(text, r"\w+")}, n=1
-            )
+            words = {text[begin:end] for begin, end in word_spans(text, r"\w+")}
+            close = difflib.get_close_matches(word, words, n=1)
             hint = f"it has {close[0]!r}" if close else "leave it out"
             raise DataError(f"Line {line} does not have the word {word!r}; {hint}.")
         ids, owners = reader.ids(text), token_words(reader.tokenizer, text, spans, reader.prefix)
@@ -131,11 +109,8 @@ def contexts(
                     f"Line {line}: the tokenizer has no token for {word!r} alone; choose a "
                     f"longer word."
                 )
-            occurrences.append(
-                Occurrence(
-                    line, text, begin, end, tuple(reader.tokenizer.piece(int(ids[i])) for i in at)
-                )
-            )
+            pieces = tuple(reader.tokenizer.piece(int(ids[i])) for i in at)
+            occurrences.append(Occurrence(line, text, begin, end, pieces))
             vectors.append(_vectors(model, reader, ids, at, f"Line {line}: {word!r}"))
     if len(occurrences) < 2:
         where = ("nowhere", "once")[len(occurrences)]
@@ -146,31 +121,26 @@ def contexts(
 
 
 def find(text: str, word: str) -> Iterator[tuple[int, int]]:
-    """Where a text has a word, as characters begin .. end - 1: not inside of a longer word, nor two
-    that overlap."""
+    """Characters begin .. end - 1 of each whole word in a text; matches do not overlap."""
     begin = text.find(word)
     while begin >= 0:
         end = begin + len(word)
-        whole = not _one_word(text[:begin][-1:], word[0]) and not _one_word(
-            word[-1], text[end:][:1]
-        )
+        edges = (text[:begin][-1:], word[0]), (word[-1], text[end:][:1])
+        whole = not any(_one_word(left, right) for left, right in edges)
         if whole:
             yield begin, end
         begin = text.find(word, end if whole else begin + 1)
 
 
 def _one_word(left: str, right: str) -> bool:
-    """Whether two characters side by side belong to one word; a mark belongs to the letter before
-    it."""
-    if right and unicodedata.category(right)[0] == "M":
+    """Whether adjacent characters belong to one word; a mark belongs to the letter before it."""
+    marks = [character and unicodedata.category(character)[0] == "M" for character in (left, right)]
+    if marks[1]:
         return True
     return all(
-        character.isalnum()
-        or character == "_"
-        or (character and unicodedata.category(character)[0] == "M")
-        for character in (left, right)
-    ) and not any(
-        unicodedata.name(character, "").startswith(UNSPACED) for character in (left, right)
+        (character.isalnum() or character == "_" or mark)
+        and not unicodedata.name(character, "").startswith(UNSPACED)
+        for character, mark in zip((left, right), marks, strict=True)
     )
 
 
@@ -178,10 +148,9 @@ def _vectors(
     model: Transformer, reader: TextReader, ids: np.ndarray, at: list[int], name: str
 ) -> np.ndarray:
     """The mean of the stream at these tokens after each layer, float32 [L + 1, D]."""
-    if at[-1] - at[0] >= reader.room:
+    if (count := at[-1] - at[0] + 1) > reader.room:
         raise DataError(
-            f"{name} has {at[-1] - at[0] + 1} tokens and the model room for {reader.room}; "
-            f"choose another."
+            f"{name} has {count} tokens and the model room for {reader.room}; choose another."
         )
     middle = (at[0] + at[-1] + 1) // 2
     begin = max(0, min(middle - reader.room // 2, len(ids) - reader.room))
@@ -189,9 +158,8 @@ def _vectors(
     batch = Batch(torch.from_numpy(part)[None]).to(next(model.parameters()).device)
     places = [place - begin + len(reader.begin) for place in at]
     found, _ = streams(model, batch, range(model.config.n_layers + 1))
-    return (
-        torch.stack([stream[0, places].double().mean(0) for stream in found]).float().cpu().numpy()
-    )
+    means = torch.stack([stream[0, places].double().mean(0) for stream in found])
+    return means.float().cpu().numpy()
 
 
 def _plane(points: np.ndarray) -> tuple[np.ndarray, float]:
@@ -201,15 +169,13 @@ def _plane(points: np.ndarray) -> tuple[np.ndarray, float]:
     if np.abs(centred).max() < NO_SPREAD:
         return np.zeros((len(points), 2)), 1.0
     left, spread, _ = np.linalg.svd(centred, full_matrices=False)
-    plane = np.zeros((len(points), 2))
-    axes = min(2, len(spread))
-    plane[:, :axes] = left[:, :axes] * spread[:axes]
+    plane = (left * spread)[:, :2]
+    plane = np.pad(plane, ((0, 0), (0, 2 - plane.shape[1])))
     largest = np.take_along_axis(plane, np.abs(plane).argmax(0)[None], 0)
     return plane * np.where(largest < 0, -1, 1), float((spread[:2] ** 2).sum() / (spread**2).sum())
 
 
 def _turned(points: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """Points [N, 2] turned and mirrored to lie as near to others as can be (orthogonal
-    Procrustes)."""
+    """Points [N, 2] rotated and mirrored to lie nearest to others (orthogonal Procrustes)."""
     left, _, right = np.linalg.svd(points.T @ like)
     return points @ left @ right

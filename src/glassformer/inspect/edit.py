@@ -1,39 +1,63 @@
-"""The form of every edit: a point, options of its own, and where it acts by the names of axes;
-strict about all of it.
+"""The form of every edit: a point, the edit's own options, and where it acts by the names of axes.
 
 Edit("decoder.blocks.3.attention.z", head=5, query=[1, 2])      at = {"head": 5, "query": (1, 2)}
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar
+from functools import cache
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
+from pydantic import BeforeValidator, FiniteFloat, TypeAdapter, ValidationError
 
 from glassformer.axes import Tensor
 from glassformer.errors import ConfigError, suggest
-from glassformer.inspect.points import AXES, Index, kind_of, region, spelled
+from glassformer.inspect.points import AXES, Index, Named, index_of, kind_of, region, spelled
 
-Numbers = float | tuple[Any, ...]
+
+def nested(value: Any) -> Any:
+    """Numbers, arrays and tensors as nested lists of floats; ValueError: anything else."""
+    array = np.array(value.tolist() if isinstance(value, Tensor) else value)
+    if array.dtype.kind not in "iuf" or not array.size or not np.isfinite(array).all():
+        raise ValueError
+    return array.astype(np.float64).tolist()
+
+
+Number = Annotated[FiniteFloat, "is no finite number; give one."]
+Numbers = Annotated[
+    Any, BeforeValidator(nested), "is no finite number, nor rows of them; give such."
+]
 """A number, or numbers that are nested as a tensor's rows are."""
+
+
+adapter = cache(TypeAdapter)
+EDITS: dict[str, type["Edit"]] = {}
+"""Every kind of edit by its name."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Edit(ABC):
-    """What all edits have: a point and a place. ConfigError: an option or an axis that there is
-    not, or of no use."""
+    """A change of the tensor of a point.
+
+    An option's type ends with the sentence that refuses another value. ConfigError: an option or
+    an axis that does not exist, or a value out of range.
+    """
 
     point: str
     at: Mapping[str, Index]
 
-    kinds: ClassVar[tuple[str, ...]] = ()
-    """The kinds of points that the edit is for; (): all."""
+    kind: ClassVar[str] = ""
+    """Kind of point that the edit is for; "": all."""
+
+    def __init_subclass__(cls) -> None:
+        EDITS[cls.__name__] = dataclass(frozen=True, init=False, repr=False)(cls)
 
     def __init__(self, point: Any, /, **given: Any):
-        own = {option.name: option.default for option in options(type(self))}
+        own = self._options()
         for name in given:
             if name not in own and name.removesuffix("_") not in AXES:
                 raise ConfigError(
@@ -45,130 +69,64 @@ class Edit(ABC):
                 f"{self._name}: {point!r} is no point; give a name such as "
                 f"decoder.blocks.0.resid_post."
             )
-        object.__setattr__(self, "point", point)
-        object.__setattr__(
-            self,
-            "at",
-            {
-                n.removesuffix("_"): index_of(self._name, n, i)
-                for n, i in given.items()
-                if n not in own
-            },
-        )
-        for name, default in own.items():
-            if name not in given and default is MISSING:
-                raise ConfigError(f"{self._name} needs {name!r}; give it.")
-            object.__setattr__(self, name, self.checked(name, given.get(name, default)))
+        places = {
+            name.removesuffix("_"): index_of(index, f"{self._name}: {name}")
+            for name, index in given.items()
+            if name not in own
+        }
+        options = {name: self._option(name, given.get(name, own[name].default)) for name in own}
+        vars(self).update(point=point, at=places, **options)
 
     def __call__(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
-        """The tensor with the changed values where the edit acts."""
+        """The tensor with the new values where the edit acts."""
         inside = self.inside(tensor, axes, point)
-        return torch.where(inside, self.new(tensor, axes, point), tensor)
+        return torch.where(inside, self.new(Named(tensor, axes), point), tensor)
 
     def inside(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
-        """True where the edit acts, broadcast to the tensor; ConfigError: it is not for such a
-        point."""
-        kind, what = kind_of(point), f"{self._name} of {point}"
-        if self.kinds and kind not in self.kinds:
-            raise ConfigError(
-                f"{what}: it is for {' and '.join(self.kinds)} of an attention, not for {kind!r}."
-            )
+        """True where the edit acts, broadcast to the tensor; ConfigError: a point of other kind."""
+        kind = kind_of(point)
+        if self.kind not in ("", kind):
+            raise self.error(point, f"it is for {self.kind} of an attention, not for {kind!r}.")
+        what = f"{self._name} of {point}"
         inside = region(self.at, axes, tensor.shape, what, tensor.device)
         return inside & (tensor > -math.inf) if kind == "scores" else inside
 
     @abstractmethod
-    def new(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
-        """The values that take the place of the old ones, for all of the tensor, or broadcast to
-        it."""
+    def new(self, old: Named, point: str) -> Tensor:
+        """New values for the whole tensor, or broadcast to it."""
 
-    def checked(self, name: str, value: Any) -> Any:
-        """An option as it is kept; ConfigError: a value that it cannot have."""
-        return value
+    def error(self, point: str, sentence: str) -> ConfigError:
+        """An error of this edit at a point."""
+        return ConfigError(f"{self._name} of {point}: {sentence}")
 
     def to_json(self) -> dict[str, Any]:
         """The edit as plain values; see `edit_from_json`."""
-        own = {
-            o.name: _listed(getattr(self, o.name))
-            for o in options(type(self))
-            if o.name != "source"
-        }
-        return {
-            "edit": self._name,
-            "point": self.point,
-            **own,
-            **{axis: spelled(i) for axis, i in self.at.items()},
-        }
+        at = {axis: spelled(index) for axis, index in self.at.items()}
+        own = {name: getattr(self, name) for name in self._options() if name != "source"}
+        return {"edit": self._name, "point": self.point, **own, **at}
+
+    @classmethod
+    def _options(cls) -> dict[str, Any]:
+        """Fields of the options, beside the point and where the edit acts."""
+        return {field.name: field for field in fields(cls) if field.name not in ("point", "at")}
+
+    def _option(self, name: str, value: Any) -> Any:
+        """The validated value of an option."""
+        if value is MISSING:
+            raise ConfigError(f"{self._name} needs {name!r}; give it.")
+        kind = self._options()[name].type
+        try:
+            return adapter(kind).validate_python(value, strict=True)
+        except (ValidationError, TypeError):
+            sentence = kind.__metadata__[-1]
+            raise ConfigError(f"{self._name}: {name}={value!r} {sentence}") from None
 
     @property
     def _name(self) -> str:
         return type(self).__name__
 
     def __repr__(self) -> str:
-        own = {option.name: getattr(self, option.name) for option in options(type(self))}
+        own = {name: getattr(self, name) for name in self._options()}
         at = {"class_" if axis == "class" else axis: index for axis, index in self.at.items()}
         given = [repr(self.point), *(f"{n}={v!r}" for n, v in (own | at).items())]
         return f"{self._name}({', '.join(given)})"
-
-
-def options(kind: type[Edit]) -> list[Any]:
-    """The options of an edit, beside its point and where it acts."""
-    return [option for option in fields(kind) if option.name not in ("point", "at")]
-
-
-def index_of(name: str, axis: str, index: Any) -> Index:
-    """A place on an axis as it is kept: a number, numbers as a tuple, a slice."""
-    whole = lambda i: isinstance(i, int | np.integer) and not isinstance(i, bool)  # noqa: E731
-    if isinstance(index, slice):
-        if (
-            not all(end is None or whole(end) for end in (index.start, index.stop, index.step))
-            or index.step == 0
-        ):
-            raise ConfigError(f"{name}: {axis}={index!r} is no slice of whole numbers.")
-        return index
-    if whole(index):
-        return int(index)
-    if isinstance(index, Tensor | np.ndarray | range):
-        index = index.tolist() if not isinstance(index, range) else list(index)
-    if (
-        isinstance(index, Sequence)
-        and not isinstance(index, str)
-        and index
-        and all(map(whole, index))
-    ):
-        return tuple(int(i) for i in index)
-    raise ConfigError(
-        f"{name}: {axis}={index!r} is no place; give a whole number, several, or a slice."
-    )
-
-
-def number_of(name: str, option: str, value: Any) -> float:
-    """A finite number; ConfigError: anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ConfigError(f"{name}: {option}={value!r} is no finite number; give one.")
-    return float(value)
-
-
-def numbers_of(name: str, option: str, value: Any) -> Numbers:
-    """A number or nested tuples of numbers, from lists, arrays and tensors alike."""
-    if isinstance(value, int | float):
-        return number_of(name, option, value)
-    try:
-        array = (
-            value.detach().cpu().double().numpy() if isinstance(value, Tensor) else np.array(value)
-        )
-    except ValueError:
-        array = np.array("")
-    if array.dtype.kind not in "iuf" or not array.size or not np.isfinite(array).all():
-        raise ConfigError(
-            f"{name}: {option}={value!r} is no finite number, nor rows of them; give such."
-        )
-    return _nested(array.astype(np.float64).tolist())
-
-
-def _nested(value: Any) -> Numbers:
-    return tuple(_nested(one) for one in value) if isinstance(value, list) else value
-
-
-def _listed(value: Any) -> Any:
-    """Tuples as lists, as JSON has them."""
-    return [_listed(one) for one in value] if isinstance(value, tuple) else value

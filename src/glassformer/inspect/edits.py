@@ -1,96 +1,124 @@
-"""What can be done to a model's inside while it runs: values of small classes, in order, the same
-in Python and JSON.
+"""Changes to activations while a model runs: small classes, in order, the same in Python and JSON.
 
     Zero("decoder.blocks.3.attention.z", head=5)
     Set("decoder.blocks.3.attention.pattern", head=5, query=8, key=1, to=0.9, renormalise=True)
     {"edit": "Zero", "point": "decoder.blocks.3.attention.z", "head": 5}
 
-Every edit is given a point (or a pattern such as `*.attention.z`), its own options, and where it
-acts, by the names of axes: a number, a list of numbers or a slice (`"2:5"` in JSON) each; what is
-not named is meant as a whole. An axis called `class` is written `class_`. Edits change copies. On
-scores, what the mask closed stays closed; a pattern has no mask any more, so that a weight set on a
-key behind the query lets it see the future. (`layers.tap`).
+An edit is given a point (or a pattern such as `*.attention.z`), its own options, and where it
+acts by the names of axes: a number, a list of numbers or a slice (`"2:5"` in JSON) each; an axis
+that is not named is meant as a whole. An axis called `class` is written `class_`. Edits change
+copies. Scores that the mask closed stay closed; a pattern has no mask any more, so that a weight
+set on a later key lets the query see the future. (`layers.tap`).
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Annotated, Any
 
 import torch
+from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat
 
 from glassformer.axes import Tensor
 from glassformer.errors import ConfigError, suggest
-from glassformer.inspect.edit import Edit, Numbers, index_of, number_of, numbers_of
-from glassformer.inspect.points import AXES, Named, kind_of
+from glassformer.inspect.edit import EDITS, Edit, Number, Numbers
+from glassformer.inspect.points import AXES, Named, index_of, kind_of
 
 TOLERANCE = 1e-6
-"""How far a row may be beyond a sum of 1 by rounding."""
+"""Excess of a row over a sum of 1 that is taken for rounding."""
 
 
-class Source(Protocol):
-    """Another look, of which a point's value is taken."""
+def _permutation(order: Any) -> list[int]:
+    """Each of 0 .. T - 1 once; ValueError otherwise."""
+    found = index_of(order, "order")
+    if isinstance(found, int | slice) or sorted(found) != list(range(len(found))):
+        raise ValueError
+    return list(found)
 
-    def __getitem__(self, name: str) -> Named:
-        """The tensor of a point, without the batch axis."""
-        ...
+
+def _look(source: Any) -> Any:
+    """A source of points; ValueError: anything else."""
+    if isinstance(source, str | Mapping) or not hasattr(source, "__getitem__"):
+        raise ValueError
+    return source
 
 
-@dataclass(frozen=True, init=False, repr=False)
 class Zero(Edit):
-    """x = 0, which is off-distribution: no model has met it in training; Mean and Resample disturb
-    less."""
+    """x = 0, which is off-distribution: never seen in training. Mean and Resample disturb less."""
 
-    def new(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
+    def new(self, old: Named, point: str) -> Tensor:
         """0."""
-        return torch.zeros_like(tensor)
+        return torch.zeros_like(old.tensor)
 
 
-@dataclass(frozen=True, init=False, repr=False)
 class Mean(Edit):
     """x_t = (1/T) Σ_u x_u: at each place the mean over all positions of this sequence.
 
-    For points with one axis of positions: position, query or key. ConfigError: others, such as a
-    pattern.
+    For points with one axis of positions. ConfigError: others, such as a pattern.
     """
 
-    def new(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
+    def new(self, old: Named, point: str) -> Tensor:
         """The mean over the positions."""
-        return tensor.mean(_positions(self, axes, point), keepdim=True).to(tensor.dtype)
+        mean = old.tensor.mean(_positions(self, old, point), keepdim=True)
+        return mean.to(old.tensor.dtype)
 
 
-@dataclass(frozen=True, init=False, repr=False)
 class Resample(Edit):
-    """x_t = x_π(t): at each place the value of another position, by a permutation π of all of them
-    that keeps none.
+    """x_t = x_π(t): the value of another position, by a permutation π without a fixed point.
 
-    π is a function of `seed` and the length alone. ConfigError: a point without an axis of
-    positions, or with one.
+    π is a function of `seed` and the length alone. ConfigError: as Mean; one position alone.
     """
 
-    seed: int = 0
+    seed: Annotated[int, Field(ge=0, lt=1 << 63), "is no seed; give a whole number from 0."] = 0
 
-    def checked(self, name: str, value: Any) -> Any:
-        """A whole number from 0."""
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 63:
-            raise ConfigError(f"Resample: seed={value!r} is no seed; give a whole number from 0.")
-        return value
-
-    def new(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
+    def new(self, old: Named, point: str) -> Tensor:
         """The positions in another order."""
-        dim = _positions(self, axes, point)
-        if (size := tensor.shape[dim]) < 2:
-            raise ConfigError(
-                f"Resample of {point}: there is no other position in a sequence of one; give a "
-                f"longer input."
+        dim = _positions(self, old, point)
+        if (size := old.shape[dim]) < 2:
+            raise self.error(
+                point, "there is no other position in a sequence of one; give a longer input."
             )
         cycle = torch.randperm(size, generator=torch.Generator().manual_seed(self.seed))
         order = torch.empty_like(cycle)
         order[cycle] = cycle.roll(-1)  # one cycle through all positions, so that none stays
-        return tensor.index_select(dim, order.to(tensor.device))
+        return old.tensor.index_select(dim, order.to(old.tensor.device))
 
 
-@dataclass(frozen=True, init=False, repr=False)
+class Permute(Edit):
+    """x_t = x_order[t], for example of the stream, `*.blocks.0.resid_pre`.
+
+    ConfigError: as Mean, or an order without each position once.
+    """
+
+    order: Annotated[Any, BeforeValidator(_permutation), "has not each of 0, 1, 2, ... once."]
+
+    def new(self, old: Named, point: str) -> Tensor:
+        """The positions in that order."""
+        dim = _positions(self, old, point)
+        if (size := old.shape[dim]) != (count := len(self.order)):
+            raise self.error(point, f"the order has {count} positions and the point {size}.")
+        return old.tensor.index_select(dim, torch.tensor(self.order, device=old.tensor.device))
+
+
+class Scale(Edit):
+    """x = by · x."""
+
+    by: Number
+
+    def new(self, old: Named, point: str) -> Tensor:
+        """A multiple of the values."""
+        return old.tensor * self.by
+
+
+class Add(Edit):
+    """x = x + vector, numbers that fit the point's last axes: a direction of the stream."""
+
+    vector: Numbers
+
+    def new(self, old: Named, point: str) -> Tensor:
+        """The sum."""
+        return old.tensor + _fitting(self, self.vector, old, point)
+
+
 class Set(Edit):
     """x = to, a number or numbers that fit the point's last axes.
 
@@ -99,242 +127,125 @@ class Set(Edit):
     """
 
     to: Numbers
-    renormalise: bool = False
+    renormalise: Annotated[bool, "is neither True nor False."] = False
 
-    def checked(self, name: str, value: Any) -> Any:
-        """Finite numbers; a truth value."""
-        if name == "to":
-            return numbers_of("Set", name, value)
-        if not isinstance(value, bool):
-            raise ConfigError(f"Set: renormalise={value!r} is neither True nor False.")
-        return value
-
-    def new(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
+    def new(self, old: Named, point: str) -> Tensor:
         """The given numbers."""
-        return _fitting(self, self.to, tensor, point)
+        return _fitting(self, self.to, old, point)
 
     def __call__(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
-        """The tensor with the new values, and with the rest of their rows rescaled if so asked."""
+        """The tensor with the new values; the rest of their rows rescaled with `renormalise`."""
         given = super().__call__(tensor, axes, point)
         if not self.renormalise:
             return given
         if kind_of(point) != "pattern":
-            raise ConfigError(
-                f"Set of {point}: renormalise is for rows of a pattern; leave it out."
-            )
+            raise self.error(point, "renormalise is for rows of a pattern; leave it out.")
         inside = self.inside(tensor, axes, point).expand_as(tensor)
         left = 1 - given.where(inside, 0).sum(-1, keepdim=True)
         rest = tensor.where(~inside, 0).sum(-1, keepdim=True)
         rows = inside.any(-1, keepdim=True)
-        cannot = rows & (
-            (left < -TOLERANCE)
-            | ((rest <= 0) & (left > TOLERANCE))
-            | (given < 0).any(-1, keepdim=True)
-        )
+        too_much = (left < -TOLERANCE) | (given < 0).any(-1, keepdim=True)
+        cannot = rows & (too_much | (rest <= 0) & (left > TOLERANCE))
         if bool(cannot.any()):
             _, head, query, _ = cannot.nonzero()[0].tolist()
-            raise ConfigError(
-                f"Set of {point}: the row of head {head}, query {query} cannot sum to 1, for "
-                f"{self.to} was set and the "
-                f"other weights are {float(rest[cannot][0]):.3g} in all; set another weight, "
-                f"or name other queries."
+            raise self.error(
+                point,
+                f"the row of head {head}, query {query} cannot sum to 1, for {self.to} was set and "
+                f"the other weights are {float(rest[cannot][0]):.3g} in all; set another weight, "
+                f"or name other queries.",
             )
         factor = (left.clamp(min=0) / rest.where(rest > 0, 1)).where(rows, 1)
         return torch.where(inside, given, given * factor)
 
 
-@dataclass(frozen=True, init=False, repr=False)
-class Scale(Edit):
-    """x = by · x."""
-
-    by: float
-
-    def checked(self, name: str, value: Any) -> Any:
-        """A finite number."""
-        return number_of("Scale", name, value)
-
-    def new(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
-        """A multiple of the values."""
-        return tensor * self.by
-
-
-@dataclass(frozen=True, init=False, repr=False)
-class Add(Edit):
-    """x = x + vector, a number or numbers that fit the point's last axes: a direction of the
-    stream, for example."""
-
-    vector: Numbers
-
-    def checked(self, name: str, value: Any) -> Any:
-        """Finite numbers."""
-        return numbers_of("Add", name, value)
-
-    def new(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
-        """The sum."""
-        return tensor + _fitting(self, self.vector, tensor, point)
-
-
-@dataclass(frozen=True, init=False, repr=False)
 class Patch(Edit):
-    """x = the value of the same point and place in another look, `source`; JSON has its `name` as
-    `source`.
+    """x = the value of the same point and place in another look, `source`; in JSON its `name`.
 
     A look patched with itself is the same bit for bit, but for scores and patterns, whose attention
     is then written out: within 1e-6 in float32. ConfigError: no source, or one in which the point
     has another shape.
     """
 
-    source: Source
-    name: str = ""
+    source: Annotated[Any, AfterValidator(_look), "is no look; give the look whose values to take."]
+    name: Annotated[str, "is no name; give a text."] = ""
 
-    def checked(self, name: str, value: Any) -> Any:
-        """A look; a text."""
-        if name == "name" and not isinstance(value, str):
-            raise ConfigError(f"{self._name}: name={value!r} is no name; give a text.")
-        if name == "source" and (
-            isinstance(value, str | Mapping) or not hasattr(value, "__getitem__")
-        ):
-            raise ConfigError(
-                f"{self._name}: source={value!r} is no look; give the look whose values are taken."
-            )
-        return value
-
-    def new(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
+    def new(self, old: Named, point: str) -> Tensor:
         """The source's values."""
         value = self.source[point].tensor
-        if value.shape != tensor.shape[1:]:
-            raise ConfigError(
-                f"{self._name} of {point}: it is {list(tensor.shape[1:])} here and "
-                f"{list(value.shape)} in the source; "
-                "look at inputs of one length."
+        if value.shape != old.tensor.shape[1:]:
+            raise self.error(
+                point,
+                f"it is {list(old.shape[1:])} here and {list(value.shape)} in the source; look at "
+                f"inputs of one length.",
             )
-        return value.detach().to(tensor)[None]
+        return value.detach().to(old.tensor)[None]
 
     def to_json(self) -> dict[str, Any]:
         """The edit as plain values; ConfigError: the source has no name."""
         if not self.name:
-            raise ConfigError(
-                f"{self._name} of {self.point}: its source has no name; give one as name=."
-            )
+            raise self.error(self.point, "its source has no name; give one as name=.")
         plain = super().to_json()
         return {("source" if key == "name" else key): value for key, value in plain.items()}
 
     def __repr__(self) -> str:
-        return (
-            super().__repr__().replace(f"source={self.source!r}", f"source={self.name or 'look'}")
-        )
+        named = f"source={self.name or 'look'}"
+        return super().__repr__().replace(f"source={self.source!r}", named)
 
 
-@dataclass(frozen=True, init=False, repr=False)
 class Freeze(Patch):
-    """A pattern as it was in another look of the same length, however the input changes.
-    ConfigError: as Patch."""
+    """A pattern as in another look of the same length, whatever the input. Errors: as Patch."""
 
-    kinds = ("pattern",)
+    kind = "pattern"
 
 
-@dataclass(frozen=True, init=False, repr=False)
 class Mask(Edit):
-    """Cut edges: scores are -inf before the softmax, and the other weights of the row grow. For
-    scores.
+    """Scores of -inf before the softmax: edges are cut, the other weights of the row grow.
 
     A query all of whose edges are cut sees nothing and gets 0.
     """
 
-    kinds = ("scores",)
+    kind = "scores"
 
-    def new(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
+    def new(self, old: Named, point: str) -> Tensor:
         """-inf."""
-        return torch.full_like(tensor, -math.inf)
+        return torch.full_like(old.tensor, -math.inf)
 
 
-@dataclass(frozen=True, init=False, repr=False)
 class Temperature(Edit):
-    """scores / tau before the softmax, tau > 0: below 1 a head looks more sharply, above 1 more
-    evenly. For scores."""
+    """scores / tau before the softmax, tau > 0: sharper attention below 1, more even above."""
 
-    tau: float
-    kinds = ("scores",)
+    tau: Annotated[
+        FiniteFloat, Field(gt=0), "must be above 0 and finite; near 0 is the largest score alone."
+    ]
+    kind = "scores"
 
-    def checked(self, name: str, value: Any) -> Any:
-        """A number above 0."""
-        if (tau := number_of("Temperature", name, value)) <= 0:
-            raise ConfigError(
-                f"Temperature: tau={value!r} must be above 0; near 0 is the largest score alone."
-            )
-        return tau
-
-    def new(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
+    def new(self, old: Named, point: str) -> Tensor:
         """The scores at that temperature."""
-        return tensor / self.tau
+        return old.tensor / self.tau
 
 
-@dataclass(frozen=True, init=False, repr=False)
-class Permute(Edit):
-    """x_t = x_order[t]: the positions in another order, for example of the stream,
-    `*.blocks.0.resid_pre`.
+def edit_from_json(value: Any, sources: Mapping[str, Any] | None = None) -> Edit:
+    """The edit of plain values: its name as `edit`, its `point`, then its options and axes.
 
-    For points with one axis of positions. ConfigError: others, or an order that has not each
-    position once.
-    """
-
-    order: tuple[int, ...]
-
-    def checked(self, name: str, value: Any) -> Any:
-        """Each of 0 .. T - 1 once."""
-        order = index_of("Permute", name, value)
-        if not isinstance(order, tuple) or sorted(order) != list(range(len(order))):
-            raise ConfigError(f"Permute: order={value!r} has not each of 0, 1, 2, ... once.")
-        return order
-
-    def new(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
-        """The positions in that order."""
-        dim = _positions(self, axes, point)
-        if (size := tensor.shape[dim]) != len(self.order):
-            raise ConfigError(
-                f"Permute of {point}: the order has {len(self.order)} positions and the point "
-                f"{size}."
-            )
-        return tensor.index_select(dim, torch.tensor(self.order, device=tensor.device))
-
-
-EDITS: dict[str, type[Edit]] = {
-    kind.__name__: kind
-    for kind in (Zero, Mean, Resample, Set, Scale, Add, Patch, Freeze, Mask, Temperature, Permute)
-}
-
-
-def edit_from_json(value: Any, sources: Mapping[str, Source] | None = None) -> Edit:
-    """The edit of plain values: `edit` names it, `point` where it acts, then its options and axes.
-
-    `sources`: the looks that Patch and Freeze may name. ConfigError: whatever is unknown, missing
-    or out of range.
+    `sources`: the looks that Patch and Freeze may name. ConfigError: a value that is unknown,
+    missing or out of range.
     """
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise ConfigError(
-            f"{value!r} is no edit; give an object such as {{'edit': 'Zero', 'point': '*.z', "
-            f"'head': 0}}."
-        )
+        example = {"edit": "Zero", "point": "*.z", "head": 0}
+        raise ConfigError(f"{value!r} is no edit; give an object such as {example}.")
     given = dict(value)
-    if not isinstance(name := given.pop("edit", None), str) or name not in EDITS:
+    kind = EDITS.get(str(name := given.pop("edit", None)))
+    if kind is None:
         raise ConfigError(f"There is no edit {name!r}; {suggest(str(name), EDITS)}")
-    kind = EDITS[name]
-    if "point" not in given:
-        raise ConfigError(f"{name} needs 'point'; give it.")
-    point = given.pop("point")
     if issubclass(kind, Patch):
-        given |= _source(kind.__name__, given, sources or {})
-    for axis in AXES:
-        if isinstance(index := given.get(axis), str):
-            given[axis] = _slice(kind.__name__, axis, index)
-        elif isinstance(index, slice):
-            raise ConfigError(
-                f"{name}: {axis}={index!r} is Python's; JSON has slices as 'begin:end'."
-            )
-    return kind(point, **given)
+        given |= _source(name, given, sources or {})
+    given |= {
+        axis: _slice(name, axis, given[axis]) for axis in AXES if isinstance(given.get(axis), str)
+    }
+    return kind(given.pop("point", None), **given)
 
 
-def _source(name: str, given: Mapping[str, Any], known: Mapping[str, Source]) -> dict[str, Any]:
+def _source(name: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
     if "name" in given:
         raise ConfigError(f"{name}: 'name' is Python's; JSON has the name of the look as 'source'.")
     if not isinstance(named := given.get("source"), str) or named not in known:
@@ -344,37 +255,35 @@ def _source(name: str, given: Mapping[str, Any], known: Mapping[str, Source]) ->
 
 
 def _slice(name: str, axis: str, text: str) -> slice:
-    try:
-        ends = [int(part) if part else None for part in text.split(":")]
-    except ValueError:
-        ends = []
-    if not 2 <= len(ends) <= 3:
+    parts = text.split(":")
+    if not 2 <= len(parts) <= 3 or not all(
+        part.removeprefix("-").isdecimal() for part in parts if part
+    ):
         raise ConfigError(f"{name}: {axis}={text!r} is no slice; write 'begin:end'.")
-    return slice(*ends)
+    return slice(*(int(part) if part else None for part in parts))
 
 
-def _fitting(edit: Edit, numbers: Numbers, tensor: Tensor, point: str) -> Tensor:
-    value = torch.tensor(numbers, dtype=tensor.dtype, device=tensor.device)
-    fits = value.dim() <= tensor.dim() and all(
-        own in (1, size)
-        for own, size in zip(reversed(value.shape), reversed(tensor.shape), strict=False)
-    )
-    if not fits:
-        name, given, there = type(edit).__name__, list(value.shape), list(tensor.shape[1:])
-        raise ConfigError(
-            f"{name} of {point}: numbers of shape {given} do not fit {there}; give one number, "
-            f"or as many."
-        )
+def _fitting(edit: Edit, numbers: Any, old: Named, point: str) -> Tensor:
+    """Numbers as a tensor that can be broadcast to the old one."""
+    value = torch.tensor(numbers, dtype=old.tensor.dtype, device=old.tensor.device)
+    try:
+        value.expand_as(old.tensor)
+    except RuntimeError:
+        raise edit.error(
+            point,
+            f"numbers of shape {list(value.shape)} do not fit {list(old.shape[1:])}; give one "
+            f"number, or as many.",
+        ) from None
     return value
 
 
-def _positions(edit: Edit, axes: tuple[str, ...], point: str) -> int:
-    """The axis of positions; ConfigError: the point has none, or queries and keys."""
-    own = [axis for axis in axes if axis in ("position", "query", "key")]
+def _positions(edit: Edit, old: Named, point: str) -> int:
+    """The dimension of the positions; ConfigError: the point has none, or queries and keys."""
+    own = [axis for axis in old.axes if axis in ("position", "query", "key")]
     if len(own) != 1:
         has = "queries and keys, whose mask it would break" if own else "no axis of them"
-        raise ConfigError(
-            f"{type(edit).__name__} of {point}: it moves values between positions, and this "
-            f"point has {has}; take another point."
+        raise edit.error(
+            point,
+            f"it moves values between positions, and this point has {has}; take another point.",
         )
-    return axes.index(own[0])
+    return old.axes.index(own[0])

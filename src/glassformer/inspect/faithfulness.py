@@ -14,10 +14,9 @@ import torch
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.errors import ConfigError
-from glassformer.inspect.attribution import Attribution
 from glassformer.inspect.interpolation import Baseline, Interpolation
 from glassformer.inspect.look import Look
-from glassformer.inspect.target import Check, unchecked
+from glassformer.inspect.target import Attribution, Check, unchecked
 
 
 @dataclass(frozen=True)
@@ -71,34 +70,26 @@ def faithfulness(
         )
     if steps < 1 or orders < 1:
         raise ConfigError(f"steps={steps} and orders={orders} must both be at least 1.")
-    elements = counted(look, attribution)
+    elements = _counted(look, attribution.target.position)
     count = len(elements)
     generator = torch.Generator().manual_seed(seed)
     ranked = [scores[elements].argsort(descending=True, stable=True)]
     ranked += [torch.randperm(count, generator=generator) for _ in range(orders)]
     taken = torch.linspace(0, count, min(steps, count) + 1).round().long()
-    deleted = torch.cat([_without_first(path.count, elements[order], taken) for order in ranked])
-    inserted = deleted.clone()
-    inserted[:, elements] = 1 - deleted[:, elements]
-    curves = path.probabilities(torch.cat([deleted, inserted])).float().view(2, len(ranked), -1)
+    # argsort of an order is the rank of each element in it
+    kept = torch.cat([(order.argsort() >= taken[:, None]).float() for order in ranked])
+    shares = torch.ones(2, len(kept), path.count)
+    shares[:, :, elements] = torch.stack([kept, 1 - kept])
+    found = path.values(shares.flatten(0, 1), attribution.target.probability)
+    curves = found.float().view(2, len(ranked), -1)
     (deletion, *_), (insertion, *_) = curves
     return Faithfulness(taken.float() / count, deletion, insertion, curves[0, 1:], curves[1, 1:])
 
 
-def counted(look: Look, attribution: Attribution) -> Int[Tensor, "_"]:
+def _counted(look: Look, position: int | None) -> Int[Tensor, "_"]:
     """The elements to remove, the source's after those of the answering stack."""
     own = torch.tensor([element.kind != "class" for element in look.elements])
-    position = attribution.target.position
     if position is not None and look.answering == "decoder":
         own[position + 1 :] = False
     source = torch.ones(len(look.source_elements), dtype=torch.bool)
     return torch.cat([own, source]).nonzero()[:, 0]
-
-
-def _without_first(
-    count: int, order: Int[Tensor, "_"], taken: Int[Tensor, "_"]
-) -> Float[Tensor, "_ _"]:
-    """A row of shares for each number taken: 0 at that many first elements of the order."""
-    rank = torch.full((count,), len(order))
-    rank[order] = torch.arange(len(order))
-    return (rank >= taken[:, None]).float()

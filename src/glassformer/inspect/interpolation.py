@@ -1,6 +1,6 @@
-"""The answer as a function of each element's share, from a baseline (0) to itself (1).
+"""Input interpolation: the answer as a function of each element's share.
 
-    x_j(s) = baseline + s_j (e_j - baseline)
+    x_j(s) = baseline + s_j (e_j - baseline)        s_j from 0 (baseline) to 1 (the element)
 
 e_j is the row of the embedding, or the mapped patch; positions stay.
 
@@ -14,11 +14,10 @@ import torch
 
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError
-from glassformer.inspect.look import Look, run
+from glassformer.inspect.look import Look, Replaced, run
 from glassformer.inspect.target import (
     LEARNING,
     Check,
-    Replaced,
     Target,
     in_portions,
     rerun,
@@ -38,31 +37,48 @@ class Interpolation:
         self, look: Look, target: Target, baseline: Baseline = "zero", check: Check = unchecked
     ):
         self.look, self.target, self._check = look, target, check
-        vectors, model = element_vectors(look), look.model
+        model = look.model
+        self._points = ["source_embed.elements", "embed.elements"][model.source_embed is None :]
+        vectors = self._element_vectors()
         self.own = len(vectors[-1])
         self.count = sum(map(len, vectors))
         embeds = [model.source_embed or model.embed, model.embed][-len(vectors) :]
-        blanks = [_blank(baseline, e, embed) for e, embed in zip(vectors, embeds, strict=True)]
+        blanks = (_blank(baseline, e, embed) for e, embed in zip(vectors, embeds, strict=True))
         self._ends = [(blank, e - blank) for e, blank in zip(vectors, blanks, strict=True)]
+
+    def _element_vectors(self) -> list[Float[Tensor, "_ D"]]:
+        """The elements' vectors before positions, under the look's edits: source, then target."""
+        seen: list[Tensor] = []
+
+        def noted(x: Tensor) -> Tensor:
+            seen.append(x.detach()[0])
+            return x
+
+        noting = (Replaced(point, noted) for point in self._points)
+        run(self.look.model, self.look.batch, (), (*self.look.edits, *noting))
+        return seen
 
     def logits(self, shares: Float[Tensor, "B _"]) -> Float[Tensor, "B _"]:
         """The logits of the target, differentiable by shares that require a gradient."""
         shares = shares.to(self._ends[0][1])
         parts = [shares[:, self.own :], shares[:, : self.own]][-len(self._ends) :]
-        vectors = [
+        vectors = (
             blank + share[..., None] * difference
             for share, (blank, difference) in zip(parts, self._ends, strict=True)
-        ]
-        changes, gradients = swaps(self.look, vectors), shares.requires_grad
+        )  # the encoder embeds first, and may share its embedding with the decoder
+        swap = lambda x: next(vectors).to(x.dtype)  # noqa: E731
+        changes, gradients = [Replaced(point, swap) for point in self._points], shares.requires_grad
         return rerun(self.look, self.target, changes, rows=len(shares), gradients=gradients)[0]
 
-    def values(self, shares: Float[Tensor, "B _"]) -> Float[Tensor, "B"]:
-        """The target for each row of shares, in logits."""
-        return self._by_rows(shares, self.target.value)
-
-    def probabilities(self, shares: Float[Tensor, "B _"]) -> Float[Tensor, "B"]:
-        """The target's probability for each row of shares."""
-        return self._by_rows(shares, self.target.probability)
+    def values(
+        self, shares: Float[Tensor, "B _"], read: Callable[[Tensor], Tensor] | None = None
+    ) -> Float[Tensor, "B"]:
+        """The target for each row of shares, in logits, or another reading of the logits."""
+        found = []
+        for rows in in_portions(len(shares), self.count):
+            self._check()
+            found.append((read or self.target.value)(self.logits(shares[rows])).cpu().double())
+        return torch.cat(found)
 
     def slopes(
         self, shares: Float[Tensor, "B _"]
@@ -84,39 +100,9 @@ class Interpolation:
         """The scores of the answering stack's elements, and of the source's."""
         return scores[: self.own], scores[self.own :] if len(self._ends) == 2 else None
 
-    def _by_rows(self, shares: Tensor, read: Callable[[Tensor], Tensor]) -> Tensor:
-        found = []
-        for rows in in_portions(len(shares), self.count):
-            self._check()
-            found.append(read(self.logits(shares[rows])).cpu().double())
-        return torch.cat(found)
-
-
-def element_vectors(look: Look) -> list[Float[Tensor, "_ D"]]:
-    """The elements' vectors before positions, under the look's edits: source, then target."""
-    seen: list[Tensor] = []
-
-    def noted(x: Tensor) -> Tensor:
-        seen.append(x.detach()[0])
-        return x
-
-    noting = (Replaced(point, noted) for point in _points(look))
-    run(look.model, look.batch, (), (*look.edits, *noting))
-    return seen
-
-
-def swaps(look: Look, vectors: list[Float[Tensor, "B _ D"]]) -> list[Replaced]:
-    """Changes that replace the elements by these vectors, in the order of `element_vectors`."""
-    turns = iter(vectors)  # the encoder embeds first, and may share its embedding with the decoder
-    return [Replaced(point, lambda x: next(turns).to(x.dtype)) for point in _points(look)]
-
-
-def _points(look: Look) -> list[str]:
-    return ["source_embed.elements", "embed.elements"][look.model.source_embed is None :]
-
 
 def _blank(baseline: Baseline, vectors: Tensor, embed: Embedding) -> Tensor:
-    """The vector of a baseline; ConfigError: it is none."""
+    """The vector of a baseline; ConfigError: no such baseline."""
     if baseline == "zero":
         return torch.zeros_like(vectors[0])
     if baseline == "mean":

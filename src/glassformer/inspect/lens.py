@@ -1,4 +1,4 @@
-"""The lens: what the model would answer if it stopped after a block.
+"""The logit lens: the answer of the model if it stopped after a block.
 
     stream after the embedding ─┐
     stream after block 1       ─┼─> final norm ─> head ─> the k likeliest outcomes
@@ -6,9 +6,9 @@
 
 The final norm and the head are those of the end ("raw"): a middle layer need not speak their
 language, and an unlikely answer there says nothing against it. After the last block it is the
-model's own answer. Cells are computed as they are asked for and in portions, so the logits of all
+model's own answer. Cells are computed on demand and in portions, so the logits of all
 cells never stand in memory together. Source: nostalgebraist 2020 (interpreting GPT: the logit
-lens); for classes of pictures, each layer through the head.
+lens); for classes of images, each layer through the head.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,8 @@ from torch.nn import functional as F
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.errors import ConfigError
-from glassformer.inspect.look import Look
+from glassformer.inspect.look import Look, precise
+from glassformer.inspect.points import check_number
 from glassformer.inspect.target import placed
 from glassformer.layers.heads import ClassifyHead, NoHead
 from glassformer.models.transformer import evaluating
@@ -30,12 +31,11 @@ NUMBERS = 1 << 24
 
 @dataclass(frozen=True)
 class Lens:
-    """The k likeliest outcomes after each of `layers` (0: the embedding) at each of `positions`,
-    likeliest first.
+    """The k likeliest outcomes after each of `layers` (0: the embedding) at each of `positions`.
 
-    Of a head that pools there is one answer to the sequence: `positions` is empty and the second
-    axis is 1. Where outcomes do not exclude each other, each has a probability of its own.
-    `of_target` is the probability of the outcome that was asked for.
+    Likeliest first. Of a head that pools there is one answer to the sequence: `positions` is empty
+    and the second axis is 1. In multi-label, each outcome has a probability of its own. `of_target`
+    is the probability of the target.
     """
 
     layers: tuple[int, ...]
@@ -53,28 +53,17 @@ def lens(
     positions: Sequence[int] | None = None,
     target: int | None = None,
 ) -> Lens:
-    """The answers after `layers` (0 .. L; None: all) at `positions` (None: all), of the stack that
-    answers.
+    """Answers after `layers` (0 .. L; None: all) at `positions` (None: all) of the answering stack.
 
-    ConfigError: a layer, position or outcome that there is not, or a head that gives no
-    probabilities.
+    ConfigError: no such layer, position or outcome, or a head without probabilities.
     """
     layers, positions = _layers(look, layers), _positions(look, positions)
-    count = look.logits.shape[-1]
-    if target is not None and not 0 <= target < count:
-        raise ConfigError(
-            f"There is no outcome {target} in this model; its outcomes are 0 to {count - 1}."
-        )
+    if target is not None:
+        check_number("outcome", target, look.logits.shape[-1])
     found = []
     for logs in log_probabilities(look, layers, positions):
-        best = logs.topk(min(k, count), dim=-1)
-        found.append(
-            (
-                best.indices,
-                best.values.exp(),
-                logs[:, target].exp() if target is not None else logs[:, 0],
-            )
-        )
+        best = logs.topk(min(k, logs.shape[-1]), dim=-1)
+        found.append((best.indices, best.values.exp(), logs[:, target or 0].exp()))
     shape = len(layers), max(1, len(positions))
     ids, probabilities, wanted = (
         torch.cat(parts).unflatten(0, shape) for parts in zip(*found, strict=True)
@@ -85,29 +74,25 @@ def lens(
 def log_probabilities(
     look: Look, layers: Sequence[int], positions: Sequence[int]
 ) -> Iterator[Float[Tensor, "_ _"]]:
-    """ln p of every outcome, cell by cell (layer by layer, in each all positions), some cells at a
-    time.
+    """ln p of every outcome, layer by layer and in each by position, some cells at a time.
 
     `positions` is empty for a head that pools.
     """
     model, norm, side = look.model, look.stack().norm, look.answering
-    if isinstance(model.head, NoHead) or (
-        isinstance(model.head, ClassifyHead) and model.head.proj is None
-    ):
+    head = model.head
+    if isinstance(head, NoHead) or (isinstance(head, ClassifyHead) and head.proj is None):
         raise ConfigError(
             f"model.head={model.config.head!r} gives vectors, not probabilities; use one with "
             f"outcomes."
         )
     portion = max(1, NUMBERS // look.logits.shape[-1])
     for layer in layers:
-        point = (
-            f"{side}.blocks.0.resid_pre" if layer == 0 else f"{side}.blocks.{layer - 1}.resid_post"
-        )
-        stream = look[point].tensor
+        name = f"{layer - 1}.resid_post" if layer else "0.resid_pre"
+        stream = look[f"{side}.blocks.{name}"].tensor
         for hidden in stream[list(positions)].split(portion) if positions else (stream[None],):
             with evaluating(model), torch.inference_mode(False), torch.no_grad():
-                logits = model.head(hidden if norm is None else norm(hidden), look.positions())
-            logits = logits.to(torch.promote_types(logits.dtype, torch.float32)).cpu()
+                logits = head(hidden if norm is None else norm(hidden), look.positions())
+            logits = precise(logits).cpu()
             yield F.logsigmoid(logits) if model.config.multi_label else logits.log_softmax(-1)
 
 
@@ -125,15 +110,11 @@ def _layers(look: Look, layers: Sequence[int] | None) -> tuple[int, ...]:
 
 def _positions(look: Look, positions: Sequence[int] | None) -> tuple[int, ...]:
     length = look.positions().length
-    if isinstance(look.model.head, ClassifyHead):
-        if positions:
-            raise ConfigError(
-                "This head answers to the whole sequence, so the lens has no positions; leave "
-                "them out."
-            )
-        return ()
-    return (
-        tuple(range(length))
-        if positions is None
-        else tuple(placed(position, length) for position in positions)
-    )
+    if not isinstance(look.model.head, ClassifyHead):
+        every = range(length) if positions is None else positions
+        return tuple(placed(position, length) for position in every)
+    if positions:
+        raise ConfigError(
+            "This head answers to the whole sequence, so the lens has no positions; leave them out."
+        )
+    return ()

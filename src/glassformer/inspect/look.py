@@ -11,11 +11,10 @@ stream are kept; scores and patterns are computed from them by `Attention.scores
 other point is fetched by another pass.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import cast
 
 import torch
 
@@ -23,7 +22,7 @@ from glassformer.axes import Float, Tensor
 from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError, suggest
 from glassformer.inspect.edit import Edit
-from glassformer.inspect.points import Named, Point, kind_of, point_of
+from glassformer.inspect.points import SITE_OF, Named, Point, check_number, kind_of, point_of
 from glassformer.layers.attend import attention_pattern
 from glassformer.layers.attention import Attention, AttentionContext
 from glassformer.layers.stack import Stack, source_context
@@ -36,6 +35,22 @@ KEPT = ("q", "k", "v", "z", "resid_pre", "resid_mid", "resid_post", "out")
 WRITTEN = ("scores", "pattern")
 """Kinds that are computed on demand."""
 WEIGHTS = ("batch", "head", "query", "key")
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """A change of a point's tensor [B, ...] by any function, which may differ between rows."""
+
+    point: str
+    by: Callable[[Tensor], Tensor]
+
+    def __call__(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
+        """The tensor to continue with."""
+        return self.by(tensor)
+
+
+LEAF = Replaced("*embed.elements", lambda x: x.detach().requires_grad_())
+"""Embedded elements as leaves of the gradient, even in a frozen model."""
 
 
 def run(
@@ -51,8 +66,9 @@ def run(
     after them can be differentiated. ConfigError: a pattern that matched no point, and the errors
     of edits.
     """
-    changes = (*((_Leaf(),) if gradients else ()), *edits)
-    tape = Tape(model, (*keep, *((_Leaf.point,) if gradients else ())), changes)
+    if gradients:
+        keep, edits = (*keep, LEAF.point), (LEAF, *edits)
+    tape = Tape(model, keep, edits)
     batch = batch.to(next(model.parameters()).device)
     with (
         evaluating(model),
@@ -62,24 +78,6 @@ def run(
     ):
         output = model(batch, all_positions=True)
     return output, tape
-
-
-class _Leaf:
-    """Embedded elements as leaves of the gradient, even in a frozen model."""
-
-    point = "*embed.elements"
-
-    def __call__(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
-        return tensor.detach().requires_grad_()
-
-
-class _Shown:
-    """No change, but makes the model compute every point."""
-
-    point = "*"
-
-    def __call__(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
-        return tensor
 
 
 def look(
@@ -98,19 +96,22 @@ def look(
         )
     batch = replace(batch, at=None, targets=None)
     output, tape = run(model, batch, [f"*.{kind}" for kind in KEPT], edits)
-    own = tuple(elements) or numbered(batch, output.features.positions.length)
-    source = () if batch.source is None else tuple(source_elements) or numbered(batch.source)
-    assert len(own) == output.features.positions.length, "one element for each place"
+    own = tuple(elements) or _numbered(batch, output.features.positions.length)
+    source = () if batch.source is None else tuple(source_elements) or _numbered(batch.source)
     return Look(model, batch, own, source, tuple(names), tuple(edits), output, tape)
 
 
-def numbered(batch: Batch, length: int | None = None) -> tuple[Element, ...]:
+def precise(logits: Tensor) -> Tensor:
+    """Logits in float32 or better, for a softmax."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
+
+
+def _numbered(batch: Batch, length: int = 0) -> tuple[Element, ...]:
     """Elements named by numbers; patches of stream `length` may have a class token before them."""
     if batch.elements.dim() == 2:
         return tuple(Element(str(i), i, "token") for i in batch.elements[0].tolist())
-    n = batch.elements.shape[1]
-    prefix = () if length in (None, n) else (Element("[class]", None, "class"),)
-    return (*prefix, *(Element(f"patch {i}", None, "image") for i in range(n)))
+    patches = [Element(f"patch {i}", None, "image") for i in range(batch.elements.shape[1])]
+    return (*[Element("[class]", None, "class")] * (length > len(patches)), *patches)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +147,7 @@ class Look:
                 f"A model with model.head={config.head!r} gives vectors, no probabilities; ask "
                 f"for logits."
             )
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        logits = precise(logits)
         if config.one_output:
             if position != -1:
                 raise ConfigError(
@@ -166,10 +167,11 @@ class Look:
 
     @cached_property
     def _points(self) -> tuple[Point, ...]:
-        _, tape = run(self.model, self.batch, (), (*self.edits, _Shown()))
-        edited = lambda name: any(fires(edit, name) for edit in self.edits)  # noqa: E731
+        every = Replaced("*", lambda x: x)  # changes nothing, but has every point computed
+        _, tape = run(self.model, self.batch, (), (*self.edits, every))
         return tuple(
-            point_of(name, tape.axes[name], tape.shapes[name], edited(name)) for name in tape.points
+            point_of(name, tape.axes[name], tape.shapes[name], fires(self.edits, name))
+            for name in tape.points
         )
 
     def __getitem__(self, name: str) -> Named:
@@ -178,12 +180,6 @@ class Look:
         if name in self.tape.on_demand and kind in WRITTEN:
             return Named(self._written(place, kind)[0], WEIGHTS[1:])
         return Named(self._tensor(name)[0].detach(), self.tape.axes[name][1:])
-
-    def before(self, name: str) -> Named:
-        """Tensor of a point before its own edits, after those of other points."""
-        held = self[name]
-        _, tape = run(self.model, self.batch, (name,), self.edits)
-        return Named(tape.before.get(name, tape.kept[name])[0].detach(), held.axes)
 
     def pattern(
         self, layer: int, head: int, *, side: str = "", site: str = "self"
@@ -200,14 +196,19 @@ class Look:
         """Scores of a head before the softmax: q kᵀ · scale + bias, -inf where masked."""
         return self._head(layer, head, side, site, "scores")
 
+    def sequences(self, side: str = "", site: str = "self") -> tuple[tuple[Element, ...], ...]:
+        """Elements of the queries and of the keys of an attention."""
+        encoded = side == "encoder" and self.source_elements
+        queries = self.source_elements if encoded else self.elements
+        return queries, self.source_elements if site == "cross" else queries
+
     def stack(self, side: str = "") -> Stack:
         """Stack of a side; ConfigError: the model has none."""
         own = {"encoder": self.model.encoder, "decoder": self.model.decoder}
-        name = side or self.answering
-        if own.get(name) is None:
-            there = [name for name, stack in own.items() if stack is not None]
-            raise ConfigError(f"side={name!r} is not in this model; it has {' and '.join(there)}.")
-        return cast(Stack, own[name])
+        if (stack := own.get(name := side or self.answering)) is None:
+            there = " and ".join(name for name in own if own[name] is not None)
+            raise ConfigError(f"side={name!r} is not in this model; it has {there}.")
+        return stack
 
     @property
     def answering(self) -> str:
@@ -227,11 +228,8 @@ class Look:
         self, layer: int, *, side: str = "", site: str = "self", head: int | None = None
     ) -> tuple[str, Attention]:
         """Path and module of an attention; ConfigError: no such layer, side, site or head."""
-        blocks, own = self.stack(side).blocks, {"self": "attention", "cross": "cross"}
-        if not 0 <= layer < len(blocks):
-            raise ConfigError(
-                f"There is no layer {layer} in this model; its layers are 0 to {len(blocks) - 1}."
-            )
+        blocks, own = self.stack(side).blocks, {site: name for name, site in SITE_OF.items()}
+        check_number("layer", layer, len(blocks))
         if site not in own:
             raise ConfigError(f"There is no site {site!r} of attention; {suggest(site, own)}")
         module = getattr(blocks[layer], own[site])
@@ -239,15 +237,13 @@ class Look:
             raise ConfigError(
                 f"The {side or self.answering} has no cross-attention; ask for site='self'."
             )
-        if head is not None and not 0 <= head < module.n_heads:
-            raise ConfigError(
-                f"There is no head {head} in this model; its heads are 0 to {module.n_heads - 1}."
-            )
+        if head is not None:
+            check_number("head", head, module.n_heads)
         return f"{side or self.answering}.blocks.{layer}.{own[site]}", module
 
     def _head(self, layer: int, head: int, side: str, site: str, kind: str) -> Tensor:
         place, _ = self.attention(layer, side=side, site=site, head=head)
-        edited = any(fires(edit, f"{place}.{name}") for edit in self.edits for name in WRITTEN)
+        edited = fires(self.edits, *(f"{place}.{name}" for name in WRITTEN))
         found = self._written(place, kind, None if edited else head)  # an edit may need all heads
         return found[0, head if edited else 0]
 
@@ -255,7 +251,7 @@ class Look:
     def _written(self, place: str, kind: str, head: int | None = None) -> Tensor:
         """Scores or pattern of one head or of all, [1, H, T, S], after the edits."""
         side, _, layer, name = place.split(".")
-        site = "cross" if name == "cross" else "self"
+        site = SITE_OF[name]
         module, q, k, context = self.attending(int(layer), side=side, site=site)
         scores = module.scores(q, k, context, head)
         scores = changed(scores, self.edits, WEIGHTS, f"{place}.scores")
@@ -272,23 +268,20 @@ class Look:
         ConfigError: no such layer, side or site.
         """
         place, module = self.attention(layer, side=side, site=site)
-        return (
-            module,
-            self._tensor(f"{place}.q"),
-            self._tensor(f"{place}.k"),
-            self.context(side, site),
-        )
+        q, k = self._tensor(f"{place}.q"), self._tensor(f"{place}.k")
+        return module, q, k, self.context(side, site)
 
     @torch.no_grad()
     def context(self, side: str = "", site: str = "self") -> AttentionContext:
-        """Mask and bias of an attention, computed once for all layers."""
+        """Mask, bias and rotation of an attention, computed once for all layers."""
         side = side or self.answering
         if (side, site) not in self._contexts:
             positions = self.positions(side)
+            exact = torch.promote_types(self.output.features.hidden.dtype, torch.float32)
             self._contexts[side, site] = (
                 source_context(positions, self.positions("encoder"))
                 if site == "cross"
-                else self.stack(side).context(positions, positions)
+                else self.stack(side).context(positions, positions, exact)
             )
         return self._contexts[side, site]
 
@@ -310,6 +303,6 @@ class Look:
         return self.tape.kept[name]
 
 
-def fires(edit: Change, point: str) -> bool:
-    """True if an edit acts at a point."""
-    return fnmatchcase(point, edit.point)
+def fires(edits: Sequence[Change], *points: str) -> bool:
+    """True if any of the edits acts at any of the points."""
+    return any(fnmatchcase(point, edit.point) for edit in edits for point in points)

@@ -1,15 +1,17 @@
-"""What is looked at, by name: points of a model, elements of a sequence, axes of a tensor and
-positions on them.
+"""Named points of a model, and tensors with named axes.
 
     Named(tensor, ("head", "query", "key")).sel(head=5, query=[0, 1], key=slice(2, 4))
 
 An axis is addressed by its name only; an index is a number (counted from the end if below 0),
-several, or a slice, and it must be there.
+several, or a slice, and must be inside.
 """
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 
 from glassformer.axes import Bool, Tensor
@@ -28,13 +30,15 @@ AXES = (
     "class",
 )
 """The names of all axes that points have."""
+SITE_OF = {"attention": "self", "cross": "cross"}
+"""Site of an attention by the name of its module in a block."""
 Index = int | Sequence[int] | slice
 """Positions on an axis."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """One point of a model: where it is, and what its tensor looks like for one input."""
+    """One point of a model: its place, and the axes and shape of its tensor for one input."""
 
     name: str
     """Module path and local name: decoder.blocks.3.attention.pattern."""
@@ -51,12 +55,18 @@ class Point:
     edited: bool
 
 
+def check_number(noun: str, number: int, count: int, of: str = "this model") -> None:
+    """Raise ConfigError for a number outside of 0 .. count - 1."""
+    if not 0 <= number < count:
+        raise ConfigError(f"There is no {noun} {number} in {of}; its {noun}s are 0 to {count - 1}.")
+
+
 def point_of(name: str, axes: tuple[str, ...], shape: tuple[int, ...], edited: bool) -> Point:
-    """The point of that name; what it says is read off the name."""
+    """The point of that name, whose parts give layer, side and site."""
     *path, kind = name.split(".")
     layer = int(path[2]) if path[1:2] == ["blocks"] else None
     side = path[0] if path[0] in ("encoder", "decoder") else ""
-    site = {"attention": "self", "cross": "cross"}.get(path[-1], "") if layer is not None else ""
+    site = SITE_OF.get(path[-1], "") if layer is not None else ""
     return Point(name, kind, axes, shape, layer, side, site, edited)
 
 
@@ -65,20 +75,41 @@ def kind_of(point: str) -> str:
     return point.rpartition(".")[2]
 
 
+def index_of(index: Any, what: str) -> Index:
+    """A validated index: a number, a tuple of numbers, a slice; ConfigError: anything else."""
+    try:
+        if isinstance(index, slice):
+            range(8)[index]  # a step of 0, or ends that are no whole numbers
+            return index
+        if isinstance(index, Sequence | Tensor | np.ndarray) and len(index):
+            return tuple(map(_whole, index))
+        return _whole(index)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"{what}={index!r} is no slice of whole numbers."
+            if isinstance(index, slice)
+            else f"{what}={index!r} is no place; give a whole number, several, or a slice."
+        ) from None
+
+
+def _whole(number: Any) -> int:
+    if isinstance(number, bool):
+        raise TypeError
+    return operator.index(number)
+
+
 def chosen(index: Index, size: int, axis: str, what: str) -> list[int]:
-    """The positions 0 .. size - 1 that an index names; ConfigError: one that is not there, or none
-    at all."""
+    """The positions 0 .. size - 1 that an index names; ConfigError: one outside, or none."""
     if isinstance(index, slice):
-        ends = [end for end in (index.start, index.stop) if end is not None]
-        far = [end for end in ends if not -size <= end <= size]
-        found = [] if far else list(range(size)[index])
-        if not found:
+        ends = (end for end in (index.start, index.stop) if end is not None)
+        found = list(range(size)[index])
+        if not found or not all(-size <= end <= size for end in ends):
             raise ConfigError(
                 f"{what}: {axis}={spelled(index)} is outside of 0 to {size - 1} or empty; give "
                 f"a slice inside."
             )
         return found
-    numbers = [index] if isinstance(index, int) else list(index)
+    numbers = [index] if isinstance(index, int) else index
     for number in numbers:
         if not -size <= number < size:
             raise ConfigError(
@@ -90,7 +121,7 @@ def chosen(index: Index, size: int, axis: str, what: str) -> list[int]:
 def spelled(index: Index) -> int | list[int] | str:
     """An index as JSON has it: a number, a list, or a slice as `begin:end` or `begin:end:step`."""
     if isinstance(index, slice):
-        parts = [index.start, index.stop] + ([] if index.step is None else [index.step])
+        parts = [index.start, index.stop, index.step][: 2 if index.step is None else 3]
         return ":".join("" if part is None else str(part) for part in parts)
     return index if isinstance(index, int) else list(index)
 
@@ -102,10 +133,9 @@ def region(
     what: str,
     device: torch.device,
 ) -> Bool[Tensor, "..."]:
-    """True where every axis of `at` has one of its positions: a table of as many axes, of size 1
-    where nothing is asked.
+    """True where every axis of `at` has one of its positions; of size 1 along all other axes.
 
-    ConfigError: an axis that is none of `axes`, a place that is not there.
+    ConfigError: an axis that is not among `axes`, a position outside.
     """
     inside = torch.ones([1] * len(shape), dtype=torch.bool, device=device)
     for axis, index in at.items():
@@ -129,10 +159,9 @@ class Named:
         return tuple(self.tensor.shape)
 
     def sel(self, **at: Index) -> "Named":
-        """The part at these positions; an axis with one number is gone. An axis called `class` is
-        written `class_`.
+        """The part at these positions, without the axes of one number; `class` is `class_`.
 
-        ConfigError: an axis that there is not, a place that is not there.
+        ConfigError: no such axis, a position outside.
         """
         tensor, axes = self.tensor, self.axes
         for name, index in at.items():

@@ -1,14 +1,12 @@
-"""How alike vectors are, which are nearest, and what is to c as b is to a.
+"""Cosine similarity of vectors, and the nearest of many.
 
-    cos(u, v) = u · v / (‖u‖ ‖v‖)        king - man + woman ≈ queen
+    cos(u, v) = u · v / (‖u‖ ‖v‖)
 
-A zero vector is like nothing: 0.
+The similarity of a zero vector to any is 0.
 
 Source: Note A (similar words have similar vectors), Note E (directions); Mikolov et al., Linguistic
 Regularities in Continuous Space Word Representations, 2013.
 """
-
-from collections.abc import Collection
 
 import numpy as np
 
@@ -20,12 +18,13 @@ with either."""
 def unit(vectors: np.ndarray) -> np.ndarray:
     """Vectors [..., D] at length 1, in at least float32 precision; a zero vector stays zero."""
     x = vectors.astype(np.result_type(vectors.dtype, np.float32))
-    largest = np.abs(x).max(-1, keepdims=True, initial=0)
-    x = x / np.where(
-        largest > 0, largest, 1
-    )  # squares of large or small numbers would leave the range
-    length = np.sqrt(np.square(x).sum(-1, keepdims=True))
-    return x / np.where(length > 0, length, 1)
+    # Squares of large or small numbers would leave the range.
+    x = _divided(x, np.abs(x).max(-1, keepdims=True, initial=0))
+    return _divided(x, np.sqrt(np.square(x).sum(-1, keepdims=True)))
+
+
+def _divided(x: np.ndarray, size: np.ndarray) -> np.ndarray:
+    return x / np.where(size > 0, size, 1)
 
 
 def cosine(one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -41,10 +40,9 @@ def nearest(queries: np.ndarray, vectors: np.ndarray, k: int) -> tuple[np.ndarra
     Of equal ones the first comes first; where there are fewer than k vectors, K = N.
     """
     k = max(0, min(k, len(vectors)))
-    indices = np.zeros((len(queries), k), np.int64)
-    found = np.full(
-        (len(queries), k), -np.inf, np.result_type(queries.dtype, vectors.dtype, np.float32)
-    )
+    precision = np.result_type(queries.dtype, vectors.dtype, np.float32)
+    found = np.full((len(queries), k), -np.inf, precision)
+    indices = np.zeros(found.shape, np.int64)
     for low in range(0, len(vectors) if k else 0, VECTORS):
         block = unit(vectors[low : low + VECTORS])
         for begin in range(0, len(queries), QUERIES):
@@ -65,22 +63,3 @@ def _best(indices: np.ndarray, scores: np.ndarray, k: int) -> tuple[np.ndarray, 
         enough = np.flatnonzero(scores[row] >= bound)
         chosen[row] = enough[np.argsort(-scores[row, enough], kind="stable")[:k]]
     return np.take_along_axis(indices, chosen, 1), np.take_along_axis(scores, chosen, 1)
-
-
-def analogy(
-    vectors: np.ndarray,
-    plus: np.ndarray,
-    minus: np.ndarray,
-    exclude: Collection[int] = (),
-    k: int = 1,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The `k` of vectors [N, D] nearest to Σ plus - Σ minus, without those of `exclude`: indices,
-    similarities [K].
-
-    `plus` [P, D] and `minus` [M, D] are brought to length 1 first, so that a frequent word's long
-    vector does not decide alone (3CosAdd of Levy and Goldberg 2014).
-    """
-    goal = unit(plus).sum(0) - unit(minus).sum(0)
-    indices, similarities = nearest(goal[None], vectors, k + len(set(exclude)))
-    kept = ~np.isin(indices[0], list(exclude))
-    return indices[0][kept][:k], similarities[0][kept][:k]

@@ -7,7 +7,8 @@ The rows are the same input B times, each changed in its own way.
 Every explanation by intervention uses `rerun`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -15,8 +16,8 @@ import torch
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Batch, Part
-from glassformer.errors import ConfigError
-from glassformer.inspect.look import Look, fires, run
+from glassformer.inspect.look import Look, Replaced, fires, precise, run
+from glassformer.inspect.points import check_number
 from glassformer.layers.heads import ClassifyHead, pool
 from glassformer.layers.tap import Tape
 
@@ -30,8 +31,7 @@ Check = Callable[[], object]
 
 @dataclass(frozen=True)
 class Target:
-    """The logit of outcome `index` (minus that of `against`) at `position`; None: the answer to the
-    whole sequence."""
+    """The logit of outcome `index` (minus that of `against`) at `position`; None: of a class."""
 
     index: int
     against: int | None
@@ -41,18 +41,12 @@ class Target:
 
     @classmethod
     def of(cls, look: Look, index: int, position: int = -1, against: int | None = None) -> Self:
-        """The target in a look; ConfigError: an outcome or a position that there is not."""
-        count = look.logits.shape[-1]
-        for outcome in (index, against):
-            if outcome is not None and not 0 <= outcome < count:
-                raise ConfigError(
-                    f"There is no outcome {outcome} in this model; its outcomes are 0 to "
-                    f"{count - 1}."
-                )
-        several = look.model.config.multi_label
-        if isinstance(look.model.head, ClassifyHead):
-            return cls(index, against, None, several)
-        return cls(index, against, placed(position, look.positions().length), several)
+        """The target in a look; ConfigError: no such outcome or position."""
+        for outcome in (index, *([] if against is None else [against])):
+            check_number("outcome", outcome, look.logits.shape[-1])
+        pooled = isinstance(look.model.head, ClassifyHead)
+        at = None if pooled else placed(position, look.positions().length)
+        return cls(index, against, at, look.model.config.multi_label)
 
     def logits(self, look: Look) -> Float[Tensor, "1 V"]:
         """The logits of a look from which the target is read."""
@@ -64,24 +58,30 @@ class Target:
         return wanted if self.against is None else wanted - logits[:, self.against]
 
     def probability(self, logits: Float[Tensor, "B _"]) -> Float[Tensor, "B"]:
-        """The outcome's probability in each row; with `against`, its probability if it is one of
-        the two."""
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        """The outcome's probability in each row; with `against`, that among the two."""
         if self.against is not None or self.several:
-            return self.value(logits).sigmoid()
-        return logits.log_softmax(-1)[:, self.index].exp()
+            return self.value(precise(logits)).sigmoid()
+        return precise(logits).log_softmax(-1)[:, self.index].exp()
 
 
 @dataclass(frozen=True)
-class Replaced:
-    """A change of a point's tensor [B, ...] by any function, which may differ between rows."""
+class Attribution:
+    """A score for each element of the answering stack, and for each of an encoder-decoder's source.
 
-    point: str
-    by: Callable[[Tensor], Tensor]
+    Gradients, integrated gradients and occlusion: in logits, of either sign; the others: at least
+    0. `value`: the target in logits, with which such scores compare. Of integrated gradients,
+    `change` is the target minus the target at the baseline, the sum of the scores but for `gap`, as
+    a share of it; `steps` is the number of gradients.
+    """
 
-    def __call__(self, tensor: Tensor, axes: tuple[str, ...], point: str) -> Tensor:
-        """The tensor to go on with."""
-        return self.by(tensor)
+    method: str
+    target: Target
+    scores: Float[Tensor, "T"]
+    source_scores: Float[Tensor, "S"] | None = None
+    value: float = math.nan
+    change: float | None = None
+    gap: float | None = None
+    steps: int | None = None
 
 
 def unchecked() -> None:
@@ -89,13 +89,12 @@ def unchecked() -> None:
 
 
 def placed(position: int, length: int) -> int:
-    """A position counted from the beginning; negative ones count from the end. ConfigError: there
-    is none such."""
-    if not -length <= position < length:
-        raise ConfigError(
-            f"There is no position {position} in this sequence; its positions are 0 to "
-            f"{length - 1}."
-        )
+    """A position counted from the beginning; negative ones count from the end.
+
+    ConfigError: no such position.
+    """
+    if not -length <= position < 0:
+        check_number("position", position, length, "this sequence")
     return position % length
 
 
@@ -120,35 +119,30 @@ def rerun(
 ) -> tuple[Float[Tensor, "B _"], Tape]:
     """Run a look's model on `rows` copies of its input, under its edits and then `changes`.
 
-    Gives the logits that the target is read from, [rows, V], and the tape with what was kept.
+    Gives the logits of the target, [rows, V], and the tape.
     """
     batch = repeated(look.batch, rows)
     length, edits = look.positions().length, (*look.edits, *changes)
-    at = target.position
-    ends = [point for point in look.tape.points if point.endswith("logits")]
-    if any(fires(edit, point) for edit in edits for point in ends):
-        at = None  # an edit of the logits addresses them by position, so all must be computed
-    if at is not None:
+    ends = (point for point in look.tape.points if point.endswith("logits"))
+    # An edit of the logits addresses them by position, so all of them are computed.
+    whole, at = fires(edits, *ends), target.position
+    if at is not None and not whole:
         batch = replace(batch, at=torch.arange(rows, device=batch.elements.device) * length + at)
     output, tape = run(look.model, batch, keep, edits, gradients)
-    whole = at is None and target.position is not None
-    return output.logits[:, target.position] if whole else output.logits, tape
+    return output.logits if at is None or not whole else output.logits[:, at], tape
 
 
 def slopes_by(value: Float[Tensor, ""], tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The gradient of a value by each tensor that it may depend on; 0 by those that an edit has cut
-    off from it."""
+    """Gradient of a value by each tensor; 0 where an edit cut the dependence."""
     known = [tensor for tensor in tensors if tensor.requires_grad and value.requires_grad]
-    found = iter(torch.autograd.grad(value, known, materialize_grads=True) if known else ())
-    return [
-        next(found) if known and tensor.requires_grad else torch.zeros_like(tensor)
-        for tensor in tensors
-    ]
+    found = torch.autograd.grad(value, known, materialize_grads=True) if known else ()
+    slopes = {id(tensor): slope for tensor, slope in zip(known, found, strict=True)}
+    return [slopes[id(t)] if id(t) in slopes else torch.zeros_like(t) for t in tensors]
 
 
-def in_portions(rows: int, length: int, elements: int = ELEMENTS) -> Iterator[Int[Tensor, "_"]]:
+def in_portions(rows: int, length: int, elements: int = ELEMENTS) -> Sequence[Int[Tensor, "_"]]:
     """Split the numbers 0 .. rows - 1 into passes of at most `elements` elements."""
-    return iter(torch.arange(rows).split(max(1, elements // max(1, length))))
+    return torch.arange(rows).split(max(1, elements // max(1, length)))
 
 
 def repeated(batch: Batch, rows: int) -> Batch:
@@ -164,8 +158,6 @@ def repeated(batch: Batch, rows: int) -> Batch:
         batch,
         elements=batch.elements.expand(rows, *batch.elements.shape[1:]),
         token_type_ids=None if types is None else types.expand(rows, -1),
-        targets=None,
-        at=None,
         source=None if source is None else repeated(source, rows),
         parts=tuple(map(copied, batch.parts)),
     )

@@ -1,4 +1,4 @@
-"""Files of vectors: other people's words, and what `glassformer embed` wrote.
+"""Files of vectors: word vectors of others, and the output of `glassformer embed`.
 
     word2vec, GloVe, fastText   king 0.1 -0.2 ...        a first line of two counts is passed over
     .jsonl                      {"text": "king", "vector": [0.1, -0.2, ...]}
@@ -7,13 +7,13 @@
 Every error names the line.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import BaseModel, Field, ValidationError
 
 from glassformer.errors import DataError, counted
 
@@ -24,19 +24,16 @@ Entry = tuple[int, str, list[float]]
 """The number of a line, its text and its vector."""
 
 
-def read_text(path: Path) -> Named:
-    """The words and vectors of a text file. DataError: names the line."""
-    return _gathered(path, _of_text(path))
-
-
 def read_named(path: Path) -> Named:
-    """The texts and vectors of JSON lines, those whose vector is null left out. DataError: names
-    the line."""
-    return _gathered(path, _of_json(path))
+    """Texts and vectors of JSON lines (.jsonl), without those of null, or of a text file.
+
+    DataError: names the line.
+    """
+    return _gathered(path, (_of_json if path.suffix == ".jsonl" else _of_text)(path))
 
 
 def read_array(path: Path) -> np.ndarray:
-    """The vectors of a .npy file, float32 [N, D]. DataError: it is no such thing, or a row has
+    """The vectors of a .npy file, float32 [N, D]. DataError: another content, or a row with
     NaN."""
     try:
         with path.open("rb") as file:
@@ -61,7 +58,7 @@ def read_array(path: Path) -> np.ndarray:
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a UTF-8 file with their numbers from 1, those of nothing but space left out."""
+    """The lines of a UTF-8 file with their numbers from 1, without blank ones."""
     try:
         with path.open("rb") as file:
             for number, raw in enumerate(file, 1):
@@ -96,47 +93,38 @@ def _gathered(path: Path, entries: Iterable[Entry]) -> Named:
                 f"too large."
             )
         if vectors and len(vector) != len(vectors[0]):
-            raise _ragged(path, number, len(vector), len(vectors[0]))
+            raise DataError(
+                f"{path}, line {number}: it has {counted(len(vector), 'number')} and the vectors "
+                f"before it {len(vectors[0])}; all need the same width."
+            )
         texts.append(text)
         vectors.append(vector)
     return texts, np.stack(vectors) if vectors else np.zeros((0, 0), np.float32)
 
 
-def _ragged(path: Path, number: int, got: int, wanted: int) -> DataError:
-    return DataError(
-        f"{path}, line {number}: it has {counted(got, 'number')} and the vectors before it "
-        f"{wanted}; all need the same "
-        "width."
-    )
-
-
 def _of_text(path: Path) -> Iterator[Entry]:
-    """word v1 v2 ...; a word may hold spaces, as some of GloVe do, so numbers are counted from the
-    end."""
+    """word v1 v2 ...; a word may hold spaces, as some of GloVe do: numbers count from the end."""
     width = 0
     for number, line in lines_of(path):
         parts = GAP.split(line) if "\t" in line or "  " in line else line.split(" ")
         if number == 1 and len(parts) == 2 and all(part.isdecimal() for part in parts):
-            continue  # how many words, how many numbers
+            continue  # counts of words and of numbers
         width = width or len(parts) - 1
         if not width:
-            raise DataError(
-                f"{path}, line {number}: {line[:40]!r} has no numbers; give lines such as "
-                f"'king 0.1 -0.2'."
-            )
-        if len(parts) <= width or (len(parts) > width + 1 and _is_number(parts[-1 - width])):
-            raise _ragged(path, number, len(parts) - 1, width)
-        yield number, " ".join(parts[:-width]), _numbers(path, number, parts[-width:])
+            raise _no_vector(path, number, f"{line[:40]!r} has no numbers")
+        own = max(1, len(parts) - width)
+        if own > 1 and _is_number(parts[own - 1]):
+            own = 1
+        try:
+            values = [*map(float, parts[own:])]
+        except ValueError:
+            bad = next(part for part in parts[own:] if not _is_number(part))
+            raise _no_vector(path, number, f"{bad[:40]!r} is no number") from None
+        yield number, " ".join(parts[:own]), values
 
 
-def _numbers(path: Path, number: int, parts: list[str]) -> list[float]:
-    try:
-        return [*map(float, parts)]
-    except ValueError:
-        bad = next(part for part in parts if not _is_number(part))[:40]
-        raise DataError(
-            f"{path}, line {number}: {bad!r} is no number; give lines such as 'king 0.1 -0.2'."
-        ) from None
+def _no_vector(path: Path, number: int, reason: str) -> DataError:
+    return DataError(f"{path}, line {number}: {reason}; give lines such as 'king 0.1 -0.2'.")
 
 
 def _is_number(part: str) -> bool:
@@ -147,26 +135,22 @@ def _is_number(part: str) -> bool:
     return True
 
 
+class _Row(BaseModel, strict=True):
+    """A line of JSON."""
+
+    text: str
+    vector: Annotated[list[float], Field(min_length=1)] | None
+
+
 def _of_json(path: Path) -> Iterator[Entry]:
     for number, line in lines_of(path):
         try:
-            row = json.loads(line)
-            text, vector = row["text"], row["vector"]
-            right = isinstance(text, str) and (
-                vector is None or (vector and not any(map(_no_number, vector)))
-            )
-            values = [] if vector is None else [float(value) for value in vector]
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-            right, text, values = False, "", []
-        if not right:
+            row = _Row.model_validate_json(line)
+        except ValidationError:
             example = '{"text": "king", "vector": [0.1, -0.2]}'
             raise DataError(
                 f"{path}, line {number}: it is not such as {example}; give lines that `embed` "
                 f"wrote."
-            )
-        if values:
-            yield number, text, values
-
-
-def _no_number(value: object) -> bool:
-    return not isinstance(value, int | float) or isinstance(value, bool)
+            ) from None
+        if row.vector is not None:
+            yield number, row.text, row.vector

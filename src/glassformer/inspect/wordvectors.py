@@ -1,5 +1,4 @@
-"""Words with their vectors, of a file or of a model's own embedding, and arithmetic on them: king -
-man + woman.
+"""Word vectors of a file or of a model's own embedding, and arithmetic on them.
 
     e_king - e_man + e_woman ≈ e_queen
 
@@ -7,7 +6,7 @@ Source: Note E (directions in the space of embeddings).
 """
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from glassformer.errors import ConfigError, DataError, counted
-from glassformer.inspect.similarity import analogy, unit
-from glassformer.inspect.vectorfiles import read_named, read_text
+from glassformer.inspect.similarity import nearest, unit
+from glassformer.inspect.vectorfiles import read_named
 from glassformer.layers.embed import TokenEmbedding
 from glassformer.models.transformer import Transformer
 from glassformer.tokenizers.text import Tokenizer
@@ -24,107 +23,83 @@ from glassformer.tokenizers.text import Tokenizer
 SIGNS = {"+": 1, "-": -1, "−": -1, "–": -1}
 CANCELLED = 1e-6
 COMPARED = 20_000
+"""Most words that a misspelt one is compared with."""
 
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """A model's tokenizer and embedding matrix [V, D], of which words are made that are no token
-    themselves."""
-
-    tokenizer: Tokenizer
-    rows: np.ndarray
-    word_of: dict[int, int]
-    """Of a token that is a whole word, which word it is."""
+Found = tuple[int | None, np.ndarray]
+"""A word's place among the words, if it has one, and its vector, float32 [D]."""
 
 
 @dataclass(frozen=True)
 class WordVectors:
-    """`words`, each once, and their `vectors` float32 [N, D]; `vocabulary`: they are tokens of a
-    model."""
+    """`words`, each once, their `vectors` float32 [N, D], and `other` for words not among them."""
 
     name: str
     words: Sequence[str]
     vectors: np.ndarray
-    vocabulary: Vocabulary | None = None
+    other: Callable[[str], Found | None] = lambda word: None
 
     @cached_property
     def _places(self) -> dict[str, int]:
         return {word: i for i, word in enumerate(self.words)}
 
-    def vector(self, word: str) -> np.ndarray:
-        """The vector of a word, float32 [D]; of one of several tokens their mean. DataError: there
-        is none."""
-        return self._found(word)[1]
-
     def analogy(self, expression: str, k: int = 10) -> list[tuple[str, float]]:
-        """The `k` words nearest to `king - man + woman`, best first with their similarity, its own
-        words left out.
+        """The `k` words nearest to `king - man + woman`, best first with their similarity.
 
-        One word alone gives its neighbours. DataError: no such expression, a word that there is
-        not, words that cancel.
+        Its own words are left out. Each vector is brought to length 1 first, so that a frequent
+        word's long vector does not decide alone (3CosAdd of Levy and Goldberg 2014). One word alone
+        gives its neighbours. DataError: no such expression, an unknown word, words that cancel.
         """
-        terms = [(sign, *self._found(word)) for sign, word in parse(expression)]
+        terms = [(sign, *self.find(word)) for sign, word in parse(expression)]
         plus, minus = (
-            np.stack([self.vectors[0] * 0, *(vector for own, _, vector in terms if own == sign)])
+            sum((unit(vector) for own, _, vector in terms if own == sign), 0 * self.vectors[0])
             for sign in (1, -1)
         )
-        if np.abs(unit(plus).sum(0) - unit(minus).sum(0)).max() < CANCELLED:
+        if np.abs(plus - minus).max() < CANCELLED:
             raise DataError(
                 f"In {expression.strip()!r} the words cancel each other; leave one of them out."
             )
-        own = {place for _, place, _ in terms if place is not None}
-        indices, similarities = analogy(self.vectors, plus, minus, own, k)
-        return [(self.words[int(i)], float(s)) for i, s in zip(indices, similarities, strict=True)]
+        own = {place for _, place, _ in terms}
+        indices, similarities = nearest((plus - minus)[None], self.vectors, k + len(own))
+        found = zip(indices[0].tolist(), similarities[0].tolist(), strict=True)
+        return [(self.words[int(i)], likeness) for i, likeness in found if i not in own][:k]
 
-    def _found(self, word: str) -> tuple[int | None, np.ndarray]:
-        """A word's place among the words, if it has one, and its vector."""
+    def find(self, word: str) -> Found:
+        """Place and vector of a word; DataError: an unknown word."""
         if word in self._places:
             return self._places[word], self.vectors[self._places[word]]
-        if own := self.vocabulary:
-            ids = own.tokenizer.encode(f" {word}")
-            if len(ids) and own.tokenizer.specials.get("unk") not in ids.tolist():
-                return own.word_of.get(int(ids[0])) if len(ids) == 1 else None, own.rows[ids].mean(
-                    0
-                )
+        if found := self.other(word):
+            return found
         known = f"the {counted(len(self.words), 'word')} of {self.name}"
         raise DataError(f"{word!r} is not among {known}; {self._hint(word)}")
 
     def _hint(self, word: str) -> str:
-        """The tail of a sentence: words like this one. Of hundreds of thousands only the likely
-        ones are compared."""
+        """The tail of a sentence: similar words, among those of like beginning and length."""
         like = [
-            w
-            for w in self.words
-            if w[:1].casefold() == word[:1].casefold() and abs(len(w) - len(word)) < 3
+            other
+            for other in self.words
+            if other[:1].casefold() == word[:1].casefold() and abs(len(other) - len(word)) < 3
         ]
-        same = [w for w in like if w.casefold() == word.casefold()]
+        same = [other for other in like if other.casefold() == word.casefold()]
         close = same[:2] or difflib.get_close_matches(word, like[:COMPARED], n=2)
         return f"did you mean {' or '.join(map(repr, close))}?" if close else "choose another word."
 
 
 def parse(expression: str) -> list[tuple[int, str]]:
     """`king - man + woman` as [(1, king), (-1, man), (1, woman)]; signs stand between spaces.
-    DataError otherwise."""
-    terms: list[tuple[int, str]] = []
-    sign: int | None = 1
+
+    DataError: no such expression.
+    """
     parts = expression.split()
-    for place, part in enumerate(parts):
-        if part in SIGNS and (place == 0 or sign is None):
-            sign = SIGNS[part]
-        elif part not in SIGNS and sign is not None:
-            terms.append((sign, part))
-            sign = None
-        else:
-            raise _no_expression(
-                expression, f"{part!r} stands where {'a word' if sign else '+ or -'} is needed"
-            )
-    if not parts or sign is not None:
-        raise _no_expression(expression, "a word is missing at its end")
-    return terms
-
-
-def _no_expression(expression: str, reason: str) -> DataError:
-    return DataError(
+    if parts and parts[0] not in SIGNS:
+        parts = ["+", *parts]
+    wrong = (i for i, part in enumerate(parts) if (part in SIGNS) == bool(i % 2))
+    if (place := next(wrong, None)) is not None:
+        reason = f"{parts[place]!r} stands where {'a word' if place % 2 else '+ or -'} is needed"
+    elif not parts or len(parts) % 2:
+        reason = "a word is missing at its end"
+    else:
+        return [(SIGNS[sign], word) for sign, word in zip(parts[::2], parts[1::2], strict=True)]
+    raise DataError(
         f"{expression.strip()!r} cannot be worked out, {reason}; write it as 'king - man + woman'."
     )
 
@@ -132,7 +107,7 @@ def _no_expression(expression: str, reason: str) -> DataError:
 def model_words(model: Transformer, tokenizer: Tokenizer, name: str) -> WordVectors:
     """The tokens of a vocabulary that are whole words, with their rows of the embedding matrix.
 
-    ConfigError: there is none.
+    A word of several tokens has their mean. ConfigError: no such token.
     """
     element = (model.source_embed or model.embed).element
     if not isinstance(element, TokenEmbedding):
@@ -141,36 +116,38 @@ def model_words(model: Transformer, tokenizer: Tokenizer, name: str) -> WordVect
     ids = _whole_words(tokenizer, " ") or _whole_words(tokenizer, "")
     if not ids:
         raise ConfigError(
-            f"No token of {name} is a whole word (its tokenizer is of kind {tokenizer.kind}); "
-            f"give the vectors of "
-            "words with --vectors FILE, or a run whose tokenizer is of kind word or bpe."
+            f"No token of {name} is a whole word (its tokenizer is of kind {tokenizer.kind}); give "
+            f"the vectors of words with --vectors FILE, or a run whose tokenizer is of kind word "
+            f"or bpe."
         )
-    word_of = {index: place for place, index in enumerate(ids.values())}
-    return WordVectors(
-        name, list(ids), rows[list(ids.values())], Vocabulary(tokenizer, rows, word_of)
-    )
+    whole = list(ids.values())
+
+    def of_tokens(word: str) -> Found | None:
+        own = tokenizer.encode(f" {word}").tolist()
+        if not own or tokenizer.specials.get("unk") in own:
+            return None
+        alone = len(own) == 1 and own[0] in whole
+        return whole.index(own[0]) if alone else None, rows[own].mean(0)
+
+    return WordVectors(name, list(ids), rows[whole], of_tokens)
 
 
 def _whole_words(tokenizer: Tokenizer, before: str) -> dict[str, int]:
-    """Words that, with this before them, are one token: no pieces of words, which stand for
-    themselves only inside."""
+    """Words that, with this before them, are one token, and not only inside of longer words."""
     found: dict[str, int] = {}
     pieces = range(0 if tokenizer.kind in ("byte", "character") else tokenizer.vocab_size)
     for index in sorted({*pieces} - {*tokenizer.specials.values()}):
         word = tokenizer.piece(index).strip()
-        if (
-            " " not in word
-            and any(map(str.isalnum, word))
-            and tokenizer.encode(before + word).tolist() == [index]
-        ):
+        if " " in word or not any(map(str.isalnum, word)):
+            continue
+        if tokenizer.encode(before + word).tolist() == [index]:
             found[word] = index
     return found
 
 
 def read_words(path: Path) -> WordVectors:
-    """The word vectors of a file, of a word that is there twice the first. DataError: names the
-    line."""
-    texts, vectors = read_named(path) if path.suffix == ".jsonl" else read_text(path)
+    """The word vectors of a file, the first of a repeated word. DataError: names the line."""
+    texts, vectors = read_named(path)
     first: dict[str, int] = {}
     for i, word in enumerate(texts):
         first.setdefault(word, i)
@@ -178,8 +155,5 @@ def read_words(path: Path) -> WordVectors:
         raise DataError(
             f"{path} has no word with a vector; give lines such as 'king 0.1 -0.2 0.3'."
         )
-    return WordVectors(
-        str(path),
-        list(first),
-        vectors[list(first.values())] if len(first) < len(texts) else vectors,
-    )
+    kept = vectors[list(first.values())] if len(first) < len(texts) else vectors
+    return WordVectors(str(path), list(first), kept)

@@ -1,8 +1,8 @@
-"""Encoded inputs of a batch as a page: images and recordings in patches, sequences of elements.
+"""Encoded inputs of a batch as a page: images and audio in patches, sequences of elements.
 
 image       in the file and as encoded, its patches in input order with their numbers
-recording   its waveform, its spectrogram over seconds and hertz, its patches
-sequence    tokens with their targets, images and recordings as patches between them
+audio       its waveform, its spectrogram over seconds and hertz, its patches
+sequence    tokens with their targets, images and audio as patches between them
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from glassformer.pages.colours import linear_step
-from glassformer.pages.images import brightness, png, shaded
+from glassformer.pages.images import brightness, png, shades
 from glassformer.pages.kit import Html, document, escape, figure, paragraph, spaced
 
 MOST_PATCHES, MOST_NUMBERS = 400, 256
@@ -38,7 +38,7 @@ class EncodedImage:
 
 @dataclass(frozen=True)
 class EncodedAudio:
-    """A recording as encoded: samples float32 [T], samples per second, the normalized spectrogram
+    """Audio as encoded: samples float32 [T], samples per second, the normalized spectrogram
     [frames, mels]."""
 
     name: str
@@ -87,26 +87,23 @@ def batch_html(title: str, about: Iterable[str], inputs: Sequence[EncodedInput])
     """A page of encoded inputs, after sentences about them."""
     n_patches = [len(one.patches) for one in inputs if not isinstance(one, EncodedSequence)]
     style = _linked(min(MOST_PATCHES, max(n_patches, default=0)))
-    cards = (_card(number, one) for number, one in enumerate(inputs, 1))
+    cards = map(_card, range(1, len(inputs) + 1), inputs)
     return document(title, *map(paragraph, about), *cards, style=style)
 
 
 def _card(number: int, one: EncodedInput) -> str:
-    classes: Sequence[Share] = ()
-    match one:
-        case EncodedImage():
-            classes, sheet = one.classes, _Sheet(one.pixels, one.grid)
-            style, body = sheet.style, _image(one, sheet)
-        case EncodedAudio():
-            classes, sheet = one.classes, _Sheet(one.spectrogram, one.grid)
-            style, body = sheet.style, _audio(one, sheet)
-        case EncodedSequence():
-            style, body = "", _sequence(one)
-    shares = "".join(
-        f'<span class="class"><bdi>{escape(name)}</bdi>{"" if x > 0.995 else f" {x:.0%}"}</span>'
-        for name, x in classes
-        if x > 0.005
-    )
+    shares = style = ""
+    if isinstance(one, EncodedSequence):
+        body = _sequence(one)
+    else:
+        image = isinstance(one, EncodedImage)
+        sheet = _Sheet(one.pixels if image else one.spectrogram, one.grid)
+        style, body = sheet.style, _image(one, sheet) if image else _audio(one, sheet)
+        shares = "".join(
+            f'<span class="class"><bdi>{escape(name)}</bdi>{f" {x:.0%}" * (x <= 0.995)}</span>'
+            for name, x in one.classes
+            if x > 0.005
+        )
     return (
         f'<section class="card encoded" style="{style}"><h2><span class="n">{number}</span> '
         f"<bdi>{escape(one.name)}</bdi></h2><p>{shares}</p>{body}</section>"
@@ -126,7 +123,7 @@ class _Sheet:
             self.columns, self.rows = grid
             last = self.rows - 1
             self.places = [(last - i % self.rows, i // self.rows) for i in range(n)]
-            light, dark = (shaded(brightness(values), dark=dark) for dark in (False, True))
+            light, dark = shades(brightness(values))
             source = f"--img:url({light});--dark:url({dark});--aspect:5/2"
         self.style = f"{source};--rows:{self.rows};--columns:{self.columns}"
         self.order = sorted(range(n), key=self.places.__getitem__)
@@ -146,15 +143,15 @@ class _Sheet:
     def listed(self, patches: np.ndarray, shape: tuple[int, ...], axes: str, about: str) -> str:
         """The patches [T, P] in input order, each with its numbers."""
         n, of = patches.shape
-        listed = "".join(
-            f'<span class="patch k{k}" tabindex="0"><b class="px" style="{self.position(k)}"></b>'
-            f'<small>{k}</small><span class="numbers"><strong>patch {k}</strong>: row {row}, '
-            f"column {column}; {about} = {of} numbers{_numbers(patch.reshape(shape), axes)}</span>"
-            "</span>"
-            for k, (patch, (row, column)) in enumerate(
-                zip(patches[:MOST_PATCHES], self.places, strict=False)
+        listed = ""
+        for k, patch in enumerate(patches[:MOST_PATCHES]):
+            row, column = self.places[k]
+            listed += (
+                f'<span class="patch k{k}" tabindex="0">'
+                f'<b class="px" style="{self.position(k)}"></b><small>{k}</small>'
+                f'<span class="numbers"><strong>patch {k}</strong>: row {row}, column {column}; '
+                f"{about} = {of} numbers{_numbers(patch.reshape(shape), axes)}</span></span>"
             )
-        )
         room = 4 + min(16, 1.42 * shape[0] * (of <= MOST_NUMBERS))
         rest = f"<small>and {n - MOST_PATCHES:,} more</small>" if n > MOST_PATCHES else ""
         return (
@@ -168,8 +165,10 @@ def _image(one: EncodedImage, sheet: _Sheet) -> str:
     shape = height // sheet.rows, width // sheet.columns, channels
     before = ""
     if one.before is not None:
-        style = f"--img:url({png(one.before)})"
-        small = f'<span class="px whole" style="{style}" role="img" aria-label="before"></span>'
+        small = (
+            f'<span class="px whole" style="--img:url({png(one.before)})" role="img" '
+            'aria-label="before"></span>'
+        )
         before = figure("in the file", small, "before")
     caption = f"as encoded: {width} x {height} pixels, {sheet.columns} x {sheet.rows} patches"
     whole = figure(caption, sheet.whole(f"{one.name} as encoded"), "")
@@ -203,11 +202,9 @@ def _waveform(samples: np.ndarray) -> str:
     """The least and the largest sample of each of 480 stretches, as one area."""
     parts = np.array_split(samples, min(480, len(samples)))
     top = max(0.05, float(np.abs(samples).max()))
-    high = [(i, 32 - 30 * float(part.max()) / top) for i, part in enumerate(parts)]
-    low = [(i, 32 - 30 * float(part.min()) / top) for i, part in enumerate(parts)]
-    points = (*high, *low[::-1])
-    width = max(1, len(parts) - 1)
-    drawn = " ".join(f"{x},{y:.1f}" for x, y in points)
+    high = [f"{i},{32 - 30 * float(part.max()) / top:.1f}" for i, part in enumerate(parts)]
+    low = [f"{i},{32 - 30 * float(part.min()) / top:.1f}" for i, part in enumerate(parts)]
+    drawn, width = " ".join([*high, *low[::-1]]), max(1, len(parts) - 1)
     return (
         f'<svg class="wave" viewBox="0 0 {width} 64" preserveAspectRatio="none" role="img" '
         f'aria-label="waveform, at most {top:.2f}"><polygon points="{drawn}"/></svg>'
@@ -261,11 +258,10 @@ def _numbers(values: np.ndarray, axes: str) -> Html:
             f"; from {values.min():.2f} to {values.max():.2f}, mean {values.mean():.2f}, too many "
             "to be printed here"
         )
+    channels = zip(CHANNELS[values.shape[2]], np.moveaxis(values, 2, 0).tolist(), strict=True)
     tables = "".join(
         f"<table><caption>{name}{axes}</caption>{''.join(map(_row, channel))}</table>"
-        for name, channel in zip(
-            CHANNELS[values.shape[2]], np.moveaxis(values, 2, 0).tolist(), strict=True
-        )
+        for name, channel in channels
     )
     return Html(f'<span class="tables">{tables}</span>')
 
@@ -277,7 +273,7 @@ def _row(values: Sequence[float]) -> str:
 
 
 def _linked(n: int) -> str:
-    """Style that marks a patch in the list and its place in the picture together."""
+    """Style that marks a patch in the list and its place in the image together."""
     return "".join(
         f".encoded:has(.k{k}:is(:hover,:focus)) .c{k}{{outline:3px solid var(--mark);z-index:1}}"
         f".encoded:has(.c{k}:hover) .k{k} .numbers{{display:block;z-index:3}}"

@@ -34,12 +34,7 @@ class Axes:
 
     def dots(self, points: Iterable[Point], title: Callable[[float, float], str]) -> None:
         """A dot at each point, with a title shown on hover."""
-        for point in points:
-            x, y = self.at(*point)
-            self.marks.append(
-                f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="3.5">'
-                f"<title>{escape(title(*point))}</title></circle>"
-            )
+        self.marks += (_circle(*self.at(*point), title(*point)) for point in points)
 
     def bar(self, low: float, high: float, value: float, title: str) -> None:
         """A bar from 0 to a value, between two places of the x axis."""
@@ -58,12 +53,14 @@ class Axes:
 
     def svg(self, label: str, x: Iterable[tuple[float, str]], y: Iterable[float]) -> Html:
         """The chart with ticks: those of x by name, those of y with a grid line each."""
-        places = ((tick, self.at(self.x[0], tick)[1]) for tick in y)
-        grid = "".join(
-            f'<line class="rule" x1="{LEFT}" x2="{self.width - RIGHT}" y1="{at:.1f}" '
-            f'y2="{at:.1f}"/><text class="tick" x="{LEFT - 8}" y="{at + 4:.1f}">{tick:,.6g}</text>'
-            for tick, at in places
-        )
+        grid = ""
+        for tick in y:
+            at = self.at(self.x[0], tick)[1]
+            grid += (
+                f'<line class="rule" x1="{LEFT}" x2="{self.width - RIGHT}" y1="{at:.1f}" '
+                f'y2="{at:.1f}"/>'
+                f'<text class="tick" x="{LEFT - 8}" y="{at + 4:.1f}">{tick:,.6g}</text>'
+            )
         for tick, name in x:
             self.text(tick, self.y[0], name, up=-26)
         return Html(
@@ -117,6 +114,13 @@ def scatter(points: np.ndarray, title: str, *, few: bool) -> Html:
     )
 
 
+def _circle(x: float, y: float, title: str, kind: str = "dot") -> str:
+    return (
+        f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="3.5">'
+        f"<title>{escape(title)}</title></circle>"
+    )
+
+
 def _span(values: Sequence[float]) -> Point:
     low, high = min(values), max(values)
     return low, high if high > low else low + 1
@@ -126,10 +130,7 @@ def _small_dots(places: np.ndarray) -> str:
     """Dots that may overlap, numbered where no other dot is near the number."""
     dots = ""
     for i, (x, y) in enumerate(places.tolist()):
-        dots += (
-            f'<circle class="dot many" cx="{x:.1f}" cy="{y:.1f}" r="3.5">'
-            f"<title>{i + 1}</title></circle>"
-        )
+        dots += _circle(x, y, str(i + 1), "dot many")
         across, down = (np.delete(places, i, 0) - (x, y)).T
         room = 10 + 6 * len(str(i + 1))
         if not ((across > -4) & (across < room) & (np.abs(down) < 10)).any():
@@ -147,8 +148,7 @@ def _merged(places: np.ndarray) -> list[tuple[float, float, float, str]]:
             for (i, one), (j, other) in combinations(enumerate(dots), 2)
             if abs(one[1] - other[1]) < 19 and abs(one[0] - other[0]) < one[2] + other[2] - 1
         )
-        pair = next(overlapping, None)
-        if pair is None:
+        if (pair := next(overlapping, None)) is None:
             return dots
         groups[pair[0]] += groups.pop(pair[1])
 

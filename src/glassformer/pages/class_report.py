@@ -22,28 +22,21 @@ from glassformer.pages.records import Record, record_table, shown
 FULL = 20
 """Most classes whose confusion is a table of numbers."""
 MOST_CELLS, MOST_CONFUSIONS, MOST_IMAGES, MOST_LETTERS = 4000, 20, 20, 400
-"""Most cells of a picture of confusion, listed confusions, examples as images, letters of one."""
+"""Most cells of an image of confusion, listed confusions, examples as images, letters of one."""
 
 
-def confusion(metrics: Sequence[Record]) -> str:
-    """Gold against predicted classes at the last validation that counted them; "" if none did.
+def confusion(line: Record, step: str) -> str:
+    """Gold against predicted classes.
 
-    Up to 20 classes are a table of numbers, more a picture and the most frequent confusions.
+    Up to 20 classes are a table of numbers, more an image and the most frequent confusions.
     """
-    line = _newest(metrics, "validation_confusion")
-    if line is None:
-        return ""
     names, counts = line["validation_confusion"]["names"], line["validation_confusion"]["counts"]
-    draw = _matrix if len(names) <= FULL else _picture
-    return f"<h2>Confusion of classes at step {line['step']:,}</h2>{draw(names, counts)}"
+    draw = _matrix if len(names) <= FULL else _image
+    return f"<h2>Confusion of classes {step}</h2>{draw(names, counts)}"
 
 
-def reliability(metrics: Sequence[Record]) -> str:
-    """Share of right predictions by probability, at the last validation that counted it; "" if none
-    did."""
-    line = _newest(metrics, "validation_reliability")
-    if line is None:
-        return ""
+def reliability(line: Record, step: str) -> str:
+    """Share of right predictions by probability."""
     bins = [b for b in line["validation_reliability"] if b["n"]]
     ece = line.get("validation_ece")
     error = "" if ece is None else f"; expected calibration error {ece:.4f}"
@@ -51,87 +44,65 @@ def reliability(metrics: Sequence[Record]) -> str:
         "Share of right predictions (bars, with their number above) against probability (dots: the "
         f"mean of a bar); calibrated probabilities are on the dashed line{error}"
     )
+    head = ["probability", "n", "mean probability", "share right"]
     rows = [
-        {
-            "probability": _range(b),
-            "n": b["n"],
-            "mean probability": b["confidence"],
-            "share right": b["accuracy"],
-        }
-        for b in bins
+        [_range(b), f"{b['n']:,}", f"{b['confidence']:.4f}", f"{b['accuracy']:.4f}"] for b in bins
     ]
     return (
-        f"<h2>Reliability at step {line['step']:,}</h2>{figure(caption, _diagram(bins))}"
-        f"{folded('the bars as a table', record_table('Predictions by probability', rows))}"
+        f"<h2>Reliability {step}</h2>{figure(caption, _diagram(bins))}"
+        f"{folded('the bars as a table', table('Predictions by probability', head, rows))}"
     )
 
 
 def largest_losses(
-    metrics: Sequence[Record], thumbnail: Callable[[str], str | None] | None = None
+    line: Record, step: str, thumbnail: Callable[[str], str | None] | None = None
 ) -> str:
-    """Examples with the largest loss at the last validation that kept them; "" if none did.
-
-    A table, or images if there is a `thumbnail`.
-    """
-    line = _newest(metrics, "validation_worst")
-    if line is None:
-        return ""
+    """Examples with the largest loss: a table, or images if there is a `thumbnail`."""
     rows: list[Record] = line["validation_worst"]
-    if thumbnail is None:
-        short = [
-            {k: cut(v, MOST_LETTERS) if isinstance(v, str) else v for k, v in row.items()}
-            for row in rows
-        ]
-        found = record_table("Examples with the largest loss", short, "texts")
-    else:
+    if thumbnail is not None:
         figures = (_example(row, thumbnail(row["text"])) for row in rows[:MOST_IMAGES])
         found = f'<div class="thumbnails">{"".join(figures)}</div>'
-    return f"<h2>Largest losses at step {line['step']:,}</h2>{found}"
+    else:
+        short = lambda value: cut(value, MOST_LETTERS) if isinstance(value, str) else value  # noqa: E731
+        texts = [{name: short(value) for name, value in row.items()} for row in rows]
+        found = record_table("Examples with the largest loss", texts, "texts")
+    return f"<h2>Largest losses {step}</h2>{found}"
 
 
 def _example(row: Record, address: str | None) -> Html:
     """An example as an image with its predicted and its right class."""
     path = row["text"]
     name = PurePath(path).name
-    picture = "" if address is None else image(name, address)
+    shown_image = "" if address is None else image(name, address)
     return Html(
-        f'<figure class="card" title="{escape(path)}">{picture}<figcaption>'
+        f'<figure class="card" title="{escape(path)}">{shown_image}<figcaption>'
         f"<b>{escape(row['predicted'])}</b> {row['probability']:.0%}<br>is "
         f"<b>{escape(row['class'])}</b><br>loss {shown('loss', row['loss'])}<br>"
         f"<small>{escape(name)}</small></figcaption></figure>"
     )
 
 
-def _newest(metrics: Sequence[Record], name: str) -> Record | None:
-    return next((line for line in reversed(metrics) if line.get(name)), None)
-
-
 def _matrix(names: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
-    rows = (
-        (
-            name,
-            "".join(
-                cell(f"{n:,}", _step(n, row), _explained(names, i, j, row), marked=i == j)
-                for j, n in enumerate(row)
-            ),
+    rows = []
+    for i, (name, row) in enumerate(zip(names, counts, strict=True)):
+        cells = (
+            cell(f"{n:,}", _step(n, row), _explained(names, i, j, row), marked=i == j)
+            for j, n in enumerate(row)
         )
-        for i, (name, row) in enumerate(zip(names, counts, strict=True))
-    )
+        rows.append((name, [*cells]))
     kind = "counts side" if len(names) > FULL // 2 or sum(map(len, names)) > 80 else "counts"
     text = "Stronger colours are larger shares of a row; the ringed diagonal is right."
     caption = "Gold classes in rows, predicted ones in columns"
     return paragraph(text) + matrix(caption, "gold \\ predicted", names, rows, kind)
 
 
-def _picture(names: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
-    cells = sorted(
-        ((n, i, j) for i, row in enumerate(counts) for j, n in enumerate(row) if n),
-        key=lambda entry: -entry[0],
-    )
+def _image(names: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
+    cells = [(n, i, j) for i, row in enumerate(counts) for j, n in enumerate(row) if n]
+    cells.sort(key=lambda cell: -cell[0])
     size, n_cells = len(names), len(cells)
     drawn = "".join(
-        f'<rect class="s{_step(n, counts[i])}" x="{j}" y="{i}" width="1" height="1"><title>'
-        f"{escape(_explained(names, i, j, counts[i]))}</title></rect>"
+        f'<rect class="s{_step(n, counts[i])}" x="{j}" y="{i}" width="1" height="1">'
+        f"<title>{escape(_explained(names, i, j, counts[i]))}</title></rect>"
         for n, i, j in cells[:MOST_CELLS]
     )
     left_out = f"; only the {MOST_CELLS:,} most frequent of {n_cells:,} pairs"
@@ -147,11 +118,11 @@ def _picture(names: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
     )
     rows = [
         [names[i], names[j], f"{n:,}", f"{n / sum(counts[i]):.1%}"] for n, i, j in cells if i != j
-    ]
+    ][:MOST_CONFUSIONS]
     if not rows:
         return figure(caption, svg) + paragraph("No class was taken for another.")
     head = ["gold", "predicted", "n", "share of gold"]
-    return figure(caption, svg) + table("Most frequent confusions", head, rows[:MOST_CONFUSIONS])
+    return figure(caption, svg) + table("Most frequent confusions", head, rows)
 
 
 def _step(n: int, row: Sequence[int]) -> int:

@@ -2,38 +2,27 @@
 
     weight 0 .. 1  ->  step 0 .. 32  ->  light page: lightness .985 -> .30, dark page: .20 -> .93
 
-The ramp has one hue, so that more is always further from the page. Weights have step √weight, since
-most are small. Source: Ottosson, A perceptual color space for image processing, 2020 (OKLab).
+The ramp (`shades.css`) has one hue, so that more is always further from the page. Weights have step
+√weight, since most are small. Source: Ottosson, A perceptual color space for image processing, 2020
+(OKLab).
 """
 
+import re
 from typing import cast
 
 import numpy as np
+
+from glassformer.pages.tables import read_file
 
 Colour = tuple[int, int, int]
 
 INK, SOFT, PAPER, MARK = (29, 35, 39), (91, 101, 109), (253, 253, 252), (179, 71, 0)
 """Colours of drawings on a light page: those of the style sheet."""
-STEPS = 33
-"""Number of shades."""
-HUE = np.deg2rad(255.0)
-"""Blue, as an angle of OKLCH."""
+SHADES = re.findall(r"fill: light-dark\(#(\w+), #(\w+)\)", read_file("shades.css"))
+"""Shades of the ramp on a light and a dark page."""
+STEPS = len(SHADES)
 TICKS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0)
 """Weights shown in a legend."""
-LAB_TO_LMS = np.array(
-    [
-        [1, 0.3963377774, 0.2158037573],
-        [1, -0.1055613458, -0.0638541728],
-        [1, -0.0894841775, -1.291485548],
-    ]
-)
-LMS_TO_RGB = np.array(
-    [
-        [4.0767416621, -3.3077115913, 0.2309699292],
-        [-1.2684380046, 2.6097574011, -0.3413193965],
-        [-0.0041960863, -0.7034186147, 1.707614701],
-    ]
-)
 
 
 def steps(weights: np.ndarray) -> np.ndarray:
@@ -43,7 +32,7 @@ def steps(weights: np.ndarray) -> np.ndarray:
 
 def step(weight: float) -> int:
     """Step of one weight."""
-    return int(steps(np.array([weight]))[0])
+    return steps(np.array([weight])).item()
 
 
 def linear_step(share: float) -> int:
@@ -53,13 +42,7 @@ def linear_step(share: float) -> int:
 
 def ramp(*, dark: bool) -> list[Colour]:
     """Shades of a theme, from that of 0 to that of 1."""
-    first, last = (0.20, 0.93) if dark else (0.985, 0.30)
-    x = np.linspace(0, 1, STEPS)
-    chroma = 0.008 + 0.12 * np.sin(np.pi * np.minimum(x, 0.72))
-    lab = np.stack([first + (last - first) * x, chroma * np.cos(HUE), chroma * np.sin(HUE)])
-    linear = np.clip(LMS_TO_RGB @ (LAB_TO_LMS @ lab) ** 3, 0, 1)
-    srgb = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
-    return [cast(Colour, tuple(shade)) for shade in np.rint(255 * srgb.T).astype(int).tolist()]
+    return [cast(Colour, tuple(bytes.fromhex(shade[dark]))) for shade in SHADES]
 
 
 def ink(paper: Colour) -> Colour:
@@ -78,14 +61,3 @@ def contrast(one: Colour, other: Colour) -> float:
 def css(colour: Colour) -> str:
     """A colour as #rrggbb."""
     return "#" + bytes(colour).hex()
-
-
-def shades_css() -> str:
-    """A class `s0` .. `s32` for each shade of the ramp, light and dark."""
-    shades = zip(ramp(dark=False), ramp(dark=True), strict=True)
-    return "".join(
-        f":is(td,b).s{i}{{background:light-dark({css(light)},{css(dark)});"
-        f"color:light-dark({css(ink(light))},{css(ink(dark))})}}"
-        f"rect.s{i}{{fill:light-dark({css(light)},{css(dark)})}}"
-        for i, (light, dark) in enumerate(shades)
-    )

@@ -1,11 +1,11 @@
-"""Images and recordings with the class that a model found, and its class-token attention."""
+"""Images and audio with the class that a model found, and its class-token attention."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from glassformer.pages.images import address, png, shaded
+from glassformer.pages.images import address, png, shades
 from glassformer.pages.kit import Html, document, escape, figure, image, paragraph, table
 
 HEAT = (255, 122, 0)
@@ -16,12 +16,12 @@ OPACITY = 0.6
 
 @dataclass(frozen=True)
 class Item:
-    """An image, or a recording by its spectrogram, with its class and the class found."""
+    """An image, or the spectrogram of audio, with its class and the class found."""
 
     picture: np.ndarray
     """Pixels uint8 [H, W, C], or values from 0 to 1, [H, W], drawn in shades of the ramp."""
     attention: np.ndarray
-    """Share of attention of each patch, [rows, columns], placed as in the picture."""
+    """Share of attention of each patch, [rows, columns], placed as in the image."""
     gold: str
     found: str
     probability: float
@@ -80,7 +80,7 @@ def _picture(item: Item) -> Html:
     alt = f"{item.gold}, found {item.found}"
     if item.picture.ndim == 3:
         return image(alt, png(item.picture))
-    return image(alt, *(shaded(item.picture, dark=dark) for dark in (False, True)))
+    return image(alt, *shades(item.picture))
 
 
 def _heat(attention: np.ndarray) -> str:

@@ -7,22 +7,10 @@ hues are near.
 from collections.abc import Iterator, Sequence
 
 from glassformer.pages.kit import document, escape
+from glassformer.pages.tables import read_table
 
-PALETTE = (  # terminal (SGR), colour on a light and on a dark page, style of letters
-    ("1;34", "#0b4fb3", "#7db8ff", "font-weight:600"),
-    ("33", "#8a4b00", "#f0b35e", ""),
-    ("1;35", "#8b1a8b", "#f09cf0", "font-weight:600"),
-    ("36", "#00626b", "#5fd3dd", ""),
-    ("32", "#1d6b1d", "#84d684", "font-style:italic"),
-    ("34", "#3a45c4", "#a9b2ff", ""),
-    ("0", "#1d2327", "#e4e7e9", ""),
-    ("4", "#5a3e00", "#e2cfa0", "text-decoration:underline dotted"),
-    ("35", "#a1205e", "#ff9cc8", ""),
-    ("31", "#b3261e", "#ff9d94", "font-weight:600"),
-    ("32", "#33691e", "#a5d66f", ""),
-    ("2", "#5b656d", "#9aa5ad", "font-style:italic"),
-    ("36", "#005f73", "#8fd8e8", ""),
-)
+PALETTE = read_table("tags.tsv")
+"""Styles of tags: SGR parameters of a terminal, colour on a light and a dark page, CSS."""
 PLAIN = frozenset({"operator", "layout", "O"})
 """Tags without a colour."""
 
@@ -31,22 +19,24 @@ Spans = Sequence[tuple[int, int]]
 
 def styles(tags: Sequence[str]) -> dict[str, int]:
     """Index into the palette of each tag, in the order given; tags of `PLAIN` have none."""
-    return {tag: i % len(PALETTE) for i, tag in enumerate(tag for tag in tags if tag not in PLAIN)}
+    coloured = (tag for tag in tags if tag not in PLAIN)
+    return {tag: i % len(PALETTE) for i, tag in enumerate(coloured)}
 
 
 def coloured(source: str, spans: Spans, tags: Sequence[str], names: Sequence[str]) -> str:
     """The text for a terminal, each word in the colour of its tag."""
     style = styles(names)
-    parts = (
-        part if tag not in style else f"\x1b[{PALETTE[style[tag]][0]}m{part}\x1b[0m"
+    return "".join(
+        part if tag not in style else f"\x1b[{PALETTE[style[tag]]['terminal']}m{part}\x1b[0m"
         for part, tag in _parts(source, spans, tags)
     )
-    return "".join(parts)
 
 
 def legend(names: Sequence[str]) -> str:
     """The tags for a terminal, each in its colour."""
-    return "  ".join(f"\x1b[{PALETTE[i][0]}m{tag}\x1b[0m" for tag, i in styles(names).items())
+    return "  ".join(
+        f"\x1b[{PALETTE[i]['terminal']}m{tag}\x1b[0m" for tag, i in styles(names).items()
+    )
 
 
 def highlight_html(
@@ -62,8 +52,8 @@ def highlight_html(
     )
     key = " ".join(f'<span class="t{i}">{escape(tag)}</span>' for tag, i in style.items())
     rules = "".join(
-        f".t{i}{{color:light-dark({light},{dark});{shape}}}"
-        for i, (_, light, dark, shape) in enumerate(PALETTE)
+        f".t{i}{{color:light-dark({style['light']},{style['dark']});{style['letters']}}}"
+        for i, style in enumerate(PALETTE)
     )
     return document(title, f'<p class="key">{key}</p><pre>{body}</pre>', style=rules)
 

@@ -22,16 +22,18 @@ def png(pixels: np.ndarray) -> str:
     return _png(_image(pixels))
 
 
-def shaded(values: np.ndarray, *, dark: bool) -> str:
-    """Address of values from 0 to 1, [H, W], each in its shade of the ramp, on a linear scale."""
-    return palette(np.rint(np.clip(values, 0, 1) * (colours.STEPS - 1)).astype(np.uint8), dark=dark)
+def shades(values: np.ndarray) -> tuple[str, str]:
+    """Addresses of values from 0 to 1, [H, W], on a linear scale of the ramp: light and dark."""
+    return palette(np.rint(np.clip(values, 0, 1) * (colours.STEPS - 1)).astype(np.uint8))
 
 
-def palette(steps: np.ndarray, *, dark: bool) -> str:
-    """Address of steps of the ramp, uint8 [H, W]: one pixel for each."""
-    image = Image.fromarray(steps)
-    image.putpalette([part for shade in colours.ramp(dark=dark) for part in shade])
-    return _png(image)
+def palette(steps: np.ndarray) -> tuple[str, str]:
+    """Addresses of steps of the ramp, uint8 [H, W], one pixel for each: light and dark."""
+    image, found = Image.fromarray(steps), []
+    for dark in (False, True):
+        image.putpalette([part for shade in colours.ramp(dark=dark) for part in shade])
+        found.append(_png(image))
+    return found[0], found[1]
 
 
 def thumbnail(pixels: np.ndarray, most: int) -> np.ndarray:
@@ -54,7 +56,7 @@ def small(values: np.ndarray) -> str:
     """Address of a thumbnail: of pixels uint8 [H, W, C], or of a spectrogram [frames, mels]."""
     if values.dtype == np.uint8:
         return png(thumbnail(values, SMALL))
-    return shaded(brightness(values), dark=False)
+    return shades(brightness(values))[0]
 
 
 def _image(pixels: np.ndarray) -> Image.Image:

@@ -6,12 +6,11 @@ Builders return markup (`Html`). Everything else is text, and `escape` is the on
 import html
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from glassformer.errors import printable
-from glassformer.pages.colours import shades_css
+from glassformer.pages.tables import read_file
 
-STYLE = re.sub(r"/\*.*?\*/|\n\s*", "", (Path(__file__).parent / "style.css").read_text("utf-8"))
+STYLE = re.sub(r"/\*.*?\*/|\n\s*", "", read_file("style.css") + read_file("shades.css"))
 
 BLANKS = str.maketrans(" \n", "␣⏎")
 
@@ -31,7 +30,7 @@ def document(title: str, *body: str, style: str = "") -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{name}</title><style>{STYLE}{shades_css()}{style}</style></head>"
+        f"<title>{name}</title><style>{STYLE}{style}</style></head>"
         f"<body><main><h1>{name}</h1>{''.join(body)}</main></body></html>\n"
     )
 
@@ -53,14 +52,15 @@ def table(
 
 
 def matrix(
-    caption: str, corner: str, columns: Sequence[str], rows: Iterable[tuple[str, str]], kind: str
+    caption: str,
+    corner: str,
+    columns: Sequence[str],
+    rows: Iterable[tuple[str, Iterable[str]]],
+    kind: str,
 ) -> Html:
     """A table of shaded `cell`s between the names of its rows and columns."""
-    names = "".join(map(_column_name, columns))
-    body = "".join(
-        f'<tr><th scope="row" title="{escape(name)}"><bdi>{escape(name)}</bdi></th>{cells}</tr>'
-        for name, cells in rows
-    )
+    names = "".join(_heading("col", name) for name in columns)
+    body = "".join(f"<tr>{_heading('row', name)}{''.join(cells)}</tr>" for name, cells in rows)
     return _wide(caption, f"<th>{escape(corner)}</th>{names}", body, f"matrix {kind}")
 
 
@@ -110,8 +110,8 @@ def decimal(value: float) -> str:
     return re.sub(r"^(-?)0\.", r"\1.", f"{value:.2f}").replace("-.00", ".00")
 
 
-def _column_name(name: str) -> str:
-    return f'<th scope="col" title="{escape(name)}"><bdi>{escape(name)}</bdi></th>'
+def _heading(scope: str, name: str) -> str:
+    return f'<th scope="{scope}" title="{escape(name)}"><bdi>{escape(name)}</bdi></th>'
 
 
 def _wide(caption: str, head: str, body: str, kind: str) -> Html:

@@ -4,11 +4,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from glassformer.metrics.scores import SCORES
 from glassformer.pages.kit import Html, table
 
 Record = dict[str, Any]
-SPELLED = {"bleu": "BLEU", "chrf": "chrF", "f1": "F1", "ece": "ECE"}
-FORMATS = {"perplexity": ",.3f", "bleu": ".2f", "chrf": ".2f", "seconds": ",.0f"}
+FORMATS = {"seconds": ",.0f"} | {name: score.table for name, score in SCORES.items()}
+SPELLED = {word.lower(): word for score in SCORES.values() for word in score.text.split()}
 
 
 def record_table(caption: str, rows: Sequence[Record], kind: str = "rows") -> Html:
@@ -21,12 +22,12 @@ def record_table(caption: str, rows: Sequence[Record], kind: str = "rows") -> Ht
 def shown(name: str, value: Any) -> str:
     """A value as text: a dash if there is none, elements of a list separated by commas."""
     match value:
-        case None:
-            return "–"
         case list():
             return ", ".join(shown(name, part) for part in value)
-        case float():
-            return format(value, FORMATS.get(name, ".4f")) if math.isfinite(value) else "–"
+        case float() if math.isfinite(value):
+            return format(value, FORMATS.get(name, ".4f"))
+        case None | float():
+            return "–"
     return f"{value:,}" if is_number(value) else str(value)
 
 

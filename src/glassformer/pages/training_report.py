@@ -5,6 +5,7 @@ metrics.jsonl  ->  curves  scores  classes (see `class_report`)  samples  recipe
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -14,9 +15,6 @@ from glassformer.pages.class_report import confusion, largest_losses, reliabilit
 from glassformer.pages.kit import document, escape, folded, paragraph
 from glassformer.pages.records import Record, is_number, record_table, words
 
-CURVES = tuple(name for name, score in SCORES.items() if score.curve)
-NAMES = tuple(SCORES)
-"""Order of validation scores; others come after them."""
 UNSCORED = ("step", "seconds")
 FOLDED = 40
 """Rows from which a table is folded."""
@@ -35,28 +33,24 @@ def report_html(
     `thumbnail` gives the address of a small image of an example, if examples are not texts.
     """
     train, validation = points(metrics, "train_loss"), points(metrics, "validation_loss")
-    curves = [
-        line_chart(
-            "Loss in nats per target: training (thin), validation (thick with dots)",
-            smooth(train),
-            validation,
-        ),
-        *(
-            line_chart(f"Validation {words(name)}", [], points(metrics, f"validation_{name}"))
-            for name in CURVES
-        ),
-        line_chart("Tokens per second", smooth(points(metrics, "tokens_per_second")), []),
-        line_chart("Learning rate", smooth(points(metrics, "learning_rate")), []),
-    ]
+    loss = f"Loss in {SCORES['loss'].unit}: training (thin), validation (thick with dots)"
+    curves = [line_chart(loss, smooth(train), validation)]
+    for name, score in SCORES.items():
+        if score.curve:
+            curve = points(metrics, f"validation_{name}")
+            curves.append(line_chart(f"Validation {score['text']}", [], curve))
+    for name in ("tokens_per_second", "learning_rate"):
+        curve = smooth(points(metrics, name))
+        curves.append(line_chart(words(name).capitalize(), curve, []))
     return document(
         title,
         paragraph(_headline(train, validation)),
         f'<div class="charts">{"".join(curves)}</div>',
         _scores(metrics),
-        _groups(metrics),
-        confusion(metrics),
-        reliability(metrics),
-        largest_losses(metrics, thumbnail),
+        _newest(metrics, "table", _groups),
+        _newest(metrics, "confusion", confusion),
+        _newest(metrics, "reliability", reliability),
+        _newest(metrics, "worst", partial(largest_losses, thumbnail=thumbnail)),
         _pairs(metrics),
         _samples(metrics),
         f"<h2>Recipe</h2>{folded('every field', f'<pre>{escape(recipe)}</pre>')}",
@@ -93,23 +87,22 @@ def _scores(metrics: Sequence[Record]) -> str:
     """The last validations as a table, and the signatures of scores that have one."""
     validations = _validations(metrics)
     latest = {name: value for line in validations for name, value in line.items()}
-    names = [name for name in latest if is_number(latest[name]) and name not in UNSCORED]
-    if not names:
+    found = [name for name in latest if is_number(latest[name]) and name not in UNSCORED]
+    if not found:
         return ""
-    names.sort(key=lambda name: NAMES.index(name) if name in NAMES else len(NAMES))
+    names = [*(name for name in SCORES if name in found), *found]
     rows = [
         {name: line.get(name) for name in ("step", *names, "seconds")}
         for line in validations
         if line.keys() & {*names}
     ]
-    signatures = (
+    signatures = "".join(
         paragraph(f"{words(name)}: {value}", "small")
         for name, value in latest.items()
         if isinstance(value, str)
     )
     caption = f"Scores of the last {LATEST} validations" if len(rows) > LATEST else "Scores"
-    scores = record_table(caption, rows[-LATEST:])
-    return f"<h2>Validation</h2>{scores}{''.join(signatures)}"
+    return f"<h2>Validation</h2>{record_table(caption, rows[-LATEST:])}{signatures}"
 
 
 def _validations(metrics: Sequence[Record]) -> list[Record]:
@@ -127,32 +120,31 @@ def _validations(metrics: Sequence[Record]) -> list[Record]:
     return list(steps.values())
 
 
-def _groups(metrics: Sequence[Record]) -> str:
+def _newest(metrics: Sequence[Record], name: str, section: Callable[[Record, str], str]) -> str:
+    """A section on the last validation with this result; "" without one."""
+    line = next((line for line in reversed(metrics) if line.get(f"validation_{name}")), None)
+    return "" if line is None else section(line, f"at step {line['step']:,}")
+
+
+def _groups(line: Record, step: str) -> str:
     """The newest scores by group or class, a row each."""
-    newest = next((m for m in reversed(metrics) if m.get("validation_table")), None)
-    if newest is None:
-        return ""
-    rows = newest["validation_table"]
+    rows = line["validation_table"]
     by = words(next(iter(rows[0]), "group"))  # the first column names a row
     scores = record_table(f"Scores by {by}", rows)
     if len(rows) > FOLDED:
         scores = folded(f"{len(rows):,} rows", scores)
-    return f"<h2>Validation by {escape(by)} at step {newest['step']:,}</h2>{scores}"
+    return f"<h2>Validation by {escape(by)} {step}</h2>{scores}"
 
 
 def _pairs(metrics: Sequence[Record]) -> str:
     """Sources, references and outputs: the newest open, older ones folded."""
-    tables = [
-        (
-            f"step {m['step']:,}",
-            record_table(f"Samples at step {m['step']:,}", m["samples"], "texts"),
-        )
-        for m in reversed(metrics)
-        if m.get("samples")
-    ]
-    older = (folded(*pair) for pair in tables[1:])
-    newest = "".join(samples for _, samples in tables[:1])
-    return newest and f"<h2>Source, reference and output</h2>{newest}{''.join(older)}"
+    shown = ""
+    for m in reversed(metrics):
+        if m.get("samples"):
+            step = f"step {m['step']:,}"
+            samples = record_table(f"Samples at {step}", m["samples"], "texts")
+            shown += folded(step, samples) if shown else samples
+    return shown and f"<h2>Source, reference and output</h2>{shown}"
 
 
 def _samples(metrics: Sequence[Record]) -> str:

@@ -14,7 +14,7 @@ NOTES = {
     "D": "lecture CS-433",
     "E": "technical note",
 }
-"""What each note is, in a few words."""
+"""Title of each note."""
 LEAST, MOST = -18, 1
 """Ends of the error scale, as powers of ten."""
 

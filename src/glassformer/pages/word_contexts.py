@@ -6,12 +6,11 @@ layers       for each, where the occurrences lie, and every similarity as a numb
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from glassformer.errors import ConfigError, counted
+from glassformer.inspect.contextual import Contexts, Occurrence
 from glassformer.pages.charts import Axes, scatter, ticks
 from glassformer.pages.colours import linear_step
 from glassformer.pages.kit import (
@@ -34,36 +33,12 @@ LINES = 28
 """Most occurrences with a curve for each two; of more, the least and the most are drawn."""
 
 
-@dataclass(frozen=True)
-class WordContexts:
-    """A word's occurrences and their similarity after each layer; layer 0 is static."""
-
-    word: str
-    sentences: Sequence[tuple[str, str, str]]
-    """Text before the word, the word, text after it."""
-    pieces: Sequence[Sequence[str]]
-    """Tokens of each occurrence."""
-    causal: bool
-    """Whether the model sees only text before the word."""
-    similarities: np.ndarray
-    """[L + 1, N, N]"""
-    points: np.ndarray
-    """Places of the occurrences in a plane, [L + 1, N, 2]."""
-    shares: np.ndarray
-    """Share of the variance in that plane, [L + 1]."""
-
-    @property
-    def pairs(self) -> np.ndarray:
-        """Similarity of each two occurrences, [L + 1, N (N - 1) / 2]."""
-        return self.similarities[:, *np.triu_indices(len(self.sentences), 1)]
-
-
-def contexts_html(look: WordContexts, title: str) -> str:
+def contexts_html(look: Contexts, title: str) -> str:
     """A page on a word's occurrences; ConfigError for more than MOST."""
-    n = len(look.sentences)
+    n = len(look.occurrences)
     if n > MOST:
-        raise ConfigError(f"{n} occurrences are too many for a picture; give at most {MOST}.")
-    sentences = "".join(map(_sentence, look.sentences))
+        raise ConfigError(f"{n} occurrences are too many for a page; give at most {MOST}.")
+    sentences = "".join(map(_sentence, look.occurrences))
     return document(
         f"“{look.word}” in {n} contexts",
         paragraph(f"{_summary(look)} The model is {title}."),
@@ -73,17 +48,20 @@ def contexts_html(look: WordContexts, title: str) -> str:
     )
 
 
-def _sentence(parts: tuple[str, str, str]) -> str:
-    before, word, after = map(escape, parts)
+def _sentence(one: Occurrence) -> str:
+    before, word, after = (
+        escape(one.text[part])
+        for part in (slice(one.begin), slice(one.begin, one.end), slice(one.end, None))
+    )
     return f"<li><bdi>{before}<mark>{word}</mark>{after}</bdi></li>"
 
 
-def _summary(look: WordContexts) -> str:
+def _summary(look: Contexts) -> str:
     """Mean similarity before and after the layers, in words."""
     first, last = look.pairs[0], look.pairs[-1]
     static = "Before the first layer the word has one vector, whatever stands around it"
     if first.min() < 1 - 1e-3:
-        spelled = {"·".join(pieces).replace(" ", "␣") for pieces in look.pieces}
+        spelled = {"·".join(one.pieces).replace(" ", "␣") for one in look.occurrences}
         static = (
             f"The word is not the same tokens everywhere ({' and '.join(sorted(spelled))}), so "
             "that it begins with several vectors"
@@ -96,10 +74,10 @@ def _summary(look: WordContexts) -> str:
     )
 
 
-def _curve(look: WordContexts) -> str:
+def _curve(look: Contexts) -> str:
     """Similarity through the layers: each two occurrences thin, their mean thick with numbers."""
     values, low = look.pairs, _lowest(look)
-    mean, few = values.mean(1), len(look.sentences) <= LINES
+    mean, few = values.mean(1), len(look.occurrences) <= LINES
     axes = Axes((0, max(1, len(values) - 1)), (low, 1))
     for line in values.T if few else (values.min(1), values.max(1)):
         axes.line(enumerate(line), "faint")
@@ -115,15 +93,13 @@ def _curve(look: WordContexts) -> str:
     return f"<h2>Through the layers</h2>{figure(caption, chart)}"
 
 
-def _cards(look: WordContexts) -> str:
+def _cards(look: Contexts) -> str:
     """A card for each layer: its map and its similarities."""
-    low, points = _lowest(look), look.points
-    radius = max(1e-9, float(np.abs(points).max()))
-    cards = "".join(
-        _card(layer, table, points[layer] / radius, look.shares[layer], low)
-        for layer, table in enumerate(look.similarities)
-    )
-    n = len(look.sentences)
+    low, (points, shares) = _lowest(look), look.maps()
+    places = points / max(1e-9, float(np.abs(points).max()))
+    layers = zip(look.similarities, places, shares, strict=True)
+    cards = "".join(_card(i, *layer, low) for i, layer in enumerate(layers))
+    n = len(look.occurrences)
     width = max(17.5, 2.65 * n + 5) if n <= NUMBERED else max(24, 1.03 * n + 3.6)
     shades = ((linear_step(i / 4), decimal(low + (1 - low) * i / 4)) for i in range(5))
     return (
@@ -140,7 +116,7 @@ def _card(layer: int, table: np.ndarray, points: np.ndarray, share: float, low: 
     spread = f"{share:.0%} of the spread is in this plane." if points.any() else "All in one place."
     numbers = [str(i + 1) for i in range(len(table))]
     rows = (
-        (i, "".join(_similarity(i, j, value, low) for j, value in zip(numbers, row, strict=True)))
+        (i, [_similarity(i, j, value, low) for j, value in zip(numbers, row, strict=True)])
         for i, row in zip(numbers, table, strict=True)
     )
     similarities = matrix("Cosine similarities", "", numbers, rows, "few" if few else "many")
@@ -154,6 +130,6 @@ def _similarity(i: str, j: str, value: float, low: float) -> str:
     return cell(decimal(value), linear_step((value - low) / (1 - low)), f"{i} and {j}: {value:.4f}")
 
 
-def _lowest(look: WordContexts) -> float:
+def _lowest(look: Contexts) -> float:
     """Lower end of the scale: the least similarity, rounded down to a tenth, at most .9."""
     return min(0.9, math.floor(float(look.similarities.min()) * 10) / 10)

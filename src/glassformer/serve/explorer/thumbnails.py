@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError
-from glassformer.inspect.headmetrics import METRICS, key_tables
+from glassformer.inspect.headmetrics import METRICS, key_tables, row_entropy
 from glassformer.inspect.look import Look, fires
 from glassformer.layers.attention import AttentionContext
 from glassformer.layers.mask import Allowed
@@ -53,7 +53,7 @@ def thumbnails(
 ) -> Thumbnails:
     """The heads of one stack, in thumbnails of at most `size` x `size`; `check` is called between
     layers."""
-    queries, keys = sequences(look, side, site)
+    queries, keys = look.sequences(side, site)
     cell = ceil(len(queries) / size), ceil(len(keys) / size)
     counting = _Counting(queries, keys, site == "self", look.logits.device)
     pixels, metrics = [], []
@@ -86,7 +86,7 @@ def in_full(look: Look, layer: int, head: int, side: str, site: str) -> Pixels:
     """One head, a pixel for each query and key; ConfigError: a layer or a head that there is not,
     too many pixels."""
     look.attention(layer, side=side, site=site, head=head)
-    queries, keys = (len(elements) for elements in sequences(look, side, site))
+    queries, keys = (len(elements) for elements in look.sequences(side, site))
     if max(queries, keys) > LARGEST:
         raise ConfigError(
             f"The pattern has {queries:,} queries and {keys:,} keys, and one is drawn up to "
@@ -104,12 +104,6 @@ def in_full(look: Look, layer: int, head: int, side: str, site: str) -> Pixels:
     return Pixels(roots, mass, torch.cat(spread), largest)
 
 
-def sequences(look: Look, side: str, site: str) -> tuple[Sequence[Element], Sequence[Element]]:
-    """The elements that ask and those that answer."""
-    queries = look.source_elements if side == "encoder" and look.source_elements else look.elements
-    return queries, look.source_elements if site == "cross" else queries
-
-
 Portion = tuple[int, Float[Tensor, "H Q S"], Float[Tensor, "H Q"]]
 """The number of the first query; the weights of all heads; the entropy of their rows in bits."""
 
@@ -123,10 +117,10 @@ def portions(
     The keys behind the last are left out where no query of the portion may see them.
     """
     place, _ = look.attention(layer, side=side, site=site)
-    if any(fires(edit, f"{place}.{name}") for edit in look.edits for name in ("scores", "pattern")):
+    if fires(look.edits, f"{place}.scores", f"{place}.pattern"):
         weights = look[f"{place}.pattern"].tensor.float()  # an edit may need all of it
         weights = weights if head is None else weights[head : head + 1]
-        yield 0, weights, entropy(weights)
+        yield 0, weights, row_entropy(weights)
         return
     module, q, k, context = look.attending(layer, side=side, site=site)
     q, k, length = q.float(), k.float(), k.shape[2]
@@ -165,11 +159,6 @@ def _weights(
     largest = weights.amax(-1)
     nats = highest - scores.mul_(weights).sum(-1) - largest.log()
     return weights, torch.where(largest > 0, nats / math.log(2), 0.0)
-
-
-def entropy(weights: Float[Tensor, "*rows S"]) -> Float[Tensor, "*rows"]:
-    """-Σ w log₂ w of each row, in bits; 0 log 0 = 0."""
-    return -(weights * weights.clamp_min(1e-30).log2()).sum(-1)
 
 
 def _shrunk(

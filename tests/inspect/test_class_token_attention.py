@@ -6,7 +6,7 @@ import torch
 
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
-from glassformer.inspect.class_token_attention import gaze
+from glassformer.inspect.class_token_attention import class_token_attention
 from glassformer.layers.tap import Tape, recording
 from glassformer.models import ModelConfig, Transformer
 from tiny import stir
@@ -36,7 +36,7 @@ def model(**changes) -> Transformer:
 
 def test_it_is_the_first_row_of_the_last_block_by_place():
     own, patches = model(), torch.randn(5, 6, 4)
-    found = gaze(own, patches)
+    found = class_token_attention(own, patches)
     assert found.shape == (5, 2, 3)
     tape = Tape(own, keep=("encoder.blocks.1.attention.*",))
     with torch.no_grad(), recording(tape):
@@ -53,7 +53,7 @@ def test_it_is_the_first_row_of_the_last_block_by_place():
 
 def test_what_it_gives_can_be_worked_with_and_the_model_stays_as_it_was():
     own = model().train()
-    found = gaze(own, torch.randn(1, 6, 4))
+    found = class_token_attention(own, torch.randn(1, 6, 4))
     found += 1
     assert own.training
 
@@ -61,4 +61,4 @@ def test_what_it_gives_can_be_worked_with_and_the_model_stays_as_it_was():
 @pytest.mark.parametrize("changes", [{"pool": "mean"}, {"grid": None}])
 def test_a_model_without_a_class_token_or_a_grid_is_refused(changes):
     with pytest.raises(ConfigError, match="pool=first"):
-        gaze(model(**changes), torch.randn(1, 6, 4))
+        class_token_attention(model(**changes), torch.randn(1, 6, 4))
