@@ -147,6 +147,7 @@ def one_more_row(right):
 
 
 REFERENCE = attend.attend_reference
+PATCHES_OF_14 = {"patch_width": 14 * 14 * 3, "grid": (16, 16), "max_length": 256}
 SABOTAGES = [
     # 1
     Sabotage(
@@ -751,9 +752,9 @@ SABOTAGES = [
         ("768 | ", "image is", "one vector"),
     ),
     Sabotage(
-        "models.presets:VIT",
+        "models.presets:TABLE",
         "patches of 14",
-        lambda right: right | {"B/16": (12, 768, 12, 14)},
+        lambda right: right | {"vit": right["vit"] | PATCHES_OF_14},
         (G.image_patches,),
         ("presets.vit",),
     ),
