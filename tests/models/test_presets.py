@@ -55,7 +55,9 @@ def test_every_preset_runs_and_learns(name, size):
             assert gradient.abs().sum() > 0, parameter
 
 
-@pytest.mark.parametrize(("name", "size"), [("note", note) for note in presets.TABLE["note"]["sizes"]])
+@pytest.mark.parametrize(
+    ("name", "size"), [("note", note) for note in presets.TABLE["note"]["sizes"]]
+)
 def test_the_notes_run_at_their_own_size(name, size):
     config = presets.preset(name, size)
     model = Transformer(config)

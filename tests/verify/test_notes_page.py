@@ -51,14 +51,11 @@ def test_every_function_that_is_verified_is_on_the_page():
 
 
 def test_every_choice_is_on_the_page_as_it_is_written_in_a_recipe():
-    for _, point, _, values in CHOICES:
-        shown = {
-            key: value
-            for key, value in values.items()
-            if key not in ("architecture", "max_distance")
-        }
-        text = ", ".join(f"{key}={value!r}" for key, value in shown.items())
-        assert f"`{text}`" in PAGE, (point, text)
+    for line in CHOICES:
+        fields = line["fields"].items()
+        shown = [(k, v) for k, v in fields if k not in ("architecture", "max_distance")]
+        text = ", ".join(f"{key}={value!r}" for key, value in shown)
+        assert f"`{text}`" in PAGE, (line["point"], text)
 
 
 def test_every_published_size_is_on_the_page():

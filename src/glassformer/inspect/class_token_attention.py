@@ -24,7 +24,7 @@ def gaze(model: Transformer, patches: Float[Tensor, "B T P"]) -> Float[Tensor, "
     patches.
     """
     config = model.config
-    if config.elements != "patches" or config.pool != "first" or config.grid is None:
+    if not config.n_prefix or config.grid is None:
         raise ConfigError(
             f"Where a class token looked is asked of a model with "
             f"model.elements={config.elements} and model.pool="

@@ -242,7 +242,7 @@ def after_class_token(positions: Positions) -> Positions:
 
 def check_complete(config: ModelConfig) -> None:
     """Raise ConfigError for a value that is taken from data and still missing."""
-    if config.elements == "tokens" and config.vocab_size == 0:
+    if not config.reads_patches and config.vocab_size == 0:
         raise ConfigError(
             "model.vocab_size is 0; set it, or give a tokenizer from which it is taken."
         )
@@ -267,17 +267,17 @@ def build_embedding(config: ModelConfig, vocab_size: int, parts: PartEmbeddings)
     """Embedding of tokens or patches with their positions; both sides of a model share `parts`."""
     d, width = config.d_model, config.element_width
     position_width = d - width  # 0: added, over the whole vector
-    element = (
-        TokenEmbedding(vocab_size, width, factor=d**0.5 if config.embedding_scale else 1.0)
-        if config.elements == "tokens"
-        else PatchEmbedding(
+    if config.reads_patches:
+        element = PatchEmbedding(
             config.patch_width,
             width,
             class_token=bool(config.n_prefix),
             bias=config.bias,
             stem=build_stem(config),
         )
-    )
+    else:
+        factor = d**0.5 if config.embedding_scale else 1.0
+        element = TokenEmbedding(vocab_size, width, factor=factor)
     return Embedding(
         element,
         build_position(

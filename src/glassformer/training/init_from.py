@@ -60,7 +60,7 @@ def with_start(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
     )
     train = recipe.train.model_copy(update={"init_from": str(folder)})
     sections = _sections(recipe, trunk, folder, begun) | {"max_length_open": False}
-    if trunk.elements == "patches":
+    if trunk.reads_patches:
         return replace(recipe, model=model, train=train, **sections)
     tokenizer = recipe.tokenizer.model_copy(update={"path": str(folder), **sides})
     return replace(recipe, model=model, tokenizer=tokenizer, train=train, **sections)
@@ -73,7 +73,7 @@ def _sections(
     own = {name: section for name in READERS if (section := getattr(recipe, name)) is not None}
     if begun is not None:
         return {name: getattr(begun, name) for name in own}
-    patches, draws = trunk.elements == "patches", (folder / palette.FILE).is_file()
+    patches, draws = trunk.reads_patches, (folder / palette.FILE).is_file()
     theirs = own.keys() if patches else {*trunk.parts, *(["palette"] if draws else [])}
     for name in sorted(theirs ^ own.keys()):
         asks, has = ("a", "none") if name in own else ("no", "one")

@@ -50,9 +50,10 @@ class Look:
     fused: Output
     steps: tuple[Step, ...]
 
-    def sides(self) -> list[str]:
-        """The stacks by name."""
-        return sorted({step.side for step in self.steps})
+    @property
+    def rows(self) -> range:
+        """The numbers of the batch's rows."""
+        return range(len(self.batch.elements))
 
     def given(self, side: str) -> Batch:
         """The part of the batch that goes into that side."""
@@ -73,10 +74,6 @@ class Look:
         if side == "encoder" or self.model.encoder is None:
             return None
         return Source(array(self.kept["encoder.out"][row]), self.sample("encoder", row))
-
-    def rows(self) -> range:
-        """The numbers of the batch's rows."""
-        return range(len(self.batch.elements))
 
 
 def look(model: Transformer, batch: Batch) -> Look:
