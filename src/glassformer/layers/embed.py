@@ -51,11 +51,14 @@ class PatchEmbedding(nn.Module):
         *,
         class_token: bool,
         bias: bool = True,
-        stem: tuple[Stem, Convolution] | None = None,
+        stem: Stem | None = None,
     ):
         super().__init__()
-        self.stem, self.proj = (
-            (None, Linear(patch_width, d_model, bias=bias)) if stem is None else stem
+        self.stem = stem
+        self.proj = (
+            Linear(patch_width, d_model, bias=bias)
+            if stem is None
+            else Convolution(stem.width, d_model, stem.last_step, bias=bias)
         )
         self.class_token = nn.Parameter(torch.empty(1, 1, d_model)) if class_token else None
 
@@ -148,13 +151,13 @@ class Embedding(nn.Module):
         d_model: int,
         norm: Norm | None,
         dropout: float,
-        parts: PartEmbeddings | None = None,
+        parts: PartEmbeddings,
         position_width: int = 0,
     ):
         super().__init__()
         self.element, self.position, self.norm = element, position, norm
         self.kind = TokenEmbedding(n_token_types, d_model) if n_token_types else None
-        self.parts = PartEmbeddings({}, {}, d_model) if parts is None else parts
+        self.parts = parts
         self.dropout, self.position_width = Dropout(dropout), position_width
 
     def forward(

@@ -57,7 +57,10 @@ class Convolution(Linear):
 
 
 class Stem(nn.Module):
-    """All convolutions but the last, for images of `grid` patches of `patch` (rows, columns)."""
+    """All convolutions but the last, for images of `grid` patches of `patch` (rows, columns).
+
+    `width` and `last_step` are those of the input and of the stride of the last, W_emb.
+    """
 
     def __init__(
         self,
@@ -70,8 +73,8 @@ class Stem(nn.Module):
     ):
         super().__init__()
         self.grid, self.patch = grid, patch
-        steps = steps_of(patch, widths)[:-1]
-        sizes = [channels, *widths]
+        self.width, sizes = widths[-1], [channels, *widths]
+        *steps, self.last_step = steps_of(patch, widths)
         self.convolutions = nn.ModuleList(
             Convolution(a, b, step, bias=bias)
             for (a, b), step in zip(pairwise(sizes), steps, strict=True)

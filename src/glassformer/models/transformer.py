@@ -11,6 +11,7 @@ encoder-decoder  embed ─> [ block ]*N ─┐
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from math import prod
 from typing import Self
 
 import torch
@@ -37,7 +38,7 @@ from glassformer.layers.norm import Norm, build_norm
 from glassformer.layers.position import build_bias, build_position, build_rotation
 from glassformer.layers.selected_positions import SelectedPositions
 from glassformer.layers.stack import Stack
-from glassformer.layers.stem import Convolution, Stem, steps_of
+from glassformer.layers.stem import Stem
 from glassformer.models.config import ModelConfig
 
 
@@ -183,8 +184,10 @@ class Transformer(nn.Module):
     def positions(self, batch: Batch, cache: Cache | None = None) -> Positions:
         """Positions of the stream: those of the elements, after a class token if the model has one;
         by default, those that follow the cache."""
-        length, device = batch.elements.shape[1], batch.elements.device
-        where = batch.positions or following(cache, length, device)
+        where = batch.positions
+        if where is None and cache is not None and cache.positions is not None:
+            where = cache.positions.following(batch.elements.shape[1])
+        where = where or batch.where()
         return after_class_token(where) if self.config.n_prefix else where
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -221,13 +224,6 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     finally:
         if training:
             model.train()
-
-
-def following(cache: Cache | None, length: int, device: torch.device) -> Positions:
-    """Positions of `length` elements after those in the cache, or of the first ones."""
-    if cache is None or cache.positions is None:
-        return Positions.arange(length, device=device)
-    return cache.positions.following(length)
 
 
 def after_class_token(positions: Positions) -> Positions:
@@ -297,18 +293,12 @@ def build_embedding(config: ModelConfig, vocab_size: int, parts: PartEmbeddings)
     )
 
 
-def build_stem(config: ModelConfig) -> tuple[Stem, Convolution] | None:
-    """Convolutions before W_emb, and W_emb itself as a convolution; None without a stem."""
+def build_stem(config: ModelConfig) -> Stem | None:
+    """Convolutions before W_emb; None without a stem, or without a layout of the patches."""
     if not config.stem or config.grid is None or config.patch is None:
         return None
-    channels = config.patch_width // (config.patch[0] * config.patch[1])
-    last = Convolution(
-        config.stem[-1],
-        config.element_width,
-        steps_of(config.patch, config.stem)[-1],
-        bias=config.bias,
-    )
-    return Stem(config.grid, config.patch, channels, config.stem, bias=config.bias), last
+    channels = config.patch_width // prod(config.patch)
+    return Stem(config.grid, config.patch, channels, config.stem, bias=config.bias)
 
 
 def build_stack(config: ModelConfig, side: str) -> Stack:
@@ -355,17 +345,14 @@ def build_head(
     config: ModelConfig, embed: Embedding
 ) -> LanguageModelHead | MaskedLanguageModelHead | TagHead | ClassifyHead | NoHead:
     """Head of the configuration; a tied one shares the embedding matrix."""
-    d, factor = config.d_model, config.d_model**-0.5 if config.head_scale else 1.0
-    tied = (
-        embed.element.weight if config.tied and isinstance(embed.element, TokenEmbedding) else None
-    )
+    d, words, element = config.d_model, config.vocab_size, embed.element
+    tied = element.weight if config.tied and isinstance(element, TokenEmbedding) else None
     match config.head:
         case "lm":
-            return LanguageModelHead(
-                d, config.vocab_size, tied, bias=config.head_bias, factor=factor
-            )
+            factor = d**-0.5 if config.head_scale else 1.0
+            return LanguageModelHead(d, words, tied, bias=config.head_bias, factor=factor)
         case "masked_lm":
-            return MaskedLanguageModelHead(d, config.vocab_size, tied, epsilon=config.epsilon)
+            return MaskedLanguageModelHead(d, words, tied, epsilon=config.epsilon)
         case "tag":
             return TagHead(d, config.class_count, dropout=config.dropout)
         case "classify" | "pool":
