@@ -6,8 +6,7 @@ read the positions, so attention does not depend on the kind of cache.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Self
+from dataclasses import dataclass, field
 
 import torch
 
@@ -34,10 +33,13 @@ class Cache:
     own: Layers = field(default_factory=dict)
     cross: Layers = field(default_factory=dict)
 
-    def advanced(self, new: Positions) -> Self:
+    def advanced(self, new: Positions) -> "Cache":
         """The cache with `new` positions appended."""
-        positions = self.positions.extended(new) if self.positions else new
-        return replace(self, positions=positions, own=dict(self.own), cross=dict(self.cross))
+        return Cache(
+            self.positions.extended(new) if self.positions else new,
+            dict(self.own),
+            dict(self.cross),
+        )
 
     def store(
         self, layer: int, keys: Float[Tensor, "B G T K"], values: Float[Tensor, "B G T K"]
@@ -55,17 +57,16 @@ class Cache:
             self.cross[layer] = compute()
         return self.cross[layer]
 
-    def selected(self, rows: Int[Tensor, "N"], same_sources: bool = False) -> Self:
+    def selected(self, rows: Int[Tensor, "N"], same_sources: bool = False) -> "Cache":
         """The cache of the given rows, in that order, for smaller batches and reordered beams.
 
         `same_sources`: row i keeps its positions and source, and takes only the keys and values of
         self-attention from rows[i], as hypotheses of one sentence do.
         """
-        own = picked(self.own, rows)
         if same_sources:
-            return replace(self, own=own, cross=dict(self.cross))
+            return Cache(self.positions, picked(self.own, rows), dict(self.cross))
         positions = self.positions.selected(rows) if self.positions else None
-        return replace(self, positions=positions, own=own, cross=picked(self.cross, rows))
+        return Cache(positions, picked(self.own, rows), picked(self.cross, rows))
 
 
 def picked(layers: Layers, rows: Int[Tensor, "N"]) -> Picked:
@@ -84,15 +85,15 @@ class FixedCache(Cache):
     capacity: int = 0
     buffers: Layers = field(default_factory=dict)
 
-    def advanced(self, new: Positions) -> Self:
+    def advanced(self, new: Positions) -> "FixedCache":
         """The cache with `new` positions appended; ConfigError: more than `capacity`."""
-        length = new.length + (self.positions.length if self.positions else 0)
-        if length > self.capacity:
+        positions = self.positions.extended(new) if self.positions else new
+        if positions.length > self.capacity:
             raise ConfigError(
-                f"The cache holds {self.capacity} elements and {length} are needed; make it larger "
-                f"or generate fewer."
+                f"The cache holds {self.capacity} elements and {positions.length} are needed; "
+                "make it larger or generate fewer."
             )
-        return super().advanced(new)
+        return FixedCache(positions, dict(self.own), dict(self.cross), self.capacity, self.buffers)
 
     def store(
         self, layer: int, keys: Float[Tensor, "B G T K"], values: Float[Tensor, "B G T K"]
@@ -111,9 +112,13 @@ class FixedCache(Cache):
         self.own[layer] = all_keys[:, :, :end], all_values[:, :, :end]
         return self.own[layer]
 
-    def selected(self, rows: Int[Tensor, "N"], same_sources: bool = False) -> Self:
+    def selected(self, rows: Int[Tensor, "N"], same_sources: bool = False) -> "FixedCache":
         """The cache of the given rows, in new buffers (see `Cache.selected`)."""
-        end, buffers = self.positions.length if self.positions else 0, picked(self.buffers, rows)
-        own = {layer: (k[:, :, :end], v[:, :, :end]) for layer, (k, v) in buffers.items()}
-        bare = replace(self, own={}, buffers=buffers)  # nothing is copied twice
-        return replace(super(FixedCache, bare).selected(rows, same_sources), own=own)
+        positions, end = (
+            (self.positions.selected(rows), self.positions.length) if self.positions else (None, 0)
+        )
+        buffers = picked(self.buffers, rows)
+        own = {i: (k[:, :, :end], v[:, :, :end]) for i, (k, v) in buffers.items()}
+        if same_sources:
+            return FixedCache(self.positions, own, dict(self.cross), self.capacity, buffers)
+        return FixedCache(positions, own, picked(self.cross, rows), self.capacity, buffers)
