@@ -17,7 +17,6 @@ from torch.nn import functional as F
 
 from glassformer import losses, verify
 from glassformer.layers import attend, attention, mask
-from glassformer.layers.block import PostNormBlock, PreNormBlock
 from glassformer.verify import rows_attention as A
 from glassformer.verify import rows_golden as G
 from glassformer.verify import rows_readings as R
@@ -147,6 +146,18 @@ def one_more_row(right):
 
 
 REFERENCE = attend.attend_reference
+
+
+def pre_norm(self, stream, norm, branch, x):
+    """x + f(LN(x)), whatever the block's placement."""
+    return self.join(stream, branch(norm(x)))
+
+
+def post_norm(self, stream, norm, branch, x):
+    """LN(x + f(x)), whatever the block's placement."""
+    return norm(self.join(stream, branch(x)))
+
+
 PATCHES_OF_14 = {"patch_width": 14 * 14 * 3, "grid": (16, 16), "max_length": 256}
 SABOTAGES = [
     # 1
@@ -411,16 +422,16 @@ SABOTAGES = [
     ),
     # 11, 12, 19
     Sabotage(
-        "layers.block:PreNormBlock.sublayer",
+        "layers.block:Block.sublayer",
         "post-norm",
-        instead(PostNormBlock.sublayer),
+        instead(post_norm),
         (S.blocks,),
         ("x + f(LN(x))",),
     ),
     Sabotage(
-        "layers.block:PostNormBlock.sublayer",
+        "layers.block:Block.sublayer",
         "pre-norm",
-        instead(PreNormBlock.sublayer),
+        instead(pre_norm),
         (S.blocks, R.choices),
         ("LN(x + f(x))", "LN(f(x))"),
     ),
@@ -626,9 +637,9 @@ SABOTAGES = [
         ("mean of",),
     ),
     Sabotage(
-        "layers.block:PreNormBlock.sublayer",
+        "layers.block:Block.sublayer",
         "post-norm",
-        instead(PostNormBlock.sublayer),
+        instead(post_norm),
         (R.choices,),
         (
             "scale",

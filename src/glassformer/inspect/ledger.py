@@ -23,7 +23,7 @@ from glassformer.axes import Float, Tensor
 from glassformer.inspect.look import Look, fires, run
 from glassformer.inspect.target import Target, reading
 from glassformer.layers.attention import Attention
-from glassformer.layers.block import Block, PreNormBlock
+from glassformer.layers.block import Block
 from glassformer.layers.heads import (
     ClassifyHead,
     LanguageModelHead,
@@ -185,7 +185,7 @@ class _Walk:
     def through(self, layer: int, x: Tensor) -> Tensor:
         """One block: pre-norm joins each branch as it is, post-norm normalizes the sum."""
         block, point = cast(Block, self.stack.blocks[layer]), f"{self.side}.blocks.{layer}"
-        pre = isinstance(block, PreNormBlock)
+        pre = block.pre_norm
 
         def joined(x: Tensor, branch: Tensor, norm: LayerNorm | RMSNorm) -> Tensor:
             x = block.join(x, branch)

@@ -21,7 +21,7 @@ from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError
 from glassformer.layers.attention import Attention, score_scale
-from glassformer.layers.block import PostNormBlock, PreNormBlock
+from glassformer.layers.block import Block
 from glassformer.layers.cache import Cache
 from glassformer.layers.embed import Embedding, PartEmbeddings, PatchEmbedding, TokenEmbedding
 from glassformer.layers.feedforward import FeedForward
@@ -304,9 +304,9 @@ def build_stem(config: ModelConfig) -> Stem | None:
 def build_stack(config: ModelConfig, side: str) -> Stack:
     """Stack of the encoder or decoder; the decoder of an encoder-decoder has cross-attention."""
     crossed = side == "decoder" and config.architecture == "encoder_decoder"
-    kind = PreNormBlock if config.norm_placement == "pre" else PostNormBlock
+    pre_norm = config.norm_placement == "pre"
     blocks = [
-        kind(
+        Block(
             _attention(config),
             FeedForward(
                 config.d_model,
@@ -317,8 +317,9 @@ def build_stack(config: ModelConfig, side: str) -> Stack:
             ),
             [_norm(config) for _ in range(3 if crossed else 2)],
             _attention(config) if crossed else None,
-            config.dropout,
-            config.residual,
+            pre_norm=pre_norm,
+            dropout=config.dropout,
+            residual=config.residual,
         )
         for _ in range(config.n_layers)
     ]
@@ -326,7 +327,7 @@ def build_stack(config: ModelConfig, side: str) -> Stack:
     return Stack(
         blocks,
         attention_mask(config, side),
-        final_norm=_norm(config) if config.norm_placement == "pre" else None,
+        final_norm=_norm(config) if pre_norm else None,
         bias=build_bias(
             config.position,
             config.n_heads,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from glassformer.batch import Batch, Positions
-from glassformer.layers.block import Block, PreNormBlock
+from glassformer.layers.block import Block
 from glassformer.layers.tap import Tape, recording
 from glassformer.models.transformer import Output, Transformer, after_class_token
 from glassformer.verify.cases import array, pair, sample_of
@@ -121,7 +121,7 @@ def _inputs(block: Block, kept: Kept) -> tuple[Kept, Kept]:
     start, middle = kept["resid_pre"], kept["resid_mid"]
     joined = block.join(start, kept["attention_out"])
     crossed = block.cross_norm is not None
-    if isinstance(block, PreNormBlock):
+    if block.pre_norm:
         norms = {"attention": start, "feedforward": middle} | ({"cross": joined} if crossed else {})
         return {name: getattr(block, f"{name}_norm")(x) for name, x in norms.items()}, norms
     branches = {"attention": start, "feedforward": middle}

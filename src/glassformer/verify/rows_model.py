@@ -103,7 +103,7 @@ def attention_gaps(seen: Look, step: Step, branch: str, row: int) -> Iterator[Ga
 
 def step_rows(seen: Look) -> Iterator[Row]:
     """Equations 9 to 12 in every block."""
-    config, reference, first = seen.model.config, seen.reference, seen.steps[0].block
+    config, reference = seen.model.config, seen.reference
     norms, fed, placement = [], [], config.norm_placement
     for step in seen.steps:
         for name, x in step.norms.items():
@@ -121,7 +121,7 @@ def step_rows(seen: Look) -> Iterator[Row]:
     yield from worst("model.ffn.gated" if config.gated else "model.ffn", fed)
     joined = [gap for step in seen.steps for gap in residual_gaps(seen, step)]
     claim = f"model.block.{placement}"
-    yield from worst(claim if config.residual else f"{claim}.without", joined, type(first))
+    yield from worst(claim if config.residual else f"{claim}.without", joined)
 
 
 def residual_gaps(seen: Look, step: Step) -> Iterator[Gap]:
