@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.batch import Batch, Positions
+from glassformer.batch import Batch
 from glassformer.layers.block import Block
 from glassformer.layers.tap import Tape, recording
-from glassformer.models.transformer import Output, Transformer, after_class_token
+from glassformer.models.transformer import Output, Transformer
 from glassformer.verify.cases import array, pair, sample_of
 from glassformer.verify.reference_model import ReferenceModel, Sample, Source
 
@@ -59,11 +59,6 @@ class Look:
         """The part of the batch that goes into that side."""
         source = self.batch.source
         return self.batch if source is None or side == "decoder" else source
-
-    def positions(self, side: str) -> Positions:
-        """Positions of the stream's elements in that side."""
-        positions = self.given(side).where()
-        return after_class_token(positions) if self.reference.ahead else positions
 
     def sample(self, side: str, row: int) -> Sample:
         """Row `row` of that side as the reference reads it, with the stream's positions."""

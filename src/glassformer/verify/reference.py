@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 """float64 everywhere; complex where a derivative is taken by a complex step."""
+ERF = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def softmax(scores: Array, temperature: float = 1.0) -> Array:
@@ -70,7 +71,7 @@ def attention(
 
 def causal_mask(length: int) -> Array:
     """M_ij = 0 for j <= i, -inf otherwise (equation 4)."""
-    return np.array([[-np.inf if j > i else 0.0 for j in range(length)] for i in range(length)])
+    return np.where(np.tri(length, dtype=bool), 0.0, -np.inf)
 
 
 def layer_norm(x: Array, gamma: Array, beta: Array | None, epsilon: float = 0.0) -> Array:
@@ -88,8 +89,7 @@ def rms_norm(x: Array, gamma: Array, epsilon: float = 0.0) -> Array:
 
 def gelu(x: Array) -> Array:
     """x Φ(x), Φ(x) = (1 + erf(x / √2)) / 2."""
-    phi = np.array([0.5 * (1 + math.erf(value / math.sqrt(2))) for value in x.ravel()])
-    return x * phi.reshape(x.shape)
+    return x * (1 + ERF(x / math.sqrt(2))) / 2
 
 
 def gelu_tanh(x: Array) -> Array:

@@ -19,9 +19,6 @@ from glassformer.verify.look import Look, Step, look
 from glassformer.verify.row import Gap, Row, variant, worst
 from glassformer.verify.rows_model_properties import property_rows
 
-ATTENTION = ("q", "k", "v", "S", "A", "sum", "M", "Z", "fused", "O")
-"""The steps of attention, each a claim `model.attention.q`, or `model.cross.q`, ..."""
-
 
 def model_rows(model: Transformer, batch: Batch) -> Iterator[Row]:
     """Every equation that `model` uses, on its own weights and `batch`; the model itself is not
@@ -45,7 +42,7 @@ def embedding_rows(seen: Look) -> Iterator[Row]:
     for side in sorted({step.side for step in seen.steps}):
         own = seen.model.source_embed if side == "encoder" else None
         position, table = (own or seen.model.embed).position, seen.reference.table(side)
-        got = None if position is None else position(seen.positions(side))
+        got = None if position is None else position(seen.model.positions(seen.given(side)))
         for row in seen.rows:
             sample, place = seen.sample(side, row), f"{side} row {row}"
             added = None if got is None else array(got[row if len(got) > 1 else 0])
@@ -62,19 +59,22 @@ def embedding_rows(seen: Look) -> Iterator[Row]:
 def attention_rows(seen: Look, branch: str) -> Iterator[Row]:
     """Equations 1, 3, 4, 5 and 6 (7 for cross-attention), one row for each step of the
     computation."""
-    gaps: dict[str, list[Gap]] = {key: [] for key in ATTENTION}
+    gaps: dict[str, list[Gap]] = {}
     for step in seen.steps:
         for row in seen.rows if branch in step.branches else ():
             for key, got, expected in attention_gaps(seen, step, branch, row):
-                gaps[key].append((f"{step.name}.{branch} row {row}", got, expected))
+                gap = f"{step.name}.{branch} row {row}", got, expected
+                gaps.setdefault(key, []).append(gap)
     bias = f"{seen.model.config.position}.{seen.model.config.bias_placement}"
     for key, found in gaps.items():
         yield from worst(variant(f"model.{branch}.{key}", bias), found)
 
 
 def attention_gaps(seen: Look, step: Step, branch: str, row: int) -> Iterator[Gap]:
-    """Every step of one attention in one row, each from production's own input of that step; by
-    its key in ATTENTION."""
+    """Every step of one attention in one row, each from production's own input of that step.
+
+    The name of a step is that of its claim, `model.attention.q` or `model.cross.q`.
+    """
     name, reference, sample = f"{step.name}.{branch}", seen.reference, seen.sample(step.side, row)
     points = ("q", "k", "v", "scores", "pattern", "z")
     q, k, v, scores, pattern, z = (array(step.kept[f"{branch}.{key}"][row]) for key in points)
