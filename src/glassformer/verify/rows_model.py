@@ -15,7 +15,7 @@ from glassformer.losses import cross_entropy
 from glassformer.models.transformer import Transformer
 from glassformer.verify import reference as ref
 from glassformer.verify.cases import array, reference_logits, sample_of
-from glassformer.verify.look import Look, Step, look
+from glassformer.verify.look import Look, look
 from glassformer.verify.row import Gap, Row, variant, worst
 from glassformer.verify.rows_model_properties import property_rows
 
@@ -39,7 +39,7 @@ def embedding_rows(seen: Look) -> Iterator[Row]:
     """Equations 8 and 18: position vectors, and the sum that enters the first block."""
     vectors: list[Gap] = []
     sums: list[Gap] = []
-    for side in sorted({step.side for step in seen.steps}):
+    for side in sorted({side for side, _ in seen.blocks}):
         own = seen.model.source_embed if side == "encoder" else None
         position, table = (own or seen.model.embed).position, seen.reference.table(side)
         got = None if position is None else position(seen.model.positions(seen.given(side)))
@@ -60,29 +60,29 @@ def attention_rows(seen: Look, branch: str) -> Iterator[Row]:
     """Equations 1, 3, 4, 5 and 6 (7 for cross-attention), one row for each step of the
     computation."""
     gaps: dict[str, list[Gap]] = {}
-    for step in seen.steps:
-        for row in seen.rows if branch in step.branches else ():
-            for key, got, expected in attention_gaps(seen, step, branch, row):
-                gap = f"{step.name}.{branch} row {row}", got, expected
-                gaps.setdefault(key, []).append(gap)
+    for side, layer in seen.blocks:
+        name = f"{side}.blocks.{layer}.{branch}"
+        for row in seen.rows if name in seen.inputs else ():
+            for key, got, expected in attention_gaps(seen, side, name, row):
+                gaps.setdefault(key, []).append((f"{name} row {row}", got, expected))
     bias = f"{seen.model.config.position}.{seen.model.config.bias_placement}"
     for key, found in gaps.items():
         yield from worst(variant(f"model.{branch}.{key}", bias), found)
 
 
-def attention_gaps(seen: Look, step: Step, branch: str, row: int) -> Iterator[Gap]:
+def attention_gaps(seen: Look, side: str, name: str, row: int) -> Iterator[Gap]:
     """Every step of one attention in one row, each from production's own input of that step.
 
     The name of a step is that of its claim, `model.attention.q` or `model.cross.q`.
     """
-    name, reference, sample = f"{step.name}.{branch}", seen.reference, seen.sample(step.side, row)
+    reference, sample = seen.reference, seen.sample(side, row)
     points = ("q", "k", "v", "scores", "pattern", "z")
-    q, k, v, scores, pattern, z = (array(step.kept[f"{branch}.{key}"][row]) for key in points)
-    x = keys = array(step.branches[branch][row])
-    rotated_at, bias = sample.position, reference.bias(step.side, sample.position)
-    mask = reference.mask(step.side, sample)
-    if branch == "cross":
-        source = seen.source(step.side, row)
+    q, k, v, scores, pattern, z = (array(seen.kept[f"{name}.{key}"][row]) for key in points)
+    x = keys = array(seen.inputs[name][row])
+    rotated_at, bias = sample.position, reference.bias(side, sample.position)
+    mask = reference.mask(side, sample)
+    if name.endswith(".cross"):
+        source = seen.source(side, row)
         assert source is not None
         keys, rotated_at, bias = source.hidden, None, 0.0
         mask = reference.source_mask(sample, source.positions)
@@ -95,51 +95,45 @@ def attention_gaps(seen: Look, step: Step, branch: str, row: int) -> Iterator[Ga
     yield "sum", pattern.sum(-1), np.broadcast_to(some, pattern.shape[:2])
     yield "M", pattern[:, ~open_to], np.zeros_like(pattern[:, ~open_to])
     yield "Z", z, reference.weighted(pattern, v)
-    fused = step.fused_z[f"{branch}.z"][row]
+    fused = seen.fused_z[f"{name}.z"][row]
     yield "fused", fused, reference.weighted(ref.softmax(expected), v)
     mixed = reference.linear(f"{name}.out_proj", np.concatenate(z, axis=1))
-    yield "O", step.kept[f"{branch}_out"][row], mixed
+    yield "O", seen.kept[f"{name}_out"][row], mixed
 
 
 def step_rows(seen: Look) -> Iterator[Row]:
     """Equations 9 to 12 in every block."""
     config, reference = seen.model.config, seen.reference
-    norms, fed, placement = [], [], config.norm_placement
-    for step in seen.steps:
-        for name, x in step.norms.items():
-            path = f"{step.name}.{name}_norm"
-            got = getattr(step.block, f"{name}_norm")(x)
-            norms.append((path, got, reference.norm(path, array(x))))
-        path = f"{step.name}.feedforward"
-        expected = reference.feed_forward(path, array(step.branches["feedforward"]))
-        fed.append((path, step.kept["feedforward_out"], expected))
-        last = f"{step.side}.norm"
-        if step.layer == config.n_layers - 1 and placement == "pre":
-            expected = reference.norm(last, array(step.kept["resid_post"]))
-            norms.append((last, seen.kept[f"{step.side}.out"], expected))
+    norms, fed = [], []
+    for path, x in seen.inputs.items():
+        if path.endswith(("attention_norm", "cross_norm", "feedforward_norm", "coder.norm")):
+            norms.append((path, seen.outputs[path], reference.norm(path, array(x))))
+        if path.endswith(".feedforward"):
+            fed.append((path, seen.outputs[path], reference.feed_forward(path, array(x))))
     yield from worst(f"model.norm.{config.norm}", norms)
     yield from worst("model.ffn.gated" if config.gated else "model.ffn", fed)
-    joined = [gap for step in seen.steps for gap in residual_gaps(seen, step)]
-    claim = f"model.block.{placement}"
+    joined = [gap for block in seen.blocks for gap in residual_gaps(seen, *block)]
+    claim = f"model.block.{config.norm_placement}"
     yield from worst(claim if config.residual else f"{claim}.without", joined)
 
 
-def residual_gaps(seen: Look, step: Step) -> Iterator[Gap]:
+def residual_gaps(seen: Look, side: str, layer: int) -> Iterator[Gap]:
     """Stream after each branch; the feed-forward branch starts from production's `resid_mid`."""
-    x, point = array(step.kept["resid_pre"]), "resid_mid"
+    name = f"{side}.blocks.{layer}"
+    x, point = array(seen.kept[f"{name}.resid_pre"]), f"{name}.resid_mid"
     for branch in ("attention", "cross", "feedforward"):
-        if branch in step.branches:
-            out = array(step.kept[f"{branch}_out"])
-            x = seen.reference.sublayer(f"{step.name}.{branch}_norm", x, lambda _, out=out: out)
+        if f"{name}.{branch}" in seen.inputs:
+            out = array(seen.kept[f"{name}.{branch}_out"])
+            x = seen.reference.sublayer(f"{name}.{branch}_norm", x, lambda _, out=out: out)
         if branch != "attention":
-            yield f"{step.name}.{point}", step.kept[point], x
-            x, point = array(step.kept[point]), "resid_post"
+            yield point, seen.kept[point], x
+            x, point = array(seen.kept[point]), f"{name}.resid_post"
 
 
 def output_rows(seen: Look) -> Iterator[Row]:
     """Equations 13, 14 and 18, and the whole forward pass."""
     config, logits, reference = seen.model.config, seen.output.logits, seen.reference
-    hidden = array(seen.kept[f"{seen.steps[-1].side}.out"])
+    hidden = array(seen.kept[f"{seen.blocks[-1][0]}.out"])
     heads = [reference.head(hidden[row], sample_of(seen.batch, row)) for row in seen.rows]
     claim = f"model.head.{config.head}"
     claim = claim if config.tied else variant(claim, "untied")

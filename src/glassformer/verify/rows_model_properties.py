@@ -108,17 +108,18 @@ def gradient(seen: Look) -> Row:
     in the first row."""
     found = []
     with torch.inference_mode(False), torch.enable_grad():
-        for step in seen.steps:
-            before, after = step.kept["resid_pre"], step.kept["resid_mid"]
-            u, w = draw(f"{step.name} u", *after.shape), draw(f"{step.name} w", *before.shape)
+        for side, layer in seen.blocks:
+            name = f"{side}.blocks.{layer}"
+            before, after = seen.kept[f"{name}.resid_pre"], seen.kept[f"{name}.resid_mid"]
+            u, w = draw(f"{name} u", *after.shape), draw(f"{name} w", *before.shape)
             u[1:], w[1:] = 0, 0
             u, w = u / u.norm(), w / w.norm()
             (back,) = torch.autograd.grad(after, before, u, retain_graph=True)
-            given = {"sample": seen.sample(step.side, 0), "source": seen.source(step.side, 0)}
-            half = partial(seen.reference.attend_half, step.side, step.layer, **given)
+            given = {"sample": seen.sample(side, 0), "source": seen.source(side, 0)}
+            half = partial(seen.reference.attend_half, side, layer, **given)
             forward = ref.derivative(half, array(before[0]), array(w[0]))
             error = max_error((back * w).sum(), np.asarray((array(u[0]) * forward).sum()))
-            found.append((error, max(1.0, float(np.linalg.norm(forward))), step.name))
+            found.append((error, max(1.0, float(np.linalg.norm(forward))), name))
     error, scale, name = max(found, key=lambda one: one[0] / one[1])
     place = f"worst of {len(found)}: {name}, along random directions"
     claim = "model.gradient" if seen.model.config.residual else "model.gradient.without"
