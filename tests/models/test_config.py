@@ -239,11 +239,11 @@ def test_no_choice_is_silently_ignored(name):
         ),
         (
             {"part_patches": {"image": 4}},
-            r"part_patches has 'image', and parts has not; parts is empty",
+            r"part_patches has 'image', which is not in parts; parts is empty",
         ),
         (
             {"parts": {"image": 5}, "part_patches": {"imgae": 4}},
-            r"part_patches has 'imgae', and parts has not; did you mean 'image'\?",
+            r"part_patches has 'imgae', which is not in parts; did you mean 'image'\?",
         ),
         ({"position_width": 3}, r"position_width=3 needs position_combination='concatenate'"),
         (CONCATENATED | {"position": "rotary"}, r"needs position learned, sinusoidal"),

@@ -1,8 +1,7 @@
 """Negative controls: production that is wrong in one place fails in the rows that name it, and in
 no others.
 
-Each `Sabotage` breaks one production function and lists what then fails among the rows of some
-groups. Every row of the notes fails in at least one of them.
+Each `Sabotage` breaks one production function and lists the rows of some groups that then fail. Every row of the notes fails in at least one of them.
 """
 
 from collections.abc import Callable
@@ -808,7 +807,7 @@ SABOTAGES = [
 
 
 def breaks(patch: pytest.MonkeyPatch, one: Sabotage) -> None:
-    """Break production as it says; a function keeps its name, as rows tell it."""
+    """Apply a sabotage; a replaced function keeps its name, which rows show."""
     module, _, path = one.broken.partition(":")
     *owners, name = path.split(".")
     owner = import_module(f"glassformer.{module}")
@@ -820,7 +819,7 @@ def breaks(patch: pytest.MonkeyPatch, one: Sabotage) -> None:
 
 
 def told(row: verify.Row) -> str:
-    """What a row says of itself."""
+    """Text of a row."""
     return f"{row.equation} | {row.formula} | {row.function} | {row.detail} "
 
 

@@ -35,7 +35,7 @@ CacheUpdate = Callable[[Callable[[], KeysValues]], KeysValues]
 
 @dataclass(frozen=True)
 class AttentionContext:
-    """What all layers of one forward pass share: mask, score bias, rotary angles, selection.
+    """Shared by all layers of one forward pass: mask, score bias, rotary angles, selection.
 
     `rotation` is that of the queries, `key_rotation` that of new keys. With `selected`, only those
     positions have queries.

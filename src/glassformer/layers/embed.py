@@ -104,7 +104,7 @@ class PartEmbedding(nn.Module):
         ):
             raise ConfigError(
                 f"The part {part.name!r} has a patch {int(part.index.max())} and "
-                f"model.part_patches says {most}; make it larger, or the picture smaller."
+                f"model.part_patches says {most}; make it larger, or the image smaller."
             )
         return x + F.embedding(part.index, self.position.weight)
 
@@ -128,7 +128,7 @@ class PartEmbeddings(nn.ModuleDict):
             if part.name not in self:
                 known = suggest(part.name, self) if len(self) else "the model has none"
                 raise ConfigError(
-                    f"The batch has a part {part.name!r}, and model.parts has not; {known}."
+                    f"The batch has a part {part.name!r}, which is not in model.parts; {known}."
                 )
         vectors = torch.cat([self[part.name](part) for part in parts])
         at = torch.cat([part.at for part in parts])

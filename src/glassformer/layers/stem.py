@@ -85,7 +85,7 @@ class Stem(nn.Module):
         (rows, columns), (p, q) = self.grid, self.patch
         if patches.shape[1] != rows * columns:
             raise ConfigError(
-                f"Convolutions (model.stem) need all {rows * columns} patches of a picture, "
+                f"Convolutions (model.stem) need all {rows * columns} patches of an image, "
                 f"not {patches.shape[1]}."
             )
         laid = patches.unflatten(2, (p, q, -1)).unflatten(1, (rows, columns))
@@ -103,8 +103,7 @@ def steps_of(patch: tuple[int, int], widths: tuple[int, ...]) -> list[tuple[int,
     more = len(widths) + 1 - len(steps)
     if more < 0 or not steps:
         raise ConfigError(
-            f"model.stem has {len(widths)} widths, and patches of {patch[0]} x {patch[1]} need "
-            f"at least "
-            f"{max(1, len(steps) - 1)}; give as many."
+            f"model.stem has {len(widths)} widths, and patches of {patch[0]} x {patch[1]} need at "
+            f"least {max(1, len(steps) - 1)}; give as many."
         )
     return [(1, 1)] * more + steps[::-1]

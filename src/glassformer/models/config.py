@@ -37,7 +37,7 @@ class ModelConfig(Record):
     architecture: Literal["encoder", "decoder", "encoder_decoder"] = "decoder"
     """encoder: sees everything (BERT); decoder: sees the past (GPT); encoder_decoder: both."""
     elements: Literal["tokens", "patches"] = "tokens"
-    """What the sequence is made of."""
+    """Elements of a sequence."""
     vocab_size: Natural = 0
     """Size of the vocabulary; 0: taken from the tokenizer."""
     source_vocab_size: Count | None = None
@@ -250,7 +250,7 @@ def _parts(config: ModelConfig) -> Iterator[str]:
     for name in config.part_patches:
         if name not in parts:
             known = suggest(name, parts) if parts else "parts is empty"
-            yield f"part_patches has {name!r}, and parts has not; {known}"
+            yield f"part_patches has {name!r}, which is not in parts; {known}"
     known = ("text", *parts)
     if len(set(order)) != len(order) or not set(order) <= set(known):
         yield f"modality_order={order} must be some of {', '.join(known)}, each once"

@@ -120,7 +120,7 @@ class Transformer(nn.Module):
         sequence ([N, C]).
 
         The last block computes queries only where the head reads the stream, unless
-        `all_positions`: for a tape that is to see the whole stream.
+        `all_positions`, so that a tape records the whole stream.
         """
         batch = batch if isinstance(batch, Batch) else Batch(batch)
         positions, rows = self.positions(batch, cache), len(batch.elements)
@@ -248,7 +248,7 @@ def check_complete(config: ModelConfig) -> None:
         )
     if config.unlaid:
         raise ConfigError(
-            f"model.{config.unlaid} needs model.grid and model.patch, or pictures that tell them."
+            f"model.{config.unlaid} needs model.grid and model.patch, or images that tell them."
         )
 
 

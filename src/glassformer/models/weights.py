@@ -105,8 +105,7 @@ def _regrid(tensors: dict[str, Tensor], path: Path, config: ModelConfig) -> None
     if config.position not in OF_A_GRID:
         raise CheckpointError(
             f"{path} is of {old[0]} x {old[1]} patches and this model of {new[0]} x {new[1]}, "
-            f"which positions of kind "
-            f"{config.position!r} do not reach; use the size of its pictures."
+            f"which positions of kind {config.position!r} do not reach; use the size of its images."
         )
     if name in tensors:
         tensors[name] = interpolated(tensors[name], old, new)

@@ -56,7 +56,7 @@ class Look:
         return self.reference.positions(sample_of(self.given(side), row))
 
     def source(self, side: str, row: int) -> Source | None:
-        """What row `row` of that side's cross-attention sees; None if there is none."""
+        """Source of row `row` of that side's cross-attention; None: it has none."""
         if side == "encoder" or self.model.encoder is None:
             return None
         return Source(array(self.kept["encoder.out"][row]), self.sample("encoder", row))
@@ -65,7 +65,7 @@ class Look:
 def look(model: Transformer, batch: Batch) -> Look:
     """Run a float64 copy of `model` twice on `batch`: attention written out with every point kept,
     and fused."""
-    # Gradients are needed later, whatever the caller's mode is.
+    # Later rows need gradients, also under a caller's inference mode.
     with torch.inference_mode(False), torch.enable_grad():
         twin, reference = pair(model)
         twin.requires_grad_(True)

@@ -19,7 +19,7 @@ from glassformer.verify.reference import Array
 
 @dataclass(frozen=True)
 class Patches:
-    """Patches that stand in place of tokens: their type, slots, N x P numbers, and the number of
+    """Patches in place of tokens: their type, slots, N x P numbers, and the number of
     each in its image."""
 
     name: str

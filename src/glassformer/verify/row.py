@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 Numbers = NDArray[Any] | torch.Tensor | Sequence[Any] | float
-"""What can be compared."""
+"""Values that can be compared."""
 Gap = tuple[str, Numbers, NDArray[Any]]
 """A place, what production computed there, and what the reference computes."""
 

@@ -143,7 +143,7 @@ def cost() -> Iterator[Row]:
             module(x, view)
         spent.append(counter.get_total_flops())
         learned.append(sum(parameter.numel() for parameter in module.parameters()))
-    # four projections 2·T·d·d and two products 2·T·T·d, whatever the number of heads
+    # Four projections 2·T·d·d and two products 2·T·T·d, for any number of heads.
     expected = [4 * 2 * 12 * 32 * 32 + 2 * 2 * 12 * 12 * 32] * 4
     yield row("cost", spent, expected, "floating-point operations")
     yield row("cost", learned, [4 * 32 * 32] * 4, "parameters")

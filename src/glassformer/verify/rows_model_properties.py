@@ -30,7 +30,7 @@ def property_rows(seen: Look) -> Iterator[Row]:
 
 
 def in_order(seen: Look) -> bool:
-    """Whether no slot may attend to a later slot: slots stand in the order of their positions."""
+    """Whether no slot may attend to a later slot: slots are in the order of their positions."""
     masks = (seen.reference.mask("decoder", seen.sample("decoder", row)) for row in seen.rows)
     return not any(np.triu(np.isfinite(mask), 1).any() for mask in masks)
 
