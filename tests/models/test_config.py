@@ -294,7 +294,7 @@ def test_what_needs_a_grid_waits_for_the_data_and_is_refused_without(changes):
     made = tiny.config(**PATCHES | {"d_head": 4} | changes)
     (name,) = changes
     with pytest.raises(
-        ConfigError, match=rf"model\.{name}=.* needs model\.grid and model\.patch, or pictures"
+        ConfigError, match=rf"model\.{name}=.* needs model\.grid and model\.patch, or images"
     ):
         Transformer(made)
     Transformer(tiny.config(**PATCHES | {"d_head": 4, "grid": (2, 3), "patch": (2, 1)} | changes))
