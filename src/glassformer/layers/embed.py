@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Part, Positions
 from glassformer.errors import ConfigError, suggest
+from glassformer.layers.cpu_kernels import on_cpu
 from glassformer.layers.dropout import Dropout
 from glassformer.layers.linear import Linear
 from glassformer.layers.norm import Norm
@@ -55,11 +56,10 @@ class PatchEmbedding(nn.Module):
     ):
         super().__init__()
         self.stem = stem
-        self.proj = (
-            Linear(patch_width, d_model, bias=bias)
-            if stem is None
-            else Convolution(stem.width, d_model, stem.last_step, bias=bias)
-        )
+        if stem is None:
+            self.proj = Linear(patch_width, d_model, bias=bias)
+        else:
+            self.proj = Convolution(stem.width, d_model, stem.last_step, bias=bias)
         self.class_token = nn.Parameter(torch.empty(1, 1, d_model)) if class_token else None
 
     def forward(self, elements: Float[Tensor, "B T P"]) -> Float[Tensor, "B U D"]:
@@ -96,12 +96,7 @@ class PartEmbedding(nn.Module):
         if self.position is None:
             return x
         most = len(self.position.weight)
-        # Reading the tensor would stall other devices and break a compiled graph in two.
-        if (
-            part.index.device.type == "cpu"
-            and not torch.compiler.is_compiling()
-            and bool((part.index >= most).any())
-        ):
+        if on_cpu(part.index) and bool((part.index >= most).any()):
             raise ConfigError(
                 f"The part {part.name!r} has a patch {int(part.index.max())} and "
                 f"model.part_patches says {most}; make it larger, or the image smaller."
