@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from glassformer.verify.row import claims
 from glassformer.verify.rows_golden import PUBLISHED
 from glassformer.verify.rows_readings import CHOICES
 from verify.models import noted
@@ -38,6 +39,11 @@ def test_every_name_exists(name):
 def test_a_name_that_does_not_exist_is_noticed():
     with pytest.raises(AttributeError):
         resolve("glassformer.layers.norm.no_such_norm")
+
+
+@pytest.mark.parametrize("name", sorted({line["function"] for line in claims().values()}))
+def test_the_function_of_every_claim_exists(name):
+    assert callable(resolve(f"glassformer.{name}"))
 
 
 def test_every_equation_has_a_line():

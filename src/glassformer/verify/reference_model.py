@@ -201,9 +201,8 @@ class ReferenceModel:
     ) -> Array:
         """q, k or v of each head: x W, normalized and rotated if the model does so (equation 1)."""
         c = self.config
-        heads = np.stack(
-            np.split(self.linear(f"{name}.{which}_proj", x), self.n_heads[which], axis=1)
-        )
+        x = self.linear(f"{name}.{which}_proj", x)
+        heads = np.stack(np.split(x, self.n_heads[which], axis=1))
         if which == "v":
             return heads
         if c.qk_norm:
