@@ -8,11 +8,12 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1] / "src" / "glassformer"
 INSIDE = ("tasks", "processors")
 NAMES = ("task", "input", "head")
+"""Attributes that are such a kind; of a model's configuration, also `elements`."""
 ALLOWED = {
     "models/config.py": "which fields of a model's configuration fit its head",
     "models/cost.py": "operations and matrices of each head",
     "models/transformer.py": "the head is built, and reads what it needs",
-    "verify/rows_model.py": "the formula of the head that is checked",
+    "verify/reference_model.py": "the equations of each head",
 }
 """Files in which a model's head is compared because the model is built by it."""
 
@@ -30,7 +31,11 @@ def named(node: ast.AST) -> bool:
     """Whether this is a task, an input or a head, or the name of a processor."""
     match node:
         case ast.Attribute(attr=attribute):
-            return attribute in NAMES or (attribute == "name" and named_processor(node.value))
+            of_processor = "processor" in ast.unparse(node.value)
+            kind = attribute == "elements" and not of_processor
+            return (
+                kind or attribute in NAMES or (attribute == "name" and named_processor(node.value))
+            )
         case ast.Name(id=name):
             return name in NAMES
     return False
@@ -80,8 +85,10 @@ run.processor.name != "image"
 match given.input:
     case "text": pass
 isinstance(task, Classification)
+config.elements == "patches"
+task.processor.elements == "patches"
 """
-    assert sorted(line for line, _ in dispatches(ast.parse(source))) == [3, 4, 5, 6, 8]
+    assert sorted(line for line, _ in dispatches(ast.parse(source))) == [3, 4, 5, 6, 8, 9]
 
 
 def test_no_other_code_asks_for_a_kind():

@@ -235,6 +235,9 @@ def test_verify_a_run_that_reads_pictures_or_tags_words(cli, saved, tmp_path):
         assert said.code == 0, said
         assert all(row["passed"] for row in said.json)
         assert any("whole forward pass" in row["formula"] for row in said.json)
+    said = cli("verify", tmp_path / "pictures", "--text", "a.png")
+    assert said.code == 2
+    assert "reads one image and no text, got --text 'a.png'; leave it out" in said.err
 
 
 @pytest.mark.slow  # the whole standard library's docstrings are read: about 15 s

@@ -20,8 +20,8 @@ from glassformer.models import ModelConfig, Transformer, presets
 
 VARIANTS = [
     *((name, None) for name in presets.PRESETS),
-    *(("original-2017", size) for size in presets.ORIGINAL_2017),
-    *(("note", note) for note in presets.NOTES),
+    *(("original-2017", size) for size in presets.TABLE["original-2017"]["sizes"]),
+    *(("note", note) for note in presets.TABLE["note"]["sizes"]),
 ]
 SMALL = {"max_length": 8, "d_model": 24, "n_heads": 3, "n_layers": 2}
 HEADS = ("lm", "masked_lm", "tag", "classify", "pool", "none")

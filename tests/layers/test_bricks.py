@@ -15,7 +15,7 @@ from glassformer.layers.attention import (
     score_scale,
     split_heads,
 )
-from glassformer.layers.embed import Embedding, PatchEmbedding, TokenEmbedding
+from glassformer.layers.embed import Embedding, PartEmbeddings, PatchEmbedding, TokenEmbedding
 from glassformer.layers.feedforward import FeedForward, activation_function
 from glassformer.layers.mask import Allowed
 from glassformer.layers.norm import rms_norm
@@ -66,7 +66,8 @@ def test_note_d_patches_times_w_emb():
 
 def test_an_embedding_is_a_sum():
     element = TokenEmbedding(7, 4, factor=2.0)
-    embed = Embedding(element, None, n_token_types=2, d_model=4, norm=None, dropout=0.0)
+    none = PartEmbeddings({}, {}, 4)
+    embed = Embedding(element, None, n_token_types=2, d_model=4, norm=None, dropout=0.0, parts=none)
     stir(embed)
     ids, kinds = torch.tensor([[1, 2]]), torch.tensor([[0, 1]])
     assert_close(

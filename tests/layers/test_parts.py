@@ -178,11 +178,15 @@ def test_both_sides_share_the_maps_of_parts():
 
 
 WRONG = {
-    "no parts at all": ({}, IMAGE, r"a part 'image', and model\.parts has not; the model has none"),
+    "no parts at all": (
+        {},
+        IMAGE,
+        r"a part 'image', which is not in model\.parts; the model has none",
+    ),
     "a misspelt part": (
         {"parts": WIDTHS},
         replace(IMAGE, name="imgae"),
-        r"'imgae', and model\.parts has not; did you mean 'image'\?",
+        r"'imgae', which is not in model\.parts; did you mean 'image'\?",
     ),
     "another width": (
         {"parts": {"image": 7}},

@@ -86,7 +86,7 @@ def test_it_learns_and_is_refused_where_it_cannot_work():
     for name, parameter in net.embed.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().sum() > 0, name
-    with pytest.raises(ConfigError, match="need all 25 patches of a picture, not 24"):
+    with pytest.raises(ConfigError, match="need all 25 patches of an image, not 24"):
         net(Batch(torch.randn(1, 24, 48, dtype=torch.float64)))
     with pytest.raises(ConfigError, match=r"has 1 widths, and patches of 8 x 8 need at least 2"):
         model(stem=(4,), **VISION | {"patch": (8, 8), "patch_width": 192})

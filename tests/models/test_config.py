@@ -239,11 +239,11 @@ def test_no_choice_is_silently_ignored(name):
         ),
         (
             {"part_patches": {"image": 4}},
-            r"part_patches has 'image', and parts has not; parts is empty",
+            r"part_patches has 'image', which is not in parts; parts is empty",
         ),
         (
             {"parts": {"image": 5}, "part_patches": {"imgae": 4}},
-            r"part_patches has 'imgae', and parts has not; did you mean 'image'\?",
+            r"part_patches has 'imgae', which is not in parts; did you mean 'image'\?",
         ),
         ({"position_width": 3}, r"position_width=3 needs position_combination='concatenate'"),
         (CONCATENATED | {"position": "rotary"}, r"needs position learned, sinusoidal"),
@@ -294,7 +294,7 @@ def test_what_needs_a_grid_waits_for_the_data_and_is_refused_without(changes):
     made = tiny.config(**PATCHES | {"d_head": 4} | changes)
     (name,) = changes
     with pytest.raises(
-        ConfigError, match=rf"model\.{name}=.* needs model\.grid and model\.patch, or pictures"
+        ConfigError, match=rf"model\.{name}=.* needs model\.grid and model\.patch, or images"
     ):
         Transformer(made)
     Transformer(tiny.config(**PATCHES | {"d_head": 4, "grid": (2, 3), "patch": (2, 1)} | changes))

@@ -101,7 +101,7 @@ def batch_of(made: ModelConfig) -> Batch:
 
 
 def dense_extra(made: ModelConfig) -> float:
-    """What the written-out attention computes and the mask throws away: all T keys for every
+    """Operations that the mask throws away after the written-out attention: all T keys for every
     query."""
     heads, w = made.n_heads * made.head_width, min(T, made.window or T)
     past = w - w * (w - 1) / (2 * T)
@@ -179,7 +179,7 @@ def test_matrices_are_all_parameters_once(name):
 
 
 def saved_bytes(model: Transformer, batch: Batch) -> int:
-    """What autograd keeps for the backward pass, each storage once, parameters not counted."""
+    """Bytes that autograd keeps for the backward pass, each storage once, without parameters."""
     own = {p.untyped_storage().data_ptr() for p in model.parameters()}
     kept: dict[int, int] = {}
 

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 import tiny
 from glassformer.batch import Positions
 from glassformer.layers.attention import Attention, AttentionContext
-from glassformer.layers.block import PostNormBlock, PreNormBlock
+from glassformer.layers.block import Block
 from glassformer.layers.feedforward import FeedForward
 from glassformer.layers.mask import Allowed, Causal, Valid, allowed
 from glassformer.layers.norm import LayerNorm
@@ -62,11 +62,12 @@ def test_encoder_and_decoder_layers(pre, activation, crossed):
     kind = nn.TransformerDecoderLayer if crossed else nn.TransformerEncoderLayer
     theirs = kind(D, HEADS, F, dropout=0.0, activation=activation, norm_first=pre, batch_first=True)
     tiny.stir(theirs.double())
-    ours = (PreNormBlock if pre else PostNormBlock)(
+    ours = Block(
         attention(),
         FeedForward(D, F, activation=activation, gated=False, bias=True),
         [LayerNorm(D) for _ in range(3 if crossed else 2)],
         attention() if crossed else None,
+        pre_norm=pre,
     ).double()
     copy_attention(ours.attention, theirs.self_attn)
     norms = [ours.attention_norm, ours.feedforward_norm]

@@ -39,9 +39,9 @@ def test_the_2017_base_model_has_about_65_million():
 SMALL = {"vocab_size": 17, "max_length": 8, "d_model": 24, "n_heads": 3, "n_layers": 2}
 VARIANTS = [
     *((name, None) for name in presets.PRESETS),
-    *(("original-2017", size) for size in presets.ORIGINAL_2017),
-    *(("modern", size) for size in presets.MODERN),
-    *(("note", note) for note in presets.NOTES),
+    *(("original-2017", size) for size in presets.TABLE["original-2017"]["sizes"]),
+    *(("modern", size) for size in presets.TABLE["modern"]["sizes"]),
+    *(("note", note) for note in presets.TABLE["note"]["sizes"]),
 ]
 
 
@@ -55,7 +55,9 @@ def test_every_preset_runs_and_learns(name, size):
             assert gradient.abs().sum() > 0, parameter
 
 
-@pytest.mark.parametrize(("name", "size"), [("note", note) for note in presets.NOTES])
+@pytest.mark.parametrize(
+    ("name", "size"), [("note", note) for note in presets.TABLE["note"]["sizes"]]
+)
 def test_the_notes_run_at_their_own_size(name, size):
     config = presets.preset(name, size)
     model = Transformer(config)

@@ -233,14 +233,14 @@ SIZES = {
     [
         (
             {"d_model": 4},
-            r"embed\.element\.weight has shape \(11, 4\), and this model needs \(11, 8\); its trunk is",
+            r"embed\.element\.weight has shape \(11, 4\) and this model needs \(11, 8\); its trunk is",
         ),
-        ({"n_layers": 1}, r"encoder\.blocks\.1\..* is not there, and this model needs"),
+        ({"n_layers": 1}, r"lacks the parameter encoder\.blocks\.1\..*; its trunk is another one"),
         (
             {"n_layers": 3},
             r"holds encoder\.blocks\.2\..*, which this model does not have; its trunk is another one",
         ),
-        ({"bias": False}, r"bias is not there"),
+        ({"bias": False}, r"lacks the parameter .*bias; its trunk is another one"),
     ],
 )
 def test_a_trunk_that_does_not_fit_changes_nothing(tmp_path, changes, sentence):

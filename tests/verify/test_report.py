@@ -2,10 +2,11 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from glassformer import verify
-from glassformer.verify.row import Claim, Row, max_error
+from glassformer.verify.row import Row, at_least, claims, max_error, row, variant, worst
 
 GOOD = Row(
     "Notes A, B",
@@ -55,11 +56,36 @@ def test_errors_are_measured():
     assert max_error([float("nan")], [0.0]) == float("inf")
     assert max_error([[1.0]], [1.0]) == 0  # a batch of one
     assert max_error([[1.0], [1.0]], [1.0]) == float("inf")
-    claim = Claim("Note A", "1")
-    assert not claim("x", len, [1.0], [1.1]).passed
-    assert not claim.at_least("x", len, 0.05, 0.1).passed
-    assert claim.at_least("x", len, 0.2, 0.1).passed
-    assert not claim.at_least("x", len, float("nan"), 0.1).passed
+    assert not row("scores", [1.0], [1.1]).passed
+    assert not at_least("even", 0.05, 0.1).passed
+    assert at_least("even", 0.2, 0.1).passed
+    assert not at_least("even", float("nan"), 0.1).passed
+
+
+def test_a_row_is_its_claim_with_the_numbers_and_texts_of_the_code():
+    one = row("projection", [2.0], [2.5], "q", "Q", function=len)
+    text = ("Notes A, B, C, D, E", "1 projections", "q_i = x_i W_Q", "builtins.len")
+    assert one == Row(*text, 0.5, 1e-12)
+    assert at_least("even", 0.5, 0.75).detail.startswith("measured 0.5, at least 0.75; mean")
+
+
+def test_the_worst_gap_is_shown_with_its_place_and_a_tolerance_that_grows():
+    gaps = [("here", np.ones(1), np.full(1, 1.5)), ("there", np.ones(1), np.full(1, 1000.0))]
+    (one,) = worst("model.ffn.gated", gaps)
+    assert one.detail == "gated, Shazeer 2020; worst of 2: there"
+    assert (one.max_abs_error, one.tolerance) == (999.0, 1e-8)
+    assert list(worst("model.ffn", [])) == []
+
+
+def test_a_variant_is_its_own_claim_or_the_general_one():
+    assert variant("model.head.lm", "untied") == "model.head.lm.untied"
+    assert variant("model.head.tag", "untied") == "model.head.tag"
+
+
+def test_claims_are_complete():
+    columns = ("claim", "note", "equation", "formula", "function", "tolerance")
+    assert all(line[column] for line in claims().values() for column in columns)
+    assert all(None not in line for line in claims().values())
 
 
 def test_a_row_cannot_be_told_that_it_passed():

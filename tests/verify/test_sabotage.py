@@ -1,8 +1,7 @@
 """Negative controls: production that is wrong in one place fails in the rows that name it, and in
 no others.
 
-Each `Sabotage` breaks one production function and lists what then fails among the rows of some
-groups. Every row of the notes fails in at least one of them.
+Each `Sabotage` breaks one production function and lists the rows of some groups that then fail. Every row of the notes fails in at least one of them.
 """
 
 from collections.abc import Callable
@@ -17,7 +16,6 @@ from torch.nn import functional as F
 
 from glassformer import losses, verify
 from glassformer.layers import attend, attention, mask
-from glassformer.layers.block import PostNormBlock, PreNormBlock
 from glassformer.verify import rows_attention as A
 from glassformer.verify import rows_golden as G
 from glassformer.verify import rows_readings as R
@@ -147,6 +145,19 @@ def one_more_row(right):
 
 
 REFERENCE = attend.attend_reference
+
+
+def pre_norm(self, stream, norm, branch, x):
+    """x + f(LN(x)), whatever the block's placement."""
+    return self.join(stream, branch(norm(x)))
+
+
+def post_norm(self, stream, norm, branch, x):
+    """LN(x + f(x)), whatever the block's placement."""
+    return norm(self.join(stream, branch(x)))
+
+
+PATCHES_OF_14 = {"patch_width": 14 * 14 * 3, "grid": (16, 16), "max_length": 256}
 SABOTAGES = [
     # 1
     Sabotage(
@@ -410,16 +421,16 @@ SABOTAGES = [
     ),
     # 11, 12, 19
     Sabotage(
-        "layers.block:PreNormBlock.sublayer",
+        "layers.block:Block.sublayer",
         "post-norm",
-        instead(PostNormBlock.sublayer),
+        instead(post_norm),
         (S.blocks,),
         ("x + f(LN(x))",),
     ),
     Sabotage(
-        "layers.block:PostNormBlock.sublayer",
+        "layers.block:Block.sublayer",
         "pre-norm",
-        instead(PreNormBlock.sublayer),
+        instead(pre_norm),
         (S.blocks, R.choices),
         ("LN(x + f(x))", "LN(f(x))"),
     ),
@@ -625,9 +636,9 @@ SABOTAGES = [
         ("mean of",),
     ),
     Sabotage(
-        "layers.block:PreNormBlock.sublayer",
+        "layers.block:Block.sublayer",
         "post-norm",
-        instead(PostNormBlock.sublayer),
+        instead(post_norm),
         (R.choices,),
         (
             "scale",
@@ -751,9 +762,9 @@ SABOTAGES = [
         ("768 | ", "image is", "one vector"),
     ),
     Sabotage(
-        "models.presets:VIT",
+        "models.presets:TABLE",
         "patches of 14",
-        lambda right: right | {"B/16": (12, 768, 12, 14)},
+        lambda right: right | {"vit": right["vit"] | PATCHES_OF_14},
         (G.image_patches,),
         ("presets.vit",),
     ),
@@ -796,7 +807,7 @@ SABOTAGES = [
 
 
 def breaks(patch: pytest.MonkeyPatch, one: Sabotage) -> None:
-    """Break production as it says; a function keeps its name, as rows tell it."""
+    """Apply a sabotage; a replaced function keeps its name, which rows show."""
     module, _, path = one.broken.partition(":")
     *owners, name = path.split(".")
     owner = import_module(f"glassformer.{module}")
@@ -808,7 +819,7 @@ def breaks(patch: pytest.MonkeyPatch, one: Sabotage) -> None:
 
 
 def told(row: verify.Row) -> str:
-    """What a row says of itself."""
+    """Text of a row."""
     return f"{row.equation} | {row.formula} | {row.function} | {row.detail} "
 
 

@@ -162,5 +162,10 @@ def _rows_of_run(run: Path, text: str | None) -> "list[Row]":
     from glassformer.run import load
 
     opened = load(run)
+    if text is not None and (medium := opened.task.processor.medium):
+        raise ConfigError(
+            f"{run} reads one {medium} and no text, got --text {text!r}; leave it out to check an "
+            f"{medium} input that the run keeps."
+        )
     batch = opened.task.batch_to_check(opened.model, text)
     return list(checks.model_rows(opened.model, batch))

@@ -22,7 +22,7 @@ def class_token_attention(
     patches.
     """
     config = model.config
-    if config.elements != "patches" or config.pool != "first" or config.grid is None:
+    if not config.n_prefix or config.grid is None:
         raise ConfigError(
             f"Attention of a class token was asked of a model with model.elements="
             f"{config.elements} and model.pool={config.pool}; give one of patches with pool=first."

@@ -23,7 +23,7 @@ from glassformer.axes import Tensor
 from glassformer.inspect.look import Look, fires, run
 from glassformer.inspect.target import Target, reading
 from glassformer.layers.attention import Attention
-from glassformer.layers.block import Block, PreNormBlock
+from glassformer.layers.block import Block
 from glassformer.layers.heads import (
     ClassifyHead,
     LanguageModelHead,
@@ -168,7 +168,7 @@ class _Walk:
     def joined(self, block: Block, x: Tensor, branch: Tensor, norm: Norm) -> Tensor:
         """Pre-norm joins a branch as it is, post-norm normalizes the sum."""
         x = block.join(x, branch)
-        return x if isinstance(block, PreNormBlock) else self.normed(norm, x)
+        return x if block.pre_norm else self.normed(norm, x)
 
     def attended(self, name: str, layer: int, point: str, attention: Attention) -> Tensor:
         """Σ_h z_h W_O^h + b_O; the heads are parts."""

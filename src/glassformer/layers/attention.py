@@ -35,7 +35,7 @@ CacheUpdate = Callable[[Callable[[], KeysValues]], KeysValues]
 
 @dataclass(frozen=True)
 class AttentionContext:
-    """What all layers of one forward pass share: mask, score bias, rotary angles, selection.
+    """Shared by all layers of one forward pass: mask, score bias, rotary angles, selection.
 
     `rotation` is that of the queries, `key_rotation` that of new keys. With `selected`, only those
     positions have queries.
@@ -55,13 +55,7 @@ class AttentionContext:
 def score_scale(kind: ScaleKind, d_head: int, d_model: int) -> float:
     """Factor on q · k: `head` 1/√d_head (Notes A, B, D, E), `model` 1/√d_model (Note C's words),
     `none` 1 (T5)."""
-    match kind:
-        case "head":
-            return d_head**-0.5
-        case "model":
-            return d_model**-0.5
-        case "none":
-            return 1.0
+    return {"head": d_head**-0.5, "model": d_model**-0.5, "none": 1.0}[kind]
 
 
 def split_heads(x: Float[Tensor, "B T _"], heads: int) -> Float[Tensor, "B H T K"]:

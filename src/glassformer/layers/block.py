@@ -7,9 +7,7 @@ Without residual connections, f(LN(x)) and LN(f(x)). Source: Note B (block, resi
 C, D, E.
 """
 
-from abc import abstractmethod
 from collections.abc import Callable
-from typing import Literal
 
 from torch import nn
 
@@ -20,19 +18,24 @@ from glassformer.layers.feedforward import FeedForward
 from glassformer.layers.norm import Norm
 from glassformer.layers.tap import tap
 
-NormPlacement = Literal["pre", "post"]
 STREAM = "batch position model"
 
 
 class Block(nn.Module):
-    """Sub-layers of a block; the subclasses differ in where the norms stand."""
+    """Sub-layers of a block.
+
+    `pre_norm`: x + f(LN(x)), so the stream itself is never normalized (Note B's block, Notes D and
+    E); else LN(x + f(x)) (Note B's parallel form, Notes C and E, 2017).
+    """
 
     def __init__(
         self,
         attention: Attention,
         feedforward: FeedForward,
         norms: list[Norm],
-        cross: Attention | None = None,
+        cross: Attention | None,
+        *,
+        pre_norm: bool,
         dropout: float = 0.0,
         residual: bool = True,
     ):
@@ -40,9 +43,8 @@ class Block(nn.Module):
         self.attention_norm, self.attention = norms[0], attention
         self.cross_norm, self.cross = (norms[1], cross) if cross else (None, None)
         self.feedforward_norm, self.feedforward = norms[-1], feedforward
-        self.dropout, self.residual = Dropout(dropout), residual
+        self.dropout, self.pre_norm, self.residual = Dropout(dropout), pre_norm, residual
 
-    @abstractmethod
     def sublayer(
         self,
         stream: Float[Tensor, "B Q D"],
@@ -51,6 +53,9 @@ class Block(nn.Module):
         x: Float[Tensor, "B T D"],
     ) -> Float[Tensor, "B Q D"]:
         """Join a branch f, computed from x, to the stream (x, or its queried positions)."""
+        if self.pre_norm:
+            return self.join(stream, branch(norm(x)))
+        return norm(self.join(stream, branch(x)))
 
     def forward(
         self,
@@ -100,32 +105,3 @@ class Block(nn.Module):
     ) -> Float[Tensor, "*rows D"]:
         """x + branch; the branch alone without residual connections."""
         return x + branch if self.residual else branch
-
-
-class PreNormBlock(Block):
-    """x + f(LN(x)): the stream itself is never normalized (Note B's block, Notes D and E)."""
-
-    def sublayer(
-        self,
-        stream: Float[Tensor, "B Q D"],
-        norm: Norm,
-        branch: Callable[[Tensor], Tensor],
-        x: Float[Tensor, "B T D"],
-    ) -> Float[Tensor, "B Q D"]:
-        """x + f(LN(x))."""
-        return self.join(stream, branch(norm(x)))
-
-
-class PostNormBlock(Block):
-    """LN(x + f(x)): the stream is normalized after each branch (Note B's parallel form, Notes C and
-    E, 2017)."""
-
-    def sublayer(
-        self,
-        stream: Float[Tensor, "B Q D"],
-        norm: Norm,
-        branch: Callable[[Tensor], Tensor],
-        x: Float[Tensor, "B T D"],
-    ) -> Float[Tensor, "B Q D"]:
-        """LN(x + f(x))."""
-        return norm(self.join(stream, branch(x)))

@@ -1,7 +1,7 @@
 """Kernels that exist only because torch's own are slow on a CPU; each agrees with the formula of
 the layer file that uses it.
 
-`usable(x)` says where they apply: elsewhere, and in compiled graphs, torch's own operations are
+`on_cpu(x)` says where they apply: elsewhere, and in compiled graphs, torch's own operations are
 used. Times are of one two-core machine, in training at 384 wide (bench/LOG.md).
 """
 
@@ -20,8 +20,9 @@ exact."""
 _OWN = threading.local()
 
 
-def usable(x: Tensor) -> bool:
-    """True on a CPU outside compiled graphs."""
+def on_cpu(x: Tensor) -> bool:
+    """True on a CPU outside compiled graphs: values can be read there without stalling a device or
+    breaking a graph in two."""
     return x.device.type == "cpu" and not torch.compiler.is_compiling()
 
 

@@ -16,7 +16,7 @@ def dropout(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:
     """x · m / (1 - p), m independent with P(m = 0) = p in [0, 1); p = 0 is x itself."""
     if not p:
         return x
-    return cpu_kernels.dropout(x, p) if cpu_kernels.usable(x) else F.dropout(x, p)
+    return cpu_kernels.dropout(x, p) if cpu_kernels.on_cpu(x) else F.dropout(x, p)
 
 
 class Dropout(nn.Module):

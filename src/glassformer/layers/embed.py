@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Part, Positions
 from glassformer.errors import ConfigError, suggest
+from glassformer.layers.cpu_kernels import on_cpu
 from glassformer.layers.dropout import Dropout
 from glassformer.layers.linear import Linear
 from glassformer.layers.norm import Norm
@@ -51,12 +52,14 @@ class PatchEmbedding(nn.Module):
         *,
         class_token: bool,
         bias: bool = True,
-        stem: tuple[Stem, Convolution] | None = None,
+        stem: Stem | None = None,
     ):
         super().__init__()
-        self.stem, self.proj = (
-            (None, Linear(patch_width, d_model, bias=bias)) if stem is None else stem
-        )
+        self.stem = stem
+        if stem is None:
+            self.proj = Linear(patch_width, d_model, bias=bias)
+        else:
+            self.proj = Convolution(stem.width, d_model, stem.last_step, bias=bias)
         self.class_token = nn.Parameter(torch.empty(1, 1, d_model)) if class_token else None
 
     def forward(self, elements: Float[Tensor, "B T P"]) -> Float[Tensor, "B U D"]:
@@ -93,15 +96,10 @@ class PartEmbedding(nn.Module):
         if self.position is None:
             return x
         most = len(self.position.weight)
-        # Reading the tensor would stall other devices and break a compiled graph in two.
-        if (
-            part.index.device.type == "cpu"
-            and not torch.compiler.is_compiling()
-            and bool((part.index >= most).any())
-        ):
+        if on_cpu(part.index) and bool((part.index >= most).any()):
             raise ConfigError(
                 f"The part {part.name!r} has a patch {int(part.index.max())} and "
-                f"model.part_patches says {most}; make it larger, or the picture smaller."
+                f"model.part_patches says {most}; make it larger, or the image smaller."
             )
         return x + F.embedding(part.index, self.position.weight)
 
@@ -125,7 +123,7 @@ class PartEmbeddings(nn.ModuleDict):
             if part.name not in self:
                 known = suggest(part.name, self) if len(self) else "the model has none"
                 raise ConfigError(
-                    f"The batch has a part {part.name!r}, and model.parts has not; {known}."
+                    f"The batch has a part {part.name!r}, which is not in model.parts; {known}."
                 )
         vectors = torch.cat([self[part.name](part) for part in parts])
         at = torch.cat([part.at for part in parts])
@@ -148,13 +146,13 @@ class Embedding(nn.Module):
         d_model: int,
         norm: Norm | None,
         dropout: float,
-        parts: PartEmbeddings | None = None,
+        parts: PartEmbeddings,
         position_width: int = 0,
     ):
         super().__init__()
         self.element, self.position, self.norm = element, position, norm
         self.kind = TokenEmbedding(n_token_types, d_model) if n_token_types else None
-        self.parts = PartEmbeddings({}, {}, d_model) if parts is None else parts
+        self.parts = parts
         self.dropout, self.position_width = Dropout(dropout), position_width
 
     def forward(

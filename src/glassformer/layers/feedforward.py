@@ -20,7 +20,7 @@ Activation = Literal["relu", "relu_squared", "gelu", "gelu_tanh", "silu", "ident
 
 def relu_squared(x: Float[Tensor, "*rows F"]) -> Float[Tensor, "*rows F"]:
     """max(0, x)². Source: So et al. 2021 (Primer)."""
-    return cpu_kernels.relu_squared(x) if cpu_kernels.usable(x) else F.relu(x).square()
+    return cpu_kernels.relu_squared(x) if cpu_kernels.on_cpu(x) else F.relu(x).square()
 
 
 def gelu_tanh(x: Float[Tensor, "*rows F"]) -> Float[Tensor, "*rows F"]:

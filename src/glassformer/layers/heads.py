@@ -47,9 +47,8 @@ class LanguageModelHead(nn.Module):
         self, hidden: Float[Tensor, "*rows D"], positions: Positions | None = None
     ) -> Float[Tensor, "*rows V"]:
         """Logits; `positions` are not used."""
-        logits = F.linear(
-            hidden if self.factor == 1.0 else hidden * self.factor, self.weight, self.bias
-        )
+        h = hidden if self.factor == 1.0 else hidden * self.factor
+        logits = F.linear(h, self.weight, self.bias)
         return tap(self, "logits", logits, "batch position vocabulary")
 
 
@@ -91,11 +90,9 @@ def pool(hidden: Float[Tensor, "B T D"], positions: Positions, how: Pool) -> Flo
 
     A sequence is a row or, in packed rows, a document, in the order of ids 0, 1, ..., N - 1.
     """
-    return (
-        pooled_mean(hidden, positions)
-        if how == "mean"
-        else hidden.flatten(0, 1)[pooled_at(positions, len(hidden), how)]
-    )
+    if how == "mean":
+        return pooled_mean(hidden, positions)
+    return hidden.flatten(0, 1)[pooled_at(positions, len(hidden), how)]
 
 
 def pooled_at(positions: Positions, rows: int, how: Literal["last", "first"]) -> Int[Tensor, "N"]:
@@ -104,9 +101,8 @@ def pooled_at(positions: Positions, rows: int, how: Literal["last", "first"]) ->
     position = positions.position.expand(shape)
     if positions.document is None:
         if positions.valid is None and positions.start is not None:
-            at = torch.full(
-                (rows,), positions.length - 1 if how == "last" else 0, device=position.device
-            )
+            edge = positions.length - 1 if how == "last" else 0
+            at = torch.full((rows,), edge, device=position.device)
         elif how == "last":
             at = position.where(_real(positions, shape), -1).argmax(1)
         else:
@@ -139,8 +135,9 @@ def pooled_mean(hidden: Float[Tensor, "B T D"], positions: Positions) -> Float[T
 
 
 def _real(positions: Positions, shape: tuple[int, ...]) -> Bool[Tensor, "B T"]:
-    ones = lambda: torch.ones(1, 1, dtype=torch.bool, device=positions.position.device)  # noqa: E731
-    return (ones() if positions.valid is None else positions.valid).expand(shape)
+    if positions.valid is not None:
+        return positions.valid.expand(shape)
+    return torch.ones(shape, dtype=torch.bool, device=positions.position.device)
 
 
 class ClassifyHead(nn.Module):
@@ -168,11 +165,9 @@ class ClassifyHead(nn.Module):
         x = hidden if hidden.dim() == 2 else pool(hidden, positions, self.how)
         x = x if self.dense is None else torch.tanh(self.dense(x))
         x = tap(self, "pooled", x, "batch model")
-        return (
-            x
-            if self.proj is None
-            else tap(self, "logits", self.proj(self.dropout(x)), "batch class")
-        )
+        if self.proj is None:
+            return x
+        return tap(self, "logits", self.proj(self.dropout(x)), "batch class")
 
 
 class NoHead(nn.Module):

@@ -16,6 +16,7 @@ import torch
 
 from glassformer.axes import Bool, Float, Tensor
 from glassformer.batch import SHARED_PREFIX, Positions
+from glassformer.layers.cpu_kernels import on_cpu
 
 
 @dataclass(frozen=True)
@@ -175,9 +176,7 @@ class Allowed:
         added = torch.zeros(self.dense.shape, device=some.device).masked_fill(
             ~(self.dense | ~some), -torch.inf
         )
-        # On a GPU, reading the answer would synchronize.
-        at_hand = some.device.type == "cpu" and not torch.compiler.is_compiling()
-        return replace(self, added=added, some=None if at_hand and bool(some.all()) else some)
+        return replace(self, added=added, some=None if on_cpu(some) and bool(some.all()) else some)
 
     def as_table(
         self, queries: int, keys: int, device: torch.device

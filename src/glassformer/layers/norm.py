@@ -32,7 +32,7 @@ def rms_norm(
 ) -> Float[Tensor, "*rows D"]:
     """Scale each vector by its root mean square: γ x / √(mean(x²) + ε). Source: Zhang & Sennrich
     2019."""
-    if cpu_kernels.usable(x) and x.dtype == weight.dtype:
+    if cpu_kernels.on_cpu(x) and x.dtype == weight.dtype:
         return cpu_kernels.rms_norm(x, weight, epsilon)
     return F.rms_norm(x, x.shape[-1:], weight.to(x.dtype), epsilon)
 

@@ -19,6 +19,7 @@ from torch import nn
 from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Positions
 from glassformer.errors import ConfigError
+from glassformer.layers.cpu_kernels import on_cpu
 
 PositionKind = Literal[
     "none",
@@ -83,22 +84,18 @@ class LearnedPosition(nn.Module):
 
     def forward(self, positions: Positions) -> Float[Tensor, "B T D"]:
         """Rows of the table; ConfigError: a position outside it."""
-        last = None if positions.start is None else positions.start + positions.length - 1
-        # Reading the tensor would stall other devices and break a compiled graph in two.
-        if (
-            last is None
-            and positions.position.device.type == "cpu"
-            and not torch.compiler.is_compiling()
-        ):
+        rows, start = len(self.weight), positions.start
+        last = -1 if start is None else start + positions.length - 1
+        if start is None and on_cpu(positions.position):
             last = int(positions.position.max())
-        if last is not None and last >= len(self.weight):
+        if last >= rows:
             raise ConfigError(
-                f"Position {last} is outside the table of {len(self.weight)} learned positions; "
-                "shorten the input or use a model with a larger max_length."
+                f"Position {last} is outside the table of {rows} learned positions; shorten the "
+                f"input or use a model with a larger max_length."
             )
-        if positions.start is not None:
-            return self.weight[positions.start : positions.start + positions.length][None]
-        return self.weight[positions.position]
+        if start is None:
+            return self.weight[positions.position]
+        return self.weight[start : last + 1][None]
 
 
 class SinusoidalPosition(nn.Module):

@@ -10,7 +10,7 @@ from torch import nn
 from glassformer.axes import Float, Tensor
 from glassformer.batch import Positions
 from glassformer.layers.attention import AttentionContext
-from glassformer.layers.block import STREAM, PostNormBlock, PreNormBlock
+from glassformer.layers.block import STREAM, Block
 from glassformer.layers.cache import Cache, KeysValues
 from glassformer.layers.mask import Mask, SameDocument, Valid, allowed
 from glassformer.layers.norm import Norm
@@ -32,7 +32,7 @@ class Stack(nn.Module):
 
     def __init__(
         self,
-        blocks: list[PreNormBlock | PostNormBlock],
+        blocks: list[Block],
         mask: Mask,
         *,
         final_norm: Norm | None,

@@ -57,7 +57,10 @@ class Convolution(Linear):
 
 
 class Stem(nn.Module):
-    """All convolutions but the last, for images of `grid` patches of `patch` (rows, columns)."""
+    """All convolutions but the last, for images of `grid` patches of `patch` (rows, columns).
+
+    `width` and `last_step` are those of the input and of the stride of the last, W_emb.
+    """
 
     def __init__(
         self,
@@ -70,8 +73,8 @@ class Stem(nn.Module):
     ):
         super().__init__()
         self.grid, self.patch = grid, patch
-        steps = steps_of(patch, widths)[:-1]
-        sizes = [channels, *widths]
+        self.width, sizes = widths[-1], [channels, *widths]
+        *steps, self.last_step = steps_of(patch, widths)
         self.convolutions = nn.ModuleList(
             Convolution(a, b, step, bias=bias)
             for (a, b), step in zip(pairwise(sizes), steps, strict=True)
@@ -82,7 +85,7 @@ class Stem(nn.Module):
         (rows, columns), (p, q) = self.grid, self.patch
         if patches.shape[1] != rows * columns:
             raise ConfigError(
-                f"Convolutions (model.stem) need all {rows * columns} patches of a picture, "
+                f"Convolutions (model.stem) need all {rows * columns} patches of an image, "
                 f"not {patches.shape[1]}."
             )
         laid = patches.unflatten(2, (p, q, -1)).unflatten(1, (rows, columns))
@@ -100,8 +103,7 @@ def steps_of(patch: tuple[int, int], widths: tuple[int, ...]) -> list[tuple[int,
     more = len(widths) + 1 - len(steps)
     if more < 0 or not steps:
         raise ConfigError(
-            f"model.stem has {len(widths)} widths, and patches of {patch[0]} x {patch[1]} need "
-            f"at least "
-            f"{max(1, len(steps) - 1)}; give as many."
+            f"model.stem has {len(widths)} widths, and patches of {patch[0]} x {patch[1]} need at "
+            f"least {max(1, len(steps) - 1)}; give as many."
         )
     return [(1, 1)] * more + steps[::-1]

@@ -67,7 +67,7 @@ def forward_flops(
 
 def embedding_flops(config: ModelConfig, parts: Mapping[str, float]) -> float:
     """Operations of embedding one element on average, with these shares of patches by type."""
-    patches = patch_flops(config) if config.elements == "patches" else 0
+    patches = patch_flops(config) if config.reads_patches else 0
     width = 2 * config.element_width
     return patches + sum(share * width * config.parts[name] for name, share in parts.items())
 
@@ -132,5 +132,5 @@ def training_bytes(
         "gradients": parallel_micro_batches * 4 * n,
         "optimizer": 8 * n - (4 * inside if optimizer == "muon" else 0),
         "activations": 4 * elements * per_block * blocks,
-        "logits": 3 * 4 * elements * config.vocab_size if config.head in ("lm", "masked_lm") else 0,
+        "logits": 3 * 4 * elements * config.vocab_size if config.predicts_words else 0,
     }

@@ -11,6 +11,7 @@ encoder-decoder  embed ─> [ block ]*N ─┐
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from math import prod
 from typing import Self
 
 import torch
@@ -20,7 +21,7 @@ from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Batch, Positions
 from glassformer.errors import ConfigError
 from glassformer.layers.attention import Attention, score_scale
-from glassformer.layers.block import PostNormBlock, PreNormBlock
+from glassformer.layers.block import Block
 from glassformer.layers.cache import Cache
 from glassformer.layers.embed import Embedding, PartEmbeddings, PatchEmbedding, TokenEmbedding
 from glassformer.layers.feedforward import FeedForward
@@ -37,7 +38,7 @@ from glassformer.layers.norm import Norm, build_norm
 from glassformer.layers.position import build_bias, build_position, build_rotation
 from glassformer.layers.selected_positions import SelectedPositions
 from glassformer.layers.stack import Stack
-from glassformer.layers.stem import Convolution, Stem, steps_of
+from glassformer.layers.stem import Stem
 from glassformer.models.config import ModelConfig
 
 
@@ -119,7 +120,7 @@ class Transformer(nn.Module):
         sequence ([N, C]).
 
         The last block computes queries only where the head reads the stream, unless
-        `all_positions`: for a tape that is to see the whole stream.
+        `all_positions`, so that a tape records the whole stream.
         """
         batch = batch if isinstance(batch, Batch) else Batch(batch)
         positions, rows = self.positions(batch, cache), len(batch.elements)
@@ -183,8 +184,10 @@ class Transformer(nn.Module):
     def positions(self, batch: Batch, cache: Cache | None = None) -> Positions:
         """Positions of the stream: those of the elements, after a class token if the model has one;
         by default, those that follow the cache."""
-        length, device = batch.elements.shape[1], batch.elements.device
-        where = batch.positions or following(cache, length, device)
+        where = batch.positions
+        if where is None and cache is not None and cache.positions is not None:
+            where = cache.positions.following(batch.elements.shape[1])
+        where = where or batch.where()
         return after_class_token(where) if self.config.n_prefix else where
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -223,13 +226,6 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             model.train()
 
 
-def following(cache: Cache | None, length: int, device: torch.device) -> Positions:
-    """Positions of `length` elements after those in the cache, or of the first ones."""
-    if cache is None or cache.positions is None:
-        return Positions.arange(length, device=device)
-    return cache.positions.following(length)
-
-
 def after_class_token(positions: Positions) -> Positions:
     """Positions of a class token and of the elements after it, each moved by one."""
     document = None if positions.document is None else positions.document[:, :1]
@@ -242,7 +238,7 @@ def after_class_token(positions: Positions) -> Positions:
 
 def check_complete(config: ModelConfig) -> None:
     """Raise ConfigError for a value that is taken from data and still missing."""
-    if config.elements == "tokens" and config.vocab_size == 0:
+    if not config.reads_patches and config.vocab_size == 0:
         raise ConfigError(
             "model.vocab_size is 0; set it, or give a tokenizer from which it is taken."
         )
@@ -252,7 +248,7 @@ def check_complete(config: ModelConfig) -> None:
         )
     if config.unlaid:
         raise ConfigError(
-            f"model.{config.unlaid} needs model.grid and model.patch, or pictures that tell them."
+            f"model.{config.unlaid} needs model.grid and model.patch, or images that tell them."
         )
 
 
@@ -267,17 +263,17 @@ def build_embedding(config: ModelConfig, vocab_size: int, parts: PartEmbeddings)
     """Embedding of tokens or patches with their positions; both sides of a model share `parts`."""
     d, width = config.d_model, config.element_width
     position_width = d - width  # 0: added, over the whole vector
-    element = (
-        TokenEmbedding(vocab_size, width, factor=d**0.5 if config.embedding_scale else 1.0)
-        if config.elements == "tokens"
-        else PatchEmbedding(
+    if config.reads_patches:
+        element = PatchEmbedding(
             config.patch_width,
             width,
             class_token=bool(config.n_prefix),
             bias=config.bias,
             stem=build_stem(config),
         )
-    )
+    else:
+        factor = d**0.5 if config.embedding_scale else 1.0
+        element = TokenEmbedding(vocab_size, width, factor=factor)
     return Embedding(
         element,
         build_position(
@@ -297,26 +293,20 @@ def build_embedding(config: ModelConfig, vocab_size: int, parts: PartEmbeddings)
     )
 
 
-def build_stem(config: ModelConfig) -> tuple[Stem, Convolution] | None:
-    """Convolutions before W_emb, and W_emb itself as a convolution; None without a stem."""
+def build_stem(config: ModelConfig) -> Stem | None:
+    """Convolutions before W_emb; None without a stem, or without a layout of the patches."""
     if not config.stem or config.grid is None or config.patch is None:
         return None
-    channels = config.patch_width // (config.patch[0] * config.patch[1])
-    last = Convolution(
-        config.stem[-1],
-        config.element_width,
-        steps_of(config.patch, config.stem)[-1],
-        bias=config.bias,
-    )
-    return Stem(config.grid, config.patch, channels, config.stem, bias=config.bias), last
+    channels = config.patch_width // prod(config.patch)
+    return Stem(config.grid, config.patch, channels, config.stem, bias=config.bias)
 
 
 def build_stack(config: ModelConfig, side: str) -> Stack:
     """Stack of the encoder or decoder; the decoder of an encoder-decoder has cross-attention."""
     crossed = side == "decoder" and config.architecture == "encoder_decoder"
-    kind = PreNormBlock if config.norm_placement == "pre" else PostNormBlock
+    pre_norm = config.norm_placement == "pre"
     blocks = [
-        kind(
+        Block(
             _attention(config),
             FeedForward(
                 config.d_model,
@@ -327,8 +317,9 @@ def build_stack(config: ModelConfig, side: str) -> Stack:
             ),
             [_norm(config) for _ in range(3 if crossed else 2)],
             _attention(config) if crossed else None,
-            config.dropout,
-            config.residual,
+            pre_norm=pre_norm,
+            dropout=config.dropout,
+            residual=config.residual,
         )
         for _ in range(config.n_layers)
     ]
@@ -336,7 +327,7 @@ def build_stack(config: ModelConfig, side: str) -> Stack:
     return Stack(
         blocks,
         attention_mask(config, side),
-        final_norm=_norm(config) if config.norm_placement == "pre" else None,
+        final_norm=_norm(config) if pre_norm else None,
         bias=build_bias(
             config.position,
             config.n_heads,
@@ -355,17 +346,14 @@ def build_head(
     config: ModelConfig, embed: Embedding
 ) -> LanguageModelHead | MaskedLanguageModelHead | TagHead | ClassifyHead | NoHead:
     """Head of the configuration; a tied one shares the embedding matrix."""
-    d, factor = config.d_model, config.d_model**-0.5 if config.head_scale else 1.0
-    tied = (
-        embed.element.weight if config.tied and isinstance(embed.element, TokenEmbedding) else None
-    )
+    d, words, element = config.d_model, config.vocab_size, embed.element
+    tied = element.weight if config.tied and isinstance(element, TokenEmbedding) else None
     match config.head:
         case "lm":
-            return LanguageModelHead(
-                d, config.vocab_size, tied, bias=config.head_bias, factor=factor
-            )
+            factor = d**-0.5 if config.head_scale else 1.0
+            return LanguageModelHead(d, words, tied, bias=config.head_bias, factor=factor)
         case "masked_lm":
-            return MaskedLanguageModelHead(d, config.vocab_size, tied, epsilon=config.epsilon)
+            return MaskedLanguageModelHead(d, words, tied, epsilon=config.epsilon)
         case "tag":
             return TagHead(d, config.class_count, dropout=config.dropout)
         case "classify" | "pool":

@@ -32,7 +32,7 @@ def streams(
 
 def check_trunk(model: Transformer, layers: Sequence[int | None]) -> None:
     """Raise the ConfigErrors of `streams`."""
-    if model.config.elements != "tokens":
+    if model.config.reads_patches:
         raise ConfigError(
             f"This model reads {model.config.elements}, not text; use one with elements='tokens'."
         )

@@ -1,6 +1,7 @@
 """Weights as safetensors and configuration as JSON; loading is strict."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -57,27 +58,7 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 def load_weights(model: Transformer, path: Path) -> None:
     """Fill every parameter from the file; CheckpointError: names or shapes differ from the
     model's."""
-    tensors = load_tensors(path)
-    wanted = dict(model.named_parameters())
-    for name in sorted(wanted.keys() - tensors.keys()):
-        raise CheckpointError(f"{path} lacks the parameter {name}; it is of another model.")
-    for name in sorted(tensors.keys() - wanted.keys()):
-        raise CheckpointError(
-            f"{path} holds {name}, which this model does not have; it is of another model."
-        )
-    for name, parameter in wanted.items():
-        if tensors[name].shape != parameter.shape:
-            raise CheckpointError(
-                f"{path}: {name} has shape {tuple(tensors[name].shape)} and this model needs "
-                f"{tuple(parameter.shape)}; it is of another model."
-            )
-        if not tensors[name].is_floating_point():
-            raise CheckpointError(
-                f"{path}: {name} holds {tensors[name].dtype}, no weights; it is of another model."
-            )
-    with torch.no_grad():
-        for name, parameter in wanted.items():
-            parameter.copy_(tensors[name])
+    _fill(dict(model.named_parameters()), load_tensors(path), path, "it is of another model")
 
 
 def load_trunk(model: Transformer, path: Path) -> None:
@@ -86,25 +67,32 @@ def load_trunk(model: Transformer, path: Path) -> None:
 
     Learned positions of another grid of patches (by the `config.json` beside it) are interpolated.
     """
-    tensors, wanted = (
-        load_tensors(path),
-        {n: p for n, p in model.named_parameters() if not n.startswith("head.")},
+    wanted, tensors = (
+        {name: one for name, one in named if not name.startswith("head.")}
+        for named in (model.named_parameters(), load_tensors(path).items())
     )
     if model.config.grid is not None:
         _regrid(tensors, path, model.config)
+    _fill(wanted, tensors, path, "its trunk is another one")
+
+
+def _fill(
+    wanted: Mapping[str, Tensor], tensors: Mapping[str, Tensor], path: Path, otherwise: str
+) -> None:
+    """Copy the tensors of a file to the parameters of these names, which must be the same."""
+    for name in sorted(wanted.keys() - tensors.keys()):
+        raise CheckpointError(f"{path} lacks the parameter {name}; {otherwise}.")
     for name in sorted(tensors.keys() - wanted.keys()):
-        if not name.startswith("head."):
-            raise CheckpointError(
-                f"{path} holds {name}, which this model does not have; its trunk is another one."
-            )
+        raise CheckpointError(f"{path} holds {name}, which this model does not have; {otherwise}.")
     for name, parameter in wanted.items():
-        found = tensors.get(name)
-        if found is None or found.shape != parameter.shape:
-            what = "is not there" if found is None else f"has shape {tuple(found.shape)}"
+        shape, dtype = tuple(tensors[name].shape), tensors[name].dtype
+        if shape != parameter.shape:
             raise CheckpointError(
-                f"{path}: {name} {what}, and this model needs {tuple(parameter.shape)}; its "
-                f"trunk is another one."
+                f"{path}: {name} has shape {shape} and this model needs {tuple(parameter.shape)}; "
+                f"{otherwise}."
             )
+        if not dtype.is_floating_point:
+            raise CheckpointError(f"{path}: {name} holds {dtype}, no weights; {otherwise}.")
     with torch.no_grad():
         for name, parameter in wanted.items():
             parameter.copy_(tensors[name])
@@ -117,8 +105,7 @@ def _regrid(tensors: dict[str, Tensor], path: Path, config: ModelConfig) -> None
     if config.position not in OF_A_GRID:
         raise CheckpointError(
             f"{path} is of {old[0]} x {old[1]} patches and this model of {new[0]} x {new[1]}, "
-            f"which positions of kind "
-            f"{config.position!r} do not reach; use the size of its pictures."
+            f"which positions of kind {config.position!r} do not reach; use the size of its images."
         )
     if name in tensors:
         tensors[name] = interpolated(tensors[name], old, new)

@@ -58,7 +58,7 @@ def with_start(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
     train = recipe.train.model_copy(update={"init_from": str(folder)})
     own = recipe.processor
     changed: dict[str, Any] = _readers(own, trunk, folder, begun)
-    if trunk.elements != "patches":
+    if not trunk.reads_patches:
         update = {"path": str(folder), **sides}
         changed["tokenizer"] = own.tokenizer.model_copy(update=update)
     processor = own.model_copy(update=changed)
@@ -72,7 +72,7 @@ def _readers(
     own = {name: section for name in READERS if (section := getattr(asked, name)) is not None}
     if begun is not None:
         return {name: getattr(begun.processor, name) for name in own}
-    patches, draws = trunk.elements == "patches", (folder / palette.FILE).is_file()
+    patches, draws = trunk.reads_patches, (folder / palette.FILE).is_file()
     theirs = own.keys() if patches else {*trunk.parts, *(["palette"] if draws else [])}
     for name in sorted(theirs ^ own.keys()):
         asks, has = ("a", "none") if name in own else ("no", "one")

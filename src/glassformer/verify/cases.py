@@ -77,6 +77,11 @@ def context(mask: Mask, queries: int, keys: Positions | None = None) -> Attentio
     return AttentionContext(allowed(mask, place, place if keys is None else keys))
 
 
+def drawn(names: str, *shape: int) -> list[Tensor]:
+    """Numbers of one shape for each letter of `names`: queries, keys and values."""
+    return [draw(name, *shape) for name in names]
+
+
 def batch_of(ids: list[int], source: list[int] | None = None) -> Batch:
     """One row of ids, with a row of source ids if given."""
     return Batch(torch.tensor([ids]), source=None if source is None else batch_of(source))
@@ -84,33 +89,32 @@ def batch_of(ids: list[int], source: list[int] | None = None) -> Batch:
 
 def sample_of(batch: Batch, index: int) -> Sample:
     """Row `index` of a batch as the reference reads it."""
-    positions: Positions = batch.where()
+    elements, p = batch.elements, batch.where()
+    rows, length = elements.shape[:2]
+    zeros = torch.zeros(1, length, dtype=torch.long)
 
-    def listed(values: Tensor | None) -> Any:
-        return None if values is None else values[index if len(values) > 1 else 0].tolist()
+    def listed(values: Tensor | None, default: Tensor) -> Any:
+        return (default if values is None else values).expand(rows, -1)[index].tolist()
 
-    elements, types = batch.elements[index].detach().cpu(), batch.token_type_ids
+    def patches(part: Part) -> Patches:
+        here = part.at // length == index
+        at, number = (part.at[here] % length).tolist(), part.index[here].tolist()
+        return Patches(part.name, at, array(part.values[here]), number)
+
     return Sample(
-        array(elements) if elements.is_floating_point() else elements.numpy(),
-        listed(positions.position),
-        listed(positions.document),
-        listed(positions.valid),
-        None if types is None else types[index].cpu().numpy(),
-        tuple(_patches_of(part, index, batch.elements.shape[1]) for part in batch.parts),
+        array(elements[index]) if elements.is_floating_point() else elements[index].cpu().numpy(),
+        listed(p.position, zeros),
+        listed(p.document, zeros),
+        listed(p.valid, zeros == 0),
+        listed(batch.token_type_ids, zeros),
+        tuple(map(patches, batch.parts)),
     )
-
-
-def _patches_of(part: Part, index: int, length: int) -> Patches:
-    """The patches of a part in row `index`."""
-    here = part.at // length == index
-    at, index_in = (part.at[here] % length).tolist(), part.index[here].tolist()
-    return Patches(part.name, at, array(part.values[here]), index_in)
 
 
 def reference_logits(model: ReferenceModel, batch: Batch) -> list[Array]:
     """The reference's logits for each row."""
     sources = batch.source
     return [
-        model.logits(sample_of(batch, row), None if sources is None else sample_of(sources, row))
+        model.logits(sample_of(batch, row), sources and sample_of(sources, row))
         for row in range(len(batch.elements))
     ]

@@ -1,41 +1,22 @@
-"""One float64 forward pass of a model on a batch: every tapped tensor, and the input of each step
-of each block."""
+"""One float64 forward pass of a model on a batch: every tapped tensor, and the input and output of
+each module."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from glassformer.batch import Batch, Positions
-from glassformer.layers.block import Block, PreNormBlock
+from glassformer.batch import Batch
 from glassformer.layers.tap import Tape, recording
-from glassformer.models.transformer import Output, Transformer, after_class_token
+from glassformer.models.transformer import Output, Transformer
 from glassformer.verify.cases import array, pair, sample_of
 from glassformer.verify.reference_model import ReferenceModel, Sample, Source
 
 Kept = dict[str, Tensor]
-"""Tensors by tap point."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """One block in one forward pass: its tensors by local point name, and the inputs of its
-    sub-layers and norms."""
-
-    side: str
-    layer: int
-    block: Block
-    kept: Kept
-    fused_z: Kept
-    branches: Kept
-    norms: Kept
-
-    @property
-    def name(self) -> str:
-        """The block's module path."""
-        return f"{self.side}.blocks.{self.layer}"
+"""Tensors by tap point, or by module path."""
 
 
 @dataclass(frozen=True)
@@ -46,54 +27,73 @@ class Look:
     reference: ReferenceModel
     batch: Batch
     kept: Kept
+    fused_z: Kept
+    inputs: Kept
+    """First argument of each module that takes a tensor."""
+    outputs: Kept
     output: Output
     fused: Output
-    steps: tuple[Step, ...]
 
-    def sides(self) -> list[str]:
-        """The stacks by name."""
-        return sorted({step.side for step in self.steps})
+    @property
+    def blocks(self) -> list[tuple[str, int]]:
+        """Side and layer of each block."""
+        sides = {"encoder": self.model.encoder, "decoder": self.model.decoder}
+        layers = range(self.model.config.n_layers)
+        return [(side, layer) for side, stack in sides.items() if stack for layer in layers]
+
+    @property
+    def rows(self) -> range:
+        """The numbers of the batch's rows."""
+        return range(len(self.batch.elements))
 
     def given(self, side: str) -> Batch:
         """The part of the batch that goes into that side."""
         source = self.batch.source
         return self.batch if source is None or side == "decoder" else source
 
-    def positions(self, side: str) -> Positions:
-        """Positions of the stream's elements in that side."""
-        positions = self.given(side).where()
-        return after_class_token(positions) if self.reference.ahead else positions
-
     def sample(self, side: str, row: int) -> Sample:
         """Row `row` of that side as the reference reads it, with the stream's positions."""
         return self.reference.positions(sample_of(self.given(side), row))
 
     def source(self, side: str, row: int) -> Source | None:
-        """What row `row` of that side's cross-attention sees; None if there is none."""
+        """Source of row `row` of that side's cross-attention; None: it has none."""
         if side == "encoder" or self.model.encoder is None:
             return None
         return Source(array(self.kept["encoder.out"][row]), self.sample("encoder", row))
-
-    def rows(self) -> range:
-        """The numbers of the batch's rows."""
-        return range(len(self.batch.elements))
 
 
 def look(model: Transformer, batch: Batch) -> Look:
     """Run a float64 copy of `model` twice on `batch`: attention written out with every point kept,
     and fused."""
-    # Gradients are needed later, whatever the caller's mode is.
+    # Later rows need gradients, also under a caller's inference mode.
     with torch.inference_mode(False), torch.enable_grad():
         twin, reference = pair(model)
         twin.requires_grad_(True)
         batch = replace(_plain(batch.to("cpu")), at=None)
         tape, light = Tape(twin, keep=("*",)), Tape(twin, keep=("*.z",))
-        with recording(tape):
+        with recording(tape), _calls(twin) as (inputs, outputs):
             output = twin(batch, all_positions=True)
         with torch.no_grad(), recording(light):
             fused = twin(batch, all_positions=True)
-        steps = tuple(_steps(twin, tape.kept, light.kept))
-        return Look(twin, reference, batch, tape.kept, output, fused, steps)
+    kept = tape.kept, light.kept, inputs, outputs
+    return Look(twin, reference, batch, *kept, output, fused)
+
+
+@contextmanager
+def _calls(model: nn.Module) -> Iterator[tuple[Kept, Kept]]:
+    """Record the first argument and the result of each module by its path."""
+    paths = {module: path for path, module in model.named_modules()}
+    inputs: Kept = {}
+    outputs: Kept = {}
+
+    def record(module: nn.Module, given: tuple[Any, ...], result: Any) -> None:
+        if isinstance(given[0], Tensor):  # not the batch
+            inputs[paths[module]], outputs[paths[module]] = given[0], result
+
+    with ExitStack() as hooks:
+        for module in paths:
+            hooks.callback(module.register_forward_hook(record).remove)
+        yield inputs, outputs
 
 
 def _plain(value: Any) -> Any:
@@ -105,31 +105,3 @@ def _plain(value: Any) -> Any:
     if not is_dataclass(value) or isinstance(value, type):
         return value
     return replace(value, **{one.name: _plain(getattr(value, one.name)) for one in fields(value)})
-
-
-def _steps(model: Transformer, kept: Kept, fused: Kept) -> Iterator[Step]:
-    for side, stack in (("encoder", model.encoder), ("decoder", model.decoder)):
-        for layer, block in enumerate([] if stack is None else stack.blocks):
-            assert isinstance(block, Block)
-            prefix = f"{side}.blocks.{layer}."
-            own, z = (
-                {key.removeprefix(prefix): t for key, t in taps.items() if key.startswith(prefix)}
-                for taps in (kept, fused)
-            )
-            yield Step(side, layer, block, own, z, *_inputs(block, own))
-
-
-def _inputs(block: Block, kept: Kept) -> tuple[Kept, Kept]:
-    """The input of each branch and of each norm of the block, from production's own tensors."""
-    start, middle = kept["resid_pre"], kept["resid_mid"]
-    joined = block.join(start, kept["attention_out"])
-    crossed = block.cross_norm is not None
-    if isinstance(block, PreNormBlock):
-        norms = {"attention": start, "feedforward": middle} | ({"cross": joined} if crossed else {})
-        return {name: getattr(block, f"{name}_norm")(x) for name, x in norms.items()}, norms
-    branches = {"attention": start, "feedforward": middle}
-    norms = {"attention": joined, "feedforward": block.join(middle, kept["feedforward_out"])}
-    if crossed:
-        branches["cross"] = block.attention_norm(joined)
-        norms["cross"] = block.join(branches["cross"], kept["cross_out"])
-    return branches, norms

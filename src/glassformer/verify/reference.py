@@ -1,4 +1,5 @@
-"""The notes' equations in float64 NumPy, one sequence at a time, as the texts write them.
+"""The notes' equations in float64 NumPy, one sequence at a time, as the texts write them; positions
+at the end.
 
 Row vectors: X is T x d, a weight W maps by X W, so W_Q is d x d_k. Loops stand where they are
 clearer than index tricks. No code is shared with production.
@@ -6,6 +7,7 @@ clearer than index tricks. No code is shared with production.
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,12 +15,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 """float64 everywhere; complex where a derivative is taken by a complex step."""
-
-
-def project(x: Array, weight: Array, bias: Array | None = None) -> Array:
-    """X W + b (equation 1 with W_Q, W_K or W_V; every other map of the notes)."""
-    y = x @ weight
-    return y if bias is None else y + bias
+ERF = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def softmax(scores: Array, temperature: float = 1.0) -> Array:
@@ -57,27 +54,32 @@ def scores(
     *,
     inside: bool = False,
 ) -> Array:
-    """S = Q Kᵀ scale + B + M (Notes A, D); `inside`: (Q Kᵀ + B + M) scale (Note C)."""
-    return (q @ k.T + bias + mask) * scale if inside else q @ k.T * scale + bias + mask
+    """S = Q Kᵀ scale + B + M (Notes A, D); `inside`: (Q Kᵀ + B + M) scale (Note C).
+
+    Of one head or of several, H x T x K, each with its own B.
+    """
+    products = q @ k.swapaxes(-1, -2)
+    return (products + bias + mask) * scale if inside else products * scale + bias + mask
+
+
+def attention(
+    q: Array, k: Array, v: Array, scale: float, *added: Array | float, inside: bool = False
+) -> Array:
+    """Z = softmax(S) V; `added`: the mask and the bias of `scores`."""
+    return softmax(scores(q, k, scale, *added, inside=inside)) @ v
 
 
 def causal_mask(length: int) -> Array:
     """M_ij = 0 for j <= i, -inf otherwise (equation 4)."""
-    return np.array([[-np.inf if j > i else 0.0 for j in range(length)] for i in range(length)])
-
-
-def padding_mask(queries: int, valid: Sequence[bool]) -> Array:
-    """M_ij = 0 where key j is real, -inf where it is padding."""
-    return np.array([[0.0 if real else -np.inf for real in valid]] * queries)
+    return np.where(np.tri(length, dtype=bool), 0.0, -np.inf)
 
 
 def layer_norm(x: Array, gamma: Array, beta: Array | None, epsilon: float = 0.0) -> Array:
     """γ (x - μ) / σ + β for each row, σ² = (1/d) Σ (x - μ)² + ε (equation 9; ε = 0 in the
     notes)."""
-    mu = x.sum(-1, keepdims=True) / x.shape[-1]
-    sigma = np.sqrt(((x - mu) ** 2).sum(-1, keepdims=True) / x.shape[-1] + epsilon)
-    y = gamma * (x - mu) / sigma
-    return y if beta is None else y + beta
+    centred = x - x.sum(-1, keepdims=True) / x.shape[-1]
+    sigma = np.sqrt((centred**2).sum(-1, keepdims=True) / x.shape[-1] + epsilon)
+    return gamma * centred / sigma + (0.0 if beta is None else beta)
 
 
 def rms_norm(x: Array, gamma: Array, epsilon: float = 0.0) -> Array:
@@ -87,8 +89,7 @@ def rms_norm(x: Array, gamma: Array, epsilon: float = 0.0) -> Array:
 
 def gelu(x: Array) -> Array:
     """x Φ(x), Φ(x) = (1 + erf(x / √2)) / 2."""
-    phi = np.array([0.5 * (1 + math.erf(value / math.sqrt(2))) for value in x.ravel()])
-    return x * phi.reshape(x.shape)
+    return x * (1 + ERF(x / math.sqrt(2))) / 2
 
 
 def gelu_tanh(x: Array) -> Array:
@@ -192,9 +193,8 @@ def derivative(f: Callable[[Array], Array], x: Array, direction: Array) -> Array
     """The directional derivative of an analytic f by a complex step: Im f(x + i h u) / h, exact to
     rounding."""
     h = 1e-30
-    with np.errstate(
-        invalid="ignore"
-    ):  # the imaginary part of a masked score, -inf + i·0, has no meaning
+    # The imaginary part of a masked score, -inf + i·0, has no meaning.
+    with np.errstate(invalid="ignore"):
         return np.imag(f(x + 1j * h * direction)) / h
 
 
@@ -202,3 +202,113 @@ def jacobian(f: Callable[[Array], Array], x: Array) -> Array:
     """∂f_m/∂x_n over the flattened arrays, column by column with `derivative`."""
     units = np.eye(x.size).reshape(-1, *x.shape)
     return np.array([derivative(f, x, unit).ravel() for unit in units]).T
+
+
+def sinusoid(positions: Sequence[int], d: int, *, printed: bool = False) -> Array:
+    """p(i, 2k) = sin(i ω_k), p(i, 2k+1) = cos(i ω_k), ω_k = 1 / 10000^(2k/d) (Notes A and E).
+
+    `printed` (Note C): exponent 2j/d at the raw dimension j.
+    """
+    table = np.zeros((len(positions), d))
+    for row, i in enumerate(positions):
+        for j in range(d):
+            angle = i / 10000 ** (2 * (j if printed else j // 2) / d)
+            table[row, j] = math.cos(angle) if j % 2 else math.sin(angle)
+    return table
+
+
+def offset(d: int, delta: int) -> Array:
+    """M with p_{i+Δ} = p_i M for every i: each pair (sin, cos) rotated by Δ ω_k (Note E)."""
+    m = np.zeros((d, d))
+    for k in range(d // 2):
+        angle = delta / 10000 ** (2 * k / d)
+        cos, sin = math.cos(angle), math.sin(angle)
+        m[2 * k : 2 * k + 2, 2 * k : 2 * k + 2] = [[cos, -sin], [sin, cos]]
+    return m
+
+
+def sinusoid_grid(patches: Sequence[int], columns: int, d: int) -> Array:
+    """For the patch in row r and column c: r's sinusoid of d/2 numbers, then c's; 0 for a token
+    before them (Dosovitskiy et al. 2021, appendix D.4)."""
+    halves = [[n // columns for n in patches], [n % columns for n in patches]]
+    table = np.concatenate([sinusoid(half, d // 2) for half in halves], axis=1)
+    return table * (np.array(patches) >= 0)[:, None]
+
+
+def spread(table: Array) -> float:
+    """How far p_i · p_j is from a function of i - j alone: the largest range along a diagonal of P
+    Pᵀ."""
+    products = table @ table.T
+    return max(float(np.ptp(np.diagonal(products, offset))) for offset in range(len(table)))
+
+
+def relative(table: Array, positions: Sequence[int]) -> Array:
+    """Note C's B_ij = f(i - j) for each head: row clip(i - j) + reach of a (2 reach + 1) x H table;
+    H x T x T."""
+    reach = len(table) // 2
+    rows = [[max(-reach, min(reach, i - j)) + reach for j in positions] for i in positions]
+    return table[rows].transpose(2, 0, 1)
+
+
+def bucket(distance: int, n_buckets: int, max_distance: int, *, both_ways: bool) -> int:
+    """T5's bucket of the distance key - query: exact when near, logarithmic to `max_distance`, then
+    one for all (Raffel et al. 2020)."""
+    first = 0
+    if both_ways:
+        n_buckets //= 2
+        first = n_buckets if distance > 0 else 0
+        distance = -abs(distance)
+    distance, exact = max(-distance, 0), n_buckets // 2
+    if distance < exact:
+        return first + distance
+    steps = math.log(distance / exact) / math.log(max_distance / exact) * (n_buckets - exact)
+    # 1e-9: at a bucket's first distance the quotient of logarithms is a whole number only up to
+    # rounding.
+    return first + min(exact + math.floor(steps + 1e-9), n_buckets - 1)
+
+
+def bucketed(
+    table: Array, positions: Sequence[int], max_distance: int, *, both_ways: bool
+) -> Array:
+    """T5's bias for each head: the row of the distance's bucket in a buckets x H table; H x T x
+    T."""
+    number = partial(bucket, n_buckets=len(table), max_distance=max_distance, both_ways=both_ways)
+    rows = [[number(j - i) for j in positions] for i in positions]
+    return table[rows].transpose(2, 0, 1)
+
+
+def alibi_slopes(heads: int) -> list[float]:
+    """2^(-8h/H), h = 1..H, for a power of two; else those of the power below, then every other of
+    the one above (Press et al. 2022)."""
+    power = 1 << (heads.bit_length() - 1)
+    slopes = [2.0 ** (-8.0 * (h + 1) / power) for h in range(power)]
+    above = [2.0 ** (-4.0 * (h + 1) / power) for h in range(0, 2 * power, 2)]
+    return slopes + above[: heads - power]
+
+
+def alibi(heads: int, positions: Sequence[int]) -> Array:
+    """-slope_h |i - j|, H x T x T."""
+    distance = np.abs(np.subtract.outer(positions, positions))
+    return np.array([-slope * distance for slope in alibi_slopes(heads)])
+
+
+def rotary_grid(x: Array, patches: Sequence[int], columns: int, base: float) -> Array:
+    """The first half of the angles by the patch's row, the others by its column, both from 1; a
+    token before the patches is not rotated."""
+    rows = [n // columns + 1 if n >= 0 else 0 for n in patches]
+    across = [n % columns + 1 if n >= 0 else 0 for n in patches]
+    quarter, out = x.shape[-1] // 4, np.zeros_like(x)
+    for first, numbers in ((0, rows), (quarter, across)):
+        pair = [first + half + k for half in (0, 2 * quarter) for k in range(quarter)]
+        out[..., pair] = rotary(x[..., pair], numbers, base)
+    return out
+
+
+def rotary(x: Array, positions: Sequence[int], base: float) -> Array:
+    """Rotate each pair (x_k, x_{k + K/2}) of row i by the angle i · base^(-2k/K) (Su et al.
+    2021)."""
+    width = x.shape[-1]
+    frequency = np.array([base ** (-2 * k / width) for k in range(width // 2)])
+    angle, (first, second) = np.outer(positions, frequency), np.split(x, 2, axis=-1)
+    cos, sin = np.cos(angle), np.sin(angle)
+    return np.concatenate([first * cos - second * sin, first * sin + second * cos], axis=-1)

@@ -1,14 +1,19 @@
 """One row of a verification: an equation of the notes, the production function that computes it,
 and the largest difference from the reference.
 
-A `Claim` names an equation and the notes that have it, and makes its rows:
+`claims.tsv` says of each claim where it stands, its formula, the production function and the
+tolerance; code gives the numbers:
 
-    three = Claim("Notes A, B, D, E", "3 attention")
-    yield three("S = Q Kᵀ / √d_k", attend.attention_scores, got, expected)
+    yield row("scores", got, expected)
+
+`<1>`, `<2>`, ... in a text of a claim stand for further arguments of the row.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import csv
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,23 +21,30 @@ import torch
 from numpy.typing import NDArray
 
 Numbers = NDArray[Any] | torch.Tensor | Sequence[Any] | float
-"""What can be compared."""
+"""Values that can be compared."""
+Gap = tuple[str, Numbers, NDArray[Any]]
+"""A place, what production computed there, and what the reference computes."""
 
-TIGHT = 1e-12
-"""A few float64 operations on numbers near 1: about 1e4 units of rounding (2.2e-16)."""
-PRODUCT = 1e-11
-"""One step of a model of any width: matrix products over thousands of terms that may cancel."""
-DEEP = 1e-10
-"""Many float64 operations in a row (a whole model, a matrix of derivatives): rounding adds up."""
-EXACT = 0.0
-"""Whole numbers, or values that are copied and not computed."""
-LATER, PROJECT = "Later work", "This project"
-"""Sources of a row that no note has: a paper, named in `detail`; or a contract of this library."""
+TOLERANCES = {
+    # Whole numbers, or values that are copied and not computed.
+    "exact": 0.0,
+    # A few float64 operations on numbers near 1: about 1e4 units of rounding (2.2e-16).
+    "tight": 1e-12,
+    # One step of a model of any width: matrix products over thousands of terms that may cancel.
+    "product": 1e-11,
+    # Many float64 operations in a row (a whole model, a matrix of derivatives): rounding adds up.
+    "deep": 1e-10,
+}
+"""Tolerances by their names in `claims.tsv`, where others stand as numbers."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """Largest absolute error of one production function against the reference."""
+    """Largest absolute error of one production function against the reference.
+
+    `note` is its source: a note; "Later work", with the paper in `detail`; "This project" for a
+    contract of this library.
+    """
 
     note: str
     equation: str
@@ -48,9 +60,84 @@ class Row:
         return self.max_abs_error <= self.tolerance
 
 
-def name_of(thing: Callable[..., Any]) -> str:
-    """Dotted name of a function or class."""
-    return f"{thing.__module__}.{thing.__qualname__}"
+def read_table(name: str) -> list[dict[str, str]]:
+    """Lines of a table in this folder by the names of its columns."""
+    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+@cache
+def claims() -> dict[str, dict[str, str]]:
+    """Lines of `claims.tsv` by the names of the claims."""
+    return {line["claim"]: line for line in read_table("claims.tsv")}
+
+
+def variant(claim: str, choice: str) -> str:
+    """The claim of that choice if it has its own, else `claim`."""
+    own = f"{claim}.{choice}"
+    return own if own in claims() else claim
+
+
+def row(
+    claim: str,
+    got: Numbers,
+    expected: Numbers,
+    *about: object,
+    function: Callable[..., Any] | None = None,
+) -> Row:
+    """The row that compares what production `got` with what the reference `expected`.
+
+    `function`: the production function, where it is not the claim's.
+    """
+    return measured(claim, max_error(got, expected), *about, function=function)
+
+
+def measured(
+    claim: str,
+    error: float,
+    *about: object,
+    function: Callable[..., Any] | None = None,
+    scale: float = 1.0,
+    place: str = "",
+) -> Row:
+    """The row of a measured error, whose tolerance is the claim's times `scale`.
+
+    `place` is added to its detail.
+    """
+    line = claims()[claim]
+    texts = [line[column] for column in ("note", "equation", "formula", "detail")]
+    for number, value in enumerate(about, 1):
+        texts = [text.replace(f"<{number}>", str(value)) for text in texts]
+    note, equation, formula, detail = texts
+    name = f"glassformer.{line['function']}"
+    if function is not None:
+        name = f"{function.__module__}.{function.__qualname__}"
+    unit, detail = line["tolerance"], "; ".join(filter(None, (detail, place)))
+    tolerance = scale * (TOLERANCES[unit] if unit in TOLERANCES else float(unit))
+    return Row(note, equation, formula, name, float(error), tolerance, detail)
+
+
+def at_least(claim: str, value: float, limit: float) -> Row:
+    """The row of "`value` is at least `limit`": its error is what is missing."""
+    missing = max(0.0, limit - value) if value == value else float("inf")
+    return measured(claim, missing, f"{value:.3g}", f"{limit:.3g}")
+
+
+def worst(
+    claim: str, gaps: Iterable[Gap], function: Callable[..., Any] | None = None
+) -> Iterable[Row]:
+    """One row for the gap that uses up most of its tolerance, which is the claim's times the
+    largest number there (at least 1)."""
+    found = [(max_error(got, expected), largest(expected), place) for place, got, expected in gaps]
+    if found:
+        error, scale, place = max(found, key=lambda one: one[0] / one[1])
+        place = f"worst of {len(found)}: {place}" if len(found) > 1 else place
+        yield measured(claim, error, function=function, scale=scale, place=place)
+
+
+def largest(values: NDArray[Any]) -> float:
+    """Largest magnitude of the finite values, at least 1."""
+    return float(np.abs(values[np.isfinite(values)]).max(initial=1.0))
 
 
 def numbers(value: Numbers) -> NDArray[Any]:
@@ -72,53 +159,3 @@ def max_error(got: Numbers, expected: Numbers) -> float:
     with np.errstate(invalid="ignore"):
         gap = np.where(a == b, 0.0, np.abs(a - b))
     return float(gap.max(initial=0.0))
-
-
-@dataclass(frozen=True)
-class Claim:
-    """An equation and its source; `detail` stands in every row that has no other."""
-
-    note: str
-    equation: str
-    detail: str = ""
-
-    def by(self, note: str, detail: str = "") -> "Claim":
-        """The same equation from another source."""
-        return replace(self, note=note, detail=detail)
-
-    def __call__(
-        self,
-        formula: str,
-        function: Callable[..., Any],
-        got: Numbers,
-        expected: Numbers,
-        tolerance: float = TIGHT,
-        detail: str = "",
-    ) -> Row:
-        """The row that compares what production `got` with what the reference `expected`."""
-        return self.at_most(formula, function, max_error(got, expected), tolerance, detail)
-
-    def at_most(
-        self,
-        formula: str,
-        function: Callable[..., Any],
-        value: float,
-        limit: float,
-        detail: str = "",
-    ) -> Row:
-        """The row of a statement in words, "`value` is at most `limit`"."""
-        said, name = detail or self.detail, name_of(function)
-        return Row(self.note, self.equation, formula, name, float(value), limit, said)
-
-    def at_least(
-        self,
-        formula: str,
-        function: Callable[..., Any],
-        value: float,
-        limit: float,
-        detail: str = "",
-    ) -> Row:
-        """The row of "`value` is at least `limit`": its error is what is missing."""
-        missing = max(0.0, limit - float(value)) if value == value else float("inf")
-        shown = f"measured {value:.3g}, at least {limit:.3g}" + (f"; {detail}" if detail else "")
-        return self.at_most(formula, function, missing, EXACT, shown)

@@ -21,8 +21,8 @@ from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.models import presets
 from glassformer.models.config import ModelConfig
 from glassformer.models.transformer import Transformer
-from glassformer.verify.cases import array, context, draw, filled
-from glassformer.verify.row import EXACT, LATER, TIGHT, Claim, Row
+from glassformer.verify.cases import array, context, draw, drawn, filled
+from glassformer.verify.row import Row, at_least, measured, row
 
 FULL = masks.Allowed()
 POSITIONS_OF_E = {
@@ -52,99 +52,57 @@ def worked_example() -> Iterator[Row]:
 
     scaled = scores(attention.score_scale("head", 3, 3))
     pattern = attending.attention_pattern(scaled[None, None, None])[0, 0, 0]
-    of_scores, of_pattern = attending.attention_scores, attending.attention_pattern
-    claim, said = Claim("Note D", "golden: worked example"), "D_K = 3"
-    yield claim("q₁ k₁ᵀ = 102, q₁ k₂ᵀ = 99", of_scores, scores(1.0), [102, 99], EXACT)
-    yield claim(
-        "102 / √3 = 58.890, 99 / √3 = 57.158", of_scores, scaled, [58.890, 57.158], 5e-4, said
-    )
-    yield claim("58.9, 57.2 as printed", of_scores, scaled, [58.9, 57.2], 0.05, said)
-    yield claim("softmax: .84967, .15033", of_pattern, pattern, [0.84967, 0.15033], 5e-6, said)
-    yield claim("softmax: .85, .15 as printed", of_pattern, pattern, [0.85, 0.15], 0.005)
-    widths = (1, 2, 4, 64)
-    others = [scores(attention.score_scale("head", width, width))[0] for width in widths]
-    far = min(abs(float(other) - 58.9) for other in others)
-    said = "D_K = 1, 2, 4, 64 give other numbers"
-    yield claim.at_least("true for D_K = 3 only", attention.score_scale, far, 0.05, said)
+    yield row("example.products", scores(1.0), [102, 99])
+    yield row("example.scores", scaled, [58.890, 57.158])
+    yield row("example.scores.printed", scaled, [58.9, 57.2])
+    yield row("example.pattern", pattern, [0.84967, 0.15033])
+    yield row("example.pattern.printed", pattern, [0.85, 0.15])
+    others = [scores(attention.score_scale("head", width, width))[0] for width in (1, 2, 4, 64)]
+    yield at_least("example.width", min(abs(float(other) - 58.9) for other in others), 0.05)
 
 
 def position_vectors() -> Iterator[Row]:
     """Note E's printed position vectors."""
-    claim = Claim("Note E", "golden: position vectors")
     for position, printed in POSITIONS_OF_E.items():
         got = positions.sinusoidal(torch.tensor(position), 8, dtype=torch.float64)[:4]
-        yield claim(
-            f"p_{position} = [{', '.join(f'{value:g}' for value in printed)}], d = 8",
-            positions.sinusoidal,
-            got,
-            printed,
-            0.005,
-        )
+        said = ", ".join(f"{value:g}" for value in printed)
+        yield row("printed.position", got, printed, position, said)
 
 
 def picked_rows() -> Iterator[Row]:
     """Notes A, B and D: rows of E."""
     ids, table = torch.tensor([[5, 4000, 10532, 2224]]), filled(TokenEmbedding(40_000, 4))
-    got, claim, weight = table(ids), Claim("Note B", "golden: row picking"), array(table.weight)
-    yield claim(
-        "E[[5, 4000, 10532, 2224]] picks those rows", TokenEmbedding, got, weight[ids[0]], EXACT
-    )
-    hot = np.zeros((4, 40_000))
+    got, weight, hot = table(ids), array(table.weight), np.zeros((4, 40_000))
+    yield row("printed.rows", got, weight[ids[0]])
     hot[range(4), ids[0]] = 1
-    yield claim.by("Notes A, D")(
-        "one-hot(i) E = row i, |V| = 40,000", TokenEmbedding, got, hot @ weight, EXACT
-    )
+    yield row("printed.one-hot", got, hot @ weight)
 
 
 def image_patches() -> Iterator[Row]:
     """Note D's patch size on the usual image, by production's reader."""
-    claim = Claim("Note D", "golden: patches")
     fields = {"size": 224, "patch": 16, "channels": 3, "mean": (0.5,) * 3, "std": (0.5,) * 3}
     reader = ImageReader(ImageConfig.parse(fields))
     cut = reader.patches(reader.normalized(np.zeros((1, 224, 224, 3), np.uint8)))
-    yield claim("16 · 16 · 3 = 768", ImageReader, cut.shape[-1], 768, EXACT)
-    vit = claim.by(LATER, "ViT, Dosovitskiy et al. 2021")
+    yield row("printed.patch", cut.shape[-1], 768)
+    yield row("printed.patches", cut.shape[1:], [196, 768])
     x = PatchEmbedding(cut.shape[-1], 8, class_token=False)(cut)
-    yield vit(
-        "a 224 x 224 image is 196 patches of 768 numbers",
-        ImageReader,
-        cut.shape[1:],
-        [196, 768],
-        EXACT,
-    )
-    yield vit("one vector for each patch", PatchEmbedding, x.shape, [1, 196, 8], EXACT)
+    yield row("printed.patches.embedded", x.shape, [1, 196, 8])
     config = presets.vit("B/16")
-    got = [config.max_length, config.patch_width]
-    yield vit("ViT-B/16 reads 196 patches of 768 numbers", presets.vit, got, [196, 768], EXACT)
+    yield row("printed.patches.vit", [config.max_length, config.patch_width], [196, 768])
 
 
 def causal_table() -> Iterator[Row]:
-    """Note E's picture for "the tallest building in NYC", and a_{3,2} = 1."""
+    """Note E's table for "the tallest building in NYC", and a_{3,2} = 1."""
     place, printed = Positions.arange(5), np.tril(np.ones((5, 5)))
-    claim, table = Claim("Note E", "golden: causal table"), masks.Causal().table(place, place)
-    yield claim(
-        "the / tallest / building / in / NYC: row i sees columns 1 .. i",
-        masks.Causal,
-        table,
-        printed,
-        EXACT,
-    )
-    q, k, v = (draw(letter, 1, 1, 5, 4) for letter in "qkv")
+    yield row("table", masks.Causal().table(place, place), printed)
+    q, k, v = drawn("qkv", 1, 1, 5, 4)
     scores = attending.attention_scores(q, k, context(masks.Causal(), 5).allow, None, 0.5)
     pattern = attending.attention_pattern(scores)
-    yield claim(
-        "a_ij > 0 exactly where the table has an entry",
-        attending.attention_pattern,
-        pattern > 0,
-        printed,
-        EXACT,
-    )
-    sums = claim.by("Notes A, E")
-    yield sums("Σ_j a_ij = 1", attending.attention_pattern, pattern.sum(-1), np.ones(5))
+    yield row("table.pattern", pattern > 0, printed)
+    yield row("table.sums", pattern.sum(-1), np.ones(5))
     only = torch.zeros(1, 1, 5, 5, dtype=torch.float64)
     only[0, 0, 2, 1] = 1
-    got = attending.attention_values(only, v)[0, 0, 2]
-    yield claim("a_{3,2} = 1 ⇒ o₃ = v₂", attending.attention_values, got, array(v[0, 0, 1]), EXACT)
+    yield row("table.one", attending.attention_values(only, v)[0, 0, 2], array(v[0, 0, 1]))
 
 
 def sharpness() -> Iterator[Row]:
@@ -156,30 +114,22 @@ def sharpness() -> Iterator[Row]:
     for kind in ("none", "head"):
         scale = attention.score_scale(kind, width, width)
         pattern = attending.attention_pattern(attending.attention_scores(q, k, FULL, None, scale))
-        evenness.append(
-            float(torch.special.entr(pattern.detach()).sum(-1).mean()) / math.log(count)
-        )
-    said = f"mean entropy / log T, D_K = {width}, T = {count}; 0 one key, 1 uniform"
-    claim = Claim("Note D", "golden: scaling")
-    yield claim.at_most(
-        "without 1/√D_K the pattern is sharp", attending.attention_pattern, evenness[0], 0.2, said
-    )
-    yield claim.at_least(
-        "with 1/√D_K it is near uniform", attending.attention_pattern, evenness[1], 0.8, said
-    )
+        entropy = torch.special.entr(pattern.detach()).sum(-1).mean()
+        evenness.append(float(entropy) / math.log(count))
+    yield measured("sharp", evenness[0])
+    yield at_least("even", evenness[1], 0.8)
 
 
 def temperature() -> Iterator[Row]:
     """Note E: the limits of τ, by the transform that generation applies."""
     u = torch.tensor([[2.0, -1.0, 0.5, 1.9]], dtype=torch.float64)
-    claim = Claim("Note E", "golden: temperature")
     # a spread of 3 over τ = 10⁶ bounds how far from uniform; a gap of 0.1 at τ = 0.001 leaves
     # e^-100
     flat, peak = (logits.temperature(u, tau).softmax(-1) for tau in (1e6, 1e-3))
-    yield claim("τ large: uniform", logits.temperature, flat, [0.25] * 4, 1e-6, "τ = 10⁶")
-    yield claim("τ small: arg max", logits.temperature, peak, [1, 0, 0, 0], TIGHT, "τ = 0.001")
+    yield row("temperature.large", flat, [0.25] * 4)
+    yield row("temperature.small", peak, [1, 0, 0, 0])
     left = logits.remaining(u, [[]], GenerateConfig.parse({"temperature": 0})).softmax(-1)
-    yield claim("τ small: arg max", logits.remaining, left, [1, 0, 0, 0], EXACT, "τ = 0")
+    yield row("temperature.zero", left, [1, 0, 0, 0])
 
 
 def cost() -> Iterator[Row]:
@@ -193,24 +143,18 @@ def cost() -> Iterator[Row]:
             module(x, view)
         spent.append(counter.get_total_flops())
         learned.append(sum(parameter.numel() for parameter in module.parameters()))
-    claim = Claim("Note E", "golden: cost of heads")
-    formula = "cost of h heads = cost of one head at full width"
-    # four projections 2·T·d·d and two products 2·T·T·d, whatever the number of heads
+    # Four projections 2·T·d·d and two products 2·T·T·d, for any number of heads.
     expected = [4 * 2 * 12 * 32 * 32 + 2 * 2 * 12 * 12 * 32] * 4
-    said = "floating-point operations, h = 1, 2, 4, 8"
-    yield claim(formula, Attention, spent, expected, EXACT, said)
-    said = "parameters, h = 1, 2, 4, 8"
-    yield claim(formula, Attention, learned, [4 * 32 * 32] * 4, EXACT, said)
-    width = ModelConfig.parse({"d_model": 512, "n_heads": 8}).head_width
-    yield claim("d_head = d_model / H", ModelConfig, width, 64, EXACT)
+    yield row("cost", spent, expected, "floating-point operations")
+    yield row("cost", learned, [4 * 32 * 32] * 4, "parameters")
+    yield row("cost.width", ModelConfig.parse({"d_model": 512, "n_heads": 8}).head_width, 64)
 
 
 def parameters() -> Iterator[Row]:
     """Published sizes of the presets."""
-    claim = Claim("Published sizes", "golden: parameters")
     for name, (config, count) in PUBLISHED.items():
         got = Transformer(config, device="meta").n_parameters
-        yield claim(f"{name}: {count:,} parameters", Transformer, got, count, EXACT)
+        yield row("size", got, count, name, f"{count:,}")
 
 
 GROUPS = (

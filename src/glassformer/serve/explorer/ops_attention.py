@@ -12,7 +12,7 @@ from glassformer.axes import Float, Tensor
 from glassformer.inspect.headmetrics import METRICS
 from glassformer.inspect.look import Look
 from glassformer.inspect.points import chosen
-from glassformer.layers.block import Block, PreNormBlock
+from glassformer.layers.block import Block
 from glassformer.layers.norm import LayerNorm
 from glassformer.serve.explorer.looks import OpContext
 from glassformer.serve.explorer.thumbnails import in_full
@@ -101,7 +101,7 @@ def _query_input(
 ) -> tuple[Float[Tensor, "D"], Float[Tensor, "D"], str]:
     """The residual stream before a query, the same after the norm, and the norm's name or ""."""
     name, norm = place.rpartition(".")[0], block.attention_norm
-    x, pre = look[f"{name}.resid_pre"].tensor[query], isinstance(block, PreNormBlock)
+    x, pre = look[f"{name}.resid_pre"].tensor[query], block.pre_norm
     if site == "cross":  # after the block's self-attention, where no point is
         assert block.cross_norm is not None
         branch = look[f"{name}.attention_out"].tensor[query]
