@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 
 from glassformer.inspect.look import Look
-from glassformer.serve.explorer.decode_input import decode_input
-from glassformer.serve.explorer.examples import media_of
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.wire import Reply
 
@@ -25,7 +23,7 @@ def first(explorer: Explorer) -> Any:
 
 def own_look(explorer: Explorer, value: Any) -> Look:
     """The same look, without the explorer."""
-    return explorer.run.look(decode_input(value, media_of(explorer.run)))
+    return explorer.run.look(explorer.looks.inputs.decode(value))
 
 
 def ask(explorer: Explorer, op: str, **arguments: Any) -> Reply:

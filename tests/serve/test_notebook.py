@@ -23,9 +23,6 @@ import glassformer as gf
 from glassformer.errors import ConfigError, DataError
 from glassformer.pages import colours
 from glassformer.serve.explorer import notebook
-from glassformer.serve.explorer.decode_input import decode_input
-from glassformer.serve.explorer.encode_input import encode_input
-from glassformer.serve.explorer.examples import media_of
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.messages import Mailbox
 from glassformer.serve.explorer.page import POLICY, framed
@@ -415,7 +412,7 @@ def test_every_family_has_a_cell(explorer):
             continue
         view = view_of(explorer, name, None)
         looked = explorer.handle({"op": "look", "look": {"input": view.selection["input"]}}).header
-        asks = questions(opened(view.selection, looked), card, looked)
+        asks = [*questions(opened(view.selection, looked), card, looked)]
         kept = held(snapshot(explorer, view.selection, alone=True).decode())["answers"]
         assert len(kept) == len({json.dumps(one, sort_keys=True) for one in asks}), (
             name
@@ -523,11 +520,11 @@ def test_a_saved_page_has_what_was_seen(live, tmp_path):
 
 @pytest.mark.parametrize("family", ["image", "audio"])
 def test_what_is_given_comes_back(explorer_of, family, tmp_path):
-    run = explorer_of(family).run
-    own = media_of(run)[family][0]
-    wired = encode_input(own, run)
+    inputs = explorer_of(family).looks.inputs
+    own = inputs.kept[family][0]
+    wired = inputs.encode(own)
     json.dumps(wired)
-    back = decode_input(wired, {}, family)
+    back = inputs.decode(wired)
     if family == "image":
         np.testing.assert_array_equal(back, own)
         Image.fromarray(own.squeeze()).save(tmp_path / "a.png")
@@ -537,24 +534,25 @@ def test_what_is_given_comes_back(explorer_of, family, tmp_path):
             {"image": str(tmp_path / "a.png")},
         ):
             np.testing.assert_array_equal(
-                decode_input(encode_input(value, run), {}, family).squeeze(), own.squeeze()
+                inputs.decode(inputs.encode(value)).squeeze(), own.squeeze()
             )
         with pytest.raises(DataError, match="nothere"):
-            encode_input("nothere.png", run)
+            inputs.encode("nothere.png")
     else:
         assert back[1] == own[1]
         np.testing.assert_allclose(back[0], own[0], atol=1 / 32768)
-    assert encode_input({family: "example:0"}, run) == {family: "example:0"}
+    assert inputs.encode({family: "example:0"}) == {family: "example:0"}
     with pytest.raises(ConfigError, match=f"is no {family}"):
-        encode_input(3.5, run)
+        inputs.encode(3.5)
 
 
 def test_texts_and_ids_stay(lm):
-    assert encode_input(("a", "b"), lm.run) == ["a", "b"]
-    assert encode_input(np.array([1, 2]), lm.run) == [1, 2]
-    assert encode_input([{"text": "x"}, "y"], lm.run) == [{"text": "x"}, "y"]
+    encode = lm.looks.inputs.encode
+    assert encode(("a", "b")) == ["a", "b"]
+    assert encode(np.array([1, 2])) == [1, 2]
+    assert encode([{"text": "x"}, "y"]) == [{"text": "x"}, "y"]
     with pytest.raises(ConfigError, match="is no input"):
-        encode_input(object(), lm.run)
+        encode(object())
 
 
 # the example

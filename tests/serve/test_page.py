@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import ConfigError
-from glassformer.serve.explorer import page as page_module
-from glassformer.serve.explorer.page import cut, linked, ordered, saved
+from glassformer.serve.explorer.page import cut, framed, linked, ordered, saved
 from glassformer.serve.explorer.wire import Reply
 from serve.asking import ask
 
@@ -129,16 +128,16 @@ def test_a_saved_page_holds_its_answers_and_asks_nobody(lm):
 
 
 def test_the_explorers_own_pages_can_be_linked():
-    for entry in ("main.js", "widget.js", page_module.SAVED, page_module.FRAMED):
+    for entry in ("main.js", "widget.js", "saved.js", "framed.js"):
         assert ordered(entry)
     assert "glassformerSaved" in saved({}, {}, "x")
-    assert "glassformerSaved" not in page_module.framed()
-    assert "default-src 'none'" in page_module.framed()
+    assert "glassformerSaved" not in framed()
+    assert "default-src 'none'" in framed()
 
 
 def test_a_saved_page_may_be_one_alone(lm):
-    assert "pages/head.js" in ordered(page_module.SAVED, pages=["head"])
-    assert "pages/train.js" not in ordered(page_module.SAVED, pages=["head"])
+    assert "pages/head.js" in ordered("saved.js", pages=["head"])
+    assert "pages/train.js" not in ordered("saved.js", pages=["head"])
     assert len(saved({}, {}, "x", ["head"])) < len(saved({}, {}, "x")) / 1.5
     assert '<html class="cell alone" lang="en">' in saved({}, {}, "x", ["head"])
     assert '<html lang="en">' in saved({}, {}, "x")

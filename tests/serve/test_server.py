@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from glassformer.errors import ConfigError
 from glassformer.serve.explorer import server as server_module
-from glassformer.serve.explorer.files import Files
+from glassformer.serve.explorer.page import Files
 from glassformer.serve.explorer.server import LARGEST_BODY, Server
 from glassformer.serve.explorer.wire import Reply
 
@@ -253,8 +253,16 @@ def test_wrong_requests_are_one_sentence_with_a_status(client):
         (b'{"op": "look", "look": 3}', 400, "request.look"),
         (b'{"op": "look", "look": {}}', 400, "look.input is missing"),
         (b'{"op": "look", "look": {"input": null}}', 400, "The input is empty"),
-        (b'{"op": "look", "look": {"input": {"image": "/etc/passwd"}}}', 400, "is no file"),
-        (b'{"op": "look", "look": {"input": {"image": "example:0"}}}', 400, "it has none"),
+        (
+            b'{"op": "look", "look": {"input": {"image": "/etc/passwd"}}}',
+            400,
+            "is no part that this model reads; give a text.",
+        ),
+        (
+            b'{"op": "look", "look": {"input": {"image": "example:0"}}}',
+            400,
+            "is no part that this model reads",
+        ),
         (b'{"op": "look", "look": {"input": "\\ud800"}}', 400, ""),
         (
             b'{"op": "head", "look": {"input": "a"}, "layer": 0, "head": 99}',
@@ -514,8 +522,7 @@ def test_nothing_that_is_asked_is_an_error_of_ours(explorer_of, family, data):
     """Any request has an answer or a sentence: no other exception may leave the explorer, which
     would be status 500."""
     from glassformer.errors import GlassformerError
-    from glassformer.serve.explorer.handler import STREAMS
-    from glassformer.serve.explorer.requests import REQUESTS
+    from glassformer.serve.explorer.schema import REQUESTS, STREAMS
 
     explorer = explorer_of(family)
     op = data.draw(st.sampled_from([*REQUESTS]))

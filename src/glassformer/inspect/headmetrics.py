@@ -79,8 +79,7 @@ def measured(pattern: Float[Tensor, "T S"], tables: dict[str, Tensor]) -> Float[
     """The metrics of one pattern, in the order of `METRICS`; `tables` are those of `key_tables`."""
     pattern = pattern.detach().cpu().double()
     counted = slice(1, None) if len(pattern) > 1 else slice(None)
-    spread = -torch.special.xlogy(pattern, pattern).sum(1) / torch.log(torch.tensor(2.0))
-    found = [spread[counted].mean()]
+    found = [row_entropy(pattern)[counted].mean()]
     for name in list(METRICS)[1:]:
         if name not in tables:
             found.append(torch.tensor(float("nan")))
@@ -93,6 +92,11 @@ def measured(pattern: Float[Tensor, "T S"], tables: dict[str, Tensor]) -> Float[
         )[counted]
         found.append((pattern * table).sum(1)[counted][rows].mean())
     return torch.stack([value.float() for value in found])
+
+
+def row_entropy(weights: Float[Tensor, "*rows S"]) -> Float[Tensor, "*rows"]:
+    """-Σ w log₂ w of each row of weights, in bits; 0 log 0 = 0."""
+    return -torch.special.xlogy(weights, weights).sum(-1) / torch.log(torch.tensor(2.0))
 
 
 def key_tables(

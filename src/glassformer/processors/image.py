@@ -1,11 +1,13 @@
 """The processor of images: pixels to patches (Note D: divide, flatten, times W_emb)."""
 
+import io
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from PIL import Image
 
 from glassformer.axes import Float, Tensor
 from glassformer.data.config import DataConfig
@@ -26,6 +28,7 @@ class ImageProcessor(MediaProcessor[ImageReader]):
     name, noun, array, dtype = "image", "image", "pixels", "uint8"
     medium, capabilities = "image", frozenset({"image"})
     kind, sections = ImageReader, frozenset({"image"})
+    accept = "image/png,image/jpeg,image/gif,image/webp,image/bmp"
 
     def __init__(
         self,
@@ -107,6 +110,18 @@ class ImageProcessor(MediaProcessor[ImageReader]):
     def request(self, row: np.ndarray) -> np.ndarray:
         """See `MediaProcessor`."""
         return row
+
+    def from_file(self, content: bytes) -> np.ndarray:
+        """See `MediaProcessor`: uint8 [H, W, C]."""
+        return decode(content, "the image")
+
+    def to_file(self, given: Any) -> bytes | None:
+        """See `MediaProcessor`: PNG."""
+        if not (isinstance(given, np.ndarray) and given.dtype == np.uint8 and given.ndim == 3):
+            return None
+        file = io.BytesIO()
+        Image.fromarray(given[..., 0] if given.shape[2] == 1 else given).save(file, "png")
+        return file.getvalue()
 
     def description(self) -> list[str]:
         """See `Processor`."""

@@ -110,6 +110,8 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
     array: ClassVar[str]
     """The folder of the stored arrays."""
     dtype: ClassVar[str]
+    accept: ClassVar[str]
+    """Media types of files, the first that of `to_file`, as `accept` of an HTML input."""
     shape: tuple[int, ...]
 
     def __init__(
@@ -177,6 +179,16 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
     @abstractmethod
     def request(self, row: np.ndarray) -> Any:
         """A stored row as `windows` takes it."""
+        ...
+
+    @abstractmethod
+    def from_file(self, content: bytes) -> Any:
+        """The content of a file as `windows` takes it; DataError: it cannot be decoded."""
+        ...
+
+    @abstractmethod
+    def to_file(self, given: Any) -> bytes | None:
+        """The file of pixels, or of (samples, rate), the inverse of `from_file`; None: neither."""
         ...
 
     def augmented(self, how: Augmentations) -> Self:

@@ -69,6 +69,7 @@ class PartsProcessor(Processor):
     ):
         self.tokenizer, self.facts, self.readers = tokenizer, facts, dict(readers)
         self.capabilities = frozenset({"parts", *readers} if readers else ())
+        self.summary = "reads images, audio and text in one sequence" if readers else ""
         self.parts, self.modality_order = PartsTokenizer(tokenizer), tuple(modality_order)
 
     @classmethod

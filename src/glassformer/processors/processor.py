@@ -103,6 +103,8 @@ class Processor(ABC):
     """image or audio, of a processor that reads nothing else."""
     capabilities: frozenset[str] = frozenset()
     """What the explorer may show of an input: pair, parts, image, audio."""
+    summary: str = ""
+    """What a model with these inputs does, where that says more than its task."""
     sections: ClassVar[frozenset[str]] = frozenset()
     """Sections of a recipe that only some processors and tasks read."""
     options: ClassVar[frozenset[str]] = frozenset()

@@ -41,6 +41,7 @@ class Classification(RecordTask):
     )
     inputs = ("text", "image", "audio", "parts")
     capabilities = frozenset({"classes"})
+    summary = "classifies {inputs}"
     verb = "classify"
     metrics = ("loss", "accuracy", "macro_f1")
     options = frozenset({"class_weights"})

@@ -20,6 +20,7 @@ class FeatureExtraction(Task):
     pipelines = ("feature-extraction",)
     inputs = ("text", "image", "audio", "parts")
     capabilities = frozenset({"vectors"})
+    summary = "computes vectors"
     verb = "embed"
 
     @classmethod

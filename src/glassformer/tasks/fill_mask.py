@@ -39,6 +39,7 @@ class FillMask(TextGeneration):
     verb = "embed"
     options = frozenset({"mask_fraction", "whole_words"})
     capabilities = frozenset({"masked"})
+    summary = "predicts the masked tokens of a text"
     continues = False
 
     @classmethod

@@ -62,6 +62,8 @@ class Task(ABC):
     """Processors that it goes with."""
     capabilities: ClassVar[frozenset[str]]
     """What the explorer may ask of it: generates, masked, tags, classes, vectors, draws."""
+    summary: ClassVar[str]
+    """What a model with this task does, in a clause; `{inputs}`: the processor's plural noun."""
     verb: ClassVar[str]
     """The command that uses it."""
     metrics: ClassVar[tuple[Metric, ...]] = ("loss", "accuracy")

@@ -35,6 +35,7 @@ class TextGeneration(Task):
     inputs = ("documents",)
     verb = "generate"
     capabilities = frozenset({"generates"})
+    summary = "continues a text"
     continues = True
     first_prompt = "\n"
 

@@ -86,6 +86,7 @@ class TextToImage(RecordTask):
     inputs = ("parts",)
     verb = "generate --to-image"
     capabilities = frozenset({"generates", "draws"})
+    summary = "draws an image of a text, pixel by pixel"
     sections = frozenset({"palette"})
 
     @classmethod

@@ -46,6 +46,7 @@ class TextToText(RecordTask):
     inputs = ("pairs", "parts")
     metrics = ("loss", "accuracy", *DECODED)
     capabilities = frozenset({"generates"})
+    summary = "maps a text to another text"
 
     @property
     def verb(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]

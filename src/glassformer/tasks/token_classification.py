@@ -34,6 +34,7 @@ class TokenClassification(RecordTask):
     pipelines = ("token-classification",)
     inputs = ("words", "parts")
     capabilities = frozenset({"tags"})
+    summary = "assigns a tag to each word of a text"
     verb = "tag"
     metrics = ("loss", "accuracy", "macro_f1", "f1")
     options = frozenset({"class_weights"})
