@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
@@ -38,7 +39,7 @@ class Looks:
         self.run, self.room, self.inputs = run, room, RunInputs(run)
         self.lock = threading.RLock()
         self._kept: OrderedDict[str, Look] = OrderedDict()
-        self._runs: OrderedDict[int, Run] = OrderedDict()
+        self._at = lru_cache(MODELS)(run.at)
 
     def find(self, request: LookRequest, nested: int = 0) -> tuple[Look, bool]:
         """The look, and whether it was kept; hold the lock. Errors: those of `Run.look`."""
@@ -51,23 +52,12 @@ class Looks:
         plain = request.model_copy(update={"edits": []})
         base = self._kept.get(content_of(plain)) if edits else None
         if base is None:
-            given = self.inputs.decode(request.input)
-            self._kept[name] = self._at(request.checkpoint).look(given, edits)
+            step, given = request.checkpoint, self.inputs.decode(request.input)
+            self._kept[name] = (self.run if step is None else self._at(step)).look(given, edits)
         else:
             self._kept[name] = base.edited(edits)
         self._evict()
         return self._kept[name], False
-
-    def _at(self, checkpoint: int | None) -> Run:
-        """The run, or the run at a checkpoint; ConfigError: no such checkpoint."""
-        if checkpoint is None:
-            return self.run
-        if checkpoint not in self._runs:
-            self._runs[checkpoint] = self.run.at(checkpoint)
-        self._runs.move_to_end(checkpoint)
-        while len(self._runs) > MODELS:
-            self._runs.popitem(last=False)
-        return self._runs[checkpoint]
 
     def _edit(self, value: dict[str, Any], nested: int) -> Edit:
         """An edit of plain values; its `source` is a look request."""

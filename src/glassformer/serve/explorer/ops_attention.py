@@ -30,7 +30,7 @@ from glassformer.layers.mask import Allowed
 from glassformer.layers.norm import LayerNorm
 from glassformer.processors.elements import Element
 from glassformer.serve.explorer.looks import OpContext
-from glassformer.serve.explorer.wire import Reply, floats, root_bytes
+from glassformer.serve.explorer.wire import Reply, root_bytes
 
 NUMBERS = 1 << 19
 """Weights in memory at once: they should stay in the processor's cache."""
@@ -45,7 +45,7 @@ def thumbnails(context: OpContext, look: Look, side: str, site: str, size: int) 
     """Every head of a stack: a thumbnail of the largest weight of each cell, and metrics."""
     pixels, metrics, cell = all_heads(look, side, site, size, context.check)
     header = {"metrics": METRIC_LIST, "max": float(pixels.max()), "cell": list(cell)}
-    return Reply(header, {"thumbnails": root_bytes(pixels), "metrics": floats(metrics)})
+    return Reply(header, {"thumbnails": root_bytes(pixels), "metrics": metrics})
 
 
 @torch.no_grad()
@@ -71,12 +71,11 @@ def head(context: OpContext, look: Look, side: str, site: str, layer: int, head:
         mass[:seen] += pattern.sum(0)
         bits.append(entropy[0])
         largest = max(largest, float(pattern.max()))
-    arrays = {"pattern": roots, "mass": floats(mass), "entropy": floats(torch.cat(bits))}
+    arrays = {"pattern": roots, "mass": mass, "entropy": torch.cat(bits)}
     allow = look.context(side, site).allow
     mask = "causal" if allow.causal else "none" if allow.dense is None else "table"
     if allow.dense is not None and not allow.causal:
-        table = allow.dense[0, 0].expand(roots.shape)
-        arrays["masked"] = (~table).to(torch.uint8).cpu().numpy()
+        arrays["masked"] = ~allow.dense[0, 0].expand(roots.shape)
     return Reply({"mask": mask, "max": largest}, arrays)
 
 
@@ -88,8 +87,8 @@ def row(
     (query,) = chosen(query, len(weights), "query", "The pattern")
     scores = look.scores(layer, head, side=side, site=site)[query]
     masked = scores == -torch.inf
-    arrays = {"weights": floats(weights[query]), "scores": floats(scores.masked_fill(masked, 0))}
-    return Reply({"query": query, "masked": masked.nonzero()[:, 0].tolist()}, arrays)
+    header = {"query": query, "masked": masked.nonzero()[:, 0].tolist()}
+    return Reply(header, {"weights": weights[query], "scores": scores.masked_fill(masked, 0)})
 
 
 @torch.no_grad()
@@ -107,9 +106,8 @@ def step(
     q, k, v, z = (look[f"{place}.{name}"].tensor for name in "qkvz")
     group, z = head // (len(q) // len(k)), z[head, query]
     width = len(z)
-    x, normed, norm = _query_input(
-        look, place, cast(Block, look.stack(side).blocks[layer]), site, query
-    )
+    block = cast(Block, look.stack(side).blocks[layer])
+    x, normed, norm = _query_input(look, place, block, site, query)
     own = {"x": x, "norm": normed, "q": q[head, query], "k": k[group], "v": v[group], "z": z}
     own["out"] = z @ module.out_proj.weight[:, head * width : (head + 1) * width].mT
     if (bias := look.context(side, site).bias) is not None:
@@ -121,8 +119,7 @@ def step(
         "norm": norm,
         "rotary": site == "self" and look.stack(side).rotation is not None,
     }
-    arrays = {name: floats(tensor) for name, tensor in own.items()}
-    return Reply(exact.header | header, exact.arrays | arrays)
+    return Reply(exact.header | header, {**exact.arrays, **own})
 
 
 def _query_input(

@@ -18,7 +18,7 @@ from glassformer.inspect.target import Replaced, Target, in_portions, rerun
 from glassformer.serve.explorer.looks import OpContext
 from glassformer.serve.explorer.ops_attention import LARGEST, METRIC_LIST, all_heads
 from glassformer.serve.explorer.ops_model import name_of, outcome
-from glassformer.serve.explorer.wire import Reply, floats, integers
+from glassformer.serve.explorer.wire import Reply
 
 FROZEN = (
     "Norms and the non-linear parts of the head are held at their values in this run, so that "
@@ -47,9 +47,9 @@ def lens(
         )
     found = lenses.lens(look, k, layers=layers, positions=positions, target=target)
     labels = {i: name_of(look, i) for i in found.ids.unique().tolist()}
-    arrays = {"ids": integers(found.ids), "p": floats(found.probabilities)}
+    arrays = {"ids": found.ids, "p": found.probabilities}
     if found.of_target is not None:
-        arrays["target"] = floats(found.of_target)
+        arrays["target"] = found.of_target
     header = {"labels": labels, "layers": list(found.layers), "positions": list(found.positions)}
     return Reply(header, arrays)
 
@@ -79,7 +79,7 @@ def project(context: OpContext, look: Look, side: str) -> Reply:
     names = [f"{name}.0.resid_pre", *(f"{name}.{i}.resid_post" for i in range(layers))]
     points, explained = principal(torch.stack([look[point].tensor for point in names]))
     note = "One basis for all layers; what the three directions leave out is not shown."
-    return Reply({"note": note}, {"points": floats(points), "explained": floats(explained)})
+    return Reply({"note": note}, {"points": points, "explained": explained})
 
 
 def principal(
@@ -126,16 +126,16 @@ def attribute(
     found = attribution.attribute(
         look, method, target, position=position, against=against, **options
     )
-    arrays = {"scores": floats(found.scores)}
+    arrays = {"scores": found.scores}
     if found.source_scores is not None:
-        arrays["source"] = floats(found.source_scores)
+        arrays["source"] = found.source_scores
     header: dict[str, Any] = {"logit": found.value}
     header |= {name: getattr(found, name) for name in ("method", "gap", "change", "steps")}
     if faithfulness:
         curves = measured(look, found, steps, seed, **options)
         names = ("shares", "deletion", "insertion", "random_deletion", "random_insertion")
-        arrays |= {name: floats(getattr(curves, name)) for name in names}
-        arrays["random"] = floats(curves.random_deletion.mean(0))
+        arrays |= {name: getattr(curves, name) for name in names}
+        arrays["random"] = curves.random_deletion.mean(0)
         header["gain"] = dict(zip(("deletion", "insertion"), curves.gain, strict=True))
     return Reply(header, arrays)
 
@@ -163,8 +163,8 @@ def compare(
     for name, look in (("a", a), ("b", b)):
         pattern = look.pattern(layer, head, side=side, site=site)
         rows, columns = ([getattr(pair, name) for pair in some] for some in (queries, keys))
-        arrays[f"pattern_{name}"] = floats(pattern[rows][:, columns])
-        arrays[f"metrics_{name}"] = floats(all_heads(look, side, site, 4, context.check)[1])
+        arrays[f"pattern_{name}"] = pattern[rows][:, columns]
+        arrays[f"metrics_{name}"] = all_heads(look, side, site, 4, context.check)[1]
     header: dict[str, Any] = {
         "alignment": alignment(found.pairs, len(a.elements), len(b.elements)),
         "source_alignment": alignment(

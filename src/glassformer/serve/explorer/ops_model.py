@@ -11,7 +11,7 @@ from glassformer.inspect.look import Look
 from glassformer.pages.images import brightness
 from glassformer.pages.training_report import points
 from glassformer.serve.explorer.looks import OpContext
-from glassformer.serve.explorer.wire import Reply, floats
+from glassformer.serve.explorer.wire import Reply
 from glassformer.training.checkpoint import Checkpoints
 from glassformer.training.history import read_metrics
 
@@ -144,7 +144,7 @@ def curves(context: OpContext) -> Reply:
 def raw(context: OpContext, look: Look, point: str) -> Reply:
     """The tensor of a point without the batch axis; masked scores are -inf."""
     named = look[point]
-    return Reply({"point": point, "axes": list(named.axes)}, {"values": floats(named.tensor)})
+    return Reply({"point": point, "axes": list(named.axes)}, {"values": named.tensor})
 
 
 def all_points(context: OpContext, look: Look) -> Reply:

@@ -21,7 +21,7 @@ from glassformer.inspect.look import Look, run
 from glassformer.inspect.target import placed
 from glassformer.serve.explorer.looks import OpContext
 from glassformer.serve.explorer.ops_model import OUTCOMES, name_of, outcome
-from glassformer.serve.explorer.wire import Reply, floats, integers
+from glassformer.serve.explorer.wire import Reply
 
 BARS = 50
 STAGES = {"before": "model", "tempered": "temperature", "top_k": "top_k", "top_p": "top_p"}
@@ -49,7 +49,7 @@ def next_token(context: OpContext, look: Look, position: int, **sampling: Any) -
         "possible": {name: int((row > 0).sum()) for name, row in rows.items()},
         "outcomes": outcomes,
     }
-    arrays = {"ids": integers(ids)} | {name: floats(row[ids]) for name, row in rows.items()}
+    arrays = {"ids": ids} | {name: row[ids] for name, row in rows.items()}
     return Reply(header, arrays)
 
 
