@@ -35,10 +35,7 @@ def model(context: OpContext) -> Reply:
         "path": str(run.folder),
         "task": summary,
         "capabilities": sorted(has),
-        "media": {
-            kind: {"noun": reader.noun, "accept": reader.accept}
-            for kind, reader in processor.media().items()
-        },
+        "media": {kind: reader.accept for kind, reader in processor.media().items()},
         "architecture": config.architecture,
         "config": config.model_dump(mode="json"),
         "parameters": run.model.n_parameters,

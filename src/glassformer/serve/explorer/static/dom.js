@@ -1,15 +1,14 @@
 // @ts-check
-// Elements from plain calls: h("p", {class: "lead"}, "text", other).
+// Elements from plain calls: h("p.lead", {title: "a title"}, "text", other).
 // Text only ever becomes a text node, so a vocabulary may contain markup.
 
 /** @typedef {Node | string | number | null | undefined | false | Child[]} Child */
 
-// The names of the two other languages of a page, asked of the browser's own parser.
+// The namespaces of SVG and MathML, from the browser's own parser.
 const parsed = new DOMParser().parseFromString("<svg></svg><math></math>", "text/html").body;
-const SVG = /** @type {Element} */ (parsed.querySelector("svg")).namespaceURI;
-const MATH = /** @type {Element} */ (parsed.querySelector("math")).namespaceURI;
+const [HTML, SVG, MATH] = [parsed, ...parsed.children].map((el) => el.namespaceURI);
 
-/** What is set as a property, since its attribute is only the first value. */
+/** Set as properties: their attributes are only the first value. */
 const PROPERTIES = new Set([
   "value",
   "checked",
@@ -21,29 +20,22 @@ const PROPERTIES = new Set([
 ]);
 
 /**
- * An HTML element. Props: on* functions, `style` and `dataset` objects, aria-* and other attributes
- * (false, null: left out).
- * @param {string} tag @param {Record<string, any> | null} [props] @param {...Child} children
- * @returns {any}
+ * An HTML element: its tag with classes, props (optional), children. Props: on* functions, `style`
+ * and `dataset` objects, aria-* and other attributes (false, null: left out).
+ * @param {string} selector @param {...any} rest @returns {any}
  */
-export function h(tag, props, ...children) {
-  return filled(document.createElement(tag), props, children);
+export function h(selector, ...rest) {
+  return element(HTML, selector, rest);
 }
 
-/**
- * An SVG element. @param {string} tag @param {Record<string, any> | null} [props] @param {...Child}
- * children @returns {any}
- */
-export function svg(tag, props, ...children) {
-  return filled(document.createElementNS(SVG, tag), props, children);
+/** An SVG element. @param {string} selector @param {...any} rest @returns {any} */
+export function svg(selector, ...rest) {
+  return element(SVG, selector, rest);
 }
 
-/**
- * A MathML element. @param {string} tag @param {Record<string, any> | null} [props] @param
- * {...Child} children @returns {any}
- */
-export function math(tag, props, ...children) {
-  return filled(document.createElementNS(MATH, tag), props, children);
+/** A MathML element. @param {string} selector @param {...any} rest @returns {any} */
+export function math(selector, ...rest) {
+  return element(MATH, selector, rest);
 }
 
 /** Takes everything out of an element. @param {Element} el */
@@ -124,8 +116,19 @@ export function save(name, blob) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-function filled(el, props, children) {
-  for (const [name, value] of Object.entries(props ?? {})) {
+function element(space, selector, [props, ...children]) {
+  const [tag, ...classes] = selector.split("."),
+    el = document.createElementNS(space, tag);
+  if (classes.length) el.setAttribute("class", classes.join(" "));
+  if (props === null || typeof props !== "object" || props instanceof Node || Array.isArray(props))
+    children.unshift(props);
+  else set(el, props);
+  append(el, children);
+  return el;
+}
+
+function set(el, props) {
+  for (const [name, value] of Object.entries(props)) {
     if (value === null || value === undefined) continue;
     if (name.startsWith("on")) el.addEventListener(name.slice(2).toLowerCase(), value);
     else if (name === "style")
@@ -135,13 +138,11 @@ function filled(el, props, children) {
     else if (PROPERTIES.has(name)) el[name] = value;
     else if (value !== false) el.setAttribute(name, value === true ? "" : String(value));
   }
-  append(el, children);
-  return el;
 }
 
 function append(el, children) {
   for (const child of children) {
-    if (child === null || child === undefined || child === false) continue;
+    if (child === null || child === undefined || child === false || child === "") continue;
     if (Array.isArray(child)) append(el, child);
     else el.append(child instanceof Node ? child : document.createTextNode(String(child)));
   }

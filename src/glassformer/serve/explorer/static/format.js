@@ -26,6 +26,11 @@ export function number(x, digits = 4) {
   return (x < 0 ? MINUS : "") + text;
 }
 
+/** Whether an element is a patch of an image or of a spectrogram. @param {any} element */
+export function isPatch(element) {
+  return element.row !== null;
+}
+
 /** A number with that many places after the point: 0.85. @param {number} x */
 export function fixed(x, places = 2) {
   if (!Number.isFinite(x)) return number(x);

@@ -97,6 +97,7 @@ function lookPython(look, checkpoint, run) {
  * input @returns {string}
  */
 function inputPython(input) {
+  if (typeof input === "string") return python(input);
   if (Array.isArray(input)) {
     if (input.every((part) => typeof part === "number")) return python(input);
     const parts = input.map(partPython).join(", ");
@@ -108,22 +109,22 @@ function inputPython(input) {
       (typeof input[0] === "string" || Array.isArray(input[0]));
     return pair ? `(${parts})` : `[${parts}]`;
   }
-  return input?.image || input?.audio ? python(fileName(input)) : partPython(input);
+  const [[kind, where]] = Object.entries(input);
+  return kind in SUFFIX ? python(fileName(kind, where)) : partPython(input);
 }
 
 function partPython(part) {
   if (typeof part === "string" || typeof part === "number") return python(part);
   if (Array.isArray(part)) return `[${part.map(partPython).join(", ")}]`;
-  if (part?.text !== undefined) return python(part.text);
-  return part?.image
-    ? `{"image": ${python(fileName(part))}}`
-    : `{"audio": ${python(fileName(part))}}`;
+  const [[kind, where]] = Object.entries(part);
+  return kind in SUFFIX ? `{"${kind}": ${python(fileName(kind, where))}}` : python(where);
 }
 
-function fileName({image, audio}) {
-  const where = image ?? audio,
-    stem = where.startsWith("example:") ? where.replace(":", "-") : image ? "picture" : "recording";
-  return `${stem}.${image ? "png" : "wav"}`;
+const SUFFIX = {image: "png", audio: "wav"};
+
+function fileName(kind, where) {
+  const stem = where.startsWith("example:") ? where.replace(":", "-") : kind;
+  return `${stem}.${SUFFIX[kind]}`;
 }
 
 function editPython({edit, point, ...rest}) {

@@ -67,9 +67,9 @@ function writer() {
     seed = 1,
     chances = [1],
     timer = 0;
-  const line = h("ol", {class: "written", "aria-label": "The text so far"}),
-    live = h("p", {class: "sr", "aria-live": "polite"}),
-    readings = h("div", {class: "readings"});
+  const line = h("ol.written", {"aria-label": "The text so far"}),
+    live = h("p.sr", {"aria-live": "polite"}),
+    readings = h("div.readings");
   const picture = bars({
     items: [],
     name: "What comes next",
@@ -120,16 +120,14 @@ function writer() {
       ...picture,
       el: h(
         "div",
-        null,
         line,
         h(
-          "div",
-          {class: "row"},
+          "div.row",
           next,
           play,
           button("Again", () => start(words[0]), {kind: "quiet"}),
         ),
-        h("p", {class: "sub"}, "next, most likely first: choose one yourself, if you like"),
+        h("p.sub", "next, most likely first: choose one yourself, if you like"),
         picture.el,
         live,
       ),
@@ -180,8 +178,8 @@ function writer() {
         h(
           "li",
           {class: i === words.length - 1 ? "new" : ""},
-          h("span", {class: "chip-word"}, word),
-          h("span", {class: "soft"}, i ? fixed(chances[i]) : ""),
+          h("span.chip-word", word),
+          h("span.soft", i ? fixed(chances[i]) : ""),
         ),
       ),
     );
@@ -198,7 +196,7 @@ function writer() {
         ),
       ),
       reading("surprise", `${fixed(Math.abs(bits), 2)} bits`),
-      done() ? h("p", {class: "soft"}, "The end was drawn.") : null,
+      done() && h("p.soft", "The end was drawn."),
     );
     frame.refresh();
   }
@@ -264,8 +262,8 @@ function reference() {
       most: 44,
       selected: {row: IT, column: CHICKEN},
     }),
-    readings = h("div", {class: "readings"}),
-    said = h("p", {class: "step-said", "aria-live": "polite"});
+    readings = h("div.readings"),
+    said = h("p.step-said", {"aria-live": "polite"});
   const frame = figure({
     title: "It was too tired, it was too wide",
     picture,

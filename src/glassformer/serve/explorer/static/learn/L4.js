@@ -84,8 +84,8 @@ function mask() {
       `a ${i + 1} ${j + 1}: query ${WORDS[i]}, key ${WORDS[j]}, ` +
       `${way === "before" && future(i, j) ? "masked" : number(WAYS[way].weights(SCORES)[i][j])}`,
   });
-  const said = h("p", {class: "step-said", "aria-live": "polite"}),
-    readings = h("div", {class: "readings"});
+  const said = h("p.step-said", {"aria-live": "polite"}),
+    readings = h("div.readings");
   const pick = choice({
     label: "The future is",
     options: Object.entries(WAYS).map(([value, {label}]) => ({value, label})),
@@ -164,7 +164,7 @@ function scale() {
     onchange: (to) => draw(Number(to)),
   });
   draw(dk);
-  return h("div", {class: "stack"}, pick.el, picture.el);
+  return h("div.stack", pick.el, picture.el);
 }
 
 /** @param {HTMLElement} el */

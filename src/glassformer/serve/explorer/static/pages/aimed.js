@@ -2,7 +2,7 @@
 // What the pages about one answer share: where it is answered, which outcome is meant, the elements
 // as a line that can be pointed at.
 import {fill, h, on} from "../dom.js";
-import {number, percent, token} from "../format.js";
+import {isPatch, number, percent, token} from "../format.js";
 import {css, ink, isDark, level, ramp} from "../ramp.js";
 import {select} from "../marks.js";
 import {schema} from "../schema.js";
@@ -70,13 +70,22 @@ export function firstChoice(app, s, looked) {
   };
 }
 
+/** The elements of which one is the position of the answer. @param {any} app */
+export function positionStrip(app) {
+  return strip({
+    elements: [],
+    name: "Position of the answer",
+    onselect: (position) => app.state.set({position, target: null}),
+  });
+}
+
 /**
  * Two choices: the outcome, and another that it is held against. `show(looked)` after the look or
  * the place changed.
  * @param {any} app
  */
 export function aimControls(app) {
-  const box = h("div", {class: "aim row"});
+  const box = h("div.aim.row");
   let turn = 0;
   return {
     el: box,
@@ -168,11 +177,7 @@ export function outcomeName(looked, app, id) {
  */
 export function strip(options) {
   let o = {kind: /** @type {"attention" | "signed"} */ ("signed"), ...options};
-  const el = h("div", {
-    class: "element-line",
-    role: o.onselect ? "listbox" : "list",
-    "aria-label": o.name,
-  });
+  const el = h("div.element-line", {role: o.onselect ? "listbox" : "list", "aria-label": o.name});
   function draw() {
     const held = el.contains(document.activeElement),
       table = ramp(o.kind, isDark()),
@@ -181,15 +186,15 @@ export function strip(options) {
       parts = [];
     for (let i = 0; i < o.elements.length; i++) {
       const one = o.elements[i],
-        patch = one.kind === "image" || one.kind === "audio";
+        patch = isPatch(one);
       if (patch) {
         const first = i;
         while (i + 1 < o.elements.length && o.elements[i + 1].kind === one.kind) i++;
         parts.push(
           h(
-            "span",
-            {class: "line-patches", role: o.onselect ? "presentation" : "listitem"},
-            `${i - first + 1} patches of ${one.kind === "image" ? "a picture" : "a sound"}`,
+            "span.line-patches",
+            {role: o.onselect ? "presentation" : "listitem"},
+            `${i - first + 1} patches of ${one.kind}`,
           ),
         );
         continue;

@@ -3,7 +3,7 @@
 // is called, drawing again when the selection changes.
 import {clear} from "../dom.js";
 import {fixed} from "../format.js";
-import {choice} from "../marks.js";
+import {choice, slider} from "../marks.js";
 import {same} from "../state.js";
 import {superseded} from "../wire.js";
 
@@ -71,6 +71,25 @@ export function kindTabs(app) {
       app.state.set({side, site, query: null, key: null});
     },
   });
+}
+
+/** Sliders of the selected layer and head. @param {any} app */
+export function headDials(app) {
+  const kind = kindOf(app);
+  return [
+    ["layer", kind.layers],
+    ["head", kind.heads],
+  ].map(([name, count]) =>
+    slider({
+      label: name,
+      min: 0,
+      max: Math.max(1, count - 1),
+      step: 1,
+      value: app.state.get()[name],
+      compact: true,
+      oninput: (x) => app.state.set({[name]: Math.min(count - 1, Math.round(x))}, {replace: true}),
+    }),
+  );
 }
 
 /**

@@ -63,8 +63,8 @@ function render(el, app) {
   const filterRoom = h("div");
   let filter = /** @type {any} */ (null),
     filterFor = "";
-  const meaning = h("p", {class: "attention-meaning soft"}),
-    count = h("p", {class: "reading", role: "status"});
+  const meaning = h("p.attention-meaning.soft"),
+    count = h("p.reading", {role: "status"});
   el.append(said, room);
 
   function build(options) {
@@ -78,7 +78,7 @@ function render(el, app) {
       picture,
       controls: [tabs?.el, by.el, filterRoom],
       legend: legend({label: "weight"}),
-      below: h("div", {class: "attention-below"}, meaning, count),
+      below: h("div.attention-below", meaning, count),
       shows:
         "Every head’s pattern: rows are queries, from the first element down; columns are " +
         "keys. A pixel is the *largest* weight of the queries and keys it stands for, so a " +
@@ -120,7 +120,7 @@ function render(el, app) {
       top = there.slice(0, RANKED);
     ranked.update({
       items: top.map((one) => ({
-        label: h("span", null, `layer ${one.layer} head ${one.head}`),
+        label: h("span", `layer ${one.layer} head ${one.head}`),
         value: one.value,
         faded: dimmed(one.layer, one.head),
       })),
@@ -135,7 +135,7 @@ function render(el, app) {
     limit(name in SHARES ? 1 : Math.max(1, Math.ceil(most)));
     fill(
       meaning,
-      h("strong", null, TITLES[name]),
+      h("strong", TITLES[name]),
       ". ",
       found.header.metrics[found.names.indexOf(name)].definition,
       there.length ? "" : " It is not defined for this attention and input.",
@@ -233,17 +233,16 @@ function inspect(el, app) {
       names = header.metrics.map((one) => one.name);
     fill(
       body,
-      h("h2", null, `Layer ${layer} head ${head}`),
-      h("p", {class: "attention-name"}, headName(names, values)),
+      h("h2", `Layer ${layer} head ${head}`),
+      h("p.attention-name", headName(names, values)),
       h(
-        "dl",
-        {class: "metric-list"},
+        "dl.metric-list",
         header.metrics.map(({name, definition}, i) => [
           h("dt", {title: definition}, TITLES[name] ?? name),
-          h("dd", null, Number.isNaN(values[i]) ? "not here" : fixed(values[i], 3)),
+          h("dd", Number.isNaN(values[i]) ? "not here" : fixed(values[i], 3)),
         ]),
       ),
-      h("p", null, link(app, {page: "head"}, "Open this head")),
+      h("p", link(app, {page: "head"}, "Open this head")),
     );
   });
 }

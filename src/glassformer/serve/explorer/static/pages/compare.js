@@ -3,12 +3,12 @@
 // differ, B - A.
 import {fill, h} from "../dom.js";
 import {fixed, labelOf, number} from "../format.js";
-import {bars, button, figure, heatmap, legend, select, slider} from "../marks.js";
+import {bars, button, figure, heatmap, legend, select} from "../marks.js";
 import {reading} from "../learn/article.js";
 import {same} from "../state.js";
 import {part} from "../wire.js";
 import {round, shown} from "./aimed.js";
-import {follow, kindOf, kindTabs, LOOK, sequences, SHARES} from "./attended.js";
+import {LOOK, SHARES, follow, headDials, kindOf, kindTabs, sequences} from "./attended.js";
 import {pairLine, scatter} from "./compare_marks.js";
 import {stagesPicture} from "./next_stages.js";
 
@@ -46,8 +46,7 @@ function render(el, app) {
   };
   const asB = () => state.get().b ?? unsaid(),
     other = () => ({edits: state.get().edits, checkpoint: state.get().checkpoint, ...asB()});
-  const field = h("input", {
-    class: "compare-b",
+  const field = h("input.compare-b", {
     type: "text",
     "aria-label": "Input of B",
     value: wrote(other().input),
@@ -63,7 +62,7 @@ function render(el, app) {
   };
   const put = (change) => state.set({b: {...asB(), ...change}, pair: undefined});
   const steps = model.checkpoints ?? [],
-    own = h("bdi", {class: "compare-a"});
+    own = h("bdi.compare-a");
   const examples = select({
     label: "examples",
     value: "",
@@ -101,19 +100,17 @@ function render(el, app) {
         })
       : null;
   const form = h(
-    "form",
-    {class: "compare-form", onsubmit: (event) => (event.preventDefault(), put({input: read()}))},
-    h("div", {class: "compare-row"}, h("span", {class: "compare-name"}, "A"), own),
+    "form.compare-form",
+    {onsubmit: (event) => (event.preventDefault(), put({input: read()}))},
+    h("div.compare-row", h("span.compare-name", "A"), own),
     h(
-      "div",
-      {class: "compare-row"},
-      h("span", {class: "compare-name"}, "B"),
+      "div.compare-row",
+      h("span.compare-name", "B"),
       field,
-      h("button", {type: "submit", class: "button main"}, "Compare"),
+      h("button.button.main", {type: "submit"}, "Compare"),
     ),
     h(
-      "div",
-      {class: "row aim"},
+      "div.row.aim",
       examples.el,
       edits.el,
       moment?.el,
@@ -165,7 +162,7 @@ function render(el, app) {
       rest: [],
       name: "Outcomes that changed most",
     }),
-    far = h("div", {class: "readings"});
+    far = h("div.readings");
   const second = figure({
     title: "What it changes in the answer",
     name: "changes",
@@ -175,18 +172,7 @@ function render(el, app) {
     hides: "all others, which changed less. The divergence counts them too.",
   });
   const tabs = kindTabs(app),
-    dial = (name, count) =>
-      slider({
-        label: name,
-        min: 0,
-        max: Math.max(1, count - 1),
-        step: 1,
-        value: state.get()[name],
-        compact: true,
-        oninput: (x) => state.set({[name]: Math.min(count - 1, Math.round(x))}, {replace: true}),
-      });
-  const layer = dial("layer", kindOf(app).layers),
-    head = dial("head", kindOf(app).heads);
+    [layer, head] = headDials(app);
   const options = {
     rows: [""],
     columns: [""],
@@ -200,7 +186,7 @@ function render(el, app) {
     heatmap({...options, name: "B"}),
     heatmap({...options, name: "B minus A", most: 44, kind: "signed", valueName: "difference"}),
   ];
-  const keys = h("div", {class: "compare-keys"});
+  const keys = h("div.compare-keys");
   const third = figure({
     title: "One head: A, B, and B − A",
     name: "patterns",
@@ -209,11 +195,8 @@ function render(el, app) {
     legend: keys,
     picture: {
       el: h(
-        "div",
-        {class: "compare-maps"},
-        maps.map((map, i) =>
-          h("div", null, h("p", {class: "sub"}, ["A", "B", "B − A"][i]), map.el),
-        ),
+        "div.compare-maps",
+        maps.map((map, i) => h("div", h("p.sub", ["A", "B", "B − A"][i]), map.el)),
       ),
       canvas: maps[2].canvas,
       toSvg: () => maps[2].toSvg(),
@@ -263,12 +246,7 @@ function render(el, app) {
     controls: [metric.el],
     picture: {
       ...dots,
-      el: h(
-        "div",
-        {class: "beside"},
-        dots.el,
-        h("div", null, h("p", {class: "sub"}, "changed most, B − A"), ranked.el),
-      ),
+      el: h("div.beside", dots.el, h("div", h("p.sub", "changed most, B − A"), ranked.el)),
       toSvg: () => dots.el,
     },
     shows:
@@ -309,7 +287,7 @@ function render(el, app) {
       .slice(0, RANKED);
     ranked.update({
       items: top.map((p) => ({
-        label: h("span", null, `layer ${p.layer} head ${p.head}`),
+        label: h("span", `layer ${p.layer} head ${p.head}`),
         value: p.y - p.x,
       })),
       selected: top.findIndex((p) => p.layer === l && p.head === k),
@@ -362,13 +340,9 @@ function render(el, app) {
       a.outcome.kind === "class" || !pairs[at] ? "" : `at “${shown(a.elements[pairs[at][0]])}”`;
     fill(
       far,
-      where ? h("p", {class: "soft"}, where) : null,
+      where ? h("p.soft", where) : null,
       header.kl === undefined
-        ? h(
-            "p",
-            {class: "soft"},
-            "No elements correspond, so no answers can be held against each other.",
-          )
+        ? h("p.soft", "No elements correspond, so no answers can be held against each other.")
         : reading("divergence, A from B", `${fixed(header.kl, 3)} bits`),
     );
     layer.set(state.get().layer);

@@ -14,7 +14,7 @@ const word = (/** @type {string} */ label) => ({label, kind: "word"});
 export function sweep(app) {
   const {state} = app,
     said = h("div"),
-    progress = h("p", {class: "reading", role: "status"}),
+    progress = h("p.reading", {role: "status"}),
     legendRoom = h("div"),
     room = h("div");
   let running = /** @type {AbortController | null} */ (null),
@@ -42,8 +42,7 @@ export function sweep(app) {
       stop(true);
     },
   });
-  const other = h("input", {
-    class: "edit-source",
+  const other = h("input.edit-source", {
     type: "text",
     hidden: true,
     "aria-label": "The other input",
@@ -52,21 +51,15 @@ export function sweep(app) {
     autocomplete: "off",
   });
   const start = button("Run all", () => (running ? stop() : run()), {kind: "main"});
-  const hint = h(
-    "p",
-    {class: "soft"},
-    "One run of the model for each cell. It can be stopped at any time.",
-  );
+  const hint = h("p.soft", "One run of the model for each cell. It can be stopped at any time.");
   const el = h(
     "div",
-    null,
     h(
-      "p",
-      {class: "prose"},
+      "p.prose",
       "The stream behind a layer at one position, or what one head says, is replaced, and " +
         "the model runs on. Where the answer changes, it was carried through that place.",
     ),
-    h("div", {class: "figure-controls"}, by.el, kind.el, other, start),
+    h("div.figure-controls", by.el, kind.el, other, start),
     hint,
     progress,
     said,
@@ -148,7 +141,6 @@ export function sweep(app) {
           progress,
           h(
             "span",
-            null,
             `The answer ${looked.outcome.kind === "class" ? "" : "at "}`,
             looked.outcome.kind === "class" ? "" : token(looked.elements[at]),
             " is ",

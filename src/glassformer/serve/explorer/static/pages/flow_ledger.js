@@ -51,7 +51,7 @@ export function stepsOf(entries, bias, each) {
  */
 export function waterfall(options) {
   let o = options;
-  const el = h("ol", {class: "waterfall", "aria-label": o.name});
+  const el = h("ol.waterfall", {"aria-label": o.name});
   function laid() {
     let sum = 0;
     const rows = o.steps.map((step) => ({...step, from: sum, to: (sum += step.value)}));
@@ -74,10 +74,10 @@ export function waterfall(options) {
         h(
           "li",
           {class: `fall ${kind}`},
-          h("span", {class: "bar-label"}, label),
+          h("span.bar-label", label),
           h(
-            "span",
-            {class: "fall-track", "aria-hidden": true},
+            "span.fall-track",
+            {"aria-hidden": true},
             h("span", {
               class: `fall-bar ${value < 0 ? "minus" : "plus"}`,
               style: {
@@ -86,12 +86,8 @@ export function waterfall(options) {
               },
             }),
           ),
-          h(
-            "span",
-            {class: "bar-value"},
-            `${value > 0 && kind !== "sum" ? "+" : ""}${fixed(value, 3)}`,
-          ),
-          h("span", {class: "fall-sum soft"}, kind === "sum" ? "" : fixed(to, 3)),
+          h("span.bar-value", `${value > 0 && kind !== "sum" ? "+" : ""}${fixed(value, 3)}`),
+          h("span.fall-sum.soft", kind === "sum" ? "" : fixed(to, 3)),
         ),
       ),
     );

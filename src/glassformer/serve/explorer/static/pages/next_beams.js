@@ -2,7 +2,7 @@
 // A beam search as it was: the candidates of every step, which were kept, which ended, which fell
 // out.
 import {fill, h, svg} from "../dom.js";
-import {fixed, number, percent} from "../format.js";
+import {fixed, percent} from "../format.js";
 import {button, figure, slider} from "../marks.js";
 import {superseded} from "../wire.js";
 import {shown} from "./aimed.js";
@@ -26,23 +26,14 @@ export function beamPicture(app, {begin, failed}) {
   let steps = /** @type {Candidate[][]} */ ([]),
     best = [],
     abort = /** @type {AbortController | null} */ (null);
-  const drawing = svg("svg", {
-      class: "beams",
-      role: "img",
-      "aria-label": "Candidates of each step",
-    }),
-    texts = h("ol", {class: "beam-texts", "aria-label": "Best texts"}),
+  const drawing = svg("svg.beams", {role: "img", "aria-label": "Candidates of each step"}),
+    texts = h("ol.beam-texts", {"aria-label": "Best texts"}),
     note = h("div");
   const width = slider({label: "beams", min: 1, max: 8, step: 1, value: 3, compact: true}),
     go = button("Search", () => (abort ? stop() : search()), {kind: "main"});
   const scroller = h(
-    "div",
-    {
-      class: "beam-scroll",
-      tabindex: 0,
-      role: "region",
-      "aria-label": "The steps of the search, from left to right",
-    },
+    "div.beam-scroll",
+    {tabindex: 0, role: "region", "aria-label": "The steps of the search, from left to right"},
     drawing,
   );
   const state = (one) =>
@@ -54,7 +45,7 @@ export function beamPicture(app, {begin, failed}) {
     controls: [width.el, go],
     below: [texts, note],
     picture: {
-      el: h("div", null, scroller),
+      el: h("div", scroller),
       table: () => ({
         columns: [
           "step",
@@ -121,22 +112,21 @@ export function beamPicture(app, {begin, failed}) {
           return svg(
             "g",
             {class: `beam ${one.finished ? "ended" : one.live ? "live" : "out"}`},
-            from
-              ? svg("path", {
-                  d:
-                    `M${x(s) - 26} ${y(from.row) + 4} C${x(s) - 12} ${y(from.row) + 4} ` +
-                    `${x(s) - 16} ${y(row) + 4} ${x(s) - 4} ${y(row) + 4}`,
-                  fill: "none",
-                })
-              : null,
+            from &&
+              svg("path", {
+                d:
+                  `M${x(s) - 26} ${y(from.row) + 4} C${x(s) - 12} ${y(from.row) + 4} ` +
+                  `${x(s) - 16} ${y(row) + 4} ${x(s) - 4} ${y(row) + 4}`,
+                fill: "none",
+              }),
             svg(
               "text",
               {x: x(s), y: y(row)},
               `${one.finished ? "■ " : ""}${clipped(shown(one.label))}`,
             ),
             svg(
-              "text",
-              {class: "beam-score", x: x(s), y: y(row) + 15},
+              "text.beam-score",
+              {x: x(s), y: y(row) + 15},
               `${fixed(one.score)}  ${percent(one.p, 2)}`,
             ),
           );
@@ -148,13 +138,8 @@ export function beamPicture(app, {begin, failed}) {
       best.map((one) =>
         h(
           "li",
-          null,
-          h("bdi", {class: "beam-text"}, shown(one.labels.join(""))),
-          h(
-            "span",
-            {class: "soft"},
-            ` ${fixed(one.score, 3)}${one.finished ? "" : ", unfinished"}`,
-          ),
+          h("bdi.beam-text", shown(one.labels.join(""))),
+          h("span.soft", ` ${fixed(one.score, 3)}${one.finished ? "" : ", unfinished"}`),
         ),
       ),
     );

@@ -15,7 +15,7 @@ import {shown} from "./aimed.js";
  */
 export function stagesPicture(options) {
   let o = options;
-  const el = h("div", {class: "stages"});
+  const el = h("div.stages");
   const most = () => Math.max(1e-9, ...o.rows.flatMap((row) => row.values));
   let write = alignedPercent([1]);
   const idle = (i) =>
@@ -27,11 +27,11 @@ export function stagesPicture(options) {
       "span",
       {class: `stage${value > 0 ? "" : " cut"}${idle(i) ? " idle" : ""}`, dataset: {stage: i}},
       h(
-        "span",
-        {class: "bar-track", "aria-hidden": true},
-        h("span", {class: "bar plus", style: {width: `${(100 * value) / high}%`}}),
+        "span.bar-track",
+        {"aria-hidden": true},
+        h("span.bar.plus", {style: {width: `${(100 * value) / high}%`}}),
       ),
-      h("span", {class: "stage-value"}, value > 0 ? write(value) : "out"),
+      h("span.stage-value", value > 0 ? write(value) : "out"),
     );
   function draw() {
     const high = most(),
@@ -44,17 +44,17 @@ export function stagesPicture(options) {
       fill(
         el,
         h(
-          "div",
-          {class: "stages-head", "aria-hidden": true},
+          "div.stages-head",
+          {"aria-hidden": true},
           h("span"),
           o.stages.map((name, i) => h("span", {class: idle(i) ? "idle" : ""}, name)),
         ),
         h(
-          "ol",
-          {class: "stages-rows", "aria-label": o.name},
+          "ol.stages-rows",
+          {"aria-label": o.name},
           o.rows.map(({id, label, values}) => {
             const parts = [
-                h("span", {class: "bar-label"}, token({label, kind: "token"})),
+                h("span.bar-label", token({label, kind: "token"})),
                 values.map((value, i) => bar(value, i, high)),
               ],
               now = id === o.chosen;
@@ -68,35 +68,32 @@ export function stagesPicture(options) {
               {class: now ? "now" : ""},
               o.onselect
                 ? h(
-                    "button",
+                    "button.stage-row",
                     {
                       type: "button",
-                      class: "stage-row",
                       "aria-label": `Go on with ${said}`,
                       "aria-pressed": now,
                       onclick: () => o.onselect?.(id),
                     },
                     parts,
                   )
-                : h("div", {class: "stage-row"}, parts),
+                : h("div.stage-row", parts),
             );
           }),
         ),
-        o.rest.length
-          ? h(
-              "div",
-              {class: "stage-row stages-rest"},
-              h("span", {class: "bar-label soft"}, "all others"),
-              o.rest.map((value, i) =>
-                h(
-                  "span",
-                  {class: `stage soft${idle(i) ? " idle" : ""}`},
-                  h("span"),
-                  h("span", {class: "stage-value"}, write(value)),
-                ),
+        o.rest.length > 0 &&
+          h(
+            "div.stage-row.stages-rest",
+            h("span.bar-label.soft", "all others"),
+            o.rest.map((value, i) =>
+              h(
+                "span",
+                {class: `stage soft${idle(i) ? " idle" : ""}`},
+                h("span"),
+                h("span.stage-value", write(value)),
               ),
-            )
-          : null,
+            ),
+          ),
       ),
     );
   }
@@ -203,7 +200,7 @@ export function grown(parent, {id, label, p, after, rank, entropy, end, alternat
  */
 export function treePicture(options) {
   let o = options;
-  const el = h("div", {class: "tree", role: "group", "aria-label": o.name});
+  const el = h("div.tree", {role: "group", "aria-label": o.name});
   function chip(node, path) {
     const inPath = path.has(node),
       now = node === o.now;
@@ -220,7 +217,7 @@ export function treePicture(options) {
           "bits",
       },
       token({label: node.label, kind: node.end ? "special" : "token"}),
-      h("span", {class: "tree-p"}, percent(node.p, 2)),
+      h("span.tree-p", percent(node.p, 2)),
     );
   }
   function branch(/** @type {Node} */ from, path) {
@@ -232,12 +229,11 @@ export function treePicture(options) {
       at = at.children[0];
     }
     return [
-      h("div", {class: "tree-chain"}, chain),
+      h("div.tree-chain", chain),
       at.children.length
         ? h(
-            "ol",
-            {class: "tree-fork"},
-            at.children.map((child) => h("li", null, branch(child, path))),
+            "ol.tree-fork",
+            at.children.map((child) => h("li", branch(child, path))),
           )
         : null,
     ];

@@ -2,7 +2,7 @@
 // What the model is given: the input cut into tokens or patches, which can be moved, left out,
 // replaced and hidden; and where each stands.
 import {fill, h, redrawn, svg} from "../dom.js";
-import {number, plural, token, tokenText} from "../format.js";
+import {isPatch, number, plural, token, tokenText} from "../format.js";
 import {button, choice, figure, toggle} from "../marks.js";
 import {same} from "../state.js";
 import {follow, LOOK} from "./attended.js";
@@ -20,7 +20,8 @@ import {
   without,
 } from "./tokens_moves.js";
 import {answers} from "./tokens_outcome.js";
-import {parts, patches} from "./tokens_patches.js";
+import {parts} from "./image_sheet.js";
+import {patches} from "./tokens_patches.js";
 import {positions} from "./tokens_positions.js";
 
 const MOST = 4096;
@@ -36,10 +37,10 @@ export function bytesOf(text) {
 function render(el, app) {
   const {state} = app,
     said = h("div"),
-    strips = h("div", {class: "tokens"}),
-    facts = h("div", {class: "readings"}),
-    detail = h("div", {class: "token-detail", role: "status"});
-  const hands = h("div", {class: "token-hands", role: "group", "aria-label": "The chosen token"}),
+    strips = h("div.tokens"),
+    facts = h("div.readings"),
+    detail = h("div.token-detail", {role: "status"});
+  const hands = h("div.token-hands", {role: "group", "aria-label": "The chosen token"}),
     hand = {now: /** @type {import("./tokens_chips.js").Held} */ (null)};
   let looked = /** @type {any} */ (null),
     grids = /** @type {Map<string, ReturnType<typeof patches>>} */ (new Map()),
@@ -157,8 +158,8 @@ function render(el, app) {
   el.append(
     said,
     frame.el,
-    h("section", {class: "section"}, result.el),
-    h("section", {class: "section"}, h("h2", null, "Position"), where.el),
+    h("section.section", result.el),
+    h("section.section", h("h2", "Position"), where.el),
   );
 
   const light = (id) =>
@@ -314,7 +315,7 @@ function render(el, app) {
     const row = rowOf(which, listOf(which), ""),
       u = at === null ? -1 : row.units.findIndex((unit) => unit.from.includes(at)),
       one_ = at === null ? null : listOf(which)[at],
-      patch = one_ && (one_.kind === "image" || one_.kind === "audio");
+      patch = one_ && isPatch(one_);
     const unit = patch
         ? {label: one_.label, kind: one_.kind, from: [/** @type {number} */ (at)]}
         : (row.units[u] ?? null),
@@ -401,8 +402,7 @@ function render(el, app) {
               (it) => act.leave(it.which, it.unit),
             ),
         h(
-          "p",
-          {class: "soft"},
+          "p.soft",
           unit ? "" : "Choose a token. ",
           free
             ? "Drag a token to another place, or onto a button; Alt with ← → moves it, " +
@@ -426,7 +426,7 @@ function render(el, app) {
       strips,
       sequences().map(([which, list, name]) => {
         const several = sequences().length > 1,
-          text = list.filter((one) => one.kind !== "image" && one.kind !== "audio"),
+          text = list.filter((one) => !isPatch(one)),
           {query} = state.get();
         if (!grids.has(which))
           grids.set(
@@ -437,14 +437,13 @@ function render(el, app) {
           );
         grids.get(which)?.select(query, hidden(app.model, which, state.get().edits));
         return h(
-          "div",
-          {class: "token-strip", dataset: {which}},
-          several ? h("h4", null, name) : null,
+          "div.token-strip",
+          {dataset: {which}},
+          several && h("h4", name),
           grids.get(which)?.el,
           list.length > MOST
             ? h(
-                "p",
-                {class: "soft"},
+                "p.soft",
                 `${number(list.length)} elements are too many to draw; the table has them all.`,
               )
             : text.length
@@ -497,8 +496,7 @@ function render(el, app) {
         .filter((one) => one.kind === "token")
         .reduce((sum, one) => sum + one.label.length, 0),
       plain = list.filter((one) => one.kind === "token").length;
-    const fact = (name, value) =>
-      h("p", {class: "reading"}, h("span", null, name), h("output", {class: "value"}, value));
+    const fact = (name, value) => h("p.reading", h("span", name), h("output.value", value));
     fill(
       facts,
       fact(
@@ -506,8 +504,8 @@ function render(el, app) {
         `${number(list.filter((one) => one.kind !== "class").length)} of at most ` +
           `${number(app.model.max_length)}`,
       ),
-      wordsThere ? fact("words", number(wordsThere)) : null,
-      ids.length ? fact("different tokens", number(new Set(ids).size)) : null,
+      wordsThere && fact("words", number(wordsThere)),
+      ids.length > 0 && fact("different tokens", number(new Set(ids).size)),
       fact(
         "special",
         number(list.filter((one) => one.kind === "special" || one.kind === "class").length),
@@ -522,7 +520,7 @@ function render(el, app) {
     if (!one)
       return void fill(
         detail,
-        h("p", {class: "soft"}, "Choose a token to see its bytes and where else it stands."),
+        h("p.soft", "Choose a token to see its bytes and where else it stands."),
       );
     const others = looked.elements.flatMap((other, i) =>
         other.id !== null && other.id === one.id && i !== query ? [i] : [],
@@ -540,11 +538,10 @@ function render(el, app) {
       pairs.push(["also at", others.length ? others.join(", ") : "nowhere else"]);
     fill(
       detail,
-      h("h4", null, token(one)),
+      h("h4", token(one)),
       h(
-        "dl",
-        {class: "pairs"},
-        pairs.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
+        "dl.pairs",
+        pairs.map(([name, value]) => [h("dt", name), h("dd", value)]),
       ),
     );
   }

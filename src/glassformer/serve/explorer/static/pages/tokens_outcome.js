@@ -47,7 +47,7 @@ function changed(one, other) {
 export function answers(app, ontags) {
   const {state} = app,
     said = h("div"),
-    note = h("p", {class: "outcome-note", role: "status"}),
+    note = h("p.outcome-note", {role: "status"}),
     picture = pairs({items: [], name: "The likeliest answers"});
   const frame = figure({
     title: "What comes of it",
@@ -111,7 +111,7 @@ export function answers(app, ontags) {
           : [
               tagged || app.has("masked") ? " at " : " after ",
               token(is.elements[at]),
-              h("span", {class: "soft"}, ` ${at}`),
+              h("span.soft", ` ${at}`),
             ];
     if (!touched) {
       picture.update({
@@ -179,7 +179,7 @@ export function answers(app, ontags) {
             }))
           : (header.changes ?? []).map(item);
       if (header.kl !== undefined && (at < 0 || number_ >= 0))
-        apart = [": ", h("strong", null, `KL ${number(header.kl, 3)}`), " from before to after"];
+        apart = [": ", h("strong", `KL ${number(header.kl, 3)}`), " from before to after"];
     }
     if (!fresh()) return;
     picture.update({items, name: "Answers before and after"});

@@ -76,8 +76,7 @@ export function positions(app) {
   if (position === "none")
     return {
       el: h(
-        "p",
-        {class: "soft"},
+        "p.soft",
         "This model is told nothing of positions: it sees its elements as a set, unless " +
           "its mask says who came before.",
       ),
@@ -195,7 +194,7 @@ export function positions(app) {
                 "needs it unlike all others.",
           hides: "the content: what an element says decides with it.",
         });
-  const el = h("div", null, said, frame.el, second?.el);
+  const el = h("div", said, frame.el, second?.el);
   let turn = () => {};
   const again = () => turn();
 
@@ -275,9 +274,8 @@ export function positions(app) {
         high,
         label: kind === "turn" ? "cosine" : kind === "bias" ? "added to the score" : "value",
       }),
-      rows > shown.length
-        ? h("p", {class: "soft"}, `${shown.length} of ${rows} dimensions are drawn, evenly spread.`)
-        : null,
+      rows > shown.length > 0 &&
+        h("p.soft", `${shown.length} of ${rows} dimensions are drawn, evenly spread.`),
     );
     if (second) {
       const place = Math.min(at, T - 1),

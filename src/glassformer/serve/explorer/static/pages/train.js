@@ -35,22 +35,17 @@ function render(el, app) {
     curvesRoom = h("div");
   el.append(saidCurves, curvesRoom);
   offs.push(curves(curvesRoom, saidCurves, app, {at, choose, kept}));
-  const scrub = h(
-    "section",
-    {class: "section"},
-    h("h2", null, "The same input under each checkpoint"),
-  );
+  const scrub = h("section.section", h("h2", "The same input under each checkpoint"));
   el.append(scrub);
   if (kept.length < 2) {
     scrub.append(
       h(
-        "p",
-        {class: "prose"},
+        "p.prose",
         kept.length
           ? "This run kept one checkpoint, so there is nothing to go through. "
           : "This run kept no checkpoints. ",
         "Train with a larger ",
-        h("code", null, "train.keep_last"),
+        h("code", "train.keep_last"),
         " to keep more of them.",
       ),
     );
@@ -68,12 +63,8 @@ function render(el, app) {
       ? `${steps.length} of ${kept.length} checkpoints, evenly spread. `
       : "";
   scrub.append(
-    h(
-      "p",
-      {class: "prose"},
-      "The other pages follow: they show the checkpoint that is chosen here.",
-    ),
-    h("div", {class: "train-walk"}, walk.el),
+    h("p.prose", "The other pages follow: they show the checkpoint that is chosen here."),
+    h("div.train-walk", walk.el),
   );
 
   const saidAnswers = h("div"),
@@ -97,14 +88,7 @@ function render(el, app) {
   const saidHeads = h("div"),
     headsRoom = h("div"),
     tabs = kindTabs(app);
-  scrub.append(
-    h(
-      "div",
-      {class: "beside"},
-      h("div", null, saidAnswers, answered.el),
-      h("div", null, saidHeads, headsRoom),
-    ),
-  );
+  scrub.append(h("div.beside", h("div", saidAnswers, answered.el), h("div", saidHeads, headsRoom)));
   let picture = null,
     frame = null,
     metrics = [];
@@ -273,11 +257,7 @@ function curves(room, said, app, {at, choose, kept}) {
     if (!Object.keys(groups).length)
       return void fill(
         room,
-        h(
-          "p",
-          {class: "prose"},
-          "This run wrote no measurements; a run that was imported has none.",
-        ),
+        h("p.prose", "This run wrote no measurements; a run that was imported has none."),
       );
     by = select({
       label: "Measured",
