@@ -1,6 +1,5 @@
 // @ts-check
-// What a reader moves: slider, choice, toggle, button, stepper, table. All are the browser's own
-// controls, with labels.
+// Labelled controls: slider, choice, toggle, button, stepper, table; all native to the browser.
 import {fill, h, still, unique} from "./dom.js";
 import {number} from "./format.js";
 
@@ -139,7 +138,7 @@ export function button(label, onclick, {kind = "plain", name, pressed} = {}) {
 }
 
 /**
- * Words or pictures that can be picked from a list. @param {{label: string, options: {value:
+ * One of a list. @param {{label: string, options: {value:
  * string, label: string}[], value?: string, onchange?: (value: string) => void}} options
  */
 export function select({label, options, value, onchange}) {
@@ -162,7 +161,7 @@ export function select({label, options, value, onchange}) {
 }
 
 /**
- * Steps 0 .. count - 1: back, forward, play. It never starts by itself.
+ * Steps 0 .. count - 1: back, forward, play; it does not start on its own.
  * @param {{count: number, value?: number, names?: string[], label?: string, every?: number,
  * onchange: (step: number) => void}} options
  */
@@ -180,7 +179,7 @@ export function stepper({count, value = 0, names = [], label = "Step", every = 1
       return at;
     },
     go,
-    /** Other steps, from the first. */
+    /** Set another number of steps, and go to the first. */
     reset(/** @type {number} */ steps) {
       pause();
       count = steps;

@@ -38,13 +38,13 @@ export function math(selector, ...rest) {
   return element(MATH, selector, rest);
 }
 
-/** Takes everything out of an element. @param {Element} el */
+/** Remove all children of an element. @param {Element} el */
 export function clear(el) {
   el.replaceChildren();
   return el;
 }
 
-/** Puts children in place of those there. @param {Element} el @param {...Child} children */
+/** Replace the children of an element. @param {Element} el @param {...Child} children */
 export function fill(el, ...children) {
   el.replaceChildren();
   append(el, children);
@@ -52,7 +52,7 @@ export function fill(el, ...children) {
 }
 
 /**
- * Draws anew what is in an element; the focus stays at the control in the same place. @param
+ * Redraw an element; the focus stays at the control in the same place. @param
  * {Element} el @param {() => void} draw @param {string} [controls]
  */
 export function redrawn(el, draw, controls = "button") {
@@ -65,7 +65,8 @@ export function redrawn(el, draw, controls = "button") {
 }
 
 /**
- * Listens; returns how to stop. @param {EventTarget} target @param {string} type @param {(event:
+ * Listen; returns a function that stops. @param {EventTarget} target @param {string} type @param
+ * {(event:
  * any) => void} fn @param {any} [options]
  */
 export function on(target, type, fn, options) {
@@ -74,8 +75,8 @@ export function on(target, type, fn, options) {
 }
 
 /**
- * Calls `fn` whenever the element's width changes; returns how to stop. @param {Element} el @param
- * {(width: number) => void} fn
+ * Call `fn` when the element's width changes; returns a function that stops. @param {Element} el
+ * @param {(width: number) => void} fn
  */
 export function onWidth(el, fn) {
   let last = -1;
@@ -87,7 +88,7 @@ export function onWidth(el, fn) {
   return () => watcher.disconnect();
 }
 
-/** Resolves once the next frame has been painted: what is done then keeps nobody from seeing it. */
+/** Resolves after the next frame was painted, for work that must not delay it. */
 export function painted() {
   return new Promise((resolve) =>
     requestAnimationFrame(() => {
@@ -99,7 +100,7 @@ export function painted() {
 }
 
 let counted = 0;
-/** A name that no other element has. @param {string} [stem] */
+/** A unique name. @param {string} [stem] */
 export function unique(stem = "el") {
   return `${stem}-${++counted}`;
 }
@@ -109,7 +110,7 @@ export function still() {
   return matchMedia("(prefers-reduced-motion: reduce)").matches;
 }
 
-/** Hands the reader a file. @param {string} name @param {Blob} blob */
+/** Download a file. @param {string} name @param {Blob} blob */
 export function save(name, blob) {
   const link = h("a", {href: URL.createObjectURL(blob), download: name});
   link.click();

@@ -1,5 +1,5 @@
 // @ts-check
-// The frame of every picture: what it is, what it shows and does not show, its table, its export.
+// The frame of every chart: title, what it shows and does not show, table, export.
 import {fill, h, save, svg, unique} from "./dom.js";
 import {button, table} from "./controls.js";
 import {css, isDark, level, onTheme, ramp, TICKS} from "./ramp.js";
@@ -13,7 +13,7 @@ import {number, tick} from "./format.js";
  */
 
 /**
- * A framed picture. `refresh()` after the picture changed: its summary and its table follow.
+ * A framed chart. Call `refresh()` after a change, to update its summary and table.
  * @param {{title: string, picture: Picture, shows: string, hides: string, name?: string, legend?:
  * Node | null, controls?: any, below?: any, wide?: boolean}} options
  */
@@ -96,7 +96,7 @@ export function figure({
 }
 
 /**
- * What the colours of a picture mean. @param {{kind?: "attention" | "signed", scale?: string, low?:
+ * Legend of the colours of a chart. @param {{kind?: "attention" | "signed", scale?: string, low?:
  * number, high?: number, masked?: boolean, label?: string}} [how]
  */
 export function legend({
@@ -148,7 +148,7 @@ function ticksOf(scale, low, high) {
 }
 
 /**
- * Those numbers that do not stand in each other's way, the last among them. @param {number[]} all
+ * The numbers whose labels do not overlap, the last among them. @param {number[]} all
  * @param {(at: number) => number} place  of 0 to 1
  */
 function spaced(all, place) {
@@ -184,7 +184,7 @@ const KEPT = [
   "stroke-opacity",
 ];
 
-/** A picture as the text of an SVG file that needs no style sheet. @param {Picture} picture */
+/** A chart as an SVG file without a style sheet. @param {Picture} picture */
 export function svgText(picture) {
   const source =
     picture.toSvg?.() ??
@@ -216,7 +216,8 @@ export function svgText(picture) {
 }
 
 /**
- * A picture as PNG, twice as fine as the screen. @param {Picture} picture @returns {Promise<Blob>}
+ * A chart as PNG at twice the resolution of the screen. @param {Picture} picture @returns
+ * {Promise<Blob>}
  */
 export async function png(picture) {
   const image = new Image(),
@@ -242,7 +243,7 @@ function imaged(canvas) {
   );
 }
 
-/** The colour of a number in a picture. @param {number} value @param {any} [how] */
+/** The colour of a number in a chart. @param {number} value @param {any} [how] */
 export function colour(value, how = {}) {
   return css(ramp(how.kind ?? "attention", isDark()), level(value, how));
 }

@@ -1,5 +1,5 @@
 // @ts-check
-// Numbers and tokens as people read them.
+// Numbers and tokens as text.
 import {h} from "./dom.js";
 
 const MINUS = "\u2212",

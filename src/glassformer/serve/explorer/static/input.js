@@ -71,7 +71,7 @@ export function inputForm(app) {
       fill(fields, made.el);
     }
     steps?.set(String(state.get().checkpoint ?? last));
-    chosen?.set("-1"); // it is a menu: what is chosen stands in the fields
+    chosen?.set("-1"); // a menu: the fields show the choice
   }
   async function ask(fresh = false) {
     timing.textContent = "…";
@@ -147,7 +147,7 @@ export function inputForm(app) {
   return el;
 }
 
-/** A text: one line until it is written in. Enter runs, Shift and Enter is a new line. */
+/** A text field: one line until it has focus. Enter runs, Shift and Enter is a new line. */
 function textField(value, name, app, fields) {
   const area = h("textarea.input", {
     rows: 1,

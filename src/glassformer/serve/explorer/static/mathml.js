@@ -101,7 +101,7 @@ function parse(source) {
   let at = 0;
 
   function group() {
-    // what stands in braces, or one atom
+    // a group in braces, or one atom
     skip();
     if (tokens[at] !== "{") return atom();
     at++;
@@ -111,7 +111,7 @@ function parse(source) {
   }
 
   function raw() {
-    // the text in braces as it is written
+    // the literal text in braces
     skip();
     at++;
     let text = "";
@@ -160,7 +160,7 @@ function parse(source) {
     return math("mo", name);
   }
 
-  /** A minus at the beginning is a sign, not a difference. */
+  /** Whether a minus is a sign, not a difference. */
   function signed(found) {
     found.forEach((el, i) => {
       const before = found[i - 1]?.textContent ?? "";

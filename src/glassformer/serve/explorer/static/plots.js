@@ -109,8 +109,8 @@ export function bars(options) {
 }
 
 /**
- * Lines over a common axis, each with its name at its end (and its own dash, so that no colour is
- * needed).
+ * Lines over a common axis, each with its name at its end and its own dash, so that colour is not
+ * needed.
  * @param {{series: {name: string, x: ArrayLike<number>, y: ArrayLike<number>, dots?: number[],
  * faded?: boolean}[], name: string, xName: string, yName: string,
  *   y?: [number, number], x?: [number, number], height?: number, at?: number | null, xTicks?:
@@ -140,7 +140,7 @@ export function lines(options) {
     const ends = o.series
       .map((s, i) => ({i, y: py(s.y[s.y.length - 1])}))
       .sort((a, b) => a.y - b.y);
-    // names do not lie on each other, nor on the axis
+    // names overlap neither each other nor the axis
     ends.forEach((end, i) => i && (end.y = Math.max(end.y, ends[i - 1].y + 17)));
     for (let i = ends.length - 1, most = H - low - 8; i >= 0; i--, most = ends[i + 1].y - 17)
       ends[i].y = Math.min(ends[i].y, most);

@@ -1,5 +1,5 @@
 // @ts-check
-// The present page as Python, to be copied, and its link.
+// The present page as Python code, and its link, both for copying.
 import {button} from "./controls.js";
 import {h} from "./dom.js";
 import {pythonOf} from "./python.js";

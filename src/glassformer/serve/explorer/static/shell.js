@@ -1,6 +1,6 @@
 // @ts-check
-// What stands around every page: landmarks, rail, the bar with model and input, the inspector of
-// the selection, help, theme.
+// The frame of every page: landmarks, rail, the bar with model and input, the inspector of the
+// selection, help, theme.
 import {clear, fill, h, on} from "./dom.js";
 import {button} from "./controls.js";
 import {plural, token} from "./format.js";
@@ -28,8 +28,8 @@ const KEYS = [
 ];
 
 /**
- * Draws the explorer into `root`. `bind`: the selection stands in the address. Resolves with the
- * app when the first page stands.
+ * Draws the explorer into `root`. `bind`: the address holds the selection. Resolves with the app
+ * after the first page was drawn.
  * @param {HTMLElement} root @param {{pages: any[], wire: any, bind?: boolean, start?: any}} options
  */
 export async function mount(root, {pages, wire, bind = true, start = {}}) {
@@ -376,7 +376,7 @@ function themeButton() {
   try {
     now = localStorage.getItem("glassformer-theme") ?? "";
   } catch {
-    // a page without storage keeps no choice
+    // without storage, the choice is not kept
   }
   const set = (to) => {
     now = THEMES.includes(to) ? to : "";

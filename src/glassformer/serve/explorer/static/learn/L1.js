@@ -6,7 +6,7 @@ import {button, choice, figure, formula, plane, slider, toggle} from "../marks.j
 import {p, reading, section} from "./article.js";
 import {dot, softmax, total} from "./numbers.js";
 
-// Two dimensions made up for the eye: to the right finance, upward geography. "bank" lies between.
+// Two made-up dimensions: finance to the right, geography upward; "bank" is between.
 const SENTENCES = {
   money: [
     ["I", 0.1, 0.1],

@@ -48,7 +48,7 @@ const distribution = (word, tau = 1) => {
       )
     : VOCABULARY.map((w) => Number(w === "[end]"));
 };
-/** Draws that are the same each time: a share between 0 and 1 for a seed and a step. */
+/** Reproducible random number from 0 to 1 for a seed and a step. */
 const share = (seed, step) => {
   let x = Math.imul(seed * 7919 + step * 104729 + 12345, 0x9e3779b1) >>> 0;
   x = Math.imul(x ^ (x >>> 15), 0x85ebca6b) >>> 0;
@@ -204,7 +204,7 @@ function writer() {
   return {el: frame.el, stop: pause};
 }
 
-// Two dimensions made up for the eye: how much a creature, how much a place.
+// Two made-up dimensions: how much of a creature, how much of a place.
 const MEANING = {
   The: [0.1, 0.1],
   chicken: [3, 0.2],

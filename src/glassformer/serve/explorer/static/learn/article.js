@@ -1,6 +1,5 @@
 // @ts-check
-// What lessons are written with: opening, sections, paragraphs, corrections, and the line that says
-// that the numbers were checked.
+// Parts of lessons: opening, sections, paragraphs, corrections, and the report of the checks.
 import {h} from "../dom.js";
 import {fixed, number} from "../format.js";
 import {prose} from "../marks.js";
@@ -32,8 +31,7 @@ export function p(text) {
 }
 
 /**
- * Where a note and the mathematics part ways: what is printed, what is so, and the switch between
- * them.
+ * An error in a note: the printed version, the correct one, and the switch between them.
  * @param {{title: string, printed: string, so: string, control?: any, shown?: any}} options
  */
 export function trap({title, printed, so, control = null, shown = null}) {

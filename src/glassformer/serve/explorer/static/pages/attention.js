@@ -1,6 +1,5 @@
 // @ts-check
-// All heads at a glance: thumbnails of layers by heads, what each looks like in numbers, ranked and
-// filtered by a metric.
+// All heads: thumbnails of layers by heads, with metrics, ranked and filtered by one of them.
 import {fill, h, painted} from "../dom.js";
 import {fixed, number} from "../format.js";
 import {link} from "../link.js";
@@ -226,7 +225,7 @@ function inspect(el, app) {
   return follow(app, [...LOOK, "side", "site", "layer", "head"], said, async (fresh) => {
     await app.looked();
     const {layer, head} = app.state.get();
-    // the page asks the same: it is asked once
+    // the same request as that of the page, sent once
     const {header, arrays} = await app.ask("thumbnails");
     if (!fresh()) return;
     const values = part(arrays.metrics, layer, head),

@@ -1,6 +1,5 @@
 // @ts-check
-// The model card: what the model does, how it is built, inputs to begin with, and what each page
-// shows of it.
+// The model card: task, architecture, example inputs, and the content of each page.
 import {h} from "../dom.js";
 import {number, plural} from "../format.js";
 import {inputText} from "../input.js";

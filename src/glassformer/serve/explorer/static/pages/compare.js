@@ -30,8 +30,7 @@ function render(el, app) {
     typeof model.examples[0] === "string" &&
     model.max_length > 64; // the pair is that long in characters
   /**
-   * What B is while nobody has said: A without its edits, the other sentence of the pair, another
-   * example.
+   * Default of B: A without its edits, the other sentence of the pair, or another example.
    */
   const unsaid = () => {
     const {input, edits} = app.look();
@@ -378,7 +377,7 @@ function render(el, app) {
       let {header, arrays} = first,
         at = pair;
       if (pair === undefined && one.header.outcome.kind === "tags") {
-        // tags are answered everywhere: look where the two differ
+        // tags have an answer at each position: choose one where the two differ
         const partners = header.alignment.filter(([i, j]) => i !== null && j !== null),
           exchanged = partners.findIndex(
             ([i, j]) => one.header.elements[i].label !== two.header.elements[j].label,

@@ -98,7 +98,7 @@ function render(el, app) {
       (now, before) => (now.edits !== before.edits || now.shelf !== before.shelf) && drawList(),
     ),
     follow(app, ["input", "checkpoint", "side", "site"], said, async (fresh) => {
-      // names are those of the input, whatever the edits do
+      // names of the input, which edits do not change
       const header = (await app.call("look", {look: {...app.look(), edits: []}})).header;
       if (!fresh()) return;
       const {queries, keys} = sequences(header, kindOf(app)),
@@ -117,13 +117,13 @@ function render(el, app) {
   return () => offs.forEach((off) => off());
 }
 
-/** Edits of whole points, and values taken from another input. */
+/** Edits of whole points, and values of another input. */
 function others(app) {
   const {state} = app,
     said = h("div"),
     where = h("div"),
     tried = async (edit) => {
-      // what the model refuses is said and not added
+      // an edit with an error is reported and not added
       const edits = put(state.get().edits, edit);
       try {
         await app.call("look", {look: {...app.look(), edits}}, {key: "tried"});

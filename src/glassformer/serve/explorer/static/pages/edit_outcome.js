@@ -1,6 +1,5 @@
 // @ts-check
-// What the model answers, before the edits and under them: every position at a glance, and one in
-// numbers.
+// Answers before the edits and under them: all positions in brief, and one in numbers.
 import {fill, h} from "../dom.js";
 import {labelOf, number, percent, token} from "../format.js";
 import {button, figure} from "../marks.js";
@@ -12,7 +11,7 @@ const MOST = 8,
   CHIPS = 400;
 
 /**
- * The position that is answered for: the selected one; of tags, else the query's. @param {any} s
+ * Position of the answer: the selected one, or for tags that of the query. @param {any} s
  * @param {any} looked
  */
 export function positionOf(s, looked) {

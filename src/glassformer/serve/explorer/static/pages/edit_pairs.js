@@ -4,7 +4,7 @@
 import {fill, h, svg} from "../dom.js";
 import {fixed, tick} from "../format.js";
 
-/** Where the bars may end: the least of these that all fit into. */
+/** Ends of the axis; the smallest that fits all bars is used. */
 const ENDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1];
 
 /**

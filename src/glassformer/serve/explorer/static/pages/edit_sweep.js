@@ -1,6 +1,5 @@
 // @ts-check
-// The same edit everywhere, one place after the other: how much the answer changes where, cell by
-// cell as it is computed.
+// The same edit at each place in turn: the change of the answer, cell by cell as it is computed.
 import {fill, h} from "../dom.js";
 import {number, percent, token} from "../format.js";
 import {button, choice, figure, heatmap, legend, select} from "../marks.js";

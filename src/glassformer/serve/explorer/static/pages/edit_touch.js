@@ -1,6 +1,6 @@
 // @ts-check
-// The handles on the selected head and edge: silence it, cool it, cut an edge, move a weight. Every
-// handle is an edit in the selection.
+// Controls of the selected head and edge: silence it, set its temperature, cut an edge, move a
+// weight. Each is an edit in the selection.
 import {fill, h} from "../dom.js";
 import {labelOf, token} from "../format.js";
 import {button, slider, toggle} from "../marks.js";
@@ -10,7 +10,7 @@ import {askHead, follow, HEAD, kindOf, placeOf, sequences} from "./attended.js";
 const LEAST = 1e-6;
 
 /**
- * Handles for what is selected. @param {any} app
+ * Controls for the selection. @param {any} app
  * @returns {{el: HTMLElement, off: () => void}}
  */
 export function touch(app) {

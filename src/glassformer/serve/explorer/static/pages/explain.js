@@ -1,6 +1,6 @@
 // @ts-check
-// What speaks for an answer: a score for every element of the input by one of six methods, and
-// whether taking elements away bears it out.
+// Attribution of an answer: a score for every element of the input by one of six methods, and a
+// check by removing elements.
 import {fill, h} from "../dom.js";
 import {aligned, fixed, number, percent, tick} from "../format.js";
 import {bars, button, choice, figure, legend, lines, select} from "../marks.js";
@@ -48,7 +48,7 @@ const SIGNED = ["gradient_x_input", "integrated_gradients", "occlusion"];
 /** A share of the logit below which scores are called small; the colours reach it at least. */
 const SMALL = 0.05;
 
-/** What may stand for an absent element. @param {any} app @param {any} looked */
+/** Baselines: the values of an absent element. @param {any} app @param {any} looked */
 function baselines(app, looked) {
   const named = [
     ["zero", "zero vector"],

@@ -1,6 +1,6 @@
 // @ts-check
-// What can be taken along: the selection as a link, as JSON and as Python; the pages with their
-// answers as one file; exact tensors.
+// Exports: the selection as a link, as JSON and as Python; the pages with their answers as one
+// file; exact tensors.
 import {fill, h, save} from "../dom.js";
 import {number, plural} from "../format.js";
 import {button, select, toggle} from "../marks.js";
@@ -12,8 +12,8 @@ import {follow, LOOK} from "./attended.js";
 const MOST = 400;
 
 /**
- * The questions whose answers a saved page needs: those about this input, and those about the
- * model. @param {any[]} asked @param {any} look @param {boolean} all
+ * The requests whose answers a saved page needs: those about this input and about the model. @param
+ * {any[]} asked @param {any} look @param {boolean} all
  */
 export function needed(asked, look, all) {
   const about = (body) => [body.look, body.a, body.b].filter(Boolean),
@@ -192,7 +192,7 @@ function render(el, app) {
   return () => offs.forEach((off) => off());
 }
 
-/** Points by the block they are in, and the file of one. */
+/** Points by block, and the file of one. */
 function tensors(room, app, points, told) {
   const places = [
     ...new Set(points.map((point) => point.name.split(".").slice(0, -1).join(".") || "the model")),

@@ -1,6 +1,6 @@
 // @ts-check
-// How an answer comes about along the stream: the ledger of a logit, the answers after each layer,
-// what each head does beside what it looks like.
+// An answer along the residual stream: the ledger of a logit, the answers after each layer, effects
+// and descriptions of heads.
 import {fill, h} from "../dom.js";
 import {aligned, alignedPercent, number, percent, token} from "../format.js";
 import {bars, button, choice, figure, heatmap, legend, toggle} from "../marks.js";
@@ -65,7 +65,7 @@ function render(el, app) {
   };
 }
 
-/** What every part wrote towards the logit, and whether it adds up. */
+/** Contributions of all parts to the logit, and the check of their sum. */
 function ledgerPart(app) {
   let found = /** @type {any} */ (null),
     each = Boolean(app.state.get().each);
@@ -128,7 +128,7 @@ function ledgerPart(app) {
   };
 }
 
-/** What would be answered after each layer. */
+/** Answers after each layer (logit lens). */
 function lensPart(app) {
   let found = /** @type {any} */ (null),
     by = "top",
@@ -259,7 +259,7 @@ function lensPart(app) {
   };
 }
 
-/** What each head changes when it says the same everywhere, beside what it looks like. */
+/** Effect of each head, with its mean output everywhere, and its description. */
 function effectsPart(app) {
   let abort = /** @type {AbortController | null} */ (null),
     asked = "",

@@ -1,5 +1,5 @@
 // @ts-check
-// A logit as a sum, part after part: every bar begins where the one before ended.
+// A logit as a sum of parts: every bar begins where the last one ended.
 import {fill, h, svg} from "../dom.js";
 import {fixed, number} from "../format.js";
 

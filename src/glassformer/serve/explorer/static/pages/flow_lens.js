@@ -1,6 +1,6 @@
 // @ts-check
-// Answers after each layer as a grid of words: rows are layers, columns are positions. Used by
-// mouse and arrow keys.
+// Answers after each layer as a grid of words: rows are layers, columns are positions; mouse and
+// arrow keys move in it.
 import {fill, h, on, svg} from "../dom.js";
 import {labelOf, percent, token} from "../format.js";
 import {css, ink, isDark, level, onTheme, ramp} from "../ramp.js";
@@ -9,7 +9,7 @@ import {shown} from "./aimed.js";
 /** @typedef {string | {label: string, kind?: string}} Label */
 
 /**
- * A grid of words on their probabilities' colours.
+ * A grid of words, coloured by their probabilities.
  * @param {{rows: string[], columns: Label[], words: string[][], p: number[][], name: string,
  * columnName?: string, now?: {row: number, column: number} | null,
  *   onselect?: (row: number, column: number) => void}} options

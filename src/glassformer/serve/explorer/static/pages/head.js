@@ -1,6 +1,6 @@
 // @ts-check
-// One head: its pattern as matrix, lines or text; the selected row and what each key gets, in
-// digits; handles that change it; its inside, step by step.
+// One head: its pattern as matrix, lines or text; the selected row and the weight of each key, in
+// digits; edits of it; its computation, step by step.
 import {schema} from "../schema.js";
 import {fill, h, painted} from "../dom.js";
 import {fixed, number, percent, token} from "../format.js";
@@ -54,7 +54,7 @@ async function patternOf(app) {
         : table
           ? (i, j) => table[i * keys.length + j] === 1
           : null;
-  // a million numbers: made where they are asked for
+  // a million numbers: computed on first use
   const weights = () => (values ??= weightsOf(bytes));
   return {
     queries,
@@ -76,7 +76,7 @@ function render(el, app) {
   app
     .looked()
     .then(() => app.call("head", askHead(app)))
-    // asked before anything is built; an error is heard where the answer is waited for
+    // sent before anything is built; an error is handled by the second request
     .catch(() => {});
   const {state} = app,
     said = h("div"),
@@ -201,14 +201,14 @@ function render(el, app) {
       units(keys, true).length === keys.length;
   }
 
-  /** The selection among what is drawn. */
+  /** The selected cell of the drawing. */
   function cell() {
     const {query, key} = state.get(),
       row = rowOf(shown.queries, query);
     return row < 0 ? null : {row, column: Math.max(0, rowOf(shown.keys, key))};
   }
 
-  /** Shows the selection: a matrix need not be drawn again for it. */
+  /** Update the selection without drawing a matrix again. */
   function mark() {
     if (!found || view() !== "matrix") return draw();
     views.matrix.update({selected: cell()});
@@ -233,7 +233,7 @@ function render(el, app) {
     const selected = cell(),
       row = selected?.row ?? -1,
       now = view();
-    // the bytes are colours of that scale
+    // the bytes are for that scale only
     const drawn = scale() === "sqrt" && high() === 1 ? shown : {...shown, bytes: null};
     const inMatrix = {
       ...matrixOptions(drawn),
@@ -455,7 +455,7 @@ function render(el, app) {
       );
   }
 
-  // The picture is what one waits for: all else is asked for and built once it has been seen.
+  // The pattern first: all other parts are requested and built after it was painted.
   let pictured = Promise.resolve(),
     left = false;
   const later = {...app, call: (...asked) => pictured.then(() => app.call(...asked))};

@@ -21,7 +21,7 @@ const WEIGHTS = Float32Array.from({length: 256}, (_, byte) =>
 );
 
 /**
- * What bytes of roots stand for, in the two digits that they are good for. @param {Uint8Array}
+ * Weights of bytes of roots, which have two correct digits. @param {Uint8Array}
  * bytes
  */
 export function weightsOf(bytes) {
@@ -100,7 +100,7 @@ export function strongest({queries, keys, values, masked}, share) {
   return {edges: drawn, all, mass: sum ? kept / sum : 0};
 }
 
-/** What a heatmap is told of a pattern. @param {Shown} shown */
+/** Options of a heatmap for a pattern. @param {Shown} shown */
 export function matrixOptions(shown) {
   const {queries, keys, bytes, masked, name} = shown;
   return {rows: queries, columns: keys, values: bytes ? null : shown.values, bytes, masked, name};
@@ -212,7 +212,7 @@ export function edges(options) {
       o = {...o, ...patch};
       draw();
     },
-    /** What is drawn, and what is not. */
+    /** A sentence on the drawn edges and the others. */
     said: () =>
       `${number(found.edges.length)} of ${plural(found.all, "edge")}, ` +
       `${percent(found.mass, 3)} of all weight. Nothing is drawn for the rest.`,
@@ -236,7 +236,7 @@ export function edges(options) {
 }
 
 /**
- * Text, tinted by what the selected query gives to each of its tokens.
+ * Text, each token tinted by its weight from the selected query.
  * @param {{shown: Shown, separate: boolean, selected: number | null, how: any, onselect: (row:
  * number, column: number | null) => void}} options  separate: queries and keys are two sequences
  */

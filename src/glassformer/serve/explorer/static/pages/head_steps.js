@@ -1,6 +1,6 @@
 // @ts-check
-// Inside one head, for one query: from the stream to what the head adds to it, in the model's own
-// numbers, checked again in double precision.
+// Computation of one head for one query, from the stream to the head's contribution to it, in the
+// model's numbers, checked in double precision.
 import {fill, h, redrawn, svg} from "../dom.js";
 import {labelOf, number, token} from "../format.js";
 import {link} from "../link.js";
@@ -16,7 +16,7 @@ const KEYS = 10,
   CLOSE = 1e-4;
 
 /**
- * The head again, in double precision: scores from q, k, scale and bias, weights from scores, z
+ * The head recomputed in double precision: scores from q, k, scale and bias, weights from scores, z
  * from weights and v.
  * @param {{header: any, arrays: Record<string, any>}} reply
  */

@@ -1,11 +1,10 @@
 // @ts-check
-// A picture or a spectrogram with its grid of patches, colours over it, and one patch to point at.
-// Drawn on canvas.
+// An image or a spectrogram on a canvas, with a grid of patches, colours, and a selected patch.
 import {h, on, onWidth, svg} from "../dom.js";
 import {isPatch, number} from "../format.js";
 import {isDark, level, onTheme, ramp} from "../ramp.js";
 
-/** A spectrogram is no higher than this, px. */
+/** Most pixels of the height of a spectrogram. */
 const TALL = 220;
 
 /**
@@ -14,7 +13,7 @@ const TALL = 220;
  */
 
 /**
- * A picture. `values`, one for each patch row by row, colour it; `opacity` is of those colours.
+ * An image. `values`, one for each patch row by row, colour it with `opacity`.
  * Arrow keys move, Enter pins.
  * @param {{shown: Shown, values?: ArrayLike<number> | null, colours?: "attention" | "signed",
  * scale?: string, high?: number, opacity?: number, selected?: number | null,
@@ -49,7 +48,7 @@ export function sheet(options) {
   const el = h("div.patches-room", stack, live);
   const across = () => (o.shown.turned ? o.shown.grid[0] : o.shown.grid[1]),
     down = () => (o.shown.turned ? o.shown.grid[1] : o.shown.grid[0]);
-  /** Where a patch stands on the screen: [across, down]. */
+  /** Place of a patch on the screen: [across, down]. */
   const place = (patch) => {
     const columns = o.shown.grid[1],
       row = Math.floor(patch / columns),
@@ -190,7 +189,7 @@ export function sheet(options) {
 }
 
 /**
- * Sheets beside each other, as one picture for a file. @param {{canvas: HTMLCanvasElement}[]}
+ * Several sheets as one image. @param {{canvas: HTMLCanvasElement}[]}
  * sheets @param {number} [columns]
  */
 export function sheetsSvg(sheets, columns = 3) {
@@ -259,7 +258,7 @@ export function partsOf(elements) {
 }
 
 /**
- * The pictures of a look, as the op picture gives them, one for each part. @param {any} app @param
+ * Answers of the op picture for each image or audio of a look. @param {any} app @param
  * {number} count @returns {Promise<Shown[]>}
  */
 export async function picturesOf(app, count) {

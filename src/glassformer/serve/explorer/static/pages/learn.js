@@ -1,5 +1,5 @@
 // @ts-check
-// The ten lessons of the notes, and their table of contents. Needs no model: every number is
+// The ten lessons of the notes, and their table of contents. No model is needed: all numbers are
 // computed in the browser.
 //   export const lesson = {id, note, title, lead, render(el) -> cleanup, checks: [() => [name,
 // value, expected, tolerance]]}

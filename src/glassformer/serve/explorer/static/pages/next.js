@@ -1,6 +1,6 @@
 // @ts-check
-// What comes next: the distribution from the model to the draw, the text that is written step by
-// step, and the branches not taken.
+// The next token: the distribution from the model to the sample, step-by-step generation, and the
+// alternatives.
 import {fill, h} from "../dom.js";
 import {fixed, isPatch, number, percent} from "../format.js";
 import {button, figure, heatmap, legend, slider, toggle} from "../marks.js";
@@ -216,7 +216,7 @@ function render(el, app) {
     run.textContent = on ? "Stop" : `Write ${WRITE}`;
   }
 
-  /** The look behind which the next token stands, if it can be asked for: ids go on as they are. */
+  /** The look that is continued, if there is one: ids are continued as they are. */
   function ahead() {
     if (!path().length) return app.look();
     const idsAlone = !["pair", "parts", "draws"].some(app.has);

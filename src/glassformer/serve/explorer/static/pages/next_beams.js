@@ -1,6 +1,5 @@
 // @ts-check
-// A beam search as it was: the candidates of every step, which were kept, which ended, which fell
-// out.
+// A beam search: the candidates of every step, and which were kept, finished or dropped.
 import {fill, h, svg} from "../dom.js";
 import {fixed, percent} from "../format.js";
 import {button, figure, slider} from "../marks.js";
@@ -18,8 +17,7 @@ const TOKENS = 24,
  */
 
 /**
- * The frame of a beam search; it asks only when told to. `begin()`: whether a translation starts
- * from its beginning.
+ * The frame of a beam search, which runs on request. `begin()`: whether a translation starts anew.
  * @param {any} app @param {{begin: () => boolean, failed: (el: Element, error: any) => void}} how
  */
 export function beamPicture(app, {begin, failed}) {

@@ -1,6 +1,6 @@
 // @ts-check
-// A distribution on its way to the draw: one row for each outcome, one column of bars for each
-// stage; and choices as a tree.
+// The stages of sampling: one row for each outcome, one column of bars for each stage; and choices
+// as a tree.
 import {fill, h, redrawn, svg} from "../dom.js";
 import {alignedPercent, number, percent, token} from "../format.js";
 import {shown} from "./aimed.js";
@@ -8,7 +8,7 @@ import {shown} from "./aimed.js";
 /** @typedef {{id: number, label: string, values: number[]}} Row */
 
 /**
- * Bars of all stages beside each other. An outcome that a stage left out stands as a gap.
+ * Bars of all stages in columns. An outcome that a stage removed is a gap.
  * @param {{rows: Row[], stages: string[], rest: number[], name: string, chosen?: number | null,
  * onselect?: ((id: number) => void) | null, fold?: boolean}} options
  *   fold: where there is little room, a stage that changes nothing is left out
@@ -194,8 +194,7 @@ export function grown(parent, {id, label, p, after, rank, entropy, end, alternat
 }
 
 /**
- * All that was written: text runs on, and where another choice was made the branches stand below
- * each other.
+ * All generated text: it runs on, and the branches of different choices are below each other.
  * @param {{root: Node, now: Node, name: string, onselect: (node: Node) => void}} options
  */
 export function treePicture(options) {
@@ -247,7 +246,7 @@ export function treePicture(options) {
       )?.focus();
   }
   /**
-   * All nodes with their depth, a branch after the other. @returns {{node: Node, depth: number,
+   * All nodes with their depth, branch by branch. @returns {{node: Node, depth: number,
    * row: number}[]}
    */
   function laid() {

@@ -1,6 +1,6 @@
 // @ts-check
-// What the model is given: the input cut into tokens or patches, which can be moved, left out,
-// replaced and hidden; and where each stands.
+// The input as tokens or patches, which can be moved, left out, replaced and hidden; and their
+// positions.
 import {fill, h, redrawn, svg} from "../dom.js";
 import {isPatch, number, plural, token, tokenText} from "../format.js";
 import {button, choice, figure, toggle} from "../marks.js";
@@ -203,8 +203,8 @@ function render(el, app) {
   }
 
   /**
-   * Another sequence. `order[t]`: where the element at t stood before, −1: nowhere; `at`: the one
-   * to go on with.
+   * Another sequence. `order[t]`: former index of the element at t, −1: none; `at`: the selected
+   * one.
    */
   function put(which, ids, order, at, said_) {
     if (!ids.length) return void app.announce("The last token stays: a sequence has at least one.");
@@ -452,7 +452,7 @@ function render(el, app) {
         );
       }),
     );
-    // it is the same element, taken out and put back
+    // the same element, removed and inserted again
     if (grid) /** @type {any} */ (grid).focus({preventScroll: true});
     if (focusing && !editing) {
       const chips = [...strips.querySelectorAll(`[data-which="${focusing.which}"] .token-chip`)],
@@ -469,8 +469,7 @@ function render(el, app) {
     frame.refresh();
   }
 
-  // A picture's patches stand in their grid; among the tokens they are one chip, so that the order
-  // is seen.
+  // Patches of an image are in their grid; among the tokens they are one chip, to show the order.
   function joined(list) {
     const part = new Map(
       parts(list).flatMap(({from}, n) =>

@@ -1,16 +1,16 @@
 // @ts-check
-// Pictures and spectrograms as the model is given them: pixels under a grid of patches, each of
-// which can be picked.
+// Images and spectrograms as the model gets them: pixels under a grid of patches that can be
+// selected.
 import {fill, h} from "../dom.js";
 import {number} from "../format.js";
 import {superseded} from "../wire.js";
 import {canvasOf, sheet as drawing, parts} from "./image_sheet.js";
 
-/** More patches than that are drawn as one picture that is pointed into, not as a button each. */
+/** Up to this many patches, each is a button; more are one image. */
 const BUTTONS = 400;
 
 /**
- * The patches of a sequence in their places; null if there are none.
+ * The patches of a sequence in their grids; null: there are none.
  * @param {any} app @param {any[]} elements @param {{selected: number | null, onselect: (i: number)
  * => void}} how
  */
@@ -91,7 +91,7 @@ export function patches(app, elements, {selected, onselect}) {
     }),
   );
   /**
-   * Another patch is selected, others are hidden. @param {number | null} i @param {Set<number>}
+   * Update the selected and the hidden patches. @param {number | null} i @param {Set<number>}
    * hidden
    */
   const select = (i, hidden) => {

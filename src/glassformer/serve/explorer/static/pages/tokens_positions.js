@@ -1,6 +1,5 @@
 // @ts-check
-// How this model is told where an element stands: vectors that are added, angles by which q and k
-// are turned, or a bias of the scores.
+// Position encodings of the model: added vectors, rotations of q and k, or a bias of the scores.
 import {fill, h} from "../dom.js";
 import {choice, figure, heatmap, legend, lines, slider} from "../marks.js";
 import {schema} from "../schema.js";
@@ -34,7 +33,7 @@ export function angles(places, width, base) {
 
 /**
  * The same for patches in a grid: half of the pairs turn by the row, half by the column, both from
- * 1; what is no patch is not turned. @param {any[]} elements @param {number} width @param {number}
+ * 1; other elements are not rotated. @param {any[]} elements @param {number} width @param {number}
  * base
  */
 export function gridAngles(elements, width, base) {
@@ -49,7 +48,7 @@ export function gridAngles(elements, width, base) {
 }
 
 /**
- * How alike two vectors are, the cosine between them. @param {ArrayLike<number>} a @param
+ * Cosine similarity of two vectors. @param {ArrayLike<number>} a @param
  * {ArrayLike<number>} b
  */
 function cosine(a, b) {

@@ -1,6 +1,5 @@
 // @ts-check
-// Training: what was measured in it, and the same input under every checkpoint that was kept:
-// answers and attention.
+// Training: its metrics, and answers and attention of one input under every stored checkpoint.
 import {fill, h} from "../dom.js";
 import {alignedPercent, number, percent} from "../format.js";
 import {atlas, bars, figure, legend, lines, select, stepper} from "../marks.js";
@@ -208,7 +207,7 @@ function looked(app, step, last) {
   return {...app.look(), checkpoint: step === last ? null : step};
 }
 
-/** What was measured, as lines over the steps. */
+/** The metrics as lines over the steps. */
 function curves(room, said, app, {at, choose, kept}) {
   const {state} = app;
   let found = null,
