@@ -385,7 +385,7 @@ def test_a_copy_has_one_page_and_what_it_asks_first(view):
     assert "export const page" in page
     assert "as page0" not in page.partition("<script")[0]
     assert '\\"head\\": page0' in page
-    assert "How the model came to be" not in page
+    assert "The training of the model" not in page
     kept = held(page)
     ops = [json.loads(question)["op"] for question in kept["answers"]]
     assert sorted(set(ops)) == ["head", "look", "model", "raw", "row", "step", "thumbnails"]
@@ -512,7 +512,7 @@ def test_a_saved_page_has_what_was_seen(live, tmp_path):
     after = held(view.save(tmp_path / "a.html").read_text())
     assert len(after["answers"]) == len(before["answers"]) + 1
     assert json.loads(list(after["answers"])[-1]) == seen
-    assert "How the model came to be" in (tmp_path / "a.html").read_text()  # all pages
+    assert "The training of the model" in (tmp_path / "a.html").read_text()  # all pages
 
 
 # inputs

@@ -110,6 +110,16 @@ export function still() {
   return matchMedia("(prefers-reduced-motion: reduce)").matches;
 }
 
+/** Attributes of text in an SVG file, in the colour of an element. @param {Element} el */
+export function svgFont(el, size = 13) {
+  return {
+    "font-size": size,
+    "font-family": "sans-serif",
+    fill: getComputedStyle(el).color,
+    "dominant-baseline": "central",
+  };
+}
+
 /** Download a file. @param {string} name @param {Blob} blob */
 export function save(name, blob) {
   const link = h("a", {href: URL.createObjectURL(blob), download: name});

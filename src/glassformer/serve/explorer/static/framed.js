@@ -10,7 +10,7 @@ import {on} from "./dom.js";
 import {mount} from "./shell.js";
 import {DEFAULTS} from "./schema.js";
 import {same} from "./state.js";
-import {makeWire, WireError} from "./wire.js";
+import {cancelled, makeWire, WireError} from "./wire.js";
 
 const TOLD_EVERY = 60; // milliseconds: not one message for each cell of a hover
 
@@ -53,7 +53,7 @@ export function overPort(port) {
       for (;;) {
         while (!said.length) await new Promise((resolve) => (wake = () => resolve(null)));
         const one = said.shift();
-        if (one.aborted) throw new DOMException("A newer question took its place.", "AbortError");
+        if (one.aborted) throw cancelled();
         if (one.error) throw new WireError(one.error, one.kind);
         yield one;
         if (one.done) return;

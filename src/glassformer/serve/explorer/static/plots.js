@@ -1,6 +1,6 @@
 // @ts-check
 // Bars, lines, and a plane with arrows that can be moved.
-import {fill, h, on, onWidth, redrawn, svg, unique} from "./dom.js";
+import {fill, h, on, onWidth, redrawn, svg, svgFont, unique} from "./dom.js";
 import {fixed, labelOf, number, tick, token} from "./format.js";
 
 /**
@@ -79,12 +79,7 @@ export function bars(options) {
         signed = o.items.some((item) => item.value < 0);
       const zero = signed ? 330 : 160,
         span = signed ? 170 : 340,
-        font = {
-          "font-size": 14,
-          "font-family": "sans-serif",
-          fill: style.color,
-          "dominant-baseline": "central",
-        };
+        font = svgFont(el, 14);
       return svg(
         "svg",
         {viewBox: `0 0 600 ${row * o.items.length + 10}`},

@@ -23,6 +23,9 @@ export class WireError extends Error {
   }
 }
 
+/** The error of a request that a newer one has cancelled. */
+export const cancelled = () => new DOMException("A newer request took its place.", "AbortError");
+
 /** Whether a request was cancelled by a newer one. @param {any} error */
 export function superseded(error) {
   return error?.name === "AbortError";
@@ -85,8 +88,7 @@ export function makeWire(carrier) {
     }
     const {abort, answer} = one,
       gaveUp = new Promise((_, reject) => {
-        const give = () =>
-          reject(new DOMException("A newer question took its place.", "AbortError"));
+        const give = () => reject(cancelled());
         if (signal.aborted) give();
         signal.addEventListener("abort", give, {once: true});
       });
@@ -123,8 +125,7 @@ export function makeWire(carrier) {
         const buffer = await (fresh
           ? carrier.ask(body, abort.signal)
           : together(question, body, abort.signal));
-        if (abort.signal.aborted)
-          throw new DOMException("A newer question took its place.", "AbortError");
+        if (abort.signal.aborted) throw cancelled();
         const again = !fresh && kept.get(question);
         if (again) return again.reply; // of an equal request at the same time
         const reply = readSafetensors(buffer);
@@ -154,8 +155,7 @@ export function makeWire(carrier) {
       let bytes = 0;
       try {
         for await (const item of carrier.lines(body, abort.signal)) {
-          if (abort.signal.aborted)
-            throw new DOMException("A newer question took its place.", "AbortError");
+          if (abort.signal.aborted) throw cancelled();
           if (item.error) throw new WireError(item.error, item.kind);
           if (item.done) return void answered(canonical(body), body, bytes);
           bytes += JSON.stringify(item).length;
@@ -185,7 +185,7 @@ export function overHttp(base = ".") {
       });
     } catch (error) {
       if (superseded(error)) throw error;
-      throw new WireError("Nobody answers; is `glassformer inspect` still running?", "Offline");
+      throw new WireError("There is no answer; is `glassformer inspect` still running?", "Offline");
     }
     if (response.ok) return response;
     let said = null;
@@ -230,7 +230,7 @@ export function fromFile(answers) {
     const found = answers[canonical(body)];
     if (found === undefined)
       throw new WireError(
-        "This page was saved without that; open the run with `glassformer inspect`.",
+        "This page was saved without that answer; open the run with `glassformer inspect`.",
         "NotSaved",
       );
     return found;

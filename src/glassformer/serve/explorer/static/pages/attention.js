@@ -248,11 +248,11 @@ function inspect(el, app) {
 
 export const page = {
   about:
-    "Where every head of every layer looks, for the input above: one small picture each, " +
-    "layers downwards, heads to the right.",
+    "The attention of every head of every layer for the input above: one small image " +
+    "each, layers downwards, heads to the right.",
   notAbout:
-    "that a head matters. Attention says what was read, not what it did; the head’s page " +
-    "lets you change it and see.",
+    "that a head matters. Attention shows what was read, not its effect; on the head’s " +
+    "page you can change it and see.",
   render,
   inspect,
 };

@@ -403,8 +403,8 @@ function render(el, app) {
 
 export const page = {
   about:
-    "Two inputs, two steps of the training, or one input with and without edits: what is " +
-    "the same, what moved, what it changes. A is the input above.",
-  notAbout: "what caused the change. For that, put parts of one into the other, under *Edit*.",
+    "Two inputs, two training steps, or one input with and without edits: what is equal, " +
+    "what moved, and how the answer changes. A is the input above.",
+  notAbout: "the cause of the change. For that, patch values of one into the other, under *Edit*.",
   render,
 };

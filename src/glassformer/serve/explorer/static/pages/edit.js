@@ -302,9 +302,9 @@ function signedPattern(app) {
 
 export const page = {
   about:
-    "What is changed inside the running model, in order, and what comes of it. Edits stand " +
-    "in the address: a link, the Python lines beside, and every other page carry them.",
+    "Changes inside the running model, in order, and their effect. Edits are part of the " +
+    "address: links, the Python code beside, and all other pages keep them.",
   notAbout:
-    "a trained difference: the weights stay as they are, and only this input’s run is touched.",
+    "a trained difference: the weights stay the same, and only the run of this input " + "changes.",
   render,
 };

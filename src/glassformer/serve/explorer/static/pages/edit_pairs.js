@@ -1,7 +1,7 @@
 // @ts-check
 // Probabilities in pairs: before as an outline, after as a filled bar, and their difference in
 // points of a percent.
-import {fill, h, svg} from "../dom.js";
+import {fill, h, svg, svgFont} from "../dom.js";
 import {fixed, tick} from "../format.js";
 
 /** Ends of the axis; the smallest that fits all bars is used. */
@@ -95,12 +95,7 @@ export function pairs(options) {
     toSvg() {
       const style = getComputedStyle(el),
         accent = style.getPropertyValue("accent-color"),
-        font = {
-          "font-size": 14,
-          "font-family": "sans-serif",
-          fill: style.color,
-          "dominant-baseline": "central",
-        },
+        font = svgFont(el, 14),
         row = 30;
       return svg(
         "svg",

@@ -89,7 +89,7 @@ function render(el, app) {
     h(
       "section.aimed",
       {"aria-label": "What is asked about"},
-      h("p.sub", "Where is it answered, and what?"),
+      h("p.sub", "Position and outcome of the answer"),
       line.el,
       h("div.row.aim", outcome.el, by.el, baseline),
       meaning,
@@ -140,7 +140,7 @@ function render(el, app) {
     toSvg: () => ranked.toSvg(),
   };
   const first = figure({
-    title: "What speaks for it",
+    title: "Attribution",
     name: "attribution",
     wide: true,
     picture,
@@ -363,7 +363,7 @@ function render(el, app) {
         aim.against === null ? "" : ` instead of “${shown(outcomeName(looked, app, aim.against))}”`;
     first.el
       .querySelector(".figure-title")
-      ?.replaceChildren(`What speaks for “${shown(name)}”${other}`);
+      ?.replaceChildren(`Attribution of “${shown(name)}”${other}`);
     first.refresh();
   }
 
@@ -414,9 +414,9 @@ function render(el, app) {
 }
 
 export const page = {
-  about: "Which elements of the input speak for an answer, or for one answer instead of another.",
+  about: "Which elements of the input support an answer, or one answer instead of another.",
   notAbout:
-    "what a model thinks. A score is a summary of a curved function in one number for each " +
-    "element; every method bends it differently.",
+    "the reasoning of a model. A score summarizes a non-linear function in one number for " +
+    "each element; each method does so differently.",
   render,
 };

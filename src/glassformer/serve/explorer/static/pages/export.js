@@ -259,8 +259,7 @@ function tensors(room, app, points, told) {
 
 export const page = {
   alone: true,
-  about:
-    "Everything on these pages can be taken along: as a link, as Python, as a file, as numbers.",
-  notAbout: "pictures one by one: each has its own PNG, SVG and CSV.",
+  about: "Export all of these pages: as a link, as Python, as a file, as numbers.",
+  notAbout: "single charts: each has its own PNG, SVG and CSV.",
   render,
 };

@@ -426,8 +426,8 @@ function effectsPart(app) {
 
 export const page = {
   about:
-    "One answer, followed along the residual stream: who wrote how much towards it, when " +
-    "it appears, and which heads it depends on.",
-  notAbout: "which words of the input it depends on. The page *Explain* asks that.",
+    "One answer along the residual stream: the contribution of each part, the layer at " +
+    "which the answer appears, and the heads it depends on.",
+  notAbout: "which words of the input it depends on. See the page *Explain*.",
   render,
 };

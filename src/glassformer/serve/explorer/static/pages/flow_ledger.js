@@ -1,6 +1,6 @@
 // @ts-check
 // A logit as a sum of parts: every bar begins where the last one ended.
-import {fill, h, svg} from "../dom.js";
+import {fill, h, svg, svgFont} from "../dom.js";
 import {fixed, number} from "../format.js";
 
 /** @typedef {{name: string, layer: number | null, head: number | null, value: number}} Entry */
@@ -116,12 +116,7 @@ export function waterfall(options) {
         x = (v) => 190 + (380 * (v - low)) / (high - low),
         row = 24,
         style = getComputedStyle(el);
-      const font = {
-          "font-size": 13,
-          "font-family": "sans-serif",
-          fill: style.color,
-          "dominant-baseline": "central",
-        },
+      const font = svgFont(el),
         accent = style.getPropertyValue("accent-color");
       return svg(
         "svg",

@@ -509,9 +509,10 @@ function render(el, app) {
 
 export const page = {
   about:
-    "One head in full: who looks where, in which digits, how that was computed, and what " +
-    "changes when you change it.",
+    "One head in full: its attention in digits, the computation of them, and the effect " +
+    "of your changes.",
   notAbout:
-    "why it was learned, and whether the model needs it: silence it below, and the answer tells.",
+    "why it was learned, and whether the model needs it: silence it below, and compare " +
+    "the answers.",
   render,
 };

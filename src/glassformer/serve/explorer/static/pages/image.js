@@ -467,9 +467,9 @@ function render(el, app) {
 }
 
 export const page = {
-  about: "Attention where it can be seen: on the picture itself, or on the spectrogram of a sound.",
+  about: "Attention on the image itself, or on the spectrogram of audio.",
   notAbout:
-    "what the patches mean to the model. A picture with bright spots is easily believed: " +
-    "compare heads, layers and the page *Explain* before you do.",
+    "what the patches mean to the model. An image with bright spots is convincing: " +
+    "compare heads, layers and the page *Explain* first.",
   render,
 };

@@ -53,7 +53,7 @@ function contents(app) {
     h(
       "header.contents-head",
       h("p.kicker", "Learn"),
-      h("h1", "The Transformer, with your hands on it"),
+      h("h1", "The Transformer, interactive"),
       h(
         "p.lead",
         "Ten pages that follow the five lecture notes. Each takes the note’s own numbers, " +
@@ -96,7 +96,7 @@ function neighbours(at, app) {
 export const page = {
   free: true,
   bare: true,
-  about: "The notes, with your hands on them.",
+  about: "The notes, interactive.",
   notAbout: "",
   parts: lessons.map(({id, title}) => ({id, title})),
   render,

@@ -373,8 +373,8 @@ function sumOf(values, from) {
 
 export const page = {
   about:
-    "A language model gives a distribution over the next token, no more. Here it is, what " +
-    "sampling makes of it, and the texts that come of it.",
-  notAbout: "why a token is likely. The pages *Flow* and *Explain* ask that.",
+    "A language model gives a distribution over the next token. This page shows it, the " +
+    "effect of sampling on it, and the texts that result.",
+  notAbout: "why a token is likely. See the pages *Flow* and *Explain*.",
   render,
 };

@@ -1,7 +1,7 @@
 // @ts-check
 // The stages of sampling: one row for each outcome, one column of bars for each stage; and choices
 // as a tree.
-import {fill, h, redrawn, svg} from "../dom.js";
+import {fill, h, redrawn, svg, svgFont} from "../dom.js";
 import {alignedPercent, number, percent, token} from "../format.js";
 import {shown} from "./aimed.js";
 
@@ -121,12 +121,7 @@ export function stagesPicture(options) {
         row = 24,
         wide = 150,
         high = most(),
-        font = {
-          "font-size": 13,
-          "font-family": "sans-serif",
-          fill: style.color,
-          "dominant-baseline": "central",
-        };
+        font = svgFont(el);
       return svg(
         "svg",
         {viewBox: `0 0 ${160 + wide * o.stages.length} ${row * (o.rows.length + 1) + 10}`},

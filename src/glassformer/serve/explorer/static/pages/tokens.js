@@ -570,8 +570,8 @@ function render(el, app) {
 
 export const page = {
   about:
-    "What the model is really given: not letters and not words, but the numbered pieces " +
-    "that its tokenizer cut the input into, or the patches of a picture.",
+    "The actual input of the model: not letters and not words, but the numbered pieces " +
+    "into which its tokenizer splits the input, or the patches of an image.",
   notAbout: "what the pieces mean to the model; that begins with their vectors.",
   render,
 };

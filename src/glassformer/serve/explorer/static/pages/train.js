@@ -300,9 +300,7 @@ function curves(room, said, app, {at, choose, kept}) {
 }
 
 export const page = {
-  about:
-    "How the model came to be: what was measured, and this input under each checkpoint " +
-    "that was kept.",
-  notAbout: "why a loss fell. A curve is one run; another seed draws another.",
+  about: "The training of the model: its metrics, and this input under each stored checkpoint.",
+  notAbout: "why a loss fell. A curve is one run; another seed gives another curve.",
   render,
 };
