@@ -29,8 +29,7 @@ from glassformer.serve.explorer.page import POLICY, framed
 from glassformer.serve.explorer.schema import DEFAULTS, PAGES
 from glassformer.serve.explorer.selection import opened, questions
 from glassformer.serve.explorer.snapshot import LARGEST, snapshot
-from glassformer.serve.explorer.wire import Reply
-from serve.asking import model_of
+from serve.asking import model_of, reply_of
 
 TEXT = "the cat sat on a mat"
 
@@ -107,7 +106,7 @@ def test_a_message_is_answered_as_the_handler_answers(live, request_):
     view, widget = live
     ((content, parts),) = told(widget, {"view": "v", "id": 7, "ask": request_})
     assert content == {"to": "v", "id": 7, "done": True}
-    reply, direct = Reply.from_bytes(parts[0]), view.explorer.handle(request_)
+    reply, direct = reply_of(parts[0]), view.explorer.handle(request_)
     same = {name: value for name, value in direct.header.items() if name not in ("ms", "cached")}
     assert {name: reply.header[name] for name in same} == json.loads(json.dumps(same))
     assert reply.arrays.keys() == direct.arrays.keys()
@@ -391,7 +390,7 @@ def test_a_copy_has_one_page_and_what_it_asks_first(view):
     assert sorted(set(ops)) == ["head", "look", "model", "raw", "row", "step", "thumbnails"]
     (question,) = (one for one in kept["answers"] if json.loads(one)["op"] == "head")
     reply, direct = (
-        Reply.from_bytes(base64.b64decode(kept["answers"][question])),
+        reply_of(base64.b64decode(kept["answers"][question])),
         view.explorer.handle(json.loads(question)),
     )
     np.testing.assert_array_equal(reply.arrays["pattern"], direct.arrays["pattern"])

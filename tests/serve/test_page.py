@@ -11,8 +11,7 @@ import pytest
 
 from glassformer.errors import ConfigError
 from glassformer.serve.explorer.page import cut, framed, linked, ordered, saved
-from glassformer.serve.explorer.wire import Reply
-from serve.asking import ask
+from serve.asking import ask, reply_of
 
 MAIN = """import {a} from "./pages/a.js";
 import {
@@ -116,7 +115,7 @@ def test_a_saved_page_holds_its_answers_and_asks_nobody(lm):
     held = json.loads(found[1])
     assert held["state"] == {"page": "tokens", "input": look["input"]}
     assert list(held["answers"]) == questions[:3]
-    again = Reply.from_bytes(base64.b64decode(held["answers"][questions[1]]))
+    again = reply_of(base64.b64decode(held["answers"][questions[1]]))
     assert again.header["elements"] == ask(lm, "look", look=look).header["elements"]
     assert held["answers"][questions[2]][-1] == {"done": True}
     assert html.count("<script") == html.count("</script>") == 2

@@ -17,7 +17,6 @@ from glassformer.serve.explorer.schema import (
     SCHEMA,
     STATIC,
     arguments,
-    parsed,
 )
 from glassformer.serve.explorer.selection import filled
 from serve.asking import first, model_of
@@ -76,14 +75,13 @@ def test_a_value_out_of_bounds_is_refused(op, lm):
         for bound, beyond in (("minimum", -1), ("maximum", 1), ("exclusiveMinimum", 0)):
             if bound in spec:
                 with pytest.raises(ConfigError, match=rf"^request\.({name}|\w+ is missing)"):
-                    parsed(
-                        op,
+                    REQUESTS[op].parse(
                         {**good, name: spec[bound] + beyond}
                         if "look" in arguments(op)
                         else {name: spec[bound] + beyond},
                     )
     with pytest.raises(ConfigError, match=r"Unknown key request\.nothing"):
-        parsed(op, {"nothing": 1})
+        REQUESTS[op].parse({"nothing": 1})
 
 
 @pytest.mark.parametrize("name", [*SOURCES])

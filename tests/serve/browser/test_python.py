@@ -10,7 +10,7 @@ from PIL import Image
 
 import glassformer as gf
 from glassformer.serve.explorer.schema import PAGES
-from glassformer.serve.explorer.wire import Reply
+from serve.asking import reply_of
 
 CLOSE = {"rtol": 2e-4, "atol": 2e-5}
 """float32, in another order, with one input more or less in a batch."""
@@ -75,7 +75,7 @@ def test_the_code_of_a_page_gives_what_it_shows(
         visit.settled()
         shown = ".inspector .code, .points-python, .card-python .code"
         code = visit.page.locator(shown).first.text_content()
-        reply = Reply.from_bytes(answers[-1].body())
+        reply = reply_of(answers[-1].body())
     for i, row in enumerate(explorer_of(family).looks.inputs.kept.get("image", ())):
         file = io.BytesIO()
         Image.fromarray(row.squeeze()).save(file, "png")

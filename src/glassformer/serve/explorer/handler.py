@@ -19,7 +19,7 @@ from glassformer.run import Run
 from glassformer.serve.explorer import ops_attention, ops_explain, ops_model, ops_next
 from glassformer.serve.explorer.looks import ROOM, Looks, OpContext
 from glassformer.serve.explorer.page import document
-from glassformer.serve.explorer.schema import SCHEMA, STREAMS, LookRequest, brief, parsed
+from glassformer.serve.explorer.schema import REQUESTS, SCHEMA, STREAMS, LookRequest, brief
 from glassformer.serve.explorer.wire import Reply
 
 OPS: dict[str, Callable[..., Any]] = (
@@ -89,7 +89,8 @@ def _parsed(request: Any, stream: bool) -> tuple[str, dict[str, Any]]:
         raise UnknownOp(f"There is no op {brief(name)}; {suggest(name[:60], own)}")
     if stream != (name in STREAMS):
         raise UnknownOp(f"{name} is an op of /{'api' if stream else 'stream'}; send it there.")
-    return name, parsed(name, {key: value for key, value in request.items() if key != "op"})
+    values = {key: value for key, value in request.items() if key != "op"}
+    return name, dict(REQUESTS[name].parse(values))
 
 
 @contextmanager

@@ -41,11 +41,26 @@ CLOSED = -1e30
 METRIC_LIST = [{"name": name, "definition": sentence} for name, sentence in METRICS.items()]
 
 
+@torch.no_grad()
 def thumbnails(context: OpContext, look: Look, side: str, site: str, size: int) -> Reply:
     """Every head of a stack: a thumbnail of the largest weight of each cell, and metrics."""
-    pixels, metrics, cell = all_heads(look, side, site, size, context.check)
-    header = {"metrics": METRIC_LIST, "max": float(pixels.max()), "cell": list(cell)}
-    return Reply(header, {"thumbnails": root_bytes(pixels), "metrics": metrics})
+    queries, keys = sequences(look, side, site)
+    cell = math.ceil(len(queries) / size), math.ceil(len(keys) / size)
+    shares = _metric_shares(queries, keys, site == "self", look.logits.device)
+    pixels, metrics = [], []
+    for layer in range(look.model.config.n_layers):
+        context.check()
+        shrunk, sums, bits = [], [], []
+        for begin, weights, entropy in portions(look, layer, side, site, cell[0]):
+            shrunk.append(_shrunk(weights, cell, len(keys)))
+            sums.append(weights.flatten(1) @ shares(begin, *weights.shape[1:]).mT)
+            bits.append(entropy[:, 1 if begin == 0 and len(queries) > 1 else 0 :].sum(1))
+        pixels.append(torch.cat(shrunk, 1))
+        entropies = torch.stack(bits).sum(0)[:, None] / max(1, len(queries) - 1)
+        metrics.append(torch.cat([entropies, torch.stack(sums).sum(0)], 1))
+    found = torch.stack(pixels)
+    header = {"metrics": METRIC_LIST, "max": float(found.max()), "cell": list(cell)}
+    return Reply(header, {"thumbnails": root_bytes(found), "metrics": torch.stack(metrics)})
 
 
 @torch.no_grad()
@@ -142,31 +157,6 @@ def sequences(look: Look, side: str, site: str) -> tuple[Sequence[Element], Sequ
     """The elements of the queries and those of the keys."""
     queries = look.source_elements if side == "encoder" and look.source_elements else look.elements
     return queries, look.source_elements if site == "cross" else queries
-
-
-@torch.no_grad()
-def all_heads(
-    look: Look, side: str, site: str, size: int, check: Callable[[], None]
-) -> tuple[Float[Tensor, "L H R C"], Float[Tensor, "L H _"], tuple[int, int]]:
-    """Thumbnails of at most `size` x `size`, metrics, and the queries and keys of each pixel.
-
-    `check` is called between layers.
-    """
-    queries, keys = sequences(look, side, site)
-    cell = math.ceil(len(queries) / size), math.ceil(len(keys) / size)
-    shares = _metric_shares(queries, keys, site == "self", look.logits.device)
-    pixels, metrics = [], []
-    for layer in range(look.model.config.n_layers):
-        check()
-        shrunk, sums, bits = [], [], []
-        for begin, weights, entropy in portions(look, layer, side, site, cell[0]):
-            shrunk.append(_shrunk(weights, cell, len(keys)))
-            sums.append(weights.flatten(1) @ shares(begin, *weights.shape[1:]).mT)
-            bits.append(entropy[:, 1 if begin == 0 and len(queries) > 1 else 0 :].sum(1))
-        pixels.append(torch.cat(shrunk, 1))
-        entropies = torch.stack(bits).sum(0)[:, None] / max(1, len(queries) - 1)
-        metrics.append(torch.cat([entropies, torch.stack(sums).sum(0)], 1))
-    return torch.stack(pixels), torch.stack(metrics), cell
 
 
 def portions(

@@ -16,7 +16,7 @@ from glassformer.inspect.faithfulness import faithfulness as measured
 from glassformer.inspect.look import Look
 from glassformer.inspect.target import Replaced, Target, in_portions, rerun
 from glassformer.serve.explorer.looks import OpContext
-from glassformer.serve.explorer.ops_attention import LARGEST, METRIC_LIST, all_heads
+from glassformer.serve.explorer.ops_attention import LARGEST, METRIC_LIST, thumbnails
 from glassformer.serve.explorer.ops_model import name_of, outcome
 from glassformer.serve.explorer.wire import Reply
 
@@ -164,7 +164,7 @@ def compare(
         pattern = look.pattern(layer, head, side=side, site=site)
         rows, columns = ([getattr(pair, name) for pair in some] for some in (queries, keys))
         arrays[f"pattern_{name}"] = pattern[rows][:, columns]
-        arrays[f"metrics_{name}"] = all_heads(look, side, site, 4, context.check)[1]
+        arrays[f"metrics_{name}"] = thumbnails(context, look, side, site, 4).arrays["metrics"]
     header: dict[str, Any] = {
         "alignment": alignment(found.pairs, len(a.elements), len(b.elements)),
         "source_alignment": alignment(

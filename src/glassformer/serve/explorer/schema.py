@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, create_model
+from pydantic import BeforeValidator, Field, create_model
 
 from glassformer.errors import ConfigError
 from glassformer.record import Record
@@ -32,7 +32,7 @@ TYPES: dict[str, Any] = {
     "string": str,
     "boolean": bool,
     "object": dict[str, Any],
-    "look": dict[str, Any],
+    "look": Annotated[Any, BeforeValidator(lambda values: LookRequest.parse(values))],
     "baseline": Literal["zero", "mean"] | Whole,
 }
 BOUNDS = {
@@ -85,15 +85,6 @@ def arguments(op: str) -> dict[str, dict[str, Any]]:
     """The arguments of an op: type, bounds, default and description by name."""
     own = SCHEMA["ops"][op]["arguments"]
     return {name: ARGUMENTS.get(f"{op}.{name}") or ARGUMENTS[name] for name in own}
-
-
-def parsed(op: str, values: Any) -> dict[str, Any]:
-    """The arguments of a request by name; looks are `LookRequest`s. Errors: those of `Request`."""
-    found = dict(REQUESTS[op].parse(values))
-    for name, spec in arguments(op).items():
-        if spec.get("type") == "look" and found[name] is not None:
-            found[name] = LookRequest.parse(found[name])
-    return found
 
 
 def brief(value: Any, most: int = 60) -> str:

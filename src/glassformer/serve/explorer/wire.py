@@ -12,14 +12,13 @@ roots, off by at most 0.004, for display only:
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
-from safetensors.numpy import load, save
+from safetensors.numpy import save
 
 from glassformer.axes import Tensor
-from glassformer.errors import DataError
 from glassformer.files import finite
 
 Arrays = Mapping[str, np.ndarray | Tensor]
@@ -39,16 +38,6 @@ class Reply:
         """The answer as a safetensors file, the header as the text `header` of its metadata."""
         arrays = {name: np.ascontiguousarray(array) for name, array in self.arrays.items()}
         return save(arrays, {"header": text(self.header)})
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """The answer in a safetensors file; DataError: it is none, or it has no header."""
-        try:
-            length = int.from_bytes(data[:8], "little")
-            described = json.loads(data[8 : 8 + length])
-            return cls(json.loads(described["__metadata__"]["header"]), load(data))
-        except Exception as error:  # noqa: BLE001 - the library has its own errors for each kind of damage
-            raise DataError(f"This is no answer of the explorer ({error}); ask again.") from None
 
 
 def text(value: Any) -> str:
