@@ -145,7 +145,7 @@ function render(el, app) {
     onselect: (pair) => state.set({pair}, {replace: true}),
   });
   const first = figure({
-    title: "Which correspond",
+    title: "Corresponding elements",
     name: "alignment",
     wide: true,
     picture: line,
@@ -163,7 +163,7 @@ function render(el, app) {
     }),
     far = h("div.readings");
   const second = figure({
-    title: "What it changes in the answer",
+    title: "Change of the answer",
     name: "changes",
     picture: answers,
     below: far,

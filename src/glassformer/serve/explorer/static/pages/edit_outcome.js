@@ -36,7 +36,7 @@ export function outcome(app, {onchanged, wide = false} = {}) {
     note = h("p.outcome-note", {role: "status"});
   const picture = pairs({items: [], name: "Outcome"});
   const frame = figure({
-    title: "What comes of it",
+    title: "Effect on the answer",
     name: "outcome before after",
     picture,
     controls: strip,

@@ -115,7 +115,7 @@ export function sweep(app) {
           state.set(heads ? {layer: r, head: c} : {layer: r, query: c}, {replace: true}),
       });
       const framed = figure({
-        title: "What changes the answer",
+        title: "Effect of each place",
         name: "sweep",
         wide: true,
         picture,

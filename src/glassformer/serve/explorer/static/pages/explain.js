@@ -176,7 +176,7 @@ function render(el, app) {
     onchange: () => drawCurves(),
   });
   const second = figure({
-    title: "Does it hold?",
+    title: "Faithfulness",
     name: "faithfulness",
     picture: {
       ...graph,

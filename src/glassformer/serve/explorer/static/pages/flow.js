@@ -300,7 +300,7 @@ function effectsPart(app) {
     ranked.el,
   );
   const frame = figure({
-    title: "Looks and does",
+    title: "Effects of heads",
     name: "effects of heads",
     wide: true,
     picture: {...grid, el: measured},

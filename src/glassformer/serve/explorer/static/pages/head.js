@@ -170,7 +170,7 @@ function render(el, app) {
     summary: () => views[view()]?.summary() ?? "",
   };
   const rowBars = bars({items: [], name: "The selected row", high: 1}),
-    massBars = bars({items: [], name: "What each key gets"});
+    massBars = bars({items: [], name: "Weight of each key"});
 
   function compose() {
     const all = found,
@@ -389,7 +389,7 @@ function render(el, app) {
   }
 
   frame = figure({
-    title: "Who looks where",
+    title: "Attention pattern",
     name: "pattern",
     wide: true,
     picture,
@@ -416,7 +416,7 @@ function render(el, app) {
     hides: "the keys beyond the first ten, whose weight is added up.",
   });
   const massFrame = figure({
-    title: "What each key gets",
+    title: "Weight of each key",
     name: "column mass",
     picture: massBars,
     below: massNote,

@@ -105,7 +105,7 @@ function render(el, app) {
     },
   };
   const first = figure({
-    title: "A patch asks",
+    title: "Attention of a patch",
     name: "picture attention",
     wide: true,
     picture,
@@ -156,7 +156,7 @@ function render(el, app) {
     cellHeight: 44,
   });
   const third = figure({
-    title: "Pictures and words",
+    title: "Images and words",
     name: "quadrants",
     picture: blocks,
     legend: legend(),
@@ -185,7 +185,7 @@ function render(el, app) {
           scale: "linear",
           label: (patch) => shown(now.keys[at[patch]]),
         },
-        name = now.parts.length > 1 ? `Picture ${i + 1}` : "The picture",
+        name = now.parts.length > 1 ? `Image ${i + 1}` : "The image",
         selects = now.patchesAsk ? (patch) => ask(at[patch]) : null;
       return [
         {

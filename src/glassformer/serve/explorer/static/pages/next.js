@@ -131,7 +131,7 @@ function render(el, app) {
     : null;
   const context = h("p.tree-context.soft");
   const second = figure({
-    title: "Word after word",
+    title: "Step-by-step generation",
     name: "text tree",
     wide: true,
     controls: [h("div.row", step, run, back, again), dice.el, whole?.el],
@@ -158,7 +158,7 @@ function render(el, app) {
   const third =
     app.model.architecture === "encoder_decoder"
       ? figure({
-          title: "What each token was read from",
+          title: "Cross-attention of each token",
           name: "alignment",
           wide: true,
           picture: alignment,

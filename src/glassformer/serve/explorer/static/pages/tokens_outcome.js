@@ -50,7 +50,7 @@ export function answers(app, ontags) {
     note = h("p.outcome-note", {role: "status"}),
     picture = pairs({items: [], name: "The likeliest answers"});
   const frame = figure({
-    title: "What comes of it",
+    title: "Effect on the answer",
     name: "tokens before after",
     picture,
     below: [note, said],

@@ -180,7 +180,7 @@ export function positions(app) {
     kind === "bias"
       ? null
       : figure({
-          title: "How alike two places are",
+          title: "Similarity of positions",
           name: "places alike",
           picture: near,
           shows:

@@ -76,7 +76,7 @@ function render(el, app) {
       onselect: (i) => choose(steps[i]),
     });
   const answered = figure({
-    title: "What it answers",
+    title: "Answers",
     name: "answers by checkpoint",
     picture: answers,
     shows:
@@ -172,7 +172,7 @@ function render(el, app) {
         else {
           picture = atlas(options);
           frame = figure({
-            title: "How a layer’s heads formed",
+            title: "Heads of a layer in training",
             name: "heads by checkpoint",
             picture,
             controls: tabs ? [tabs.el] : null,
@@ -272,7 +272,7 @@ function curves(room, said, app, {at, choose, kept}) {
       onselect: kept.length ? (x) => choose(nearest(x)) : undefined,
     });
     frame = figure({
-      title: "What was measured",
+      title: "Metrics",
       name: "training curves",
       picture: plot,
       controls: [by.el],
