@@ -67,19 +67,22 @@ class RunInputs:
                 raise ConfigError("The input is empty; give at least a word, or a file.")
             case [first, second] if _is_side(first) and _is_side(second):
                 return first, second
-            case [list() as parts, str() as answer] if len(parts) <= MOST_PARTS:
-                return [self._part(one) for one in parts], answer
+            case [list() as parts, str() as answer]:
+                return self._parts(parts), answer
             case list() if _are_ids(value):
                 return value
-            case list() if len(value) > MOST_PARTS:
-                raise ConfigError(
-                    f"The input has {len(value)} parts, more than {MOST_PARTS}; give fewer."
-                )
             case list():
-                return [self._part(one) for one in value]
+                return self._parts(value)
         raise ConfigError(
             f"{brief(value)} is no input; give a text, a list of texts and parts, or of token ids."
         )
+
+    def _parts(self, values: list[Any]) -> list[Any]:
+        if len(values) > MOST_PARTS:
+            raise ConfigError(
+                f"The input has {len(values)} parts, more than {MOST_PARTS}; give fewer."
+            )
+        return [self._part(one) for one in values]
 
     def _part(self, value: Any) -> str | dict[str, Any]:
         media = self.run.processor.media()
