@@ -1,12 +1,12 @@
 """What tests of the explorer ask, and how they look themselves."""
 
+import json
 from typing import Any
 
 import numpy as np
+from safetensors.numpy import load
 
 from glassformer.inspect.look import Look
-from glassformer.serve.explorer.decode_input import decode_input
-from glassformer.serve.explorer.examples import media_of
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.wire import Reply
 
@@ -25,12 +25,18 @@ def first(explorer: Explorer) -> Any:
 
 def own_look(explorer: Explorer, value: Any) -> Look:
     """The same look, without the explorer."""
-    return explorer.run.look(decode_input(value, media_of(explorer.run)))
+    return explorer.run.look(explorer.looks.inputs.decode(value))
+
+
+def reply_of(data: bytes) -> Reply:
+    """The answer in a safetensors file."""
+    described = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    return Reply(json.loads(described["__metadata__"]["header"]), load(data))
 
 
 def ask(explorer: Explorer, op: str, **arguments: Any) -> Reply:
     """An answer as it arrives: through its bytes."""
-    return Reply.from_bytes(explorer.handle({"op": op, **arguments}).to_bytes())
+    return reply_of(explorer.handle({"op": op, **arguments}).to_bytes())
 
 
 def everywhere(explorer: Explorer) -> list[dict[str, str]]:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from glassformer.errors import ConfigError, GlassformerError
-from glassformer.serve.explorer.decode_input import decode_input
 from serve.asking import ask, first, model_of
 from small_senses import write_picture
 
@@ -58,7 +57,7 @@ def test_a_pair_may_be_token_ids_on_either_side(explorer_of):
     with pytest.raises(
         ConfigError, match="A token id is a number from 0, and the input holds -1 to 3"
     ):
-        decode_input([[3, -1], "a"], {})
+        explorer.looks.inputs.decode([[3, -1], "a"])
     for value in ([[], "a"], [[1, True], "a"], [["a"], [1]], [[1], None]):
         with pytest.raises(GlassformerError):
             ask(explorer, "look", look={"input": value})

@@ -23,17 +23,13 @@ import glassformer as gf
 from glassformer.errors import ConfigError, DataError
 from glassformer.pages import colours
 from glassformer.serve.explorer import notebook
-from glassformer.serve.explorer.decode_input import decode_input
-from glassformer.serve.explorer.encode_input import encode_input
-from glassformer.serve.explorer.examples import media_of
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.messages import Mailbox
 from glassformer.serve.explorer.page import POLICY, framed
 from glassformer.serve.explorer.schema import DEFAULTS, PAGES
 from glassformer.serve.explorer.selection import opened, questions
 from glassformer.serve.explorer.snapshot import LARGEST, snapshot
-from glassformer.serve.explorer.wire import Reply
-from serve.asking import model_of
+from serve.asking import model_of, reply_of
 
 TEXT = "the cat sat on a mat"
 
@@ -110,7 +106,7 @@ def test_a_message_is_answered_as_the_handler_answers(live, request_):
     view, widget = live
     ((content, parts),) = told(widget, {"view": "v", "id": 7, "ask": request_})
     assert content == {"to": "v", "id": 7, "done": True}
-    reply, direct = Reply.from_bytes(parts[0]), view.explorer.handle(request_)
+    reply, direct = reply_of(parts[0]), view.explorer.handle(request_)
     same = {name: value for name, value in direct.header.items() if name not in ("ms", "cached")}
     assert {name: reply.header[name] for name in same} == json.loads(json.dumps(same))
     assert reply.arrays.keys() == direct.arrays.keys()
@@ -388,13 +384,13 @@ def test_a_copy_has_one_page_and_what_it_asks_first(view):
     assert "export const page" in page
     assert "as page0" not in page.partition("<script")[0]
     assert '\\"head\\": page0' in page
-    assert "How the model came to be" not in page
+    assert "The training of the model" not in page
     kept = held(page)
     ops = [json.loads(question)["op"] for question in kept["answers"]]
     assert sorted(set(ops)) == ["head", "look", "model", "raw", "row", "step", "thumbnails"]
     (question,) = (one for one in kept["answers"] if json.loads(one)["op"] == "head")
     reply, direct = (
-        Reply.from_bytes(base64.b64decode(kept["answers"][question])),
+        reply_of(base64.b64decode(kept["answers"][question])),
         view.explorer.handle(json.loads(question)),
     )
     np.testing.assert_array_equal(reply.arrays["pattern"], direct.arrays["pattern"])
@@ -415,7 +411,7 @@ def test_every_family_has_a_cell(explorer):
             continue
         view = view_of(explorer, name, None)
         looked = explorer.handle({"op": "look", "look": {"input": view.selection["input"]}}).header
-        asks = questions(opened(view.selection, looked), card, looked)
+        asks = [*questions(opened(view.selection, looked), card, looked)]
         kept = held(snapshot(explorer, view.selection, alone=True).decode())["answers"]
         assert len(kept) == len({json.dumps(one, sort_keys=True) for one in asks}), (
             name
@@ -515,7 +511,7 @@ def test_a_saved_page_has_what_was_seen(live, tmp_path):
     after = held(view.save(tmp_path / "a.html").read_text())
     assert len(after["answers"]) == len(before["answers"]) + 1
     assert json.loads(list(after["answers"])[-1]) == seen
-    assert "How the model came to be" in (tmp_path / "a.html").read_text()  # all pages
+    assert "The training of the model" in (tmp_path / "a.html").read_text()  # all pages
 
 
 # inputs
@@ -523,11 +519,11 @@ def test_a_saved_page_has_what_was_seen(live, tmp_path):
 
 @pytest.mark.parametrize("family", ["image", "audio"])
 def test_what_is_given_comes_back(explorer_of, family, tmp_path):
-    run = explorer_of(family).run
-    own = media_of(run)[family][0]
-    wired = encode_input(own, run)
+    inputs = explorer_of(family).looks.inputs
+    own = inputs.kept[family][0]
+    wired = inputs.encode(own)
     json.dumps(wired)
-    back = decode_input(wired, {}, family)
+    back = inputs.decode(wired)
     if family == "image":
         np.testing.assert_array_equal(back, own)
         Image.fromarray(own.squeeze()).save(tmp_path / "a.png")
@@ -537,24 +533,25 @@ def test_what_is_given_comes_back(explorer_of, family, tmp_path):
             {"image": str(tmp_path / "a.png")},
         ):
             np.testing.assert_array_equal(
-                decode_input(encode_input(value, run), {}, family).squeeze(), own.squeeze()
+                inputs.decode(inputs.encode(value)).squeeze(), own.squeeze()
             )
         with pytest.raises(DataError, match="nothere"):
-            encode_input("nothere.png", run)
+            inputs.encode("nothere.png")
     else:
         assert back[1] == own[1]
         np.testing.assert_allclose(back[0], own[0], atol=1 / 32768)
-    assert encode_input({family: "example:0"}, run) == {family: "example:0"}
+    assert inputs.encode({family: "example:0"}) == {family: "example:0"}
     with pytest.raises(ConfigError, match=f"is no {family}"):
-        encode_input(3.5, run)
+        inputs.encode(3.5)
 
 
 def test_texts_and_ids_stay(lm):
-    assert encode_input(("a", "b"), lm.run) == ["a", "b"]
-    assert encode_input(np.array([1, 2]), lm.run) == [1, 2]
-    assert encode_input([{"text": "x"}, "y"], lm.run) == [{"text": "x"}, "y"]
+    encode = lm.looks.inputs.encode
+    assert encode(("a", "b")) == ["a", "b"]
+    assert encode(np.array([1, 2])) == [1, 2]
+    assert encode([{"text": "x"}, "y"]) == [{"text": "x"}, "y"]
     with pytest.raises(ConfigError, match="is no input"):
-        encode_input(object(), lm.run)
+        encode(object())
 
 
 # the example

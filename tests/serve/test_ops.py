@@ -71,7 +71,7 @@ def test_thumbnails_are_the_largest_weights_and_metrics_are_those_of_the_pattern
     explorer, size, monkeypatch
 ):
     monkeypatch.setattr(
-        "glassformer.serve.explorer.thumbnails.NUMBERS", 200
+        "glassformer.serve.explorer.ops_attention.NUMBERS", 200
     )  # several portions, also of short sequences
     own, config = own_look(explorer, first(explorer)), explorer.run.model.config
     for where in everywhere(explorer):
@@ -459,7 +459,7 @@ def test_pictures_come_as_the_model_was_given_them(explorer_of):
     mixture = explorer_of("mixture")
     reply = ask(mixture, "picture", look={"input": first(mixture)})
     assert reply.arrays["pixels"].shape == (8, 8, 3)
-    with pytest.raises(ConfigError, match="no picture or recording 1"):
+    with pytest.raises(ConfigError, match="no image or audio 1"):
         ask(mixture, "picture", look={"input": first(mixture)}, part=1)
     with pytest.raises(ConfigError, match="it has 0"):
         ask(explorer_of("lm"), "picture", look={"input": "a"})

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import ConfigError
-from glassformer.serve.explorer import page as page_module
-from glassformer.serve.explorer.page import cut, linked, ordered, saved
-from glassformer.serve.explorer.wire import Reply
-from serve.asking import ask
+from glassformer.serve.explorer.page import cut, framed, linked, ordered, saved
+from serve.asking import ask, reply_of
 
 MAIN = """import {a} from "./pages/a.js";
 import {
@@ -117,7 +115,7 @@ def test_a_saved_page_holds_its_answers_and_asks_nobody(lm):
     held = json.loads(found[1])
     assert held["state"] == {"page": "tokens", "input": look["input"]}
     assert list(held["answers"]) == questions[:3]
-    again = Reply.from_bytes(base64.b64decode(held["answers"][questions[1]]))
+    again = reply_of(base64.b64decode(held["answers"][questions[1]]))
     assert again.header["elements"] == ask(lm, "look", look=look).header["elements"]
     assert held["answers"][questions[2]][-1] == {"done": True}
     assert html.count("<script") == html.count("</script>") == 2
@@ -129,16 +127,16 @@ def test_a_saved_page_holds_its_answers_and_asks_nobody(lm):
 
 
 def test_the_explorers_own_pages_can_be_linked():
-    for entry in ("main.js", "widget.js", page_module.SAVED, page_module.FRAMED):
+    for entry in ("main.js", "widget.js", "saved.js", "framed.js"):
         assert ordered(entry)
     assert "glassformerSaved" in saved({}, {}, "x")
-    assert "glassformerSaved" not in page_module.framed()
-    assert "default-src 'none'" in page_module.framed()
+    assert "glassformerSaved" not in framed()
+    assert "default-src 'none'" in framed()
 
 
 def test_a_saved_page_may_be_one_alone(lm):
-    assert "pages/head.js" in ordered(page_module.SAVED, pages=["head"])
-    assert "pages/train.js" not in ordered(page_module.SAVED, pages=["head"])
+    assert "pages/head.js" in ordered("saved.js", pages=["head"])
+    assert "pages/train.js" not in ordered("saved.js", pages=["head"])
     assert len(saved({}, {}, "x", ["head"])) < len(saved({}, {}, "x")) / 1.5
     assert '<html class="cell alone" lang="en">' in saved({}, {}, "x", ["head"])
     assert '<html lang="en">' in saved({}, {}, "x")

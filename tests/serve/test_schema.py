@@ -6,11 +6,19 @@ import pytest
 
 from glassformer.errors import ConfigError
 from glassformer.inspect.attribution import METHODS
-from glassformer.serve.explorer.files import STATIC
 from glassformer.serve.explorer.handler import OPS
-from glassformer.serve.explorer.page import SAVED, ordered, specifier
-from glassformer.serve.explorer.requests import REQUESTS, parsed
-from glassformer.serve.explorer.schema import ARGUMENTS, CONTROLS, PAGES, SCHEMA, arguments, filled
+from glassformer.serve.explorer.page import imports as linked_imports
+from glassformer.serve.explorer.page import ordered
+from glassformer.serve.explorer.schema import (
+    ARGUMENTS,
+    CONTROLS,
+    PAGES,
+    REQUESTS,
+    SCHEMA,
+    STATIC,
+    arguments,
+)
+from glassformer.serve.explorer.selection import filled
 from serve.asking import first, model_of
 from serve.test_static import SOURCES, imports
 
@@ -67,24 +75,21 @@ def test_a_value_out_of_bounds_is_refused(op, lm):
         for bound, beyond in (("minimum", -1), ("maximum", 1), ("exclusiveMinimum", 0)):
             if bound in spec:
                 with pytest.raises(ConfigError, match=rf"^request\.({name}|\w+ is missing)"):
-                    parsed(
-                        op,
+                    REQUESTS[op].parse(
                         {**good, name: spec[bound] + beyond}
                         if "look" in arguments(op)
                         else {name: spec[bound] + beyond},
                     )
     with pytest.raises(ConfigError, match=r"Unknown key request\.nothing"):
-        parsed(op, {"nothing": 1})
+        REQUESTS[op].parse({"nothing": 1})
 
 
 @pytest.mark.parametrize("name", [*SOURCES])
 def test_the_linker_finds_the_real_imports(name):
-    there = [*SOURCES, "schema.json"]
-    found = [one for one in there if specifier(name, one) in SOURCES[name]]
-    assert sorted(found) == sorted(imports(name))
+    assert {*linked_imports(name, SOURCES[name])} == {*imports(name)}
 
 
 def test_a_saved_page_has_the_modules_of_its_pages(lm):
     assert model_of(lm)
-    everything = {*ordered(SAVED)} - {SAVED}
-    assert everything == {*SOURCES, "schema.json"} - {"main.js", "framed.js", "widget.js"}
+    others = {"main.js", "framed.js", "widget.js"}
+    assert {*ordered("saved.js")} == {*SOURCES, "schema.json"} - others

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from glassformer.errors import ConfigError
 from glassformer.serve.explorer import server as server_module
-from glassformer.serve.explorer.files import Files
+from glassformer.serve.explorer.page import Files
 from glassformer.serve.explorer.server import LARGEST_BODY, Server
-from glassformer.serve.explorer.wire import Reply
+from serve.asking import reply_of
 
 
 @contextmanager
@@ -118,7 +118,7 @@ def test_the_printed_address_gives_the_cookie_and_the_cookie_opens(server, clien
     assert "SameSite=Strict" in cookie
     answer, body = client("POST", "/api", {"op": "model"}, Cookie=cookie.partition(";")[0])
     assert answer.status == 200
-    assert Reply.from_bytes(body).header["capabilities"] == ["generates"]
+    assert reply_of(body).header["capabilities"] == ["generates"]
     assert answer.headers["Content-Type"] == "application/octet-stream"
     assert answer.headers["Cache-Control"] == "no-store"
     secure(answer)
@@ -250,11 +250,19 @@ def test_wrong_requests_are_one_sentence_with_a_status(client):
         (b'{"op": "heads"}', 404, "did you mean 'head'"),
         (b'{"op": "generate"}', 404, "an op of /stream"),
         (b'{"op": "look"}', 400, "request.look is missing"),
-        (b'{"op": "look", "look": 3}', 400, "request.look"),
+        (b'{"op": "look", "look": 3}', 400, "look must be a JSON object"),
         (b'{"op": "look", "look": {}}', 400, "look.input is missing"),
         (b'{"op": "look", "look": {"input": null}}', 400, "The input is empty"),
-        (b'{"op": "look", "look": {"input": {"image": "/etc/passwd"}}}', 400, "is no file"),
-        (b'{"op": "look", "look": {"input": {"image": "example:0"}}}', 400, "it has none"),
+        (
+            b'{"op": "look", "look": {"input": {"image": "/etc/passwd"}}}',
+            400,
+            "is no part that this model reads; give a text.",
+        ),
+        (
+            b'{"op": "look", "look": {"input": {"image": "example:0"}}}',
+            400,
+            "is no part that this model reads",
+        ),
         (b'{"op": "look", "look": {"input": "\\ud800"}}', 400, ""),
         (
             b'{"op": "head", "look": {"input": "a"}, "layer": 0, "head": 99}',
@@ -514,8 +522,7 @@ def test_nothing_that_is_asked_is_an_error_of_ours(explorer_of, family, data):
     """Any request has an answer or a sentence: no other exception may leave the explorer, which
     would be status 500."""
     from glassformer.errors import GlassformerError
-    from glassformer.serve.explorer.handler import STREAMS
-    from glassformer.serve.explorer.requests import REQUESTS
+    from glassformer.serve.explorer.schema import REQUESTS, STREAMS
 
     explorer = explorer_of(family)
     op = data.draw(st.sampled_from([*REQUESTS]))
@@ -533,7 +540,7 @@ def test_nothing_that_is_asked_is_an_error_of_ours(explorer_of, family, data):
             for _, _ in zip(range(5), explorer.stream(request), strict=False):
                 pass
         else:
-            Reply.from_bytes(explorer.handle(request).to_bytes())
+            reply_of(explorer.handle(request).to_bytes())
     except GlassformerError as refused:
         said = str(refused).strip()
     assert said

@@ -38,7 +38,7 @@ def report_html(
     for name, score in SCORES.items():
         if score.curve:
             curve = points(metrics, f"validation_{name}")
-            curves.append(line_chart(f"Validation {score['text']}", [], curve))
+            curves.append(line_chart(f"Validation {score.text}", [], curve))
     for name in ("tokens_per_second", "learning_rate"):
         curve = smooth(points(metrics, name))
         curves.append(line_chart(words(name).capitalize(), curve, []))

@@ -14,6 +14,7 @@ from glassformer.errors import ConfigError, DataError, counted
 from glassformer.media.audio import AudioReader
 from glassformer.media.audio_augment import SoundAugmentation, SoundAugmentConfig
 from glassformer.media.patches import unpatchify
+from glassformer.media.wav import read_wav, write_wav
 from glassformer.processors.config import ProcessorConfig
 from glassformer.processors.inputs import Records, by_split
 from glassformer.processors.media import Files, MediaProcessor
@@ -27,6 +28,7 @@ class AudioProcessor(MediaProcessor[AudioReader]):
     medium, capabilities = "audio", frozenset({"audio"})
     kind = AudioReader
     stored_fields = frozenset({"rate", "seconds", "position"})
+    accept = "audio/wav,.wav"
     _cut = 0
 
     @property
@@ -98,6 +100,18 @@ class AudioProcessor(MediaProcessor[AudioReader]):
     def request(self, row: np.ndarray) -> tuple[np.ndarray, int]:
         """See `MediaProcessor`."""
         return row, self.reader.config.rate
+
+    def from_file(self, content: bytes) -> tuple[np.ndarray, int]:
+        """See `MediaProcessor`: one channel, the mean of all."""
+        samples, rate = read_wav(content, "the audio")
+        return samples.mean(axis=1, dtype=np.float32), rate
+
+    def to_file(self, given: Any) -> bytes | None:
+        """See `MediaProcessor`: WAV."""
+        match given:
+            case (samples, int(rate)):
+                return write_wav(np.asarray(samples, np.float32), rate)
+        return None
 
     def description(self) -> list[str]:
         """See `Processor`."""

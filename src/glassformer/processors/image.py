@@ -1,5 +1,6 @@
 """The processor of images: pixels to patches (Note D: divide, flatten, times W_emb)."""
 
+import io
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from PIL import Image
 
 from glassformer.axes import Float, Tensor
 from glassformer.data.config import DataConfig, SplitName
@@ -28,6 +30,7 @@ class ImageProcessor(MediaProcessor[ImageReader]):
     medium, capabilities = "image", frozenset({"image"})
     kind = ImageReader
     stored_fields = frozenset(ImageConfig.model_fields) - {"mean", "std", "patch"}
+    accept = "image/png,image/jpeg,image/gif,image/webp,image/bmp"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -98,6 +101,18 @@ class ImageProcessor(MediaProcessor[ImageReader]):
     def restored(self, patches: Float[Tensor, "T P"]) -> np.ndarray:
         """See `MediaProcessor`: uint8 [H, W, C]."""
         return self.reader.pixels_of(patches[None])[0]
+
+    def from_file(self, content: bytes) -> np.ndarray:
+        """See `MediaProcessor`: uint8 [H, W, C]."""
+        return decode(content, "the image")
+
+    def to_file(self, given: Any) -> bytes | None:
+        """See `MediaProcessor`: PNG."""
+        if not (isinstance(given, np.ndarray) and given.dtype == np.uint8 and given.ndim == 3):
+            return None
+        file = io.BytesIO()
+        Image.fromarray(given[..., 0] if given.shape[2] == 1 else given).save(file, "png")
+        return file.getvalue()
 
     def description(self) -> list[str]:
         """See `Processor`."""

@@ -105,6 +105,8 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
     dtype: ClassVar[str]
     stored_fields: ClassVar[frozenset[str]]
     """Fields of the reader's configuration that the stored arrays depend on."""
+    accept: ClassVar[str]
+    """Media types of files, the first that of `to_file`, as `accept` of an HTML input."""
 
     def __init__(
         self,
@@ -176,6 +178,16 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
     def for_training(self, facts: ModelFacts, how: Augmentations) -> Self:
         """See `Processor`."""
         return type(self)(self.reader, facts, self.files, how)
+
+    @abstractmethod
+    def from_file(self, content: bytes) -> Any:
+        """The content of a file as `windows` takes it; DataError: it cannot be decoded."""
+        ...
+
+    @abstractmethod
+    def to_file(self, given: Any) -> bytes | None:
+        """The file of pixels, or of (samples, rate), the inverse of `from_file`; None: neither."""
+        ...
 
     def examples(self, patches: Float[Tensor, "N T P"]) -> list[Example]:
         """An example for each row of patches."""

@@ -64,6 +64,7 @@ class PartsProcessor(TokenProcessor):
         super().__init__(tokenizer, facts)
         self.readers, self.modality_order = dict(readers), tuple(modality_order)
         self.capabilities = frozenset({"parts", *readers} if readers else ())
+        self.summary = "reads images, audio and text in one sequence" if readers else ""
         self.parts, self.prefix = PartsTokenizer(tokenizer), " " if facts.per_word else ""
 
     @classmethod

@@ -102,6 +102,8 @@ class Processor(ABC):
     """image or audio, if the processor reads nothing else."""
     capabilities: frozenset[str] = frozenset()
     """Views of an input in the explorer: pair, parts, image, audio."""
+    summary: str = ""
+    """What a model with these inputs does, where that says more than its task."""
     reads_files: ClassVar[bool] = False
     """Whether an input is a file, named by a line."""
     batch_rows: ClassVar[int] = 128

@@ -32,6 +32,7 @@ class Classification(LabelTask):
     """A class for each input, or several (`model.multi_label`)."""
 
     capabilities = frozenset({"classes"})
+    summary = "classifies {inputs}"
     verb = "classify"
     metrics = ("loss", "accuracy", "macro_f1")
 

@@ -12,6 +12,7 @@ class FeatureExtraction(Task):
     """Vectors of inputs; nothing is trained."""
 
     capabilities = frozenset({"vectors"})
+    summary = "computes vectors"
     verb = "embed"
     loss = refused("a loss")
     evaluate = refused("evaluating")

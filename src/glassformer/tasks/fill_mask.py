@@ -36,6 +36,7 @@ class FillMask(RunningText):
 
     verb = "embed"
     capabilities = frozenset({"masked"})
+    summary = "predicts the masked tokens of a text"
 
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Any) -> Recipe:

@@ -83,6 +83,8 @@ class Task(ABC):
 
     capabilities: ClassVar[frozenset[str]]
     """Pages of the explorer: generates, masked, tags, classes, vectors, draws."""
+    summary: ClassVar[str]
+    """What a model with this task does, in a clause; `{inputs}`: the processor's plural noun."""
     verb: ClassVar[str]
     """The command that uses it."""
     metrics: ClassVar[tuple[Metric, ...]] = ("loss", "accuracy")

@@ -137,6 +137,7 @@ class TextGeneration(RunningText):
 
     verb = "generate"
     capabilities = frozenset({"generates"})
+    summary = "continues a text"
     continues = True
 
     def evaluate(

@@ -63,6 +63,7 @@ class TextToImage(GenerativeTask):
 
     verb = "generate --to-image"
     capabilities = frozenset({"generates", "draws"})
+    summary = "draws an image of a text, pixel by pixel"
 
     @classmethod
     def resolve(cls, recipe: Recipe, processor: Processor, records: Records) -> Recipe:

@@ -35,6 +35,7 @@ SHOWN, TOGETHER = 3, 512
 class TextToText(GenerativeTask):
     """A text for each input."""
 
+    summary = "maps a text to another text"
     search: ClassVar[dict[str, Any]]
     """How text is generated for scores and samples."""
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-import glassformer
 from glassformer.serve.explorer.auth import HEADERS
+from glassformer.serve.explorer.page import CONTENTS, contents
+from glassformer.serve.explorer.schema import PAGES, STATIC
 from glassformer.serve.explorer.server import Server
 from serve.browser.seeing import settled
 
-STATIC = Path(glassformer.__file__).parent / "serve" / "explorer" / "static"
 FINDER = Path(__file__).parents[3] / "tools" / "browser.sh"
 FLAGS = ["--no-sandbox", "--no-zygote", "--force-color-profile=srgb", "--font-render-hinting=none"]
 """As root, with the same pixels everywhere; with a zygote, some machines take half a minute to end
@@ -69,6 +69,16 @@ class Static(SimpleHTTPRequestHandler):
         for name, value in HEADERS.items():
             self.send_header(name, value)
         super().end_headers()
+
+    def do_GET(self):
+        if self.path != f"/{CONTENTS}":
+            return super().do_GET()
+        body = contents(PAGES).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/javascript")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
     def do_POST(self):
         self.rfile.read(int(self.headers.get("Content-Length", 0)))

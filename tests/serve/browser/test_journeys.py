@@ -79,9 +79,9 @@ def test_from_the_first_page_to_an_edited_answer_by_keyboard_alone(visiting_mode
 def test_a_slider_moves_the_matrix_as_the_formula_says(opened, explorer_of):
     page = opened("lm", "page=head&layer=1&head=0")
     look = look_of(explorer_of("lm"))
-    before = table(page, "Who looks where")
+    before = table(page, "Attention pattern")
     page.get_by_label("Temperature", exact=True).fill("2.5")
-    after = table(settled(page), "Who looks where")
+    after = table(settled(page), "Attention pattern")
     hot = (look.scores(1, 0).double() / 2.5).softmax(-1)
     for row, (shown, own) in enumerate(zip(after, hot.tolist(), strict=True)):
         assert shown[row + 2 :] == ["masked"] * (len(own) - row - 1)

@@ -26,7 +26,7 @@ def test_the_atlas_is_walked_by_keys_and_enter_opens_the_head(opened):
         r"layer 1 head 1: (≈ [a-z ]+ 0\.\d\d|(spread|sharp), \d\.\d bits), previous token ", said
     )
     page.keyboard.press("Enter")
-    page.wait_for_selector("text=Who looks where")
+    page.wait_for_selector("text=Attention pattern")
     settled(page)  # the address is written a moment later
     assert "layer=1" in page.url
     assert page.locator(".head-title strong").text_content() == "Layer 1 head 1"
@@ -88,7 +88,7 @@ PLACES = [("lm", "", "self"), ("translate", "", "cross"), ("translate", "encoder
 def test_the_matrix_holds_the_models_own_weights(opened, explorer_of, family, side, site):
     page = opened(family, f"page=head&layer=1&head=1&side={side}&site={site}")
     pattern = look_of(explorer_of(family)).pattern(1, 1, side=side, site=site)
-    rows = [row[1:] for row in table(page, "Who looks where")]
+    rows = [row[1:] for row in table(page, "Attention pattern")]
     assert len(rows) == pattern.shape[0]
     for shown, own in zip(rows, pattern, strict=True):
         for cell, weight in zip(shown, own.tolist(), strict=True):

@@ -157,7 +157,7 @@ def test_the_same_edit_everywhere_is_each_edit_alone(opened, explorer_of):
     page.locator(
         ".reading", has_text=f"{layers * length} of {layers * length} places tried"
     ).wait_for()
-    shown = [row[1:] for row in table(page, "What changes the answer")]
+    shown = [row[1:] for row in table(page, "Effect of each place")]
     answer = int(look.logits[2].argmax())
     for layer in range(layers):
         for position in range(length):

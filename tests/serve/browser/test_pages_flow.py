@@ -48,7 +48,7 @@ def test_another_choice_is_another_branch_and_both_stay(visiting_model, explorer
         visit.settled()
         page.locator("button.stage-row").nth(2).click()
         visit.settled()
-        rows = table(page, "Word after word")
+        rows = table(page, "Step-by-step generation")
         assert page.locator(".tree-fork > li").count() == 2
         assert page.locator(".tree-node.path").count() == 2
     assert len(rows) == 3
@@ -68,7 +68,7 @@ def test_a_translation_tells_what_each_token_was_read_from(visiting_model):
         page.get_by_role("button", name="Write 12").click()
         page.wait_for_selector(".tree-node")
         visit.settled()
-        rows = table(page, "What each token was read from")
+        rows = table(page, "Cross-attention of each token")
         written = page.locator(".tree-node.path").count()
         page.get_by_role("button", name="Search", exact=True).click()
         page.wait_for_selector(".beam-texts li")
@@ -134,7 +134,7 @@ def test_scores_and_the_gap_are_the_methods_own(visiting_model, explorer_of):
         page.get_by_role("button", name="Measure").click()
         page.wait_for_selector(".curve-room .series.s2", state="attached")
         visit.settled()
-        curve = table(page, "Does it hold?")
+        curve = table(page, "Faithfulness")
     np.testing.assert_allclose([number(row[3]) for row in rows], found.scores, rtol=2e-3, atol=1e-6)
     assert gap == pytest.approx(100 * found.gap, rel=0.1, abs=1e-3)
     assert change == pytest.approx(found.change, rel=1e-3)
@@ -151,7 +151,7 @@ def test_the_difference_is_b_minus_a(visiting_model, explorer_of):
         page = visit.turn_to(f'compare&input={texts[0]}&layer=1&head=1&b={{"input":"{texts[1]}"}}')
         visit.settled()
         rows = table(page, "One head: A, B, and B − A")
-        pairs = table(page, "Which correspond")
+        pairs = table(page, "Corresponding elements")
     a, b = (look.pattern(1, 1) for look in looks)
     assert len(rows) == sum(row[2] != "only in A" and row[2] != "only in B" for row in pairs) ** 2
     values = np.array([[number(cell) for cell in row[2:]] for row in rows])
@@ -206,7 +206,7 @@ def test_a_patch_asks_and_the_patches_have_the_models_weights(visiting_model, ex
         box = sheet.bounding_box()
         page.mouse.click(box["x"] + box["width"] - 3, box["y"] + box["height"] - 3)
         visit.settled()
-        rows = table(page, "A patch asks")
+        rows = table(page, "Attention of a patch")
         assert f"query={patches[-1]}" in page.url
     assert chosen in patches
     np.testing.assert_allclose(

@@ -9,9 +9,8 @@ import pytest
 from PIL import Image
 
 import glassformer as gf
-from glassformer.serve.explorer.examples import media_of
 from glassformer.serve.explorer.schema import PAGES
-from glassformer.serve.explorer.wire import Reply
+from serve.asking import reply_of
 
 CLOSE = {"rtol": 2e-4, "atol": 2e-5}
 """float32, in another order, with one input more or less in a batch."""
@@ -76,12 +75,11 @@ def test_the_code_of_a_page_gives_what_it_shows(
         visit.settled()
         shown = ".inspector .code, .points-python, .card-python .code"
         code = visit.page.locator(shown).first.text_content()
-        reply = Reply.from_bytes(answers[-1].body())
-    for medium, rows in media_of(run).items():
-        for i, row in enumerate(rows if medium == "image" else ()):
-            file = io.BytesIO()
-            Image.fromarray(row.squeeze()).save(file, "png")
-            (tmp_path / f"example-{i}.png").write_bytes(file.getvalue())
+        reply = reply_of(answers[-1].body())
+    for i, row in enumerate(explorer_of(family).looks.inputs.kept.get("image", ())):
+        file = io.BytesIO()
+        Image.fromarray(row.squeeze()).save(file, "png")
+        (tmp_path / f"example-{i}.png").write_bytes(file.getvalue())
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(gf, "load", lambda folder, **options: run, raising=False)
     names: dict = {}

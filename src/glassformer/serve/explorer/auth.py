@@ -1,22 +1,24 @@
-"""Who may ask: only pages that this server itself has sent, on this machine, by somebody who has
-the token.
+"""Access to the server: only for its own pages, on this machine, with the token.
 
-    the address with the token ──> a cookie that no script can read and no other site's page sends
-                                   along
-    every request              ──> is it meant for this server (Host)? does it come from its own
-                                   page (Origin)?
+    the address with the token ──> a cookie that scripts cannot read and other sites cannot send
+    every request              ──> addressed to this server (Host), sent by its own page (Origin)
 
-The first keeps other users of the machine out, the second other sites' pages, and names that were
-made to point here (DNS rebinding).
+The token keeps other users of the machine out. The other two checks keep out pages of other sites,
+and names that were made to point here (DNS rebinding).
 """
 
 import hmac
 import ipaddress
 import secrets
 import socket
+from contextlib import suppress
 from email.message import Message
+from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
+from typing import NoReturn
 from urllib.parse import urlsplit
+
+from glassformer.errors import GlassformerError
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
 ANYWHERE = ("0.0.0.0", "::", "")
@@ -39,53 +41,71 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-"""Of every answer."""
+"""Headers of every answer."""
+
+
+class Refused(GlassformerError):
+    """A request that is rejected with a status before it is parsed."""
+
+    def __init__(self, status: HTTPStatus, sentence: str):
+        super().__init__(sentence)
+        self.status = status
 
 
 class Guard:
-    """The token of a server at `host`:`port`, and what it lets in."""
+    """The token of a server at `host`:`port`, and the checks of its requests."""
 
     def __init__(self, host: str, port: int):
         self.host, self.port = host, port
         self.token = secrets.token_urlsafe(24)
         self.cookie = f"glassformer-{port}"
-        """Cookies know no ports: two explorers on one machine must not take each other's."""
+        """Cookies are shared by all ports of a machine, so their names must differ."""
 
     @property
     def address(self) -> str:
-        """Where the explorer is opened, token included."""
+        """Address at which the explorer is opened, token included."""
         shown = self.host if self.host not in ANYWHERE else "127.0.0.1"
         return f"http://{f'[{shown}]' if ':' in shown else shown}:{self.port}/?token={self.token}"
 
-    def meant(self, headers: Message) -> bool:
-        """Whether the request was sent to this server by one of its own names."""
-        return self._own(f"//{headers.get('Host', '')}")
+    @property
+    def set_cookie(self) -> str:
+        """The header that stores the token in the browser."""
+        return f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/"
 
-    def own_page(self, headers: Message) -> bool:
-        """Whether no page of another site sent it."""
+    def check_host(self, headers: Message) -> None:
+        """Raise Refused for a request that names another server."""
+        if not self._is_own(f"//{headers.get('Host', '')}"):
+            self._refuse("This address is not the explorer's own; open the one that it printed.")
+
+    def check_token(self, token: str) -> None:
+        """Raise Refused for a wrong token."""
+        if not self._is_token(token):
+            self._refuse("The token is not the one that was printed; open that address.")
+
+    def check_page(self, headers: Message) -> None:
+        """Raise Refused for a request of another site's page, or without the cookie."""
         origin = headers.get("Origin")
-        if headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
-            return False
-        return origin is None or (origin.startswith("http://") and self._own(origin))
-
-    def admitted(self, headers: Message) -> bool:
-        """Whether the cookie holds the token."""
+        own = origin is None or (origin.startswith("http://") and self._is_own(origin))
+        if not own or headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
+            self._refuse("A page of another site must not ask here; use the explorer's own.")
         try:
             held = SimpleCookie(headers.get("Cookie", "")).get(self.cookie)
         except CookieError:
-            return False
-        return held is not None and self.right(held.value)
+            held = None
+        if held is None or not self._is_token(held.value):
+            self._refuse(
+                "This browser has no token yet; open the address that `glassformer inspect` "
+                "printed, then this link again."
+            )
 
-    def right(self, token: str) -> bool:
-        """Whether this is the token; how long that takes does not tell how much of it is right."""
+    def _refuse(self, sentence: str) -> NoReturn:
+        raise Refused(HTTPStatus.FORBIDDEN, sentence)
+
+    def _is_token(self, token: str) -> bool:
+        """Compare in constant time, so that timing reveals nothing of the token."""
         return hmac.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
 
-    @property
-    def set_cookie(self) -> str:
-        """What the browser is told to keep."""
-        return f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/"
-
-    def _own(self, address: str) -> bool:
+    def _is_own(self, address: str) -> bool:
         try:
             parts = urlsplit(address)
             name, port = parts.hostname or "", parts.port or 80
@@ -95,14 +115,10 @@ class Guard:
             return False
         if name in LOCAL or name == self.host:
             return True
-        # Behind an address for everybody, others come by this machine's name or number: a number
-        # cannot be rebound.
-        return self.host in ANYWHERE and (name == socket.gethostname().lower() or _is_number(name))
-
-
-def _is_number(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
+        # A server for all addresses is also reached by this machine's name or IP address; an IP
+        # address cannot be rebound.
+        if self.host not in ANYWHERE:
+            return False
+        with suppress(ValueError):
+            return bool(ipaddress.ip_address(name))
+        return name == socket.gethostname().lower()

@@ -16,23 +16,24 @@ from typing import Any
 from glassformer.errors import ConfigError, GlassformerError, suggest
 from glassformer.files import finite
 from glassformer.run import Run
-from glassformer.serve.explorer import ops_attention, ops_explain, ops_flow, ops_model, ops_next
+from glassformer.serve.explorer import ops_attention, ops_explain, ops_model, ops_next
 from glassformer.serve.explorer.looks import ROOM, Looks, OpContext
 from glassformer.serve.explorer.page import document
-from glassformer.serve.explorer.requests import LookRequest, brief, parsed
-from glassformer.serve.explorer.schema import SCHEMA
+from glassformer.serve.explorer.schema import REQUESTS, SCHEMA, STREAMS, LookRequest, brief
 from glassformer.serve.explorer.wire import Reply
 
-OPS: dict[str, Callable[..., Any]] = {
-    name: op
-    for module in (ops_model, ops_attention, ops_flow, ops_next, ops_explain)
-    for name, op in module.OPS.items()
-}
-STREAMS = [name for name, op in SCHEMA["ops"].items() if op.get("stream")]
+OPS: dict[str, Callable[..., Any]] = (
+    ops_model.OPS | ops_attention.OPS | ops_next.OPS | ops_explain.OPS
+)
 
 
 class UnknownOp(ConfigError):
     """There is no op of that name."""
+
+
+def never() -> bool:
+    """No client that disconnects."""
+    return False
 
 
 class Explorer:
@@ -42,24 +43,23 @@ class Explorer:
         self.run = run
         self.looks = Looks(run, room)
 
-    def handle(self, request: Any, gone: Callable[[], bool] = lambda: False) -> Reply:
+    def handle(self, request: Any, gone: Callable[[], bool] = never) -> Reply:
         """Answer a request. GlassformerError: an invalid request; ClientDisconnected: `gone()`."""
-        name, arguments = _named(request, stream=False)
+        name, arguments = _parsed(request, stream=False)
         if name == "document":
-            again = partial(self.handle, gone=gone), partial(self.stream, gone=gone)
-            return document(*again, STREAMS, **arguments)
-        with self.looks.lock, _sentences():
-            return self._begun(name, arguments, OpContext(self.looks, gone))
+            return document(
+                partial(self.handle, gone=gone), partial(self.stream, gone=gone), **arguments
+            )
+        with self.looks.lock, _out_of_memory():
+            return self._begin(name, arguments, OpContext(self.looks, gone))
 
-    def stream(
-        self, request: Any, gone: Callable[[], bool] = lambda: False
-    ) -> Iterator[dict[str, Any]]:
+    def stream(self, request: Any, gone: Callable[[], bool] = never) -> Iterator[dict[str, Any]]:
         """Answer a long request item by item; errors of `handle`."""
-        name, arguments = _named(request, stream=True)
+        name, arguments = _parsed(request, stream=True)
         context = OpContext(self.looks, gone)
-        with _sentences():
+        with _out_of_memory():
             with self.looks.lock:
-                items = self._begun(name, arguments, context)
+                items = self._begin(name, arguments, context)
             while True:
                 context.check()
                 with self.looks.lock:
@@ -68,7 +68,7 @@ class Explorer:
                     return
                 yield finite(item)
 
-    def _begun(self, name: str, arguments: dict[str, Any], context: OpContext) -> Any:
+    def _begin(self, name: str, arguments: dict[str, Any], context: OpContext) -> Any:
         """Call an op with looks in place of requests for them."""
         context.check()
         for key, value in arguments.items():
@@ -77,7 +77,7 @@ class Explorer:
         return OPS[name](context, **arguments)
 
 
-def _named(request: Any, stream: bool) -> tuple[str, dict[str, Any]]:
+def _parsed(request: Any, stream: bool) -> tuple[str, dict[str, Any]]:
     """The op of a request and its arguments; UnknownOp, ConfigError."""
     if not isinstance(request, Mapping) or not isinstance(request.get("op"), str):
         raise ConfigError(
@@ -88,14 +88,14 @@ def _named(request: Any, stream: bool) -> tuple[str, dict[str, Any]]:
         own = [op for op in ops if (op in STREAMS) == stream]
         raise UnknownOp(f"There is no op {brief(name)}; {suggest(name[:60], own)}")
     if stream != (name in STREAMS):
-        there = "api" if stream else "stream"
-        raise UnknownOp(f"{name} is an op of /{there}; send it there.")
-    return name, parsed(name, {key: value for key, value in request.items() if key != "op"})
+        raise UnknownOp(f"{name} is an op of /{'api' if stream else 'stream'}; send it there.")
+    values = {key: value for key, value in request.items() if key != "op"}
+    return name, dict(REQUESTS[name].parse(values))
 
 
 @contextmanager
-def _sentences() -> Iterator[None]:
-    """Turn errors of the machine into sentences."""
+def _out_of_memory() -> Iterator[None]:
+    """Turn errors of memory and of nesting into sentences."""
     try:
         yield
     except RecursionError:
@@ -103,6 +103,18 @@ def _sentences() -> Iterator[None]:
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, MemoryError) or "memory" in str(error).lower():
             raise GlassformerError(
-                "Out of memory; ask about a shorter input, or for less of it."
+                "Out of memory; use a shorter input, or request less of it."
             ) from None
         raise
+
+
+def problem(error: Exception) -> dict[str, str]:
+    """An error as an answer: `error` is one sentence, `kind` its class; "Bug": an unexpected one.
+
+    The kind UnknownOp is that of a ConfigError.
+    """
+    if isinstance(error, GlassformerError):
+        return {"error": str(error), "kind": type(error).__name__}
+    what = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    sentence = f"An unexpected error occurred ({what}); please report it with the request."
+    return {"error": sentence, "kind": "Bug"}

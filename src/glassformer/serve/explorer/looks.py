@@ -1,15 +1,16 @@
 """The looks of a run or its checkpoints: computed once, kept while there is room.
 
-Requests carry the whole look, so nobody's edits reach another request. One lock for the model: two
-computations at once would be slower than one after the other. Ops call `check` between layers, and
-stop when the client has disconnected.
+Each request carries the whole look, so that edits of one client never reach another. One lock for
+the model: two computations at the same time would be slower than one after the other. Ops call
+`check` between layers, and stop when the client has disconnected.
 """
 
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
@@ -17,33 +18,28 @@ from glassformer.errors import ConfigError
 from glassformer.inspect.edits import Edit, edit_from_json
 from glassformer.inspect.look import Look
 from glassformer.run import Run
-from glassformer.serve.explorer.decode_input import Sensed, decode_input
-from glassformer.serve.explorer.examples import media_of
-from glassformer.serve.explorer.requests import LookRequest, brief
+from glassformer.serve.explorer.inputs import RunInputs
+from glassformer.serve.explorer.schema import LookRequest, brief
 from glassformer.serve.explorer.wire import text
 
 ROOM = 1 << 30
 """Bytes of looks that are kept."""
-MODELS = 3
-"""Checkpoints that are kept open."""
-NESTED = 3
-"""Depth of looks that are sources of edits of looks."""
+MODELS, NESTED = 3, 3
+"""Checkpoints that are kept open; depth of looks that are sources of edits of looks."""
 
 
 class ClientDisconnected(Exception):
     """The client does not wait for the answer any more."""
 
 
-@dataclass
 class Looks:
     """The looks of one run, the latest last; at most `room` bytes of them, but always one."""
 
-    run: Run
-    room: int = ROOM
-    lock: threading.RLock = field(default_factory=threading.RLock)
-    _kept: OrderedDict[str, Look] = field(default_factory=OrderedDict)
-    _runs: OrderedDict[int, Run] = field(default_factory=OrderedDict)
-    _examples: Mapping[str, Sequence[Sensed]] | None = None
+    def __init__(self, run: Run, room: int = ROOM):
+        self.run, self.room, self.inputs = run, room, RunInputs(run)
+        self.lock = threading.RLock()
+        self._kept: OrderedDict[str, Look] = OrderedDict()
+        self._at = lru_cache(MODELS)(run.at)
 
     def find(self, request: LookRequest, nested: int = 0) -> tuple[Look, bool]:
         """The look, and whether it was kept; hold the lock. Errors: those of `Run.look`."""
@@ -52,31 +48,16 @@ class Looks:
             self._kept.move_to_end(name)
             return self._kept[name], True
         edits = [self._edit(edit, nested) for edit in request.edits]
-        if self._examples is None:
-            self._examples = media_of(self.run)
-        alone = self.run.processor.medium
-        plain = request.model_copy(update={"edits": []})
         # Encode an input once: looks with other edits reuse it.
+        plain = request.model_copy(update={"edits": []})
         base = self._kept.get(content_of(plain)) if edits else None
         if base is None:
-            given = decode_input(request.input, self._examples, alone)
-            made = self.of(request.checkpoint).look(given, edits)
+            step, given = request.checkpoint, self.inputs.decode(request.input)
+            self._kept[name] = (self.run if step is None else self._at(step)).look(given, edits)
         else:
-            made = base.edited(edits)
-        self._kept[name] = made
-        self._let_go()
-        return made, False
-
-    def of(self, checkpoint: int | None) -> Run:
-        """The run, or the run at a checkpoint; ConfigError: no such checkpoint."""
-        if checkpoint is None:
-            return self.run
-        if checkpoint not in self._runs:
-            self._runs[checkpoint] = self.run.at(checkpoint)
-        self._runs.move_to_end(checkpoint)
-        while len(self._runs) > MODELS:
-            self._runs.popitem(last=False)
-        return self._runs[checkpoint]
+            self._kept[name] = base.edited(edits)
+        self._evict()
+        return self._kept[name], False
 
     def _edit(self, value: dict[str, Any], nested: int) -> Edit:
         """An edit of plain values; its `source` is a look request."""
@@ -92,8 +73,8 @@ class Looks:
         name = content_of(request)
         return edit_from_json({**value, "source": name}, {name: self.find(request, nested + 1)[0]})
 
-    def _let_go(self) -> None:
-        """Forget the oldest looks until the others fit; a look grows as it is asked for more."""
+    def _evict(self) -> None:
+        """Forget the oldest looks until the others fit; a look grows with the points it fetches."""
         sizes = {name: bytes_of(look) for name, look in self._kept.items()}
         total = sum(sizes.values())
         for name in list(self._kept)[:-1]:
@@ -108,7 +89,7 @@ class OpContext:
     """The looks of a run for one request, and whether its client is still connected."""
 
     looks: Looks
-    gone: Callable[[], bool] = lambda: False
+    gone: Callable[[], bool]
     began: float = field(default_factory=perf_counter)
     cached: bool = False
     """Whether the latest look was kept from before."""
@@ -117,6 +98,11 @@ class OpContext:
     def run(self) -> Run:
         """The run."""
         return self.looks.run
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Inputs and outcomes of the run; see `Processor.capabilities` and `Task.capabilities`."""
+        return self.run.task.capabilities | self.run.processor.capabilities
 
     def look(self, request: LookRequest) -> Look:
         """The look of a request."""
@@ -137,12 +123,7 @@ def content_of(request: LookRequest) -> str:
 
 def bytes_of(look: Look) -> int:
     """Bytes of a look; shared storage counts once."""
-    tensors = [
-        *look.tape.kept.values(),
-        *look.tape.before.values(),
-        look.output.logits,
-        look.output.features.hidden,
-    ]
-    return sum(
-        {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values()
-    )
+    kept, before = look.tape.kept.values(), look.tape.before.values()
+    tensors = [*kept, *before, look.output.logits, look.output.features.hidden]
+    storages = (tensor.untyped_storage() for tensor in tensors)
+    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())

@@ -1,5 +1,5 @@
-"""The explorer in a notebook: `gf.view` shows a page for one input, and what is selected there is a
-Python value.
+"""The explorer in a notebook: `gf.view` shows a page for one input, and its selection is a Python
+value.
 
     view = gf.view(run, "the cat sat", page="head", layer=3, head=5)
     view.selection["query"]
@@ -7,8 +7,8 @@ Python value.
     view.look().pattern(3, 6)
     view.save("head.png")
 
-A cell holds three pictures of it: the live page, if anywidget is installed and a kernel runs; a
-copy of the page that needs neither, with its answers in it; a PNG for where no script may run.
+A cell holds three forms of the page: the live page, if anywidget is installed and a kernel runs; a
+copy that needs neither, with its answers in it; a PNG for where scripts cannot run.
 """
 
 import base64
@@ -30,21 +30,27 @@ from glassformer.inspect.edit import Edit
 from glassformer.inspect.edits import Patch
 from glassformer.inspect.look import Look
 from glassformer.run import Run, load
-from glassformer.serve.explorer.encode_input import encode_input
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.messages import Mailbox
 from glassformer.serve.explorer.page import framed, linked
-from glassformer.serve.explorer.requests import LookRequest, brief
-from glassformer.serve.explorer.schema import DEFAULTS, look_of
-from glassformer.serve.explorer.selection import Selection, checked, named, sides
+from glassformer.serve.explorer.schema import DEFAULTS, LookRequest, brief
+from glassformer.serve.explorer.selection import (
+    Selection,
+    check,
+    check_names,
+    filled,
+    look_of,
+    sides,
+)
 from glassformer.serve.explorer.snapshot import cell, snapshot
 from glassformer.serve.explorer.static_image import StaticImage, static_image
 from glassformer.serve.explorer.wire import text
 
+Edits = Sequence[Edit | Mapping[str, Any]]
 ROOM = 256 << 20
 """Bytes of looks that a view keeps."""
 HEIGHT, REMEMBERED = 720, 400
-SAVED = (".csv", ".html", ".png", ".safetensors", ".svg")
+"""Pixels of a cell; requests of the page that are kept for a copy."""
 
 
 def view(
@@ -52,7 +58,7 @@ def view(
     given: Any = None,
     page: str = "attention",
     *,
-    edits: Sequence[Edit | Mapping[str, Any]] = (),
+    edits: Edits = (),
     height: int = HEIGHT,
     live: bool = True,
     **selected: Any,
@@ -62,23 +68,22 @@ def view(
 
     `given` is what `gf.look` takes, by default the run's first example. `selected`: layer, head,
     query, key, side, site, position, target, checkpoint, ...; `height` in pixels. Without `live`, a
-    cell keeps the copy alone: for a notebook that is read without being run. ConfigError: a page, a
-    head or a name that there is not, and whatever `gf.look` refuses.
+    cell keeps the copy alone: for a notebook that is read without being run. ConfigError: an
+    unknown page, head or name, and the errors of `gf.look`.
     """
     explorer = Explorer(what if isinstance(what, Run) else load(what), ROOM)
     return View(explorer, given, page, edits, height, selected, live)
 
 
 class View:
-    """What is selected on a page, the same here and there: whichever side changes it, the other
-    follows."""
+    """The selection of a page, shared with the page: each side follows the other."""
 
     def __init__(
         self,
         explorer: Explorer,
         given: Any,
         page: str,
-        edits: Sequence[Edit | Mapping[str, Any]],
+        edits: Edits,
         height: int,
         selected: Mapping[str, Any],
         live: bool = True,
@@ -94,94 +99,84 @@ class View:
         self._asked: dict[str, dict[str, Any]] = {}
         self._mail: Mailbox | None = None
         self._told: dict[str, int] = {}
+        """Changes sent to each view."""
         self._widget: Any = None
-        own = self._card["examples"][0] if given is None else encode_input(given, explorer.run)
+        first = self._card["examples"][0] if given is None else given
         self._selection = dict(DEFAULTS)
-        self.select(**{"page": page, "input": own, "edits": list(edits), **selected})
+        self.select(**{"page": page, "input": first, "edits": list(edits), **selected})
 
     @property
     def selection(self) -> Selection:
-        """What is selected, by name: page, input, edits, layer, head, query, key, ...; a copy.
+        """The selection by name: page, input, edits, layer, head, query, key, ...; a copy.
 
-        Set it, and the page shows that; names that are left out are as if nothing had been said,
-        but page and input stay. ConfigError: as `select`, and nothing changes.
+        Set it to change the page; names that are left out take their defaults, but page and input
+        stay. ConfigError: as `select`, and nothing changes.
         """
         return dict(self._selection)
 
     @selection.setter
     def selection(self, values: Mapping[str, Any]) -> None:
         kept = {name: self._selection[name] for name in ("page", "input")}
-        named(values)
-        self._choose({**DEFAULTS, **kept, **values})
+        self._choose({**DEFAULTS, **kept}, values)
 
     def select(self, **values: Any) -> None:
-        """Change some of what is selected: `view.select(layer=3, head=5)`; None where it is
-        allowed: no choice.
+        """Change some of the selection: `view.select(layer=3, head=5)`; None where it is allowed:
+        no choice.
 
-        ConfigError: a name, page, head or place that there is not, an edit that does nothing;
-        nothing changes then.
+        ConfigError: an unknown name, page, head or place, an edit without effect; nothing changes
+        then.
         """
-        named(values)
-        self._choose({**self._selection, **values})
+        self._choose(self._selection, values)
 
     @property
     def edits(self) -> tuple[Edit, ...]:
-        """What is changed inside of the model, in order; set it to `gf.edits` or to their plain
-        values."""
+        """The changes inside the model, in order; set it to `gf.edits` or to their plain values."""
         return self.look().edits
 
     @edits.setter
-    def edits(self, edits: Sequence[Edit | Mapping[str, Any]]) -> None:
+    def edits(self, edits: Edits) -> None:
         self.select(edits=list(edits))
 
     def look(self) -> Look:
-        """The look that the page shows, with its input, edits and checkpoint: what `gf.look` gives
-        for them."""
-        ask = look_of(self._selection)
+        """The look that the page shows, with its input, edits and checkpoint, as `gf.look`
+        returns it."""
+        request = look_of(self._selection)
         with self.explorer.looks.lock:
-            found, _ = self.explorer.looks.find(LookRequest.parse(ask))
-        self._looks[found] = ask
+            found, _ = self.explorer.looks.find(LookRequest.parse(request))
+        self._looks[found] = request
         return found
 
     def observe(self, fn: Callable[[Selection], Any]) -> Callable[[], None]:
-        """Call a function with the selection whenever it has changed, here or on the page; returns
-        how to stop."""
+        """Call a function with the selection after each change, here or on the page; returns a
+        function that stops it."""
         self._observers.append(fn)
         return lambda: self._observers.remove(fn) if fn in self._observers else None
 
     def save(self, path: str | Path) -> Path:
-        """Write what is selected into a file, by its ending; the path.
+        """Write the selection into a file, whose suffix names the format; the path.
 
             .html           all pages with the answers seen, opens from disk without a network
-            .png  .svg      the picture: all heads, the selected one, or the next tokens
+            .png  .svg      the image: all heads, the selected one, or the next tokens
             .csv            the selected head's weights with the elements' names
             .safetensors    its scores and pattern
 
-        ConfigError: another ending; CheckpointError: it cannot be written.
+        ConfigError: another suffix; CheckpointError: it cannot be written.
         """
-        path, s = Path(path), self._selection
-        match path.suffix.lower():
-            case ".html":
-                content = snapshot(self.explorer, s, self._seen())
-            case ".png":
-                content = self._static_image().png()
-            case ".svg":
-                content = self._static_image().svg().encode()
-            case ".csv":
-                content = self._table().encode("utf-8", "replace")
-            case ".safetensors":
-                at = {name: s[name] for name in ("layer", "head", "side", "site")}
-                look = self.look()
-                tensors = {
-                    "pattern": look.pattern(**at).contiguous(),
-                    "scores": look.scores(**at).contiguous(),
-                }
-                content = save(tensors, {"selection": text(s)})
-            case other:
-                raise ConfigError(
-                    f"A view is saved as {', '.join(SAVED)}, not as {other!r}; "
-                    f"{suggest(other, SAVED)}"
-                )
+        path = Path(path)
+        writers = {
+            ".csv": self._csv,
+            ".html": lambda: snapshot(self.explorer, self._selection, self._seen()),
+            ".png": lambda: self._static_image().png(),
+            ".safetensors": self._tensors,
+            ".svg": lambda: self._static_image().svg().encode(),
+        }
+        suffix = path.suffix.lower()
+        if suffix not in writers:
+            raise ConfigError(
+                f"A view is saved as {', '.join(writers)}, not as {suffix!r}; "
+                f"{suggest(suffix, writers)}"
+            )
+        content = writers[suffix]()
         with replacing(path) as temporary:
             temporary.write_bytes(content)
         return path
@@ -191,7 +186,7 @@ class View:
         return f"View({self._card['name']}, {where})"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """What a cell holds; see the module."""
+        """The content of a cell; see the module."""
         png, name = self._static_image().png(), f"{self._card['name']}: {self._selection['page']}"
         page = snapshot(self.explorer, self._selection, alone=True)
         bundle = {
@@ -202,20 +197,19 @@ class View:
         live = self._live() if self.live and in_kernel() else None
         return bundle if live is None else {**live._repr_mimebundle_()[0], **bundle}
 
-    def _choose(self, s: Selection) -> None:
-        """Select all of it, if it is there."""
+    def _choose(self, before: Selection, values: Mapping[str, Any]) -> None:
+        """Select new values beside those before, if the model and the input have them all."""
+        check_names(values)
+        s = {**before, **values}
         if not isinstance(s["edits"], list | tuple):
             raise ConfigError(f"edits={brief(s['edits'])} is no list of edits; give a list.")
-        s = {
-            **s,
-            "input": encode_input(s["input"], self.explorer.run),
-            "edits": [self._plain(edit) for edit in s["edits"]],
-        }
-        checked(s, self._card, self._looked(s))
+        s["input"] = self.explorer.looks.inputs.encode(s["input"])
+        s["edits"] = [self._plain(edit) for edit in s["edits"]]
+        check(s, self._card, self._looked(s))
         self._select(finite(s), "")
 
     def _select(self, s: Selection, view: str) -> None:
-        """Tell everybody but the view that it comes from."""
+        """Select, and tell all views but the one that it comes from."""
         before, self._selection = self._selection, s
         select = {
             name: value for name, value in s.items() if name not in before or before[name] != value
@@ -238,49 +232,50 @@ class View:
         known = self._looks.get(edit.source) if isinstance(edit.source, Look) else None
         if known is None:
             raise ConfigError(
-                f"{edit!r}: the page can only follow a source that was looked at here; take it "
-                f"from `view.look()` of "
+                f"{edit!r}: the page needs a source from this view; take it from `view.look()` of "
                 "another selection, or give the edit as plain values with source={'input': ...}."
             )
-        return {
-            **type(edit)(edit.point, source=edit.source, name="look", **edit.at).to_json(),
-            "source": known,
-        }
+        named = type(edit)(edit.point, source=edit.source, name="look", **edit.at)
+        return {**named.to_json(), "source": known}
 
     def _looked(self, s: Selection) -> Mapping[str, Any]:
-        return self.explorer.handle({"op": "look", "look": look_of(s)}).header
+        return self.explorer.handle(filled("look", s)).header
 
     def _static_image(self) -> StaticImage:
-        return static_image(
-            self.explorer.handle, self._selection, self._card, self._looked(self._selection)
-        )
+        s = self._selection
+        return static_image(self.explorer.handle, s, self._card, self._looked(s))
 
-    def _table(self) -> str:
-        s, file = self._selection, io.StringIO()
-        rows, columns = sides(s, self._looked(s))
-        pattern = (
-            self.look().pattern(s["layer"], s["head"], side=s["side"], site=s["site"]).tolist()
-        )
+    def _of_head(self, kind: str) -> Any:
+        """The pattern or the scores of the selected head."""
+        s, look = self._selection, self.look()
+        read = look.pattern if kind == "pattern" else look.scores
+        return read(s["layer"], s["head"], side=s["side"], site=s["site"])
+
+    def _tensors(self) -> bytes:
+        tensors = {kind: self._of_head(kind).contiguous() for kind in ("pattern", "scores")}
+        return save(tensors, {"selection": text(self._selection)})
+
+    def _csv(self) -> bytes:
+        file = io.StringIO()
+        queries, keys = sides(self._selection, self._looked(self._selection))
         writer = csv.writer(file)
-        writer.writerow(["query \\ key", *(one["label"] for one in columns)])
-        writer.writerows(
-            [one["label"], *map(repr, row)] for one, row in zip(rows, pattern, strict=True)
-        )
-        return file.getvalue()
+        writer.writerow(["query \\ key", *(one["label"] for one in keys)])
+        for one, row in zip(queries, self._of_head("pattern").tolist(), strict=True):
+            writer.writerow([one["label"], *map(repr, row)])
+        return file.getvalue().encode("utf-8", "replace")
 
     def _live(self) -> Any:
         """The widget of anywidget, made once; None: it is not installed."""
         with suppress(ImportError):
             if self._widget is None:
                 kind = import_module("anywidget").AnyWidget
-                widget = type("Explored", (kind,), {"_esm": linked("widget.js")})()
-                self._mail = Mailbox(self.explorer, widget.send)
-                widget.on_msg(lambda _, message, parts: self._heard(message))
-                self._widget = widget
+                self._widget = type("Explored", (kind,), {"_esm": linked("widget.js")})()
+                self._mail = Mailbox(self.explorer, self._widget.send)
+                self._widget.on_msg(lambda _, message, parts: self._heard(message))
         return self._widget
 
     def _heard(self, message: Mapping[str, Any]) -> None:
-        """What the page says."""
+        """Act on a message of the page."""
         mail, view = self._mail, str(message.get("view"))
         assert mail is not None
         if message.get("hello") == "page":
@@ -292,22 +287,16 @@ class View:
             self._told.pop(view, None)
             mail.leave(view)
         elif "select" in message:
-            kept = {
-                name: value
-                for name, value in self._selection.items()
-                if name not in message["gone"]
-            }
-            # If both spoke at once, what is selected now is told to this view too.
-            self._select(
-                {**kept, **message["select"]},
-                view if message.get("heard") == self._told.get(view) else "",
-            )
+            kept = {k: v for k, v in self._selection.items() if k not in message["gone"]}
+            # After simultaneous changes, this view is told the final selection too.
+            agreed = message.get("heard") == self._told.get(view)
+            self._select({**kept, **message["select"]}, view if agreed else "")
         else:
-            self._note(message.get("ask") or message.get("lines"))
+            self._remember(message.get("ask") or message.get("lines"))
             mail.take(message)
 
-    def _note(self, request: Any) -> None:
-        """Remember what was asked, the latest last, for a page that is saved."""
+    def _remember(self, request: Any) -> None:
+        """Keep a request, the latest last, for a page that is saved."""
         if isinstance(request, dict) and request.get("op") not in (None, "document", "raw"):
             self._asked.pop(key := text(request), None)
             self._asked[key] = request
@@ -315,7 +304,7 @@ class View:
                 del self._asked[oldest]
 
     def _seen(self) -> list[dict[str, Any]]:
-        """What the page asked about the present input, or about the model."""
+        """The requests of the page about the present input, or about the model."""
         own = self._selection["input"]
         return [
             one

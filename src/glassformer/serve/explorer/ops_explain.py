@@ -1,21 +1,106 @@
-"""Causes of an answer: the ops `attribute`, `compare`, and the streams `effects`, `sweep`."""
+"""Explanations: the ops `lens`, `ledger`, `project`, `attribute`, `compare`, and the streams
+`effects`, `sweep`."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import torch
 
-from glassformer.axes import Tensor
+from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError
 from glassformer.inspect import attribution, comparing
+from glassformer.inspect import ledger as ledgers
+from glassformer.inspect import lens as lenses
 from glassformer.inspect.faithfulness import faithfulness as measured
-from glassformer.inspect.headmetrics import METRICS
 from glassformer.inspect.look import Look
 from glassformer.inspect.target import Replaced, Target, in_portions, rerun
 from glassformer.serve.explorer.looks import OpContext
-from glassformer.serve.explorer.ops_model import name_of
-from glassformer.serve.explorer.thumbnails import LARGEST, thumbnails
-from glassformer.serve.explorer.wire import Reply, floats
+from glassformer.serve.explorer.ops_attention import LARGEST, METRIC_LIST, thumbnails
+from glassformer.serve.explorer.ops_model import name_of, outcome
+from glassformer.serve.explorer.wire import Reply
+
+FROZEN = (
+    "Norms and the non-linear parts of the head are held at their values in this run, so that "
+    "shares add up to the logit. A share is not the effect of removing a part: the norms would "
+    "change."
+)
+MOST_CELLS = 1 << 17
+"""Cells of a lens in one answer."""
+
+
+def lens(
+    context: OpContext,
+    look: Look,
+    k: int,
+    layers: list[int] | None,
+    positions: list[int] | None,
+    target: int | None,
+) -> Reply:
+    """The outcomes after each layer: ids and probabilities [layers, positions, k], and names."""
+    rows = look.model.config.n_layers + 1 if layers is None else len(layers)
+    count = len(positions or look.elements)
+    if rows * count * k > MOST_CELLS:
+        raise ConfigError(
+            f"A lens of {rows} layers and {count:,} positions is too large for one answer; "
+            f"name at most {MOST_CELLS // k // max(1, rows):,} positions."
+        )
+    found = lenses.lens(look, k, layers=layers, positions=positions, target=target)
+    labels = {i: name_of(look, i) for i in found.ids.unique().tolist()}
+    arrays = {"ids": found.ids, "p": found.probabilities}
+    if found.of_target is not None:
+        arrays["target"] = found.of_target
+    header = {"labels": labels, "layers": list(found.layers), "positions": list(found.positions)}
+    return Reply(header, arrays)
+
+
+def ledger(
+    context: OpContext, look: Look, target: int, position: int, against: int | None
+) -> Reply:
+    """A logit as the sum of the contributions of all parts, and the check of the sum."""
+    found = ledgers.ledger(look, target, position=position, against=against)
+    header = {
+        "entries": [asdict(entry) for entry in found.entries],
+        "bias": found.bias,
+        "total": found.total,
+        "logit": found.logit,
+        "gap": found.gap,
+        "position": found.target.position,
+        "target": outcome(look, target),
+        "against": None if against is None else outcome(look, against),
+        "note": FROZEN,
+    }
+    return Reply(header)
+
+
+def project(context: OpContext, look: Look, side: str) -> Reply:
+    """The residual stream of all layers in its three principal directions."""
+    layers, name = len(look.stack(side).blocks), f"{side or look.answering}.blocks"
+    names = [f"{name}.0.resid_pre", *(f"{name}.{i}.resid_post" for i in range(layers))]
+    points, explained = principal(torch.stack([look[point].tensor for point in names]))
+    note = "One basis for all layers; what the three directions leave out is not shown."
+    return Reply({"note": note}, {"points": points, "explained": explained})
+
+
+def principal(
+    vectors: Float[Tensor, "L T D"], n: int = 3
+) -> tuple[Float[Tensor, "L T _"], Float[Tensor, "_"]]:
+    """Coordinates along the n principal directions of all vectors, and the share of each in their
+    variance, in [0, 1].
+
+    The largest number of each direction is positive, so that the same vectors always give the same
+    coordinates.
+    """
+    rows = vectors.flatten(0, 1).double().cpu()
+    rows = rows - rows.mean(0)
+    # D x D numbers, for any length of the sequence
+    values, directions = torch.linalg.eigh(rows.mT @ rows)
+    values, directions = values.flip(0).clamp(min=0), directions.flip(1)[:, :n]
+    signs = directions.gather(0, directions.abs().argmax(0, keepdim=True)).sign()
+    missing = (0, n - directions.shape[1])
+    found = torch.nn.functional.pad(rows @ (directions * signs), missing)
+    share = values[:n] / values.sum().clamp(min=torch.finfo(rows.dtype).tiny)
+    return found.unflatten(0, vectors.shape[:2]), torch.nn.functional.pad(share, missing)
 
 
 def attribute(
@@ -35,31 +120,22 @@ def attribute(
     `logit` is the target's value, with which scores in logits are to be compared.
     """
     own = attribution.METHODS.get(method, (None, ()))[1]
-    options: dict[str, Any] = {"baseline": baseline} if "baseline" in own else {}
+    options: dict[str, Any] = {"check": context.check}
+    if "baseline" in own:
+        options["baseline"] = baseline
     found = attribution.attribute(
-        look,
-        method,
-        target,
-        position=position,
-        against=against,
-        check=context.check,
-        **options,
+        look, method, target, position=position, against=against, **options
     )
-    arrays = {"scores": floats(found.scores)}
+    arrays = {"scores": found.scores}
     if found.source_scores is not None:
-        arrays["source"] = floats(found.source_scores)
-    header: dict[str, Any] = {
-        "method": found.method,
-        "logit": found.value,
-        "gap": found.gap,
-        "change": found.change,
-        "steps": found.steps,
-    }
+        arrays["source"] = found.source_scores
+    header: dict[str, Any] = {"logit": found.value}
+    header |= {name: getattr(found, name) for name in ("method", "gap", "change", "steps")}
     if faithfulness:
-        curves = measured(look, found, steps, seed, check=context.check, **options)
+        curves = measured(look, found, steps, seed, **options)
         names = ("shares", "deletion", "insertion", "random_deletion", "random_insertion")
-        arrays |= {name: floats(getattr(curves, name)) for name in names}
-        arrays["random"] = floats(curves.random_deletion.mean(0))
+        arrays |= {name: getattr(curves, name) for name in names}
+        arrays["random"] = curves.random_deletion.mean(0)
         header["gain"] = dict(zip(("deletion", "insertion"), curves.gain, strict=True))
     return Reply(header, arrays)
 
@@ -80,16 +156,15 @@ def compare(
     queries, keys = found.sides(side, site)
     if max(len(queries), len(keys)) > LARGEST:
         raise ConfigError(
-            f"{len(queries):,} aligned elements are too many for one picture; compare up to "
+            f"{len(queries):,} aligned elements are too many for one image; compare up to "
             f"{LARGEST:,}."
         )
     arrays = {}
     for name, look in (("a", a), ("b", b)):
         pattern = look.pattern(layer, head, side=side, site=site)
         rows, columns = ([getattr(pair, name) for pair in some] for some in (queries, keys))
-        arrays[f"pattern_{name}"] = floats(pattern[rows][:, columns])
-        metrics = thumbnails(look, side, site, 4, context.check).metrics
-        arrays[f"metrics_{name}"] = floats(metrics)
+        arrays[f"pattern_{name}"] = pattern[rows][:, columns]
+        arrays[f"metrics_{name}"] = thumbnails(context, look, side, site, 4).arrays["metrics"]
     header: dict[str, Any] = {
         "alignment": alignment(found.pairs, len(a.elements), len(b.elements)),
         "source_alignment": alignment(
@@ -97,12 +172,12 @@ def compare(
         ),
         "queries": [[pair.a, pair.b] for pair in queries],
         "keys": [[pair.a, pair.b] for pair in keys],
-        "metrics": [{"name": name, "definition": sentence} for name, sentence in METRICS.items()],
+        "metrics": METRIC_LIST,
     }
     if found.pairs or a.logits.dim() == 1:
         answer = found.answer(number, k)
         rows = zip(answer.ids.tolist(), answer.before.tolist(), answer.after.tolist(), strict=True)
-        header["changes"] = [{"id": i, "label": name_of(a, i), "a": p, "b": q} for i, p, q in rows]
+        header["changes"] = [outcome(a, i) | {"a": p, "b": q} for i, p, q in rows]
         header["kl"] = answer.divergence
     return Reply(header, arrays)
 
@@ -112,10 +187,9 @@ def alignment(pairs: Any, n: int, m: int) -> list[list[int | None]]:
     found: list[list[int | None]] = []
     i = j = 0
     for a, b in [*((pair.a, pair.b) for pair in pairs), (n, m)]:
-        found += [[at, None] for at in range(i, a)] + [[None, at] for at in range(j, b)]
-        found += [[a, b]] if (a, b) != (n, m) else []
+        found += [[at, None] for at in range(i, a)] + [[None, at] for at in range(j, b)] + [[a, b]]
         i, j = a + 1, b + 1
-    return found
+    return found[:-1]
 
 
 def effects(context: OpContext, **arguments: Any) -> Iterator[dict[str, Any]]:
@@ -180,5 +254,13 @@ def _replacement(kind: str, some: Tensor, dim: int, source: Tensor | None) -> An
     return changed
 
 
-OPS = {"attribute": attribute, "compare": compare, "effects": effects, "sweep": sweep}
+OPS = {
+    "lens": lens,
+    "ledger": ledger,
+    "project": project,
+    "attribute": attribute,
+    "compare": compare,
+    "effects": effects,
+    "sweep": sweep,
+}
 """The functions of ops, by the names that requests have."""

@@ -6,46 +6,36 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.axes import Float, Int, Tensor
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, plural
 from glassformer.inspect.look import Look
 from glassformer.pages.images import brightness
 from glassformer.pages.training_report import points
-from glassformer.serve.explorer.examples import capabilities, examples
 from glassformer.serve.explorer.looks import OpContext
-from glassformer.serve.explorer.wire import Reply, floats
+from glassformer.serve.explorer.wire import Reply
 from glassformer.training.checkpoint import Checkpoints
 from glassformer.training.history import read_metrics
 
-TASKS = {
-    "draws": "draws an image of a text, pixel by pixel",
-    "parts": "reads images, audio and text in one sequence",
-    "pair": "maps a text to another text",
-    "image": "classifies images",
-    "audio": "classifies audio",
-    "generates": "continues a text",
-    "masked": "predicts the masked tokens of a text",
-    "tags": "assigns a tag to each word of a text",
-    "classes": "classifies texts",
-}
-"""A sentence for the first capability that a run has."""
+OUTCOMES = {"generates": "tokens", "masked": "tokens", "tags": "tags", "classes": "class"}
+"""Kind of the outcomes for the first capability that a run has; otherwise vectors."""
 TOP = 5
 
 
 def model(context: OpContext) -> Reply:
     """The model card: capabilities, sizes, attentions, checkpoints and example inputs."""
-    run = context.run
-    config, has = run.model.config, capabilities(run)
+    run, has = context.run, context.capabilities
+    config, processor = run.model.config, run.processor
     stack = "decoder" if "decoder" in config.architecture else "encoder"
     places = [("", "self", stack)]
     if config.architecture == "encoder_decoder":
         places += [("", "cross", stack), ("encoder", "self", "encoder")]
     sizes = {"layers": config.n_layers, "heads": config.n_heads}
+    summary = processor.summary or run.task.summary.format(inputs=plural(processor.noun))
     header = {
         "name": run.folder.resolve().name,
         "path": str(run.folder),
-        "task": next((said for name, said in TASKS.items() if name in has), "computes vectors"),
+        "task": summary,
         "capabilities": sorted(has),
+        "media": {kind: reader.accept for kind, reader in processor.media().items()},
         "architecture": config.architecture,
         "config": config.model_dump(mode="json"),
         "parameters": run.model.n_parameters,
@@ -58,9 +48,9 @@ def model(context: OpContext) -> Reply:
         "attentions": [
             {"side": side, "site": site, "stack": stack, **sizes} for side, site, stack in places
         ],
-        "specials": getattr(run.processor, "specials", {}),
+        "specials": getattr(processor, "specials", {}),
         "checkpoints": Checkpoints(run.folder).steps(),
-        "examples": examples(run),
+        "examples": context.looks.inputs.examples(),
     }
     return Reply(header)
 
@@ -70,7 +60,7 @@ def look(context: OpContext, look: Look) -> Reply:
     header = {
         "elements": [asdict(element) for element in look.elements],
         "source_elements": [asdict(element) for element in look.source_elements],
-        "outcome": outcome(look, capabilities(context.run)),
+        "outcome": likeliest(look, context.capabilities),
         "edits": [edit.to_json() for edit in look.edits],
         "ms": round(1000 * (perf_counter() - context.began), 3),
         "cached": context.cached,
@@ -78,38 +68,34 @@ def look(context: OpContext, look: Look) -> Reply:
     return Reply(header)
 
 
-def outcome(look: Look, has: frozenset[str]) -> dict[str, Any]:
+def likeliest(look: Look, has: frozenset[str]) -> dict[str, Any]:
     """The most likely outcomes of each position, or of the whole sequence (`position` None)."""
-    kinds = {"generates": "tokens", "masked": "tokens", "tags": "tags", "classes": "class"}
-    kind = next((kind for name, kind in kinds.items() if name in has), "vectors")
+    kind = next((kind for name, kind in OUTCOMES.items() if name in has), "vectors")
     if kind == "vectors":
         return {"kind": kind, "rows": []}
-    logits = look.logits.reshape(-1, look.logits.shape[-1])
-    ids, probabilities = likeliest(logits, TOP, look.model.config.multi_label)
+    logits = look.logits.reshape(-1, look.logits.shape[-1]).float()
+    top = logits.topk(min(TOP, logits.shape[-1]), -1)
+    logs = top.values - logits.logsumexp(-1, keepdim=True)
+    probabilities = top.values.sigmoid() if look.model.config.multi_label else logs.exp()
     rows = [
         {
             "position": None if kind == "class" else position,
-            "top": [
-                {"id": i, "label": name_of(look, i), "p": p} for i, p in zip(*row, strict=True)
-            ],
+            "top": [outcome(look, i) | {"p": p} for i, p in zip(*row, strict=True)],
         }
-        for position, row in enumerate(zip(ids.tolist(), probabilities.tolist(), strict=True))
+        for position, row in enumerate(
+            zip(top.indices.tolist(), probabilities.tolist(), strict=True)
+        )
     ]
     return {"kind": kind, "rows": rows}
 
 
-def likeliest(
-    logits: Float[Tensor, "N V"], k: int, several: bool = False
-) -> tuple[Int[Tensor, "N _"], Float[Tensor, "N _"]]:
-    """The k most likely outcomes of each row and their probabilities; `several`: sigmoids."""
-    logits = logits.float()
-    top = logits.topk(min(k, logits.shape[-1]), -1)
-    logs = top.values - logits.logsumexp(-1, keepdim=True)
-    return top.indices, top.values.sigmoid() if several else logs.exp()
+def outcome(look: Look, index: int) -> dict[str, Any]:
+    """An outcome as its id and its name; without a name, its number."""
+    return {"id": index, "label": name_of(look, index)}
 
 
 def name_of(look: Look, index: int) -> str:
-    """The name of an outcome, else its number."""
+    """The name of an outcome, otherwise its number."""
     return look.names[index] if index < len(look.names) else str(index)
 
 
@@ -118,39 +104,44 @@ def picture(context: OpContext, look: Look, part: int) -> Reply:
 
     A spectrogram is `turned`: an element's row runs from left to right, its column upwards.
     """
-    run, batch = context.run, look.batch
-    readers = run.processor.media()
-    shown = [(readers[run.processor.medium], batch.elements[0])] if run.processor.medium else []
+    processor, batch = context.run.processor, look.batch
+    readers = processor.media()
+    shown = [(readers[processor.medium], batch.elements[0])] if processor.medium else []
     for one in (batch.source or batch).parts:
         reader = readers[one.name]
         shown += [(reader, values) for values in one.values.split(reader.reader.n_patches)]
     if part >= len(shown):
         raise ConfigError(
-            f"There is no picture or recording {part} in this input; it has {len(shown)} of them."
+            f"There is no image or audio {part} in this input; it has {len(shown)} of them."
         )
     reader, patches = shown[part]
-    values = reader.restored(patches.float().cpu())
-    turned = values.dtype != np.uint8  # a spectrogram
-    pixels = np.rint(255 * brightness(values)).astype(np.uint8)[..., None] if turned else values
-    kind = {"kind": "spectrogram" if turned else "image", "turned": turned}
-    grid = list(reader.reader.grid)
-    header = {**kind, "grid": grid, "part": part, "parts": len(shown)}
+    pixels = reader.restored(patches.float().cpu())
+    if turned := pixels.dtype != np.uint8:  # a spectrogram
+        pixels = np.rint(255 * brightness(pixels)).astype(np.uint8)[..., None]
+    header = {
+        "kind": "spectrogram" if turned else "image",
+        "turned": turned,
+        "grid": list(reader.reader.grid),
+        "part": part,
+        "parts": len(shown),
+    }
     return Reply(header, {"pixels": pixels})
 
 
 def curves(context: OpContext) -> Reply:
     """The metrics of training by name: [n, 2], step and value of each line of metrics.jsonl."""
     metrics = read_metrics(context.run.folder)
-    names = dict.fromkeys(name for line in metrics for name in line if name != "step")
-    found = {name: np.array(points(metrics, name), np.float32).reshape(-1, 2) for name in names}
-    found = {name: curve for name, curve in found.items() if len(curve)}
+    found = {}
+    for name in dict.fromkeys(name for line in metrics for name in line if name != "step"):
+        if curve := points(metrics, name):
+            found[name] = np.array(curve, np.float32)
     return Reply({"names": list(found)}, found)
 
 
 def raw(context: OpContext, look: Look, point: str) -> Reply:
     """The tensor of a point without the batch axis; masked scores are -inf."""
     named = look[point]
-    return Reply({"point": point, "axes": list(named.axes)}, {"values": floats(named.tensor)})
+    return Reply({"point": point, "axes": list(named.axes)}, {"values": named.tensor})
 
 
 def all_points(context: OpContext, look: Look) -> Reply:

@@ -5,7 +5,6 @@ sequence for every token, so that they act as they do in the look.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,9 @@ from glassformer.generate.logits import limited, next_tokens, remaining
 from glassformer.generate.watch import choices
 from glassformer.inspect.look import Look, run
 from glassformer.inspect.target import placed
-from glassformer.serve.explorer.examples import capabilities
 from glassformer.serve.explorer.looks import OpContext
-from glassformer.serve.explorer.ops_model import name_of
-from glassformer.serve.explorer.wire import Reply, floats, integers
+from glassformer.serve.explorer.ops_model import OUTCOMES, name_of, outcome
+from glassformer.serve.explorer.wire import Reply
 
 BARS = 50
 STAGES = {"before": "model", "tempered": "temperature", "top_k": "top_k", "top_p": "top_p"}
@@ -31,18 +29,16 @@ STAGES = {"before": "model", "tempered": "temperature", "top_k": "top_k", "top_p
 
 def next_token(context: OpContext, look: Look, position: int, **sampling: Any) -> Reply:
     """The most likely outcomes at a position: of the model, and after each transform in turn."""
-    if not capabilities(context.run) & {"generates", "masked", "tags", "classes"} or (
-        look.model.config.multi_label
-    ):
+    if look.model.config.multi_label or not context.capabilities & OUTCOMES.keys():
         raise ConfigError(
             "This model does not choose one outcome among all; `next` is for those that do."
         )
     logits = look.logits
     if logits.dim() == 2:
         logits = logits[placed(position, len(logits))]
-    outcomes = logits.shape[-1]
     if (limits := context.run.task.next_tokens((), ())) is not None:  # the outcomes of a pixel
-        logits, outcomes = limited(logits[None], limits[0])[0], len(limits[0])
+        logits = limited(logits[None], limits[0])[0]
+    outcomes = len(logits) if limits is None else len(limits[0])
     found = stages(logits.float(), **sampling)
     ids = torch.tensor([bar.id for bar in found.bars(min(BARS, outcomes))])
     rows = {name: found[stage] for name, stage in STAGES.items()}
@@ -53,7 +49,7 @@ def next_token(context: OpContext, look: Look, position: int, **sampling: Any) -
         "possible": {name: int((row > 0).sum()) for name, row in rows.items()},
         "outcomes": outcomes,
     }
-    arrays = {"ids": integers(ids)} | {name: floats(row[ids]) for name, row in rows.items()}
+    arrays = {"ids": ids} | {name: row[ids] for name, row in rows.items()}
     return Reply(header, arrays)
 
 
@@ -68,38 +64,37 @@ def generate(
     **sampling: Any,
 ) -> Iterator[dict[str, Any]]:
     """Generate token by token: probability, alternatives, and cross-attention of each."""
-    end, left = context.run.tokenizer.specials.get("eos"), new_tokens
-    prompt, colours = prompt_of(look, begin), None
-    limits = context.run.task.next_tokens(tokens_of(prompt), given)
+    end = context.run.tokenizer.specials.get("eos")
+    ends, prompt, source = () if end is None else (end,), _prompt(look, begin), look.batch.source
+    colours, limits = None, context.run.task.next_tokens(tokens_of(prompt), given)
     if limits is not None:  # an image ends with its last pixel
-        if beams:
-            raise ConfigError(
-                "An image is drawn pixel by pixel, never by a beam search; leave out beams."
-            )
         colours, pixels = limits
-        end, left = None, min(new_tokens, pixels)
-        if not left:
-            return iter(())
+        ends, new_tokens = (), min(new_tokens, pixels)
+    if beams and limits is not None:
+        raise ConfigError(
+            "An image is drawn pixel by pixel, never by a beam search; leave out beams."
+        )
+    if beams and (look.edits or given):
+        raise ConfigError(
+            "A beam search continues the unedited look; leave out edits and given tokens."
+        )
+    if not new_tokens:
+        return iter(())
     options = {"beams": beams, "n_best": beams} if beams else sampling
-    config = GenerateConfig.parse({**options, "max_new_tokens": left})
-    ends, source = () if end is None else (end,), look.batch.source
+    config = GenerateConfig.parse({**options, "max_new_tokens": new_tokens})
     watch = Watch(top=alternatives, attention=source is not None)
     if beams:
-        if look.edits or given:
-            raise ConfigError(
-                "A beam search goes on from the look as it is; leave out edits and given tokens."
-            )
         steps = beam_steps(look.model, alone(prompt), config, ends, source, watch=watch)
         return _searched(look, steps)
     if look.edits:
-        known = _Rerun(look, config, ends, colours, alternatives, given).choices(prompt)
+        known = _rerun(look, prompt, config, ends, colours, alternatives, given)
     else:
         steps = decode(look.model, alone(prompt), config, ends, source, colours, watch, given)
         known = (step.choices[0] for step in steps)
     return _items(look, known, ends, len(given[:-1]))
 
 
-def prompt_of(look: Look, begin: bool) -> Prompt:
+def _prompt(look: Look, begin: bool) -> Prompt:
     """A look's sequence as the prompt of the decoding loop; `begin`: an empty target."""
     batch = look.batch
     ids = batch.elements[0].tolist()
@@ -136,42 +131,40 @@ def _items(
 
 
 def _item(look: Look, one: Any) -> dict[str, Any]:
-    return {"id": one.id, "label": name_of(look, one.id), "p": one.before, "after": one.after}
+    return outcome(look, one.id) | {"p": one.before, "after": one.after}
 
 
-@dataclass(frozen=True)
-class _Rerun:
-    """Generation under edits: the whole sequence again for each token."""
-
-    look: Look
-    config: GenerateConfig
-    ends: tuple[int, ...]
-    colours: range | None
-    alternatives: int
-    given: list[int]
-
-    def choices(self, prompt: Prompt) -> Iterator[Choice]:
-        if isinstance(prompt, Example):
-            raise ConfigError(
-                "A sequence with pictures or sounds goes on without edits only; switch them off."
-            )
-        look, ids = self.look, list(prompt)
-        room = look.model.config.max_length - len(ids) + 1
-        for step in range(min(self.config.max_new_tokens, room)):
-            elements = torch.tensor([ids], device=look.logits.device)
-            batch = Batch(elements, source=look.batch.source)
-            logits = run(look.model, batch, (), look.edits)[0].logits[:, -1].float().cpu()
-            allowed = logits if self.colours is None else limited(logits, self.colours)
-            chosen = next_tokens(allowed, [ids], self.config, step)
-            if step < len(self.given):
-                chosen = torch.full_like(chosen, self.given[step])
-            after = remaining(allowed, [ids], self.config)
-            (choice,) = choices(logits, after, chosen, self.alternatives, [None])
-            ids.append(choice.id)
-            if step >= len(self.given[:-1]):
-                yield choice
-            if choice.id in self.ends:
-                return
+def _rerun(
+    look: Look,
+    prompt: Prompt,
+    config: GenerateConfig,
+    ends: tuple[int, ...],
+    colours: range | None,
+    alternatives: int,
+    given: list[int],
+) -> Iterator[Choice]:
+    """Generate under edits: the whole sequence again for each token."""
+    if isinstance(prompt, Example):
+        raise ConfigError(
+            "A sequence with images or audio is continued without edits only; switch them off."
+        )
+    ids = list(prompt)
+    room = look.model.config.max_length - len(ids) + 1
+    for step in range(min(config.max_new_tokens, room)):
+        elements = torch.tensor([ids], device=look.logits.device)
+        batch = Batch(elements, source=look.batch.source)
+        logits = run(look.model, batch, (), look.edits)[0].logits[:, -1].float().cpu()
+        allowed = logits if colours is None else limited(logits, colours)
+        chosen = next_tokens(allowed, [ids], config, step)
+        if step < len(given):
+            chosen = torch.full_like(chosen, given[step])
+        after = remaining(allowed, [ids], config)
+        (choice,) = choices(logits, after, chosen, alternatives, [None])
+        ids.append(choice.id)
+        if step >= len(given[:-1]):
+            yield choice
+        if choice.id in ends:
+            return
 
 
 def _searched(look: Look, searches: Iterator[Any]) -> Iterator[dict[str, Any]]:
@@ -182,12 +175,9 @@ def _searched(look: Look, searches: Iterator[Any]) -> Iterator[dict[str, Any]]:
         best = search.best[0]
         for step in search.steps:
             beams = [
-                {
-                    "id": one.id,
-                    "label": name_of(look, one.id),
-                    "p": float(np.exp(one.log_prob)),
-                    **{name: getattr(one, name) for name in fields},
-                }
+                outcome(look, one.id)
+                | {"p": float(np.exp(one.log_prob))}
+                | {name: getattr(one, name) for name in fields}
                 for one in step.candidates
             ]
             yield {"step": step.step, "beams": beams}

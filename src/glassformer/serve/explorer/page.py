@@ -1,19 +1,20 @@
-"""The explorer as one HTML file: its modules linked, and a page saved with the answers it needs.
+"""The files of the page, and the page as one HTML file, also with the answers that it needs.
 
     static/*.js ── in the order of their imports ──> [source, number of a module, source, ...]
 
-There is such a list for each module, joined in the browser with the blob address of each number.
-
-A module imports another by its relative path in double quotes, which is replaced wherever it
-stands. A saved page has `globalThis.glassformerSaved` = {state, answers}, answers by the page's
-requests, and a policy that forbids the network.
+There is one such list for each module; the browser joins it with the blob address of each number. A
+module imports another by its relative path in double quotes. `contents.js`, the modules of the
+pages, is made from the schema. A saved page has `globalThis.glassformerSaved` = {state, answers},
+answers by the page's requests, and a policy that forbids the network.
 """
 
 import base64
+import hashlib
 import html
 import json
 import posixpath
-from collections.abc import Callable, Container, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -23,14 +24,15 @@ import numpy as np
 
 from glassformer.errors import ConfigError, GlassformerError, suggest
 from glassformer.files import finite
-from glassformer.serve.explorer.files import STATIC
-from glassformer.serve.explorer.schema import PAGES
+from glassformer.serve.explorer.schema import PAGES, STATIC, STREAMS
 from glassformer.serve.explorer.wire import Reply
 
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' blob:; "
     "img-src data: blob:"
 )
+IMPORT = re.compile(r'"(\.\.?/[\w./-]+\.js(?:on)?)"(?: with \{type: "json"\})?')
+"""The text by which a module imports another, which has the path of the other."""
 LOADER = """const urls = [];
 for (const parts of %s) {
   const source = parts
@@ -54,20 +56,44 @@ PAGE = """<!doctype html>
 <body><noscript>The explorer needs JavaScript.</noscript></body>
 </html>
 """
-SAVED, FRAMED = "saved.js", "framed.js"
-JSON_IMPORT = ' with {type: "json"}'
-ENTRY = """%s
-import {mount} from "./shell.js";
-import {canonical} from "./state.js";
-import {fromFile, makeWire} from "./wire.js";
-const {state, answers} = globalThis.glassformerSaved;
-const known = Object.entries(answers).map(
-  ([question, answer]) => [canonical(JSON.parse(question)), answer],
-);
-const wire = makeWire(fromFile(Object.fromEntries(known)));
-mount(document.body, {pages, wire, bind: false, start: state});
-"""
-"""The main module of a saved page."""
+CONTENTS = "contents.js"
+KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".json": "application/json",
+}
+"""Media type of each kind of file that is served, by suffix."""
+
+
+class Files:
+    """The served files, found in a table: no path is ever joined from an address."""
+
+    def __init__(self, folder: Path = STATIC):
+        self.folder = folder
+        self._files: dict[str, Path] = {}
+
+    def find(self, path: str) -> tuple[bytes, str, str] | None:
+        """Present content, ETag and media type of a file; None: there is no such file.
+
+        `/` is the page itself.
+        """
+        path = "/index.html" if path == "/" else path
+        if path not in self._files:  # a file may be new
+            self._files = {
+                f"/{file.relative_to(self.folder).as_posix()}": file
+                for file in (*self.folder.rglob("*"), self.folder / CONTENTS)
+                if file.suffix in KINDS
+            }
+        try:
+            file = self._files[path]
+            own = path == f"/{CONTENTS}"
+            content = contents(PAGES).encode() if own else file.read_bytes()
+        except (KeyError, OSError):
+            return None
+        return content, f'"{hashlib.sha256(content).hexdigest()[:20]}"', KINDS[file.suffix]
 
 
 def linked(entry: str, static: Path = STATIC) -> str:
@@ -81,28 +107,27 @@ def linked(entry: str, static: Path = STATIC) -> str:
 def _loader(entry: str, static: Path, pages: Iterable[str] = ()) -> str:
     modules = ordered(entry, static, pages)
     numbers = {name: i for i, name in enumerate(modules)}
-    return LOADER % inside_html([cut(name, source, numbers) for name, source in modules.items()])
+    parts = [
+        [f"export default {source}"] if name.endswith(".json") else cut(name, source, numbers)
+        for name, source in modules.items()
+    ]
+    return LOADER % inside_html(parts)
 
 
 def ordered(entry: str, static: Path = STATIC, pages: Iterable[str] = ()) -> dict[str, str]:
     """The sources of `entry` and all that it imports, each after its imports; errors of `linked`.
 
-    `pages`: those of the entry of a saved page; none: all.
+    `pages`: those that are linked; none: all.
     """
-    there = [
-        file.relative_to(static).as_posix()
-        for ending in ("js", "json")
-        for file in static.rglob(f"*.{ending}")
-    ]
     sources: dict[str, str] = {}
     graph: dict[str, list[str]] = {}
     waiting = [entry]
     while waiting:
         name = waiting.pop()
         if name not in sources:
-            sources[name] = _entry(pages) if name == SAVED else _source(static / name)
-            own = () if name.endswith(".json") else there
-            graph[name] = [one for one in own if specifier(name, one) in sources[name]]
+            own = name == CONTENTS
+            sources[name] = contents(pages or PAGES) if own else _source(static / name)
+            graph[name] = imports(name, sources[name])
             waiting += graph[name]
     try:
         return {name: sources[name] for name in TopologicalSorter(graph).static_order()}
@@ -112,41 +137,29 @@ def ordered(entry: str, static: Path = STATIC, pages: Iterable[str] = ()) -> dic
         ) from None
 
 
-def specifier(importer: str, module: str) -> str:
-    """The text by which a module imports another, both as paths below `static`."""
-    path = posixpath.relpath(module, posixpath.dirname(importer) or ".")
-    path = path if path.startswith("../") else f"./{path}"
-    return f'"{path}"{JSON_IMPORT if path.endswith(".json") else ""}'
+def imports(name: str, source: str) -> list[str]:
+    """The modules that a module imports, as paths below `static`."""
+    folder = posixpath.dirname(name)
+    return [posixpath.normpath(posixpath.join(folder, path)) for path in IMPORT.findall(source)]
 
 
 def cut(name: str, source: str, numbers: Mapping[str, int]) -> list[str | int]:
     """A module's source with the number of a module in place of each import."""
-    if name.endswith(".json"):
-        return [f"export default {source}"]
-    pieces: list[str | int] = [source]
-    for module, number in numbers.items():
-        mark = specifier(name, module)
-        for i in range(len(pieces) - 1, -1, -1):
-            first, *rest = str(pieces[i]).split(mark) if isinstance(pieces[i], str) else [pieces[i]]
-            pieces[i : i + 1] = [first, *(part for one in rest for part in (number, one))]
+    pieces: list[str | int] = [*IMPORT.split(source)]
+    pieces[1::2] = [numbers[module] for module in imports(name, source)]
     return pieces
 
 
-def _entry(pages: Iterable[str]) -> str:
-    """The main module of a saved page; ConfigError: no such page."""
-    chosen = list(dict.fromkeys(pages))
-    if not chosen:
-        return ENTRY % 'import {pages} from "./contents.js";'
-    for name in chosen:
+def contents(pages: Iterable[str]) -> str:
+    """The module `contents.js` with these pages of the schema; ConfigError: no such page."""
+    head = "// @ts-check\n// The modules of the pages, as schema.json names them."
+    lines, named = [head, 'import {described} from "./schema.js";'], []
+    for i, name in enumerate(pages):
         if name not in PAGES:
             raise ConfigError(f"There is no page {name!r}; {suggest(name, PAGES)}")
-    lines = ['import {described} from "./schema.js";']
-    lines += [
-        f'import {{page as page{i}}} from "./{PAGES[name]["module"]}";'
-        for i, name in enumerate(chosen)
-    ]
-    named = ", ".join(f'"{name}": page{i}' for i, name in enumerate(chosen))
-    return ENTRY % "\n".join([*lines, f"const pages = described({{{named}}});"])
+        lines.append(f'import {{page as page{i}}} from "./{PAGES[name]["module"]}";')
+        named.append(f'"{name}": page{i}')
+    return "\n".join([*lines, f"export const pages = described({{{', '.join(named)}}});\n"])
 
 
 def _source(file: Path) -> str:
@@ -164,7 +177,6 @@ def inside_html(value: Any) -> str:
 def document(
     handle: Callable[[Any], Reply],
     stream: Callable[[Any], Iterable[dict[str, Any]]],
-    streams: Container[str],
     state: dict[str, Any],
     questions: list[str],
     title: str,
@@ -172,8 +184,8 @@ def document(
 ) -> Reply:
     """A view as one HTML file, the bytes `html`: pages, selection, and the answers to `questions`.
 
-    Questions are answered by `handle`, or by `stream` for an op of `streams`; those with an error
-    are left out. ConfigError: a question that is not JSON.
+    Questions are answered by `handle`, or by `stream`; those with an error are left out.
+    ConfigError: a question that is not JSON.
     """
     answers: dict[str, Any] = {}
     for question in questions:
@@ -187,7 +199,7 @@ def document(
         if not isinstance(op, str) or op == "document":
             continue
         with suppress(GlassformerError):
-            if op in streams:
+            if op in STREAMS:
                 answers[question] = [*stream(request), {"done": True}]
             else:
                 answers[question] = base64.b64encode(handle(request).to_bytes()).decode()
@@ -200,7 +212,6 @@ def saved(
     answers: Mapping[str, Any],
     title: str,
     pages: Iterable[str] = (),
-    static: Path = STATIC,
 ) -> str:
     """The HTML file; `pages`: those that it has, none: all. Errors of `linked`.
 
@@ -210,21 +221,21 @@ def saved(
     kept = inside_html({"state": state, "answers": answers})
     held = f"<script>globalThis.glassformerSaved={kept}</script>\n"
     room = "cell alone" if len(chosen) == 1 else ""
-    return _page(title, held, _loader(SAVED, static, chosen), static, room)
+    return _page(title, held, _loader("saved.js", STATIC, chosen), room)
 
 
-def framed(static: Path = STATIC) -> str:
-    """The page in a notebook's frame, which asks the frame's owner. Errors of `linked`."""
-    return _page("glassformer", "", _loader(FRAMED, static), static, "cell")
+def framed() -> str:
+    """The page in a notebook's frame, which sends its requests to the frame's owner."""
+    return _page("glassformer", "", _loader("framed.js", STATIC), "cell")
 
 
-def _page(title: str, held: str, module: str, static: Path, room: str) -> str:
+def _page(title: str, held: str, module: str, room: str) -> str:
     """The HTML file with style and module in it; `room`: classes for where it stands."""
     styles = ("style.css", "cell.css") if room else ("style.css",)
     return PAGE.format(
         room=f'class="{room}" ' if room else "",
         policy=POLICY,
         title=html.escape(title),
-        style="\n".join(_source(static / name).replace("</", "<\\/") for name in styles),
+        style="\n".join(_source(STATIC / name).replace("</", "<\\/") for name in styles),
         script=f'{held}<script type="module">{module}</script>',
     )

@@ -1,22 +1,84 @@
-"""The explorer's contract: state, pages, ops and their arguments, of `static/schema.json`.
+"""The explorer's contract with its pages, `static/schema.json`, and requests checked against it.
 
-The pages read the same file. Values of a page's first questions are plain, `$name` for a value of
-its context, or `*name` for one question for each value of a list. Arguments that a question leaves
-out come from the selection if it has a field of that name.
+    {"op": "head", "look": {"input": "the cat", "edits": [], "checkpoint": null}, "layer": 3,
+     "head": 5}
+
+The pages read the same file: the fields of a selection, the pages, the ops and their arguments.
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from itertools import product
-from typing import Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
 
-from glassformer.serve.explorer.files import STATIC
+from pydantic import BeforeValidator, Field, create_model
 
+from glassformer.errors import ConfigError
+from glassformer.record import Record
+
+STATIC = Path(__file__).parent / "static"
 SCHEMA = json.loads((STATIC / "schema.json").read_text(encoding="utf-8"))
 ARGUMENTS, CONTROLS = SCHEMA["arguments"], SCHEMA["controls"]
 PAGES: dict[str, dict[str, Any]] = {page["id"]: page for page in SCHEMA["pages"]}
+STREAMS = [name for name, op in SCHEMA["ops"].items() if op.get("stream")]
 DEFAULTS: Mapping[str, Any] = {name: field["default"] for name, field in SCHEMA["state"].items()}
 """The state of a page without any selection."""
+MOST_EDITS, LONGEST = 1000, 400
+"""Edits of a look; characters of an error that repeats the input."""
+Whole = Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]
+TYPES: dict[str, Any] = {
+    "integer": Whole,
+    "number": float,
+    "string": str,
+    "boolean": bool,
+    "object": dict[str, Any],
+    "look": Annotated[Any, BeforeValidator(lambda values: LookRequest.parse(values))],
+    "baseline": Literal["zero", "mean"] | Whole,
+}
+BOUNDS = {
+    "minimum": "ge",
+    "maximum": "le",
+    "exclusiveMinimum": "gt",
+    "maxItems": "max_length",
+    "maxLength": "max_length",
+}
+
+
+class Request(Record):
+    """The arguments of one op; ConfigError: one is missing, unknown or of another type."""
+
+    section = "request"
+
+    @classmethod
+    def parse(cls, values: Any) -> Self:
+        """Check plain values; see `Record`."""
+        if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
+            raise ConfigError(
+                f"{cls.section} must be a JSON object of named arguments, not {brief(values)}."
+            )
+        cls.check_keys(values)
+        for name, field in cls.model_fields.items():
+            if field.is_required() and name not in values:
+                raise ConfigError(f"{cls.section}.{name} is missing; give it: {field.description}.")
+        try:
+            return super().parse(dict(values))
+        except ConfigError as error:  # it repeats the value, which may be a whole book
+            said = str(error)
+            raise ConfigError(said if len(said) <= LONGEST else f"{said[:LONGEST]}...") from None
+
+
+class LookRequest(Request):
+    """A look: an input, edits, and a checkpoint."""
+
+    section = "look"
+
+    input: Any = Field(description="a text, or another input of the model; see `inputs`")
+    edits: list[dict[str, Any]] = Field(
+        [], max_length=MOST_EDITS, description="changes inside the model, in order"
+    )
+    checkpoint: int | None = Field(
+        None, ge=0, description="the step of a checkpoint; None: the model itself"
+    )
 
 
 def arguments(op: str) -> dict[str, dict[str, Any]]:
@@ -25,38 +87,30 @@ def arguments(op: str) -> dict[str, dict[str, Any]]:
     return {name: ARGUMENTS.get(f"{op}.{name}") or ARGUMENTS[name] for name in own}
 
 
-def look_of(s: Mapping[str, Any]) -> dict[str, Any]:
-    """The look of a selection, as requests have it."""
-    return {name: s[name] for name in ("input", "edits", "checkpoint")}
+def brief(value: Any, most: int = 60) -> str:
+    """A value in a sentence, cut if it is long."""
+    shown = repr(value)
+    return shown if len(shown) <= most else f"{shown[: most - 3]}..."
 
 
-def filled(op: str, s: Mapping[str, Any], **given: Any) -> dict[str, Any]:
-    """A request of an op for a selection."""
-    has = {**CONTROLS, **s, "look": look_of(s)}
-    own = {
-        name: has[name]
+def _type(spec: Mapping[str, Any]) -> Any:
+    """The Python type of a JSON type."""
+    kind = spec.get("type")
+    if "enum" in spec:
+        found: Any = Literal[tuple(spec["enum"])]
+    else:
+        found = list[_type(spec["items"])] if kind == "array" else TYPES[str(kind)]
+    bounds = {BOUNDS[name]: value for name, value in spec.items() if name in BOUNDS}
+    found = Annotated[found, Field(**bounds)] if bounds else found
+    return found | None if spec.get("nullable") else found
+
+
+def _request(op: str) -> type[Request]:
+    fields: dict[str, Any] = {
+        name: (_type(spec), Field(spec.get("default", ...), description=spec["description"]))
         for name, spec in arguments(op).items()
-        if ARGUMENTS.get(name) is spec and name in has
     }
-    default = {
-        name: ARGUMENTS[name]["default"]
-        for name, value in own.items()
-        if value is None and "default" in ARGUMENTS[name]
-    }
-    return {"op": op, **own, **default, **given}
+    return create_model(op, __base__=Request, __doc__=f"Arguments of {op}.", **fields)
 
 
-def first_questions(
-    page: str, s: Mapping[str, Any], context: Mapping[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """The requests of a page when it opens."""
-    for question in PAGES[page]["questions"]:
-        named = {name: value for name, value in question.items() if name != "op"}
-        lists = [
-            context[value[1:]]
-            if value[:1] == "*"
-            else [context[value[1:]] if value[:1] == "$" else value]
-            for value in named.values()
-        ]
-        for values in product(*lists):
-            yield filled(question["op"], s, **dict(zip(named, values, strict=True)))
+REQUESTS = {op: _request(op) for op in SCHEMA["ops"]}

@@ -2,27 +2,44 @@
 
     {"page": "head", "input": "the cat sat", "edits": [], "layer": 3, "head": 5, "query": 2, ...}
 
-Fields, defaults and pages are those of the schema.
+Fields, defaults and pages are those of the schema. Values of a page's first questions are plain,
+`$name` for a value of `_context`, or `*name` for one question for each value of a list. Arguments
+that a question leaves out come from the selection if it has a field of that name.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import Any
 
 from glassformer.errors import ConfigError, suggest
-from glassformer.serve.explorer.requests import brief
 from glassformer.serve.explorer.schema import (
+    ARGUMENTS,
     CONTROLS,
     DEFAULTS,
     PAGES,
     SCHEMA,
-    first_questions,
-    look_of,
+    arguments,
+    brief,
 )
 
 Selection = dict[str, Any]
 
 
-def named(values: Mapping[str, Any]) -> None:
+def look_of(s: Mapping[str, Any]) -> dict[str, Any]:
+    """The look of a selection, as requests have it."""
+    return {name: s[name] for name in ("input", "edits", "checkpoint")}
+
+
+def filled(op: str, s: Mapping[str, Any], **given: Any) -> dict[str, Any]:
+    """A request of an op for a selection."""
+    has, found = {**CONTROLS, **s, "look": look_of(s)}, dict[str, Any](op=op)
+    for name, spec in arguments(op).items():
+        if ARGUMENTS.get(name) is spec and name in has:
+            found[name] = spec.get("default") if has[name] is None else has[name]
+    return found | given
+
+
+def check_names(values: Mapping[str, Any]) -> None:
     """Raise ConfigError for a name that is no field of a selection."""
     for name in values:
         if name not in DEFAULTS and name not in CONTROLS:
@@ -30,7 +47,7 @@ def named(values: Mapping[str, Any]) -> None:
             raise ConfigError(f"Nothing selected is called {name!r}; {hint}")
 
 
-def checked(s: Selection, card: Mapping[str, Any], looked: Mapping[str, Any]) -> None:
+def check(s: Selection, card: Mapping[str, Any], looked: Mapping[str, Any]) -> None:
     """Raise ConfigError for a page, head or position that this model and input do not have."""
     page = PAGES.get(s["page"]) if isinstance(s["page"], str) else None
     if page is None:
@@ -40,8 +57,8 @@ def checked(s: Selection, card: Mapping[str, Any], looked: Mapping[str, Any]) ->
             f"The page {s['page']} needs a model with {' or '.join(page['needs'])}; "
             f"choose another page."
         )
-    own = attention_of(s, card)
-    if own is None:
+    own = _attention(s, card)
+    if not own:
         there = " or ".join(f"side={a['side']!r}, site={a['site']!r}" for a in card["attentions"])
         raise ConfigError(
             f"This model has no attention side={s['side']!r}, site={s['site']!r}; it has {there}."
@@ -62,10 +79,10 @@ def checked(s: Selection, card: Mapping[str, Any], looked: Mapping[str, Any]) ->
         )
 
 
-def attention_of(s: Selection, card: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The selected attention of a model card; None: the model has none there."""
+def _attention(s: Selection, card: Mapping[str, Any]) -> dict[str, Any]:
+    """The selected attention of a model card; empty: the model has none there."""
     place = s["side"], s["site"]
-    return next((one for one in card["attentions"] if (one["side"], one["site"]) == place), None)
+    return next((one for one in card["attentions"] if (one["side"], one["site"]) == place), {})
 
 
 def sides(s: Selection, looked: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
@@ -76,45 +93,47 @@ def sides(s: Selection, looked: Mapping[str, Any]) -> tuple[list[Any], list[Any]
 
 
 def opened(s: Selection, looked: Mapping[str, Any]) -> Selection:
-    """The selection with the query and the outcome that a page would choose itself."""
-    queries, rows, whole = (
-        sides(s, looked)[0],
-        looked["outcome"]["rows"],
-        looked["outcome"]["kind"] == "class",
-    )
-    found = dict(s)
-    if s["query"] is None and s["page"] in ("head", "image"):
+    """The selection with what its page chooses itself: a query, or a position and an outcome."""
+    (queries, _), outcome = sides(s, looked), looked["outcome"]
+    found, chooses = dict(s), PAGES[s["page"]].get("chooses", ())
+    if "query" in chooses and s["query"] is None:
         found["query"] = 0 if queries[0]["kind"] == "class" else len(queries) - 1
-    if rows and s["page"] in ("flow", "explain"):
-        position = -1 if whole else s["position"] % len(looked["elements"])
-        target = rows[0 if whole else position]["top"][0]["id"]
-        found |= {"position": position, "target": target if s["target"] is None else s["target"]}
+    if "target" in chooses and outcome["rows"]:
+        whole = outcome["kind"] == "class"
+        found["position"] = -1 if whole else s["position"] % len(looked["elements"])
+        if s["target"] is None:
+            found["target"] = outcome["rows"][found["position"]]["top"][0]["id"]
     return found
 
 
 def questions(
     s: Selection, card: Mapping[str, Any], looked: Mapping[str, Any]
-) -> list[dict[str, Any]]:
+) -> Iterator[dict[str, Any]]:
     """The first requests of the selected page for an `opened` selection."""
+    yield {"op": "model"}
+    yield filled("look", s)
+    context = _context(s, card, looked)
+    for question in PAGES[s["page"]]["questions"]:
+        own = {name: value for name, value in question.items() if name != "op"}
+        lists = [
+            context[value[1:]]
+            if value[:1] == "*"
+            else [context[value[1:]] if value[:1] == "$" else value]
+            for value in own.values()
+        ]
+        for values in product(*lists):
+            yield filled(question["op"], s, **dict(zip(own, values, strict=True)))
     elements = [*looked["source_elements"], *looked["elements"]]
-    media = (one for one in elements if one["kind"] in ("image", "audio"))
-    parts = sum(not one["row"] and not one["column"] for one in media)
-    look = look_of(s)
-    return [
-        {"op": "model"},
-        {"op": "look", "look": look},
-        *first_questions(s["page"], s, _context(s, card, looked)),
-        *({"op": "picture", "look": look, "part": part} for part in range(parts)),
-    ]
+    for part in range(sum(one["row"] == one["column"] == 0 for one in elements)):  # first patches
+        yield filled("picture", s, part=part)
 
 
 def _context(s: Selection, card: Mapping[str, Any], looked: Mapping[str, Any]) -> dict[str, Any]:
     """The values that first questions name."""
-    look, own, (queries, keys) = look_of(s), attention_of(s, card), sides(s, looked)
-    assert own is not None
+    look, own, (queries, keys) = look_of(s), _attention(s, card), sides(s, looked)
     limits, positions, place = SCHEMA["limits"], SCHEMA["positions"], card["config"]["position"]
-    count, outcomes = len(looked["elements"]), limits["outcomes"]
-    begin = max(0, min(count - limits["window"], s["position"] - limits["window"] // 2))
+    count, outcomes, window = len(looked["elements"]), limits["outcomes"], limits["window"]
+    begin = max(0, min(count - window, s["position"] - window // 2))
     site = "cross" if s["site"] == "cross" else "attention"
     patterns = [f"{own['stack']}.blocks.{layer}.{site}.pattern" for layer in range(own["layers"])]
     small = own["heads"] * len(queries) * len(keys) <= limits["exact"]
@@ -124,9 +143,7 @@ def _context(s: Selection, card: Mapping[str, Any], looked: Mapping[str, Any]) -
         "pattern": patterns[s["layer"] : s["layer"] + 1] if small else [],
         "patterns": patterns,
         "targets": [s["target"]] if looked["outcome"]["rows"] else [],
-        "window": None
-        if s["position"] < 0
-        else list(range(begin, min(count, begin + limits["window"]))),
+        "window": None if s["position"] < 0 else [*range(begin, min(count, begin + window))],
         "k": min(outcomes, len(card["classes"]) or outcomes),
         "begin": 0 if "pair" in card["capabilities"] and s.get("begin", True) else -1,
         "biased": heads if place in positions["biased"] else [],

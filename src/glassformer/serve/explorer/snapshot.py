@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from glassformer.errors import ConfigError
-from glassformer.serve.explorer.handler import STREAMS, Explorer
+from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.page import document
-from glassformer.serve.explorer.schema import ARGUMENTS, look_of
-from glassformer.serve.explorer.selection import Selection, opened, questions
+from glassformer.serve.explorer.schema import ARGUMENTS
+from glassformer.serve.explorer.selection import Selection, filled, opened, questions
 from glassformer.serve.explorer.wire import Reply, text
 
 LARGEST = 1 << 20
@@ -25,7 +25,7 @@ FRAME = (
     '<iframe title="{title}" sandbox="allow-scripts allow-forms allow-downloads" srcdoc="{page}" '
     'style="grid-area:1/1;z-index:1;width:100%;height:{height}px;border:0"></iframe></div>'
 )
-"""A page over a picture for where frames are removed; its scripts are isolated."""
+"""A page over an image, which remains where frames are removed; the page is sandboxed."""
 
 
 def snapshot(
@@ -34,10 +34,10 @@ def snapshot(
     """The selected page as an HTML file with the answers to its first questions and to `more`;
     `alone`: no other page.
 
-    GlassformerError: the input cannot be looked at.
+    GlassformerError: the look of the selection has an error.
     """
     card = explorer.handle({"op": "model"}).header
-    looked = explorer.handle({"op": "look", "look": look_of(s)}).header
+    looked = explorer.handle(filled("look", s)).header
     state, room = opened(s, looked), LARGEST if alone else sys.maxsize
 
     def limited(request: Any) -> Reply:
@@ -46,21 +46,18 @@ def snapshot(
         room -= sum(array.nbytes for array in reply.arrays.values())
         if room < 0:
             raise ConfigError(
-                "The answers are larger than a cell should hold; open the run with "
-                "`glassformer inspect`."
+                "The answers are too large for a cell; open the run with `glassformer inspect`."
             )
         return reply
 
-    wanted = list(dict.fromkeys(text(one) for one in [*questions(state, card, looked), *more]))
+    wanted = list(dict.fromkeys(map(text, [*questions(state, card, looked), *more])))
     wanted = wanted[: ARGUMENTS["document.questions"]["maxItems"]]
     title, pages = f"{card['name']} · glassformer", [s["page"]] if alone else []
-    reply = document(limited, explorer.stream, STREAMS, state, wanted, title, pages)
+    reply = document(limited, explorer.stream, state, wanted, title, pages)
     return reply.arrays["html"].tobytes()
 
 
 def cell(page: str, png: bytes, title: str, height: int) -> str:
     """A page in a frame of that many pixels, for a cell of a notebook."""
-    picture = base64.b64encode(png).decode()
-    return FRAME.format(
-        png=picture, title=html.escape(title), page=html.escape(page), height=height
-    )
+    image, title = base64.b64encode(png).decode(), html.escape(title)
+    return FRAME.format(png=image, title=title, page=html.escape(page), height=height)

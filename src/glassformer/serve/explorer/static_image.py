@@ -1,282 +1,233 @@
-"""A picture of what is selected, drawn without a browser: all heads, one head, or the likeliest
-next tokens.
+"""An image of a selection, drawn without a browser: all heads, one head, or the likeliest next
+tokens.
 
     answers of the handler ──> boxes and words ──┬─> PNG (Pillow)
                                                  └─> SVG (text)
 
-Colours are those of `pages.colours` on a light page. Where the model sees nothing, the cell is left
-out.
+Colours are those of `pages.colours` on a light page. Masked cells are left out.
 """
 
-import base64
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from PIL import Image, ImageDraw
 
 from glassformer.errors import GlassformerError
-from glassformer.pages import colours
-from glassformer.pages.colours import INK, MARK, PAPER, SOFT
-from glassformer.pages.lettering import line_image
-from glassformer.serve.explorer.schema import filled
-from glassformer.serve.explorer.selection import Selection, sides
+from glassformer.pages import images
+from glassformer.pages.colours import INK, MARK, PAPER, SOFT, STEPS, Colour, css, ramp
+from glassformer.pages.lettering import blank, line_image
+from glassformer.serve.explorer.schema import PAGES
+from glassformer.serve.explorer.selection import Selection, filled, sides
 from glassformer.serve.explorer.wire import Reply
 
 LABELLED, DRAWN = 64, 640
-"""Elements up to which cells are drawn one by one and have names; pixels of a larger pattern's
-side."""
+"""Elements up to which cells are drawn one by one and named; pixels of a larger pattern's side."""
 MARGIN, SMALL, LARGE = 24, 14, 18
 THUMB, GAP = 72, 10
-BARS, BAR = 10, 420
+BARS, BAR, ROW = 10, 420, 30
 LONGEST = 18
-BLANKS = {" ": "·", "\n": "⏎", "\t": "⇥"}
+BLANKS = str.maketrans({" ": "·", "\n": "⏎", "\t": "⇥"})
+SHADES = np.array(ramp(dark=False), np.uint8)
 
 
 @dataclass(frozen=True)
 class Box:
-    """A rectangle in one colour, or a picture uint8 [H, W, 3] in its place."""
+    """A rectangle of one colour, or an image uint8 [H, W, 3] in its place."""
 
     x: int
     y: int
     width: int
     height: int
-    colour: colours.Colour | None = None
-    pixels: np.ndarray | None = None
+    fill: Colour | np.ndarray
     frame: bool = False
+
+    def svg(self) -> str:
+        """The rectangle as an SVG element, and that of its frame."""
+        at = f'x="{self.x}" y="{self.y}" width="{self.width}" height="{self.height}"'
+        if isinstance(self.fill, tuple):
+            drawn = f'<rect {at} fill="{css(self.fill)}"/>'
+        else:
+            drawn = (
+                f'<image {at} href="{images.png(self.fill)}" preserveAspectRatio="none" '
+                'image-rendering="pixelated"/>'
+            )
+        frame = f'<rect {at} fill="none" stroke="{css(MARK)}" stroke-width="2"/>'
+        return drawn + frame if self.frame else drawn
 
 
 @dataclass(frozen=True)
 class Word:
-    """A line of text: its left end at x, or its right one; or its foot, if it is `upright`. y is
-    its middle."""
+    """A line of text; (x, y) is the middle of its left end, its right `end`, or its foot if it is
+    `upright`."""
 
     x: int
     y: int
     text: str
-    colour: colours.Colour = INK
+    colour: Colour = INK
     size: int = SMALL
-    end: bool = False
-    upright: bool = False
+    anchor: Literal["start", "end", "upright"] = "start"
+
+    def svg(self) -> str:
+        """The line as an SVG element."""
+        place = f'x="{self.x}" y="{self.y}" text-anchor="{self.anchor}"'
+        if self.anchor == "upright":
+            place = f'transform="translate({self.x} {self.y}) rotate(-90)"'
+        return (
+            f'<text {place} font-size="{self.size}" fill="{css(self.colour)}" '
+            f'dominant-baseline="central" xml:space="preserve">{escape(self.text)}</text>'
+        )
 
 
 @dataclass
 class StaticImage:
-    """Boxes and words on a page of that size."""
+    """Boxes and words on a page at least as wide as its title."""
 
+    title: str
     width: int
     height: int
     boxes: list[Box] = field(default_factory=list)
     words: list[Word] = field(default_factory=list)
 
+    def __post_init__(self):
+        self.width = max(self.width, text_width(self.title, LARGE) + MARGIN) + MARGIN
+        self.words.append(Word(MARGIN, MARGIN, self.title, size=LARGE))
+
     def png(self) -> bytes:
-        """The picture as a PNG file."""
-        image = Image.new("RGB", (self.width, self.height), PAPER)
+        """The image as a PNG file."""
+        image = blank(self.width, self.height)
         draw = ImageDraw.Draw(image)
         for box in self.boxes:
-            corner, far = (box.x, box.y), (box.x + box.width - 1, box.y + box.height - 1)
-            if box.pixels is not None:
-                fine = box.width >= box.pixels.shape[1] and box.height >= box.pixels.shape[0]
-                way = Image.Resampling.NEAREST if fine else Image.Resampling.BOX
-                image.paste(
-                    Image.fromarray(box.pixels).resize((box.width, box.height), way), corner
-                )
-            elif box.colour is not None:
-                draw.rectangle((*corner, *far), fill=box.colour)
+            x, y = box.x + box.width - 1, box.y + box.height - 1
+            if isinstance(box.fill, tuple):
+                draw.rectangle((box.x, box.y, x, y), fill=box.fill)
+            else:
+                rows, columns, _ = box.fill.shape
+                larger = box.width >= columns and box.height >= rows
+                way = Image.Resampling.NEAREST if larger else Image.Resampling.BOX
+                scaled = Image.fromarray(box.fill).resize((box.width, box.height), way)
+                image.paste(scaled, (box.x, box.y))
             if box.frame:
-                draw.rectangle(
-                    (corner[0] - 3, corner[1] - 3, far[0] + 3, far[1] + 3), outline=MARK, width=2
-                )
+                draw.rectangle((box.x - 3, box.y - 3, x + 3, y + 3), outline=MARK, width=2)
         for word in self.words:
             line = line_image(word.text, word.size, word.colour)
-            if word.upright:
+            place = word.x - (line.width if word.anchor == "end" else 0), word.y - line.height // 2
+            if word.anchor == "upright":
                 line = line.rotate(90, expand=True)
-                image.paste(line, (word.x - line.width // 2, word.y - line.height))
-            else:
-                image.paste(
-                    line, (word.x - (line.width if word.end else 0), word.y - line.height // 2)
-                )
+                place = word.x - line.width // 2, word.y - line.height
+            image.paste(line, place)
         file = io.BytesIO()
         image.save(file, "png", optimize=True)
         return file.getvalue()
 
     def svg(self) -> str:
-        """The picture as an SVG file; cells are rectangles, a large pattern is one embedded
-        picture."""
+        """The image as an SVG file; cells are rectangles, a large pattern is an embedded image."""
         size = f'width="{self.width}" height="{self.height}"'
-        parts = [
-            f'<rect {size} fill="{colours.css(PAPER)}"/>',
-            *map(_box_svg, self.boxes),
-            *map(_word_svg, self.words),
-        ]
         head = (
             f'<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {self.width} '
-            f'{self.height}"'
+            f'{self.height}" font-family="system-ui, sans-serif">'
         )
-        return "\n".join([f'{head} font-family="system-ui, sans-serif">', *parts, "</svg>\n"])
-
-
-def _box_svg(box: Box) -> str:
-    at = f'x="{box.x}" y="{box.y}" width="{box.width}" height="{box.height}"'
-    drawn = "" if box.colour is None else f'<rect {at} fill="{colours.css(box.colour)}"/>'
-    if box.pixels is not None:
-        file = io.BytesIO()
-        Image.fromarray(box.pixels).save(file, "png", optimize=True)
-        address = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
-        drawn = (
-            f'<image {at} href="{address}" preserveAspectRatio="none" image-rendering="pixelated"/>'
-        )
-    mark = (
-        f'<rect {at} fill="none" stroke="{colours.css(MARK)}" stroke-width="2"/>'
-        if box.frame
-        else ""
-    )
-    return drawn + mark
-
-
-def _word_svg(word: Word) -> str:
-    how = (
-        f'font-size="{word.size}" fill="{colours.css(word.colour)}" dominant-baseline="central" '
-        f'xml:space="preserve"'
-    )
-    place = f'x="{word.x}" y="{word.y}" text-anchor="{"end" if word.end else "start"}"'
-    if word.upright:
-        place = f'transform="translate({word.x} {word.y}) rotate(-90)"'
-    return f"<text {place} {how}>{escape(word.text)}</text>"
+        parts = [one.svg() for one in (*self.boxes, *self.words)]
+        return "\n".join([head, f'<rect {size} fill="{css(PAPER)}"/>', *parts, "</svg>\n"])
 
 
 def static_image(
     handle: Callable[[Any], Reply], s: Selection, card: Mapping[str, Any], looked: Mapping[str, Any]
 ) -> StaticImage:
-    """The picture of a selection: all heads on `attention`, the next tokens on `next`, the selected
-    head elsewhere."""
+    """The image that the selected page has in the schema: all heads, the likeliest outcomes, or the
+    selected head."""
+    drawing, name = PAGES[s["page"]].get("drawing"), card["name"]
     kind = "cross-attention" if s["site"] == "cross" else "attention"
-    if s["page"] == "attention":
+    if drawing == "heads":
         reply = handle(filled("thumbnails", s, size=THUMB))
-        return _grid(
-            reply.arrays["thumbnails"], s, f"{card['name']}: {kind} of all heads, layers downwards"
-        )
-    if s["page"] == "next":
+        title = f"{name}: {kind} of all heads, layers downwards"
+        return _grid(reply.arrays["thumbnails"], (s["layer"], s["head"]), title)
+    if drawing == "outcomes":
         top = looked["outcome"]["rows"][s["position"]]["top"][:BARS]
-        return _bars(top, f"{card['name']}: the likeliest next tokens")
-    (queries, keys), title = (
-        sides(s, looked),
-        f"{card['name']}: {kind}, layer {s['layer']} head {s['head']}",
-    )
+        return _bars(top, f"{name}: the likeliest next tokens")
     try:
         reply = handle(filled("head", s))
-        pattern, mask = reply.arrays["pattern"], reply.header["mask"]
-        hidden = reply.arrays["masked"] > 0 if mask == "table" else np.zeros(pattern.shape, bool)
-        if mask == "causal":
-            hidden = np.triu(np.ones(pattern.shape, bool), 1)
+        roots, causal = reply.arrays["pattern"], reply.header["mask"] == "causal"
+        hidden = reply.arrays.get("masked", np.triu(np.full(roots.shape, causal), 1)) > 0
     except GlassformerError:  # too large to be sent as a whole
         reply = handle(filled("thumbnails", s, size=256))
-        pattern = reply.arrays["thumbnails"][s["layer"], s["head"]]
-        hidden = np.zeros(pattern.shape, bool)
-    return _matrix(
-        pattern, hidden, [one["label"] for one in queries], [one["label"] for one in keys], title
-    )
+        roots = reply.arrays["thumbnails"][s["layer"], s["head"]]
+        hidden = np.zeros(roots.shape, bool)
+    labels = [[shown(one["label"]) for one in side] for side in sides(s, looked)]
+    return _matrix(roots, hidden, labels, f"{name}: {kind}, layer {s['layer']} head {s['head']}")
 
 
 def shades(roots: np.ndarray) -> np.ndarray:
     """The colours of √-bytes, uint8 [..., 3]."""
-    table = np.array(colours.ramp(dark=False), np.uint8)
-    return table[np.rint(roots.astype(np.float64) / 255 * (len(table) - 1)).astype(int)]
+    return SHADES[np.rint(roots / 255 * (STEPS - 1)).astype(int)]
 
 
-def _grid(thumbnails: np.ndarray, s: Selection, title: str) -> StaticImage:
-    layers, heads = thumbnails.shape[:2]
-    step, left, top = THUMB + GAP, MARGIN + 28, MARGIN + 56
-    page = StaticImage(
-        max(left + heads * step, width(title, LARGE) + MARGIN) + MARGIN,
-        top + layers * step + MARGIN,
-    )
-    page.words.append(Word(MARGIN, MARGIN, title, size=LARGE))
-    middle = (THUMB - width("0")) // 2
-    page.words += [
-        Word(left + head * step + middle, top - 16, str(head), SOFT) for head in range(heads)
-    ]
-    page.words += [
-        Word(left - 12, top + layer * step + THUMB // 2, str(layer), SOFT, end=True)
-        for layer in range(layers)
-    ]
+def _grid(thumbnails: np.ndarray, selected: tuple[int, int], title: str) -> StaticImage:
+    (layers, heads), step = thumbnails.shape[:2], THUMB + GAP
+    left, top, middle = MARGIN + 28, MARGIN + 56, (THUMB - text_width("0")) // 2
+    page = StaticImage(title, left + heads * step, top + layers * step + MARGIN)
+    for head in range(heads):
+        page.words.append(Word(left + head * step + middle, top - 16, str(head), SOFT))
+    for layer in range(layers):
+        y = top + layer * step + THUMB // 2
+        page.words.append(Word(left - 12, y, str(layer), SOFT, anchor="end"))
     for layer, head in np.ndindex(layers, heads):
-        chosen = (layer, head) == (s["layer"], s["head"])
-        place = left + head * step, top + layer * step
-        page.boxes.append(
-            Box(*place, THUMB, THUMB, pixels=shades(thumbnails[layer, head]), frame=chosen)
-        )
+        x, y, pixels = left + head * step, top + layer * step, shades(thumbnails[layer, head])
+        page.boxes.append(Box(x, y, THUMB, THUMB, pixels, (layer, head) == selected))
     return page
 
 
 def _matrix(
-    roots: np.ndarray, hidden: np.ndarray, rows: Sequence[str], columns: Sequence[str], title: str
+    roots: np.ndarray, hidden: np.ndarray, labels: Sequence[Sequence[str]], title: str
 ) -> StaticImage:
-    labelled = roots.shape == (len(rows), len(columns)) and max(roots.shape) <= LABELLED
-    cell = max(8, min(28, DRAWN // max(roots.shape)))
-    shape = [n * cell if labelled else round(DRAWN * n / max(roots.shape)) for n in roots.shape]
-    names, above = [list(map(shown, labels)) if labelled else [] for labels in (rows, columns)]
-    left, top = [
-        MARGIN + 12 + max((width(name) for name in own), default=0) for own in (names, above)
-    ]
+    longest, pixels = max(roots.shape), shades(roots)
+    labelled = roots.shape == tuple(map(len, labels)) and longest <= LABELLED
+    cell = max(8, min(28, DRAWN // longest)) if labelled else DRAWN / longest
+    height, width = (round(n * cell) for n in roots.shape)
+    rows, columns = labels if labelled else ([], [])
+    left, top = (MARGIN + 12 + max(map(text_width, names), default=0) for names in (rows, columns))
     top += LARGE + 16
-    page = StaticImage(
-        max(left + shape[1], width(title, LARGE) + MARGIN) + MARGIN, top + shape[0] + MARGIN + 20
-    )
-    page.words.append(Word(MARGIN, MARGIN, title, size=LARGE))
-    page.words.append(
-        Word(MARGIN, page.height - MARGIN, "rows ask, columns answer; a row sums to 1", SOFT)
-    )
-    colours = shades(roots)
+    page = StaticImage(title, left + width, top + height + MARGIN + 20)
+    note = "rows: queries; columns: keys; each row sums to 1"
+    page.words.append(Word(MARGIN, page.height - MARGIN, note, SOFT))
     if not labelled:
-        colours[hidden] = PAPER
-        page.boxes.append(Box(left, top, shape[1], shape[0], pixels=colours))
+        pixels[hidden] = PAPER
+        page.boxes.append(Box(left, top, width, height, pixels))
         return page
-    page.words += [
-        Word(left - 8, top + i * cell + cell // 2, name, SOFT, end=True)
-        for i, name in enumerate(names)
-    ]
-    page.words += [
-        Word(left + j * cell + cell // 2, top - 8, name, SOFT, upright=True)
-        for j, name in enumerate(above)
-    ]
-    for i, j in np.argwhere(~hidden):
-        colour = tuple(int(part) for part in colours[i, j])
-        page.boxes.append(
-            Box(
-                left + int(j) * cell,
-                top + int(i) * cell,
-                cell - 1,
-                cell - 1,
-                (colour[0], colour[1], colour[2]),
-            )
-        )
+    size = round(cell)
+    for i, name in enumerate(rows):
+        page.words.append(Word(left - 8, top + i * size + size // 2, name, SOFT, anchor="end"))
+    for j, name in enumerate(columns):
+        x = left + j * size + size // 2
+        page.words.append(Word(x, top - 8, name, SOFT, anchor="upright"))
+    for i, j in np.argwhere(~hidden).tolist():
+        colour = tuple(pixels[i, j].tolist())
+        page.boxes.append(Box(left + j * size, top + i * size, size - 1, size - 1, colour))
     return page
 
 
 def _bars(top: Sequence[Mapping[str, Any]], title: str) -> StaticImage:
-    left, row = MARGIN + 180, 30
-    page = StaticImage(left + BAR + 90 + MARGIN, 2 * MARGIN + 40 + row * len(top))
-    page.words.append(Word(MARGIN, MARGIN, title, size=LARGE))
+    left = MARGIN + 180
+    page = StaticImage(title, left + BAR + 90, 2 * MARGIN + 40 + ROW * len(top))
     for i, one in enumerate(top):
-        y, long = MARGIN + 50 + i * row, max(1, round(BAR * one["p"] / top[0]["p"]))
+        y, long = MARGIN + 50 + i * ROW, max(1, round(BAR * one["p"] / top[0]["p"]))
         page.words += [
-            Word(left - 10, y, shown(one["label"]), end=True),
+            Word(left - 10, y, shown(one["label"]), anchor="end"),
             Word(left + long + 8, y, f"{one['p']:.3g}", SOFT),
         ]
-        page.boxes.append(Box(left, y - 9, long, 18, colours.ramp(dark=False)[-1]))
+        page.boxes.append(Box(left, y - 9, long, 18, ramp(dark=False)[-1]))
     return page
 
 
 def shown(label: str) -> str:
-    """A token as it is drawn: its blanks to be seen, and not too long."""
-    seen = "".join(BLANKS.get(letter, letter if letter.isprintable() else "�") for letter in label)
+    """A token as it is drawn: with visible blanks, and cut if it is long."""
+    seen = "".join(letter if letter.isprintable() else "�" for letter in label.translate(BLANKS))
     return seen if len(seen) <= LONGEST else f"{seen[: LONGEST - 1]}…"
 
 
-def width(text: str, size: int = SMALL) -> int:
+def text_width(text: str, size: int = SMALL) -> int:
     """The pixels that a line takes."""
     return line_image(text, size, SOFT).width

@@ -1,6 +1,5 @@
 // @ts-check
-// What a reader moves: slider, choice, toggle, button, stepper, table. All are the browser's own
-// controls, with labels.
+// Labelled controls: slider, choice, toggle, button, stepper, table; all native to the browser.
 import {fill, h, still, unique} from "./dom.js";
 import {number} from "./format.js";
 
@@ -23,10 +22,9 @@ export function slider({
 }) {
   const id = unique("slider"),
     limit = (x) => Math.min(max, Math.max(min, x));
-  const range = h("input", {type: "range", id, min, max, step, value, class: "range"});
-  const box = h("input", {
+  const range = h("input.range", {type: "range", id, min, max, step, value});
+  const box = h("input.number-box", {
     type: "number",
-    class: "number-box",
     min,
     max,
     step,
@@ -41,7 +39,7 @@ export function slider({
       h("label", {for: id}, label),
       range,
       box,
-      unit ? h("span", {class: "unit"}, unit) : null,
+      unit && h("span.unit", unit),
     ),
     get value() {
       return Number(range.value);
@@ -86,13 +84,11 @@ export function choice({label, options, value, quiet = false, onchange}) {
   );
   return {
     el: h(
-      "fieldset",
-      {class: "choice"},
+      "fieldset.choice",
       h("legend", {class: quiet ? "sr" : ""}, label),
       h(
-        "div",
-        {class: "choice-row"},
-        options.map((option, i) => h("label", null, inputs[i], h("span", null, option.label))),
+        "div.choice-row",
+        options.map((option, i) => h("label", inputs[i], h("span", option.label))),
       ),
     ),
     get value() {
@@ -113,13 +109,7 @@ export function toggle({label, checked = false, onchange}) {
     onchange: () => onchange?.(input.checked),
   });
   return {
-    el: h(
-      "label",
-      {class: "toggle"},
-      input,
-      h("span", {class: "toggle-track", "aria-hidden": true}),
-      h("span", null, label),
-    ),
+    el: h("label.toggle", input, h("span.toggle-track", {"aria-hidden": true}), h("span", label)),
     get checked() {
       return input.checked;
     },
@@ -148,7 +138,7 @@ export function button(label, onclick, {kind = "plain", name, pressed} = {}) {
 }
 
 /**
- * Words or pictures that can be picked from a list. @param {{label: string, options: {value:
+ * One of a list. @param {{label: string, options: {value:
  * string, label: string}[], value?: string, onchange?: (value: string) => void}} options
  */
 export function select({label, options, value, onchange}) {
@@ -160,7 +150,7 @@ export function select({label, options, value, onchange}) {
     ),
   );
   return {
-    el: h("label", {class: "select"}, h("span", null, label), input),
+    el: h("label.select", h("span", label), input),
     get value() {
       return input.value;
     },
@@ -171,33 +161,25 @@ export function select({label, options, value, onchange}) {
 }
 
 /**
- * Steps 0 .. count - 1: back, forward, play. It never starts by itself.
+ * Steps 0 .. count - 1: back, forward, play; it does not start on its own.
  * @param {{count: number, value?: number, names?: string[], label?: string, every?: number,
  * onchange: (step: number) => void}} options
  */
 export function stepper({count, value = 0, names = [], label = "Step", every = 1400, onchange}) {
   let at = value,
     timer = 0;
-  const status = h("output", {class: "stepper-status"});
+  const status = h("output.stepper-status");
   const back = button("Back", () => go(at - 1), {name: `${label} back`}),
     next = button("Next", () => go(at + 1), {kind: "main", name: `${label} forward`});
   const play = button("Play", () => (timer ? pause() : run()), {kind: "quiet"});
-  const dots = h("div", {class: "stepper-dots", "aria-hidden": true});
+  const dots = h("div.stepper-dots", {"aria-hidden": true});
   const control = {
-    el: h(
-      "div",
-      {class: "stepper", role: "group", "aria-label": label},
-      back,
-      next,
-      play,
-      dots,
-      status,
-    ),
+    el: h("div.stepper", {role: "group", "aria-label": label}, back, next, play, dots, status),
     get value() {
       return at;
     },
     go,
-    /** Other steps, from the first. */
+    /** Set another number of steps, and go to the first. */
     reset(/** @type {number} */ steps) {
       pause();
       count = steps;
@@ -248,7 +230,7 @@ const PAGE = 200;
  */
 export function table({caption, columns, rows, quiet = true}) {
   const body = h("tbody"),
-    more = h("div", {class: "table-more"});
+    more = h("div.table-more");
   const numeric = columns.map((_, i) => i > 0 && rows.length > 0 && typeof rows[0][i] === "number");
   const cell = (value) => (typeof value === "number" ? number(value) : value);
   let from = 0;
@@ -258,7 +240,6 @@ export function table({caption, columns, rows, quiet = true}) {
       rows.slice(from, from + PAGE).map((row) =>
         h(
           "tr",
-          null,
           row.map((value, i) =>
             i
               ? h("td", {class: numeric[i] ? "num" : ""}, cell(value))
@@ -274,7 +255,6 @@ export function table({caption, columns, rows, quiet = true}) {
         button("Later", () => ((from = Math.min(rows.length - 1, from + PAGE)), show())),
         h(
           "span",
-          null,
           `rows ${number(from + 1)} to ${number(Math.min(from + PAGE, rows.length))} of ` +
             `${number(rows.length)}`,
         ),
@@ -283,18 +263,15 @@ export function table({caption, columns, rows, quiet = true}) {
   }
   show();
   return h(
-    "div",
-    {class: "table-wrap", role: "region", "aria-label": caption, tabindex: 0},
+    "div.table-wrap",
+    {role: "region", "aria-label": caption, tabindex: 0},
     h(
       "table",
-      null,
       h("caption", {class: quiet ? "sr" : ""}, caption),
       h(
         "thead",
-        null,
         h(
           "tr",
-          null,
           columns.map((name, i) => h("th", {scope: "col", class: numeric[i] ? "num" : ""}, name)),
         ),
       ),

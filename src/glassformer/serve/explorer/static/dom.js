@@ -1,15 +1,14 @@
 // @ts-check
-// Elements from plain calls: h("p", {class: "lead"}, "text", other).
+// Elements from plain calls: h("p.lead", {title: "a title"}, "text", other).
 // Text only ever becomes a text node, so a vocabulary may contain markup.
 
 /** @typedef {Node | string | number | null | undefined | false | Child[]} Child */
 
-// The names of the two other languages of a page, asked of the browser's own parser.
+// The namespaces of SVG and MathML, from the browser's own parser.
 const parsed = new DOMParser().parseFromString("<svg></svg><math></math>", "text/html").body;
-const SVG = /** @type {Element} */ (parsed.querySelector("svg")).namespaceURI;
-const MATH = /** @type {Element} */ (parsed.querySelector("math")).namespaceURI;
+const [HTML, SVG, MATH] = [parsed, ...parsed.children].map((el) => el.namespaceURI);
 
-/** What is set as a property, since its attribute is only the first value. */
+/** Set as properties: their attributes are only the first value. */
 const PROPERTIES = new Set([
   "value",
   "checked",
@@ -21,38 +20,31 @@ const PROPERTIES = new Set([
 ]);
 
 /**
- * An HTML element. Props: on* functions, `style` and `dataset` objects, aria-* and other attributes
- * (false, null: left out).
- * @param {string} tag @param {Record<string, any> | null} [props] @param {...Child} children
- * @returns {any}
+ * An HTML element: its tag with classes, props (optional), children. Props: on* functions, `style`
+ * and `dataset` objects, aria-* and other attributes (false, null: left out).
+ * @param {string} selector @param {...any} rest @returns {any}
  */
-export function h(tag, props, ...children) {
-  return filled(document.createElement(tag), props, children);
+export function h(selector, ...rest) {
+  return element(HTML, selector, rest);
 }
 
-/**
- * An SVG element. @param {string} tag @param {Record<string, any> | null} [props] @param {...Child}
- * children @returns {any}
- */
-export function svg(tag, props, ...children) {
-  return filled(document.createElementNS(SVG, tag), props, children);
+/** An SVG element. @param {string} selector @param {...any} rest @returns {any} */
+export function svg(selector, ...rest) {
+  return element(SVG, selector, rest);
 }
 
-/**
- * A MathML element. @param {string} tag @param {Record<string, any> | null} [props] @param
- * {...Child} children @returns {any}
- */
-export function math(tag, props, ...children) {
-  return filled(document.createElementNS(MATH, tag), props, children);
+/** A MathML element. @param {string} selector @param {...any} rest @returns {any} */
+export function math(selector, ...rest) {
+  return element(MATH, selector, rest);
 }
 
-/** Takes everything out of an element. @param {Element} el */
+/** Remove all children of an element. @param {Element} el */
 export function clear(el) {
   el.replaceChildren();
   return el;
 }
 
-/** Puts children in place of those there. @param {Element} el @param {...Child} children */
+/** Replace the children of an element. @param {Element} el @param {...Child} children */
 export function fill(el, ...children) {
   el.replaceChildren();
   append(el, children);
@@ -60,7 +52,7 @@ export function fill(el, ...children) {
 }
 
 /**
- * Draws anew what is in an element; the focus stays at the control in the same place. @param
+ * Redraw an element; the focus stays at the control in the same place. @param
  * {Element} el @param {() => void} draw @param {string} [controls]
  */
 export function redrawn(el, draw, controls = "button") {
@@ -73,7 +65,8 @@ export function redrawn(el, draw, controls = "button") {
 }
 
 /**
- * Listens; returns how to stop. @param {EventTarget} target @param {string} type @param {(event:
+ * Listen; returns a function that stops. @param {EventTarget} target @param {string} type @param
+ * {(event:
  * any) => void} fn @param {any} [options]
  */
 export function on(target, type, fn, options) {
@@ -82,8 +75,8 @@ export function on(target, type, fn, options) {
 }
 
 /**
- * Calls `fn` whenever the element's width changes; returns how to stop. @param {Element} el @param
- * {(width: number) => void} fn
+ * Call `fn` when the element's width changes; returns a function that stops. @param {Element} el
+ * @param {(width: number) => void} fn
  */
 export function onWidth(el, fn) {
   let last = -1;
@@ -95,7 +88,7 @@ export function onWidth(el, fn) {
   return () => watcher.disconnect();
 }
 
-/** Resolves once the next frame has been painted: what is done then keeps nobody from seeing it. */
+/** Resolves after the next frame was painted, for work that must not delay it. */
 export function painted() {
   return new Promise((resolve) =>
     requestAnimationFrame(() => {
@@ -107,7 +100,7 @@ export function painted() {
 }
 
 let counted = 0;
-/** A name that no other element has. @param {string} [stem] */
+/** A unique name. @param {string} [stem] */
 export function unique(stem = "el") {
   return `${stem}-${++counted}`;
 }
@@ -117,15 +110,36 @@ export function still() {
   return matchMedia("(prefers-reduced-motion: reduce)").matches;
 }
 
-/** Hands the reader a file. @param {string} name @param {Blob} blob */
+/** Attributes of text in an SVG file, in the colour of an element. @param {Element} el */
+export function svgFont(el, size = 13) {
+  return {
+    "font-size": size,
+    "font-family": "sans-serif",
+    fill: getComputedStyle(el).color,
+    "dominant-baseline": "central",
+  };
+}
+
+/** Download a file. @param {string} name @param {Blob} blob */
 export function save(name, blob) {
   const link = h("a", {href: URL.createObjectURL(blob), download: name});
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-function filled(el, props, children) {
-  for (const [name, value] of Object.entries(props ?? {})) {
+function element(space, selector, [props, ...children]) {
+  const [tag, ...classes] = selector.split("."),
+    el = document.createElementNS(space, tag);
+  if (classes.length) el.setAttribute("class", classes.join(" "));
+  if (props === null || typeof props !== "object" || props instanceof Node || Array.isArray(props))
+    children.unshift(props);
+  else set(el, props);
+  append(el, children);
+  return el;
+}
+
+function set(el, props) {
+  for (const [name, value] of Object.entries(props)) {
     if (value === null || value === undefined) continue;
     if (name.startsWith("on")) el.addEventListener(name.slice(2).toLowerCase(), value);
     else if (name === "style")
@@ -135,13 +149,11 @@ function filled(el, props, children) {
     else if (PROPERTIES.has(name)) el[name] = value;
     else if (value !== false) el.setAttribute(name, value === true ? "" : String(value));
   }
-  append(el, children);
-  return el;
 }
 
 function append(el, children) {
   for (const child of children) {
-    if (child === null || child === undefined || child === false) continue;
+    if (child === null || child === undefined || child === false || child === "") continue;
     if (Array.isArray(child)) append(el, child);
     else el.append(child instanceof Node ? child : document.createTextNode(String(child)));
   }

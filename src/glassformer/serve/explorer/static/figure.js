@@ -1,5 +1,5 @@
 // @ts-check
-// The frame of every picture: what it is, what it shows and does not show, its table, its export.
+// The frame of every chart: title, what it shows and does not show, table, export.
 import {fill, h, save, svg, unique} from "./dom.js";
 import {button, table} from "./controls.js";
 import {css, isDark, level, onTheme, ramp, TICKS} from "./ramp.js";
@@ -13,7 +13,7 @@ import {number, tick} from "./format.js";
  */
 
 /**
- * A framed picture. `refresh()` after the picture changed: its summary and its table follow.
+ * A framed chart. Call `refresh()` after a change, to update its summary and table.
  * @param {{title: string, picture: Picture, shows: string, hides: string, name?: string, legend?:
  * Node | null, controls?: any, below?: any, wide?: boolean}} options
  */
@@ -29,8 +29,8 @@ export function figure({
   wide = false,
 }) {
   const id = unique("figure"),
-    summary = h("p", {class: "sr", id: `${id}-summary`});
-  const twin = h("div", {class: "figure-table", hidden: true});
+    summary = h("p.sr", {id: `${id}-summary`});
+  const twin = h("div.figure-table", {hidden: true});
   const file = name
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, "-")
@@ -45,29 +45,25 @@ export function figure({
   );
   const canDraw = Boolean(picture.toSvg || picture.canvas || picture.el instanceof SVGElement);
   const tools = h(
-    "div",
-    {class: "figure-tools"},
-    picture.table ? asTable : null,
-    picture.table
-      ? button(
-          "CSV",
-          () => save(`${file}.csv`, new Blob([csv(picture.table())], {type: "text/csv"})),
-          {kind: "quiet", name: `${title}: save as CSV`},
-        )
-      : null,
-    canDraw
-      ? button(
-          "SVG",
-          () => save(`${file}.svg`, new Blob([svgText(picture)], {type: "image/svg+xml"})),
-          {kind: "quiet", name: `${title}: save as SVG`},
-        )
-      : null,
-    canDraw
-      ? button("PNG", () => png(picture).then((blob) => save(`${file}.png`, blob)), {
-          kind: "quiet",
-          name: `${title}: save as PNG`,
-        })
-      : null,
+    "div.figure-tools",
+    picture.table && asTable,
+    picture.table &&
+      button(
+        "CSV",
+        () => save(`${file}.csv`, new Blob([csv(picture.table())], {type: "text/csv"})),
+        {kind: "quiet", name: `${title}: save as CSV`},
+      ),
+    canDraw &&
+      button(
+        "SVG",
+        () => save(`${file}.svg`, new Blob([svgText(picture)], {type: "image/svg+xml"})),
+        {kind: "quiet", name: `${title}: save as SVG`},
+      ),
+    canDraw &&
+      button("PNG", () => png(picture).then((blob) => save(`${file}.png`, blob)), {
+        kind: "quiet",
+        name: `${title}: save as PNG`,
+      }),
   );
   const el = h(
     "figure",
@@ -76,24 +72,17 @@ export function figure({
       "aria-labelledby": id,
       "aria-describedby": `${id}-summary`,
     },
-    h("div", {class: "figure-head"}, h("h3", {id, class: "figure-title"}, title), tools),
-    controls ? h("div", {class: "figure-controls"}, controls) : null,
-    h("div", {class: "figure-picture"}, picture.el),
-    legend ? h("div", {class: "figure-legend"}, legend) : null,
+    h("div.figure-head", h("h3.figure-title", {id}, title), tools),
+    controls && h("div.figure-controls", controls),
+    h("div.figure-picture", picture.el),
+    legend && h("div.figure-legend", legend),
     below,
     twin,
     summary,
     h(
       "figcaption",
-      null,
-      h("p", null, prose(shows)),
-      h(
-        "p",
-        {class: "hides"},
-        h("span", {class: "hides-mark"}, "What it does not show"),
-        " ",
-        prose(hides),
-      ),
+      h("p", prose(shows)),
+      h("p.hides", h("span.hides-mark", "What it does not show"), " ", prose(hides)),
     ),
   );
   function refresh() {
@@ -107,7 +96,7 @@ export function figure({
 }
 
 /**
- * What the colours of a picture mean. @param {{kind?: "attention" | "signed", scale?: string, low?:
+ * Legend of the colours of a chart. @param {{kind?: "attention" | "signed", scale?: string, low?:
  * number, high?: number, masked?: boolean, label?: string}} [how]
  */
 export function legend({
@@ -118,7 +107,7 @@ export function legend({
   masked = false,
   label = kind === "signed" ? "value" : "weight",
 } = {}) {
-  const strip = h("canvas", {class: "legend-strip", width: 256, height: 1, "aria-hidden": true});
+  const strip = h("canvas.legend-strip", {width: 256, height: 1, "aria-hidden": true});
   const draw = () => {
     const context = strip.getContext("2d"),
       image = context.createImageData(256, 1);
@@ -130,26 +119,24 @@ export function legend({
   const place = (at) => level(at, {kind, scale, low, high}) / 255,
     ticks = spaced(kind === "signed" ? [-high, 0, high] : ticksOf(scale, low, high), place);
   return h(
-    "div",
+    "div.legend",
     {
-      class: "legend",
       "aria-label": `Colours: ${label} from ${number(ticks[0])} to ${number(ticks.at(-1))}`,
       role: "img",
     },
-    h("span", {class: "legend-label"}, label),
+    h("span.legend-label", label),
     h(
-      "div",
-      {class: "legend-scale"},
+      "div.legend-scale",
       strip,
       ticks.map((at) =>
         h(
-          "span",
-          {class: "legend-tick", style: {left: `${100 * place(at)}%`}},
+          "span.legend-tick",
+          {style: {left: `${100 * place(at)}%`}},
           tick(at).replace(/^(−?)0\./, "$1."),
         ),
       ),
     ),
-    masked ? [h("span", {class: "legend-mask"}), h("span", null, "masked: not seen at all")] : null,
+    masked && [h("span.legend-mask"), h("span", "masked: not seen at all")],
   );
 }
 
@@ -161,7 +148,7 @@ function ticksOf(scale, low, high) {
 }
 
 /**
- * Those numbers that do not stand in each other's way, the last among them. @param {number[]} all
+ * The numbers whose labels do not overlap, the last among them. @param {number[]} all
  * @param {(at: number) => number} place  of 0 to 1
  */
 function spaced(all, place) {
@@ -197,7 +184,7 @@ const KEPT = [
   "stroke-opacity",
 ];
 
-/** A picture as the text of an SVG file that needs no style sheet. @param {Picture} picture */
+/** A chart as an SVG file without a style sheet. @param {Picture} picture */
 export function svgText(picture) {
   const source =
     picture.toSvg?.() ??
@@ -229,7 +216,8 @@ export function svgText(picture) {
 }
 
 /**
- * A picture as PNG, twice as fine as the screen. @param {Picture} picture @returns {Promise<Blob>}
+ * A chart as PNG at twice the resolution of the screen. @param {Picture} picture @returns
+ * {Promise<Blob>}
  */
 export async function png(picture) {
   const image = new Image(),
@@ -255,7 +243,7 @@ function imaged(canvas) {
   );
 }
 
-/** The colour of a number in a picture. @param {number} value @param {any} [how] */
+/** The colour of a number in a chart. @param {number} value @param {any} [how] */
 export function colour(value, how = {}) {
   return css(ramp(how.kind ?? "attention", isDark()), level(value, how));
 }

@@ -1,5 +1,5 @@
 // @ts-check
-// Numbers and tokens as people read them.
+// Numbers and tokens as text.
 import {h} from "./dom.js";
 
 const MINUS = "\u2212",
@@ -24,6 +24,11 @@ export function number(x, digits = 4) {
       .replace("e-", `e${MINUS}`)
       .replace("e+", "e");
   return (x < 0 ? MINUS : "") + text;
+}
+
+/** Whether an element is a patch of an image or of a spectrogram. @param {any} element */
+export function isPatch(element) {
+  return element.row !== null;
 }
 
 /** A number with that many places after the point: 0.85. @param {number} x */

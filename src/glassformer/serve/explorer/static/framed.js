@@ -1,6 +1,6 @@
 // @ts-check
-// The explorer in a frame of a notebook: questions go through a port to the kernel, and the
-// selection goes both ways.
+// The explorer in a frame of a notebook: requests go through a port to the kernel, and the
+// selection is synchronized in both directions.
 //   to the kernel     {id, ask: {op, ...}}   {id, lines: {op, ...}}   {id, cancel: true}   {select:
 // {layer: 3}, gone: [], heard: 2}
 //   from the kernel   {id, done, buffer}   {id, item}   {id, error, kind}   {select: {layer: 3},
@@ -10,9 +10,9 @@ import {on} from "./dom.js";
 import {mount} from "./shell.js";
 import {DEFAULTS} from "./schema.js";
 import {same} from "./state.js";
-import {makeWire, WireError} from "./wire.js";
+import {cancelled, makeWire, WireError} from "./wire.js";
 
-const TOLD_EVERY = 60; // milliseconds: a hover is not told cell by cell
+const TOLD_EVERY = 60; // milliseconds: not one message for each cell of a hover
 
 /** Questions over a port. @param {MessagePort} port @returns {import("./wire.js").Carrier} */
 export function overPort(port) {
@@ -21,7 +21,9 @@ export function overPort(port) {
   const waiting = new Map();
   on(port, "message", ({data}) => waiting.get(data.id)?.(data));
 
-  /** Asks; `heard` gets what is said, or {aborted} once. Returns how to stop listening. */
+  /**
+   * Sends a request; `heard` gets each answer, or {aborted} once. Returns a function that stops.
+   */
   function asked(message, signal, heard) {
     const id = ++count,
       end = () => {
@@ -51,7 +53,7 @@ export function overPort(port) {
       for (;;) {
         while (!said.length) await new Promise((resolve) => (wake = () => resolve(null)));
         const one = said.shift();
-        if (one.aborted) throw new DOMException("A newer question took its place.", "AbortError");
+        if (one.aborted) throw cancelled();
         if (one.error) throw new WireError(one.error, one.kind);
         yield one;
         if (one.done) return;
@@ -74,7 +76,7 @@ export function overPort(port) {
 }
 
 /**
- * What is to be told of a selection to one who knows another. @param {any} now @param {any} known
+ * The changes from a known selection to the present one. @param {any} now @param {any} known
  */
 export function difference(now, known) {
   const select = Object.fromEntries(
@@ -84,7 +86,7 @@ export function difference(now, known) {
 }
 
 /**
- * Looks as the notebook does, unless the reader chose otherwise (shell.js). @param {"light" |
+ * Use the notebook's theme, unless the reader chose another (shell.js). @param {"light" |
  * "dark"} theme
  */
 function themed(theme) {
@@ -102,7 +104,7 @@ async function begin(port, start, theme) {
   on(port, "message", ({data}) => {
     if (data.theme) themed(data.theme);
     if (!data.select) return;
-    count++; // by which the kernel knows whether both spoke at once
+    count++; // tells the kernel whether both changed at the same time
     heard(data);
   });
   const wire = makeWire(overPort(port));

@@ -1,6 +1,6 @@
 // @ts-check
-// What a model is given, as fields: a text, a pair, a picture, a recording, or parts in their
-// order; examples; run, with its timing.
+// The input of the model as fields: a text, a pair, an image, audio, or parts in their order;
+// examples; the button that runs it, with the time it took.
 import {fill, h} from "./dom.js";
 import {select} from "./controls.js";
 import {number, plural} from "./format.js";
@@ -8,13 +8,9 @@ import {DEFAULTS} from "./schema.js";
 import {same} from "./state.js";
 import {superseded} from "./wire.js";
 
-/** What of the selection belongs to one input, as it is without any. */
+/** The fields of a selection that belong to one input, with their defaults. */
 const OF_INPUT = ["query", "key", "position", "target", "against", "step", "was"];
 const ELSEWHERE = Object.fromEntries(OF_INPUT.map((name) => [name, DEFAULTS[name]]));
-const KINDS = {
-  image: "image/png,image/jpeg,image/gif,image/webp,image/bmp",
-  audio: "audio/wav,.wav",
-};
 const LARGEST = 700_000;
 
 /** An input in a few words. @param {any} input @returns {string} */
@@ -31,16 +27,15 @@ export function inputText(input) {
 
 /** "image 3" of an example, "your image" of a file. @param {string} kind @param {string} where */
 function placeName(kind, where) {
-  const name = kind === "audio" ? "recording" : kind;
-  return where.startsWith("example:") ? `${name} ${Number(where.slice(8)) + 1}` : `your ${name}`;
+  return where.startsWith("example:") ? `${kind} ${Number(where.slice(8)) + 1}` : `your ${kind}`;
 }
 
 /** The form of the bar. @param {any} app */
 export function inputForm(app) {
   const {model, state} = app,
     examples = model.examples ?? [],
-    timing = h("output", {class: "timing"}),
-    fields = h("div", {class: "fields"});
+    timing = h("output.timing"),
+    fields = h("div.fields");
   const pair = app.has("pair"),
     alone = (input) => Boolean(input && typeof input === "object" && !Array.isArray(input));
   let read = () => state.get().input,
@@ -63,8 +58,8 @@ export function inputForm(app) {
       return {el: parts.map((part) => part.el), read: () => parts.map((part) => part.read())};
     }
     const [kind, where] = Object.entries(input ?? {})[0] ?? ["", ""];
-    return kind in KINDS
-      ? sensedField(kind, where, name, examples, run)
+    return kind in model.media
+      ? mediaField({kind, where, accept: model.media[kind]}, name, examples, run)
       : textField("", name, app, fields);
   }
   function show() {
@@ -76,7 +71,7 @@ export function inputForm(app) {
       fill(fields, made.el);
     }
     steps?.set(String(state.get().checkpoint ?? last));
-    chosen?.set("-1"); // it is a menu: what is chosen stands in the fields
+    chosen?.set("-1"); // a menu: the fields show the choice
   }
   async function ask(fresh = false) {
     timing.textContent = "…";
@@ -135,9 +130,8 @@ export function inputForm(app) {
     ask();
   });
   const el = h(
-    "form",
+    "form.input-form",
     {
-      class: "input-form",
       role: "search",
       "aria-label": "Input of the model",
       onsubmit: (event) => (event.preventDefault(), run()),
@@ -145,7 +139,7 @@ export function inputForm(app) {
     fields,
     chosen?.el,
     steps?.el,
-    h("button", {class: "button main", type: "submit"}, "Run"),
+    h("button.button.main", {type: "submit"}, "Run"),
     timing,
   );
   show();
@@ -153,10 +147,9 @@ export function inputForm(app) {
   return el;
 }
 
-/** A text: one line until it is written in. Enter runs, Shift and Enter is a new line. */
+/** A text field: one line until it has focus. Enter runs, Shift and Enter is a new line. */
 function textField(value, name, app, fields) {
-  const area = h("textarea", {
-    class: "input",
+  const area = h("textarea.input", {
     rows: 1,
     "aria-label": name,
     placeholder: name,
@@ -173,7 +166,7 @@ function textField(value, name, app, fields) {
     onblur: () => (area.scrollTop = 0),
   });
   return {
-    el: h("span", {class: "input-room"}, area),
+    el: h("span.input-room", area),
     read() {
       const ids = /^\s*\[[\d,\s]+\]\s*$/.test(area.value);
       return ids ? (area.value.match(/\d+/g) ?? []).map(Number) : area.value;
@@ -181,8 +174,8 @@ function textField(value, name, app, fields) {
   };
 }
 
-/** A picture or a recording: one of the run's own, or a file of the reader's. */
-function sensedField(kind, where, name, examples, run) {
+/** An image or audio: an example of the run, or a file of the reader. */
+function mediaField({kind, where, accept}, name, examples, run) {
   const found = new Set(),
     walk = (input) => {
       if (Array.isArray(input)) input.forEach(walk);
@@ -191,17 +184,16 @@ function sensedField(kind, where, name, examples, run) {
   examples.forEach(walk);
   let now = where;
   const own = [...found],
-    said = h("span", {class: "soft", role: "status"}),
+    said = h("span.soft", {role: "status"}),
     options = (own.includes(now) ? own : [now, ...own]).map((one) => ({
       value: one,
       label: placeName(kind, one),
     }));
   const pick = select({label: "", value: now, options, onchange: (one) => ((now = one), run())});
   pick.el.querySelector("select")?.setAttribute("aria-label", `${name}, ${kind}`);
-  const file = h("input", {
+  const file = h("input.sr", {
     type: "file",
-    class: "sr",
-    accept: KINDS[kind],
+    accept,
     "aria-label": `${name}: open a file`,
     onchange: async () => {
       const one = file.files?.[0];
@@ -211,16 +203,13 @@ function sensedField(kind, where, name, examples, run) {
           `That file has ${number(Math.round(one.size / 1000))} kB; at most ` +
           `${number(LARGEST / 1000)} kB fit into an address.`);
       const bytes = new Uint8Array(await one.arrayBuffer());
-      const media = one.type || (kind === "audio" ? "audio/wav" : "image/png");
+      const media = one.type || accept.split(",")[0];
       const text = Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
       now = `data:${media};base64,${btoa(text)}`;
       run();
     },
   });
-  return {
-    el: [pick.el, h("label", {class: "button file"}, "File…", file), said],
-    read: () => ({[kind]: now}),
-  };
+  return {el: [pick.el, h("label.button.file", "File…", file), said], read: () => ({[kind]: now})};
 }
 
 function short(text, most = 48) {

@@ -5,8 +5,8 @@ import {h} from "./dom.js";
 import {toHash} from "./state.js";
 
 /**
- * The address is written when a hand comes near, since the selection changes with every hover and
- * may hold a picture.
+ * The address is written on pointer or focus, since the selection changes with every hover and may
+ * hold an image.
  * @param {any} app @param {Record<string, any>} patch  what the link selects @param {any} children
  * @param {{onfollow?: () => void, [prop: string]: any}} [props]
  */

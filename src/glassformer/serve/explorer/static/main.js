@@ -1,5 +1,5 @@
 // @ts-check
-// The page that a server gives: pages, a shell around them, questions over HTTP.
+// The page of a server: pages, a shell around them, requests over HTTP.
 import {pages} from "./contents.js";
 import {mount} from "./shell.js";
 import {makeWire, overHttp} from "./wire.js";

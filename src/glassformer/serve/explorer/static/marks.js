@@ -1,5 +1,5 @@
 // @ts-check
-// The one door to everything that pages are made of: pictures, their frame, controls, formulas.
+// All parts of pages in one module: charts, their frame, controls, formulas.
 import {button, choice, select, slider, stepper, table, toggle} from "./controls.js";
 import {colour, csv, figure, legend} from "./figure.js";
 import {atlas, heatmap} from "./matrix.js";

@@ -74,10 +74,9 @@ export function tex(source) {
 /** A formula on a line of its own. @param {string} source @param {string} [number] */
 export function formula(source, number) {
   return h(
-    "div",
-    {class: "formula"},
+    "div.formula",
     math("math", {display: "block", alttext: source}, ...parse(source)),
-    number ? h("span", {class: "formula-number"}, `(${number})`) : null,
+    number ? h("span.formula-number", `(${number})`) : null,
   );
 }
 
@@ -90,8 +89,8 @@ export function prose(text) {
       const inside = piece.slice(1, -1);
       if (piece.length > 2 && piece.endsWith(piece[0])) {
         if (piece[0] === "$") return tex(inside);
-        if (piece[0] === "*") return h("em", null, inside);
-        if (piece[0] === "`") return h("code", null, inside);
+        if (piece[0] === "*") return h("em", inside);
+        if (piece[0] === "`") return h("code", inside);
       }
       return document.createTextNode(piece);
     });
@@ -102,17 +101,17 @@ function parse(source) {
   let at = 0;
 
   function group() {
-    // what stands in braces, or one atom
+    // a group in braces, or one atom
     skip();
     if (tokens[at] !== "{") return atom();
     at++;
     const inside = row("}");
     at++;
-    return inside.length === 1 ? inside[0] : math("mrow", null, ...inside);
+    return inside.length === 1 ? inside[0] : math("mrow", ...inside);
   }
 
   function raw() {
-    // the text in braces as it is written
+    // the literal text in braces
     skip();
     at++;
     let text = "";
@@ -131,37 +130,37 @@ function parse(source) {
       at--;
       return group();
     }
-    if (/^\d/.test(token)) return math("mn", null, token);
-    if (/^[a-zA-Z]$/.test(token) || /^\p{L}$/u.test(token)) return math("mi", null, token);
+    if (/^\d/.test(token)) return math("mn", token);
+    if (/^[a-zA-Z]$/.test(token) || /^\p{L}$/u.test(token)) return math("mi", token);
     if (!token.startsWith("\\") || token.length < 2)
       return math(
         "mo",
-        "()[]|".includes(token) ? {stretchy: "false"} : null,
+        "()[]|".includes(token) && {stretchy: "false"},
         token === "-" ? "−" : token,
       );
     const name = token.slice(1);
-    if (name === "frac") return math("mfrac", null, group(), group());
-    if (name === "sqrt") return math("msqrt", null, group());
-    if (name === "text") return math("mtext", null, raw().replace(/^\s+|\s+$/g, "\u00a0"));
-    if (name === "mathbf") return math("mi", {class: "bold"}, raw());
-    if (name in OVER) return math("mover", {accent: "true"}, group(), math("mo", null, OVER[name]));
+    if (name === "frac") return math("mfrac", group(), group());
+    if (name === "sqrt") return math("msqrt", group());
+    if (name === "text") return math("mtext", raw().replace(/^\s+|\s+$/g, "\u00a0"));
+    if (name === "mathbf") return math("mi.bold", raw());
+    if (name in OVER) return math("mover", {accent: "true"}, group(), math("mo", OVER[name]));
     if (name === "underbrace") {
-      const body = math("munder", null, group(), math("mo", {stretchy: "true"}, "⏟"));
+      const body = math("munder", group(), math("mo", {stretchy: "true"}, "⏟"));
       if (tokens[at] !== "_") return body;
       at++;
-      return math("munder", null, body, group());
+      return math("munder", body, group());
     }
     if (name === "color") return math("mrow", {class: `role-${raw()}`}, group());
     if (name === "left" || name === "right") return math("mo", {stretchy: "true"}, tokens[at++]);
     if (name === "quad" || name === ",")
       return math("mspace", {width: name === "quad" ? "1.2em" : "0.2em"});
-    if (name in LETTERS) return math("mi", null, LETTERS[name]);
+    if (name in LETTERS) return math("mi", LETTERS[name]);
     if (NAMES.has(name)) return math("mi", {mathvariant: "normal"}, name);
-    if (name in SIGNS) return math("mo", null, SIGNS[name]);
-    return math("mo", null, name);
+    if (name in SIGNS) return math("mo", SIGNS[name]);
+    return math("mo", name);
   }
 
-  /** A minus at the beginning is a sign, not a difference. */
+  /** Whether a minus is a sign, not a difference. */
   function signed(found) {
     found.forEach((el, i) => {
       const before = found[i - 1]?.textContent ?? "";

@@ -63,31 +63,22 @@ export function heatmap(options) {
     wide = 1,
     tall = 1,
     strongest = /** @type {number[] | null} */ (null);
-  const canvas = h("canvas", {class: "matrix-canvas"}),
-    cross = h("div", {class: "matrix-cross", "aria-hidden": true});
+  const canvas = h("canvas.matrix-canvas"),
+    cross = h("div.matrix-cross", {"aria-hidden": true});
   const stack = h(
-    "div",
-    {class: "matrix-stack", tabindex: 0, role: "application", "aria-roledescription": "matrix"},
+    "div.matrix-stack",
+    {tabindex: 0, role: "application", "aria-roledescription": "matrix"},
     canvas,
     cross,
   );
-  const rowLabels = h("div", {class: "matrix-rows", "aria-hidden": true}),
-    columnLabels = h("div", {class: "matrix-columns", "aria-hidden": true});
-  const margin = h("div", {class: "matrix-margin"}),
-    corner = h("div", {class: "matrix-corner", "aria-hidden": true});
-  const readout = h("p", {class: "readout"}),
-    live = h("p", {class: "sr", "aria-live": "polite"});
-  const grid = h(
-    "div",
-    {class: "matrix-grid"},
-    corner,
-    columnLabels,
-    h("div"),
-    rowLabels,
-    stack,
-    margin,
-  );
-  const el = h("div", {class: "matrix"}, grid, readout, live);
+  const rowLabels = h("div.matrix-rows", {"aria-hidden": true}),
+    columnLabels = h("div.matrix-columns", {"aria-hidden": true});
+  const margin = h("div.matrix-margin"),
+    corner = h("div.matrix-corner", {"aria-hidden": true});
+  const readout = h("p.readout"),
+    live = h("p.sr", {"aria-live": "polite"});
+  const grid = h("div.matrix-grid", corner, columnLabels, h("div"), rowLabels, stack, margin);
+  const el = h("div.matrix", grid, readout, live);
 
   const T = () => o.rows.length,
     S = () => o.columns.length;
@@ -242,23 +233,17 @@ export function heatmap(options) {
       ),
     );
     rowLabels.style.setProperty("height", `${tall * T()}px`);
-    fill(corner, h("span", null, `${o.rowName} ↓`), h("span", null, `${o.columnName} →`));
+    fill(corner, h("span", `${o.rowName} ↓`), h("span", `${o.columnName} →`));
     fill(
       margin,
-      o.margin
-        ? [
-            h("span", {class: "margin-name"}, o.marginName),
-            o.rows.map(
-              (_, r) =>
-                r % everyRow === 0 &&
-                h(
-                  "span",
-                  {class: "margin-value", style: {top: `${(r + 0.5) * tall}px`}},
-                  o.margin(r),
-                ),
-            ),
-          ]
-        : null,
+      o.margin && [
+        h("span.margin-name", o.marginName),
+        o.rows.map(
+          (_, r) =>
+            r % everyRow === 0 &&
+            h("span.margin-value", {style: {top: `${(r + 0.5) * tall}px`}}, o.margin(r)),
+        ),
+      ],
     );
   }
 
@@ -283,22 +268,20 @@ export function heatmap(options) {
       fill(
         readout,
         h(
-          "span",
-          {class: "readout-cell"},
+          "span.readout-cell",
           token(o.rows[shown.row]),
-          h("span", {class: "readout-to"}, " → "),
+          h("span.readout-to", " → "),
           token(o.columns[shown.column]),
         ),
         h(
           "output",
-          null,
           hidden(shown.row, shown.column)
             ? "masked"
             : `${o.bytes ? "≈ " : ""}${number(value(shown.row, shown.column), o.bytes ? 2 : 4)}`,
         ),
       );
     } else {
-      fill(readout, h("span", {class: "readout-hint"}, "Point at a cell, or use the arrow keys."));
+      fill(readout, h("span.readout-hint", "Point at a cell, or use the arrow keys."));
     }
   }
 
@@ -497,27 +480,21 @@ export function atlas(options) {
     at = o.selected ?? {row: 0, column: 0},
     side = 64;
   const gap = 8,
-    canvas = h("canvas", {class: "atlas-canvas"}),
-    cross = h("div", {class: "atlas-cross", "aria-hidden": true});
+    canvas = h("canvas.atlas-canvas"),
+    cross = h("div.atlas-cross", {"aria-hidden": true});
   const stack = h(
-    "div",
-    {
-      class: "matrix-stack",
-      tabindex: 0,
-      role: "application",
-      "aria-roledescription": "grid of matrices",
-    },
+    "div.matrix-stack",
+    {tabindex: 0, role: "application", "aria-roledescription": "grid of matrices"},
     canvas,
     cross,
   );
-  const rowLabels = h("div", {class: "atlas-rows", "aria-hidden": true}),
-    columnLabels = h("div", {class: "atlas-columns", "aria-hidden": true});
-  const live = h("p", {class: "sr", "aria-live": "polite"}),
-    readout = h("p", {class: "readout"});
+  const rowLabels = h("div.atlas-rows", {"aria-hidden": true}),
+    columnLabels = h("div.atlas-columns", {"aria-hidden": true});
+  const live = h("p.sr", {"aria-live": "polite"}),
+    readout = h("p.readout");
   const el = h(
-    "div",
-    {class: "atlas"},
-    h("div", {class: "atlas-grid"}, h("div"), columnLabels, rowLabels, stack),
+    "div.atlas",
+    h("div.atlas-grid", h("div"), columnLabels, rowLabels, stack),
     readout,
     live,
   );
@@ -581,11 +558,10 @@ export function atlas(options) {
     fill(
       readout,
       h(
-        "span",
-        {class: "readout-cell"},
+        "span.readout-cell",
         `${o.rowName} ${o.rowNames?.[at.row] ?? at.row}, ${o.columnName} ${at.column}`,
       ),
-      h("output", null, o.note?.(at.row, at.column) ?? ""),
+      h("output", o.note?.(at.row, at.column) ?? ""),
     );
   }
 

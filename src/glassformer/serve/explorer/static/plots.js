@@ -1,6 +1,6 @@
 // @ts-check
 // Bars, lines, and a plane with arrows that can be moved.
-import {fill, h, on, onWidth, redrawn, svg, unique} from "./dom.js";
+import {fill, h, on, onWidth, redrawn, svg, svgFont, unique} from "./dom.js";
 import {fixed, labelOf, number, tick, token} from "./format.js";
 
 /**
@@ -12,7 +12,7 @@ import {fixed, labelOf, number, tick, token} from "./format.js";
  */
 export function bars(options) {
   let o = {format: (/** @type {number} */ x) => number(x), valueName: "value", ...options};
-  const el = h("ol", {class: "bars", "aria-label": o.name});
+  const el = h("ol.bars", {"aria-label": o.name});
   function draw() {
     const high = o.high ?? Math.max(...o.items.map((item) => Math.abs(item.value)), 1e-12),
       signed = o.items.some((item) => item.value < 0);
@@ -24,23 +24,21 @@ export function bars(options) {
           width = `${(signed ? 50 : 100) * share}%`;
         const parts = [
           h(
-            "span",
-            {class: "bar-label"},
+            "span.bar-label",
             typeof item.label === "string" ? token({label: item.label, kind: "word"}) : item.label,
           ),
           h(
-            "span",
-            {class: "bar-track", "aria-hidden": true},
+            "span.bar-track",
+            {"aria-hidden": true},
             h("span", {
               class: `bar ${item.role ?? ""} ${item.value < 0 ? "minus" : "plus"}`,
               style: {width},
             }),
           ),
           h(
-            "span",
-            {class: "bar-value"},
+            "span.bar-value",
             o.format(item.value),
-            item.note ? h("span", {class: "bar-note"}, ` ${item.note}`) : null,
+            item.note && h("span.bar-note", ` ${item.note}`),
           ),
         ];
         return h(
@@ -48,16 +46,11 @@ export function bars(options) {
           {class: `${item.faded ? "faded" : ""}${i === o.selected ? " now" : ""}`},
           o.onselect
             ? h(
-                "button",
-                {
-                  type: "button",
-                  class: "bar-row",
-                  "aria-pressed": i === o.selected,
-                  onclick: () => o.onselect?.(i),
-                },
+                "button.bar-row",
+                {type: "button", "aria-pressed": i === o.selected, onclick: () => o.onselect?.(i)},
                 parts,
               )
-            : h("div", {class: "bar-row"}, parts),
+            : h("div.bar-row", parts),
         );
       }),
     );
@@ -86,12 +79,7 @@ export function bars(options) {
         signed = o.items.some((item) => item.value < 0);
       const zero = signed ? 330 : 160,
         span = signed ? 170 : 340,
-        font = {
-          "font-size": 14,
-          "font-family": "sans-serif",
-          fill: style.color,
-          "dominant-baseline": "central",
-        };
+        font = svgFont(el, 14);
       return svg(
         "svg",
         {viewBox: `0 0 600 ${row * o.items.length + 10}`},
@@ -116,8 +104,8 @@ export function bars(options) {
 }
 
 /**
- * Lines over a common axis, each with its name at its end (and its own dash, so that no colour is
- * needed).
+ * Lines over a common axis, each with its name at its end and its own dash, so that colour is not
+ * needed.
  * @param {{series: {name: string, x: ArrayLike<number>, y: ArrayLike<number>, dots?: number[],
  * faded?: boolean}[], name: string, xName: string, yName: string,
  *   y?: [number, number], x?: [number, number], height?: number, at?: number | null, xTicks?:
@@ -131,7 +119,7 @@ export function lines(options) {
     top = 34,
     low = 44,
     clip = unique("clip");
-  const el = svg("svg", {class: "lines", role: "img", "aria-label": o.name});
+  const el = svg("svg.lines", {role: "img", "aria-label": o.name});
   function draw() {
     const xs = o.series.flatMap((s) => [s.x[0], s.x[s.x.length - 1]]),
       ys = o.y ?? [
@@ -147,7 +135,7 @@ export function lines(options) {
     const ends = o.series
       .map((s, i) => ({i, y: py(s.y[s.y.length - 1])}))
       .sort((a, b) => a.y - b.y);
-    // names do not lie on each other, nor on the axis
+    // names overlap neither each other nor the axis
     ends.forEach((end, i) => i && (end.y = Math.max(end.y, ends[i - 1].y + 17)));
     for (let i = ends.length - 1, most = H - low - 8; i >= 0; i--, most = ends[i + 1].y - 17)
       ends[i].y = Math.min(ends[i].y, most);
@@ -155,26 +143,22 @@ export function lines(options) {
       el,
       svg("clipPath", {id: clip}, svg("rect", {x: L, y: 0, width: W - L - R, height: H})),
       ticks(y0, y1, 4).map((y) => [
-        svg("line", {class: "grid", x1: L, x2: W - R, y1: py(y), y2: py(y)}),
+        svg("line.grid", {x1: L, x2: W - R, y1: py(y), y2: py(y)}),
         svg(
-          "text",
-          {class: "tick", x: L - 8, y: py(y), "text-anchor": "end", "dominant-baseline": "central"},
+          "text.tick",
+          {x: L - 8, y: py(y), "text-anchor": "end", "dominant-baseline": "central"},
           tick(y),
         ),
       ]),
       (o.xTicks ?? ticks(x0, x1, W < 500 ? 3 : 6)).map((x) =>
-        svg("text", {class: "tick", x: px(x), y: H - low + 20, "text-anchor": "middle"}, tick(x)),
+        svg("text.tick", {x: px(x), y: H - low + 20, "text-anchor": "middle"}, tick(x)),
       ),
-      svg("line", {class: "axis", x1: L, x2: W - R, y1: H - low, y2: H - low}),
-      svg(
-        "text",
-        {class: "axis-name", x: (L + W - R) / 2, y: H - 6, "text-anchor": "middle"},
-        o.xName,
-      ),
-      svg("text", {class: "axis-name", x: 4, y: 14}, o.yName),
+      svg("line.axis", {x1: L, x2: W - R, y1: H - low, y2: H - low}),
+      svg("text.axis-name", {x: (L + W - R) / 2, y: H - 6, "text-anchor": "middle"}, o.xName),
+      svg("text.axis-name", {x: 4, y: 14}, o.yName),
       o.at === null || o.at === undefined
         ? null
-        : svg("line", {class: "at", x1: px(o.at), x2: px(o.at), y1: top, y2: H - low}),
+        : svg("line.at", {x1: px(o.at), x2: px(o.at), y1: top, y2: H - low}),
       o.series.map((s, i) =>
         svg(
           "g",
@@ -187,13 +171,8 @@ export function lines(options) {
           }),
           (s.dots ?? []).map((k) => svg("circle", {cx: px(s.x[k]), cy: py(s.y[k]), r: 4.5})),
           svg(
-            "text",
-            {
-              class: "series-name",
-              x: W - R + 8,
-              y: ends.find((end) => end.i === i)?.y,
-              "dominant-baseline": "central",
-            },
+            "text.series-name",
+            {x: W - R + 8, y: ends.find((end) => end.i === i)?.y, "dominant-baseline": "central"},
             s.name,
           ),
         ),
@@ -244,12 +223,7 @@ export function plane(options) {
   let o = options;
   const W = 480,
     mid = W / 2,
-    el = svg("svg", {
-      class: "plane",
-      viewBox: `0 0 ${W} ${W}`,
-      role: "group",
-      "aria-label": o.name,
-    });
+    el = svg("svg.plane", {viewBox: `0 0 ${W} ${W}`, role: "group", "aria-label": o.name});
   const at = (x, y) =>
     /** @type {[number, number]} */ ([
       mid + (x / o.size) * (mid - 28),
@@ -263,24 +237,16 @@ export function plane(options) {
       () =>
         fill(
           el,
-          svg("line", {class: "axis", x1: 14, x2: W - 14, y1: mid, y2: mid}),
-          svg("line", {class: "axis", x1: mid, x2: mid, y1: 14, y2: W - 14}),
-          o.xName
-            ? [
-                svg("text", {class: "axis-name", x: 14, y: mid + 20}, o.xName[0]),
-                svg(
-                  "text",
-                  {class: "axis-name", x: W - 14, y: mid + 20, "text-anchor": "end"},
-                  o.xName[1],
-                ),
-              ]
-            : null,
-          o.yName
-            ? [
-                svg("text", {class: "axis-name", x: mid + 8, y: 24}, o.yName[1]),
-                svg("text", {class: "axis-name", x: mid + 8, y: W - 14}, o.yName[0]),
-              ]
-            : null,
+          svg("line.axis", {x1: 14, x2: W - 14, y1: mid, y2: mid}),
+          svg("line.axis", {x1: mid, x2: mid, y1: 14, y2: W - 14}),
+          o.xName && [
+            svg("text.axis-name", {x: 14, y: mid + 20}, o.xName[0]),
+            svg("text.axis-name", {x: W - 14, y: mid + 20, "text-anchor": "end"}, o.xName[1]),
+          ],
+          o.yName && [
+            svg("text.axis-name", {x: mid + 8, y: 24}, o.yName[1]),
+            svg("text.axis-name", {x: mid + 8, y: W - 14}, o.yName[0]),
+          ],
           o.under?.(at) ?? null,
           o.arrows.map(arrow),
         ),
@@ -309,7 +275,7 @@ export function plane(options) {
         onkeydown: (event) => keyed(event, a),
       },
       a.dot
-        ? svg("circle", {class: "dot", cx: x, cy: y, r: 5})
+        ? svg("circle.dot", {cx: x, cy: y, r: 5})
         : [
             svg("line", {
               x1: mid,
@@ -321,15 +287,13 @@ export function plane(options) {
               points: `${x.toFixed(1)},${y.toFixed(1)} ${tip(0.4, 12)} ${tip(-0.4, 12)}`,
             }),
           ],
-      a.onmove
-        ? svg("circle", {
-            class: "handle",
-            cx: x,
-            cy: y,
-            r: 14,
-            onpointerdown: (event) => ((dragged = i), event.preventDefault()),
-          })
-        : null,
+      a.onmove &&
+        svg("circle.handle", {
+          cx: x,
+          cy: y,
+          r: 14,
+          onpointerdown: (event) => ((dragged = i), event.preventDefault()),
+        }),
       svg(
         "text",
         {

@@ -1,5 +1,5 @@
 // @ts-check
-// The Python that gives what a page shows: the schema's lines of the page, filled from a selection.
+// Python code for the content of a page: lines of the schema, filled from a selection.
 import {firstChoice} from "./pages/aimed.js";
 import {schema} from "./schema.js";
 
@@ -34,7 +34,7 @@ export function toPython(s, run, lines, values = {}) {
 }
 
 /**
- * Python code for the present page, or for a selection, with what the page itself chooses.
+ * Python code for the present page, or for a selection, with the defaults of the page.
  * @param {any} app @param {any} [s]
  */
 export async function pythonOf(app, s = app.state.get()) {
@@ -45,12 +45,12 @@ export async function pythonOf(app, s = app.state.get()) {
   try {
     values = valuesOf(app, s, await app.looked());
   } catch {
-    // without a look, the fields of the selection must do
+    // without a look, only the fields of the selection are known
   }
   return toPython({...schema.controls, ...s}, run, lines, values);
 }
 
-/** What pages choose where a selection does not, in Python. @param {any} app @param {any} s */
+/** Defaults of pages for what a selection leaves out, in Python. @param {any} app @param {any} s */
 function valuesOf(app, s, looked) {
   const {aim: aimed, positions, k} = firstChoice(app, s, looked);
   const count = looked.elements.length;
@@ -82,7 +82,7 @@ function runPython(run, checkpoint) {
   return `gf.load(${python(run)}${at})`;
 }
 
-/** A look; its run by name where that is the same. */
+/** A look; `run` if it is of the same checkpoint. */
 function lookPython(look, checkpoint, run) {
   const edits = look.edits?.length ? `, edits=[${look.edits.map(editPython).join(", ")}]` : "";
   const own = look.checkpoint === undefined || look.checkpoint === checkpoint;
@@ -97,6 +97,7 @@ function lookPython(look, checkpoint, run) {
  * input @returns {string}
  */
 function inputPython(input) {
+  if (typeof input === "string") return python(input);
   if (Array.isArray(input)) {
     if (input.every((part) => typeof part === "number")) return python(input);
     const parts = input.map(partPython).join(", ");
@@ -108,22 +109,22 @@ function inputPython(input) {
       (typeof input[0] === "string" || Array.isArray(input[0]));
     return pair ? `(${parts})` : `[${parts}]`;
   }
-  return input?.image || input?.audio ? python(fileName(input)) : partPython(input);
+  const [[kind, where]] = Object.entries(input);
+  return kind in SUFFIX ? python(fileName(kind, where)) : partPython(input);
 }
 
 function partPython(part) {
   if (typeof part === "string" || typeof part === "number") return python(part);
   if (Array.isArray(part)) return `[${part.map(partPython).join(", ")}]`;
-  if (part?.text !== undefined) return python(part.text);
-  return part?.image
-    ? `{"image": ${python(fileName(part))}}`
-    : `{"audio": ${python(fileName(part))}}`;
+  const [[kind, where]] = Object.entries(part);
+  return kind in SUFFIX ? `{"${kind}": ${python(fileName(kind, where))}}` : python(where);
 }
 
-function fileName({image, audio}) {
-  const where = image ?? audio,
-    stem = where.startsWith("example:") ? where.replace(":", "-") : image ? "picture" : "recording";
-  return `${stem}.${image ? "png" : "wav"}`;
+const SUFFIX = {image: "png", audio: "wav"};
+
+function fileName(kind, where) {
+  const stem = where.startsWith("example:") ? where.replace(":", "-") : kind;
+  return `${stem}.${SUFFIX[kind]}`;
 }
 
 function editPython({edit, point, ...rest}) {

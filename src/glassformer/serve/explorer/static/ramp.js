@@ -1,7 +1,7 @@
 // @ts-check
 // Colours of numbers: attention in one hue, signed numbers from blue through neutral to orange;
 // light and dark.
-// More is always further from the page: lightness is monotone in the number. Source: Ottosson,
+// A larger number has more contrast to the page: lightness is monotone. Source: Ottosson,
 // OKLab, 2020.
 
 /** @typedef {"attention" | "signed"} Kind */
@@ -24,8 +24,8 @@ export function ramp(kind, dark) {
 }
 
 /**
- * The step 0..255 of a number. Attention: of [low, high], √ by default, so that small weights are
- * seen.
+ * The step 0..255 of a number. Attention: in [low, high], √ by default, so that small weights are
+ * visible.
  * Signed: linear, the middle is 0, `high` is the largest size.
  * @param {number} value @param {{kind?: Kind, scale?: string, low?: number, high?: number}} [how]
  */
@@ -67,7 +67,7 @@ export function contrast(one, other) {
   return (high + 0.05) / (low + 0.05);
 }
 
-/** Whether the page is dark: the reader's choice, else the system's. */
+/** Whether the page is dark: the reader's choice, otherwise the system's. */
 export function isDark() {
   const chosen = document.documentElement.dataset.theme;
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
@@ -100,7 +100,7 @@ const MAKERS = {
 };
 
 /**
- * sRGB bytes of a colour of OKLCH; its chroma is lowered until a screen can show it. @returns
+ * sRGB bytes of a colour of OKLCH; its chroma is lowered into the gamut of the screen. @returns
  * {number[]}
  */
 export function oklch(/** @type {number} */ l, /** @type {number} */ c, /** @type {number} */ hue) {

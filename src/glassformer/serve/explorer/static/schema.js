@@ -10,8 +10,18 @@ export const DEFAULTS = Object.freeze(
 );
 
 /**
- * Pages with their entry in the schema, in its order.
- * @param {Record<string, any>} modules  the `page` of each module, by page id @returns {any[]}
+ * A page: its entry in schema.json, and `page` of its module.
+ * `bare`: it writes its own heading. `inspect`: its part of the inspector. `parts`: its chapters,
+ * chosen by the selection's `lesson`. `free`: it needs no model. `alone`: without the inspector.
+ * @typedef {{id: string, title: string, needs: string[], python: string[], about: string,
+ *   notAbout: string, render: (el: HTMLElement, app: any) => any,
+ *   inspect?: (el: HTMLElement, app: any) => (() => void) | void, bare?: boolean, free?: boolean,
+ *   alone?: boolean, parts?: {id: string, title: string}[]}} Page
+ */
+
+/**
+ * Pages in the order of the schema. @param {Record<string, any>} modules  the `page` of each
+ * module, by page id @returns {Page[]}
  */
 export function described(modules) {
   return schema.pages

@@ -1,13 +1,13 @@
 // @ts-check
-// The present page as Python, to be copied, and its link.
+// The present page as Python code, and its link, both for copying.
 import {button} from "./controls.js";
 import {h} from "./dom.js";
 import {pythonOf} from "./python.js";
 
 /** @param {any} app */
 export function shareBox(app) {
-  const said = h("span", {class: "soft", role: "status"}),
-    code = h("pre", {class: "code", tabindex: 0, "aria-label": "This page in Python"});
+  const said = h("span.soft", {role: "status"}),
+    code = h("pre.code", {tabindex: 0, "aria-label": "This page in Python"});
   const copy = async (text, what) => {
     try {
       await navigator.clipboard.writeText(text);
@@ -25,18 +25,16 @@ export function shareBox(app) {
   show();
   const off = app.state.subscribe(() => (code.isConnected ? show() : off()));
   return h(
-    "div",
-    {class: "inspector-part"},
-    h("h2", null, "The same in Python"),
+    "div.inspector-part",
+    h("h2", "The same in Python"),
     code,
     h(
-      "div",
-      {class: "row"},
+      "div.row",
       button("Copy", () => copy(code.textContent ?? "", "Python"), {
         kind: "quiet",
         name: "Copy as Python",
       }),
-      app.linked ? button("Copy link", () => copy(location.href, "Link"), {kind: "quiet"}) : null,
+      app.linked && button("Copy link", () => copy(location.href, "Link"), {kind: "quiet"}),
       said,
     ),
   );

@@ -1,6 +1,6 @@
 // @ts-check
-// What stands around every page: landmarks, rail, the bar with model and input, the inspector of
-// the selection, help, theme.
+// The frame of every page: landmarks, rail, the bar with model and input, the inspector of the
+// selection, help, theme.
 import {clear, fill, h, on} from "./dom.js";
 import {button} from "./controls.js";
 import {plural, token} from "./format.js";
@@ -9,6 +9,7 @@ import {link} from "./link.js";
 import {prose} from "./mathml.js";
 import {lookOf, request} from "./schema.js";
 import {shareBox} from "./share.js";
+import {kindOf} from "./pages/attended.js";
 import {bindToAddress, makeState} from "./state.js";
 import {superseded} from "./wire.js";
 
@@ -27,12 +28,12 @@ const KEYS = [
 ];
 
 /**
- * Draws the explorer into `root`. `bind`: the selection stands in the address. Resolves with the
- * app when the first page stands.
+ * Draws the explorer into `root`. `bind`: the address holds the selection. Resolves with the app
+ * after the first page was drawn.
  * @param {HTMLElement} root @param {{pages: any[], wire: any, bind?: boolean, start?: any}} options
  */
 export async function mount(root, {pages, wire, bind = true, start = {}}) {
-  const live = h("div", {class: "sr", role: "status", "aria-live": "polite"});
+  const live = h("div.sr", {role: "status", "aria-live": "polite"});
   const visited = /** @type {Set<string>} */ (new Set());
   let model = /** @type {any} */ (null),
     reason = "",
@@ -60,7 +61,7 @@ export async function mount(root, {pages, wire, bind = true, start = {}}) {
     look: () => lookOf(state.get()),
     /** The arguments of an op for the selection, then those given. */
     args: (/** @type {string} */ op, given = {}) => {
-      const {side, site} = kindOf(app) ?? model.attentions[0];
+      const {side, site} = kindOf(app);
       return request(op, {...state.get(), side, site}, given);
     },
     /** Ask with these arguments. */
@@ -69,7 +70,7 @@ export async function mount(root, {pages, wire, bind = true, start = {}}) {
     /** The present look's header: elements, outcome. */
     looked: async () => (await wire.call("look", {look: app.look()})).header,
     failed: (/** @type {Element} */ el, /** @type {any} */ error) =>
-      superseded(error) || fill(el, h("p", {class: "problem", role: "alert"}, error.message)),
+      superseded(error) || fill(el, h("p.problem", {role: "alert"}, error.message)),
   };
   const mine = pages.filter(
     (page) => page.free || (model && (!page.needs.length || page.needs.some(app.has))),
@@ -78,17 +79,17 @@ export async function mount(root, {pages, wire, bind = true, start = {}}) {
   app.pages = mine;
   if (bind) bindToAddress(state);
 
-  const main = h("main", {id: "main", class: "page", tabindex: -1}),
-    rail = h("nav", {class: "rail", "aria-label": "Pages"});
-  const aside = h("aside", {class: "inspector", "aria-label": "Selection"}),
-    top = h("header", {class: "top"}),
+  const main = h("main.page", {id: "main", tabindex: -1}),
+    rail = h("nav.rail", {"aria-label": "Pages"});
+  const aside = h("aside.inspector", {"aria-label": "Selection"}),
+    top = h("header.top"),
     help = helpDialog();
   const skip = h(
-    "a",
-    {class: "skip", href: "#main", onclick: (event) => (event.preventDefault(), main.focus())},
+    "a.skip",
+    {href: "#main", onclick: (event) => (event.preventDefault(), main.focus())},
     "Skip to the page",
   );
-  fill(root, skip, top, h("div", {class: "body"}, rail, main, aside), help, live);
+  fill(root, skip, top, h("div.body", rail, main, aside), help, live);
   root.classList.add("glassformer");
   topBar(top, app, {help, reason});
 
@@ -112,34 +113,27 @@ export async function mount(root, {pages, wire, bind = true, start = {}}) {
         },
       });
     const list = h(
-      "ol",
-      {class: "rail-list"},
+      "ol.rail-list",
       mine.map((each) =>
         h(
           "li",
-          null,
           to(each.id, each.title, each === page && !state.get().lesson, ""),
-          each.parts && each === page
-            ? h(
-                "ol",
-                {class: "rail-parts"},
-                each.parts.map((part, i) =>
-                  h(
-                    "li",
-                    null,
-                    to(
-                      each.id,
-                      [
-                        h("span", {class: "rail-number"}, String(i + 1)),
-                        h("span", null, part.title),
-                      ],
-                      state.get().lesson === part.id,
-                      part.id,
-                    ),
+          each.parts &&
+            each === page &&
+            h(
+              "ol.rail-parts",
+              each.parts.map((part, i) =>
+                h(
+                  "li",
+                  to(
+                    each.id,
+                    [h("span.rail-number", String(i + 1)), h("span", part.title)],
+                    state.get().lesson === part.id,
+                    part.id,
                   ),
                 ),
-              )
-            : null,
+              ),
+            ),
         ),
       ),
     );
@@ -148,18 +142,17 @@ export async function mount(root, {pages, wire, bind = true, start = {}}) {
     fill(
       rail,
       h(
-        "details",
-        {class: "rail-fold", open: wideEnough || open, dataset: {wide: String(wideEnough)}},
-        h("summary", null, now?.title ?? page?.title ?? "Pages"),
+        "details.rail-fold",
+        {open: wideEnough || open, dataset: {wide: String(wideEnough)}},
+        h("summary", now?.title ?? page?.title ?? "Pages"),
         list,
       ),
       model || refused
         ? null
         : h(
-            "p",
-            {class: "rail-note"},
+            "p.rail-note",
             "No model is open. ",
-            h("code", null, "glassformer inspect RUN"),
+            h("code", "glassformer inspect RUN"),
             " opens one, and the other pages with it.",
           ),
     );
@@ -171,32 +164,24 @@ export async function mount(root, {pages, wire, bind = true, start = {}}) {
     cleanups.forEach((fn) => fn());
     cleanups = [];
     clear(main);
-    if (refused) main.append(h("p", {class: "problem", role: "alert"}, reason));
+    if (refused) main.append(h("p.problem", {role: "alert"}, reason));
     document.title = pageTitle(page, state, app);
     root.classList.toggle("without-inspector", !model || Boolean(page?.free || page?.alone));
-    if (!page) return void fill(main, h("h1", null, "No page"), h("p", null, reason));
+    if (!page) return void fill(main, h("h1", "No page"), h("p", reason));
     visited.delete(page.id);
     visited.add(page.id); // the latest last
     if (!page.bare) {
       main.append(
         h(
-          "div",
-          {class: "page-head"},
-          h("h1", null, page.title),
-          h("p", {class: "lead"}, prose(page.about)),
-          page.notAbout
-            ? h(
-                "p",
-                {class: "hides"},
-                h("span", {class: "hides-mark"}, "What it does not show"),
-                " ",
-                prose(page.notAbout),
-              )
-            : null,
+          "div.page-head",
+          h("h1", page.title),
+          h("p.lead", prose(page.about)),
+          page.notAbout &&
+            h("p.hides", h("span.hides-mark", "What it does not show"), " ", prose(page.notAbout)),
         ),
       );
     }
-    const room = h("div", {class: "page-room"});
+    const room = h("div.page-room");
     main.append(room);
     const keep = (fn) => typeof fn === "function" && (mark === turn ? cleanups.push(fn) : fn());
     try {
@@ -211,8 +196,8 @@ export async function mount(root, {pages, wire, bind = true, start = {}}) {
   function drawInspector(page, keep) {
     clear(aside);
     if (!model || page.free || page.alone) return;
-    const selection = h("div", {class: "inspector-part"}),
-      own = h("div", {class: "inspector-part"});
+    const selection = h("div.inspector-part"),
+      own = h("div.inspector-part");
     fill(aside, selection, own, shareBox(app));
     const show = () => selectionBox(selection, app);
     show();
@@ -262,12 +247,8 @@ function bounded(/** @type {number} */ x, /** @type {number} */ count) {
   return Math.max(0, Math.min(count - 1, x));
 }
 
-const kindOf = (app) =>
-  app.model?.attentions?.find(
-    (a) => a.side === app.state.get().side && a.site === app.state.get().site,
-  );
-const layers = (app) => kindOf(app)?.layers ?? app.model?.layers ?? 1;
-const heads = (app) => kindOf(app)?.heads ?? app.model?.heads ?? 1;
+const layers = (app) => (app.model ? kindOf(app).layers : 1);
+const heads = (app) => (app.model ? kindOf(app).heads : 1);
 
 function pageTitle(page, state, app) {
   const {layer, head, lesson} = state.get(),
@@ -283,9 +264,8 @@ function topBar(top, app, {help, reason}) {
   fill(
     top,
     h(
-      "a",
+      "a.brand",
       {
-        class: "brand",
         href: "#",
         onclick: (event) => (
           event.preventDefault(),
@@ -293,20 +273,17 @@ function topBar(top, app, {help, reason}) {
         ),
       },
       mark(),
-      h("span", {class: "brand-name"}, "glassformer"),
+      h("span.brand-name", "glassformer"),
     ),
-    model
-      ? h(
-          "div",
-          {class: "model"},
-          h("span", {class: "model-name"}, model.name),
-          h("span", {class: "model-size"}, `${plural(model.parameters, "parameter")}`),
-        )
-      : null,
-    model ? inputForm(app) : h("span", {class: "top-space", title: reason}),
+    model &&
+      h(
+        "div.model",
+        h("span.model-name", model.name),
+        h("span.model-size", `${plural(model.parameters, "parameter")}`),
+      ),
+    model ? inputForm(app) : h("span.top-space", {title: reason}),
     h(
-      "div",
-      {class: "top-tools"},
+      "div.top-tools",
       themeButton(),
       button("?", () => help.showModal(), {kind: "quiet", name: "Help: the keys"}),
     ),
@@ -315,8 +292,8 @@ function topBar(top, app, {help, reason}) {
 
 function mark() {
   return h(
-    "span",
-    {class: "brand-mark", "aria-hidden": true},
+    "span.brand-mark",
+    {"aria-hidden": true},
     [1, 0, 0, 0.35, 1, 0, 0.15, 0.55, 1].map((opacity) => h("i", {style: {opacity}})),
   );
 }
@@ -326,30 +303,27 @@ function selectionBox(el, app) {
     labels = {layer: layers(app), head: heads(app)};
   const dial = (name, count) =>
     h(
-      "label",
-      {class: "dial"},
-      h("span", null, name),
-      h("input", {
+      "label.dial",
+      h("span", name),
+      h("input.number-box", {
         type: "number",
-        class: "number-box",
         min: 0,
         max: count - 1,
         value: s[name],
         onchange: (event) =>
           app.state.set({[name]: bounded(Math.round(Number(event.target.value)), count)}),
       }),
-      h("span", {class: "dial-of"}, count > 1 ? `0 to ${count - 1}` : "the only one"),
+      h("span.dial-of", count > 1 ? `0 to ${count - 1}` : "the only one"),
     );
   fill(
     el,
-    h("h2", null, "Selection"),
-    h("div", {class: "dials"}, dial("layer", labels.layer), dial("head", labels.head)),
+    h("h2", "Selection"),
+    h("div.dials", dial("layer", labels.layer), dial("head", labels.head)),
   );
   if (s.edits.length) {
     el.append(
       h(
-        "p",
-        {class: "edited"},
+        "p.edited",
         link(app, {page: "edit"}, plural(s.edits.length, "edit")),
         s.edits.length === 1 ? " acts in this run. " : " act in this run. ",
         button("Take away", () => app.state.set({edits: []}), {
@@ -360,7 +334,7 @@ function selectionBox(el, app) {
     );
   }
   if (s.query === null && s.key === null) return;
-  const cells = h("dl", {class: "pairs"});
+  const cells = h("dl.pairs");
   el.append(cells);
   app
     .looked()
@@ -374,10 +348,7 @@ function selectionBox(el, app) {
         ["key", s.key, keys],
       ]) {
         if (index !== null && list[index])
-          cells.append(
-            h("dt", null, name),
-            h("dd", null, token(list[index]), h("span", {class: "soft"}, ` ${index}`)),
-          );
+          cells.append(h("dt", name), h("dd", token(list[index]), h("span.soft", ` ${index}`)));
       }
     })
     .catch(() => {});
@@ -385,13 +356,12 @@ function selectionBox(el, app) {
 
 function helpDialog() {
   const dialog = h(
-    "dialog",
-    {class: "help", "aria-labelledby": "help-title"},
+    "dialog.help",
+    {"aria-labelledby": "help-title"},
     h("h2", {id: "help-title"}, "Keys"),
     h(
-      "dl",
-      {class: "keys"},
-      KEYS.map(([key, what]) => [h("dt", null, h("kbd", null, key)), h("dd", null, what)]),
+      "dl.keys",
+      KEYS.map(([key, what]) => [h("dt", h("kbd", key)), h("dd", what)]),
     ),
     button("Close", () => dialog.close(), {kind: "main"}),
   );
@@ -406,7 +376,7 @@ function themeButton() {
   try {
     now = localStorage.getItem("glassformer-theme") ?? "";
   } catch {
-    // a page without storage keeps no choice
+    // without storage, the choice is not kept
   }
   const set = (to) => {
     now = THEMES.includes(to) ? to : "";

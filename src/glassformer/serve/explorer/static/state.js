@@ -1,6 +1,5 @@
 // @ts-check
-// The one selection that all pages share. It stands in the address, so a link restores what was on
-// the screen.
+// The selection, shared by all pages. The address holds it, so a link restores the screen.
 //   #page=head&input=The chicken&layer=3&head=5
 
 import {DEFAULTS} from "./schema.js";
@@ -9,8 +8,8 @@ import {DEFAULTS} from "./schema.js";
 
 /**
  * A selection: get(), set(patch, {replace}), subscribe(fn(now, before)) -> off, toHash(), toJSON().
- * `replace` (a hover, a slider): the step is not one for the browser's Back.
- * `home`: what is selected where an address does not say, such as the first example.
+ * `replace` (a hover, a slider): no new entry in the browser's history.
+ * `home`: values for what an address leaves out, such as the first example.
  * @param {Selection} [start] @param {Selection} [home]
  */
 export function makeState(start = {}, home = {}) {
@@ -28,10 +27,10 @@ export function makeState(start = {}, home = {}) {
       }
       if (same(next, before)) return;
       now = next;
-      // one may stop another: a page that is left
+      // a listener may remove another, such as that of the last page
       for (const fn of [...listeners]) if (listeners.has(fn)) fn(now, before, replace);
     },
-    /** Puts a whole selection in place of the present one. */
+    /** Replace the whole selection. */
     restore(/** @type {Selection} */ values, {replace = true} = {}) {
       const gone = Object.fromEntries(
         Object.keys(now)
@@ -78,7 +77,7 @@ export function toHash(selection) {
 }
 
 /**
- * The selection in an address; what cannot be read is left out. @param {string} hash @returns
+ * The selection in an address; unreadable fields are left out. @param {string} hash @returns
  * {Selection}
  */
 export function fromHash(hash) {
@@ -92,15 +91,15 @@ export function fromHash(hash) {
         decodeURIComponent(rest.join("=").replaceAll("+", " ")),
       );
     } catch {
-      // a damaged link opens with what can be read of it
+      // of a damaged link, the readable fields are used
     }
   }
   return found;
 }
 
 /**
- * Keeps selection and address equal; returns how to stop. @param {ReturnType<typeof makeState>}
- * state
+ * Keep selection and address equal; returns a function that stops. @param {ReturnType<typeof
+ * makeState>} state
  */
 export function bindToAddress(state) {
   let push = false,
@@ -109,7 +108,7 @@ export function bindToAddress(state) {
   state.restore(fromHash(seen));
   const write = () => {
     timer = 0;
-    if (location.hash !== seen) return back(); // a link was followed meanwhile: it goes before
+    if (location.hash !== seen) return back(); // a link was followed meanwhile, which has priority
     const hash = state.toHash();
     if (hash !== (location.hash === "#" ? "" : location.hash)) {
       const url = hash || location.pathname + location.search;
@@ -124,7 +123,7 @@ export function bindToAddress(state) {
     if (!timer) timer = setTimeout(write, 120); // browsers refuse hundreds of addresses a second
   });
   const back = () => {
-    if (location.hash === seen) return; // one step is told twice
+    if (location.hash === seen) return; // both events fire for one step
     seen = location.hash;
     push = false;
     if (location.hash !== state.toHash()) state.restore(fromHash(location.hash));

@@ -1,15 +1,14 @@
 // @ts-check
-// The explorer in a cell of a notebook, as anywidget runs it: a frame that holds the page, and what
-// passes between it and the kernel.
-// The frame keeps page and notebook apart: styles, keys, title, address, width, and whatever else a
-// page takes for its own.
+// The explorer in a cell of a notebook, run by anywidget: a frame that holds the page, and the
+// messages between it and the kernel.
+// The frame isolates page and notebook: styles, keys, title, address, width.
 //   to the kernel     {view, hello: "page"}   {view, hello: "start"}   {view, bye: true}   and what
 // the page says (framed.js), with `view`
 //   from the kernel   {to, page, height} and the page's bytes   {to, start}   and what the page
 // hears; `to` "": every view but `not`
 
 /**
- * A light or a dark notebook: as its cell is painted, else as the system is. @param {Element} el
+ * Theme of a notebook: of the background of its cell, otherwise of the system. @param {Element} el
  */
 function themeOf(el) {
   for (let at = /** @type {any} */ (el); at; at = at.parentElement ?? at.getRootNode().host) {

@@ -1,6 +1,6 @@
 // @ts-check
-// Asks and reads answers. One question, three carriers: HTTP, a file with its answers in it, a
-// notebook's messages.
+// Requests and answers. Each request has one of three carriers: HTTP, a file with its answers, or
+// the messages of a notebook.
 //   POST /api     JSON -> a safetensors file: metadata "header" (JSON text) and arrays
 //   POST /stream  JSON -> one JSON object a line, the last {"done": true}
 import {canonical} from "./state.js";
@@ -13,7 +13,7 @@ import {canonical} from "./state.js";
 /** @typedef {{ask: (body: any, signal?: AbortSignal) => Promise<ArrayBuffer>,
  *             lines: (body: any, signal?: AbortSignal) => AsyncIterable<any>}} Carrier */
 
-/** An answer that is an error: its sentence is for the reader. */
+/** An error as an answer, in one sentence. */
 export class WireError extends Error {
   constructor(/** @type {string} */ sentence, kind = "Error", status = 0) {
     super(sentence);
@@ -23,7 +23,10 @@ export class WireError extends Error {
   }
 }
 
-/** Whether an error only says that a newer question took its place. @param {any} error */
+/** The error of a request that a newer one has cancelled. */
+export const cancelled = () => new DOMException("A newer request took its place.", "AbortError");
+
+/** Whether a request was cancelled by a newer one. @param {any} error */
 export function superseded(error) {
   return error?.name === "AbortError";
 }
@@ -35,8 +38,7 @@ const KEPT_BYTES = 64 << 20;
  * key}).
  * `key` names a place on the screen: a newer call with the same key cancels the older, so the
  * newest selection wins.
- * An answer is kept and given again for the same question, unless `fresh`; `keep: false` leaves no
- * trace of it.
+ * An answer is cached for the same request, unless `fresh`; `keep: false` does not store it.
  * @param {Carrier} carrier
  */
 export function makeWire(carrier) {
@@ -45,13 +47,13 @@ export function makeWire(carrier) {
   /** @type {Map<string, {reply: Reply, bytes: number}>} */
   const kept = new Map();
   /**
-   * @type {Map<string, {question: string, body: any, bytes: number}>} what was answered, for a file
-   * that answers it again
+   * @type {Map<string, {question: string, body: any, bytes: number}>} answered requests, for a file
+   * with their answers
    */
   const asked = new Map();
   /**
-   * @type {Map<string, {abort: AbortController, count: number, answer: Promise<ArrayBuffer>}>} what
-   * is being asked
+   * @type {Map<string, {abort: AbortController, count: number, answer: Promise<ArrayBuffer>}>}
+   * requests under way
    */
   const waiting = new Map();
   let held = 0;
@@ -73,8 +75,8 @@ export function makeWire(carrier) {
   const ended = (key, abort) => key && running.get(key) === abort && running.delete(key);
 
   /**
-   * The answer's bytes; what is being asked already is not asked again, and goes on until nobody
-   * waits for it.
+   * The answer's bytes. Equal requests at the same time are sent once, and cancelled when nobody
+   * waits for them.
    */
   async function together(question, body, signal) {
     let one = waiting.get(question);
@@ -86,8 +88,7 @@ export function makeWire(carrier) {
     }
     const {abort, answer} = one,
       gaveUp = new Promise((_, reject) => {
-        const give = () =>
-          reject(new DOMException("A newer question took its place.", "AbortError"));
+        const give = () => reject(cancelled());
         if (signal.aborted) give();
         signal.addEventListener("abort", give, {once: true});
       });
@@ -97,7 +98,7 @@ export function makeWire(carrier) {
     } finally {
       if (--one.count === 0 && signal.aborted) {
         if (waiting.get(question) === one) waiting.delete(question);
-        answer.catch(() => {}); // nobody hears that it was given up
+        answer.catch(() => {}); // nobody waits for this rejection
         abort.abort();
       }
     }
@@ -117,17 +118,16 @@ export function makeWire(carrier) {
         const known = !fresh && kept.get(question);
         if (known) {
           kept.delete(question);
-          kept.set(question, known); // the latest used is the last to go
+          kept.set(question, known); // least recently used first
           answered(question, body, known.bytes);
           return known.reply;
         }
         const buffer = await (fresh
           ? carrier.ask(body, abort.signal)
           : together(question, body, abort.signal));
-        if (abort.signal.aborted)
-          throw new DOMException("A newer question took its place.", "AbortError");
+        if (abort.signal.aborted) throw cancelled();
         const again = !fresh && kept.get(question);
-        if (again) return again.reply; // another asked the same at the same time
+        if (again) return again.reply; // of an equal request at the same time
         const reply = readSafetensors(buffer);
         if (!keep) return reply;
         answered(question, body, buffer.byteLength);
@@ -155,8 +155,7 @@ export function makeWire(carrier) {
       let bytes = 0;
       try {
         for await (const item of carrier.lines(body, abort.signal)) {
-          if (abort.signal.aborted)
-            throw new DOMException("A newer question took its place.", "AbortError");
+          if (abort.signal.aborted) throw cancelled();
           if (item.error) throw new WireError(item.error, item.kind);
           if (item.done) return void answered(canonical(body), body, bytes);
           bytes += JSON.stringify(item).length;
@@ -167,12 +166,12 @@ export function makeWire(carrier) {
         ended(key, abort);
       }
     },
-    /** What was asked and answered, the latest last. */
+    /** Answered requests, the latest last. */
     asked: () => [...asked.values()],
   };
 }
 
-/** Questions over HTTP, to where the page came from. @returns {Carrier} */
+/** Requests over HTTP to the server of the page. @returns {Carrier} */
 export function overHttp(base = ".") {
   async function post(path, body, signal) {
     let response;
@@ -186,14 +185,14 @@ export function overHttp(base = ".") {
       });
     } catch (error) {
       if (superseded(error)) throw error;
-      throw new WireError("Nobody answers; is `glassformer inspect` still running?", "Offline");
+      throw new WireError("There is no answer; is `glassformer inspect` still running?", "Offline");
     }
     if (response.ok) return response;
     let said = null;
     try {
       said = await response.json();
     } catch {
-      // whoever answered is not the explorer; what is known is the status
+      // not an answer of the explorer; only its status is known
     }
     throw new WireError(
       said?.error ?? `The server answered ${response.status}.`,
@@ -223,7 +222,7 @@ export function overHttp(base = ".") {
 }
 
 /**
- * Questions answered from a file: canonical question -> base64 of the answer, or a list of lines.
+ * Requests answered from a file: canonical request -> base64 of the answer, or a list of lines.
  * @param {Record<string, any>} answers @returns {Carrier}
  */
 export function fromFile(answers) {
@@ -231,7 +230,7 @@ export function fromFile(answers) {
     const found = answers[canonical(body)];
     if (found === undefined)
       throw new WireError(
-        "This page was saved without that; open the run with `glassformer inspect`.",
+        "This page was saved without that answer; open the run with `glassformer inspect`.",
         "NotSaved",
       );
     return found;

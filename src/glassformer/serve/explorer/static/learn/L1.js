@@ -6,7 +6,7 @@ import {button, choice, figure, formula, plane, slider, toggle} from "../marks.j
 import {p, reading, section} from "./article.js";
 import {dot, softmax, total} from "./numbers.js";
 
-// Two dimensions made up for the eye: to the right finance, upward geography. "bank" lies between.
+// Two made-up dimensions: finance to the right, geography upward; "bank" is between.
 const SENTENCES = {
   money: [
     ["I", 0.1, 0.1],
@@ -38,8 +38,8 @@ function mixer() {
     words = SENTENCES.money,
     w = [0, 0, 0, 0, 0, 1],
     unit = true;
-  const knobs = h("div", {class: "stack mixer"}),
-    readings = h("div", {class: "readings"});
+  const knobs = h("div.stack.mixer"),
+    readings = h("div.readings");
   const picture = plane({
     name: "Words in two dimensions",
     size: 3.2,
@@ -103,8 +103,7 @@ function mixer() {
     frame?.refresh();
   }
   const buttons = h(
-    "div",
-    {class: "row"},
+    "div.row",
     button("Equal, 1/N", () => give(words.map(() => 1 / words.length))),
     button("Let dot products choose", () => give(chosen(xy(words))), {kind: "main"}),
     button("bank alone", () => give(words.map((_, i) => (i === words.length - 1 ? 1 : 0)))),
@@ -123,12 +122,7 @@ function mixer() {
     checked: true,
     onchange: (on) => ((unit = on), draw()),
   });
-  const el = h(
-    "div",
-    {class: "beside"},
-    picture.el,
-    h("div", {class: "stack"}, knobs, buttons, norm.el, readings),
-  );
+  const el = h("div.beside", picture.el, h("div.stack", knobs, buttons, norm.el, readings));
   /** @type {any} */
   let frame = null;
   rebuild();

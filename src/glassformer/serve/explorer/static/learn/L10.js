@@ -48,7 +48,7 @@ const distribution = (word, tau = 1) => {
       )
     : VOCABULARY.map((w) => Number(w === "[end]"));
 };
-/** Draws that are the same each time: a share between 0 and 1 for a seed and a step. */
+/** Reproducible random number from 0 to 1 for a seed and a step. */
 const share = (seed, step) => {
   let x = Math.imul(seed * 7919 + step * 104729 + 12345, 0x9e3779b1) >>> 0;
   x = Math.imul(x ^ (x >>> 15), 0x85ebca6b) >>> 0;
@@ -67,9 +67,9 @@ function writer() {
     seed = 1,
     chances = [1],
     timer = 0;
-  const line = h("ol", {class: "written", "aria-label": "The text so far"}),
-    live = h("p", {class: "sr", "aria-live": "polite"}),
-    readings = h("div", {class: "readings"});
+  const line = h("ol.written", {"aria-label": "The text so far"}),
+    live = h("p.sr", {"aria-live": "polite"}),
+    readings = h("div.readings");
   const picture = bars({
     items: [],
     name: "What comes next",
@@ -120,16 +120,14 @@ function writer() {
       ...picture,
       el: h(
         "div",
-        null,
         line,
         h(
-          "div",
-          {class: "row"},
+          "div.row",
           next,
           play,
           button("Again", () => start(words[0]), {kind: "quiet"}),
         ),
-        h("p", {class: "sub"}, "next, most likely first: choose one yourself, if you like"),
+        h("p.sub", "next, most likely first: choose one yourself, if you like"),
         picture.el,
         live,
       ),
@@ -180,8 +178,8 @@ function writer() {
         h(
           "li",
           {class: i === words.length - 1 ? "new" : ""},
-          h("span", {class: "chip-word"}, word),
-          h("span", {class: "soft"}, i ? fixed(chances[i]) : ""),
+          h("span.chip-word", word),
+          h("span.soft", i ? fixed(chances[i]) : ""),
         ),
       ),
     );
@@ -198,7 +196,7 @@ function writer() {
         ),
       ),
       reading("surprise", `${fixed(Math.abs(bits), 2)} bits`),
-      done() ? h("p", {class: "soft"}, "The end was drawn.") : null,
+      done() && h("p.soft", "The end was drawn."),
     );
     frame.refresh();
   }
@@ -206,7 +204,7 @@ function writer() {
   return {el: frame.el, stop: pause};
 }
 
-// Two dimensions made up for the eye: how much a creature, how much a place.
+// Two made-up dimensions: how much of a creature, how much of a place.
 const MEANING = {
   The: [0.1, 0.1],
   chicken: [3, 0.2],
@@ -264,8 +262,8 @@ function reference() {
       most: 44,
       selected: {row: IT, column: CHICKEN},
     }),
-    readings = h("div", {class: "readings"}),
-    said = h("p", {class: "step-said", "aria-live": "polite"});
+    readings = h("div.readings"),
+    said = h("p.step-said", {"aria-live": "polite"});
   const frame = figure({
     title: "It was too tired, it was too wide",
     picture,

@@ -62,10 +62,10 @@ function playground(also) {
     margin: () => "",
   });
   const view = plane({name: "Queries and keys", size: 4, arrows: []}),
-    readings = h("div", {class: "readings"});
+    readings = h("div.readings");
   const frame = figure({
     title: "Turn the queries, turn the keys",
-    picture: {...picture, el: h("div", {class: "beside"}, view.el, picture.el)},
+    picture: {...picture, el: h("div.beside", view.el, picture.el)},
     legend: legend(),
     below: readings,
     name: "queries and keys in the plane",
@@ -74,11 +74,9 @@ function playground(also) {
       "every word as a key: a key that points where the query points gets the most.",
     hides: "learned maps: five words with made-up coordinates, and two dimensions instead of 64.",
     controls: h(
-      "div",
-      {class: "stack"},
+      "div.stack",
       h(
-        "div",
-        {class: "beside tight"},
+        "div.beside.tight",
         [
           ["qTurn", "Q turn", -180, 180, 1, "°"],
           ["qScale", "Q scale", 0, 3, 0.05, "×"],
@@ -101,8 +99,7 @@ function playground(also) {
         }),
       ),
       h(
-        "div",
-        {class: "row"},
+        "div.row",
         button("Opposites attract", () => set({qTurn: 0, kTurn: 180})),
         button("Start again", () => set({qTurn: 0, kTurn: 0, both: 0, qScale: 1.5, kScale: 1.5})),
       ),
@@ -153,7 +150,7 @@ function playground(also) {
 function maps() {
   const picture = plane({name: "What a matrix makes of a square", size: 2.6, arrows: []}),
     entries = [1, 0, 0, 1],
-    readings = h("div", {class: "stack"});
+    readings = h("div.stack");
   const knobs = ["a", "b", "c", "d"].map((name, i) =>
     slider({
       label: name,
@@ -218,13 +215,12 @@ function maps() {
   set("shear");
   return [
     h(
-      "div",
-      {class: "stack"},
+      "div.stack",
       pick.el,
       knobs.map((k) => k.el),
       readings,
     ),
-    h("div", {class: "small-plane"}, picture.el),
+    h("div.small-plane", picture.el),
   ];
 }
 

@@ -61,20 +61,15 @@ const STEPS = [
 function walk() {
   let query = 0,
     at = 0;
-  const holder = h("div", {
-      class: "steps",
-      role: "region",
-      "aria-label": "The computation",
-      tabindex: 0,
-    }),
-    said = h("p", {class: "step-said", "aria-live": "polite"});
+  const holder = h("div.steps", {role: "region", "aria-label": "The computation", tabindex: 0}),
+    said = h("p.step-said", {"aria-live": "polite"});
   function draw() {
     const {pattern, z} = attention(Q, K, V),
       scores = K.map((k) => dot(Q[query], k)),
       s = query + 1;
     const columns = [
       ["input", 0, (j) => vec(X[j])],
-      ["query", 0, (j) => (j === query ? vec(Q[j], "q") : h("span", {class: "soft"}, "not asked"))],
+      ["query", 0, (j) => (j === query ? vec(Q[j], "q") : h("span.soft", "not asked"))],
       ["key", 0, (j) => vec(K[j], "k")],
       ["value", 0, (j) => vec(V[j], "v")],
       [
@@ -92,7 +87,7 @@ function walk() {
         2,
         (j) => fixed(scores[j] / Math.sqrt(3), 1),
       ],
-      [prose(`weight $p_{${s},j}$`), 3, (j) => h("strong", null, fixed(pattern[query][j]))],
+      [prose(`weight $p_{${s},j}$`), 3, (j) => h("strong", fixed(pattern[query][j]))],
       [
         prose(`$p_{${s},j} v_j$`),
         4,
@@ -110,25 +105,20 @@ function walk() {
       holder,
       h(
         "table",
-        null,
-        h("caption", {class: "sr"}, `Query ${s}, step ${at + 1} of 6`),
+        h("caption.sr", `Query ${s}, step ${at + 1} of 6`),
         h(
           "thead",
-          null,
           h(
             "tr",
-            null,
-            h("th", {scope: "col"}, h("span", {class: "sr"}, "element")),
+            h("th", {scope: "col"}, h("span.sr", "element")),
             columns.map(([name, step]) => h("th", {scope: "col", ...hide(step)}, name)),
           ),
         ),
         h(
           "tbody",
-          null,
           [0, 1].map((j) =>
             h(
               "tr",
-              null,
               h("th", {scope: "row"}, prose(`$x_${j + 1}$`)),
               columns.map(([, step, cell]) => h("td", hide(step), step > at ? "·" : cell(j))),
             ),
@@ -136,10 +126,8 @@ function walk() {
         ),
         h(
           "tfoot",
-          null,
           h(
             "tr",
-            null,
             h("th", {scope: "row"}, prose(`$z_${s}$`)),
             h("td", {colspan: 4, ...hide(5)}),
             h(
@@ -172,7 +160,7 @@ function walk() {
     onchange: (to) => ((query = Number(to)), draw()),
   });
   draw();
-  const el = h("div", null, holder, said);
+  const el = h("div", holder, said);
   return {
     figure: figure({
       title: "One query, six steps",
@@ -212,7 +200,7 @@ function play() {
       format: (x) => fixed(x, 4),
       valueName: "weight",
     }),
-    after = h("div", {class: "readings"});
+    after = h("div.readings");
   const knobs = scores.map((start, i) =>
     slider({
       label: prose(`$q_1 k_${i + 1}$`),
@@ -234,8 +222,7 @@ function play() {
     title: "Move the scores",
     controls: [
       h(
-        "div",
-        {class: "stack"},
+        "div.stack",
         knobs.map((knob) => knob.el),
       ),
       dk.el,
@@ -311,7 +298,7 @@ function scaling() {
 /** @param {HTMLElement} el */
 function render(el) {
   const walked = walk(),
-    width = h("div", {class: "readings"});
+    width = h("div.readings");
   const show = (to) => {
     const found = weights(to),
       good = Math.abs(found[0] - 0.85) < 0.005;

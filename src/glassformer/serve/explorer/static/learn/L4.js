@@ -54,11 +54,11 @@ const SAID = {
     "is to predict the next word.",
 };
 
-/** The sum up to i alone, Note D's second way of saying it. */
+/** The sum up to i only, the second form of Note D. */
 const untilNow = (s) =>
   s.map((row, i) => [...softmax(row.slice(0, i + 1)), ...row.slice(i + 1).map(() => 0)]);
 
-/** How far the first four outputs move when the last word's score and value change. */
+/** Change of the first four outputs with the last word's score and value. */
 function leak(way) {
   const changed = SCORES.map((row) => row.map((x, j) => (j === 4 ? x + 1.5 : x))),
     values = VALUES.map((v, j) => (j === 4 ? [0.8, -1.3] : v));
@@ -84,8 +84,8 @@ function mask() {
       `a ${i + 1} ${j + 1}: query ${WORDS[i]}, key ${WORDS[j]}, ` +
       `${way === "before" && future(i, j) ? "masked" : number(WAYS[way].weights(SCORES)[i][j])}`,
   });
-  const said = h("p", {class: "step-said", "aria-live": "polite"}),
-    readings = h("div", {class: "readings"});
+  const said = h("p.step-said", {"aria-live": "polite"}),
+    readings = h("div.readings");
   const pick = choice({
     label: "The future is",
     options: Object.entries(WAYS).map(([value, {label}]) => ({value, label})),
@@ -164,7 +164,7 @@ function scale() {
     onchange: (to) => draw(Number(to)),
   });
   draw(dk);
-  return h("div", {class: "stack"}, pick.el, picture.el);
+  return h("div.stack", pick.el, picture.el);
 }
 
 /** @param {HTMLElement} el */

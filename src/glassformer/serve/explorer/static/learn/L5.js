@@ -3,7 +3,7 @@
 import {fill, h} from "../dom.js";
 import {fixed, number} from "../format.js";
 import {choice, figure, formula, heatmap, legend, lines, slider, table} from "../marks.js";
-import {beside, p, reading, section, trap} from "./article.js";
+import {p, reading, section, trap} from "./article.js";
 import {dot, flat, sinusoid} from "./numbers.js";
 
 const T = 100,
@@ -61,7 +61,7 @@ function map() {
       value: kind,
       onchange: (to) => ((kind = to), draw()),
     });
-  const said = h("p", {class: "step-said", "aria-live": "polite"});
+  const said = h("p.step-said", {"aria-live": "polite"});
   const frame = figure({
     title: "The first 100 positions",
     controls: [pick.el],
@@ -114,7 +114,7 @@ function wave() {
       y: [-1, 1],
       height: 220,
     }),
-    said = h("div", {class: "readings"});
+    said = h("div.readings");
   const draw = (/** @type {number} */ j) => {
     line.update({series: [{name: `j = ${j}`, x: PLACES, y: PLACES.map((t) => sinusoid(t, D)[j])}]});
     fill(
@@ -128,14 +128,14 @@ function wave() {
   };
   const knob = slider({label: "dimension", min: 0, max: 63, step: 1, value: 8, oninput: draw});
   draw(8);
-  return h("div", {class: "stack trap-wide"}, knob.el, line.el, said);
+  return h("div.stack.trap-wide", knob.el, line.el, said);
 }
 
 function closeness() {
   let kind = "paired",
     at = 50;
   const labels = PLACES.map((t) => (t % 10 ? "" : String(t))),
-    readings = h("div", {class: "readings"});
+    readings = h("div.readings");
   const picture = heatmap({
     rows: labels,
     columns: labels,
@@ -266,8 +266,7 @@ function waves() {
         "the words’ real places 0 to 4: the note spreads them out so that the curves can be seen.",
     }).el,
     h(
-      "div",
-      {class: "plain-table"},
+      "div.plain-table",
       table({
         caption: "The five position vectors",
         columns: ["token", "position", "j = 0", "j = 1", "j = 2", "j = 3"],

@@ -49,9 +49,9 @@ function lab() {
   let order = [...PLAIN],
     positions = false,
     held = /** @type {number | null} */ (null);
-  const chips = h("ol", {class: "chips", "aria-label": "The words, in order"}),
-    live = h("p", {class: "sr", "aria-live": "polite"}),
-    readings = h("div", {class: "readings"});
+  const chips = h("ol.chips", {"aria-label": "The words, in order"}),
+    live = h("p.sr", {"aria-live": "polite"}),
+    readings = h("div.readings");
   const make = (name) =>
     heatmap({
       rows: WORDS,
@@ -68,19 +68,16 @@ function lab() {
     picture: {
       ...after,
       el: h(
-        "div",
-        {class: "beside tight"},
-        h("div", null, h("p", {class: "soft"}, "the sentence’s order"), before.el),
-        h("div", null, h("p", {class: "soft"}, "your order"), after.el),
+        "div.beside.tight",
+        h("div", h("p.soft", "the sentence’s order"), before.el),
+        h("div", h("p.soft", "your order"), after.el),
       ),
     },
     controls: h(
-      "div",
-      {class: "stack"},
+      "div.stack",
       chips,
       h(
-        "div",
-        {class: "row"},
+        "div.row",
         button("She prefers dogs to cats", () => put([...SWAPPED]), {kind: "main"}),
         button("Reverse", () => put([...order].reverse())),
         button("As it was", () => put([...PLAIN])),
@@ -114,12 +111,10 @@ function lab() {
       order.map((word, t) =>
         h(
           "li",
-          null,
           h(
-            "button",
+            "button.chip",
             {
               type: "button",
-              class: "chip",
               draggable: "true",
               "aria-label": `${WORDS[word]}, place ${t + 1} of 5; arrow keys move it`,
               ondragstart: (event) => (
@@ -136,8 +131,8 @@ function lab() {
                 }
               },
             },
-            h("span", {class: "chip-word"}, WORDS[word]),
-            h("span", {class: "chip-place"}, positions ? `+ p${t}` : ""),
+            h("span.chip-word", WORDS[word]),
+            h("span.chip-place", positions ? `+ p${t}` : ""),
           ),
         ),
       ),
@@ -151,8 +146,7 @@ function lab() {
       readings,
       reading("$\\max |Z_R - R Z|$", far === 0 ? "0.0e0" : number(far, 3), far === 0 ? "" : "bad"),
       h(
-        "p",
-        {class: "soft"},
+        "p.soft",
         !moved
           ? "Move a word."
           : far === 0

@@ -58,12 +58,11 @@ export function assembled(flat, size, side) {
 }
 
 function painted(rows, columns, of, scale, label) {
-  const canvas = h("canvas", {
+  const canvas = h("canvas.pixels", {
     width: columns,
     height: rows,
     role: "img",
     "aria-label": label,
-    class: "pixels",
     style: {width: `${columns * scale}px`, height: `${rows * scale}px`},
   });
   const image = canvas.getContext("2d").createImageData(columns, rows);
@@ -84,15 +83,14 @@ const patchCanvas = (flat, size, scale, label) =>
 function cutter() {
   let size = 16,
     at = 5;
-  const sheet = h("div", {
-      class: "sheet",
+  const sheet = h("div.sheet", {
       tabindex: 0,
       role: "application",
       "aria-roledescription": "grid of patches",
     }),
-    picked = h("div", {class: "stack"}),
-    readings = h("div", {class: "readings"}),
-    live = h("p", {class: "sr", "aria-live": "polite"});
+    picked = h("div.stack"),
+    readings = h("div.readings"),
+    live = h("p.sr", {"aria-live": "polite"});
   const pick = choice({
     label: "Patch",
     options: ["8", "16", "32"].map((value) => ({value, label: `${value} × ${value}`})),
@@ -106,7 +104,7 @@ function cutter() {
     format: (x) => number(x, 3),
     valueName: "value",
   });
-  const el = h("div", {class: "beside"}, h("div", null, sheet, live), picked);
+  const el = h("div.beside", h("div", sheet, live), picked);
   const frame = figure({
     title: "Cut, flatten, embed",
     controls: [pick.el],
@@ -159,9 +157,8 @@ function cutter() {
     fill(
       sheet,
       painted(SIDE, SIDE, (r, c) => IMAGE[r][c], 5, "A house under a sun, 64 by 64 pixels"),
-      h("div", {class: "sheet-grid", style: {"background-size": `${edge}% ${edge}%`}}),
-      h("div", {
-        class: "sheet-now",
+      h("div.sheet-grid", {style: {"background-size": `${edge}% ${edge}%`}}),
+      h("div.sheet-now", {
         style: {
           width: `${edge}%`,
           height: `${edge}%`,
@@ -188,14 +185,13 @@ function cutter() {
     fill(
       picked,
       h(
-        "div",
-        {class: "row"},
+        "div.row",
         patchCanvas(flat[at], size, 96 / size, `Patch ${at}`),
-        h("p", {class: "soft"}, `patch ${at}, ${size} × ${size} pixels`),
+        h("p.soft", `patch ${at}, ${size} × ${size} pixels`),
       ),
-      h("p", {class: "sub"}, `flattened: ${number(flat[at].length)} numbers, red, green and blue`),
+      h("p.sub", `flattened: ${number(flat[at].length)} numbers, red, green and blue`),
       strip,
-      h("p", {class: "sub"}, "times the embedding matrix"),
+      h("p.sub", "times the embedding matrix"),
       embedded.el,
     );
     fill(
@@ -211,8 +207,8 @@ function cutter() {
 }
 
 function together() {
-  const row = h("ol", {class: "sequence", "aria-label": "One sequence"}),
-    readings = h("div", {class: "readings"});
+  const row = h("ol.sequence", {"aria-label": "One sequence"}),
+    readings = h("div.readings");
   let first = false;
   const order = toggle({label: "picture first", onchange: (on) => ((first = on), draw())});
   const pieces = () => {
@@ -249,8 +245,8 @@ function together() {
           {class: `element ${piece.kind}`},
           piece.flat
             ? patchCanvas(piece.flat, 16, 2.5, piece.label)
-            : h("span", {class: "chip-word"}, piece.label),
-          h("span", {class: "soft"}, String(i)),
+            : h("span.chip-word", piece.label),
+          h("span.soft", String(i)),
         ),
       ),
     );

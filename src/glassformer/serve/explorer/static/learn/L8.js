@@ -35,7 +35,7 @@ const nearest = (point, without, words = WORDS) =>
 
 function analogies() {
   const words = structuredClone(WORDS),
-    readings = h("div", {class: "readings"});
+    readings = h("div.readings");
   const picture = plane({
     name: "Words in two dimensions",
     size: 3,
@@ -77,7 +77,7 @@ function analogies() {
     fill(
       readings,
       reading("king − man + woman", `${fixed(made[0])}, ${fixed(made[1])}`),
-      reading("nearest", h("em", null, found[0][0]), found[0][0] === "queen" ? "good" : "bad"),
+      reading("nearest", h("em", found[0][0]), found[0][0] === "queen" ? "good" : "bad"),
       reading("at a distance of", fixed(found[0][1], 3)),
       reading("next", `${found[1][0]}, ${fixed(found[1][1], 2)}`),
     );
@@ -98,7 +98,7 @@ function temperature() {
       format: (x) => fixed(x, 4),
       valueName: "probability",
     }),
-    readings = h("div", {class: "readings"});
+    readings = h("div.readings");
   let power = 0;
   const tau = slider({
     label: prose("$\\log_{10} \\tau$"),
@@ -114,8 +114,7 @@ function temperature() {
     controls: [
       tau.el,
       h(
-        "div",
-        {class: "row"},
+        "div.row",
         [
           ["cold, 0.01", -2],
           ["1", 0],
@@ -166,7 +165,7 @@ const SENTENCE = ["the", "tallest", "building", "in", "NYC"],
 
 function attends() {
   let raw = [0.1, 0.6, 0.2, 0.05, 0.05];
-  const out = h("div", {class: "stack"}),
+  const out = h("div.stack"),
     knobs = SENTENCE.map((word, j) =>
       slider({
         label: word,
@@ -196,18 +195,16 @@ function attends() {
     title: "What building gets",
     controls: [
       h(
-        "div",
-        {class: "stack"},
+        "div.stack",
         knobs.map((k) => k.el),
       ),
       h(
-        "div",
-        {class: "stack"},
+        "div.stack",
         button("Only tallest: a₃,₂ = 1", () => set([0, 1, 0, 0, 0]), {kind: "main"}),
         button("All alike", () => set([0.2, 0.2, 0.2, 0.2, 0.2])),
       ),
     ],
-    picture: {...picture, el: h("div", {class: "beside"}, picture.el, out)},
+    picture: {...picture, el: h("div.beside", picture.el, out)},
     name: "building attends to tallest",
     shows:
       "The row of *building* in the attention matrix, scaled to sum to 1, and the output " +
@@ -221,8 +218,8 @@ function attends() {
     picture.update({items: SENTENCE.map((label, j) => ({label, value: w[j]}))});
     fill(
       out,
-      h("p", null, prose("$v_2$"), " ", vec(V[1], "v", 2)),
-      h("p", null, prose("$o_3$"), " ", vec(o, "", 2)),
+      h("p", prose("$v_2$"), " ", vec(V[1], "v", 2)),
+      h("p", prose("$o_3$"), " ", vec(o, "", 2)),
       reading("$\\max |o_3 - v_2|$", same === 0 ? "0" : fixed(same, 3), same === 0 ? "good" : ""),
     );
     frame.refresh();

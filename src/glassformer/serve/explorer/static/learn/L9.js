@@ -50,7 +50,7 @@ function detector() {
       format: (x) => fixed(x),
       valueName: "physics",
     });
-  const readings = h("div", {class: "readings"});
+  const readings = h("div.readings");
   const pick = choice({
     label: "φ",
     options: Object.entries(ACTIVATIONS).map(([value, {label}]) => ({value, label})),
@@ -65,7 +65,7 @@ function detector() {
     value: 1,
     oninput: (x) => ((threshold = x), draw()),
   });
-  const el = h("div", {class: "beside"}, picture.el, h("div", {class: "stack"}, out.el, readings));
+  const el = h("div.beside", picture.el, h("div.stack", out.el, readings));
   const frame = figure({
     title: "Albert ∧ Einstein → physics",
     controls: [pick.el, bar.el],
@@ -86,7 +86,7 @@ function detector() {
         [threshold - 1.5, 1.5],
       ])
         points.push(to(x, y).join(","));
-      return svg("polygon", {class: "square after", points: points.join(" ")});
+      return svg("polygon.square.after", {points: points.join(" ")});
     };
     picture.update({
       under: shade,
@@ -158,8 +158,7 @@ function column() {
     title: "A matrix is a list of columns to add",
     controls: [
       h(
-        "div",
-        {class: "stack"},
+        "div.stack",
         knobs.map((k) => k.el),
       ),
     ],
@@ -202,7 +201,7 @@ function gradient() {
       yName: "log₁₀ of the gradient",
       y: [-12, 8],
     }),
-    readings = h("div", {class: "readings"});
+    readings = h("div.readings");
   const orders = bars({
     items: [],
     name: "Orders of the product",
@@ -232,11 +231,7 @@ function gradient() {
     title: "The path that stays open",
     controls: knobs.map((k) => k.el),
     picture,
-    below: [
-      readings,
-      h("h4", {class: "sub"}, prose("$1 + O_1 + O_2 + \\ldots$, by order")),
-      orders.el,
-    ],
+    below: [readings, h("h4.sub", prose("$1 + O_1 + O_2 + \\ldots$, by order")), orders.el],
     name: "residual gradient",
     shows:
       "Every layer multiplies the gradient by $f'$; with a residual by $1 + f'$. Expanded, " +
@@ -318,7 +313,7 @@ function norms() {
 /** @param {HTMLElement} el */
 function render(el) {
   let d = 768;
-  const counts = h("div", {class: "readings"}),
+  const counts = h("div.readings"),
     show = (factor) =>
       fill(
         counts,

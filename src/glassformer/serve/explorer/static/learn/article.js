@@ -1,6 +1,5 @@
 // @ts-check
-// What lessons are written with: opening, sections, paragraphs, corrections, and the line that says
-// that the numbers were checked.
+// Parts of lessons: opening, sections, paragraphs, corrections, and the report of the checks.
 import {h} from "../dom.js";
 import {fixed, number} from "../format.js";
 import {prose} from "../marks.js";
@@ -14,49 +13,46 @@ import {prose} from "../marks.js";
 /** The head of a lesson. @param {Lesson} lesson @param {number} place */
 export function opening(lesson, place) {
   return h(
-    "header",
-    {class: "opening"},
-    h("p", {class: "kicker"}, `Learn ${place}`, h("span", {class: "kicker-note"}, lesson.note)),
-    h("h1", null, lesson.title),
-    h("p", {class: "lead"}, prose(lesson.lead)),
+    "header.opening",
+    h("p.kicker", `Learn ${place}`, h("span.kicker-note", lesson.note)),
+    h("h1", lesson.title),
+    h("p.lead", prose(lesson.lead)),
   );
 }
 
 /** A part of a lesson. @param {string} title @param {...any} children */
 export function section(title, ...children) {
-  return h("section", {class: "section"}, h("h2", null, title), children);
+  return h("section.section", h("h2", title), children);
 }
 
 /** A paragraph: $formulas$, *emphasis*, `code`. @param {string} text */
 export function p(text) {
-  return h("p", {class: "prose"}, prose(text));
+  return h("p.prose", prose(text));
 }
 
 /**
- * Where a note and the mathematics part ways: what is printed, what is so, and the switch between
- * them.
+ * An error in a note: the printed version, the correct one, and the switch between them.
  * @param {{title: string, printed: string, so: string, control?: any, shown?: any}} options
  */
 export function trap({title, printed, so, control = null, shown = null}) {
   return h(
-    "aside",
-    {class: "trap", "aria-label": `Correction: ${title}`},
-    h("h3", null, h("span", {class: "trap-mark", "aria-hidden": true}, "≠"), title),
+    "aside.trap",
+    {"aria-label": `Correction: ${title}`},
+    h("h3", h("span.trap-mark", {"aria-hidden": true}, "≠"), title),
     h(
-      "dl",
-      {class: "trap-pair"},
-      h("dt", null, "printed"),
-      h("dd", null, prose(printed)),
-      h("dt", null, "so it is"),
-      h("dd", null, prose(so)),
+      "dl.trap-pair",
+      h("dt", "printed"),
+      h("dd", prose(printed)),
+      h("dt", "so it is"),
+      h("dd", prose(so)),
     ),
-    control || shown ? h("div", {class: "trap-try"}, control, shown) : null,
+    (control || shown) && h("div.trap-try", control, shown),
   );
 }
 
 /** Pictures side by side. @param {...any} children */
 export function beside(...children) {
-  return h("div", {class: "beside"}, children);
+  return h("div.beside", children);
 }
 
 /**
@@ -89,23 +85,19 @@ export function checked(lesson) {
     {class: `checked ${all ? "good" : "bad"}`},
     h(
       "summary",
-      null,
-      h("span", {class: "checked-mark", "aria-hidden": true}, all ? "✓" : "✗"),
+      h("span.checked-mark", {"aria-hidden": true}, all ? "✓" : "✗"),
       `Checked in this browser: ${good} of ${found.length} values agree with the note`,
     ),
     h(
-      "div",
-      {class: "table-wrap", role: "region", tabindex: 0, "aria-label": "Checked values"},
+      "div.table-wrap",
+      {role: "region", tabindex: 0, "aria-label": "Checked values"},
       h(
         "table",
-        null,
-        h("caption", {class: "sr"}, "Checked values"),
+        h("caption.sr", "Checked values"),
         h(
           "thead",
-          null,
           h(
             "tr",
-            null,
             ["value", "computed", "expected", "within"].map((name, i) =>
               h("th", {scope: "col", class: i ? "num" : ""}, name),
             ),
@@ -114,14 +106,12 @@ export function checked(lesson) {
         ),
         h(
           "tbody",
-          null,
           found.map(([name, value, expected, tolerance, holds]) =>
             h(
               "tr",
-              null,
               h("th", {scope: "row"}, prose(name)),
-              [value, expected, tolerance].map((x) => h("td", {class: "num"}, number(x, 6))),
-              h("td", null, holds ? "✓ yes" : "✗ no"),
+              [value, expected, tolerance].map((x) => h("td.num", number(x, 6))),
+              h("td", holds ? "✓ yes" : "✗ no"),
             ),
           ),
         ),
@@ -138,11 +128,10 @@ export function vec(values, role = "", places = 0) {
   return h(
     "span",
     {class: `vec ${role}`},
-    role && "qkv".includes(role) ? h("b", {class: "vec-role"}, role) : null,
+    role && "qkv".includes(role) && h("b.vec-role", role),
     h(
-      "span",
-      {class: "vec-numbers"},
-      values.map((x) => h("span", null, places ? fixed(x, places) : number(x))),
+      "span.vec-numbers",
+      values.map((x) => h("span", places ? fixed(x, places) : number(x))),
     ),
   );
 }
@@ -155,7 +144,7 @@ export function reading(name, value, how = "") {
   return h(
     "p",
     {class: `reading ${how}`},
-    h("span", null, prose(name)),
+    h("span", prose(name)),
     h(
       "output",
       {class: `value ${how}`},

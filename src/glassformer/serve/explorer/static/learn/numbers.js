@@ -73,8 +73,7 @@ export function turned(/** @type {number} */ degrees, scale = 1) {
 }
 
 /**
- * Numbers that look drawn from a normal distribution and are always the same: a function of seed
- * and place. @returns {number[]}
+ * Numbers of a normal distribution as a function of seed and index. @returns {number[]}
  */
 export function noise(/** @type {number} */ seed, /** @type {number} */ count) {
   const uniform = (n) => {

@@ -91,7 +91,7 @@ const centred = (rows) => {
 export function trainedPlane(app, toy) {
   const {state, model} = app,
     said = h("div"),
-    readings = h("div", {class: "readings"}),
+    readings = h("div.readings"),
     room = h("div");
   const number_ = (name, count) =>
     select({
@@ -150,23 +150,19 @@ export function trainedPlane(app, toy) {
   const picture = {
     el: h(
       "div",
-      null,
       h(
-        "div",
-        {class: "beside planes"},
-        h("div", null, h("p", {class: "sub"}, "the lesson’s words"), toy),
-        h("div", null, h("p", {class: "sub"}, "the head that you trained"), view.el),
+        "div.beside.planes",
+        h("div", h("p.sub", "the lesson’s words"), toy),
+        h("div", h("p.sub", "the head that you trained"), view.el),
       ),
-      h("p", {class: "sub"}, "who asks"),
+      h("p.sub", "who asks"),
       asks.el,
       h(
-        "div",
-        {class: "beside planes"},
+        "div.beside.planes",
         maps.map((map, i) =>
           h(
             "div",
-            null,
-            h("p", {class: "sub"}, ["weights from the plane alone", "the head’s own weights"][i]),
+            h("p.sub", ["weights from the plane alone", "the head’s own weights"][i]),
             map.el,
           ),
         ),
@@ -273,8 +269,7 @@ export function trainedPlane(app, toy) {
       ),
       found.bias
         ? h(
-            "p",
-            {class: "soft"},
+            "p.soft",
             "This model adds a bias of the distance to its scores, which the plane has not.",
           )
         : null,

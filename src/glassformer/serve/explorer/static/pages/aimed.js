@@ -1,8 +1,8 @@
 // @ts-check
-// What the pages about one answer share: where it is answered, which outcome is meant, the elements
-// as a line that can be pointed at.
+// Shared by the pages about one answer: its position, its outcome, the elements as a line to select
+// from.
 import {fill, h, on} from "../dom.js";
-import {number, percent, token} from "../format.js";
+import {isPatch, number, percent, token} from "../format.js";
 import {css, ink, isDark, level, ramp} from "../ramp.js";
 import {select} from "../marks.js";
 import {schema} from "../schema.js";
@@ -12,12 +12,11 @@ import {schema} from "../schema.js";
  * null, column?: number | null}} Element
  */
 
-/** What an answer depends on, beside the look. */
+/** Fields that an answer depends on, beside the look. */
 export const AIM = ["position", "target", "against"];
 
 /**
- * Where and about which outcome is asked: the selection's, or what the model itself finds likeliest
- * at a place that says something.
+ * Position and outcome: the selected ones, or the likeliest outcome at an informative position.
  * @param {any} s @param {any} looked
  */
 export function aimOf({position, target, against}, looked) {
@@ -40,7 +39,7 @@ export function aimOf({position, target, against}, looked) {
 }
 
 /**
- * The place of an answer that says something: what is masked, the last word that has a tag, the end
+ * An informative position: what is masked, the last word that has a tag, the end
  * of a text. @param {any} looked
  */
 export function telling({elements, outcome}) {
@@ -54,8 +53,7 @@ export function telling({elements, outcome}) {
 }
 
 /**
- * What the page *Flow* asks about first: an outcome, the positions around it, and how many
- * outcomes.
+ * First requests of the page *Flow*: an outcome, the positions around it, the number of outcomes.
  * @param {any} app @param {any} s @param {any} looked
  */
 export function firstChoice(app, s, looked) {
@@ -70,13 +68,22 @@ export function firstChoice(app, s, looked) {
   };
 }
 
+/** The elements of which one is the position of the answer. @param {any} app */
+export function positionStrip(app) {
+  return strip({
+    elements: [],
+    name: "Position of the answer",
+    onselect: (position) => app.state.set({position, target: null}),
+  });
+}
+
 /**
- * Two choices: the outcome, and another that it is held against. `show(looked)` after the look or
- * the place changed.
+ * Two choices: the outcome, and another to compare it with. Call `show(looked)` after the look or
+ * the position changed.
  * @param {any} app
  */
 export function aimControls(app) {
-  const box = h("div", {class: "aim row"});
+  const box = h("div.aim.row");
   let turn = 0;
   return {
     el: box,
@@ -102,7 +109,7 @@ export function aimControls(app) {
             p: arrays.before.data[i],
           }));
         } catch {
-          // a model that does not choose one of many still has its likeliest
+          // a multi-label model has a likeliest outcome too
         }
       }
       if (mine !== turn) return;
@@ -159,20 +166,15 @@ export function outcomeName(looked, app, id) {
 }
 
 /**
- * The elements in their line, each tinted by a number and, with `onselect`, to be chosen: by mouse,
- * or arrow keys and Enter.
- * Patches that stand together are one piece, since a line of them says nothing.
+ * The elements in a line, each tinted by a number and, with `onselect`, selectable by mouse, or
+ * arrow keys and Enter. Adjacent patches are one piece.
  * @param {{elements: Element[], name: string, values?: ArrayLike<number> | null, kind?: "attention"
  * | "signed", high?: number, selected?: number | null,
  *   onselect?: (index: number) => void}} options
  */
 export function strip(options) {
   let o = {kind: /** @type {"attention" | "signed"} */ ("signed"), ...options};
-  const el = h("div", {
-    class: "element-line",
-    role: o.onselect ? "listbox" : "list",
-    "aria-label": o.name,
-  });
+  const el = h("div.element-line", {role: o.onselect ? "listbox" : "list", "aria-label": o.name});
   function draw() {
     const held = el.contains(document.activeElement),
       table = ramp(o.kind, isDark()),
@@ -181,15 +183,15 @@ export function strip(options) {
       parts = [];
     for (let i = 0; i < o.elements.length; i++) {
       const one = o.elements[i],
-        patch = one.kind === "image" || one.kind === "audio";
+        patch = isPatch(one);
       if (patch) {
         const first = i;
         while (i + 1 < o.elements.length && o.elements[i + 1].kind === one.kind) i++;
         parts.push(
           h(
-            "span",
-            {class: "line-patches", role: o.onselect ? "presentation" : "listitem"},
-            `${i - first + 1} patches of ${one.kind === "image" ? "a picture" : "a sound"}`,
+            "span.line-patches",
+            {role: o.onselect ? "presentation" : "listitem"},
+            `${i - first + 1} patches of ${one.kind}`,
           ),
         );
         continue;

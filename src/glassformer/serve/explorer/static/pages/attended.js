@@ -1,9 +1,9 @@
 // @ts-check
-// What the pages about attention share: which attention is meant, its queries and keys, what a head
-// is called, drawing again when the selection changes.
+// Shared by the pages about attention: the selected attention, its queries and keys, names of
+// heads, redrawing after changes of the selection.
 import {clear} from "../dom.js";
 import {fixed} from "../format.js";
-import {choice} from "../marks.js";
+import {choice, slider} from "../marks.js";
 import {same} from "../state.js";
 import {superseded} from "../wire.js";
 
@@ -47,7 +47,7 @@ export function placeOf(app, layer = app.state.get().layer) {
   return `${kind.stack}.blocks.${layer}.${kind.site === "cross" ? "cross" : "attention"}`;
 }
 
-/** The elements that ask and those that answer. @param {any} looked @param {Kind} kind */
+/** The elements of the queries and of the keys. @param {any} looked @param {Kind} kind */
 export function sequences(looked, kind) {
   const source = looked.source_elements?.length ? looked.source_elements : looked.elements;
   const queries = kind.side === "encoder" ? source : looked.elements;
@@ -73,11 +73,29 @@ export function kindTabs(app) {
   });
 }
 
+/** Sliders of the selected layer and head. @param {any} app */
+export function headDials(app) {
+  const kind = kindOf(app);
+  return [
+    ["layer", kind.layers],
+    ["head", kind.heads],
+  ].map(([name, count]) =>
+    slider({
+      label: name,
+      min: 0,
+      max: Math.max(1, count - 1),
+      step: 1,
+      value: app.state.get()[name],
+      compact: true,
+      oninput: (x) => app.state.set({[name]: Math.min(count - 1, Math.round(x))}, {replace: true}),
+    }),
+  );
+}
+
 /**
- * Calls `draw(fresh)` now and whenever one of the named parts of the selection changes; `fresh()`
- * is false once a newer call began.
- * What cannot be drawn is said in `said`. Returns how to stop. @param {any} app @param {string[]}
- * names @param {Element} said @param {(fresh: () => boolean) => any} draw
+ * Call `draw(fresh)` now and after each change of the named fields of the selection; `fresh()` is
+ * false after a newer call began. Errors go to `said`. Returns a function that stops. @param {any}
+ * app @param {string[]} names @param {Element} said @param {(fresh: () => boolean) => any} draw
  */
 export function follow(app, names, said, draw) {
   let turn = 0;
@@ -103,7 +121,7 @@ export function follow(app, names, said, draw) {
   };
 }
 
-/** Metrics that are shares of attention, and what a head that gives much to it is called. */
+/** Metrics that are shares of attention, and names of heads with a large share. */
 export const SHARES = {
   induction: "induction",
   previous: "previous token",
@@ -116,7 +134,7 @@ export const SHARES = {
 const NAMED = 0.3;
 
 /**
- * What a head looks like, with the number that says how much: "≈ previous token 0.94", "spread, 2.8
+ * Description of a head with its number: "≈ previous token 0.94", "spread, 2.8
  * bits", "sharp, 0.4 bits". A description of this input, not of the head's purpose.
  * @param {string[]} names @param {ArrayLike<number>} values
  */
@@ -124,7 +142,7 @@ export function headName(names, values) {
   let best = "",
     most = NAMED;
   for (const name of Object.keys(SHARES)) {
-    // the more particular first: a tie goes to it
+    // the more specific first: it wins a tie
     const value = values[names.indexOf(name)];
     if (value > most + 1e-6) [best, most] = [name, value];
   }

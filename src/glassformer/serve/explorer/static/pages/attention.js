@@ -1,6 +1,5 @@
 // @ts-check
-// All heads at a glance: thumbnails of layers by heads, what each looks like in numbers, ranked and
-// filtered by a metric.
+// All heads: thumbnails of layers by heads, with metrics, ranked and filtered by one of them.
 import {fill, h, painted} from "../dom.js";
 import {fixed, number} from "../format.js";
 import {link} from "../link.js";
@@ -63,8 +62,8 @@ function render(el, app) {
   const filterRoom = h("div");
   let filter = /** @type {any} */ (null),
     filterFor = "";
-  const meaning = h("p", {class: "attention-meaning soft"}),
-    count = h("p", {class: "reading", role: "status"});
+  const meaning = h("p.attention-meaning.soft"),
+    count = h("p.reading", {role: "status"});
   el.append(said, room);
 
   function build(options) {
@@ -78,7 +77,7 @@ function render(el, app) {
       picture,
       controls: [tabs?.el, by.el, filterRoom],
       legend: legend({label: "weight"}),
-      below: h("div", {class: "attention-below"}, meaning, count),
+      below: h("div.attention-below", meaning, count),
       shows:
         "Every head’s pattern: rows are queries, from the first element down; columns are " +
         "keys. A pixel is the *largest* weight of the queries and keys it stands for, so a " +
@@ -120,7 +119,7 @@ function render(el, app) {
       top = there.slice(0, RANKED);
     ranked.update({
       items: top.map((one) => ({
-        label: h("span", null, `layer ${one.layer} head ${one.head}`),
+        label: h("span", `layer ${one.layer} head ${one.head}`),
         value: one.value,
         faded: dimmed(one.layer, one.head),
       })),
@@ -135,7 +134,7 @@ function render(el, app) {
     limit(name in SHARES ? 1 : Math.max(1, Math.ceil(most)));
     fill(
       meaning,
-      h("strong", null, TITLES[name]),
+      h("strong", TITLES[name]),
       ". ",
       found.header.metrics[found.names.indexOf(name)].definition,
       there.length ? "" : " It is not defined for this attention and input.",
@@ -226,35 +225,34 @@ function inspect(el, app) {
   return follow(app, [...LOOK, "side", "site", "layer", "head"], said, async (fresh) => {
     await app.looked();
     const {layer, head} = app.state.get();
-    // the page asks the same: it is asked once
+    // the same request as that of the page, sent once
     const {header, arrays} = await app.ask("thumbnails");
     if (!fresh()) return;
     const values = part(arrays.metrics, layer, head),
       names = header.metrics.map((one) => one.name);
     fill(
       body,
-      h("h2", null, `Layer ${layer} head ${head}`),
-      h("p", {class: "attention-name"}, headName(names, values)),
+      h("h2", `Layer ${layer} head ${head}`),
+      h("p.attention-name", headName(names, values)),
       h(
-        "dl",
-        {class: "metric-list"},
+        "dl.metric-list",
         header.metrics.map(({name, definition}, i) => [
           h("dt", {title: definition}, TITLES[name] ?? name),
-          h("dd", null, Number.isNaN(values[i]) ? "not here" : fixed(values[i], 3)),
+          h("dd", Number.isNaN(values[i]) ? "not here" : fixed(values[i], 3)),
         ]),
       ),
-      h("p", null, link(app, {page: "head"}, "Open this head")),
+      h("p", link(app, {page: "head"}, "Open this head")),
     );
   });
 }
 
 export const page = {
   about:
-    "Where every head of every layer looks, for the input above: one small picture each, " +
-    "layers downwards, heads to the right.",
+    "The attention of every head of every layer for the input above: one small image " +
+    "each, layers downwards, heads to the right.",
   notAbout:
-    "that a head matters. Attention says what was read, not what it did; the head’s page " +
-    "lets you change it and see.",
+    "that a head matters. Attention shows what was read, not its effect; on the head’s " +
+    "page you can change it and see.",
   render,
   inspect,
 };

@@ -1,6 +1,5 @@
 // @ts-check
-// The model card: what the model does, how it is built, inputs to begin with, and what each page
-// shows of it.
+// The model card: task, architecture, example inputs, and the content of each page.
 import {h} from "../dom.js";
 import {number, plural} from "../format.js";
 import {inputText} from "../input.js";
@@ -73,7 +72,7 @@ function render(el, app) {
           `${model.checkpoints.map((step) => number(step)).join(", ")}`
         : "no checkpoint beside the model itself",
     ],
-    ["folder", h("code", null, model.path)],
+    ["folder", h("code", model.path)],
   ].filter(Boolean);
   const settings = Object.entries(config)
     .filter(
@@ -86,61 +85,49 @@ function render(el, app) {
   const rest = app.pages.filter((page) => page.id !== "model");
   el.append(
     h(
-      "div",
-      {class: "opening"},
-      h("p", {class: "kicker"}, "Model"),
-      h("h1", null, model.name),
+      "div.opening",
+      h("p.kicker", "Model"),
+      h("h1", model.name),
       h(
-        "p",
-        {class: "lead"},
+        "p.lead",
         `It ${model.task}. Nothing leaves this machine: the model runs in the process that ` +
           "opened this page.",
       ),
     ),
     h(
-      "dl",
-      {class: "facts"},
-      facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
+      "dl.facts",
+      facts.map(([name, value]) => [h("dt", name), h("dd", value)]),
     ),
     h(
-      "section",
-      {class: "section"},
-      h("h2", null, "Begin with"),
+      "section.section",
+      h("h2", "Begin with"),
       h(
-        "ul",
-        {class: "begin-list"},
+        "ul.begin-list",
         model.examples.map((example) =>
           h(
             "li",
-            null,
             h(
-              "button",
-              {type: "button", class: "begin", onclick: () => begin(example)},
-              h("bdi", null, inputText(example)),
+              "button.begin",
+              {type: "button", onclick: () => begin(example)},
+              h("bdi", inputText(example)),
             ),
           ),
         ),
       ),
-      h("p", {class: "soft begin-note"}, "Or write in the bar above; Enter runs it."),
+      h("p.soft.begin-note", "Or write in the bar above; Enter runs it."),
     ),
     h(
-      "section",
-      {class: "section"},
-      h("h2", null, "What can be seen"),
+      "section.section",
+      h("h2", "What can be seen"),
       h(
-        "ol",
-        {class: "contents-list seen-list"},
+        "ol.contents-list.seen-list",
         rest.map((page) =>
           h(
             "li",
-            null,
             link(
               app,
               {page: page.id, lesson: ""},
-              [
-                h("span", {class: "contents-title"}, page.title),
-                h("span", {class: "contents-lead"}, prose(page.about)),
-              ],
+              [h("span.contents-title", page.title), h("span.contents-lead", prose(page.about))],
               {onfollow: () => scrollTo(0, 0)},
             ),
           ),
@@ -148,12 +135,11 @@ function render(el, app) {
       ),
     ),
     h(
-      "details",
-      {class: "section settings"},
-      h("summary", null, "All settings of the model"),
+      "details.section.settings",
+      h("summary", "All settings of the model"),
       table({caption: "Settings of the model", columns: ["setting", "value"], rows: settings}),
     ),
-    h("section", {class: "section card-python"}, shareBox(app)),
+    h("section.section.card-python", shareBox(app)),
   );
 }
 

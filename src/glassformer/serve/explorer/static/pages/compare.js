@@ -3,12 +3,12 @@
 // differ, B - A.
 import {fill, h} from "../dom.js";
 import {fixed, labelOf, number} from "../format.js";
-import {bars, button, figure, heatmap, legend, select, slider} from "../marks.js";
+import {bars, button, figure, heatmap, legend, select} from "../marks.js";
 import {reading} from "../learn/article.js";
 import {same} from "../state.js";
 import {part} from "../wire.js";
 import {round, shown} from "./aimed.js";
-import {follow, kindOf, kindTabs, LOOK, sequences, SHARES} from "./attended.js";
+import {LOOK, SHARES, follow, headDials, kindOf, kindTabs, sequences} from "./attended.js";
 import {pairLine, scatter} from "./compare_marks.js";
 import {stagesPicture} from "./next_stages.js";
 
@@ -30,8 +30,7 @@ function render(el, app) {
     typeof model.examples[0] === "string" &&
     model.max_length > 64; // the pair is that long in characters
   /**
-   * What B is while nobody has said: A without its edits, the other sentence of the pair, another
-   * example.
+   * Default of B: A without its edits, the other sentence of the pair, or another example.
    */
   const unsaid = () => {
     const {input, edits} = app.look();
@@ -46,8 +45,7 @@ function render(el, app) {
   };
   const asB = () => state.get().b ?? unsaid(),
     other = () => ({edits: state.get().edits, checkpoint: state.get().checkpoint, ...asB()});
-  const field = h("input", {
-    class: "compare-b",
+  const field = h("input.compare-b", {
     type: "text",
     "aria-label": "Input of B",
     value: wrote(other().input),
@@ -63,7 +61,7 @@ function render(el, app) {
   };
   const put = (change) => state.set({b: {...asB(), ...change}, pair: undefined});
   const steps = model.checkpoints ?? [],
-    own = h("bdi", {class: "compare-a"});
+    own = h("bdi.compare-a");
   const examples = select({
     label: "examples",
     value: "",
@@ -101,19 +99,17 @@ function render(el, app) {
         })
       : null;
   const form = h(
-    "form",
-    {class: "compare-form", onsubmit: (event) => (event.preventDefault(), put({input: read()}))},
-    h("div", {class: "compare-row"}, h("span", {class: "compare-name"}, "A"), own),
+    "form.compare-form",
+    {onsubmit: (event) => (event.preventDefault(), put({input: read()}))},
+    h("div.compare-row", h("span.compare-name", "A"), own),
     h(
-      "div",
-      {class: "compare-row"},
-      h("span", {class: "compare-name"}, "B"),
+      "div.compare-row",
+      h("span.compare-name", "B"),
       field,
-      h("button", {type: "submit", class: "button main"}, "Compare"),
+      h("button.button.main", {type: "submit"}, "Compare"),
     ),
     h(
-      "div",
-      {class: "row aim"},
+      "div.row.aim",
       examples.el,
       edits.el,
       moment?.el,
@@ -149,7 +145,7 @@ function render(el, app) {
     onselect: (pair) => state.set({pair}, {replace: true}),
   });
   const first = figure({
-    title: "Which correspond",
+    title: "Corresponding elements",
     name: "alignment",
     wide: true,
     picture: line,
@@ -165,9 +161,9 @@ function render(el, app) {
       rest: [],
       name: "Outcomes that changed most",
     }),
-    far = h("div", {class: "readings"});
+    far = h("div.readings");
   const second = figure({
-    title: "What it changes in the answer",
+    title: "Change of the answer",
     name: "changes",
     picture: answers,
     below: far,
@@ -175,18 +171,7 @@ function render(el, app) {
     hides: "all others, which changed less. The divergence counts them too.",
   });
   const tabs = kindTabs(app),
-    dial = (name, count) =>
-      slider({
-        label: name,
-        min: 0,
-        max: Math.max(1, count - 1),
-        step: 1,
-        value: state.get()[name],
-        compact: true,
-        oninput: (x) => state.set({[name]: Math.min(count - 1, Math.round(x))}, {replace: true}),
-      });
-  const layer = dial("layer", kindOf(app).layers),
-    head = dial("head", kindOf(app).heads);
+    [layer, head] = headDials(app);
   const options = {
     rows: [""],
     columns: [""],
@@ -200,7 +185,7 @@ function render(el, app) {
     heatmap({...options, name: "B"}),
     heatmap({...options, name: "B minus A", most: 44, kind: "signed", valueName: "difference"}),
   ];
-  const keys = h("div", {class: "compare-keys"});
+  const keys = h("div.compare-keys");
   const third = figure({
     title: "One head: A, B, and B − A",
     name: "patterns",
@@ -209,11 +194,8 @@ function render(el, app) {
     legend: keys,
     picture: {
       el: h(
-        "div",
-        {class: "compare-maps"},
-        maps.map((map, i) =>
-          h("div", null, h("p", {class: "sub"}, ["A", "B", "B − A"][i]), map.el),
-        ),
+        "div.compare-maps",
+        maps.map((map, i) => h("div", h("p.sub", ["A", "B", "B − A"][i]), map.el)),
       ),
       canvas: maps[2].canvas,
       toSvg: () => maps[2].toSvg(),
@@ -263,12 +245,7 @@ function render(el, app) {
     controls: [metric.el],
     picture: {
       ...dots,
-      el: h(
-        "div",
-        {class: "beside"},
-        dots.el,
-        h("div", null, h("p", {class: "sub"}, "changed most, B − A"), ranked.el),
-      ),
+      el: h("div.beside", dots.el, h("div", h("p.sub", "changed most, B − A"), ranked.el)),
       toSvg: () => dots.el,
     },
     shows:
@@ -309,7 +286,7 @@ function render(el, app) {
       .slice(0, RANKED);
     ranked.update({
       items: top.map((p) => ({
-        label: h("span", null, `layer ${p.layer} head ${p.head}`),
+        label: h("span", `layer ${p.layer} head ${p.head}`),
         value: p.y - p.x,
       })),
       selected: top.findIndex((p) => p.layer === l && p.head === k),
@@ -362,13 +339,9 @@ function render(el, app) {
       a.outcome.kind === "class" || !pairs[at] ? "" : `at “${shown(a.elements[pairs[at][0]])}”`;
     fill(
       far,
-      where ? h("p", {class: "soft"}, where) : null,
+      where ? h("p.soft", where) : null,
       header.kl === undefined
-        ? h(
-            "p",
-            {class: "soft"},
-            "No elements correspond, so no answers can be held against each other.",
-          )
+        ? h("p.soft", "No elements correspond, so no answers can be held against each other.")
         : reading("divergence, A from B", `${fixed(header.kl, 3)} bits`),
     );
     layer.set(state.get().layer);
@@ -404,7 +377,7 @@ function render(el, app) {
       let {header, arrays} = first,
         at = pair;
       if (pair === undefined && one.header.outcome.kind === "tags") {
-        // tags are answered everywhere: look where the two differ
+        // tags have an answer at each position: choose one where the two differ
         const partners = header.alignment.filter(([i, j]) => i !== null && j !== null),
           exchanged = partners.findIndex(
             ([i, j]) => one.header.elements[i].label !== two.header.elements[j].label,
@@ -430,8 +403,8 @@ function render(el, app) {
 
 export const page = {
   about:
-    "Two inputs, two steps of the training, or one input with and without edits: what is " +
-    "the same, what moved, what it changes. A is the input above.",
-  notAbout: "what caused the change. For that, put parts of one into the other, under *Edit*.",
+    "Two inputs, two training steps, or one input with and without edits: what is equal, " +
+    "what moved, and how the answer changes. A is the input above.",
+  notAbout: "the cause of the change. For that, patch values of one into the other, under *Edit*.",
   render,
 };

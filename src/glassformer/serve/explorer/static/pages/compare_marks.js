@@ -19,20 +19,16 @@ const MANY = 64,
 export function pairLine(options) {
   let o = options,
     unfolded = false;
-  const el = h("div", {class: "pairs-line", role: "group", "aria-label": o.name});
+  const el = h("div.pairs-line", {role: "group", "aria-label": o.name});
   const cell = (one) =>
-    h(
-      "span",
-      {class: "pairs-cell"},
-      one ? token(one) : h("span", {class: "pairs-gap", "aria-label": "nothing"}),
-    );
+    h("span.pairs-cell", one ? token(one) : h("span.pairs-gap", {"aria-label": "nothing"}));
   const states = ({a, b}) =>
     !a ? "only in B" : !b ? "only in A" : a.label === b.label ? "same" : "exchanged";
   function drawn(column) {
     const state = states(column),
       parts = [
         cell(column.a),
-        h("span", {class: "pairs-mark", "aria-hidden": true}, state === "same" ? "" : "≠"),
+        h("span.pairs-mark", {"aria-hidden": true}, state === "same" ? "" : "≠"),
         cell(column.b),
       ],
       now = column.pair === o.now;
@@ -40,7 +36,7 @@ export function pairLine(options) {
       `${column.a ? shown(column.a) : "nothing"}, ${column.b ? shown(column.b) : "nothing"}: ` +
       `${state}`;
     return column.pair === null
-      ? h("span", {class: "pairs-column other", title: said}, parts)
+      ? h("span.pairs-column.other", {title: said}, parts)
       : h(
           "button",
           {
@@ -147,7 +143,7 @@ export function scatter(options) {
     L = 52,
     top = 16,
     low = 46,
-    el = svg("svg", {class: "lines scatter", role: "img", viewBox: `0 0 ${W} ${W}`});
+    el = svg("svg.lines.scatter", {role: "img", viewBox: `0 0 ${W} ${W}`});
   function draw() {
     const all = o.points.flatMap((p) => [p.x, p.y]),
       least = Math.min(0, ...all),
@@ -158,16 +154,15 @@ export function scatter(options) {
     fill(
       el,
       ticks(least, most, 4).map((x) => [
-        svg("line", {class: "grid", x1: L, x2: W - 14, y1: py(x), y2: py(x)}),
+        svg("line.grid", {x1: L, x2: W - 14, y1: py(x), y2: py(x)}),
         svg(
-          "text",
-          {class: "tick", x: L - 8, y: py(x), "text-anchor": "end", "dominant-baseline": "central"},
+          "text.tick",
+          {x: L - 8, y: py(x), "text-anchor": "end", "dominant-baseline": "central"},
           tick(x),
         ),
-        svg("text", {class: "tick", x: px(x), y: W - low + 20, "text-anchor": "middle"}, tick(x)),
+        svg("text.tick", {x: px(x), y: W - low + 20, "text-anchor": "middle"}, tick(x)),
       ]),
-      svg("line", {
-        class: "axis",
+      svg("line.axis", {
         x1: px(least),
         y1: py(least),
         x2: px(most),
@@ -175,24 +170,20 @@ export function scatter(options) {
         "stroke-dasharray": "4 4",
       }),
       svg(
-        "text",
-        {class: "axis-name", x: (L + W) / 2, y: W - 6, "text-anchor": "middle"},
+        "text.axis-name",
+        {x: (L + W) / 2, y: W - 6, "text-anchor": "middle"},
         `${o.valueName}, in A`,
       ),
-      svg("text", {class: "axis-name", x: 4, y: 12}, "in B"),
+      svg("text.axis-name", {x: 4, y: 12}, "in B"),
       o.points.map((p) => {
         const now = p.layer === o.now?.layer && p.head === o.now?.head;
         return svg(
           "g",
           {class: `scatter-dot${now ? " now" : ""}`, onclick: () => o.onselect(p)},
-          svg(
-            "title",
-            null,
-            `layer ${p.layer} head ${p.head}: ${number(p.x, 3)}, ${number(p.y, 3)}`,
-          ),
-          now ? svg("circle", {class: "ring", cx: px(p.x), cy: py(p.y), r: 10}) : null,
-          svg("circle", {class: "dot", cx: px(p.x), cy: py(p.y), r: 4.5}),
-          svg("circle", {class: "reach", cx: px(p.x), cy: py(p.y), r: 12}),
+          svg("title", `layer ${p.layer} head ${p.head}: ${number(p.x, 3)}, ${number(p.y, 3)}`),
+          now && svg("circle.ring", {cx: px(p.x), cy: py(p.y), r: 10}),
+          svg("circle.dot", {cx: px(p.x), cy: py(p.y), r: 4.5}),
+          svg("circle.reach", {cx: px(p.x), cy: py(p.y), r: 12}),
         );
       }),
     );

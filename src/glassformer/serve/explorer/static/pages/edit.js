@@ -18,10 +18,9 @@ const KINDS = {Zero: "0", Mean: "the mean over positions", Resample: "another po
 function render(el, app) {
   const {state} = app,
     said = h("div"),
-    list = h("ol", {class: "edit-list"}),
+    list = h("ol.edit-list"),
     empty = h(
-      "p",
-      {class: "soft edit-empty"},
+      "p.soft.edit-empty",
       "Nothing is changed: this is the model as it is. Take hold of a handle below.",
     );
   const all = () => ordered(state.get().edits, state.get().shelf),
@@ -50,27 +49,25 @@ function render(el, app) {
       list,
       entries.map(({edit, on}, i) => {
         const control = toggle({
-          label: h("span", null, h("strong", null, edit.edit), " ", inWords(edit, names)),
+          label: h("span", h("strong", edit.edit), " ", inWords(edit, names)),
           checked: on,
           onchange: (to) => keep(entries.map((one, j) => (j === i ? {...one, on: to} : one))),
         });
         return h(
           "li",
           {class: on ? "" : "edit-off", dataset: {edit: placed(edit)}},
-          h("span", {class: "edit-number", "aria-hidden": true}, String(i + 1)),
+          h("span.edit-number", {"aria-hidden": true}, String(i + 1)),
           control.el,
           h(
-            "div",
-            {class: "edit-tools"},
+            "div.edit-tools",
             act("Earlier", "Earlier", place(i, i - 1), i, i === 0),
             act("Later", "Later", place(i, i + 1), i, i === entries.length - 1),
             act("Remove", "Remove", () => keep(entries.filter((_, j) => j !== i)), i),
           ),
           h(
-            "details",
-            {class: "edit-json"},
-            h("summary", null, "as JSON"),
-            h("pre", {class: "code", tabindex: 0}, JSON.stringify(edit, null, 1)),
+            "details.edit-json",
+            h("summary", "as JSON"),
+            h("pre.code", {tabindex: 0}, JSON.stringify(edit, null, 1)),
           ),
         );
       }),
@@ -85,16 +82,15 @@ function render(el, app) {
     everywhere = sweep(app),
     tabs = kindTabs(app);
   el.append(
-    h("section", {class: "edit-part"}, h("h2", null, "In order"), empty, list, said),
+    h("section.edit-part", h("h2", "In order"), empty, list, said),
     h(
-      "section",
-      {class: "section"},
-      h("h2", null, "From the selection"),
-      tabs ? h("div", {class: "edit-tabs"}, tabs.el) : null,
-      h("div", {class: "touching"}, h("div", null, handles.el, more.el), result.el),
+      "section.section",
+      h("h2", "From the selection"),
+      tabs && h("div.edit-tabs", tabs.el),
+      h("div.touching", h("div", handles.el, more.el), result.el),
     ),
-    h("section", {class: "section"}, change.el),
-    h("section", {class: "section"}, h("h2", null, "The same edit everywhere"), everywhere.el),
+    h("section.section", change.el),
+    h("section.section", h("h2", "The same edit everywhere"), everywhere.el),
   );
   drawList();
   const offs = [
@@ -102,7 +98,7 @@ function render(el, app) {
       (now, before) => (now.edits !== before.edits || now.shelf !== before.shelf) && drawList(),
     ),
     follow(app, ["input", "checkpoint", "side", "site"], said, async (fresh) => {
-      // names are those of the input, whatever the edits do
+      // names of the input, which edits do not change
       const header = (await app.call("look", {look: {...app.look(), edits: []}})).header;
       if (!fresh()) return;
       const {queries, keys} = sequences(header, kindOf(app)),
@@ -121,13 +117,13 @@ function render(el, app) {
   return () => offs.forEach((off) => off());
 }
 
-/** Edits of whole points, and values taken from another input. */
+/** Edits of whole points, and values of another input. */
 function others(app) {
   const {state} = app,
     said = h("div"),
     where = h("div"),
     tried = async (edit) => {
-      // what the model refuses is said and not added
+      // an edit with an error is reported and not added
       const edits = put(state.get().edits, edit);
       try {
         await app.call("look", {look: {...app.look(), edits}}, {key: "tried"});
@@ -143,8 +139,7 @@ function others(app) {
     value: "Mean",
     options: Object.entries(KINDS).map(([value, label]) => ({value, label})),
   });
-  const text = h("input", {
-    class: "edit-source",
+  const text = h("input.edit-source", {
     type: "text",
     "aria-label": "Another input",
     placeholder: "another input of as many tokens",
@@ -157,28 +152,23 @@ function others(app) {
     checkpoint: state.get().checkpoint,
   });
   const el = h(
-    "div",
-    {class: "touch"},
+    "div.touch",
     h(
-      "div",
-      {class: "touch-part"},
-      h("h4", null, "A whole point of this layer"),
+      "div.touch-part",
+      h("h4", "A whole point of this layer"),
       where,
       h(
-        "div",
-        {class: "touch-row"},
+        "div.touch-row",
         how.el,
         button("Add", () => point?.value && tried({edit: how.value, point: point.value})),
       ),
     ),
     h(
-      "div",
-      {class: "touch-part"},
-      h("h4", null, "This head from elsewhere"),
+      "div.touch-part",
+      h("h4", "This head from elsewhere"),
       text,
       h(
-        "div",
-        {class: "touch-row edit-from"},
+        "div.touch-row.edit-from",
         button(
           "Patch what it says",
           () =>
@@ -194,8 +184,7 @@ function others(app) {
         ),
       ),
       h(
-        "p",
-        {class: "soft"},
+        "p.soft",
         "Patch takes what the head says in the other input; freeze keeps where it looks " +
           "there, or in the present input, whatever comes.",
       ),
@@ -229,20 +218,13 @@ function signedPattern(app) {
   const {state} = app,
     room = h("div"),
     hint = h(
-      "p",
-      {class: "soft"},
+      "p.soft",
       "Once something is changed, this shows where the selected head looks more, and where less.",
     );
   let picture = /** @type {any} */ (null),
     frame = /** @type {any} */ (null),
     legendRoom = h("div");
-  const el = h(
-    "div",
-    null,
-    h("h2", null, "Where the selected head looks, after minus before"),
-    hint,
-    room,
-  );
+  const el = h("div", h("h2", "Where the selected head looks, after minus before"), hint, room);
   async function show(compared) {
     if (!compared) {
       room.hidden = true;
@@ -320,9 +302,9 @@ function signedPattern(app) {
 
 export const page = {
   about:
-    "What is changed inside the running model, in order, and what comes of it. Edits stand " +
-    "in the address: a link, the Python lines beside, and every other page carry them.",
+    "Changes inside the running model, in order, and their effect. Edits are part of the " +
+    "address: links, the Python code beside, and all other pages keep them.",
   notAbout:
-    "a trained difference: the weights stay as they are, and only this input’s run is touched.",
+    "a trained difference: the weights stay the same, and only the run of this input " + "changes.",
   render,
 };

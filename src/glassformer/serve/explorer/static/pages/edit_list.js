@@ -1,14 +1,13 @@
 // @ts-check
-// Edits as plain values, as glassformer.inspect.edits spells them: made from a selection, put into
-// a list in order, said in words.
-// An edit that is switched off waits on a shelf beside the list, with its place: {at, edit}.
+// Edits as plain values of glassformer.inspect.edits: made from a selection, listed in order,
+// described in words. An edit that is switched off is kept on a shelf with its index: {at, edit}.
 import {number} from "../format.js";
 import {canonical, same} from "../state.js";
 
 /** @typedef {Record<string, any> & {edit: string, point: string}} Edit */
 /** @typedef {{at: number, edit: Edit}[]} Shelf */
 
-/** The edits of a head, by what a reader wants of it. `place`: decoder.blocks.3.attention */
+/** The edits of a head by purpose. `place`: decoder.blocks.3.attention */
 export const zero = (/** @type {string} */ place, /** @type {number} */ head) => ({
   edit: "Zero",
   point: `${place}.z`,
@@ -58,7 +57,7 @@ export const freeze = (place, head, source) => ({
 const VALUES = new Set(["to", "by", "tau", "source", "renormalise", "vector", "seed", "order"]);
 
 /**
- * What an edit does and where, without how much: two edits of one place take each other's. @param
+ * Kind and place of an edit, without its amount: equal ones replace each other. @param
  * {Edit} edit
  */
 export function placed(edit) {
@@ -71,8 +70,8 @@ export function found(edits, edit) {
 }
 
 /**
- * The list with an edit in the place of its like, else at the end. @param {Edit[]} edits @param
- * {Edit} edit
+ * The list with an edit in place of the one of its kind and place, otherwise at the end. @param
+ * {Edit[]} edits @param {Edit} edit
  */
 export function put(edits, edit) {
   return found(edits, edit)
@@ -96,7 +95,7 @@ export function ordered(edits, shelf = []) {
   return all;
 }
 
-/** The same as the selection keeps them. @param {{edit: Edit, on: boolean}[]} all */
+/** The same in the form of the selection. @param {{edit: Edit, on: boolean}[]} all */
 export function split(all) {
   const shelf = all.flatMap(({edit, on}, at) => (on ? [] : [{at, edit}]));
   return {

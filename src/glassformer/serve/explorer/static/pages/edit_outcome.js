@@ -1,6 +1,5 @@
 // @ts-check
-// What the model answers, before the edits and under them: every position at a glance, and one in
-// numbers.
+// Answers before the edits and under them: all positions in brief, and one in numbers.
 import {fill, h} from "../dom.js";
 import {labelOf, number, percent, token} from "../format.js";
 import {button, figure} from "../marks.js";
@@ -12,7 +11,7 @@ const MOST = 8,
   CHIPS = 400;
 
 /**
- * The position that is answered for: the selected one; of tags, else the query's. @param {any} s
+ * Position of the answer: the selected one, or for tags that of the query. @param {any} s
  * @param {any} looked
  */
 export function positionOf(s, looked) {
@@ -33,11 +32,11 @@ export function positionOf(s, looked) {
 export function outcome(app, {onchanged, wide = false} = {}) {
   const {state} = app,
     said = h("div"),
-    strip = h("div", {class: "outcome-strip"}),
-    note = h("p", {class: "outcome-note", role: "status"});
+    strip = h("div.outcome-strip"),
+    note = h("p.outcome-note", {role: "status"});
   const picture = pairs({items: [], name: "Outcome"});
   const frame = figure({
-    title: "What comes of it",
+    title: "Effect on the answer",
     name: "outcome before after",
     picture,
     controls: strip,
@@ -64,9 +63,8 @@ export function outcome(app, {onchanged, wide = false} = {}) {
     fill(
       strip,
       h(
-        "ol",
+        "ol.outcome-chips",
         {
-          class: "outcome-chips",
           "aria-label":
             kind === "tags"
               ? "Tags, position by position"
@@ -79,7 +77,6 @@ export function outcome(app, {onchanged, wide = false} = {}) {
           changed += Number(other);
           return h(
             "li",
-            null,
             h(
               "button",
               {
@@ -92,20 +89,13 @@ export function outcome(app, {onchanged, wide = false} = {}) {
                   `${other ? `${was.label} before, ${is.label} now` : is.label}, ` +
                   `${percent(is.p)}`,
               },
-              h("span", {class: "outcome-token"}, token(after.elements[i])),
+              h("span.outcome-token", token(after.elements[i])),
               h(
-                "span",
-                {class: "outcome-answer"},
-                other
-                  ? [
-                      h(
-                        "s",
-                        null,
-                        token({label: was.label, kind: kind === "tags" ? "word" : "token"}),
-                      ),
-                      " ",
-                    ]
-                  : null,
+                "span.outcome-answer",
+                other && [
+                  h("s", token({label: was.label, kind: kind === "tags" ? "word" : "token"})),
+                  " ",
+                ],
                 token({label: is.label, kind: kind === "tags" ? "word" : "token"}),
               ),
             ),
@@ -142,10 +132,9 @@ export function outcome(app, {onchanged, wide = false} = {}) {
         ? ""
         : h(
             "span",
-            null,
             kind === "tags" || app.has("masked") ? "at " : "after ",
             token(after.elements[at]),
-            h("span", {class: "soft"}, ` ${at}`),
+            h("span.soft", ` ${at}`),
           );
     const name = (label) => token({label, kind: kind === "tokens" ? "token" : "word"});
     if (!edited) {
@@ -163,7 +152,6 @@ export function outcome(app, {onchanged, wide = false} = {}) {
         note,
         h(
           "span",
-          null,
           "The model as it is",
           where ? ", " : "",
           where,
@@ -192,12 +180,11 @@ export function outcome(app, {onchanged, wide = false} = {}) {
         note,
         h(
           "span",
-          null,
           `${s.edits.length === 1 ? "Under the edit" : `Under ${s.edits.length} edits`}`,
           where ? ", " : "",
           where,
           ": ",
-          h("strong", null, `KL ${number(header.kl, 3)}`),
+          h("strong", `KL ${number(header.kl, 3)}`),
           " from before to after. ",
           kind === "class"
             ? ""

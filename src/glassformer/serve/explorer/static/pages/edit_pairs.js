@@ -1,10 +1,10 @@
 // @ts-check
 // Probabilities in pairs: before as an outline, after as a filled bar, and their difference in
 // points of a percent.
-import {fill, h, svg} from "../dom.js";
+import {fill, h, svg, svgFont} from "../dom.js";
 import {fixed, tick} from "../format.js";
 
-/** Where the bars may end: the least of these that all fit into. */
+/** Ends of the axis; the smallest that fits all bars is used. */
 const ENDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1];
 
 /**
@@ -18,7 +18,7 @@ const points = (x) => (Math.abs(x) < 5e-5 && x ? "<0.01" : fixed(100 * x, 2)),
 /** @param {{items: Pair[], name: string}} options */
 export function pairs(options) {
   let o = options;
-  const el = h("div", {class: "pairs-picture", role: "list"});
+  const el = h("div.pairs-picture", {role: "list"});
   const several = () => o.items.some((item) => item.before !== null);
   function draw() {
     const two = several(),
@@ -32,10 +32,8 @@ export function pairs(options) {
         "div",
         {class: `pair-row pair-head${two ? "" : " single"}`, "aria-hidden": true},
         h("span"),
-        h("span", {class: "pair-scale"}, h("span", null, "0"), h("span", null, tick(100 * high))),
-        two
-          ? [h("span", null, "before"), h("span", null, "after"), h("span", null, "Δ %")]
-          : h("span", null, "percent"),
+        h("span.pair-scale", h("span", "0"), h("span", tick(100 * high))),
+        two ? [h("span", "before"), h("span", "after"), h("span", "Δ %")] : h("span", "percent"),
       ),
       o.items.map(({label, text, before, after}) =>
         h(
@@ -49,21 +47,19 @@ export function pairs(options) {
               `${points(after)} ` +
               `percent${before === null ? "" : `, change ${signed(after - before)}`}`,
           },
-          h("span", {class: "bar-label"}, label),
+          h("span.bar-label", label),
           h(
-            "span",
-            {class: "pair-track", "aria-hidden": true},
-            before === null
-              ? null
-              : h("span", {class: "pair-bar before", style: {width: width(before)}}),
-            h("span", {class: "pair-bar after", style: {width: width(after)}}),
+            "span.pair-track",
+            {"aria-hidden": true},
+            before === null ? null : h("span.pair-bar.before", {style: {width: width(before)}}),
+            h("span.pair-bar.after", {style: {width: width(after)}}),
           ),
           before === null
-            ? h("span", {class: "num"}, points(after))
+            ? h("span.num", points(after))
             : [
-                h("span", {class: "num soft"}, points(before)),
-                h("span", {class: "num"}, points(after)),
-                h("span", {class: "num pair-change"}, signed(after - before)),
+                h("span.num.soft", points(before)),
+                h("span.num", points(after)),
+                h("span.num.pair-change", signed(after - before)),
               ],
         ),
       ),
@@ -99,12 +95,7 @@ export function pairs(options) {
     toSvg() {
       const style = getComputedStyle(el),
         accent = style.getPropertyValue("accent-color"),
-        font = {
-          "font-size": 14,
-          "font-family": "sans-serif",
-          fill: style.color,
-          "dominant-baseline": "central",
-        },
+        font = svgFont(el, 14),
         row = 30;
       return svg(
         "svg",

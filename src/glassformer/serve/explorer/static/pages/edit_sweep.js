@@ -1,6 +1,5 @@
 // @ts-check
-// The same edit everywhere, one place after the other: how much the answer changes where, cell by
-// cell as it is computed.
+// The same edit at each place in turn: the change of the answer, cell by cell as it is computed.
 import {fill, h} from "../dom.js";
 import {number, percent, token} from "../format.js";
 import {button, choice, figure, heatmap, legend, select} from "../marks.js";
@@ -14,7 +13,7 @@ const word = (/** @type {string} */ label) => ({label, kind: "word"});
 export function sweep(app) {
   const {state} = app,
     said = h("div"),
-    progress = h("p", {class: "reading", role: "status"}),
+    progress = h("p.reading", {role: "status"}),
     legendRoom = h("div"),
     room = h("div");
   let running = /** @type {AbortController | null} */ (null),
@@ -42,8 +41,7 @@ export function sweep(app) {
       stop(true);
     },
   });
-  const other = h("input", {
-    class: "edit-source",
+  const other = h("input.edit-source", {
     type: "text",
     hidden: true,
     "aria-label": "The other input",
@@ -52,21 +50,15 @@ export function sweep(app) {
     autocomplete: "off",
   });
   const start = button("Run all", () => (running ? stop() : run()), {kind: "main"});
-  const hint = h(
-    "p",
-    {class: "soft"},
-    "One run of the model for each cell. It can be stopped at any time.",
-  );
+  const hint = h("p.soft", "One run of the model for each cell. It can be stopped at any time.");
   const el = h(
     "div",
-    null,
     h(
-      "p",
-      {class: "prose"},
+      "p.prose",
       "The stream behind a layer at one position, or what one head says, is replaced, and " +
         "the model runs on. Where the answer changes, it was carried through that place.",
     ),
-    h("div", {class: "figure-controls"}, by.el, kind.el, other, start),
+    h("div.figure-controls", by.el, kind.el, other, start),
     hint,
     progress,
     said,
@@ -123,7 +115,7 @@ export function sweep(app) {
           state.set(heads ? {layer: r, head: c} : {layer: r, query: c}, {replace: true}),
       });
       const framed = figure({
-        title: "What changes the answer",
+        title: "Effect of each place",
         name: "sweep",
         wide: true,
         picture,
@@ -148,7 +140,6 @@ export function sweep(app) {
           progress,
           h(
             "span",
-            null,
             `The answer ${looked.outcome.kind === "class" ? "" : "at "}`,
             looked.outcome.kind === "class" ? "" : token(looked.elements[at]),
             " is ",

@@ -1,6 +1,6 @@
 // @ts-check
-// The handles on the selected head and edge: silence it, cool it, cut an edge, move a weight. Every
-// handle is an edit in the selection.
+// Controls of the selected head and edge: silence it, set its temperature, cut an edge, move a
+// weight. Each is an edit in the selection.
 import {fill, h} from "../dom.js";
 import {labelOf, token} from "../format.js";
 import {button, slider, toggle} from "../marks.js";
@@ -10,20 +10,15 @@ import {askHead, follow, HEAD, kindOf, placeOf, sequences} from "./attended.js";
 const LEAST = 1e-6;
 
 /**
- * Handles for what is selected. @param {any} app
+ * Controls for the selection. @param {any} app
  * @returns {{el: HTMLElement, off: () => void}}
  */
 export function touch(app) {
   const {state} = app,
     said = h("div") /* the outcome beside says what is wrong */,
-    ofHead = h("div", {class: "touch-part"}),
-    ofEdge = h("div", {class: "touch-part"});
-  const el = h(
-    "div",
-    {class: "touch", role: "group", "aria-label": "Change the model here"},
-    ofHead,
-    ofEdge,
-  );
+    ofHead = h("div.touch-part"),
+    ofEdge = h("div.touch-part");
+  const el = h("div.touch", {role: "group", "aria-label": "Change the model here"}, ofHead, ofEdge);
   const set = (edit, on, replace = false) => {
     const {edits} = state.get();
     state.set({edits: on ? put(edits, edit) : without(edits, edit)}, {replace});
@@ -68,9 +63,9 @@ export function touch(app) {
       });
       fill(
         ofHead,
-        h("h4", null, `Layer ${layer} head ${number}`),
-        h("div", {class: "touch-row"}, control.zero.el, control.mean.el),
-        h("div", {class: "stack"}, control.tau.el, control.by.el),
+        h("h4", `Layer ${layer} head ${number}`),
+        h("div.touch-row", control.zero.el, control.mean.el),
+        h("div.stack", control.tau.el, control.by.el),
       );
     }
     control.zero.set(Boolean(found(edits, zero(place, number))));
@@ -86,12 +81,8 @@ export function touch(app) {
       edge = "";
       fill(
         ofEdge,
-        h("h4", null, "An edge"),
-        h(
-          "p",
-          {class: "soft"},
-          "Pick a cell of the matrix: then its edge can be cut and its weight moved.",
-        ),
+        h("h4", "An edge"),
+        h("p.soft", "Pick a cell of the matrix: then its edge can be cut and its weight moved."),
       );
       return;
     }
@@ -124,12 +115,12 @@ export function touch(app) {
         kind: "quiet",
         name: "Let the weight go",
       });
-      control.why = h("p", {class: "soft"});
+      control.why = h("p.soft");
       fill(
         ofEdge,
-        h("h4", null, token(queries[query]), " → ", token(keys[key])),
+        h("h4", token(queries[query]), " → ", token(keys[key])),
         control.to.el,
-        h("div", {class: "touch-row"}, control.cut.el, control.go),
+        h("div.touch-row", control.cut.el, control.go),
         control.why,
       );
     }

@@ -1,13 +1,13 @@
 // @ts-check
-// What speaks for an answer: a score for every element of the input by one of six methods, and
-// whether taking elements away bears it out.
+// Attribution of an answer: a score for every element of the input by one of six methods, and a
+// check by removing elements.
 import {fill, h} from "../dom.js";
 import {aligned, fixed, number, percent, tick} from "../format.js";
 import {bars, button, choice, figure, legend, lines, select} from "../marks.js";
 import {reading} from "../learn/article.js";
 import {superseded} from "../wire.js";
 import {schema} from "../schema.js";
-import {AIM, aimControls, aimOf, outcomeName, round, shown, strip} from "./aimed.js";
+import {AIM, aimControls, aimOf, outcomeName, positionStrip, round, shown, strip} from "./aimed.js";
 import {follow, LOOK} from "./attended.js";
 import {partsOf, picturesOf, sheet} from "./image_sheet.js";
 
@@ -48,7 +48,7 @@ const SIGNED = ["gradient_x_input", "integrated_gradients", "occlusion"];
 /** A share of the logit below which scores are called small; the colours reach it at least. */
 const SMALL = 0.05;
 
-/** What may stand for an absent element. @param {any} app @param {any} looked */
+/** Baselines: the values of an absent element. @param {any} app @param {any} looked */
 function baselines(app, looked) {
   const named = [
     ["zero", "zero vector"],
@@ -75,11 +75,7 @@ function render(el, app) {
   let sheets = /** @type {ReturnType<typeof sheet>[]} */ ([]);
   const method = () => state.get().method ?? schema.arguments.method.default,
     translates = () => Boolean(looked?.source_elements?.length);
-  const line = strip({
-      elements: [],
-      name: "Where is it answered?",
-      onselect: (position) => state.set({position, target: null}),
-    }),
+  const line = positionStrip(app),
     outcome = aimControls(app);
   const by = select({
     label: "Method",
@@ -88,14 +84,14 @@ function render(el, app) {
     onchange: (to) => state.set({method: to === schema.arguments.method.default ? undefined : to}),
   });
   const baseline = h("div");
-  const meaning = h("p", {class: "soft explain-method"});
+  const meaning = h("p.soft.explain-method");
   el.append(
     h(
-      "section",
-      {class: "aimed", "aria-label": "What is asked about"},
-      h("p", {class: "sub"}, "Where is it answered, and what?"),
+      "section.aimed",
+      {"aria-label": "What is asked about"},
+      h("p.sub", "Position and outcome of the answer"),
       line.el,
-      h("div", {class: "row aim"}, outcome.el, by.el, baseline),
+      h("div.row.aim", outcome.el, by.el, baseline),
       meaning,
     ),
     said,
@@ -104,7 +100,7 @@ function render(el, app) {
 
   const text = strip({elements: [], name: "Scores of the elements"}),
     source = strip({elements: [], name: "Scores of the source"}),
-    drawn = h("div", {class: "explain-sheets"});
+    drawn = h("div.explain-sheets");
   const ranked = bars({
       items: [],
       name: "Strongest elements",
@@ -112,9 +108,9 @@ function render(el, app) {
       valueName: "score",
     }),
     key = h("div"),
-    check = h("div", {class: "readings"});
-  const sourceRoom = h("div", null, h("p", {class: "sub"}, "the source"), source.el),
-    own = h("p", {class: "sub"}, "what was written so far");
+    check = h("div.readings");
+  const sourceRoom = h("div", h("p.sub", "the source"), source.el),
+    own = h("p.sub", "what was written so far");
   const all = () => [
     ...(found?.source
       ? looked.source_elements.map((one, i) => ({one, value: found.source[i], where: "source"}))
@@ -123,12 +119,11 @@ function render(el, app) {
   ];
   const picture = {
     el: h(
-      "div",
-      {class: "stack"},
+      "div.stack",
       drawn,
       sourceRoom,
-      h("div", null, own, text.el),
-      h("div", null, h("p", {class: "sub"}, "strongest"), ranked.el),
+      h("div", own, text.el),
+      h("div", h("p.sub", "strongest"), ranked.el),
     ),
     table: () => ({
       columns: ["element", "where", "place", "score"],
@@ -145,7 +140,7 @@ function render(el, app) {
     toSvg: () => ranked.toSvg(),
   };
   const first = figure({
-    title: "What speaks for it",
+    title: "Attribution",
     name: "attribution",
     wide: true,
     picture,
@@ -169,7 +164,7 @@ function render(el, app) {
     y: [0, 1],
   });
   const measure = button("Measure", () => curve(), {kind: "main"}),
-    judged = h("div", {class: "readings"}),
+    judged = h("div.readings"),
     note = h("div");
   const which = choice({
     label: "Curves",
@@ -181,11 +176,11 @@ function render(el, app) {
     onchange: () => drawCurves(),
   });
   const second = figure({
-    title: "Does it hold?",
+    title: "Faithfulness",
     name: "faithfulness",
     picture: {
       ...graph,
-      el: h("div", {class: "curve-room"}, graph.el),
+      el: h("div.curve-room", graph.el),
       toSvg: () => /** @type {any} */ (graph.el),
     },
     controls: [which.el, measure],
@@ -238,8 +233,7 @@ function render(el, app) {
           better ? "good" : "bad",
         ),
         h(
-          "p",
-          {class: "soft"},
+          "p.soft",
           better
             ? "This order says more than chance."
             : "This order is no better than chance here.",
@@ -248,11 +242,7 @@ function render(el, app) {
     } else
       fill(
         judged,
-        h(
-          "p",
-          {class: "soft"},
-          "Runs the model some 350 times; on a long text that takes a while.",
-        ),
+        h("p.soft", "Runs the model some 350 times; on a long text that takes a while."),
       );
     second.refresh();
   }
@@ -276,11 +266,7 @@ function render(el, app) {
     measure.textContent = "Measure";
     drawCurves();
   }
-  const question = () => ({
-    target: aim.target,
-    position: aim.position,
-    against: aim.against,
-  });
+  const question = () => ({target: aim.target, position: aim.position, against: aim.against});
 
   function draw() {
     const signed = SIGNED.includes(method()),
@@ -318,8 +304,7 @@ function render(el, app) {
       sheets.map((one, i) => [raws[i].el, one.el]),
       faint
         ? h(
-            "p",
-            {class: "soft explain-scale"},
+            "p.soft.explain-scale",
             `The picture has a scale of its own, up to ${tick(reach)}: its scores are ` +
               "small beside those of the other elements.",
           )
@@ -343,22 +328,19 @@ function render(el, app) {
       .sort((a, b) => Math.abs(b.value) - Math.abs(a.value))
       .slice(0, RANKED);
     ranked.update({
-      items: top.map(({one, value}) => ({label: h("span", null, shown(one)), value})),
+      items: top.map(({one, value}) => ({label: h("span", shown(one)), value})),
       format: aligned(top.map((one) => one.value)),
     });
     fill(
       key,
-      high > 1e-9
-        ? legend({kind, scale: "linear", high, label: signed ? "score, in logits" : "score"})
-        : null,
+      high > 1e-9 &&
+        legend({kind, scale: "linear", high, label: signed ? "score, in logits" : "score"}),
     );
     const {gap, change, steps} = found.header,
       sum = both.reduce((a, b) => a + b, 0);
     fill(
       check,
-      signed
-        ? reading("largest score, of the logit", largest ? percent(largest / logit, 2) : "0")
-        : null,
+      signed && reading("largest score, of the logit", largest ? percent(largest / logit, 2) : "0"),
       reading("sum of the scores", number(sum)),
       change === null ? null : reading("change of the logit from the baseline", number(change)),
       gap === null
@@ -367,21 +349,21 @@ function render(el, app) {
             reading("completeness gap", `${number(100 * gap, 2)} %`, gap < 0.05 ? "" : "bad"),
             steps === null ? null : reading("gradients", number(steps)),
           ],
-      signed && largest < SMALL * logit
-        ? h(
-            "p",
-            {class: "explain-small", role: "note"},
-            `No score reaches ${percent(SMALL)} of the logit, ${number(found.header.logit, 3)}: ` +
-              "the order of such scores says little. The colours go up to that share.",
-          )
-        : null,
+      signed &&
+        largest < SMALL * logit &&
+        h(
+          "p.explain-small",
+          {role: "note"},
+          `No score reaches ${percent(SMALL)} of the logit, ${number(found.header.logit, 3)}: ` +
+            "the order of such scores says little. The colours go up to that share.",
+        ),
     );
     const name = outcomeName(looked, app, aim.target),
       other =
         aim.against === null ? "" : ` instead of “${shown(outcomeName(looked, app, aim.against))}”`;
     first.el
       .querySelector(".figure-title")
-      ?.replaceChildren(`What speaks for “${shown(name)}”${other}`);
+      ?.replaceChildren(`Attribution of “${shown(name)}”${other}`);
     first.refresh();
   }
 
@@ -394,26 +376,21 @@ function render(el, app) {
       const to = String(state.get().baseline ?? "zero");
       fill(
         baseline,
-        SIGNED.includes(method())
-          ? select({
-              label: "Baseline",
-              value: to,
-              options: baselines(app, looked),
-              onchange: (one) =>
-                state.set({
-                  baseline: one === "zero" ? undefined : /^\d+$/.test(one) ? Number(one) : one,
-                }),
-            }).el
-          : null,
+        SIGNED.includes(method()) &&
+          select({
+            label: "Baseline",
+            value: to,
+            options: baselines(app, looked),
+            onchange: (one) =>
+              state.set({
+                baseline: one === "zero" ? undefined : /^\d+$/.test(one) ? Number(one) : one,
+              }),
+          }).el,
       );
       if (looked.outcome.kind === "vectors")
         return void fill(
           el,
-          h(
-            "p",
-            {class: "prose"},
-            "This model answers with vectors; there is no outcome to explain.",
-          ),
+          h("p.prose", "This model answers with vectors; there is no outcome to explain."),
         );
       aim = aimOf(app.state.get(), looked);
       line.el.hidden = aim.whole;
@@ -437,9 +414,9 @@ function render(el, app) {
 }
 
 export const page = {
-  about: "Which elements of the input speak for an answer, or for one answer instead of another.",
+  about: "Which elements of the input support an answer, or one answer instead of another.",
   notAbout:
-    "what a model thinks. A score is a summary of a curved function in one number for each " +
-    "element; every method bends it differently.",
+    "the reasoning of a model. A score summarizes a non-linear function in one number for " +
+    "each element; each method does so differently.",
   render,
 };

@@ -1,6 +1,6 @@
 // @ts-check
-// What can be taken along: the selection as a link, as JSON and as Python; the pages with their
-// answers as one file; exact tensors.
+// Exports: the selection as a link, as JSON and as Python; the pages with their answers as one
+// file; exact tensors.
 import {fill, h, save} from "../dom.js";
 import {number, plural} from "../format.js";
 import {button, select, toggle} from "../marks.js";
@@ -12,8 +12,8 @@ import {follow, LOOK} from "./attended.js";
 const MOST = 400;
 
 /**
- * The questions whose answers a saved page needs: those about this input, and those about the
- * model. @param {any[]} asked @param {any} look @param {boolean} all
+ * The requests whose answers a saved page needs: those about this input and about the model. @param
+ * {any[]} asked @param {any} look @param {boolean} all
  */
 export function needed(asked, look, all) {
   const about = (body) => [body.look, body.a, body.b].filter(Boolean),
@@ -28,7 +28,7 @@ export function needed(asked, look, all) {
 /** @param {HTMLElement} el @param {any} app */
 function render(el, app) {
   const {model, state} = app,
-    said = h("p", {class: "soft", role: "status"});
+    said = h("p.soft", {role: "status"});
   const told = (/** @type {string} */ text) => {
     said.textContent = text;
   };
@@ -40,11 +40,7 @@ function render(el, app) {
       told("The browser does not let this page copy; select the text.");
     }
   };
-  const own = h("pre", {
-    class: "code points-python",
-    tabindex: 0,
-    "aria-label": "Points in Python",
-  });
+  const own = h("pre.code.points-python", {tabindex: 0, "aria-label": "Points in Python"});
   let written = "";
   const shown = () => ({
     ...state.toJSON(),
@@ -55,18 +51,16 @@ function render(el, app) {
         .pop() ?? "model",
   }); // the page that one came from
   const block = (what, text, file, type) => {
-    const code = h("pre", {class: "code", tabindex: 0, "aria-label": what}, text());
+    const code = h("pre.code", {tabindex: 0, "aria-label": what}, text());
     return {
       code,
       show: () => (code.textContent = text()),
       el: h(
-        "section",
-        {class: "export-part"},
-        h("h3", null, what),
+        "section.export-part",
+        h("h3", what),
         code,
         h(
-          "div",
-          {class: "row"},
+          "div.row",
           button("Copy", () => copy(text(), what), {name: `Copy: ${what}`}),
           file
             ? button("Save", () => save(file, new Blob([text()], {type})), {
@@ -103,7 +97,7 @@ function render(el, app) {
     })),
   });
   const all = toggle({label: "answers about other inputs, too", onchange: () => count()}),
-    counted = h("p", {class: "soft"});
+    counted = h("p.soft");
   const count = () => {
     const found = needed(app.asked(), app.look(), all.checked),
       bytes = found.reduce((sum, one) => sum + one.bytes, 0);
@@ -146,40 +140,34 @@ function render(el, app) {
   );
 
   const saidPoints = h("div"),
-    points = h("div", {class: "stack points-room"});
+    points = h("div.stack.points-room");
   el.append(
     h(
-      "section",
-      {class: "section export-first"},
-      h("h2", null, "What is selected"),
+      "section.section.export-first",
+      h("h2", "What is selected"),
       h(
-        "div",
-        {class: "export-parts"},
+        "div.export-parts",
         blocks.map((one) => one.el),
       ),
       said,
     ),
     h(
-      "section",
-      {class: "section"},
-      h("h2", null, "These pages as one file"),
+      "section.section",
+      h("h2", "These pages as one file"),
       h(
-        "p",
-        {class: "prose"},
+        "p.prose",
         "An HTML file that opens from disk, on any machine, without a model and without a " +
           "network. It holds the answers to what you have looked at so far: open a page, a " +
           "head or a position first, and it will be in the file. What is not in it says so.",
       ),
-      h("div", {class: "row export-row"}, first.el, all.el, make),
+      h("div.row.export-row", first.el, all.el, make),
       counted,
     ),
     h(
-      "section",
-      {class: "section"},
-      h("h2", null, "Exact tensors"),
+      "section.section",
+      h("h2", "Exact tensors"),
       h(
-        "p",
-        {class: "prose"},
+        "p.prose",
         "Any named point of the model in this run, as the model computed it, in 32 bits.",
       ),
       saidPoints,
@@ -204,7 +192,7 @@ function render(el, app) {
   return () => offs.forEach((off) => off());
 }
 
-/** Points by the block they are in, and the file of one. */
+/** Points by block, and the file of one. */
 function tensors(room, app, points, told) {
   const places = [
     ...new Set(points.map((point) => point.name.split(".").slice(0, -1).join(".") || "the model")),
@@ -213,7 +201,7 @@ function tensors(room, app, points, told) {
     points.filter(
       (point) => (point.name.split(".").slice(0, -1).join(".") || "the model") === place,
     );
-  const list = h("div", {class: "points"}),
+  const list = h("div.points"),
     wanted =
       app.state.get().point ??
       points.find((point) => point.kind === "pattern")?.name ??
@@ -224,15 +212,12 @@ function tensors(room, app, points, told) {
       list,
       h(
         "ul",
-        null,
         of(place).map((point) =>
           h(
-            "li",
-            {class: "point"},
-            h("code", null, `look["${point.name}"]`),
+            "li.point",
+            h("code", `look["${point.name}"]`),
             h(
-              "span",
-              {class: "soft"},
+              "span.soft",
               point.axes
                 .map((axis, i) => `${axis} ${point.shape[i]}`)
                 .filter((axis) => !axis.startsWith("batch"))
@@ -274,8 +259,7 @@ function tensors(room, app, points, told) {
 
 export const page = {
   alone: true,
-  about:
-    "Everything on these pages can be taken along: as a link, as Python, as a file, as numbers.",
-  notAbout: "pictures one by one: each has its own PNG, SVG and CSV.",
+  about: "Export all of these pages: as a link, as Python, as a file, as numbers.",
+  notAbout: "single charts: each has its own PNG, SVG and CSV.",
   render,
 };

@@ -1,12 +1,21 @@
 // @ts-check
-// How an answer comes about along the stream: the ledger of a logit, the answers after each layer,
-// what each head does beside what it looks like.
+// An answer along the residual stream: the ledger of a logit, the answers after each layer, effects
+// and descriptions of heads.
 import {fill, h} from "../dom.js";
 import {aligned, alignedPercent, number, percent, token} from "../format.js";
 import {bars, button, choice, figure, heatmap, legend, toggle} from "../marks.js";
 import {reading} from "../learn/article.js";
 import {part, superseded} from "../wire.js";
-import {AIM, aimControls, aimOf, firstChoice, outcomeName, round, shown, strip} from "./aimed.js";
+import {
+  AIM,
+  aimControls,
+  aimOf,
+  firstChoice,
+  outcomeName,
+  positionStrip,
+  round,
+  shown,
+} from "./aimed.js";
 import {follow, headName, kindName, kindOf, kindTabs, LOOK} from "./attended.js";
 import {stepsOf, waterfall} from "./flow_ledger.js";
 import {wordGrid} from "./flow_lens.js";
@@ -20,18 +29,9 @@ function render(el, app) {
     room = h("div");
   let looked = /** @type {any} */ (null),
     aim = /** @type {any} */ (null);
-  const line = strip({
-      elements: [],
-      name: "Where is it answered?",
-      onselect: (position) => state.set({position, target: null}),
-    }),
+  const line = positionStrip(app),
     outcome = aimControls(app);
-  const asked = h(
-    "section",
-    {class: "aimed", "aria-label": "What is asked about"},
-    line.el,
-    outcome.el,
-  );
+  const asked = h("section.aimed", {"aria-label": "What is asked about"}, line.el, outcome.el);
   const first = ledgerPart(app),
     second = lensPart(app),
     third = effectsPart(app);
@@ -45,11 +45,7 @@ function render(el, app) {
       if (looked.outcome.kind === "vectors")
         return void fill(
           el,
-          h(
-            "p",
-            {class: "prose"},
-            "This model answers with vectors; there is no logit to take apart.",
-          ),
+          h("p.prose", "This model answers with vectors; there is no logit to take apart."),
         );
       aim = aimOf(app.state.get(), looked);
       line.el.hidden = aim.whole;
@@ -69,13 +65,13 @@ function render(el, app) {
   };
 }
 
-/** What every part wrote towards the logit, and whether it adds up. */
+/** Contributions of all parts to the logit, and the check of their sum. */
 function ledgerPart(app) {
   let found = /** @type {any} */ (null),
     each = Boolean(app.state.get().each);
   const picture = waterfall({steps: [], total: 0, name: "The logit as a sum"}),
-    check = h("div", {class: "readings"}),
-    note = h("p", {class: "soft ledger-note"});
+    check = h("div.readings"),
+    note = h("p.soft.ledger-note");
   const frame = figure({
     title: "The logit as a sum",
     name: "ledger",
@@ -132,7 +128,7 @@ function ledgerPart(app) {
   };
 }
 
-/** What would be answered after each layer. */
+/** Answers after each layer (logit lens). */
 function lensPart(app) {
   let found = /** @type {any} */ (null),
     by = "top",
@@ -154,8 +150,8 @@ function lensPart(app) {
       format: (x) => percent(x),
       valueName: "probability",
     }),
-    title = h("p", {class: "sub"}),
-    said = h("p", {class: "soft"});
+    title = h("p.sub"),
+    said = h("p.soft");
   const colour = choice({
     label: "Colour",
     value: by,
@@ -223,7 +219,6 @@ function lensPart(app) {
     const own = Array.from(part(ids, at, Math.max(0, column)), (id, i) => ({
       label: h(
         "span",
-        null,
         token({label: label(id), kind: app.model.classes.length ? "word" : "token"}),
       ),
       value: part(p, at, Math.max(0, column))[i],
@@ -264,7 +259,7 @@ function lensPart(app) {
   };
 }
 
-/** What each head changes when it says the same everywhere, beside what it looks like. */
+/** Effect of each head, with its mean output everywhere, and its description. */
 function effectsPart(app) {
   let abort = /** @type {AbortController | null} */ (null),
     asked = "",
@@ -274,7 +269,7 @@ function effectsPart(app) {
     names = /** @type {any} */ (null);
   const tabs = kindTabs(app),
     go = button("Measure", () => (abort ? stop() : measure()), {kind: "main"}),
-    progress = h("output", {class: "soft"}),
+    progress = h("output.soft"),
     note = h("div");
   const grid = heatmap({
     rows: [""],
@@ -301,15 +296,15 @@ function effectsPart(app) {
     "div",
     {hidden: true},
     grid.el,
-    h("p", {class: "sub"}, "strongest, with what they look like"),
+    h("p.sub", "strongest, with what they look like"),
     ranked.el,
   );
   const frame = figure({
-    title: "Looks and does",
+    title: "Effects of heads",
     name: "effects of heads",
     wide: true,
     picture: {...grid, el: measured},
-    controls: [tabs?.el, h("div", {class: "row"}, go, progress)],
+    controls: [tabs?.el, h("div.row", go, progress)],
     legend: key,
     below: note,
     shows:
@@ -337,7 +332,7 @@ function effectsPart(app) {
           ? `change ${number(cells[r * kind.heads + c], 3)}`
           : "not measured"),
     });
-    fill(key, high > 1e-9 ? legend({kind: "signed", high, label: "change of the logit"}) : null);
+    fill(key, high > 1e-9 && legend({kind: "signed", high, label: "change of the logit"}));
     const order = Array.from(cells.keys())
       .filter((i) => Number.isFinite(cells[i]))
       .sort((a, b) => Math.abs(cells[b]) - Math.abs(cells[a]))
@@ -348,7 +343,7 @@ function effectsPart(app) {
       items: order.map((i) => {
         const [layer, head] = [Math.floor(i / kind.heads), i % kind.heads];
         return {
-          label: h("span", null, `layer ${layer} head ${head}`),
+          label: h("span", `layer ${layer} head ${head}`),
           value: cells[i],
           note: names ? headName(names.names, part(names.metrics, layer, head)) : "",
         };
@@ -431,8 +426,8 @@ function effectsPart(app) {
 
 export const page = {
   about:
-    "One answer, followed along the residual stream: who wrote how much towards it, when " +
-    "it appears, and which heads it depends on.",
-  notAbout: "which words of the input it depends on. The page *Explain* asks that.",
+    "One answer along the residual stream: the contribution of each part, the layer at " +
+    "which the answer appears, and the heads it depends on.",
+  notAbout: "which words of the input it depends on. See the page *Explain*.",
   render,
 };

@@ -1,6 +1,6 @@
 // @ts-check
-// A logit as a sum, part after part: every bar begins where the one before ended.
-import {fill, h, svg} from "../dom.js";
+// A logit as a sum of parts: every bar begins where the last one ended.
+import {fill, h, svg, svgFont} from "../dom.js";
 import {fixed, number} from "../format.js";
 
 /** @typedef {{name: string, layer: number | null, head: number | null, value: number}} Entry */
@@ -51,7 +51,7 @@ export function stepsOf(entries, bias, each) {
  */
 export function waterfall(options) {
   let o = options;
-  const el = h("ol", {class: "waterfall", "aria-label": o.name});
+  const el = h("ol.waterfall", {"aria-label": o.name});
   function laid() {
     let sum = 0;
     const rows = o.steps.map((step) => ({...step, from: sum, to: (sum += step.value)}));
@@ -74,10 +74,10 @@ export function waterfall(options) {
         h(
           "li",
           {class: `fall ${kind}`},
-          h("span", {class: "bar-label"}, label),
+          h("span.bar-label", label),
           h(
-            "span",
-            {class: "fall-track", "aria-hidden": true},
+            "span.fall-track",
+            {"aria-hidden": true},
             h("span", {
               class: `fall-bar ${value < 0 ? "minus" : "plus"}`,
               style: {
@@ -86,12 +86,8 @@ export function waterfall(options) {
               },
             }),
           ),
-          h(
-            "span",
-            {class: "bar-value"},
-            `${value > 0 && kind !== "sum" ? "+" : ""}${fixed(value, 3)}`,
-          ),
-          h("span", {class: "fall-sum soft"}, kind === "sum" ? "" : fixed(to, 3)),
+          h("span.bar-value", `${value > 0 && kind !== "sum" ? "+" : ""}${fixed(value, 3)}`),
+          h("span.fall-sum.soft", kind === "sum" ? "" : fixed(to, 3)),
         ),
       ),
     );
@@ -120,12 +116,7 @@ export function waterfall(options) {
         x = (v) => 190 + (380 * (v - low)) / (high - low),
         row = 24,
         style = getComputedStyle(el);
-      const font = {
-          "font-size": 13,
-          "font-family": "sans-serif",
-          fill: style.color,
-          "dominant-baseline": "central",
-        },
+      const font = svgFont(el),
         accent = style.getPropertyValue("accent-color");
       return svg(
         "svg",

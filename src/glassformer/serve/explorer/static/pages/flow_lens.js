@@ -1,6 +1,6 @@
 // @ts-check
-// Answers after each layer as a grid of words: rows are layers, columns are positions. Used by
-// mouse and arrow keys.
+// Answers after each layer as a grid of words: rows are layers, columns are positions; mouse and
+// arrow keys move in it.
 import {fill, h, on, svg} from "../dom.js";
 import {labelOf, percent, token} from "../format.js";
 import {css, ink, isDark, level, onTheme, ramp} from "../ramp.js";
@@ -9,7 +9,7 @@ import {shown} from "./aimed.js";
 /** @typedef {string | {label: string, kind?: string}} Label */
 
 /**
- * A grid of words on their probabilities' colours.
+ * A grid of words, coloured by their probabilities.
  * @param {{rows: string[], columns: Label[], words: string[][], p: number[][], name: string,
  * columnName?: string, now?: {row: number, column: number} | null,
  *   onselect?: (row: number, column: number) => void}} options
@@ -18,8 +18,8 @@ export function wordGrid(options) {
   let o = {columnName: "position", ...options};
   const head = h("thead"),
     body = h("tbody"),
-    table = h("table", {role: "grid", class: "word-grid", "aria-label": o.name}, head, body);
-  const el = h("div", {class: "word-scroll"}, table);
+    table = h("table.word-grid", {role: "grid", "aria-label": o.name}, head, body);
+  const el = h("div.word-scroll", table);
   function draw() {
     const held = el.contains(document.activeElement),
       colours = ramp("attention", isDark()),
@@ -28,7 +28,6 @@ export function wordGrid(options) {
       head,
       h(
         "tr",
-        null,
         h("th", {scope: "col"}, "after"),
         o.columns.map((column, c) =>
           h("th", {scope: "col", class: c === o.now?.column ? "now" : ""}, token(column)),
@@ -40,7 +39,6 @@ export function wordGrid(options) {
       o.rows.map((row, r) =>
         h(
           "tr",
-          null,
           h("th", {scope: "row"}, row),
           o.columns.map((column, c) => {
             const step = level(o.p[r][c], {scale: "linear"}),
@@ -58,7 +56,7 @@ export function wordGrid(options) {
                   `${row}, ${o.columnName} ${labelOf(column)}: ${shown(o.words[r][c])} ` +
                   `${percent(o.p[r][c])}`,
               },
-              h("bdi", {class: "token"}, shown(o.words[r][c])),
+              h("bdi.token", shown(o.words[r][c])),
             );
           }),
         ),

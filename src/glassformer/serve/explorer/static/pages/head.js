@@ -1,6 +1,6 @@
 // @ts-check
-// One head: its pattern as matrix, lines or text; the selected row and what each key gets, in
-// digits; handles that change it; its inside, step by step.
+// One head: its pattern as matrix, lines or text; the selected row and the weight of each key, in
+// digits; edits of it; its computation, step by step.
 import {schema} from "../schema.js";
 import {fill, h, painted} from "../dom.js";
 import {fixed, number, percent, token} from "../format.js";
@@ -54,7 +54,7 @@ async function patternOf(app) {
         : table
           ? (i, j) => table[i * keys.length + j] === 1
           : null;
-  // a million numbers: made where they are asked for
+  // a million numbers: computed on first use
   const weights = () => (values ??= weightsOf(bytes));
   return {
     queries,
@@ -76,11 +76,11 @@ function render(el, app) {
   app
     .looked()
     .then(() => app.call("head", askHead(app)))
-    // asked before anything is built; an error is heard where the answer is waited for
+    // sent before anything is built; an error is handled by the second request
     .catch(() => {});
   const {state} = app,
     said = h("div"),
-    heading = h("div", {class: "head-name"}),
+    heading = h("div.head-name"),
     tabs = kindTabs(app);
   const room = h("div"),
     offs = /** @type {(() => void)[]} */ ([]);
@@ -159,9 +159,9 @@ function render(el, app) {
       scroller.classList.toggle("zoomed", to !== "1");
     },
   });
-  const scroller = h("div", {class: "head-scroll"}),
-    stage = h("div", {class: "head-stage"}),
-    notes = h("div", {class: "head-notes"}),
+  const scroller = h("div.head-scroll"),
+    stage = h("div.head-stage"),
+    notes = h("div.head-notes"),
     legendRoom = h("div");
   const picture = {
     el: stage,
@@ -170,7 +170,7 @@ function render(el, app) {
     summary: () => views[view()]?.summary() ?? "",
   };
   const rowBars = bars({items: [], name: "The selected row", high: 1}),
-    massBars = bars({items: [], name: "What each key gets"});
+    massBars = bars({items: [], name: "Weight of each key"});
 
   function compose() {
     const all = found,
@@ -201,14 +201,14 @@ function render(el, app) {
       units(keys, true).length === keys.length;
   }
 
-  /** The selection among what is drawn. */
+  /** The selected cell of the drawing. */
   function cell() {
     const {query, key} = state.get(),
       row = rowOf(shown.queries, query);
     return row < 0 ? null : {row, column: Math.max(0, rowOf(shown.keys, key))};
   }
 
-  /** Shows the selection: a matrix need not be drawn again for it. */
+  /** Update the selection without drawing a matrix again. */
   function mark() {
     if (!found || view() !== "matrix") return draw();
     views.matrix.update({selected: cell()});
@@ -233,7 +233,7 @@ function render(el, app) {
     const selected = cell(),
       row = selected?.row ?? -1,
       now = view();
-    // the bytes are colours of that scale
+    // the bytes are for that scale only
     const drawn = scale() === "sqrt" && high() === 1 ? shown : {...shown, bytes: null};
     const inMatrix = {
       ...matrixOptions(drawn),
@@ -246,7 +246,7 @@ function render(el, app) {
     if (now === "matrix") {
       if (views.matrix) views.matrix.update(inMatrix);
       else views.matrix = heatmap({...inMatrix, onselect: (r, c) => pick(r, c)});
-      fill(scroller, h("div", {class: "head-zoom"}, views.matrix.el));
+      fill(scroller, h("div.head-zoom", views.matrix.el));
     } else if (now === "lines") {
       const given = {shown, share: share(), selected: row < 0 ? null : row, onselect: pick};
       if (views.lines) views.lines.update(given);
@@ -284,34 +284,30 @@ function render(el, app) {
     );
     fill(
       notes,
-      now === "lines" ? h("p", {class: "reading"}, views.lines.said()) : null,
-      own && found.max < 0.995 && now !== "lines"
-        ? h(
-            "p",
-            {class: "flag"},
-            `Colours are this head’s own: full colour is ${number(found.max, 3)}, not 1. ` +
-              "Do not compare them with another head’s.",
-          )
-        : null,
-      !found.exact && now === "matrix"
-        ? h(
-            "p",
-            {class: "soft"},
-            "Colours and “≈” digits are rounded to one part in 255 of a root; the row " +
-              "below is exact.",
-          )
-        : null,
-      words()
-        ? h("p", {class: "soft"}, "Words: the sum over a word’s keys, the mean over its queries.")
-        : null,
-      now === "text" && row < 0
-        ? h(
-            "p",
-            {class: "soft"},
-            `Tinted by the row of ${shown.queries[0].label.trim() || "the first element"}; ` +
-              "choose a token to see its row.",
-          )
-        : null,
+      now === "lines" && h("p.reading", views.lines.said()),
+      own &&
+        found.max < 0.995 &&
+        now !== "lines" &&
+        h(
+          "p.flag",
+          `Colours are this head’s own: full colour is ${number(found.max, 3)}, not 1. ` +
+            "Do not compare them with another head’s.",
+        ),
+      !found.exact &&
+        now === "matrix" &&
+        h(
+          "p.soft",
+          "Colours and “≈” digits are rounded to one part in 255 of a root; the row " +
+            "below is exact.",
+        ),
+      words() && h("p.soft", "Words: the sum over a word’s keys, the mean over its queries."),
+      now === "text" &&
+        row < 0 &&
+        h(
+          "p.soft",
+          `Tinted by the row of ${shown.queries[0].label.trim() || "the first element"}; ` +
+            "choose a token to see its row.",
+        ),
     );
     drawMass();
     frame?.refresh();
@@ -342,8 +338,8 @@ function render(el, app) {
     massFrame.refresh();
   }
 
-  const rowNote = h("p", {class: "soft bars-note"}),
-    massNote = h("p", {class: "soft bars-note"});
+  const rowNote = h("p.soft.bars-note"),
+    massNote = h("p.soft.bars-note");
 
   async function drawRow(fresh) {
     const {query} = state.get();
@@ -393,7 +389,7 @@ function render(el, app) {
   }
 
   frame = figure({
-    title: "Who looks where",
+    title: "Attention pattern",
     name: "pattern",
     wide: true,
     picture,
@@ -420,7 +416,7 @@ function render(el, app) {
     hides: "the keys beyond the first ten, whose weight is added up.",
   });
   const massFrame = figure({
-    title: "What each key gets",
+    title: "Weight of each key",
     name: "column mass",
     picture: massBars,
     below: massNote,
@@ -445,13 +441,11 @@ function render(el, app) {
       fill(
         heading,
         h(
-          "p",
-          {class: "head-title"},
-          h("strong", null, `Layer ${layer} head ${head}`),
-          app.model.attentions.length < 2 ? null : h("span", null, kindName(kindOf(app))),
+          "p.head-title",
+          h("strong", `Layer ${layer} head ${head}`),
+          app.model.attentions.length < 2 ? null : h("span", kindName(kindOf(app))),
           h(
-            "span",
-            {class: "soft"},
+            "span.soft",
             headName(
               header.metrics.map((one) => one.name),
               part(arrays.metrics, layer, head),
@@ -461,11 +455,11 @@ function render(el, app) {
       );
   }
 
-  // The picture is what one waits for: all else is asked for and built once it has been seen.
+  // The pattern first: all other parts are requested and built after it was painted.
   let pictured = Promise.resolve(),
     left = false;
   const later = {...app, call: (...asked) => pictured.then(() => app.call(...asked))};
-  fill(room, h("section", {class: "head-part"}, frame.el));
+  fill(room, h("section.head-part", frame.el));
   el.append(heading, said, room);
   offs.push(
     follow(app, HEAD, said, (fresh) => {
@@ -487,24 +481,17 @@ function render(el, app) {
       inside = steps(later);
     room.append(
       h(
-        "section",
-        {class: "section"},
-        h("h2", null, "Touch it"),
+        "section.section",
+        h("h2", "Touch it"),
         h(
-          "p",
-          {class: "prose"},
+          "p.prose",
           "Every handle is an edit of the running model: it acts inside the head, before " +
             "the output projection, and the other pages show the edited run until you let go.",
         ),
-        h("div", {class: "touching"}, handles.el, result.el),
+        h("div.touching", handles.el, result.el),
       ),
-      h(
-        "section",
-        {class: "section"},
-        h("h2", null, "In digits"),
-        h("div", {class: "beside digits"}, rowFrame.el, massFrame.el),
-      ),
-      h("section", {class: "section"}, h("h2", null, "Inside, step by step"), inside.el),
+      h("section.section", h("h2", "In digits"), h("div.beside.digits", rowFrame.el, massFrame.el)),
+      h("section.section", h("h2", "Inside, step by step"), inside.el),
     );
     offs.push(
       follow(app, [...HEAD, "query", "key"], said, drawRow),
@@ -522,9 +509,10 @@ function render(el, app) {
 
 export const page = {
   about:
-    "One head in full: who looks where, in which digits, how that was computed, and what " +
-    "changes when you change it.",
+    "One head in full: its attention in digits, the computation of them, and the effect " +
+    "of your changes.",
   notAbout:
-    "why it was learned, and whether the model needs it: silence it below, and the answer tells.",
+    "why it was learned, and whether the model needs it: silence it below, and compare " +
+    "the answers.",
   render,
 };

@@ -21,7 +21,7 @@ const WEIGHTS = Float32Array.from({length: 256}, (_, byte) =>
 );
 
 /**
- * What bytes of roots stand for, in the two digits that they are good for. @param {Uint8Array}
+ * Weights of bytes of roots, which have two correct digits. @param {Uint8Array}
  * bytes
  */
 export function weightsOf(bytes) {
@@ -100,7 +100,7 @@ export function strongest({queries, keys, values, masked}, share) {
   return {edges: drawn, all, mass: sum ? kept / sum : 0};
 }
 
-/** What a heatmap is told of a pattern. @param {Shown} shown */
+/** Options of a heatmap for a pattern. @param {Shown} shown */
 export function matrixOptions(shown) {
   const {queries, keys, bytes, masked, name} = shown;
   return {rows: queries, columns: keys, values: bytes ? null : shown.values, bytes, masked, name};
@@ -115,7 +115,7 @@ export function edges(options) {
   let o = options,
     found = strongest(o.shown, o.share),
     W = 640;
-  const el = svg("svg", {class: "edges", role: "group"});
+  const el = svg("svg.edges", {role: "group"});
   const column = (list, side, rowHeight) => {
     const every = Math.max(1, Math.ceil(15 / rowHeight)),
       left = side === "query";
@@ -148,9 +148,7 @@ export function edges(options) {
             : {}),
         },
         text,
-        !left && o.selected !== null
-          ? svg("tspan", {class: "edge-weight", dx: 8}, weightOf(i))
-          : null,
+        !left && o.selected !== null && svg("tspan.edge-weight", {dx: 8}, weightOf(i)),
       );
     });
   };
@@ -175,27 +173,28 @@ export function edges(options) {
       () =>
         fill(
           el,
-          svg("text", {class: "edge-side", x: x0 - 10, y: 12, "text-anchor": "end"}, "query asks"),
-          svg("text", {class: "edge-side", x: x1 + 10, y: 12}, "key answers"),
-          [...found.edges].reverse().map(([r, c, w]) =>
-            svg(
-              "path",
-              {
-                class: `edge${o.selected === null ? "" : r === o.selected ? " now" : " other"}`,
-                d: `M${x0} ${y(r)}C${mid} ${y(r)} ${mid} ${y(c)} ${x1} ${y(c)}`,
-                "stroke-width": (0.6 + 3.4 * w).toFixed(2),
-                "stroke-opacity": (o.selected === null || r === o.selected
-                  ? 0.12 + 0.88 * Math.sqrt(w)
-                  : 0.08
-                ).toFixed(3),
-              },
+          svg("text.edge-side", {x: x0 - 10, y: 12, "text-anchor": "end"}, "query asks"),
+          svg("text.edge-side", {x: x1 + 10, y: 12}, "key answers"),
+          [...found.edges]
+            .reverse()
+            .map(([r, c, w]) =>
               svg(
-                "title",
-                null,
-                `${o.shown.queries[r].label} → ${o.shown.keys[c].label}: ${number(w)}`,
+                "path",
+                {
+                  class: `edge${o.selected === null ? "" : r === o.selected ? " now" : " other"}`,
+                  d: `M${x0} ${y(r)}C${mid} ${y(r)} ${mid} ${y(c)} ${x1} ${y(c)}`,
+                  "stroke-width": (0.6 + 3.4 * w).toFixed(2),
+                  "stroke-opacity": (o.selected === null || r === o.selected
+                    ? 0.12 + 0.88 * Math.sqrt(w)
+                    : 0.08
+                  ).toFixed(3),
+                },
+                svg(
+                  "title",
+                  `${o.shown.queries[r].label} → ${o.shown.keys[c].label}: ${number(w)}`,
+                ),
               ),
             ),
-          ),
           column(queries, "query", rowHeight),
           column(keys, "key", rowHeight),
         ),
@@ -213,7 +212,7 @@ export function edges(options) {
       o = {...o, ...patch};
       draw();
     },
-    /** What is drawn, and what is not. */
+    /** A sentence on the drawn edges and the others. */
     said: () =>
       `${number(found.edges.length)} of ${plural(found.all, "edge")}, ` +
       `${percent(found.mass, 3)} of all weight. Nothing is drawn for the rest.`,
@@ -237,13 +236,13 @@ export function edges(options) {
 }
 
 /**
- * Text, tinted by what the selected query gives to each of its tokens.
+ * Text, each token tinted by its weight from the selected query.
  * @param {{shown: Shown, separate: boolean, selected: number | null, how: any, onselect: (row:
  * number, column: number | null) => void}} options  separate: queries and keys are two sequences
  */
 export function tinted(options) {
   let o = options;
-  const el = h("div", {class: "tinted"});
+  const el = h("div.tinted");
   function draw() {
     const {queries, keys, values, masked, exact} = o.shown,
       S = keys.length,
@@ -274,26 +273,25 @@ export function tinted(options) {
     redrawn(el, () =>
       fill(
         el,
-        o.separate
-          ? h(
-              "div",
-              {class: "tinted-queries", role: "group", "aria-label": "Queries"},
-              h("span", {class: "soft"}, "The query"),
-              queries.map((unit, r) =>
-                h(
-                  "button",
-                  {
-                    type: "button",
-                    class: `tint plain${r === row ? " asks" : ""}`,
-                    "aria-pressed": r === row,
-                    onclick: () => o.onselect(r, null),
-                  },
-                  token(unit),
-                ),
+        o.separate &&
+          h(
+            "div.tinted-queries",
+            {role: "group", "aria-label": "Queries"},
+            h("span.soft", "The query"),
+            queries.map((unit, r) =>
+              h(
+                "button",
+                {
+                  type: "button",
+                  class: `tint plain${r === row ? " asks" : ""}`,
+                  "aria-pressed": r === row,
+                  onclick: () => o.onselect(r, null),
+                },
+                token(unit),
               ),
-            )
-          : null,
-        h("div", {class: "tinted-text"}, keys.map(piece)),
+            ),
+          ),
+        h("div.tinted-text", keys.map(piece)),
       ),
     );
   }

@@ -1,6 +1,6 @@
 // @ts-check
-// Inside one head, for one query: from the stream to what the head adds to it, in the model's own
-// numbers, checked again in double precision.
+// Computation of one head for one query, from the stream to the head's contribution to it, in the
+// model's numbers, checked in double precision.
 import {fill, h, redrawn, svg} from "../dom.js";
 import {labelOf, number, token} from "../format.js";
 import {link} from "../link.js";
@@ -16,7 +16,7 @@ const KEYS = 10,
   CLOSE = 1e-4;
 
 /**
- * The head again, in double precision: scores from q, k, scale and bias, weights from scores, z
+ * The head recomputed in double precision: scores from q, k, scale and bias, weights from scores, z
  * from weights and v.
  * @param {{header: any, arrays: Record<string, any>}} reply
  */
@@ -65,7 +65,7 @@ const size = (vector) => Math.sqrt(vector.reduce((sum, x) => sum + x * x, 0));
 
 /** A vector as a strip of colours, with its length and its first numbers. */
 function strip(name, vector, role = "") {
-  const canvas = h("canvas", {class: "strip", width: vector.length, height: 1}),
+  const canvas = h("canvas.strip", {width: vector.length, height: 1}),
     high = Math.max(...vector.map(Math.abs)) || 1;
   const draw = () => {
     const context = canvas.getContext("2d"),
@@ -81,12 +81,11 @@ function strip(name, vector, role = "") {
   return h(
     "div",
     {class: `strip-row ${role}`},
-    role ? h("b", {class: "vec-role"}, role) : h("span"),
-    h("span", {class: "strip-name"}, prose(name)),
+    role ? h("b.vec-role", role) : h("span"),
+    h("span.strip-name", prose(name)),
     h(
-      "span",
+      "span.strip-picture",
       {
-        class: "strip-picture",
         role: "img",
         "aria-label":
           `${vector.length} numbers from ${number(Math.min(...vector), 3)} to ` +
@@ -95,15 +94,9 @@ function strip(name, vector, role = "") {
       canvas,
     ),
     h(
-      "span",
-      {class: "strip-said"},
+      "span.strip-said",
       `${vector.length} numbers, length ${number(size(vector), 4)}: `,
-      h(
-        "span",
-        {class: "strip-numbers"},
-        Array.from(vector.slice(0, 3), (x) => number(x, 3)).join("  "),
-        " …",
-      ),
+      h("span.strip-numbers", Array.from(vector.slice(0, 3), (x) => number(x, 3)).join("  "), " …"),
     ),
   );
 }
@@ -112,9 +105,9 @@ function strip(name, vector, role = "") {
 export function steps(app) {
   const {state} = app,
     said = h("div"),
-    body = h("div", {class: "inside"}),
-    words = h("p", {class: "step-said", "aria-live": "polite"}),
-    checked = h("div", {class: "inside-check"});
+    body = h("div.inside"),
+    words = h("p.step-said", {"aria-live": "polite"}),
+    checked = h("div.inside-check");
   let got = /** @type {any} */ (null),
     at = LAST,
     sort = "weight";
@@ -201,9 +194,9 @@ export function steps(app) {
       valueName: "product",
       format: (x) => number(x, 4),
     }),
-    productsNote = h("p", {class: "soft bars-note"});
+    productsNote = h("p.soft.bars-note");
   const picture = {
-    el: h("div", null, body, words),
+    el: h("div", body, words),
     table: () =>
       got
         ? {
@@ -309,7 +302,7 @@ export function steps(app) {
       ],
       ["score", 6, (j) => (hidden.has(j) ? "−∞" : number(arrays.scores.data[j], 4))],
       ["exp", 7, (j) => number(mine.powers[j], 4)],
-      ["weight p", 7, (j) => h("strong", null, number(arrays.weights.data[j], 4))],
+      ["weight p", 7, (j) => h("strong", number(arrays.weights.data[j], 4))],
       ["length of p v", 8, (j) => number(size(vector(j)) * arrays.weights.data[j], 4)],
     ];
     const strips = [
@@ -325,15 +318,14 @@ export function steps(app) {
           "th",
           {scope: "row"},
           h(
-            "button",
+            "button.key-button",
             {
               type: "button",
-              class: "key-button",
               "aria-pressed": j === chosen,
               onclick: () => state.set({key: j}, {replace: true}),
             },
             token(keys[j]),
-            h("span", {class: "soft"}, ` ${j}`),
+            h("span.soft", ` ${j}`),
           ),
         ),
         columns.map(([, step, cell]) => h("td", later(step), step > at ? "·" : cell(j))),
@@ -343,61 +335,50 @@ export function steps(app) {
     redrawn(body, () =>
       fill(
         body,
-        h("div", {class: "strips"}, strips),
+        h("div.strips", strips),
         h(
-          "div",
-          {class: "steps", role: "region", tabindex: 0, "aria-label": "Key by key"},
+          "div.steps",
+          {role: "region", tabindex: 0, "aria-label": "Key by key"},
           h(
             "table",
-            null,
-            h(
-              "caption",
-              {class: "sr"},
-              `Query ${labelOf(queries[header.query])}, step ${at + 1} of 10`,
-            ),
+            h("caption.sr", `Query ${labelOf(queries[header.query])}, step ${at + 1} of 10`),
             h(
               "thead",
-              null,
               h(
                 "tr",
-                null,
                 h("th", {scope: "col"}, "key"),
                 columns.map(([name, step]) =>
                   h("th", {scope: "col", ...later(step)}, name === "k" ? "length of k" : name),
                 ),
               ),
             ),
-            h("tbody", null, rows),
+            h("tbody", rows),
             h(
               "tfoot",
-              null,
-              rest.length
-                ? h(
-                    "tr",
-                    {class: "soft"},
-                    h("th", {scope: "row"}, `${number(rest.length)} other keys`),
-                    columns.map(([, step], i) =>
-                      h(
-                        "td",
-                        later(step),
-                        i === 4
+              rest.length > 0 &&
+                h(
+                  "tr.soft",
+                  h("th", {scope: "row"}, `${number(rest.length)} other keys`),
+                  columns.map(([, step], i) =>
+                    h(
+                      "td",
+                      later(step),
+                      i === 4
+                        ? added(
+                            7,
+                            rest.reduce((sum, j) => sum + mine.powers[j], 0),
+                          )
+                        : i === 5
                           ? added(
                               7,
-                              rest.reduce((sum, j) => sum + mine.powers[j], 0),
+                              rest.reduce((sum, j) => sum + arrays.weights.data[j], 0),
                             )
-                          : i === 5
-                            ? added(
-                                7,
-                                rest.reduce((sum, j) => sum + arrays.weights.data[j], 0),
-                              )
-                            : "",
-                      ),
+                          : "",
                     ),
-                  )
-                : null,
+                  ),
+                ),
               h(
                 "tr",
-                null,
                 h("th", {scope: "row"}, "sum"),
                 columns.map(([, step], i) =>
                   h(
@@ -418,22 +399,19 @@ export function steps(app) {
           ),
         ),
         h(
-          "div",
-          {class: "strips"},
-          at >= 8 ? strip("$z$", arrays.z.data, "v") : null,
-          at >= 9 ? strip("$z W_O$", arrays.out.data) : null,
-          at >= 9
-            ? h(
-                "p",
-                {class: "soft"},
-                `The stream has length ${number(size(arrays.x.data), 4)} here; the head ` +
-                  `adds ${number(size(arrays.out.data), 4)}.`,
-              )
-            : null,
+          "div.strips",
+          at >= 8 && strip("$z$", arrays.z.data, "v"),
+          at >= 9 && strip("$z W_O$", arrays.out.data),
+          at >= 9 &&
+            h(
+              "p.soft",
+              `The stream has length ${number(size(arrays.x.data), 4)} here; the head ` +
+                `adds ${number(size(arrays.out.data), 4)}.`,
+            ),
         ),
       ),
     );
-    fill(words, h("strong", null, names[at][0]), ". ", prose(names[at][1]));
+    fill(words, h("strong", names[at][0]), ". ", prose(names[at][1]));
     drawCheck();
     drawProducts();
     frame.refresh();
@@ -453,18 +431,16 @@ export function steps(app) {
       h(
         "p",
         {class: `inside-verdict ${said[0]}`},
-        h("strong", null, "Computed again in float64: "),
+        h("strong", "Computed again in float64: "),
         said[1],
       ),
       h(
-        "div",
-        {class: "readings"},
+        "div.readings",
         Object.entries(off).map(([name, value]) =>
           h(
-            "p",
-            {class: "reading"},
-            h("span", null, `largest |Δ| of ${name}`),
-            h("output", {class: "value", dataset: {check: name}}, number(value, 3)),
+            "p.reading",
+            h("span", `largest |Δ| of ${name}`),
+            h("output.value", {dataset: {check: name}}, number(value, 3)),
           ),
         ),
       ),
@@ -504,10 +480,9 @@ export function steps(app) {
     productFrame.refresh();
   }
 
-  const hint = h("p", {class: "soft"}),
+  const hint = h("p.soft"),
     lesson = h(
-      "p",
-      {class: "soft"},
+      "p.soft",
       "The same with small whole numbers: ",
       link(app, {page: "learn", lesson: "self-attention"}, "the lecture’s example, 102 and 99"),
       "; in two dimensions: ",
@@ -530,14 +505,14 @@ export function steps(app) {
       hint,
       "The query is ",
       token(queries[query]),
-      h("span", null, ` ${query}`),
+      h("span", ` ${query}`),
       chosen === null ? "; pick another in the matrix above." : ".",
     );
     draw();
   });
   const offKey = state.subscribe((now, before) => now.key !== before.key && draw());
   return {
-    el: h("div", null, hint, said, frame.el, productFrame.el, lesson),
+    el: h("div", hint, said, frame.el, productFrame.el, lesson),
     off: () => {
       off();
       offKey();

@@ -2,12 +2,21 @@
 // Where attention falls on a picture or a spectrogram: a patch or a word asks, the patches answer;
 // layer by layer; pictures and words apart.
 import {fill, h} from "../dom.js";
-import {fixed, number, tick} from "../format.js";
+import {fixed, isPatch, number, tick} from "../format.js";
 import {choice, figure, heatmap, legend, slider, toggle} from "../marks.js";
 import {reading} from "../learn/article.js";
 import {part} from "../wire.js";
 import {round, shown, strip} from "./aimed.js";
-import {askHead, follow, HEAD, kindOf, kindTabs, placeOf, sequences} from "./attended.js";
+import {
+  HEAD,
+  askHead,
+  follow,
+  headDials,
+  kindOf,
+  kindTabs,
+  placeOf,
+  sequences,
+} from "./attended.js";
 import {partsOf, picturesOf, sheet, sheetsSvg} from "./image_sheet.js";
 
 const WHOLE = 1 << 22,
@@ -34,7 +43,7 @@ function asking(queries, chosen) {
 function render(el, app) {
   const {state} = app,
     said = h("div"),
-    room = h("div", {class: "image-page"}),
+    room = h("div.image-page"),
     tabs = kindTabs(app);
   let sheets = /** @type {any[]} */ ([]),
     small = /** @type {any[]} */ ([]),
@@ -49,18 +58,7 @@ function render(el, app) {
     kind: "attention",
     onselect: ask,
   });
-  const dial = (name, count) =>
-    slider({
-      label: name,
-      min: 0,
-      max: Math.max(1, count - 1),
-      step: 1,
-      value: state.get()[name],
-      compact: true,
-      oninput: (x) => state.set({[name]: Math.min(count - 1, Math.round(x))}, {replace: true}),
-    });
-  const layer = dial("layer", kindOf(app).layers),
-    head = dial("head", kindOf(app).heads);
+  const [layer, head] = headDials(app);
   const heads = choice({
     label: "Heads",
     value: mean() ? "mean" : "one",
@@ -85,11 +83,11 @@ function render(el, app) {
     onchange: (on) => state.set({smooth: on || undefined}, {replace: true}),
   });
   const drawn = h("div"),
-    readings = h("div", {class: "readings"}),
+    readings = h("div.readings"),
     key = h("div"),
-    limit = h("p", {class: "soft"});
+    limit = h("p.soft");
   const picture = {
-    el: h("div", {class: "stack"}, words.el, drawn),
+    el: h("div.stack", words.el, drawn),
     toSvg: () => sheetsSvg(sheets.map((one) => one.sheet)),
     table: () => ({
       columns: ["element", "place", "weight"],
@@ -107,7 +105,7 @@ function render(el, app) {
     },
   };
   const first = figure({
-    title: "A patch asks",
+    title: "Attention of a patch",
     name: "picture attention",
     wide: true,
     picture,
@@ -122,7 +120,7 @@ function render(el, app) {
       "edges finer than a patch: the model sees no borders within one. A bright patch was " +
       "read; whether it mattered, the page *Explain* asks.",
   });
-  const grid = h("div", {class: "image-layers"}),
+  const grid = h("div.image-layers"),
     layersKey = h("div");
   const second = figure({
     title: "Layer by layer",
@@ -158,7 +156,7 @@ function render(el, app) {
     cellHeight: 44,
   });
   const third = figure({
-    title: "Pictures and words",
+    title: "Images and words",
     name: "quadrants",
     picture: blocks,
     legend: legend(),
@@ -187,7 +185,7 @@ function render(el, app) {
           scale: "linear",
           label: (patch) => shown(now.keys[at[patch]]),
         },
-        name = now.parts.length > 1 ? `Picture ${i + 1}` : "The picture",
+        name = now.parts.length > 1 ? `Image ${i + 1}` : "The image",
         selects = now.patchesAsk ? (patch) => ask(at[patch]) : null;
       return [
         {
@@ -242,8 +240,7 @@ function render(el, app) {
       now.layers.map((_, l) =>
         h(
           "div",
-          null,
-          h("p", {class: "sub"}, `layer ${l}`),
+          h("p.sub", `layer ${l}`),
           small.slice(l * now.parts.length, (l + 1) * now.parts.length).map((one) => one.el),
         ),
       ),
@@ -272,8 +269,7 @@ function render(el, app) {
         }),
       );
     });
-    const others =
-      keys === queries && keys.some((one) => one.kind !== "image" && one.kind !== "audio");
+    const others = keys === queries && !keys.every(isPatch);
     const reach = round(
       Math.max(high, ...keys.map((_, i) => (patches.includes(i) ? 0 : weights[i]))),
     );
@@ -287,13 +283,13 @@ function render(el, app) {
     fill(
       key,
       legend({scale: "linear", high}),
-      others && reach > high
-        ? h("p", {class: "soft"}, `The colours of the other elements go up to ${tick(reach)}.`)
-        : null,
+      others &&
+        reach > high &&
+        h("p.soft", `The colours of the other elements go up to ${tick(reach)}.`),
     );
     fill(
       layersKey,
-      h("p", {class: "soft"}, "Each layer has a scale of its own, from 0 to its largest weight."),
+      h("p.soft", "Each layer has a scale of its own, from 0 to its largest weight."),
     );
     const {layer: l, head: k} = state.get(),
       hidden = masked.filter((i) => patches.includes(i)).length;
@@ -301,13 +297,8 @@ function render(el, app) {
       readings,
       h(
         "p",
-        null,
-        h("bdi", null, `“${shown(queries[query])}”`),
-        h(
-          "span",
-          {class: "soft"},
-          ` asks, layer ${l}${mean() ? ", mean of all heads" : ` head ${k}`}`,
-        ),
+        h("bdi", `“${shown(queries[query])}”`),
+        h("span.soft", ` asks, layer ${l}${mean() ? ", mean of all heads" : ` head ${k}`}`),
       ),
       Object.entries(GROUPS).map(([kind, name]) => {
         const there = keys.some((one) => one.kind === kind);
@@ -374,8 +365,7 @@ function render(el, app) {
         return void fill(
           said,
           h(
-            "p",
-            {class: "problem"},
+            "p.problem",
             "There is no picture or sound among the elements that are looked at here; " +
               "choose another attention, or an input with one.",
           ),
@@ -477,9 +467,9 @@ function render(el, app) {
 }
 
 export const page = {
-  about: "Attention where it can be seen: on the picture itself, or on the spectrogram of a sound.",
+  about: "Attention on the image itself, or on the spectrogram of audio.",
   notAbout:
-    "what the patches mean to the model. A picture with bright spots is easily believed: " +
-    "compare heads, layers and the page *Explain* before you do.",
+    "what the patches mean to the model. An image with bright spots is convincing: " +
+    "compare heads, layers and the page *Explain* first.",
   render,
 };

@@ -1,11 +1,10 @@
 // @ts-check
-// A picture or a spectrogram with its grid of patches, colours over it, and one patch to point at.
-// Drawn on canvas.
+// An image or a spectrogram on a canvas, with a grid of patches, colours, and a selected patch.
 import {h, on, onWidth, svg} from "../dom.js";
-import {number} from "../format.js";
-import {css, isDark, level, onTheme, ramp} from "../ramp.js";
+import {isPatch, number} from "../format.js";
+import {isDark, level, onTheme, ramp} from "../ramp.js";
 
-/** A spectrogram is no higher than this, px. */
+/** Most pixels of the height of a spectrogram. */
 const TALL = 220;
 
 /**
@@ -14,7 +13,7 @@ const TALL = 220;
  */
 
 /**
- * A picture. `values`, one for each patch row by row, colour it; `opacity` is of those colours.
+ * An image. `values`, one for each patch row by row, colour it with `opacity`.
  * Arrow keys move, Enter pins.
  * @param {{shown: Shown, values?: ArrayLike<number> | null, colours?: "attention" | "signed",
  * scale?: string, high?: number, opacity?: number, selected?: number | null,
@@ -36,21 +35,20 @@ export function sheet(options) {
     },
     wide = 0;
   const canvas = h("canvas"),
-    live = h("p", {class: "sr", "aria-live": "polite"});
+    live = h("p.sr", {"aria-live": "polite"});
   const stack = h(
-    "div",
+    "div.patches",
     {
-      class: "patches",
       ...(o.onselect
         ? {tabindex: 0, role: "application", "aria-roledescription": "picture in patches"}
         : {role: "img"}),
     },
     canvas,
   );
-  const el = h("div", {class: "patches-room"}, stack, live);
+  const el = h("div.patches-room", stack, live);
   const across = () => (o.shown.turned ? o.shown.grid[0] : o.shown.grid[1]),
     down = () => (o.shown.turned ? o.shown.grid[1] : o.shown.grid[0]);
-  /** Where a patch stands on the screen: [across, down]. */
+  /** Place of a patch on the screen: [across, down]. */
   const place = (patch) => {
     const columns = o.shown.grid[1],
       row = Math.floor(patch / columns),
@@ -78,7 +76,7 @@ export function sheet(options) {
 
   function draw() {
     if (!wide) return;
-    const [H, W, C] = o.shown.pixels.shape,
+    const [H, W] = o.shown.pixels.shape,
       fine = Math.min(2, devicePixelRatio || 1),
       w = wide,
       t = Math.max(40, Math.min(Math.round((wide * H) / W), o.shown.turned ? TALL : o.most)),
@@ -90,16 +88,8 @@ export function sheet(options) {
     context.scale(fine, fine);
     const style = getComputedStyle(el);
     if (!o.bare) {
-      const small = h("canvas", {width: W, height: H}),
-        image = new ImageData(W, H),
-        {data} = o.shown.pixels;
-      for (let i = 0; i < H * W; i++) {
-        for (let c = 0; c < 3; c++) image.data[4 * i + c] = data[i * C + Math.min(c, C - 1)];
-        image.data[4 * i + 3] = 255;
-      }
-      small.getContext("2d").putImageData(image, 0, 0);
       context.imageSmoothingEnabled = false;
-      context.drawImage(small, 0, 0, w, t);
+      context.drawImage(canvasOf(o.shown.pixels), 0, 0, w, t);
     }
     const cw = w / across(),
       ct = t / down(),
@@ -199,7 +189,7 @@ export function sheet(options) {
 }
 
 /**
- * Sheets beside each other, as one picture for a file. @param {{canvas: HTMLCanvasElement}[]}
+ * Several sheets as one image. @param {{canvas: HTMLCanvasElement}[]}
  * sheets @param {number} [columns]
  */
 export function sheetsSvg(sheets, columns = 3) {
@@ -226,21 +216,49 @@ export function sheetsSvg(sheets, columns = 3) {
 }
 
 /**
- * The elements of each picture or recording of a sequence, in their order. @param {any[]} elements
- * @returns {number[][]}
+ * The runs of patches in a sequence: one for each image or audio. @param {any[]} elements
+ * @returns {{kind: string, from: number[]}[]}
  */
-export function partsOf(elements) {
-  const parts = [];
+export function parts(elements) {
+  /** @type {{kind: string, from: number[]}[]} */
+  const all = [];
   elements.forEach((one, i) => {
-    if (one.kind !== "image" && one.kind !== "audio") return;
-    if ((one.row === 0 && (one.column ?? 0) === 0) || !parts.length) parts.push([]);
-    parts[parts.length - 1].push(i);
+    if (!isPatch(one)) return;
+    const last = all[all.length - 1],
+      goes =
+        last &&
+        last.kind === one.kind &&
+        last.from[last.from.length - 1] === i - 1 &&
+        !(one.row === 0 && one.column === 0);
+    if (goes) last.from.push(i);
+    else all.push({kind: one.kind, from: [i]});
   });
-  return parts;
+  return all;
 }
 
 /**
- * The pictures of a look, as the op picture gives them, one for each part. @param {any} app @param
+ * Pixels [H, W, C] as a canvas, one pixel each. @param {{shape: number[], data: Uint8Array}} pixels
+ */
+export function canvasOf({shape: [height, width, channels], data}) {
+  const canvas = h("canvas.pixels", {width, height, "aria-hidden": true}),
+    context = canvas.getContext("2d"),
+    image = context.createImageData(width, height);
+  for (let i = 0; i < height * width; i++) {
+    for (let c = 0; c < 3; c++)
+      image.data[4 * i + c] = data[i * channels + (channels === 1 ? 0 : c)];
+    image.data[4 * i + 3] = 255;
+  }
+  context.putImageData(image, 0, 0);
+  return canvas;
+}
+
+/** The elements of each image or audio of a sequence. @param {any[]} elements */
+export function partsOf(elements) {
+  return parts(elements).map(({from}) => from);
+}
+
+/**
+ * Answers of the op picture for each image or audio of a look. @param {any} app @param
  * {number} count @returns {Promise<Shown[]>}
  */
 export async function picturesOf(app, count) {

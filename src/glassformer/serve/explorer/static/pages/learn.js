@@ -1,5 +1,5 @@
 // @ts-check
-// The ten lessons of the notes, and their table of contents. Needs no model: every number is
+// The ten lessons of the notes, and their table of contents. No model is needed: all numbers are
 // computed in the browser.
 //   export const lesson = {id, note, title, lead, render(el) -> cleanup, checks: [() => [name,
 // value, expected, tolerance]]}
@@ -28,10 +28,10 @@ function render(el, app) {
     el.append(contents(app));
     return;
   }
-  const article = h("article", {class: "lesson", dataset: {lesson: lesson.id}});
+  const article = h("article.lesson", {dataset: {lesson: lesson.id}});
   el.append(article);
   article.append(opening(lesson, at + 1));
-  const body = h("div", {class: "lesson-body"});
+  const body = h("div.lesson-body");
   article.append(body);
   const cleanup = lesson.render(body, app);
   article.append(checked(lesson), neighbours(at, app));
@@ -49,33 +49,28 @@ const go = (app, lesson, children, props = {}) =>
 
 function contents(app) {
   return h(
-    "div",
-    {class: "contents"},
+    "div.contents",
     h(
-      "header",
-      {class: "contents-head"},
-      h("p", {class: "kicker"}, "Learn"),
-      h("h1", null, "The Transformer, with your hands on it"),
+      "header.contents-head",
+      h("p.kicker", "Learn"),
+      h("h1", "The Transformer, interactive"),
       h(
-        "p",
-        {class: "lead"},
+        "p.lead",
         "Ten pages that follow the five lecture notes. Each takes the note’s own numbers, " +
           "lets you move them, and says where a note and the mathematics part ways. " +
           "Everything is computed here, in double precision; no model and no network are needed.",
       ),
     ),
     h(
-      "ol",
-      {class: "contents-list"},
+      "ol.contents-list",
       lessons.map((lesson, i) =>
         h(
           "li",
-          null,
           go(app, lesson, [
-            h("span", {class: "contents-number", "aria-hidden": true}, String(i + 1)),
-            h("span", {class: "contents-title"}, lesson.title),
-            h("span", {class: "contents-lead"}, lesson.short),
-            h("span", {class: "contents-note"}, lesson.note),
+            h("span.contents-number", {"aria-hidden": true}, String(i + 1)),
+            h("span.contents-title", lesson.title),
+            h("span.contents-lead", lesson.short),
+            h("span.contents-note", lesson.note),
           ]),
         ),
       ),
@@ -86,13 +81,13 @@ function contents(app) {
 function neighbours(at, app) {
   const to = (lesson, name) =>
     lesson
-      ? go(app, lesson, [h("span", {class: "kicker"}, name), h("span", null, lesson.title)], {
+      ? go(app, lesson, [h("span.kicker", name), h("span", lesson.title)], {
           class: `neighbour ${name.toLowerCase()}`,
         })
       : h("span");
   return h(
-    "nav",
-    {class: "neighbours", "aria-label": "Lessons before and after"},
+    "nav.neighbours",
+    {"aria-label": "Lessons before and after"},
     to(lessons[at - 1], "Before"),
     to(lessons[at + 1], "Next"),
   );
@@ -101,7 +96,7 @@ function neighbours(at, app) {
 export const page = {
   free: true,
   bare: true,
-  about: "The notes, with your hands on them.",
+  about: "The notes, interactive.",
   notAbout: "",
   parts: lessons.map(({id, title}) => ({id, title})),
   render,

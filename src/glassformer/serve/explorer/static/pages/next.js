@@ -1,8 +1,8 @@
 // @ts-check
-// What comes next: the distribution from the model to the draw, the text that is written step by
-// step, and the branches not taken.
+// The next token: the distribution from the model to the sample, step-by-step generation, and the
+// alternatives.
 import {fill, h} from "../dom.js";
-import {fixed, number, percent} from "../format.js";
+import {fixed, isPatch, number, percent} from "../format.js";
 import {button, figure, heatmap, legend, slider, toggle} from "../marks.js";
 import {reading} from "../learn/article.js";
 import {superseded} from "../wire.js";
@@ -74,8 +74,8 @@ function render(el, app) {
     value: value("top_p") ?? 1,
     oninput: (x) => state.set({top_p: x === 1 ? undefined : x}, {replace: true}),
   });
-  const readings = h("div", {class: "readings"}),
-    cuts = h("div", {class: "readings"});
+  const readings = h("div.readings"),
+    cuts = h("div.readings");
   const distribution = stagesPicture({
     rows: [],
     stages: STAGES,
@@ -129,13 +129,13 @@ function render(el, app) {
         onchange: (on) => state.set({begin: on ? undefined : false}),
       })
     : null;
-  const context = h("p", {class: "tree-context soft"});
+  const context = h("p.tree-context.soft");
   const second = figure({
-    title: "Word after word",
+    title: "Step-by-step generation",
     name: "text tree",
     wide: true,
-    controls: [h("div", {class: "row"}, step, run, back, again), dice.el, whole?.el],
-    picture: {...tree, el: h("div", null, context, tree.el, note)},
+    controls: [h("div.row", step, run, back, again), dice.el, whole?.el],
+    picture: {...tree, el: h("div", context, tree.el, note)},
     below: readings,
     shows:
       "Every token that was written, with the model’s probability of it. Choose another in " +
@@ -158,7 +158,7 @@ function render(el, app) {
   const third =
     app.model.architecture === "encoder_decoder"
       ? figure({
-          title: "What each token was read from",
+          title: "Cross-attention of each token",
           name: "alignment",
           wide: true,
           picture: alignment,
@@ -216,7 +216,7 @@ function render(el, app) {
     run.textContent = on ? "Stop" : `Write ${WRITE}`;
   }
 
-  /** The look behind which the next token stands, if it can be asked for: ids go on as they are. */
+  /** The look that is continued, if there is one: ids are continued as they are. */
   function ahead() {
     if (!path().length) return app.look();
     const idsAlone = !["pair", "parts", "draws"].some(app.has);
@@ -238,11 +238,13 @@ function render(el, app) {
           stages: STAGES,
           rest: names.map((name) => header.rest[name] + sumOf(arrays[name].data, ROWS)),
           chosen: null,
-          rows: ids.slice(0, ROWS).map((id, i) => ({
-            id,
-            label: header.labels[id],
-            values: names.map((name) => arrays[name].data[i]),
-          })),
+          rows: ids
+            .slice(0, ROWS)
+            .map((id, i) => ({
+              id,
+              label: header.labels[id],
+              values: names.map((name) => arrays[name].data[i]),
+            })),
         });
         fill(
           cuts,
@@ -250,9 +252,8 @@ function render(el, app) {
             "can still be drawn",
             `${number(header.possible.top_p)} of ${number(header.outcomes)}`,
           ),
-          header.possible.top_k < header.outcomes
-            ? reading("after top-k", number(header.possible.top_k))
-            : null,
+          header.possible.top_k < header.outcomes &&
+            reading("after top-k", number(header.possible.top_k)),
         );
       } else if (!node.end) {
         let next = /** @type {any} */ (null);
@@ -276,10 +277,7 @@ function render(el, app) {
         fill(cuts, reading("entropy", `${fixed(next.entropy)} bits`));
       } else {
         distribution.update({rows: []});
-        fill(
-          cuts,
-          h("p", {class: "soft"}, "The text has ended here. Step back to choose another way."),
-        );
+        fill(cuts, h("p.soft", "The text has ended here. Step back to choose another way."));
       }
       first.refresh();
     } catch (error) {
@@ -293,13 +291,11 @@ function render(el, app) {
     tree.update({root, now});
     fill(
       readings,
-      nodes.length
-        ? [
-            reading("tokens", number(nodes.length)),
-            reading("probability of all of them", number(2 ** -bits, 3)),
-            reading("surprise", `${fixed(bits, 1)} bits, ${fixed(bits / nodes.length, 2)} a token`),
-          ]
-        : null,
+      nodes.length > 0 && [
+        reading("tokens", number(nodes.length)),
+        reading("probability of all of them", number(2 ** -bits, 3)),
+        reading("surprise", `${fixed(bits, 1)} bits, ${fixed(bits / nodes.length, 2)} a token`),
+      ],
     );
     step.disabled = run.disabled = now.end;
     back.disabled = again.disabled = !now.parent;
@@ -341,12 +337,12 @@ function render(el, app) {
           // of whole words, without their blanks
           tokens.some((one) => one.label.length > 1) && !tokens.some((one) => /\s/.test(one.label));
       const text = read
-        .map((one) => (one.kind === "image" || one.kind === "audio" ? "▦" : one.label))
+        .map((one) => (isPatch(one) ? "▦" : one.label))
         .join(whole ? " " : "")
         .replace(/▦[▦ ]*/g, "▦ ");
       fill(
         context,
-        h("bdi", null, text.length > 400 ? `… ${text.slice(-400)}` : text),
+        h("bdi", text.length > 400 ? `… ${text.slice(-400)}` : text),
         h("span", {"aria-hidden": true}, begin() ? " →" : " …"),
       );
       beams.clear();
@@ -377,8 +373,8 @@ function sumOf(values, from) {
 
 export const page = {
   about:
-    "A language model gives a distribution over the next token, no more. Here it is, what " +
-    "sampling makes of it, and the texts that come of it.",
-  notAbout: "why a token is likely. The pages *Flow* and *Explain* ask that.",
+    "A language model gives a distribution over the next token. This page shows it, the " +
+    "effect of sampling on it, and the texts that result.",
+  notAbout: "why a token is likely. See the pages *Flow* and *Explain*.",
   render,
 };

@@ -1,8 +1,7 @@
 // @ts-check
-// A beam search as it was: the candidates of every step, which were kept, which ended, which fell
-// out.
+// A beam search: the candidates of every step, and which were kept, finished or dropped.
 import {fill, h, svg} from "../dom.js";
-import {fixed, number, percent} from "../format.js";
+import {fixed, percent} from "../format.js";
 import {button, figure, slider} from "../marks.js";
 import {superseded} from "../wire.js";
 import {shown} from "./aimed.js";
@@ -18,31 +17,21 @@ const TOKENS = 24,
  */
 
 /**
- * The frame of a beam search; it asks only when told to. `begin()`: whether a translation starts
- * from its beginning.
+ * The frame of a beam search, which runs on request. `begin()`: whether a translation starts anew.
  * @param {any} app @param {{begin: () => boolean, failed: (el: Element, error: any) => void}} how
  */
 export function beamPicture(app, {begin, failed}) {
   let steps = /** @type {Candidate[][]} */ ([]),
     best = [],
     abort = /** @type {AbortController | null} */ (null);
-  const drawing = svg("svg", {
-      class: "beams",
-      role: "img",
-      "aria-label": "Candidates of each step",
-    }),
-    texts = h("ol", {class: "beam-texts", "aria-label": "Best texts"}),
+  const drawing = svg("svg.beams", {role: "img", "aria-label": "Candidates of each step"}),
+    texts = h("ol.beam-texts", {"aria-label": "Best texts"}),
     note = h("div");
   const width = slider({label: "beams", min: 1, max: 8, step: 1, value: 3, compact: true}),
     go = button("Search", () => (abort ? stop() : search()), {kind: "main"});
   const scroller = h(
-    "div",
-    {
-      class: "beam-scroll",
-      tabindex: 0,
-      role: "region",
-      "aria-label": "The steps of the search, from left to right",
-    },
+    "div.beam-scroll",
+    {tabindex: 0, role: "region", "aria-label": "The steps of the search, from left to right"},
     drawing,
   );
   const state = (one) =>
@@ -54,7 +43,7 @@ export function beamPicture(app, {begin, failed}) {
     controls: [width.el, go],
     below: [texts, note],
     picture: {
-      el: h("div", null, scroller),
+      el: h("div", scroller),
       table: () => ({
         columns: [
           "step",
@@ -121,22 +110,21 @@ export function beamPicture(app, {begin, failed}) {
           return svg(
             "g",
             {class: `beam ${one.finished ? "ended" : one.live ? "live" : "out"}`},
-            from
-              ? svg("path", {
-                  d:
-                    `M${x(s) - 26} ${y(from.row) + 4} C${x(s) - 12} ${y(from.row) + 4} ` +
-                    `${x(s) - 16} ${y(row) + 4} ${x(s) - 4} ${y(row) + 4}`,
-                  fill: "none",
-                })
-              : null,
+            from &&
+              svg("path", {
+                d:
+                  `M${x(s) - 26} ${y(from.row) + 4} C${x(s) - 12} ${y(from.row) + 4} ` +
+                  `${x(s) - 16} ${y(row) + 4} ${x(s) - 4} ${y(row) + 4}`,
+                fill: "none",
+              }),
             svg(
               "text",
               {x: x(s), y: y(row)},
               `${one.finished ? "■ " : ""}${clipped(shown(one.label))}`,
             ),
             svg(
-              "text",
-              {class: "beam-score", x: x(s), y: y(row) + 15},
+              "text.beam-score",
+              {x: x(s), y: y(row) + 15},
               `${fixed(one.score)}  ${percent(one.p, 2)}`,
             ),
           );
@@ -148,13 +136,8 @@ export function beamPicture(app, {begin, failed}) {
       best.map((one) =>
         h(
           "li",
-          null,
-          h("bdi", {class: "beam-text"}, shown(one.labels.join(""))),
-          h(
-            "span",
-            {class: "soft"},
-            ` ${fixed(one.score, 3)}${one.finished ? "" : ", unfinished"}`,
-          ),
+          h("bdi.beam-text", shown(one.labels.join(""))),
+          h("span.soft", ` ${fixed(one.score, 3)}${one.finished ? "" : ", unfinished"}`),
         ),
       ),
     );

@@ -1,21 +1,21 @@
 // @ts-check
-// A distribution on its way to the draw: one row for each outcome, one column of bars for each
-// stage; and choices as a tree.
-import {fill, h, redrawn, svg} from "../dom.js";
+// The stages of sampling: one row for each outcome, one column of bars for each stage; and choices
+// as a tree.
+import {fill, h, redrawn, svg, svgFont} from "../dom.js";
 import {alignedPercent, number, percent, token} from "../format.js";
 import {shown} from "./aimed.js";
 
 /** @typedef {{id: number, label: string, values: number[]}} Row */
 
 /**
- * Bars of all stages beside each other. An outcome that a stage left out stands as a gap.
+ * Bars of all stages in columns. An outcome that a stage removed is a gap.
  * @param {{rows: Row[], stages: string[], rest: number[], name: string, chosen?: number | null,
  * onselect?: ((id: number) => void) | null, fold?: boolean}} options
  *   fold: where there is little room, a stage that changes nothing is left out
  */
 export function stagesPicture(options) {
   let o = options;
-  const el = h("div", {class: "stages"});
+  const el = h("div.stages");
   const most = () => Math.max(1e-9, ...o.rows.flatMap((row) => row.values));
   let write = alignedPercent([1]);
   const idle = (i) =>
@@ -27,11 +27,11 @@ export function stagesPicture(options) {
       "span",
       {class: `stage${value > 0 ? "" : " cut"}${idle(i) ? " idle" : ""}`, dataset: {stage: i}},
       h(
-        "span",
-        {class: "bar-track", "aria-hidden": true},
-        h("span", {class: "bar plus", style: {width: `${(100 * value) / high}%`}}),
+        "span.bar-track",
+        {"aria-hidden": true},
+        h("span.bar.plus", {style: {width: `${(100 * value) / high}%`}}),
       ),
-      h("span", {class: "stage-value"}, value > 0 ? write(value) : "out"),
+      h("span.stage-value", value > 0 ? write(value) : "out"),
     );
   function draw() {
     const high = most(),
@@ -44,17 +44,17 @@ export function stagesPicture(options) {
       fill(
         el,
         h(
-          "div",
-          {class: "stages-head", "aria-hidden": true},
+          "div.stages-head",
+          {"aria-hidden": true},
           h("span"),
           o.stages.map((name, i) => h("span", {class: idle(i) ? "idle" : ""}, name)),
         ),
         h(
-          "ol",
-          {class: "stages-rows", "aria-label": o.name},
+          "ol.stages-rows",
+          {"aria-label": o.name},
           o.rows.map(({id, label, values}) => {
             const parts = [
-                h("span", {class: "bar-label"}, token({label, kind: "token"})),
+                h("span.bar-label", token({label, kind: "token"})),
                 values.map((value, i) => bar(value, i, high)),
               ],
               now = id === o.chosen;
@@ -68,35 +68,32 @@ export function stagesPicture(options) {
               {class: now ? "now" : ""},
               o.onselect
                 ? h(
-                    "button",
+                    "button.stage-row",
                     {
                       type: "button",
-                      class: "stage-row",
                       "aria-label": `Go on with ${said}`,
                       "aria-pressed": now,
                       onclick: () => o.onselect?.(id),
                     },
                     parts,
                   )
-                : h("div", {class: "stage-row"}, parts),
+                : h("div.stage-row", parts),
             );
           }),
         ),
-        o.rest.length
-          ? h(
-              "div",
-              {class: "stage-row stages-rest"},
-              h("span", {class: "bar-label soft"}, "all others"),
-              o.rest.map((value, i) =>
-                h(
-                  "span",
-                  {class: `stage soft${idle(i) ? " idle" : ""}`},
-                  h("span"),
-                  h("span", {class: "stage-value"}, write(value)),
-                ),
+        o.rest.length > 0 &&
+          h(
+            "div.stage-row.stages-rest",
+            h("span.bar-label.soft", "all others"),
+            o.rest.map((value, i) =>
+              h(
+                "span",
+                {class: `stage soft${idle(i) ? " idle" : ""}`},
+                h("span"),
+                h("span.stage-value", write(value)),
               ),
-            )
-          : null,
+            ),
+          ),
       ),
     );
   }
@@ -124,12 +121,7 @@ export function stagesPicture(options) {
         row = 24,
         wide = 150,
         high = most(),
-        font = {
-          "font-size": 13,
-          "font-family": "sans-serif",
-          fill: style.color,
-          "dominant-baseline": "central",
-        };
+        font = svgFont(el);
       return svg(
         "svg",
         {viewBox: `0 0 ${160 + wide * o.stages.length} ${row * (o.rows.length + 1) + 10}`},
@@ -197,13 +189,12 @@ export function grown(parent, {id, label, p, after, rank, entropy, end, alternat
 }
 
 /**
- * All that was written: text runs on, and where another choice was made the branches stand below
- * each other.
+ * All generated text: it runs on, and the branches of different choices are below each other.
  * @param {{root: Node, now: Node, name: string, onselect: (node: Node) => void}} options
  */
 export function treePicture(options) {
   let o = options;
-  const el = h("div", {class: "tree", role: "group", "aria-label": o.name});
+  const el = h("div.tree", {role: "group", "aria-label": o.name});
   function chip(node, path) {
     const inPath = path.has(node),
       now = node === o.now;
@@ -220,7 +211,7 @@ export function treePicture(options) {
           "bits",
       },
       token({label: node.label, kind: node.end ? "special" : "token"}),
-      h("span", {class: "tree-p"}, percent(node.p, 2)),
+      h("span.tree-p", percent(node.p, 2)),
     );
   }
   function branch(/** @type {Node} */ from, path) {
@@ -232,12 +223,11 @@ export function treePicture(options) {
       at = at.children[0];
     }
     return [
-      h("div", {class: "tree-chain"}, chain),
+      h("div.tree-chain", chain),
       at.children.length
         ? h(
-            "ol",
-            {class: "tree-fork"},
-            at.children.map((child) => h("li", null, branch(child, path))),
+            "ol.tree-fork",
+            at.children.map((child) => h("li", branch(child, path))),
           )
         : null,
     ];
@@ -251,7 +241,7 @@ export function treePicture(options) {
       )?.focus();
   }
   /**
-   * All nodes with their depth, a branch after the other. @returns {{node: Node, depth: number,
+   * All nodes with their depth, branch by branch. @returns {{node: Node, depth: number,
    * row: number}[]}
    */
   function laid() {

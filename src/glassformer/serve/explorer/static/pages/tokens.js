@@ -1,8 +1,8 @@
 // @ts-check
-// What the model is given: the input cut into tokens or patches, which can be moved, left out,
-// replaced and hidden; and where each stands.
+// The input as tokens or patches, which can be moved, left out, replaced and hidden; and their
+// positions.
 import {fill, h, redrawn, svg} from "../dom.js";
-import {number, plural, token, tokenText} from "../format.js";
+import {isPatch, number, plural, token, tokenText} from "../format.js";
 import {button, choice, figure, toggle} from "../marks.js";
 import {same} from "../state.js";
 import {follow, LOOK} from "./attended.js";
@@ -20,7 +20,8 @@ import {
   without,
 } from "./tokens_moves.js";
 import {answers} from "./tokens_outcome.js";
-import {parts, patches} from "./tokens_patches.js";
+import {parts} from "./image_sheet.js";
+import {patches} from "./tokens_patches.js";
 import {positions} from "./tokens_positions.js";
 
 const MOST = 4096;
@@ -36,10 +37,10 @@ export function bytesOf(text) {
 function render(el, app) {
   const {state} = app,
     said = h("div"),
-    strips = h("div", {class: "tokens"}),
-    facts = h("div", {class: "readings"}),
-    detail = h("div", {class: "token-detail", role: "status"});
-  const hands = h("div", {class: "token-hands", role: "group", "aria-label": "The chosen token"}),
+    strips = h("div.tokens"),
+    facts = h("div.readings"),
+    detail = h("div.token-detail", {role: "status"});
+  const hands = h("div.token-hands", {role: "group", "aria-label": "The chosen token"}),
     hand = {now: /** @type {import("./tokens_chips.js").Held} */ (null)};
   let looked = /** @type {any} */ (null),
     grids = /** @type {Map<string, ReturnType<typeof patches>>} */ (new Map()),
@@ -157,8 +158,8 @@ function render(el, app) {
   el.append(
     said,
     frame.el,
-    h("section", {class: "section"}, result.el),
-    h("section", {class: "section"}, h("h2", null, "Position"), where.el),
+    h("section.section", result.el),
+    h("section.section", h("h2", "Position"), where.el),
   );
 
   const light = (id) =>
@@ -202,8 +203,8 @@ function render(el, app) {
   }
 
   /**
-   * Another sequence. `order[t]`: where the element at t stood before, −1: nowhere; `at`: the one
-   * to go on with.
+   * Another sequence. `order[t]`: former index of the element at t, −1: none; `at`: the selected
+   * one.
    */
   function put(which, ids, order, at, said_) {
     if (!ids.length) return void app.announce("The last token stays: a sequence has at least one.");
@@ -314,7 +315,7 @@ function render(el, app) {
     const row = rowOf(which, listOf(which), ""),
       u = at === null ? -1 : row.units.findIndex((unit) => unit.from.includes(at)),
       one_ = at === null ? null : listOf(which)[at],
-      patch = one_ && (one_.kind === "image" || one_.kind === "audio");
+      patch = one_ && isPatch(one_);
     const unit = patch
         ? {label: one_.label, kind: one_.kind, from: [/** @type {number} */ (at)]}
         : (row.units[u] ?? null),
@@ -401,8 +402,7 @@ function render(el, app) {
               (it) => act.leave(it.which, it.unit),
             ),
         h(
-          "p",
-          {class: "soft"},
+          "p.soft",
           unit ? "" : "Choose a token. ",
           free
             ? "Drag a token to another place, or onto a button; Alt with ← → moves it, " +
@@ -426,7 +426,7 @@ function render(el, app) {
       strips,
       sequences().map(([which, list, name]) => {
         const several = sequences().length > 1,
-          text = list.filter((one) => one.kind !== "image" && one.kind !== "audio"),
+          text = list.filter((one) => !isPatch(one)),
           {query} = state.get();
         if (!grids.has(which))
           grids.set(
@@ -437,14 +437,13 @@ function render(el, app) {
           );
         grids.get(which)?.select(query, hidden(app.model, which, state.get().edits));
         return h(
-          "div",
-          {class: "token-strip", dataset: {which}},
-          several ? h("h4", null, name) : null,
+          "div.token-strip",
+          {dataset: {which}},
+          several && h("h4", name),
           grids.get(which)?.el,
           list.length > MOST
             ? h(
-                "p",
-                {class: "soft"},
+                "p.soft",
                 `${number(list.length)} elements are too many to draw; the table has them all.`,
               )
             : text.length
@@ -453,7 +452,7 @@ function render(el, app) {
         );
       }),
     );
-    // it is the same element, taken out and put back
+    // the same element, removed and inserted again
     if (grid) /** @type {any} */ (grid).focus({preventScroll: true});
     if (focusing && !editing) {
       const chips = [...strips.querySelectorAll(`[data-which="${focusing.which}"] .token-chip`)],
@@ -470,8 +469,7 @@ function render(el, app) {
     frame.refresh();
   }
 
-  // A picture's patches stand in their grid; among the tokens they are one chip, so that the order
-  // is seen.
+  // Patches of an image are in their grid; among the tokens they are one chip, to show the order.
   function joined(list) {
     const part = new Map(
       parts(list).flatMap(({from}, n) =>
@@ -497,8 +495,7 @@ function render(el, app) {
         .filter((one) => one.kind === "token")
         .reduce((sum, one) => sum + one.label.length, 0),
       plain = list.filter((one) => one.kind === "token").length;
-    const fact = (name, value) =>
-      h("p", {class: "reading"}, h("span", null, name), h("output", {class: "value"}, value));
+    const fact = (name, value) => h("p.reading", h("span", name), h("output.value", value));
     fill(
       facts,
       fact(
@@ -506,8 +503,8 @@ function render(el, app) {
         `${number(list.filter((one) => one.kind !== "class").length)} of at most ` +
           `${number(app.model.max_length)}`,
       ),
-      wordsThere ? fact("words", number(wordsThere)) : null,
-      ids.length ? fact("different tokens", number(new Set(ids).size)) : null,
+      wordsThere && fact("words", number(wordsThere)),
+      ids.length > 0 && fact("different tokens", number(new Set(ids).size)),
       fact(
         "special",
         number(list.filter((one) => one.kind === "special" || one.kind === "class").length),
@@ -522,7 +519,7 @@ function render(el, app) {
     if (!one)
       return void fill(
         detail,
-        h("p", {class: "soft"}, "Choose a token to see its bytes and where else it stands."),
+        h("p.soft", "Choose a token to see its bytes and where else it stands."),
       );
     const others = looked.elements.flatMap((other, i) =>
         other.id !== null && other.id === one.id && i !== query ? [i] : [],
@@ -540,11 +537,10 @@ function render(el, app) {
       pairs.push(["also at", others.length ? others.join(", ") : "nowhere else"]);
     fill(
       detail,
-      h("h4", null, token(one)),
+      h("h4", token(one)),
       h(
-        "dl",
-        {class: "pairs"},
-        pairs.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
+        "dl.pairs",
+        pairs.map(([name, value]) => [h("dt", name), h("dd", value)]),
       ),
     );
   }
@@ -574,8 +570,8 @@ function render(el, app) {
 
 export const page = {
   about:
-    "What the model is really given: not letters and not words, but the numbered pieces " +
-    "that its tokenizer cut the input into, or the patches of a picture.",
+    "The actual input of the model: not letters and not words, but the numbered pieces " +
+    "into which its tokenizer splits the input, or the patches of an image.",
   notAbout: "what the pieces mean to the model; that begins with their vectors.",
   render,
 };

@@ -30,14 +30,14 @@ import {token} from "../format.js";
 export function chipRow(row, act, hand) {
   const {which, list, units, movable} = row;
   return h(
-    "ol",
-    {class: "token-chips", "aria-label": row.name},
+    "ol.token-chips",
+    {"aria-label": row.name},
     units.map((unit, u) => {
       const first = list[unit.from[0]],
         ids = unit.from.map((i) => list[i].id),
         last = unit.from[unit.from.length - 1],
         {query, key} = row.chosen(unit);
-      if (u === row.editing) return h("li", null, field(unit, row, act));
+      if (u === row.editing) return h("li", field(unit, row, act));
       const tags = row.tags(unit.from[0]),
         out = unit.from.every((i) => row.hidden.has(i)),
         where = unit.from.length > 1 ? `${unit.from[0]} to ${last}` : String(unit.from[0]);
@@ -75,24 +75,22 @@ export function chipRow(row, act, hand) {
           },
           ondragend: () => (hand.now = null),
         },
-        h("span", {class: "token-text"}, token(unit)),
+        h("span.token-text", token(unit)),
         h(
-          "span",
-          {class: "token-id"},
+          "span.token-id",
           ids[0] === null ? (ids.length > 1 ? String(ids.length) : "") : ids.join(" "),
         ),
-        tags.length
-          ? h(
-              "span",
-              {class: `token-tag${tags.length > 1 ? " changed" : ""}`},
-              tags.length > 1 ? [h("s", null, tags[0]), " "] : null,
-              tags[tags.length - 1],
-            )
-          : null,
-        query ? h("b", {class: "token-role q", "aria-hidden": true}, "Q") : null,
-        key ? h("b", {class: "token-role k", "aria-hidden": true}, "K") : null,
+        tags.length > 0 &&
+          h(
+            "span",
+            {class: `token-tag${tags.length > 1 ? " changed" : ""}`},
+            tags.length > 1 && [h("s", tags[0]), " "],
+            tags[tags.length - 1],
+          ),
+        query ? h("b.token-role.q", {"aria-hidden": true}, "Q") : null,
+        key ? h("b.token-role.k", {"aria-hidden": true}, "K") : null,
       );
-      return landing(h("li", null, chip), (after) => (after ? last + 1 : unit.from[0]));
+      return landing(h("li", chip), (after) => (after ? last + 1 : unit.from[0]));
     }),
   );
 
@@ -147,9 +145,8 @@ function field(unit, {which}, act) {
     over = true;
     fn();
   };
-  return h("input", {
+  return h("input.token-edit", {
     type: "text",
-    class: "token-edit",
     value: unit.label,
     size: Math.max(4, unit.label.length + 2),
     spellcheck: false,

@@ -1,6 +1,6 @@
 // @ts-check
-// What the model answers to the sequence as it was, and as it is now that tokens were moved, left
-// out, replaced or hidden.
+// Answers to the original sequence and to the edited one, whose tokens were moved, left out,
+// replaced or hidden.
 import {fill, h} from "../dom.js";
 import {number, token} from "../format.js";
 import {button, figure} from "../marks.js";
@@ -12,7 +12,7 @@ import {hides, movable} from "./tokens_moves.js";
 
 const MOST = 8;
 
-/** The look as it was before the tokens were touched. @param {any} app */
+/** The look before any change of tokens. @param {any} app */
 export function before(app) {
   const {was, input, edits, checkpoint} = app.state.get(),
     mine = (edit) =>
@@ -21,7 +21,7 @@ export function before(app) {
 }
 
 /**
- * The likeliest of two distributions, those that changed most first. What is in one list only
+ * The likeliest outcomes of two distributions, largest change first. An outcome of one list only
  * counts as 0 in the other.
  */
 function changed(one, other) {
@@ -47,10 +47,10 @@ function changed(one, other) {
 export function answers(app, ontags) {
   const {state} = app,
     said = h("div"),
-    note = h("p", {class: "outcome-note", role: "status"}),
+    note = h("p.outcome-note", {role: "status"}),
     picture = pairs({items: [], name: "The likeliest answers"});
   const frame = figure({
-    title: "What comes of it",
+    title: "Effect on the answer",
     name: "tokens before after",
     picture,
     below: [note, said],
@@ -111,7 +111,7 @@ export function answers(app, ontags) {
           : [
               tagged || app.has("masked") ? " at " : " after ",
               token(is.elements[at]),
-              h("span", {class: "soft"}, ` ${at}`),
+              h("span.soft", ` ${at}`),
             ];
     if (!touched) {
       picture.update({
@@ -179,7 +179,7 @@ export function answers(app, ontags) {
             }))
           : (header.changes ?? []).map(item);
       if (header.kl !== undefined && (at < 0 || number_ >= 0))
-        apart = [": ", h("strong", null, `KL ${number(header.kl, 3)}`), " from before to after"];
+        apart = [": ", h("strong", `KL ${number(header.kl, 3)}`), " from before to after"];
     }
     if (!fresh()) return;
     picture.update({items, name: "Answers before and after"});

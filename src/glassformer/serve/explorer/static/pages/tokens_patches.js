@@ -1,53 +1,16 @@
 // @ts-check
-// Pictures and spectrograms as the model is given them: pixels under a grid of patches, each of
-// which can be picked.
+// Images and spectrograms as the model gets them: pixels under a grid of patches that can be
+// selected.
 import {fill, h} from "../dom.js";
 import {number} from "../format.js";
 import {superseded} from "../wire.js";
-import {sheet as drawing} from "./image_sheet.js";
+import {canvasOf, sheet as drawing, parts} from "./image_sheet.js";
 
-/** More patches than that are drawn as one picture that is pointed into, not as a button each. */
+/** Up to this many patches, each is a button; more are one image. */
 const BUTTONS = 400;
 
 /**
- * The runs of patches in a sequence: one for each picture or recording. @param {any[]} elements
- * @returns {{kind: string, from: number[]}[]}
- */
-export function parts(elements) {
-  /** @type {{kind: string, from: number[]}[]} */
-  const all = [];
-  elements.forEach((one, i) => {
-    if (one.kind !== "image" && one.kind !== "audio") return;
-    const last = all[all.length - 1],
-      goes =
-        last &&
-        last.kind === one.kind &&
-        last.from[last.from.length - 1] === i - 1 &&
-        !(one.row === 0 && one.column === 0);
-    if (goes) last.from.push(i);
-    else all.push({kind: one.kind, from: [i]});
-  });
-  return all;
-}
-
-/**
- * Pixels [H, W, C] as a canvas, one pixel each. @param {{shape: number[], data: Uint8Array}} pixels
- */
-export function canvasOf({shape: [height, width, channels], data}) {
-  const canvas = h("canvas", {width, height, class: "pixels", "aria-hidden": true}),
-    context = canvas.getContext("2d"),
-    image = context.createImageData(width, height);
-  for (let i = 0; i < height * width; i++) {
-    for (let c = 0; c < 3; c++)
-      image.data[4 * i + c] = data[i * channels + (channels === 1 ? 0 : c)];
-    image.data[4 * i + 3] = 255;
-  }
-  context.putImageData(image, 0, 0);
-  return canvas;
-}
-
-/**
- * The patches of a sequence in their places; null if there are none.
+ * The patches of a sequence in their grids; null: there are none.
  * @param {any} app @param {any[]} elements @param {{selected: number | null, onselect: (i: number)
  * => void}} how
  */
@@ -59,10 +22,9 @@ export function patches(app, elements, {selected, onselect}) {
     selects = /** @type {((i: number | null) => void)[]} */ ([]);
   let out = /** @type {Set<number>} */ (new Set());
   const el = h(
-    "div",
-    {class: "patch-sheets"},
-    all.map(({kind, from}, number_) => {
-      const sheet = h("div", {class: "patch-sheet"}, h("p", {class: "soft"}, "…"));
+    "div.patch-sheets",
+    all.map(({from}, number_) => {
+      const sheet = h("div.patch-sheet", h("p.soft", "…"));
       app
         .call("picture", {look: app.look(), part: number_})
         .then(({header, arrays}) => {
@@ -88,19 +50,12 @@ export function patches(app, elements, {selected, onselect}) {
           const grid =
             large?.el ??
             h(
-              "div",
-              {
-                class: "patch-grid",
-                style: {"--across": across, "--down": down, "--shape": `${width} / ${height}`},
-              },
+              "div.patch-grid",
+              {style: {"--across": across, "--down": down, "--shape": `${width} / ${height}`}},
               canvas,
               h(
-                "div",
-                {
-                  class: "patch-cells",
-                  role: "group",
-                  "aria-label": `${rows} by ${columns} patches`,
-                },
+                "div.patch-cells",
+                {role: "group", "aria-label": `${rows} by ${columns} patches`},
                 from.map((i) => {
                   const {row, column} = elements[i],
                     place = header.turned
@@ -123,11 +78,8 @@ export function patches(app, elements, {selected, onselect}) {
             sheet,
             grid,
             h(
-              "p",
-              {class: "soft"},
-              (kind === "audio"
-                ? "spectrogram, time to the right"
-                : `${width} by ${height} pixels`) +
+              "p.soft",
+              (header.turned ? "spectrogram, time to the right" : `${width} by ${height} pixels`) +
                 ", " +
                 `${number(rows)} by ${number(columns)} patches, positions ${from[0]} to ` +
                 `${from[from.length - 1]}`,
@@ -139,7 +91,7 @@ export function patches(app, elements, {selected, onselect}) {
     }),
   );
   /**
-   * Another patch is selected, others are hidden. @param {number | null} i @param {Set<number>}
+   * Update the selected and the hidden patches. @param {number | null} i @param {Set<number>}
    * hidden
    */
   const select = (i, hidden) => {

@@ -1,6 +1,5 @@
 // @ts-check
-// How this model is told where an element stands: vectors that are added, angles by which q and k
-// are turned, or a bias of the scores.
+// Position encodings of the model: added vectors, rotations of q and k, or a bias of the scores.
 import {fill, h} from "../dom.js";
 import {choice, figure, heatmap, legend, lines, slider} from "../marks.js";
 import {schema} from "../schema.js";
@@ -34,7 +33,7 @@ export function angles(places, width, base) {
 
 /**
  * The same for patches in a grid: half of the pairs turn by the row, half by the column, both from
- * 1; what is no patch is not turned. @param {any[]} elements @param {number} width @param {number}
+ * 1; other elements are not rotated. @param {any[]} elements @param {number} width @param {number}
  * base
  */
 export function gridAngles(elements, width, base) {
@@ -49,7 +48,7 @@ export function gridAngles(elements, width, base) {
 }
 
 /**
- * How alike two vectors are, the cosine between them. @param {ArrayLike<number>} a @param
+ * Cosine similarity of two vectors. @param {ArrayLike<number>} a @param
  * {ArrayLike<number>} b
  */
 function cosine(a, b) {
@@ -76,8 +75,7 @@ export function positions(app) {
   if (position === "none")
     return {
       el: h(
-        "p",
-        {class: "soft"},
+        "p.soft",
         "This model is told nothing of positions: it sees its elements as a set, unless " +
           "its mask says who came before.",
       ),
@@ -182,7 +180,7 @@ export function positions(app) {
     kind === "bias"
       ? null
       : figure({
-          title: "How alike two places are",
+          title: "Similarity of positions",
           name: "places alike",
           picture: near,
           shows:
@@ -195,7 +193,7 @@ export function positions(app) {
                 "needs it unlike all others.",
           hides: "the content: what an element says decides with it.",
         });
-  const el = h("div", null, said, frame.el, second?.el);
+  const el = h("div", said, frame.el, second?.el);
   let turn = () => {};
   const again = () => turn();
 
@@ -275,9 +273,8 @@ export function positions(app) {
         high,
         label: kind === "turn" ? "cosine" : kind === "bias" ? "added to the score" : "value",
       }),
-      rows > shown.length
-        ? h("p", {class: "soft"}, `${shown.length} of ${rows} dimensions are drawn, evenly spread.`)
-        : null,
+      rows > shown.length > 0 &&
+        h("p.soft", `${shown.length} of ${rows} dimensions are drawn, evenly spread.`),
     );
     if (second) {
       const place = Math.min(at, T - 1),

@@ -1,6 +1,5 @@
 // @ts-check
-// Training: what was measured in it, and the same input under every checkpoint that was kept:
-// answers and attention.
+// Training: its metrics, and answers and attention of one input under every stored checkpoint.
 import {fill, h} from "../dom.js";
 import {alignedPercent, number, percent} from "../format.js";
 import {atlas, bars, figure, legend, lines, select, stepper} from "../marks.js";
@@ -35,22 +34,17 @@ function render(el, app) {
     curvesRoom = h("div");
   el.append(saidCurves, curvesRoom);
   offs.push(curves(curvesRoom, saidCurves, app, {at, choose, kept}));
-  const scrub = h(
-    "section",
-    {class: "section"},
-    h("h2", null, "The same input under each checkpoint"),
-  );
+  const scrub = h("section.section", h("h2", "The same input under each checkpoint"));
   el.append(scrub);
   if (kept.length < 2) {
     scrub.append(
       h(
-        "p",
-        {class: "prose"},
+        "p.prose",
         kept.length
           ? "This run kept one checkpoint, so there is nothing to go through. "
           : "This run kept no checkpoints. ",
         "Train with a larger ",
-        h("code", null, "train.save.keep_last"),
+        h("code", "train.save.keep_last"),
         " to keep more of them.",
       ),
     );
@@ -68,12 +62,8 @@ function render(el, app) {
       ? `${steps.length} of ${kept.length} checkpoints, evenly spread. `
       : "";
   scrub.append(
-    h(
-      "p",
-      {class: "prose"},
-      "The other pages follow: they show the checkpoint that is chosen here.",
-    ),
-    h("div", {class: "train-walk"}, walk.el),
+    h("p.prose", "The other pages follow: they show the checkpoint that is chosen here."),
+    h("div.train-walk", walk.el),
   );
 
   const saidAnswers = h("div"),
@@ -86,7 +76,7 @@ function render(el, app) {
       onselect: (i) => choose(steps[i]),
     });
   const answered = figure({
-    title: "What it answers",
+    title: "Answers",
     name: "answers by checkpoint",
     picture: answers,
     shows:
@@ -97,14 +87,7 @@ function render(el, app) {
   const saidHeads = h("div"),
     headsRoom = h("div"),
     tabs = kindTabs(app);
-  scrub.append(
-    h(
-      "div",
-      {class: "beside"},
-      h("div", null, saidAnswers, answered.el),
-      h("div", null, saidHeads, headsRoom),
-    ),
-  );
+  scrub.append(h("div.beside", h("div", saidAnswers, answered.el), h("div", saidHeads, headsRoom)));
   let picture = null,
     frame = null,
     metrics = [];
@@ -189,7 +172,7 @@ function render(el, app) {
         else {
           picture = atlas(options);
           frame = figure({
-            title: "How a layer’s heads formed",
+            title: "Heads of a layer in training",
             name: "heads by checkpoint",
             picture,
             controls: tabs ? [tabs.el] : null,
@@ -224,7 +207,7 @@ function looked(app, step, last) {
   return {...app.look(), checkpoint: step === last ? null : step};
 }
 
-/** What was measured, as lines over the steps. */
+/** The metrics as lines over the steps. */
 function curves(room, said, app, {at, choose, kept}) {
   const {state} = app;
   let found = null,
@@ -273,11 +256,7 @@ function curves(room, said, app, {at, choose, kept}) {
     if (!Object.keys(groups).length)
       return void fill(
         room,
-        h(
-          "p",
-          {class: "prose"},
-          "This run wrote no measurements; a run that was imported has none.",
-        ),
+        h("p.prose", "This run wrote no measurements; a run that was imported has none."),
       );
     by = select({
       label: "Measured",
@@ -293,7 +272,7 @@ function curves(room, said, app, {at, choose, kept}) {
       onselect: kept.length ? (x) => choose(nearest(x)) : undefined,
     });
     frame = figure({
-      title: "What was measured",
+      title: "Metrics",
       name: "training curves",
       picture: plot,
       controls: [by.el],
@@ -321,9 +300,7 @@ function curves(room, said, app, {at, choose, kept}) {
 }
 
 export const page = {
-  about:
-    "How the model came to be: what was measured, and this input under each checkpoint " +
-    "that was kept.",
-  notAbout: "why a loss fell. A curve is one run; another seed draws another.",
+  about: "The training of the model: its metrics, and this input under each stored checkpoint.",
+  notAbout: "why a loss fell. A curve is one run; another seed gives another curve.",
   render,
 };

@@ -1,0 +1,199 @@
+"""Inputs of a run: values of requests to what `Run.look` takes, and back; examples.
+
+    "the cat sat"                                       a text
+    ["a dog runs", "ein Hund läuft"]                    a source and its target; or a pair of texts
+    [12, 7, 3]      [[12, 7, 3], "ein Hund"]            token ids; also of a source, a target, both
+    {"image": ADDRESS}     {"audio": ADDRESS}           one image or audio clip
+    [{"image": ADDRESS}, "what is it?"]                 parts in their order
+    [[{"image": ADDRESS}, "what is it?"], "a dog"]      parts, and the answer so far
+
+ADDRESS is the content of a file, `data:image/png;base64,...`, or `example:3` of the run. It is
+never the path of a file: a page that is opened from a link must not read the disk.
+"""
+
+import binascii
+from base64 import b64decode
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from mimetypes import guess_type
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glassformer.data.formats.contents import content, source_at
+from glassformer.errors import ConfigError, GlassformerError
+from glassformer.pages.images import address
+from glassformer.processors.media import EXAMPLE
+from glassformer.run import Run
+from glassformer.serve.explorer.schema import brief
+from glassformer.training.history import read_metrics
+
+MOST_PARTS, MOST_EXAMPLES = 64, 6
+
+
+@dataclass
+class RunInputs:
+    """The inputs that a run reads."""
+
+    run: Run
+
+    @cached_property
+    def kept(self) -> dict[str, list[Any]]:
+        """Example images and audio of the run folder by medium: `example:0`, `example:1`, ..."""
+        media = self.run.processor.media()
+        return {kind: reader.kept_inputs(self.run.folder) for kind, reader in media.items()}
+
+    def decode(self, value: Any) -> Any:
+        """A value of a request as `Run.look` takes it.
+
+        ConfigError: no input, or one that the model does not read; DataError: a damaged file.
+        """
+        medium = self.run.processor.medium
+        if medium and not (isinstance(value, dict) and value.keys() == {medium}):
+            raise ConfigError(
+                f'This model reads one {medium}, and {brief(value)} is none; give {{"{medium}": '
+                f"ADDRESS}}."
+            )
+        match value:
+            case str():
+                return value
+            case dict():
+                part = self._part(value)
+                return part if isinstance(part, str) else next(iter(part.values()))
+            case [] | None:
+                raise ConfigError("The input is empty; give at least a word, or a file.")
+            case [first, second] if _is_side(first) and _is_side(second):
+                return first, second
+            case [list() as parts, str() as answer]:
+                return self._parts(parts), answer
+            case list() if _are_ids(value):
+                return value
+            case list():
+                return self._parts(value)
+        raise ConfigError(
+            f"{brief(value)} is no input; give a text, a list of texts and parts, or of token ids."
+        )
+
+    def _parts(self, values: list[Any]) -> list[Any]:
+        if len(values) > MOST_PARTS:
+            raise ConfigError(
+                f"The input has {len(values)} parts, more than {MOST_PARTS}; give fewer."
+            )
+        return [self._part(one) for one in values]
+
+    def _part(self, value: Any) -> str | dict[str, Any]:
+        media = self.run.processor.media()
+        match value:
+            case str():
+                return value
+            case dict() if len(value) == 1:
+                ((kind, held),) = value.items()
+                if kind == "text" and isinstance(held, str):
+                    return held
+                if kind in media and isinstance(held, str):
+                    return {kind: self._medium(kind, held)}
+        forms = "".join(f' or {{"{kind}": ADDRESS}}' for kind in media)
+        raise ConfigError(f"{brief(value)} is no part that this model reads; give a text{forms}.")
+
+    def _medium(self, kind: str, where: str) -> Any:
+        if where.startswith(EXAMPLE):
+            own, number = self.kept[kind], where.removeprefix(EXAMPLE)
+            digits = number.isascii() and number.isdigit() and len(number) < 6
+            if not (digits and int(number) < len(own)):
+                there = f"its examples are 0 to {len(own) - 1}" if own else "it has none"
+                raise ConfigError(
+                    f"There is no {brief(where)} of kind {kind} in this run; {there}."
+                )
+            return own[int(number)]
+        head, comma, body = where.partition(",")
+        if not comma or not head.startswith("data:") or not head.endswith(";base64"):
+            raise ConfigError(
+                f'{brief(where)} is no file; give it as "data:{kind}/...;base64,...", or as '
+                f'"{EXAMPLE}0".'
+            )
+        try:
+            raw = b64decode(body, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise ConfigError(
+                f"The {kind} is not valid base64 ({error}); send the file again."
+            ) from None
+        return self.run.processor.media()[kind].from_file(raw)
+
+    def encode(self, given: Any) -> Any:
+        """What `gf.look` takes as a value of a request; the files of paths are read.
+
+        ConfigError: it is no input; DataError: no such file.
+        """
+        kind = self.run.processor.medium
+        return self._plain({kind: given} if kind and not isinstance(given, Mapping) else given)
+
+    def _plain(self, given: Any) -> Any:
+        match given:
+            case str():
+                return given
+            case {**parts} if len(parts) == 1:
+                ((kind, thing),) = parts.items()
+                return {kind: thing if kind == "text" else self._address(str(kind), thing)}
+            case list() | tuple():
+                return [self._plain(one) for one in given]
+            case int() | np.integer() if not isinstance(given, bool):
+                return int(given)
+        if hasattr(given, "tolist"):  # ids as an array or a tensor
+            return self._plain(given.tolist())
+        raise ConfigError(f"{brief(given)} is no input; give what gf.look takes.")
+
+    def _address(self, kind: str, thing: Any) -> str:
+        if isinstance(thing, str) and thing.startswith(("data:", EXAMPLE)):
+            return thing
+        if isinstance(thing, str | Path):
+            file = str(Path(thing).expanduser().absolute())
+            return address(guess_type(file)[0] or f"{kind}/*", content(source_at(file)))
+        reader = self.run.processor.media().get(kind)
+        raw = reader and reader.to_file(thing)
+        if raw is None:
+            raise ConfigError(
+                f"{brief(thing)} is no {kind}; give a file, pixels uint8 [H, W, C], or (samples, "
+                "rate)."
+            )
+        return address(reader.accept.partition(",")[0], raw)
+
+    def examples(self) -> list[Any]:
+        """Example inputs as requests have them, at least one, all of which the model can read.
+
+        They are those of the run folder, otherwise neutral ones.
+        """
+        run = self.run
+        lines = [line["inputs"] for line in read_metrics(run.folder) if line.get("inputs")]
+        sampled = lines[-1] if lines and isinstance(lines[-1], list) else []
+        own = run.task.example_inputs(run.folder, sampled)
+        neutral = [self.encode(given) for given in run.processor.neutral_inputs()]
+        for inputs in (own, neutral):
+            if found := [one for one in inputs if self._fits(one)]:
+                return found[:MOST_EXAMPLES]
+        return ["a"]
+
+    def _fits(self, value: Any) -> bool:
+        """Whether an input is neither empty nor too long for the model."""
+        with suppress(GlassformerError):
+            self.run.encode(self.decode(value))
+            return True
+        return False
+
+
+def _is_side(value: Any) -> bool:
+    """Whether a value is one side of a pair: a text, or token ids."""
+    return isinstance(value, str) or (isinstance(value, list) and bool(value) and _are_ids(value))
+
+
+def _are_ids(value: list[Any]) -> bool:
+    """Whether a list holds token ids; ConfigError: a number that is none."""
+    if not all(type(i) is int for i in value):
+        return False
+    if not all(0 <= i < 1 << 31 for i in value):
+        raise ConfigError(
+            f"A token id is a number from 0, and the input holds {min(value)} to {max(value)}."
+        )
+    return True
