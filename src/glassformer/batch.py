@@ -4,7 +4,7 @@
 that computes (`layers`, `models`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -91,13 +91,16 @@ class Positions:
             start,
         )
 
+    def mapped(self, change: Callable[[Tensor], Tensor], start: int | None = None) -> "Positions":
+        """These positions after the same change of each tensor, beginning at `start` if known."""
+        optional = lambda t: None if t is None else change(t)  # noqa: E731
+        return Positions(
+            change(self.position), optional(self.document), optional(self.valid), start
+        )
+
     def selected(self, rows: Int[Tensor, "N"]) -> "Positions":
         """Positions of the given rows; a shared row stays shared."""
-        pick = lambda t: t if len(t) == 1 else t[rows]  # noqa: E731
-        optional = lambda t: None if t is None else pick(t)  # noqa: E731
-        return Positions(
-            pick(self.position), optional(self.document), optional(self.valid), self.start
-        )
+        return self.mapped(lambda t: t if len(t) == 1 else t[rows], self.start)
 
     def following(self, length: int) -> "Positions":
         """Positions of `length` elements after the last real element of each row, in its
@@ -118,10 +121,7 @@ class Positions:
 
     def to(self, device: torch.device | str) -> "Positions":
         """The same positions on another device."""
-        move = lambda t: None if t is None else t.to(device)  # noqa: E731
-        return Positions(
-            self.position.to(device), move(self.document), move(self.valid), self.start
-        )
+        return self.mapped(lambda t: t.to(device), self.start)
 
 
 def _joined(old: Tensor, new: Tensor, rows: int) -> Tensor:

@@ -36,21 +36,21 @@ def draw(
     `decode`.
     """
     first, n = tokenizer.text.vocab_size, palette.config.n_pixels
-    width = model.config.max_length - n + 1
+    width, colours = model.config.max_length - n + 1, range(first, first + len(palette.colours))
     config = config.model_copy(update={"max_new_tokens": n, "stop": ()})
     briefs = [brief(tokenizer, [(TEXT, prompt)], width) for prompt in prompts]
-    if longest := max((len(one.ids) for one in briefs if len(one.ids) > width), default=0):
+    longest = max((len(one.ids) for one in briefs), default=0)
+    if longest > width:
         raise ConfigError(
             f"The prompt has {longest} tokens and this model reads at most {width} before a "
-            f"picture; shorten it, or "
-            "train with a larger model.max_length."
+            "picture; shorten it, or train with a larger model.max_length."
         )
     found = np.empty((len(prompts), n), np.int64)
     for begin in range(0, len(briefs), batch_size):
-        colours = range(first, first + len(palette.colours))
+        batch = found[begin : begin + batch_size]
         steps = decode(model, briefs[begin : begin + batch_size], config, only=colours)
         for at, step in enumerate(steps):
-            found[[begin + row for row in step.rows], at] = np.array(step.ids) - first
+            batch[list(step.rows), at] = np.array(step.ids) - first
     return found
 
 
@@ -62,8 +62,7 @@ def brief(
     if not len(tokenizer.eos):
         raise ConfigError(
             "The tokenizer has no eos symbol, behind which a picture begins; train one of kind "
-            "bpe, word, character or "
-            "byte."
+            "bpe, word, character or byte."
         )
     example = tokenizer.example(parts)
     missing = max(0, width - len(example.ids))

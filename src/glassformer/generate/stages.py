@@ -9,19 +9,11 @@ from dataclasses import dataclass
 
 import torch
 
-from glassformer.axes import Float, Tensor
+from glassformer.axes import Float, Int, Tensor
 from glassformer.errors import ConfigError, suggest
 from glassformer.generate.advance import check_numbers
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.logits import likeliest, transformed
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A token with its probability at each stage."""
-
-    id: int
-    probabilities: list[float]
 
 
 @dataclass(frozen=True)
@@ -38,14 +30,10 @@ class Stages:
             raise ConfigError(f"There is no stage {name!r}; {suggest(name, self.names)}")
         return self.probabilities[self.names.index(name)]
 
-    def bars(self, n: int = 20) -> list[Bar]:
-        """The n tokens that the model itself finds likeliest, in their order; of equals, the lower
-        ids."""
-        ids = likeliest(self.probabilities[:1], n)[0]
-        return [
-            Bar(token, row)
-            for token, row in zip(ids.tolist(), self.probabilities[:, ids].T.tolist(), strict=True)
-        ]
+    def likeliest(self, n: int = 20) -> Int[Tensor, "K"]:
+        """The ids of the n tokens that are likeliest under the model itself, in order; of equals,
+        the lower first."""
+        return likeliest(self.probabilities[:1], n)[0]
 
 
 def stages(

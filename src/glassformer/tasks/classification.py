@@ -140,7 +140,7 @@ class Classification(RecordTask):
             first, n = int(owner[begin]), int(owner[end - 1] - owner[begin]) + 1
             examples = inputs.examples(range(begin, end))
             own = owner[begin:end] - first
-            yield from classify(model, examples, own, n, precision, self.processor.batches)
+            yield from classify(model, examples, own, n, self.processor.batches, precision)
             begin = end
 
     def evaluate(
@@ -169,7 +169,7 @@ class Classification(RecordTask):
         ]
         examples = [example for _, example in windows]
         owner = [number for number, _ in windows]
-        return classify(model, examples, owner, len(inputs), batches=self.processor.batches)
+        return classify(model, examples, owner, len(inputs), self.processor.batches)
 
     def sample(self, model: Transformer) -> Sample | None:
         """See `Task`: the first inputs and their classes."""

@@ -15,7 +15,7 @@ from glassformer.batch import Batch
 from glassformer.data.example import Example, Patches
 from glassformer.errors import ConfigError
 from glassformer.generate import Choice, GenerateConfig, Watch, beam_steps, decode, stages
-from glassformer.generate.advance import Prompt, alone, tokens_of
+from glassformer.generate.advance import Prompt, tokens_of
 from glassformer.generate.logits import limited, next_tokens, remaining
 from glassformer.generate.watch import choices
 from glassformer.inspect.look import Look, run
@@ -44,7 +44,7 @@ def next_token(context: OpContext, look: Look, position: int, **sampling: Any) -
     if (limits := context.run.task.next_tokens((), ())) is not None:  # the outcomes of a pixel
         logits, outcomes = limited(logits[None], limits[0])[0], len(limits[0])
     found = stages(logits.float(), **sampling)
-    ids = torch.tensor([bar.id for bar in found.bars(min(BARS, outcomes))])
+    ids = found.likeliest(min(BARS, outcomes))
     rows = {name: found[stage] for name, stage in STAGES.items()}
     rows["after"] = found[found.names[-1]]
     header = {
@@ -89,12 +89,12 @@ def generate(
             raise ConfigError(
                 "A beam search goes on from the look as it is; leave out edits and given tokens."
             )
-        steps = beam_steps(look.model, alone(prompt), config, ends, source, watch=watch)
+        steps = beam_steps(look.model, [prompt], config, ends, source, watch=watch)
         return _searched(look, steps)
     if look.edits:
         known = _Rerun(look, config, ends, colours, alternatives, given).choices(prompt)
     else:
-        steps = decode(look.model, alone(prompt), config, ends, source, colours, watch, given)
+        steps = decode(look.model, [prompt], config, ends, source, colours, watch, given)
         known = (step.choices[0] for step in steps)
     return _items(look, known, ends, len(given[:-1]))
 
