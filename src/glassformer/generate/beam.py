@@ -11,7 +11,7 @@ hypothesis: as beams narrow and sentences end, the batch shrinks.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from glassformer.batch import Batch
 from glassformer.data.example import Example
 from glassformer.errors import ConfigError
 from glassformer.generate.advance import (
+    Prompt,
     Prompts,
     advance,
     begin,
@@ -161,16 +162,9 @@ def beam_steps(
         )
     if not prompts:
         return
-    context = model.config.max_length
-    firsts = [
-        0 if isinstance(prompt, Example) else begin(len(prompt), 0, context) for prompt in prompts
-    ]
-    rows = examples_of(
-        [
-            prompt if isinstance(prompt, Example) else prompt[first:]
-            for prompt, first in zip(prompts, firsts, strict=True)
-        ]
-    )
+    firsts = [_first(prompt, model.config.max_length) for prompt in prompts]
+    examples = zip(examples_of(prompts), firsts, strict=True)
+    rows = [replace(one, ids=one.ids[first:]) for one, first in examples]
     beams = Beams(config, ends, rooms(rows, model, config, limits))
     watcher = BeamWatcher(model, watch, config, firsts)
     # Modes are entered for each computation, since a generator would leak them.
@@ -195,6 +189,11 @@ def beam_steps(
                 features = selected(features, index, same_sources)
             last = torch.from_numpy(beams.ids[:, -1]).to(logits.device)
             features = advance(model, features, last)
+
+
+def _first(prompt: Prompt, context: int) -> int:
+    """Index of the context's first element; prompts with patches are never cut."""
+    return 0 if isinstance(prompt, Example) else begin(len(prompt), 0, context)
 
 
 class Beams:

@@ -110,7 +110,7 @@ def choices(
     columns = (ids, before.gather(-1, ids), after.gather(-1, ids), rank, entropy)
     tables = (best, before.gather(-1, best), after.gather(-1, best))
     return tuple(
-        Choice(*numbers, list(map(Alternative, *table)), row)
+        Choice(*numbers, alternatives=list(map(Alternative, *table)), rows=row)
         for numbers, table, row in zip(
             zip(*(column[:, 0].tolist() for column in columns), strict=True),
             zip(*(table.tolist() for table in tables), strict=True),
