@@ -82,11 +82,11 @@ def translate(
     opened = load(run, device)
     config = opened.options(**given(options))
     opened.transduced([], config, batch_size)  # another task is refused before a line is waited for
-    if targets is not None:
-        _score(opened, targets, json)
-        return
     align = partial(_alignment, opened, layer, head) if alignments else None
-    _translate(opened, config, batch_size, scores, align, show_attention, json)
+    if targets is None:
+        _translate(opened, config, batch_size, scores, align, show_attention, json)
+    else:
+        _score(opened, targets, json)
 
 
 def _check(

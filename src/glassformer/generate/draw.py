@@ -1,10 +1,10 @@
-"""Words in, pictures out, pixel by pixel, by the ordinary decoding loop.
+"""Text to image, pixel by pixel, by the ordinary decoding loop.
 
     <bos> a large red circle <eos> <eos> <eos>   pixel pixel pixel ...
-    |------------ as long as may be ----------|   of the palette's colours, in reading order
+    |------------ one fixed length -----------|   of the palette's colours, in reading order
 
-What is to be drawn is filled up to one length, so that each pixel always stands at the same
-position: a model with learned positions knows row and column. Colours follow the text's vocabulary.
+The text is padded to one length, so that each pixel always has the same position: learned positions
+tell row and column. The ids of colours follow the text's vocabulary.
 """
 
 from collections.abc import Sequence
@@ -29,8 +29,7 @@ def draw(
     config: GenerateConfig,
     batch_size: int = 64,
 ) -> np.ndarray:
-    """The colours of a picture for each prompt, int64 [N, h * w]; `palette.pixels` makes pixels of
-    them.
+    """The colours of an image for each prompt, int64 [N, h * w]; `palette.pixels` converts them.
 
     ConfigError: a prompt longer than those that the model was trained with; otherwise the errors of
     `decode`.
@@ -57,8 +56,10 @@ def draw(
 def brief(
     tokenizer: PartsTokenizer, parts: Sequence[tuple[str, str | np.ndarray]], width: int
 ) -> Example:
-    """What is to be drawn, at least `width` elements: its end is repeated. ConfigError: the
-    tokenizer has no end."""
+    """The text of an image, padded with its end symbol to at least `width` elements.
+
+    ConfigError: the tokenizer has no end symbol.
+    """
     if not len(tokenizer.eos):
         raise ConfigError(
             "The tokenizer has no eos symbol, behind which a picture begins; train one of kind "

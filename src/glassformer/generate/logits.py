@@ -112,7 +112,7 @@ def _first_maxima(values: Float[Tensor, "B N"], k: int) -> Int[Tensor, "B K"]:
     values = values.clamp(min=torch.finfo(values.dtype).min)  # so that -inf is below all of them
     chosen: list[Tensor] = []
     for _ in range(min(k, values.shape[-1])):
-        chosen.append(values.argmax(-1, keepdim=True))  # the first of equals, by its definition
+        chosen.append(values.argmax(-1, keepdim=True))  # the first of equals
         values.scatter_(-1, chosen[-1], -torch.inf)
     return torch.cat(chosen, -1)
 

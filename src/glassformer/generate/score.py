@@ -1,5 +1,4 @@
-"""How likely a given text is: the log-probability of each of its tokens, alone or as the target of
-a source."""
+"""Log-probability of each token of a given text, alone or as the target of a source."""
 
 from collections.abc import Sequence
 

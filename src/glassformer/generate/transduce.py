@@ -23,7 +23,7 @@ from glassformer.processors.pair_tokenizer import PairTokenizer
 
 @dataclass(frozen=True)
 class Transduction:
-    """What a text became: text, token ids with the end's, log p of each, their score, and why it
+    """The target of a text: text, token ids with the end's, log p of each, their score, and why it
     ended.
 
     `ids` and `log_probs` are whole where a stop string cut the text. The score is that of beam

@@ -15,7 +15,7 @@ results are plain numbers and lists of them, ready for JSON by `dataclasses.asdi
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -127,23 +127,41 @@ class Watcher:
     """
 
     def __init__(self, model: Transformer, watch: Watch | None):
-        if watch is not None and watch.top < 1:
+        self.model, self.watch = model, watch
+        self.queries: dict[str, Tensor] = {}
+        """Queries of the last computation, by point."""
+        self.layers: list[int] = []
+        self.heads: list[int] = []
+        if watch is None:
+            return
+        if watch.top < 1:
             raise ConfigError(
                 f"At least 1 alternative is kept of each choice, and top={watch.top}; raise it."
             )
-        self.model, self.watch = model, watch
-        self.reader = RowReader(model, watch) if watch is not None and watch.attention else None
+        if watch.attention:
+            self.layers = _numbers(watch.layers, model.config.n_layers, "layer")
+            self.heads = _numbers(watch.heads, model.config.n_heads, "head")
 
-    def computing(self) -> AbstractContextManager[None]:
-        """Evaluate the model in the body, which must run its decoder."""
-        return evaluating(self.model) if self.reader is None else self.reader.computing()
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Evaluate the model in the body, which must run its decoder; its queries are kept.
 
-    def rows(self, features: Features, firsts: Sequence[int]) -> Sequence[AttentionRows | None]:
-        """Attention rows of the newest element of each row of the batch, None if not asked for.
-
-        `firsts`: number of elements of each row that have left the context and the cache.
+        ConfigError: another tape is active, which would record nothing under this one.
         """
-        return [None] * len(firsts) if self.reader is None else self.reader.rows(features, firsts)
+        tape = Tape(self.model, keep=self._points()) if self.layers else None
+        if tape is not None and recorded():
+            raise ConfigError(
+                "Rows of attention are kept by a tape of their own and another is active; leave it "
+                "first."
+            )
+        with evaluating(self.model), nullcontext() if tape is None else recording(tape):
+            yield
+        self.queries = {} if tape is None else tape.kept
+
+    def _points(self) -> tuple[str, ...]:
+        crossed = self.model.config.architecture == "encoder_decoder"
+        sites = ("attention", "cross") if crossed else ("attention",)
+        return tuple(_point(layer, site) for layer in self.layers for site in sites)
 
     def choices(
         self,
@@ -161,42 +179,13 @@ class Watcher:
         left = remaining(allowed.cpu(), seen, config)
         return choices(logits, left, ids, self.watch.top, self.rows(features, firsts))
 
+    def rows(self, features: Features, firsts: Sequence[int]) -> Sequence[AttentionRows | None]:
+        """Attention rows of the newest element of each row of the batch, None if not asked for.
 
-class RowReader:
-    """Attention rows of a decoder's newest elements at the layers and heads of a `watch`.
-
-    ConfigError: a layer or head that the model does not have.
-    """
-
-    def __init__(self, model: Transformer, watch: Watch):
-        config, self.model = model.config, model
-        self.layers = _numbers(watch.layers, config.n_layers, "layer")
-        self.heads = _numbers(watch.heads, config.n_heads, "head")
-        sites = (
-            ("attention", "cross") if config.architecture == "encoder_decoder" else ("attention",)
-        )
-        self.points = tuple(_point(layer, site) for layer in self.layers for site in sites)
-        self.queries: dict[str, Tensor] = {}
-        """Queries of the last computation, by point."""
-
-    @contextmanager
-    def computing(self) -> Iterator[None]:
-        """Evaluation mode for the body, which must run the decoder; its queries are kept.
-
-        ConfigError: another tape is active, which would record nothing under this one.
+        `firsts`: number of elements of each row that have left the context and the cache.
         """
-        if recorded():
-            raise ConfigError(
-                "Rows of attention are kept by a tape of their own and another is active; leave it "
-                "first."
-            )
-        tape = Tape(self.model, keep=self.points)
-        with evaluating(self.model), recording(tape):
-            yield
-        self.queries = tape.kept
-
-    def rows(self, features: Features, firsts: Sequence[int]) -> list[AttentionRows]:
-        """Attention rows of the newest element of each batch row just computed."""
+        if not self.layers:
+            return [None] * len(firsts)
         cache, source, where = features.cache, features.memory, features.positions
         assert self.model.decoder is not None
         assert cache is not None
