@@ -118,7 +118,7 @@ def generate(
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
-    """Write on from a prompt; without --prompt, from standard input if it is else from a new
+    """Write on from a prompt; without --prompt, from standard input if it is piped, else from a new
     line.
 
     With --image or --audio, write what a model of sequences of parts answers to them and the
