@@ -31,7 +31,7 @@ import numpy as np
 import torch
 
 from glassformer.generate import GenerateConfig, transduce
-from glassformer.metrics import translation_scores
+from glassformer.metrics.writing import translation_scores
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe, read_recipe
 from glassformer.run import Run, load

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from glassformer.batch import IGNORE
 from glassformer.losses import binary_cross_entropy, cross_entropy, token_log_probs
-from glassformer.metrics import LanguageModelScore
+from glassformer.metrics.language import LanguageModelScore
 
 
 def numpy_loss(

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from glassformer.run import Run as Run
     from glassformer.run import load as load
     from glassformer.run import train as train
-    from glassformer.run.looked import look as look
+    from glassformer.run.folder import look as look
     from glassformer.serve.explorer.notebook import view as view
 
 _PUBLIC = {
     "models": "glassformer.models",
     "train": "glassformer.run:train",
     "load": "glassformer.run:load",
-    "look": "glassformer.run.looked:look",
+    "look": "glassformer.run.folder:look",
     "view": "glassformer.serve.explorer.notebook:view",
     "edits": "glassformer.inspect.edits",
     "Run": "glassformer.run:Run",

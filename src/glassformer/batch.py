@@ -4,7 +4,7 @@
 that computes (`layers`, `models`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -80,24 +80,33 @@ class Positions:
 
     def extended(self, new: "Positions") -> "Positions":
         """These positions with `new` ones appended."""
-        rows = max(self.rows, new.rows)
-        start = (
-            self.start if self.start is not None and new.start == self.start + self.length else None
-        )
+        rows, both = max(self.rows, new.rows), (self, new)
+        joined = lambda tensors: torch.cat([t.expand(rows, -1) for t in tensors], dim=1)  # noqa: E731
+        document = valid = None
+        if not (self.document is None and new.document is None):
+            document = joined(
+                torch.zeros_like(one.position) if one.document is None else one.document
+                for one in both
+            )
+        if not (self.valid is None and new.valid is None):
+            valid = joined(
+                torch.ones_like(one.position, dtype=torch.bool) if one.valid is None else one.valid
+                for one in both
+            )
+        follows = self.start is not None and new.start == self.start + self.length
+        position = joined(one.position for one in both)
+        return Positions(position, document, valid, self.start if follows else None)
+
+    def mapped(self, change: Callable[[Tensor], Tensor], start: int | None = None) -> "Positions":
+        """These positions after the same change of each tensor, beginning at `start` if known."""
+        optional = lambda t: None if t is None else change(t)  # noqa: E731
         return Positions(
-            _joined(self.position, new.position, rows),
-            _joined_optional(self.document, new.document, self, new, rows, 0),
-            _joined_optional(self.valid, new.valid, self, new, rows, True),
-            start,
+            change(self.position), optional(self.document), optional(self.valid), start
         )
 
     def selected(self, rows: Int[Tensor, "N"]) -> "Positions":
         """Positions of the given rows; a shared row stays shared."""
-        pick = lambda t: t if len(t) == 1 else t[rows]  # noqa: E731
-        optional = lambda t: None if t is None else pick(t)  # noqa: E731
-        return Positions(
-            pick(self.position), optional(self.document), optional(self.valid), self.start
-        )
+        return self.mapped(lambda t: t if len(t) == 1 else t[rows], self.start)
 
     def following(self, length: int) -> "Positions":
         """Positions of `length` elements after the last real element of each row, in its
@@ -118,33 +127,7 @@ class Positions:
 
     def to(self, device: torch.device | str) -> "Positions":
         """The same positions on another device."""
-        move = lambda t: None if t is None else t.to(device)  # noqa: E731
-        return Positions(
-            self.position.to(device), move(self.document), move(self.valid), self.start
-        )
-
-
-def _joined(old: Tensor, new: Tensor, rows: int) -> Tensor:
-    return torch.cat([old.expand(rows, -1), new.expand(rows, -1)], dim=1)
-
-
-def _joined_optional(
-    old: Tensor | None,
-    new: Tensor | None,
-    before: Positions,
-    after: Positions,
-    rows: int,
-    default: int | bool,
-) -> Tensor | None:
-    if old is None and new is None:
-        return None
-    old = torch.full_like(before.position, default, dtype=_kind(old, new)) if old is None else old
-    new = torch.full_like(after.position, default, dtype=_kind(old, new)) if new is None else new
-    return _joined(old, new, rows)
-
-
-def _kind(*tensors: Tensor | None) -> torch.dtype:
-    return next(tensor.dtype for tensor in tensors if tensor is not None)
+        return self.mapped(lambda t: t.to(device), self.start)
 
 
 @dataclass(frozen=True)

@@ -103,12 +103,12 @@ def test_what_nobody_foresaw_is_still_one_sentence(cli, monkeypatch, tmp_path):
     def broken(*arguments):
         raise ZeroDivisionError("by\nzero")
 
-    monkeypatch.setattr("glassformer.cli.use.load", broken)
+    monkeypatch.setattr("glassformer.run.load", broken)
     said = cli("evaluate", tmp_path)
     assert said.code == 1
     assert said.err.count("\n") == 1
     assert "ZeroDivisionError: by zero" in said.err
-    monkeypatch.setattr("glassformer.cli.use.load", lambda *a: (_ for _ in ()).throw(MemoryError()))
+    monkeypatch.setattr("glassformer.run.load", lambda *a: (_ for _ in ()).throw(MemoryError()))
     assert "Out of memory" in cli("evaluate", tmp_path).err
 
 

@@ -101,7 +101,7 @@ def test_the_likeliest_tags_of_each_word_or_all(cli, run, asked, given):
 
 
 def test_span_tags_mark_spans(cli, names):
-    from glassformer.metrics import spans
+    from glassformer.metrics.spans import spans
 
     lines = cli("tag", names, "--json", stdin=TEXT).lines
     assert sum(len(line["spans"]) for line in lines) > 3

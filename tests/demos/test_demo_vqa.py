@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from glassformer.cli.demo import demo as call
+from glassformer.cli.train import demo as call
 from glassformer.data.parts import mixed
 from glassformer.demos import demo, shape_files
 from glassformer.demos import vqa as demo_vqa

@@ -135,9 +135,8 @@ def test_the_choices_are_those_of_the_definition_for_any_probabilities(
     for step in range(12):
         ranked = dice[sentences, step, lasts].sort(dim=-1, descending=True, stable=True)
         offered = min(search.widest, size)
-        if not len(
-            search.extend(ranked.values[:, :offered].numpy(), ranked.indices[:, :offered].numpy())
-        ):
+        offers = ranked.values[:, :offered].numpy(), ranked.indices[:, :offered].numpy()
+        if not len(search.extend(*offers).live):
             break
         lasts, sentences = torch.from_numpy(search.ids[:, -1]), torch.from_numpy(search.sentence)
     for at, limit in enumerate(limits):

@@ -67,9 +67,12 @@ def test_the_rows_left_go_on_after_the_longest_has_stopped():
     """The slots of a batch are as many as its longest row ever had; the others must not run out of
     them."""
     model, longest, short = tiny.model(), prompt(32), prompt(2, seed=1)
-    steps = decode(model, [longest, short], how(max_new_tokens=25, temperature=0))
+    finished = set()
+    steps = decode(
+        model, [longest, short], how(max_new_tokens=25, temperature=0), finished=finished
+    )
     ids = list(next(steps).ids[1:])
-    ids += steps.send({0}).ids
+    finished.add(0)
     ids += [token for step in steps for token in step.ids]
     assert ids == run(model, [short], how(max_new_tokens=25, temperature=0))[0][0]
 
@@ -231,12 +234,15 @@ def test_exactly_max_new_tokens_come(n):
 
 
 def test_rows_are_told_to_stop_by_the_caller():
-    steps = decode(tiny.model(), [prompt(2), prompt(5), prompt(3)], how())
+    finished = set()
+    steps = decode(tiny.model(), [prompt(2), prompt(5), prompt(3)], how(), finished=finished)
     assert next(steps).rows == (0, 1, 2)
-    assert steps.send({1}).rows == (0, 2)
-    assert steps.send(None).rows == (0, 2)
+    finished.add(1)
+    assert next(steps).rows == (0, 2)
+    assert next(steps).rows == (0, 2)
+    finished.update({0, 2})
     with pytest.raises(StopIteration):
-        steps.send({0, 2})
+        next(steps)
 
 
 def test_the_same_seed_gives_the_same_tokens_and_another_one_others():

@@ -20,18 +20,15 @@ from glassformer.data.example import Example, Patches
 from glassformer.errors import ConfigError
 from glassformer.generate import (
     GenerateConfig,
-    Tree,
     Watch,
     beam_search,
     beam_steps,
-    branch,
     decode,
-    followed,
     generate,
     stages,
 )
 from glassformer.generate import logits as transforms
-from glassformer.generate import rows as rows_module
+from glassformer.generate import watch as watch_module
 from glassformer.layers.tap import Tape, recording
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer
@@ -83,6 +80,14 @@ def watched(model, prompts, config, ends=(), source=None, watch=ALL):
         for at, choice in zip(step.rows, step.choices, strict=True):
             found[at].append(choice)
     return found
+
+
+def branch(model, prompt, ids, step, token, config=None, ends=(), source=None, watch=ALL):
+    """The choices from `step` on if `token` is taken there after the new tokens `ids` before it."""
+    given = [*ids[:step], token]
+    steps = decode(model, [prompt], config or how(), ends, source, watch=watch, given=given)
+    for one in steps:
+        yield one.choices[0]
 
 
 def whole(model, batch: Batch) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
@@ -138,7 +143,7 @@ def test_watching_changes_no_token_and_no_probability_not_even_in_the_last_bit(c
 
 
 def test_nothing_is_recorded_unless_asked(monkeypatch):
-    monkeypatch.setattr(rows_module, "Tape", None)
+    monkeypatch.setattr(watch_module, "Tape", None)
     steps = list(decode(tiny.model(), PROMPTS, how(), watch=Watch()))
     assert all(one.rows is None for step in steps for one in step.choices)
     assert all(step.choices == () for step in decode(tiny.model(), PROMPTS, how()))
@@ -263,14 +268,14 @@ def test_every_stage_is_a_distribution_and_each_keeps_less_than_the_one_before(
         # the shifted logits are rounded to float32 once: 2^-24 of at most 2e6, but what is that low
         # has e^-100 left
         torch.testing.assert_close(p[2], exact.softmax(0), rtol=1e-4, atol=1e-9)
-    assert shown.bars(3)[0].probabilities == p[:, shown.bars(3)[0].id].tolist()
+    assert shown.likeliest(3)[0] == p[0].argmax()
 
 
 def test_stages_not_asked_for_change_nothing_and_a_misspelt_one_is_named():
     shown = stages(torch.tensor([1.0, 2.0, 3.0]), top_k=2)
     assert torch.equal(shown["model"], shown["temperature"])
     assert shown["top_k"][0] == 0
-    assert [bar.id for bar in shown.bars()] == [2, 1, 0]
+    assert shown.likeliest().tolist() == [2, 1, 0]
     with pytest.raises(ConfigError, match=r"no stage 'topk'; did you mean 'top_k'"):
         shown["topk"]
     with pytest.raises(ConfigError, match=r"generate\.temperature: .*got -1"):
@@ -395,47 +400,20 @@ def test_a_branch_by_another_token_goes_on_from_it_and_may_end_at_once():
     assert [one.id for one in branch(model, prompt, ids, 2, other, config, (other,))] == [other]
 
 
-def test_a_tree_of_a_picture_and_its_question():
-    model, prompt = mixed(), parts(1, 2)
-    tree = Tree(model, prompt, how(seed=1))
-    root = tree.root()
-    other = tree.grow(root, 3, 5)
-    third = tree.grow(other, 5, 6)
-    first, second, last = tree.branches
-    assert (root, other, third) == (0, 1, 2)
-    assert (second.parent, second.step, second.ids[:4]) == (0, 3, [*first.ids[:3], 5])
-    assert (last.parent, last.ids[:6]) == (1, [*second.ids[:5], 6])
-    assert [one.id for one in last.choices] == last.ids[5:]
-    assert [len(one.ids) for one in tree.branches] == [8, 8, 8]
-    ids = np.concatenate([prompt.ids, np.array(last.ids, np.int32)])
+def test_branches_of_a_picture_and_its_question():
+    model, prompt, config = mixed(), parts(1, 2), how(seed=1)
+    first = [one.id for one in watched(model, [prompt], config)[0]]
+    second = [*first[:3], *(one.id for one in branch(model, prompt, first, 3, 5, config))]
+    last = list(branch(model, prompt, second, 5, 6, config))
+    assert second[3] == 5
+    assert last[0].id == 6
+    assert len(second) == 5 + len(last) == 8
+    ids = np.concatenate([prompt.ids, np.array(second[:5] + [one.id for one in last], np.int32)])
     logits = whole(model, padded([replace(prompt, ids=ids)]))[0].softmax(-1)
     near(
-        [one.before for one in last.choices],
-        logits[len(prompt.ids) + 4 : -1, :][torch.arange(3), last.ids[5:]],
+        [one.before for one in last],
+        logits[len(prompt.ids) + 4 : -1, :][torch.arange(3), [one.id for one in last]],
     )
-
-
-@named
-def test_a_text_that_is_followed_is_told_as_if_it_had_been_chosen(changes):
-    model, config = tiny.model(**changes), how(seed=2, top_k=6, repetition_penalty=1.5)
-    told = watched(model, PROMPTS[2:], config, (), alone(model, 2))[0]
-    again = followed(model, PROMPTS[2], [one.id for one in told], alone(model, 2), config, ALL)
-    for one, other in zip(again, told, strict=True):
-        assert (one.id, one.rank) == (other.id, other.rank)
-        near([one.before, one.after, one.entropy], [other.before, other.after, other.entropy])
-        assert [a.id for a in one.alternatives] == [a.id for a in other.alternatives]
-        for name in ("own", "cross"):
-            near(getattr(one.rows, name), getattr(other.rows, name))
-
-
-def test_a_picture_s_given_answer_is_followed():
-    model, prompt, ids = mixed(), parts(3, 1), row(4)
-    logits, own, _ = whole(
-        model, padded([replace(prompt, ids=np.concatenate([prompt.ids, np.array(ids, np.int32)]))])
-    )
-    for step, choice in enumerate(followed(model, prompt, ids, watch=ALL)):
-        assert choice.id == ids[step]
-        assert_told(choice, logits, own, None, len(prompt.ids) - 1 + step)
 
 
 def test_what_is_known_of_each_token_comes_with_the_text_and_a_search_is_refused():
@@ -456,7 +434,7 @@ def test_all_that_is_told_goes_over_the_wire():
     model = tiny.model(**BOTH)
     told = watched(model, PROMPTS, how(temperature=0.01, top_k=2), (), sources(model))[0][0]
     steps = beam_steps(model, PROMPTS, how(beams=2), (), sources(model), watch=ALL)
-    for one in (told, *next(iter(steps)).steps, *stages(torch.randn(5), 0.01).bars(2)):
+    for one in (told, *next(iter(steps)).steps):
         assert json.loads(json.dumps(asdict(one), allow_nan=False)) == asdict(one)
 
 
@@ -482,15 +460,7 @@ def test_what_cannot_be_watched_is_said():
         ask(top=0)
     with recording(Tape(model)), pytest.raises(ConfigError, match="another is active"):
         ask(attention=True)
-    with pytest.raises(ConfigError, match="no step 3 in a text of 2 new tokens; give 0 to 2"):
-        next(branch(model, [1], [2, 3], 3, 4))
     with pytest.raises(ConfigError, match="given beginning has 9 tokens and 8 may come"):
         next(branch(model, [1], row(8), 8, 4, how()))
     with pytest.raises(ConfigError, match="given beginning holds token id 13"):
         next(branch(model, [1], [], 0, 13))
-    with pytest.raises(ConfigError, match="no branch 0; the tree has 0"):
-        Tree(model, [1]).grow(0, 0, 1)
-    with pytest.raises(ConfigError, match="makes 33 elements, and the context is 32"):
-        followed(model, [1], row(33))
-    with pytest.raises(ConfigError, match="of 0 tokens"):
-        followed(model, [1], [])

@@ -84,10 +84,10 @@ def scripted(monkeypatch, text: str, kind: str = "byte", *, end: bool = False):
     """Let the model say `text`, token by token."""
     ids = tokenizer(kind).encode(text).tolist() + ([tokenizer(kind).specials["eos"]] if end else [])
 
-    def decode(model, prompts, config, ends=(), source=None, watch=None):
+    def decode(model, prompts, config, ends=(), source=None, watch=None, finished=()):
         for token in ids[: config.max_new_tokens]:
-            done = yield Step((0,), (token,), (-1.0,))
-            if done or token in ends:
+            yield Step((0,), (token,), (-1.0,))
+            if finished or token in ends:
                 return
 
     monkeypatch.setattr("glassformer.generate.text.decode", decode)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.metrics import Calibration, ClassScore, Confusion, MultiLabelScore, TagScore
+from glassformer.metrics.classes import Calibration, ClassScore, MultiLabelScore, TagScore
 
 oracle = pytest.importorskip("sklearn.metrics")
 seeds = st.integers(0, 2**32 - 1)
@@ -226,4 +226,4 @@ def test_of_equally_probable_classes_the_first_is_predicted():
 @pytest.mark.parametrize(("gold", "predicted"), [(2, 0), (-2, 0), (0, 2), (0, -1)])
 def test_an_index_that_is_no_class_is_no_count(gold, predicted):
     with pytest.raises((AssertionError, IndexError)):
-        Confusion(2).add(np.array([gold]), np.array([predicted]))
+        TagScore(["a", "b"]).add(np.array([gold]), np.array([predicted]))

@@ -6,7 +6,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.metrics import Worst
+from glassformer.metrics.worst import Worst
 
 losses = st.lists(
     st.sampled_from([0.0, 0.5, 1.0, 2.5, math.inf, math.nan]) | st.floats(0, 9), max_size=40

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.errors import ConfigError
-from glassformer.metrics import exact_match, translation_scores
+from glassformer.metrics.writing import exact_match, translation_scores
 from glassformer.tasks.evaluate import score_outputs
 
 WORDS = ["der", "die", "Hund", "Katze", "schläft", ",", ".", "A", "3.5", "rot-blau", "don't"]

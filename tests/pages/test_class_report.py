@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.metrics import ClassScore
+from glassformer.metrics.classes import ClassScore
 from glassformer.pages import colours
 from glassformer.pages.class_report import _short
 from glassformer.pages.training_report import report_html

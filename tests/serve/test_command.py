@@ -52,11 +52,11 @@ def test_the_browser_is_opened_at_the_address(run_folder, monkeypatch, capsys):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Server, "serve_forever", forever)
-    inspect(run_folder("lm"), 0, "127.0.0.1", browser=True, device="cpu")
+    inspect(run_folder("lm"), 0)
     said = capsys.readouterr()
     assert said.out.strip() == seen[0]
     opened.set()
-    inspect(run_folder("lm"), 0, "127.0.0.1", browser=False, device="cpu")
+    inspect(run_folder("lm"), 0, no_browser=True)
     assert len(seen) == 1
 
 

@@ -10,66 +10,77 @@ name,name                        of a model with any number of classes: those th
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
+from typer import Argument
 
-from glassformer.cli.lines import Lines, chunks, one_line
+from glassformer.cli.lines import chunks, numbered, one_line
+from glassformer.cli.options import Count, Device, Json, OptionalCount, RunFolder, Share
 from glassformer.cli.terminal import print_json
 from glassformer.errors import ConfigError, DataError, counted
-from glassformer.run import Run, load
 
+if TYPE_CHECKING:
+    import numpy as np
 
-@dataclass(frozen=True)
-class Wanted:
-    """What is printed for each line; `threshold` None is 0.5."""
+    from glassformer.run import Run
 
-    scores: bool = False
-    top: int | None = None
-    threshold: float | None = None
-    as_json: bool = False
-    skip_bad: bool = False
+FILES = "Pictures or recordings, also in archives: a.zip/b.png."
 
 
 def classify(
-    folder: Path, files: Sequence[str], wanted: Wanted, batch_size: int, device: str
+    run: RunFolder,
+    files: Annotated[list[str] | None, Argument(help=FILES, metavar="FILE")] = None,
+    scores: bool = False,
+    top_k: OptionalCount = None,
+    threshold: Share = None,
+    skip_bad: bool = False,
+    batch_size: Count = 256,
+    device: Device = "cpu",
+    json: Json = False,
 ) -> None:
-    """Classify files, or the lines of standard input; for a model of pairs, two texts with a TAB
-    between them."""
-    if wanted.top and wanted.threshold is not None and not wanted.as_json:
+    """Print the class of each line of standard input, or of each file, in order.
+
+    Of a model of pairs, a line is two texts and a TAB; of one of pictures or recordings, the name
+    of a file; of one of sequences of parts, a JSON list of them, [{"image": "a.png"}, {"text":
+    "What is it?"}].
+
+    scores: Put each class's probability in front of it.
+    top_k: The K likeliest classes, or all, as columns.
+    threshold: Of any number of classes: those at least so probable; 0.5.
+    skip_bad: Go on where a file cannot be read, and count those.
+    batch_size: Lines or files classified together.
+    """
+    from glassformer.run import load
+
+    if top_k and threshold is not None and not json:
         raise ConfigError(
             "--top-k lists classes whatever their probability; leave it out or leave out "
             "--threshold."
         )
-    run = load(folder, device)
-    run.classified([])  # a model that does not classify is refused before a line is waited for
-    _check(run, files, wanted)
-    processor = run.processor
-    names = [one_line(name) for name in run.classes]
-    groups = [files[i : i + batch_size] for i in range(0, len(files), batch_size)]
-    number, bad, progress = 0, 0, Lines()
-    for chunk in groups or chunks(batch_size):
-        inputs = [processor.from_line(line, i) for i, line in enumerate(chunk, number + 1)]
-        rows = _probabilities(run, inputs, wanted.skip_bad)
-        for line, given, row in zip(chunk, inputs, rows, strict=True):
+    opened = load(run, device)
+    opened.classified([])  # a model that does not classify is refused before a line is waited for
+    _check(opened, files or [], threshold, skip_bad)
+    names = [one_line(name) for name in opened.classes]
+    show = _Shown(opened, names, scores, top_k, 0.5 if threshold is None else threshold, json)
+    groups = [files[i : i + batch_size] for i in range(0, len(files), batch_size)] if files else ()
+    bad = 0
+    for number, lines in numbered(groups or chunks(batch_size)):
+        inputs = [opened.processor.from_line(line, n) for n, line in enumerate(lines, number)]
+        rows = _probabilities(opened, inputs, skip_bad)
+        for line, given, row in zip(lines, inputs, rows, strict=True):
             if isinstance(row, DataError):
                 bad += 1
                 print(row, file=sys.stderr)
             else:
-                _print(run, line, given, row, names, wanted)
-        number += len(chunk)
-        sys.stdout.flush()
-        progress.tell(number)
-    progress.tell(number, last=True)
+                show.print(line, given, row)
     if bad:
         print(f"left out: {counted(bad, 'file')} that cannot be read", file=sys.stderr)
 
 
-def _check(run: Run, files: Sequence[str], wanted: Wanted) -> None:
-    """ConfigError: an option that the model has no use for."""
+def _check(run: "Run", files: Sequence[str], threshold: float | None, skip_bad: bool) -> None:
+    """ConfigError: an option that does not fit the model."""
     processor = run.processor
-    if wanted.threshold is not None and not run.model.config.multi_label:
+    if threshold is not None and not run.model.config.multi_label:
         raise ConfigError(
             "--threshold is for model.multi_label, and this model gives one class; leave it out."
         )
@@ -78,66 +89,77 @@ def _check(run: Run, files: Sequence[str], wanted: Wanted) -> None:
             f"{run.folder} reads lines that hold a {processor.noun} each, and {files[0]} is given "
             f"as a file; give {processor.line_of(files[0])}."
         )
-    if wanted.skip_bad and not processor.reads_files:
+    if skip_bad and not processor.reads_files:
         raise ConfigError(
             "--skip-bad is for files of images or audio, and this model reads lines; leave it out."
         )
 
 
-def _probabilities(run: Run, inputs: Sequence[Any], skip: bool) -> list[np.ndarray | DataError]:
-    """The probabilities of each input, nothing for an empty line; with `skip`, what is wrong."""
+def _probabilities(
+    run: "Run", inputs: Sequence[Any], skip: bool
+) -> "list[np.ndarray | DataError | None]":
+    """The probabilities of each input, None for an empty line; with `skip`, the error of a file
+    that cannot be read."""
     if not skip:
         found = iter(run.classified([given for given in inputs if given is not None]))
-        return [np.zeros(0) if given is None else next(found) for given in inputs]
-    rows: list[np.ndarray | DataError] = []
+        return [None if given is None else next(found) for given in inputs]
+    rows: list[np.ndarray | DataError | None] = []
     for given in inputs:
         try:
-            rows.append(np.zeros(0) if given is None else run.classified([given])[0])
+            rows.append(None if given is None else run.classified([given])[0])
         except DataError as problem:
             rows.append(problem)
     return rows
 
 
-def _print(
-    run: Run, line: str, given: Any, row: np.ndarray, names: list[str], wanted: Wanted
-) -> None:
-    several, values = run.model.config.multi_label, row.astype(np.float64)
-    if given is None and run.processor.reads_files:
-        return
-    if wanted.as_json:
-        shown = run.processor.to_values(line if given is None else given)
-        print_json(_values(shown, values, names, several, wanted))
-        return
-    columns = "" if given is None else _columns(values, names, several, wanted)
-    print(f"{columns}\t{one_line(line)}" if run.processor.reads_files else columns)
+@dataclass(frozen=True)
+class _Shown:
+    """The form in which the classes of an input are printed."""
+
+    run: "Run"
+    names: list[str]
+    scores: bool
+    top: int | None
+    threshold: float
+    as_json: bool
+
+    def print(self, line: str, given: Any, row: "np.ndarray | None") -> None:
+        """Print the classes of a line or file; `row` None: of an empty line."""
+        processor = self.run.processor
+        if row is None and processor.reads_files:
+            return
+        values = [] if row is None else row.astype(float).tolist()
+        if self.as_json:
+            shown = processor.to_values(line if given is None else given)
+            print_json({**shown, **self.values(values)})
+        else:
+            behind = [one_line(line)] if processor.reads_files else []
+            print("\t".join([*self.columns(values), *behind]))
+
+    def values(self, row: list[float]) -> dict[str, Any]:
+        """The chosen classes and all probabilities, as plain values."""
+        rounded, order = [round(p, 6) for p in row], _likeliest(row)
+        listed = range(len(row)) if self.top is None else order[: self.top]
+        found: dict[str, Any] = {"label": None, "probability": None}
+        if self.run.model.config.multi_label:
+            found = {"labels": [self.names[i] for i in self.labels(row)]}
+        elif order:
+            found = {"label": self.names[order[0]], "probability": rounded[order[0]]}
+        return {**found, "probabilities": {self.names[i]: rounded[i] for i in listed}}
+
+    def columns(self, row: list[float]) -> list[str]:
+        """The chosen classes with their scores, none for an empty line."""
+        if row and self.run.model.config.multi_label and self.top is None:
+            labels = self.labels(row)
+            scores = [",".join(f"{row[i]:.4f}" for i in labels)] if self.scores else []
+            return [*scores, ",".join(self.names[i] for i in labels)]
+        best = _likeliest(row)[: self.top or 1]
+        return [f"{row[i]:.4f}\t{self.names[i]}" if self.scores else self.names[i] for i in best]
+
+    def labels(self, row: list[float]) -> list[int]:
+        """The classes that reach the threshold, in the model's order."""
+        return [i for i, p in enumerate(row) if p >= self.threshold]
 
 
-def _columns(row: np.ndarray, names: list[str], several: bool, wanted: Wanted) -> str:
-    if several and wanted.top is None:
-        chosen = _labels(row, wanted)
-        shown = [",".join(f"{row[i]:.4f}" for i in chosen)] if wanted.scores else []
-        return "\t".join([*shown, ",".join(names[i] for i in chosen)])
-    best = _likeliest(row, wanted.top or 1)
-    return "\t".join(f"{row[i]:.4f}\t{names[i]}" if wanted.scores else names[i] for i in best)
-
-
-def _values(
-    what: dict[str, Any], row: np.ndarray, names: list[str], several: bool, wanted: Wanted
-) -> dict[str, Any]:
-    values, best = dict(what), _likeliest(row, 1)
-    if several:
-        values["labels"] = [names[i] for i in _labels(row, wanted)]
-    else:
-        values["label"] = names[best[0]] if best else None
-        values["probability"] = round(float(row[best[0]]), 6) if best else None
-    listed = range(len(row)) if wanted.top is None else _likeliest(row, wanted.top)
-    return {**values, "probabilities": {names[i]: round(float(row[i]), 6) for i in listed}}
-
-
-def _labels(row: np.ndarray, wanted: Wanted) -> list[int]:
-    """The classes that reach the threshold, in the model's order."""
-    return np.flatnonzero(row >= (0.5 if wanted.threshold is None else wanted.threshold)).tolist()
-
-
-def _likeliest(row: np.ndarray, most: int) -> list[int]:
-    return np.argsort(-row, kind="stable")[:most].tolist()
+def _likeliest(row: list[float]) -> list[int]:
+    return sorted(range(len(row)), key=row.__getitem__, reverse=True)

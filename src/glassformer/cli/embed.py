@@ -1,35 +1,37 @@
-"""`glassformer embed`: texts to vectors, and what vectors are good for.
+"""`glassformer embed`: texts to vectors, and uses of vectors.
 
 lines                    {"text": ..., "vector": [...]} each, null if empty; or a row of --out
 --near FILE              for each line the nearest of the file: text <TAB> similarity
 --analogy                lines such as `king - man + woman`: word <TAB> similarity
---word bank              lines with that word: how alike its vectors in them are, layer by layer
+--word bank              lines with that word: similarity of its vectors in them, layer by layer
 """
 
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
+from typer import Argument
 
-from glassformer.cli.lines import Lines, chunks, one_line
+from glassformer.cli.lines import chunks, numbered, one_line
+from glassformer.cli.options import Device, Json, OptionalCount, given
 from glassformer.cli.terminal import print_json
 from glassformer.errors import ConfigError, DataError, counted
-from glassformer.files import replacing, write_text
-from glassformer.generate.embed import embed as vectors_of
-from glassformer.inspect.contextual import Contexts
-from glassformer.inspect.similarity import nearest
-from glassformer.inspect.vectorfiles import lines_of, read_array, read_named
-from glassformer.inspect.wordvectors import model_words, read_words
-from glassformer.pages.word_contexts import contexts_html
-from glassformer.run import Run, load
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    from glassformer.inspect.contextual import Contexts
+    from glassformer.run import Run
+
+    Vectors = Callable[[Sequence[str]], np.ndarray]
+
+Near = tuple[str, Sequence[tuple[str, float]]]
+"""A line, and the texts that are near to it with their similarities."""
 TOGETHER = 1024
 """Lines that are computed together, if they are there already."""
-TOP = 10
 MATRIX = 12
 """The terminal shows every similarity of at most so many occurrences."""
 MODES = {
@@ -38,228 +40,216 @@ MODES = {
     "word": {"html", "json"},
     "": {"pool", "no_normalize", "layer", "out", "json"},
 }
-"""What each mode may be told; that without a name writes vectors."""
+"""Options of each mode; the one without a name writes vectors."""
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """The options of the command line, None or False where they were not given."""
+def embed(
+    run: Annotated[Path | None, Argument(help="A run folder.", metavar="RUN")] = None,
+    pool: str | None = None,
+    no_normalize: bool = False,
+    layer: int | None = None,
+    out: Path | None = None,
+    near: Path | None = None,
+    analogy: bool = False,
+    vectors: Path | None = None,
+    word: str | None = None,
+    html: Path | None = None,
+    top_k: OptionalCount = None,
+    device: Device = "cpu",
+    json: Json = False,
+) -> None:
+    """Turn each line of standard input into a vector; or find what is near, do analogies, see a
+    word in contexts.
 
-    pool: str | None = None
-    no_normalize: bool = False
-    layer: int | None = None
-    out: Path | None = None
-    near: Path | None = None
-    analogy: bool = False
-    vectors: Path | None = None
-    word: str | None = None
-    html: Path | None = None
-    top_k: int | None = None
-    json: bool = False
+    pool: mean (the default), first, or last, the one for a decoder.
+    no_normalize: Leave vectors as long as they are.
+    layer: After this layer, 0: the static embedding; default: after the last.
+    out: Write the vectors to this .npy file instead.
+    near: Find what is nearest among these lines, or in what embed wrote.
+    analogy: Lines are such as: king - man + woman.
+    vectors: Of --analogy: words with vectors, in place of a RUN's own.
+    word: Compare this word's vectors in all lines, layer by layer.
+    html: Of --word: also draw it, as .html.
+    top_k: Print so many, default 10.
+    """
+    from glassformer.run import load
 
-    def mode(self) -> str:
-        """Which of MODES is meant. ConfigError: more than one, or an option that has no place in
-        it."""
-        given = [
-            name for name, value in vars(self).items() if value is not None and value is not False
-        ]
-        modes = [name for name in given if name in MODES]
-        if len(modes) > 1:
-            raise ConfigError(
-                f"--{modes[0]} and --{modes[1]} are two different questions; leave one of them out."
-            )
-        mode = modes[0] if modes else ""
-        for name in given:
-            if name != mode and name not in MODES[mode]:
-                homes = " or ".join(
-                    f"--{home}" for home, own in MODES.items() if home and name in own
-                )
-                place = f"beside --{mode}" if mode else f"without {homes}"
-                raise ConfigError(f"--{name.replace('_', '-')} has no use {place}; leave it out.")
-        self._check_files()
-        return mode
-
-    def _check_files(self) -> None:
-        if self.out is not None and self.json:
-            raise ConfigError(
-                "--out writes a table and nothing is printed, so --json has no use; leave one "
-                "of them out."
-            )
-        for name, path, suffix in (("out", self.out, ".npy"), ("html", self.html, ".html")):
-            if path is not None and path.suffix.lower() != suffix:
-                raise ConfigError(f"--{name} writes {suffix}, not {path.name!r}; name such a file.")
+    options = {"run": run, "pool": pool, "no_normalize": no_normalize, "layer": layer, "out": out}
+    options |= {"near": near, "analogy": analogy, "vectors": vectors, "word": word, "html": html}
+    _check(given({**options, "top_k": top_k, "json": json}))
+    _check_files(out, html, json)
+    opened = None if run is None else load(run, device)
+    if opened is None or analogy:
+        _print_near(_analogies(opened, vectors, top_k or 10), json)
+    elif word is not None:
+        _word(opened, word, html, json)
+    else:
+        of = partial(_vectors, opened, pool or "mean", layer, not no_normalize)
+        if near is None:
+            _print_vectors(of, out)
+        else:
+            _print_near(_near(opened, of, near, top_k or 10), json)
 
 
-def embed(folder: Path | None, wanted: Wanted, device: str) -> None:
-    """Answer the lines of standard input in the way that is wanted."""
-    mode = wanted.mode()
-    if (folder is None) != (wanted.vectors is not None):
+def _check(options: dict[str, Any]) -> None:
+    """ConfigError: more than one mode, or an option or file that does not fit it."""
+    modes = [name for name in options if name in MODES]
+    if len(modes) > 1:
         raise ConfigError(
-            "Give the folder of a run, or the vectors of words with --analogy --vectors FILE."
-            if folder is None
-            else "--vectors has the words' vectors itself and needs no run; leave one of them out."
+            f"--{modes[0]} and --{modes[1]} are two different questions; leave one of them out."
         )
-    run = None if folder is None else load(folder, device)
-    if mode == "analogy":
-        _analogies(run, wanted)
-    elif run is not None:
-        {"near": _near, "word": _word, "": _vectors}[mode](run, wanted)
+    mode = modes[0] if modes else ""
+    own = {option for options in MODES.values() for option in options}
+    for name in options:
+        if name in own - MODES[mode]:
+            homes = " or ".join(f"--{home}" for home in MODES if home and name in MODES[home])
+            place = f"beside --{mode}" if mode else f"without {homes}"
+            raise ConfigError(f"--{name.replace('_', '-')} has no use {place}; leave it out.")
+    if ("run" in options) == ("vectors" in options):
+        raise ConfigError(
+            "--vectors has the words' vectors itself and needs no run; leave one of them out."
+            if "run" in options
+            else "Give the folder of a run, or the vectors of words with --analogy --vectors FILE."
+        )
 
 
-def _vectors(run: Run, wanted: Wanted) -> None:
-    """A vector for each line, printed as it comes or gathered in a file."""
-    rows = [np.zeros((0, run.model.config.d_model), np.float32)]
-    for lines, vectors in _embedded(run, wanted):
-        if wanted.out is not None:
+def _check_files(out: Path | None, html: Path | None, as_json: bool) -> None:
+    if out is not None and as_json:
+        raise ConfigError(
+            "--out writes a table and nothing is printed, so --json has no use; leave one of them "
+            "out."
+        )
+    for name, path, suffix in (("out", out, ".npy"), ("html", html, ".html")):
+        if path is not None and path.suffix.lower() != suffix:
+            raise ConfigError(f"--{name} writes {suffix}, not {path.name!r}; name such a file.")
+
+
+def _vectors(
+    run: "Run", how: str, layer: int | None, normalize: bool, texts: Sequence[str]
+) -> "np.ndarray":
+    from glassformer.generate.embed import embed as vectors_of
+
+    return vectors_of(run.model, run.reader, texts, how, layer, normalize, empty="zeros")
+
+
+def _print_vectors(of: "Vectors", out: Path | None) -> None:
+    """Print a vector for each line as it comes, or gather them in a file."""
+    import numpy as np
+
+    from glassformer.files import replacing
+
+    rows = [of([])]
+    for lines, vectors in _embedded(of):
+        if out is not None:
             rows.append(vectors)
             continue
         for line, vector in zip(lines, vectors, strict=True):
-            print_json({"text": line, "vector": _shortest(vector) if vector.any() else None})
-        sys.stdout.flush()
-    if wanted.out is not None:
-        with replacing(wanted.out) as temporary, temporary.open("wb") as file:
+            # nine digits distinguish neighbouring float32
+            exact = [float(f"{value:.9g}") for value in vector.tolist()]
+            print_json({"text": line, "vector": exact if vector.any() else None})
+    if out is not None:
+        with replacing(out) as temporary, temporary.open("wb") as file:
             np.save(file, np.concatenate(rows))
 
 
-def _embedded(run: Run, wanted: Wanted) -> Iterator[tuple[list[str], np.ndarray]]:
+def _embedded(of: "Vectors") -> "Iterator[tuple[Sequence[str], np.ndarray]]":
     """Lines of standard input with their vectors, as they come."""
-    _of(run, [], wanted)  # what the model cannot do is said before a line is waited for
-    number, progress = 0, Lines()
-    for lines in chunks(TOGETHER):
-        yield lines, _of(run, lines, wanted)
-        number += len(lines)
-        progress.tell(number)
-    progress.tell(number, last=True)
+    of([])  # a model that has no vectors is refused before a line is waited for
+    for _, lines in numbered(chunks(TOGETHER)):
+        yield lines, of(lines)
 
 
-def _of(run: Run, lines: Sequence[str], wanted: Wanted) -> np.ndarray:
-    pool, normalize = wanted.pool or "mean", not wanted.no_normalize
-    return vectors_of(run.model, run.reader, lines, pool, wanted.layer, normalize, empty="zeros")
+def _print_near(found: Iterable[Near], as_json: bool) -> None:
+    """Print the texts near each line, best first: a block, or a line of JSON."""
+    between = ""
+    for line, near in found:
+        if as_json:
+            rows = [{"text": text, "similarity": round(value, 6)} for text, value in near]
+            print_json({"text": line, "near": rows})
+        elif near:
+            print(between + "\n".join(f"{one_line(text)}\t{value:.4f}" for text, value in near))
+            between = "\n"
 
 
-def _shortest(vector: np.ndarray) -> list[float]:
-    """Numbers with the nine digits that tell every float32 from its neighbours."""
-    return [float(f"{value:.9g}") for value in vector.tolist()]
+def _near(run: "Run", of: "Vectors", path: Path, top: int) -> Iterator[Near]:
+    """The texts of a file that are nearest to each line.
 
+    The file is one that `embed` wrote (a .npy has no texts), or any other with a text in each line.
+    """
+    from glassformer.inspect.similarity import nearest
+    from glassformer.inspect.vectorfiles import lines_of, read_array, read_named
 
-def _near(run: Run, wanted: Wanted) -> None:
-    """For each line the texts of --near that are nearest to it."""
-    assert wanted.near is not None
-    texts, vectors = _known(run, wanted.near, wanted)
-    blocks = Blocks()
-    for lines, queries in _embedded(run, wanted):
-        indices, similarities = nearest(queries, vectors, wanted.top_k or TOP)
-        for line, query, own, alike in zip(lines, queries, indices, similarities, strict=True):
-            pairs = zip(own.tolist(), alike.tolist(), strict=True) if query.any() else ()
-            found = [(texts[i] if texts else f"row {i + 1}", s) for i, s in pairs]
-            blocks.show(line, found, wanted.json)
-        sys.stdout.flush()
-
-
-def _known(run: Run, path: Path, wanted: Wanted) -> tuple[list[str], np.ndarray]:
-    """The texts and vectors of a file that `embed` wrote (a .npy has no texts), or of the lines of
-    any other."""
     if path.suffix in (".npy", ".jsonl"):
         texts, vectors = ([], read_array(path)) if path.suffix == ".npy" else read_named(path)
     else:
         texts = [line for _, line in lines_of(path)]
-        vectors = _of(run, texts, wanted)
+        vectors = of(texts)
     if not len(vectors):
         raise DataError(
             f"{path} is empty, so that nothing in it is near to anything; give a file with lines."
         )
-    if vectors.shape[1] != run.model.config.d_model:
+    width = run.model.config.d_model
+    if vectors.shape[1] != width:
         raise DataError(
             f"The vectors of {path} have {counted(vectors.shape[1], 'number')} and those of "
-            f"{run.folder} "
-            f"{run.model.config.d_model}; they are of another model."
+            f"{run.folder} {width}; they are of another model."
         )
-    return texts, vectors
+    for lines, queries in _embedded(of):
+        for line, query, indices, values in zip(
+            lines, queries, *nearest(queries, vectors, top), strict=True
+        ):
+            pairs = zip(indices.tolist(), values.tolist(), strict=True) if query.any() else ()
+            yield line, [(texts[i] if texts else f"row {i + 1}", value) for i, value in pairs]
 
 
-def _analogies(run: Run | None, wanted: Wanted) -> None:
-    """For each line the words nearest to what it says."""
-    words = read_words(wanted.vectors) if wanted.vectors is not None else None
+def _analogies(run: "Run | None", file: Path | None, top: int) -> Iterator[Near]:
+    """The words nearest to the expression of each line, by a run's vectors or those of a file."""
+    from glassformer.inspect.wordvectors import model_words, read_words
+
     if run is not None:
         words = model_words(run.model, run.reader.tokenizer, str(run.folder))
-    assert words is not None, "either of the two is there"
-    number, blocks = 0, Blocks()
-    for lines in chunks(TOGETHER):
-        for line in lines:
-            number += 1
+    else:
+        assert file is not None
+        words = read_words(file)
+    for first, lines in numbered(chunks(TOGETHER)):
+        for number, line in enumerate(lines, first):
             try:
-                found = words.analogy(line, wanted.top_k or TOP) if line.strip() else []
+                yield line, words.analogy(line, top) if line.strip() else []
             except DataError as error:
                 raise DataError(f"Line {number}: {error}") from None
-            blocks.show(line, found, wanted.json)
-        sys.stdout.flush()
 
 
-class Blocks:
-    """Prints what was found for each line: a block of its own, or a line of JSON."""
+def _word(run: "Run", word: str, html: Path | None, as_json: bool) -> None:
+    """Compare the vectors of one word in all the lines."""
+    from glassformer.files import write_text
+    from glassformer.pages.word_contexts import contexts_html
 
-    def __init__(self) -> None:
-        self._any = False
-
-    def show(self, line: str, found: Sequence[tuple[str, float]], as_json: bool) -> None:
-        """What was found for a line, the best first."""
-        if as_json:
-            rows = [
-                {"text": text, "similarity": round(similarity, 6)} for text, similarity in found
-            ]
-            print_json({"text": line, "near": rows})
-        elif found:
-            blocks = [f"{one_line(text)}\t{similarity:.4f}" for text, similarity in found]
-            print("\n".join([""] * self._any + blocks))
-            self._any = True
-
-
-def _word(run: Run, wanted: Wanted) -> None:
-    """One word in all the lines."""
-    assert wanted.word is not None
-    look = run.contexts(wanted.word, [line for lines in chunks(TOGETHER) for line in lines])
-    if wanted.html is not None:
-        write_text(wanted.html, contexts_html(look, run.folder.name))
-        sys.stderr.write(
-            f"{look.word!r} in {counted(len(look.occurrences), 'context')}: {wanted.html}\n"
-        )
-    if wanted.json:
-        print_json(_values(look))
-    else:
-        _print(look, run.folder.name)
-
-
-def _values(look: Contexts) -> dict[str, Any]:
+    look = run.contexts(word, [line for lines in chunks(TOGETHER) for line in lines])
+    found = f"{look.word!r} in {counted(len(look.occurrences), 'context')}"
+    if html is not None:
+        write_text(html, contexts_html(look, run.folder.name))
+        sys.stderr.write(f"{found}: {html}\n")
+    if not as_json:
+        print(f"{found}, cosine similarities in {run.folder.name}\n")
+        _print_contexts(look)
+        return
     layers = [
-        {
-            "layer": layer,
-            "mean": float(look.pairs[layer].mean()),
-            "similarities": np.round(table, 6).tolist(),
-        }
-        for layer, table in enumerate(look.similarities)
+        {"layer": n, "mean": float(look.pairs[n].mean()), "similarities": table.round(6).tolist()}
+        for n, table in enumerate(look.similarities)
     ]
-    return {
-        "word": look.word,
-        "occurrences": [vars(one) for one in look.occurrences],
-        "layers": layers,
-    }
+    occurrences = [vars(one) for one in look.occurrences]
+    print_json({"word": look.word, "occurrences": occurrences, "layers": layers})
 
 
-def _print(look: Contexts, name: str) -> None:
-    print(
-        f"{look.word!r} in {counted(len(look.occurrences), 'context')}, cosine similarities in "
-        f"{name}\n"
-    )
+def _print_contexts(look: "Contexts") -> None:
     width = shutil.get_terminal_size().columns - 6
     for number, one in enumerate(look.occurrences, 1):
         print(f"{number:4}  {_around(one.text, one.begin, one.end, width)}")
     print(f"\n{'layer':>5} {'least':>7} {'mean':>7} {'most':>7}")
     for layer in range(len(look.vectors)):
         pairs = look.pairs[layer]
-        print(
-            f"{layer:5} {pairs.min():7.3f} {pairs.mean():7.3f} "
-            f"{pairs.max():7.3f}{'' if layer else '  static'}"
-        )
+        static = "" if layer else "  static"
+        print(f"{layer:5} {pairs.min():7.3f} {pairs.mean():7.3f} {pairs.max():7.3f}{static}")
     if len(look.occurrences) > MATRIX:
         return
     for layer, table in enumerate(look.similarities):
@@ -270,7 +260,7 @@ def _print(look: Contexts, name: str) -> None:
 
 
 def _around(text: str, begin: int, end: int, width: int) -> str:
-    """A word in brackets with what stands around it, as much as fits into a line."""
+    """A word in brackets with as much of its context as fits into a line."""
     room = max(0, width - (end - begin) - 4) // 2
     left, right = one_line(text[:begin]), one_line(text[end:])
     left = left if len(left) <= room else f"…{left[len(left) - room :]}"

@@ -1,32 +1,45 @@
 """`glassformer inspect`: the explorer of a run, in the browser, until Ctrl-C."""
 
 import sys
-import threading
-import webbrowser
-from pathlib import Path
 
+from glassformer.cli.options import Device, OptionalIndex, RunFolder
 from glassformer.errors import counted
-from glassformer.run import load
-from glassformer.serve.explorer.auth import LOCAL
-from glassformer.serve.explorer.handler import Explorer
-from glassformer.serve.explorer.server import Server, one_hand
 
 
-def inspect(folder: Path, port: int | None, host: str, browser: bool, device: str) -> None:
-    """Open a run, print where it can be seen, and answer until somebody ends it."""
+def inspect(
+    run: RunFolder,
+    port: OptionalIndex = None,
+    host: str = "127.0.0.1",
+    no_browser: bool = False,
+    device: Device = "cpu",
+) -> None:
+    """See and touch a model from inside, in the browser: its attention, its stream, its choices;
+    Ctrl-C ends it.
+
+    port: Default: the first free one from 8420.
+    host: The address at which it listens.
+    no_browser: Only print the address.
+    """
+    import threading
+    import webbrowser
+
+    from glassformer.run import load
+    from glassformer.serve.explorer.auth import LOCAL
+    from glassformer.serve.explorer.handler import Explorer
+    from glassformer.serve.explorer.server import Server, one_hand
+
     hand = one_hand()  # opens the run, too
-    run = hand.submit(load, folder, device).result()
-    with Server(Explorer(run), host, port, hand) as server:
-        sys.stderr.write(
-            f"{folder}: {counted(run.model.n_parameters, 'parameter')}; Ctrl-C ends the explorer\n"
-        )
+    opened = hand.submit(load, run, device).result()
+    with Server(Explorer(opened), host, port, hand) as server:
+        parameters = counted(opened.model.n_parameters, "parameter")
+        sys.stderr.write(f"{run}: {parameters}; Ctrl-C ends the explorer\n")
         if host not in LOCAL:
             sys.stderr.write(
                 f"others in the network reach {host} too; whoever has the address can look at "
-                f"this model\n"
+                "this model\n"
             )
         print(server.address, flush=True)
-        if browser:  # a browser of the terminal would not come back before it is closed
+        if not no_browser:  # a browser in the terminal returns only when it is closed
             threading.Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()
         try:
             server.serve_forever(poll_interval=0.2)

@@ -1,4 +1,4 @@
-"""Lines of standard input, as every command reads them that answers a line by a line.
+"""Lines of standard input, for the commands that answer each line.
 
 A program that writes one line and waits gets its answer; of a file, many lines are taken together.
 Memory is bounded however long the input or its lines are.
@@ -9,15 +9,38 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import BinaryIO
 
 from glassformer.errors import DataError
-from glassformer.training.progress import clock
 
 LONG = 1 << 12
 """A line counts as one more for each so many bytes."""
 SAID_EVERY = 5.0
+"""Seconds between two lines of progress."""
+
+
+def numbered(groups: Iterable[Sequence[str]]) -> Iterator[tuple[int, Sequence[str]]]:
+    """Groups of lines, each with the number of its first line from 1.
+
+    Output is flushed after each group. Every few seconds, and at the end of longer work, a line on
+    stderr has the number of lines so far.
+    """
+    begin = said = time.monotonic()
+    number = told = 0
+    for lines in chain(groups, [()]):  # the empty group is the end
+        if lines:
+            yield number + 1, lines
+            number += len(lines)
+            sys.stdout.flush()
+        now = time.monotonic()
+        if number > told and now - (said if lines else begin) > SAID_EVERY:
+            from glassformer.training.progress import clock
+
+            rate = number / (now - begin)
+            sys.stderr.write(f"{number:,} lines in {clock(now - begin)}, {rate:.1f} lines/s\n")
+            said, told = now, number
 
 
 def chunks(most: int) -> Iterator[list[str]]:
@@ -35,24 +58,16 @@ def chunks(most: int) -> Iterator[list[str]]:
     stream = open(os.dup(sys.stdin.fileno()), "rb")  # noqa: SIM115 - the thread closes it
     reader = threading.Thread(target=_read, args=(stream, lines), daemon=True)
     reader.start()
-    number, ended = 0, False
-    while not ended:
-        chunk: list[str] = []
-        size = 0
-        raw = lines.get()
-        while raw is not None:
-            number += 1
-            chunk.append(_text(raw, number))
-            size += _size(raw)
-            if size >= most:
-                break
-            try:
-                raw = lines.get_nowait()
-            except queue.Empty:
-                break
-        ended = raw is None
-        if chunk:
+    chunk: list[str] = []
+    size = 0
+    for number, raw in enumerate(iter(lines.get, None), 1):
+        chunk.append(_text(raw, number))
+        size += _size(raw)
+        if size >= most or lines.empty():
             yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def one_line(text: str) -> str:
@@ -60,29 +75,8 @@ def one_line(text: str) -> str:
     return " ".join(text.splitlines()) if text else text
 
 
-class Lines:
-    """Says on stderr how many lines are done, every few seconds and at the end of what took
-    longer."""
-
-    def __init__(self) -> None:
-        self._begin = self._said = time.monotonic()
-        self._number = 0
-
-    def tell(self, number: int, last: bool = False) -> None:
-        """`number` lines are done."""
-        now = time.monotonic()
-        due = now - self._said > SAID_EVERY or (last and now - self._begin > SAID_EVERY)
-        if due and number > self._number:
-            rate = number / (now - self._begin)
-            sys.stderr.write(
-                f"{number:,} lines in {clock(now - self._begin)}, {rate:.1f} lines/s\n"
-            )
-            self._said, self._number = now, number
-
-
 class _Ahead(queue.Queue[bytes | None]):
-    """Lines that were read and not yet taken, None at the end; its size is theirs, so that long
-    ones are few."""
+    """Lines that were read and not yet taken, None at the end; a long line counts as several."""
 
     def _init(self, maxsize: int) -> None:
         super()._init(maxsize)
@@ -120,6 +114,5 @@ def _text(raw: bytes, number: int) -> str:
     except UnicodeDecodeError as error:
         raise DataError(
             f"Line {number} of standard input is not UTF-8 (byte 0x{raw[error.start]:02x} at "
-            f"offset {error.start}); "
-            "convert it first, for instance with iconv."
+            f"offset {error.start}); convert it first, for instance with iconv."
         ) from None

@@ -1,51 +1,98 @@
 """The program: it runs a command, and an error is one sentence.
 
-Exit codes: 0 fine, 1 failed, 2 wrong usage, 130 interrupted.
+Exit codes: 0 fine, 1 failed, 2 wrong usage, 130 interrupted. Heavy imports stand inside commands,
+so that `--help` answers at once.
 """
 
 import sys
 from io import TextIOWrapper
+from typing import Annotated
 
-from glassformer.cli.look_commands import app  # with all commands
+import typer
+
+from glassformer.cli.classify import classify
+from glassformer.cli.embed import embed
+from glassformer.cli.inspect import inspect
+from glassformer.cli.options import documented
+from glassformer.cli.show import data_show, plan, recipe_fields, recipe_show, tokenize, verify
+from glassformer.cli.tag import tag
+from glassformer.cli.train import demo, train
+from glassformer.cli.translate import translate
+from glassformer.cli.use import evaluate, generate
 from glassformer.errors import GlassformerError
+
+app = typer.Typer(
+    name="glassformer",
+    help="The whole Transformer as one tool: train it, run it, and see inside it.",
+    no_args_is_help=True,
+    add_completion=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "token_normalize_func": lambda name: name.replace("_", "-"),  # --top_k is --top-k
+    },
+)
+COMMANDS = (demo, train, evaluate, generate, translate, tag, classify, embed)
+COMMANDS += (tokenize, plan, verify, inspect)
+"""In the order of `--help`."""
+GROUPS = {
+    "data": ("Look at training data.", {"show": data_show}),
+    "recipe": ("Look at recipes.", {"show": recipe_show, "fields": recipe_fields}),
+}
+for command in COMMANDS:
+    app.command()(documented(command))
+for group, (about, commands) in GROUPS.items():
+    group_app = typer.Typer(help=about, no_args_is_help=True, rich_markup_mode=None)
+    app.add_typer(group_app, name=group)
+    for name, command in commands.items():
+        group_app.command(name)(documented(command))
+
+
+def version(value: bool) -> bool:
+    """Print the version and stop."""
+    if value:
+        from glassformer import __version__
+
+        typer.echo(f"glassformer {__version__}")
+        raise typer.Exit
+    return value
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
+    """The whole Transformer as one tool: train it, run it, and see inside it."""
 
 
 def main() -> None:
     """Run the command line; an error is one sentence on stderr and an exit code."""
-    arguments = sys.argv[1:]
-    debug = "--debug" in arguments
-    if isinstance(
-        sys.stdout, TextIOWrapper
-    ):  # a terminal that lacks a character must not end the program
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    if isinstance(sys.stdout, TextIOWrapper):  # a character that the terminal lacks is no error
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        app([argument for argument in arguments if argument != "--debug"], prog_name="glassformer")
-    except GlassformerError as error:
-        fail(str(error), error.exit_code, debug)
-    except Exception as error:  # noqa: BLE001 - the last place where anything can be said
-        said = str(error).lower()
-        if (
-            isinstance(error, MemoryError)
-            or "out of memory" in said
-            or "can't allocate memory" in said
-        ):
-            fail(
-                "Out of memory; use a smaller train.batch_size or more train.micro_batches.",
-                1,
-                debug,
-            )
-        what = " ".join(f"{type(error).__name__}: {error}".split())
-        fail(
-            f"Something went wrong that should not ({what}); please report it with what "
-            f"--debug shows.",
-            1,
-            debug,
-        )
+        app(arguments, prog_name="glassformer")
+    except Exception as error:
+        if "--debug" in sys.argv:
+            raise
+        sentence, code = _said(error)
+        sys.stderr.write(f"glassformer: {sentence}\n")
+        sys.exit(code)
 
 
-def fail(sentence: str, code: int, debug: bool) -> None:
-    """Say what is wrong and exit; with --debug the error itself is raised again."""
-    if debug:
-        raise
-    sys.stderr.write(f"glassformer: {sentence}\n")
-    sys.exit(code)
+def _said(error: Exception) -> tuple[str, int]:
+    """One sentence for an error, and the exit code."""
+    if isinstance(error, GlassformerError):
+        return str(error), error.exit_code
+    message = str(error).lower()
+    full = ("out of memory", "can't allocate memory")
+    if isinstance(error, MemoryError) or any(words in message for words in full):
+        return "Out of memory; use a smaller train.batch_size or more train.micro_batches.", 1
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    return (
+        f"Something went wrong that should not ({what}); please report it with what --debug shows."
+    ), 1

@@ -1,28 +1,39 @@
-"""The commands that look without training: tokens, rows of data, costs, equations."""
+"""The commands that show data, recipes and costs without training: tokenize, data, recipe, plan,
+verify."""
 
 import re
 import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
+from typer import Argument
+
+from glassformer.cli.options import Count, Index, Json, Overrides
 from glassformer.cli.terminal import on_terminal, print_json, read_stdin
 from glassformer.errors import ConfigError
-from glassformer.tokenizers.text import Tokenizer
-
-if TYPE_CHECKING:
-    from glassformer.verify import Row
 
 READ = {"image.json": "patches of pictures", "audio.json": "patches of recordings"}
 """What a model reads that has this file in its folder."""
 
 
 def tokenize(
-    where: str, overrides: list[str], text: str | None, report: bool, as_json: bool
+    where: Annotated[
+        str, Argument(help="A run, a tokenizer.json or a recipe.", metavar="RUN|TOKENIZER|RECIPE")
+    ],
+    overrides: Overrides = None,
+    text: str | None = None,
+    report: bool = False,
+    json: Json = False,
 ) -> None:
-    """`glassformer tokenize`: the pieces of each line, or a report over the whole text."""
+    """Show how a text is cut into tokens.
+
+    text: The text; default: standard input, or the recipe's.
+    report: Tokens per byte, unknowns, frequent pieces.
+    """
     from glassformer.tokenizers.report import report as make_report
+    from glassformer.tokenizers.text import Tokenizer
     from glassformer.tokenizers.train import train_tokenizer
 
     recipe = _recipe_of(where, overrides) if where.endswith((".yaml", ".yml")) else None
@@ -31,24 +42,20 @@ def tokenize(
         tokenizer = Tokenizer.load(where)
     else:
         tokenizer = train_tokenizer(recipe.processor.tokenizer, _training_texts(recipe))
-    if text is None and not (recipe and (sys.stdin is None or sys.stdin.isatty())):
-        text = read_stdin()
-    if (
-        not text and recipe is not None
-    ):  # no text was given: a report on the beginning of the recipe's own
+    if text is None:
+        text = read_stdin(piped=recipe is not None)
+    if not text and recipe is not None:  # a report on the beginning of the recipe's own texts
         text, report = "\n".join(islice(_training_texts(recipe), 1000))[: 1 << 20], True
-    text = text or ""
     if report:
-        _print_report(make_report(tokenizer, text), as_json)
+        _print_report(make_report(tokenizer, text), json)
         return
     for line in re.findall("[^\n]*\n|[^\n]+", text):
         ids = tokenizer.encode(line).tolist()
         pieces = [tokenizer.piece(i) for i in ids]
-        if as_json:
+        if json:
             print_json({"text": line, "ids": ids, "pieces": pieces})
         else:
-            print("|".join(pieces))
-            print(" ".join(str(i) for i in ids))
+            print("|".join(pieces), " ".join(map(str, ids)), sep="\n")
 
 
 def _check_reads_text(where: str) -> None:
@@ -57,7 +64,7 @@ def _check_reads_text(where: str) -> None:
         if (Path(where) / file).is_file() and not (Path(where) / "tokenizer.json").is_file():
             raise ConfigError(
                 f"{where} reads {read}, not text; see them by `glassformer data show {where} "
-                f"--html FILE`."
+                "--html FILE`."
             )
 
 
@@ -69,13 +76,12 @@ def _training_texts(recipe: Any) -> Iterator[str]:
     return inputs.training_texts(recipe.processor, recipe.data)
 
 
-def _recipe_of(where: str, overrides: list[str]) -> Any:
-    """The recipe of a YAML file or of a run folder; imported here because `tokenize RUN` needs
-    nothing of training."""
+def _recipe_of(where: str, overrides: list[str] | None) -> Any:
+    """The recipe of a YAML file or of a run folder."""
     from glassformer.recipe.recipe import read_recipe
 
     path = Path(where)
-    return read_recipe(path / "recipe.yaml" if path.is_dir() else path, overrides)
+    return read_recipe(path / "recipe.yaml" if path.is_dir() else path, overrides or [])
 
 
 def _print_report(values: dict[str, Any], as_json: bool) -> None:
@@ -84,88 +90,141 @@ def _print_report(values: dict[str, Any], as_json: bool) -> None:
         return
     for name, value in values.items():
         if isinstance(value, list):
-            pieces = "  ".join(
+            value = "  ".join(
                 f"'{row['piece']}' {row.get('count', row.get('bytes'))}" for row in value
             )
-            print(f"{name.replace('_', ' '):16} {pieces}")
-        else:
-            print(
-                f"{name.replace('_', ' '):16} "
-                f"{f'{value:.4f}' if isinstance(value, float) else value}"
-            )
+        shown = f"{value:.4f}" if isinstance(value, float) else value
+        print(f"{name.replace('_', ' '):16} {shown}")
 
 
 def data_show(
-    where: str,
-    overrides: list[str],
-    rows: int,
-    step: int,
-    width: int,
-    html: Path | None,
-    as_json: bool,
+    recipe: Annotated[str, Argument(help="A recipe or a run folder.", metavar="RECIPE|RUN")],
+    overrides: Overrides = None,
+    rows: Count = 2,
+    step: Index = 0,
+    width: Count = 24,
+    html: Path | None = None,
+    json: Json = False,
 ) -> None:
-    """`glassformer data show`: every line of a row is one element as the model is fed it; pictures
-    are drawn."""
+    """Show rows exactly as they are fed: ids, positions, mask, shifted targets, which tokens bear
+    loss.
+
+    Of pictures and recordings: their patches, in the order in which they enter, after all that
+    changes them.
+
+    rows: How many rows.
+    step: Of which training step.
+    width: How many elements of each row.
+    html: Draw them on this page instead.
+    """
     from glassformer.files import write_text
     from glassformer.tasks.encoded_batch import batch_page, encoded_rows
     from glassformer.training.run_folder import temporary_task
 
-    with temporary_task(_recipe_of(where, overrides)) as task:
+    with temporary_task(_recipe_of(recipe, overrides)) as task:
         if html is not None:
-            title = f"What the model of {Path(where).stem} reads"
+            title = f"What the model of {Path(recipe).stem} reads"
             write_text(html, batch_page(task, rows, step, title))
             return
         for number, row in enumerate(encoded_rows(task, rows, step)):
-            if as_json:
+            if json:
                 print_json(row.as_json())
             else:
                 print(row.as_text(number, width, on_terminal()))
 
 
-def plan(where: str, overrides: list[str], as_json: bool) -> None:
-    """`glassformer plan`."""
+def recipe_show(
+    where: Annotated[str, Argument(help="A recipe, or a run folder.", metavar="RECIPE|RUN")],
+    overrides: Overrides = None,
+    json: Json = False,
+) -> None:
+    """Print a recipe with every default filled in."""
+    recipe = _recipe_of(where, overrides)
+    if json:
+        print_json(recipe.values())
+    else:
+        print(recipe.yaml(), end="")
+
+
+def recipe_fields(
+    section: Annotated[
+        str | None, Argument(help="A section, such as train or train.optimizer; default: all.")
+    ] = None,
+    task: str | None = None,
+    markdown: bool = False,
+    json: Json = False,
+) -> None:
+    """Print every field of a recipe with its default and meaning.
+
+    task: Only the fields that most recipes of this task set.
+    markdown: Print docs/recipe.md, all sections.
+    """
+    from glassformer.recipe.fields import as_markdown, field_rows, shown, task_rows
+
+    if markdown:
+        print(as_markdown(), end="")
+        return
+    for row in field_rows(section) if task is None else task_rows(task):
+        if json:
+            print_json({**vars(row), "default": shown(row.default)})
+        else:
+            print(f"{row.path:36} {shown(row.default):14} {row.description}")
+
+
+def plan(
+    recipe: Annotated[str, Argument(help="A recipe.", metavar="RECIPE")],
+    overrides: Overrides = None,
+    json: Json = False,
+) -> None:
+    """Parameters by matrix, operations, memory, time and disk on this machine, before training."""
     from glassformer.training.plan import make_plan
 
-    made = make_plan(_recipe_of(where, overrides))
-    if as_json:
+    made = make_plan(_recipe_of(recipe, overrides))
+    if json:
         print_json(made.as_json())
     else:
         print(made.as_text())
 
 
-def verify(run: Path | None, text: str | None, html: Path | None, as_json: bool) -> None:
-    """`glassformer verify`: exit code 1 if a row fails."""
+def verify(
+    run: Annotated[
+        Path | None, Argument(help="Check this run's own weights.", metavar="RUN")
+    ] = None,
+    text: str | None = None,
+    html: Path | None = None,
+    json: Json = False,
+) -> None:
+    """Check every equation of the notes against an independent float64 computation.
+
+    text: The text to run through it.
+    html: Also write a readable page.
+    """
     from glassformer import verify as checks
     from glassformer.files import write_text
     from glassformer.pages.verification import verification_html
+    from glassformer.run import load
 
-    if run is None and text is not None:
+    title = "The equations of the notes"
+    if run is not None:
+        opened = load(run)
+        if text is not None and (medium := opened.processor.medium):
+            raise ConfigError(
+                f"{run} reads one {medium} and no text, got --text {text!r}; leave it out to check "
+                f"an {medium} input that the run keeps."
+            )
+        batch = opened.task.batch_to_check(opened.model, text)
+        title, rows = f"{title} on {run.name}", list(checks.model_rows(opened.model, batch))
+    elif text is not None:
         raise ConfigError(
             "--text needs a RUN whose model reads it; leave it out to check the equations alone."
         )
-    if run is None:
-        title, rows = "The equations of the notes", list(checks.notes_rows())
     else:
-        title, rows = f"The equations of the notes on {run.name}", _rows_of_run(run, text)
+        rows = list(checks.notes_rows())
     if html is not None:
         write_text(html, verification_html(checks.as_json(rows), checks.summary(rows), title))
-    if as_json:
+    if json:
         print_json(checks.as_json(rows))
     else:
         print(checks.table(rows))
     if not all(row.passed for row in rows):
         sys.exit(1)
-
-
-def _rows_of_run(run: Path, text: str | None) -> "list[Row]":
-    from glassformer import verify as checks
-    from glassformer.run import load
-
-    opened = load(run)
-    if text is not None and (medium := opened.task.processor.medium):
-        raise ConfigError(
-            f"{run} reads one {medium} and no text, got --text {text!r}; leave it out to check an "
-            f"{medium} input that the run keeps."
-        )
-    batch = opened.task.batch_to_check(opened.model, text)
-    return list(checks.model_rows(opened.model, batch))

@@ -2,68 +2,73 @@
 
 The/DET cats/NOUN          by default; the tag stands behind the last slash
 The <TAB> DET              with --columns: a line for each word, an empty one behind each sentence
-{"words": ..., "tags": ...}  with --json: probabilities too, and what span tags mark
+{"words": ..., "tags": ...}  with --json: probabilities too, and the spans that tags mark
 """
 
-import sys
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from glassformer.cli.lines import Lines, chunks, one_line
+from glassformer.cli.lines import chunks, numbered, one_line
+from glassformer.cli.options import Count, Device, Json, RunFolder
 from glassformer.cli.terminal import print_json
 from glassformer.errors import ConfigError
-from glassformer.processors.word_tokenizer import split_punctuation
-from glassformer.run import load
+
+if TYPE_CHECKING:
+    from glassformer.generate.tag import Tags
 
 TOGETHER = 1 << 10
 """Lines that are tagged together, if they are there already."""
 
 
 def tag(
-    folder: Path, columns: bool, top: int, punctuation: bool, device: str, as_json: bool
+    run: RunFolder,
+    columns: bool = False,
+    top_k: Count = 1,
+    punctuation: bool = False,
+    device: Device = "cpu",
+    json: Json = False,
 ) -> None:
-    """Tag the words of standard input; with `punctuation`, marks are words of their own."""
-    if columns and as_json:
+    """Tag the words of each line of standard input, which stand apart by spaces; lines may be of
+    any length.
+
+    columns: A line for each word with its tag behind a TAB (CoNLL).
+    top_k: With --json: the K likeliest tags, or all.
+    punctuation: Raw text: punctuation marks are words of their own.
+    """
+    from glassformer.processors.word_tokenizer import split_punctuation
+    from glassformer.run import load
+
+    if columns and json:
         raise ConfigError("--columns and --json are two forms of the same; leave one of them out.")
-    if top > 1 and not as_json:
+    if top_k > 1 and not json:
         raise ConfigError(
-            f"--top-k={top} lists several tags of each word, which only --json can hold; add "
-            f"--json."
+            f"--top-k={top_k} lists several tags of each word, which only --json can hold; add "
+            "--json."
         )
-    run = load(folder, device)
-    if punctuation and "parts" in run.processor.capabilities:
+    opened = load(run, device)
+    processor, names = opened.processor, [one_line(name) for name in opened.classes]
+    if punctuation and "parts" in processor.capabilities:
         raise ConfigError(
             "--punctuation cuts lines of words, and this model reads lists of parts; leave it out."
         )
-    run.tagged([])  # a model that does not tag is refused before a line is waited for
-    names = [one_line(name) for name in run.classes]
-    number, progress = 0, Lines()
-    for chunk in chunks(TOGETHER):
+    opened.tagged([])  # a model that does not tag is refused before a line is waited for
+    for number, lines in numbered(chunks(TOGETHER)):
         inputs = [
-            split_punctuation(line) if punctuation else run.processor.from_line(line, n) or []
-            for n, line in enumerate(chunk, number + 1)
+            split_punctuation(line) if punctuation else processor.from_line(line, n) or []
+            for n, line in enumerate(lines, number)
         ]
-        for given, tags in zip(inputs, run.tagged(inputs, top), strict=True):
-            words = run.processor.words(given)
-            if as_json:
-                print_json(_values(words, tags.as_json(names)))
-            else:
-                _print(zip(words, tags.cells(names), strict=True), columns)
-        number += len(chunk)
-        sys.stdout.flush()
-        progress.tell(number)
-    progress.tell(number, last=True)
+        for given, tags in zip(inputs, opened.tagged(inputs, top_k), strict=True):
+            _print(processor.words(given), tags, names, columns, json)
 
 
-def _print(rows: Iterable[tuple[str, tuple[str, ...]]], columns: bool) -> None:
+def _print(words: list[str], tags: "Tags", names: list[str], columns: bool, as_json: bool) -> None:
+    if as_json:
+        found = tags.as_json(names)
+        for span in found.get("spans", ()):
+            span["text"] = " ".join(words[span["start"] : span["end"]])
+        print_json({"words": words, **found})
+        return
+    rows = zip(words, tags.labels(names), strict=True)
     if columns:
-        print("".join("\t".join((word, *own)) + "\n" for word, own in rows))
+        print("".join(f"{word}\t{name}\n" for word, name in rows))
     else:
-        print(" ".join(f"{word}/{','.join(own)}" for word, own in rows))
-
-
-def _values(words: list[str], values: dict[str, Any]) -> dict[str, Any]:
-    for span in values.get("spans", ()):
-        span["text"] = " ".join(words[span["start"] : span["end"]])
-    return {"words": words, **values}
+        print(" ".join(f"{word}/{name}" for word, name in rows))

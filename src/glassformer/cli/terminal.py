@@ -1,17 +1,19 @@
-"""What passes between commands and the terminal: text in, JSON out."""
+"""Text from the terminal, JSON to it."""
 
-import json
 import sys
 from collections.abc import Callable
 from typing import Any
 
 from glassformer.errors import DataError, GlassformerError
-from glassformer.files import finite
 
 
 def print_json(value: Any) -> None:
     """One line of strict JSON on stdout: a number that JSON does not have (NaN, infinity) is
     null."""
+    import json
+
+    from glassformer.files import finite
+
     print(json.dumps(finite(value), ensure_ascii=False, allow_nan=False).translate(LINE_ENDS))
 
 
@@ -19,10 +21,12 @@ LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
 """Characters that JSON may hold as they are, but that many programs read as the end of a line."""
 
 
-def read_stdin() -> str:
-    """All of standard input, which must be UTF-8; somebody who sits before an empty terminal is
-    told what to do."""
-    if sys.stdin is None:
+def read_stdin(piped: bool = False) -> str:
+    """All of standard input, which must be UTF-8; "" without one, or with `piped` on a terminal.
+
+    On a terminal, a line on stderr says how to end it.
+    """
+    if sys.stdin is None or (piped and sys.stdin.isatty()):
         return ""
     if sys.stdin.isatty():
         sys.stderr.write("reading text from the terminal; end it with Ctrl-D\n")
@@ -31,19 +35,17 @@ def read_stdin() -> str:
     except UnicodeDecodeError as error:
         raise DataError(
             f"Standard input is not UTF-8 (byte 0x{error.object[error.start]:02x} at offset "
-            f"{error.start}); "
-            "convert it first, for instance with iconv."
+            f"{error.start}); convert it first, for instance with iconv."
         ) from None
 
 
 def on_terminal() -> bool:
-    """Whether a person reads what is printed."""
+    """Whether stdout is a terminal."""
     return sys.stdout.isatty()
 
 
 def ask(what: str, answer: Callable[[str], Any]) -> None:
-    """Answer the lines that a person types, until an empty one; where nobody sits there, nothing is
-    asked."""
+    """Answer the lines that a person types until an empty one; nothing without a terminal."""
     if not on_terminal() or sys.stdin is None or not sys.stdin.isatty():
         return
     print(f"\n{what} (an empty line ends):")
@@ -56,5 +58,5 @@ def ask(what: str, answer: Callable[[str], Any]) -> None:
             return
         try:
             print(f"  {answer(line)}")
-        except GlassformerError as error:  # a line that is too long is no reason to leave
+        except GlassformerError as error:  # a line that is too long does not end it
             print(f"  {error}")

@@ -1,55 +1,103 @@
-"""The commands that train."""
+"""`glassformer train` and `glassformer demo`."""
 
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from glassformer.cli.terminal import print_json
-from glassformer.errors import ConfigError, counted
-from glassformer.recipe.recipe import read_recipe
-from glassformer.training import train as train_recipe
-from glassformer.training.loop import Result
-from glassformer.training.progress import clock
+from typer import Argument
+
+from glassformer.cli.options import Json, OptionalCount, Overrides
+from glassformer.cli.terminal import ask, on_terminal, print_json
+from glassformer.errors import ConfigError, counted, suggest
+
+if TYPE_CHECKING:
+    from glassformer.training.loop import Result
+
+DEMO = "Which demo: lm, translate, tag, classify, vision, vqa, audio."
+
+
+def demo(
+    name: Annotated[str, Argument(help=DEMO)] = "lm",
+    run: Path | None = None,
+    steps: OptionalCount = None,
+    json: Json = False,
+) -> None:
+    """Train a small model on data that every machine has, and show what it learned (minutes).
+
+    run: Run folder; default runs/demo-NAME.
+    steps: Fewer or more steps.
+    """
+    from glassformer.demos.catalog import DEMOS
+    from glassformer.demos.demo import trained
+    from glassformer.run import load
+    from glassformer.training.progress import clock
+
+    if name not in DEMOS:
+        raise ConfigError(f"There is no demo {name!r}; {suggest(name, DEMOS)}")
+    chosen, folder = DEMOS[name], run or Path("runs") / f"demo-{name}"
+    sys.stderr.write(f"{chosen.about}\n")
+    result = trained(chosen, folder, steps)
+    _check_end(result)
+    shown = chosen.show(load(folder), on_terminal())
+    if json:
+        print_json({"run": str(folder), "steps": result.steps, **shown.values})
+        return
+    print(f"\ntrained {counted(result.steps, 'step')} in {clock(result.seconds)}")
+    print("\n".join([*shown.lines, "try next:", *(f"  {command}" for command in shown.commands)]))
+    if shown.ask is not None:
+        ask(*shown.ask)
 
 
 def train(
-    recipe: str | None, overrides: list[str], run: Path | None, resume: bool, as_json: bool
+    recipe: Annotated[
+        str | None, Argument(help="A YAML recipe; see recipes/.", metavar="RECIPE")
+    ] = None,
+    overrides: Overrides = None,
+    run: Path | None = None,
+    resume: bool = False,
+    json: Json = False,
 ) -> None:
-    """`glassformer train`: a recipe file, overrides only, or --resume of a run by its own
-    recipe."""
+    """Train a model by a recipe.
+
+    run: Folder of the run; default runs/NAME of the recipe.
+    resume: Go on at the newest checkpoint.
+    """
+    from glassformer.recipe.recipe import read_recipe
+    from glassformer.training import train as train_recipe
+    from glassformer.training.progress import clock
+
+    changes = overrides or []
     if recipe is not None and "=" in recipe:
-        overrides, recipe = [recipe, *overrides], None
+        changes, recipe = [recipe, *changes], None
     folder = run or Path("runs") / (Path(recipe).stem if recipe else "last")
     if recipe is None and resume:
         if not (folder / "recipe.yaml").is_file():
             raise ConfigError(f"{folder} holds no run to resume; name its folder with --run.")
         recipe = str(folder / "recipe.yaml")
-    if recipe is None and not overrides:
+    if recipe is None and not changes:
         raise ConfigError(
             "There is nothing to train by; give a recipe (see recipes/) or overrides like "
             "data.train.path=FILE."
         )
-    finish(train_recipe(read_recipe(recipe, overrides), folder, resume), as_json)
+    result = train_recipe(read_recipe(recipe, changes), folder, resume)
+    _check_end(result)
+    if json:
+        scores = {"steps": result.steps, f"best_{result.metric}": result.best}
+        seconds = round(result.seconds, 2)
+        print_json({"run": str(result.run), **scores, "seconds": seconds, **result.scores})
+        return
+    best = f", best validation {result.metric} {result.best:.4f}" if result.best is not None else ""
+    print(f"trained {counted(result.steps, 'step')} in {clock(result.seconds)}{best}")
+    print(f"curves and samples: {result.run / 'report.html'}")
+    print(f"next: {result.use}")
 
 
-def finish(result: Result, as_json: bool) -> None:
-    """Say how it ended; an interrupted run ends with the signal's exit code and says how to go
-    on."""
+def _check_end(result: "Result") -> None:
+    """Exit with the signal's code, and the command that resumes, after an interrupted run."""
     if result.interrupted is not None:
         sys.stderr.write(
             f"stopped at step {result.steps}; go on with: glassformer train --resume --run "
             f"{result.run}\n"
         )
         sys.exit(130 if result.interrupted == signal.SIGINT else 143)
-    scores = {
-        "steps": result.steps,
-        f"best_{result.metric}": result.best,
-        "seconds": round(result.seconds, 2),
-    }
-    if as_json:
-        print_json({"run": str(result.run), **scores, **result.scores})
-        return
-    best = f", best validation {result.metric} {result.best:.4f}" if result.best is not None else ""
-    print(f"trained {counted(result.steps, 'step')} in {clock(result.seconds)}{best}")
-    print(f"curves and samples: {result.run / 'report.html'}")
-    print(f"next: {result.use}")

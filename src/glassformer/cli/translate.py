@@ -9,148 +9,168 @@ An empty line stays an empty line.
 """
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.lines import Lines, chunks, one_line
+from glassformer.cli.lines import chunks, numbered, one_line
+from glassformer.cli.options import (
+    Count,
+    Device,
+    Json,
+    MaxNewTokens,
+    OptionalCount,
+    RunFolder,
+    given,
+    refuse,
+)
 from glassformer.cli.terminal import print_json
 from glassformer.errors import ConfigError, DataError
-from glassformer.files import write_text
-from glassformer.generate import GenerateConfig, Transduction
-from glassformer.inspect.alignment import pharaoh
-from glassformer.pages.attention import attention_html, attention_png
-from glassformer.run import Run, load
+
+if TYPE_CHECKING:
+    from glassformer.generate import GenerateConfig, Transduction
+    from glassformer.run import Run
 
 BATCHES = 8
 """Lines of so many batches are sorted by length together, if they are there already."""
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What is printed for each line."""
-
-    scores: bool = False
-    alignments: bool = False
-    as_json: bool = False
-    layers: Sequence[int] | None = None
-    heads: Sequence[int] | None = None
-
-
 def translate(
-    folder: Path,
-    options: dict[str, Any],
-    wanted: Wanted,
-    targets: Path | None,
-    picture: Path | None,
-    batch_size: int,
-    device: str,
+    run: RunFolder,
+    beams: OptionalCount = None,
+    n_best: OptionalCount = None,
+    length_penalty: float | None = None,
+    max_new_tokens: MaxNewTokens = None,
+    temperature: float | None = None,
+    seed: int | None = None,
+    window: bool = False,
+    scores: bool = False,
+    alignments: bool = False,
+    layer: list[int] | None = None,
+    head: list[int] | None = None,
+    targets: Path | None = None,
+    show_attention: Path | None = None,
+    batch_size: Count = 32,
+    device: Device = "cpu",
+    json: Json = False,
 ) -> None:
-    """Translate standard input; with `targets`, score those lines instead; with `picture`, draw the
-    first line's."""
+    """Turn each line of standard input into what the model makes of it, in order; an empty line
+    stays empty.
+
+    beams: Hypotheses kept; 1: greedy.
+    n_best: Print the N best of each line.
+    length_penalty: α in the score Σ log p / lengthᵅ.
+    temperature: Sample at this temperature instead of searching.
+    seed: Of sampling: same seed, same text.
+    window: Cut a line that is too long into pieces of whole words.
+    scores: Put each line's score in front of it.
+    alignments: Put the word alignment behind each line, as 0-0 1-2.
+    layer: Of --alignments: a decoder layer, from 0; may be repeated.
+    head: Of --alignments: a head, from 0; may be repeated.
+    targets: Score the lines of this file instead of writing any.
+    show_attention: Draw the first line's cross-attention: .html or .png.
+    batch_size: Lines translated together.
+    """
+    from glassformer.run import load
+
+    options = {"beams": beams, "n_best": n_best, "length_penalty": length_penalty}
+    options |= {"max_new_tokens": max_new_tokens, "temperature": temperature, "seed": seed}
+    options |= {"overflow": "window" if window else None}
+    printed = {"scores": scores, "alignments": alignments, "show_attention": show_attention}
+    _check(given(options), printed, bool(layer or head), targets)
+    opened = load(run, device)
+    config = opened.options(**given(options))
+    opened.transduced([], config, batch_size)  # another task is refused before a line is waited for
+    align = partial(_alignment, opened, layer, head) if alignments else None
+    if targets is None:
+        _translate(opened, config, batch_size, scores, align, show_attention, json)
+    else:
+        _score(opened, targets, json)
+
+
+def _check(
+    options: dict[str, Any], printed: dict[str, Any], heads_chosen: bool, targets: Path | None
+) -> None:
+    """ConfigError: options that do not fit together."""
+    picture = printed["show_attention"]
     if picture is not None and picture.suffix.lower() not in (".html", ".png"):
         raise ConfigError(
             f"--show-attention writes .html or .png, not {picture.name!r}; name such a file."
         )
-    if (wanted.layers is not None or wanted.heads is not None) and not wanted.alignments:
+    if heads_chosen and not printed["alignments"]:
         raise ConfigError(
             "--layer and --head choose what --alignments reads; add --alignments or leave them out."
         )
-    if wanted.alignments and options.get("n_best", 1) > 1:
+    if printed["alignments"] and options.get("n_best", 1) > 1:
         raise ConfigError(
             "--alignments belong to the best translation, so --n-best has no place beside it."
         )
     if targets is not None:
-        _refuse_beside_targets(options, wanted, picture)
-    run = load(folder, device)
-    config = run.options(**options)
-    run.transduced(
-        [], config, batch_size
-    )  # a model that does not translate is refused before a line is waited for
-    if targets is not None:
-        return _score(run, targets, wanted.as_json)
-    number, progress = 0, Lines()
-    for chunk in chunks(batch_size * BATCHES):
-        found = run.transduced(chunk, config, batch_size, first=number + 1)
-        for source, best in zip(chunk, found, strict=True):
-            _print(run, number, source, best, wanted, config)
+        refuse({**options, **printed}, "--targets scores what is given")
+
+
+def _translate(
+    run: "Run",
+    config: "GenerateConfig",
+    batch_size: int,
+    scores: bool,
+    align: Callable[[str, str], str] | None,
+    picture: Path | None,
+    as_json: bool,
+) -> None:
+    """Translate standard input; the first line's attention is drawn in the file `picture`."""
+    for number, lines in numbered(chunks(batch_size * BATCHES)):
+        results = run.transduced(lines, config, batch_size, number)
+        for at, (source, found) in enumerate(zip(lines, results, strict=True), number - 1):
+            alignment = [] if align is None else [align(source, found[0].text)]
+            if as_json:
+                also = {"alignment": alignment[0]} if alignment else {}
+                print_json({**_values(source, found), **also})
+            elif config.n_best > 1:
+                for one in found:
+                    print(f"{at} ||| {one_line(one.text)} ||| {one.score:.4f}")
+            elif source.strip():
+                score = [f"{found[0].score:.4f}"] if scores else []
+                print("\t".join([*score, one_line(found[0].text), *alignment]))
+            else:
+                print()
             if picture is not None and source.strip():
-                _draw(run, source, best[0].text, picture)
+                _draw(run, source, found[0].text, picture)
                 picture = None
-            number += 1
-        sys.stdout.flush()
-        progress.tell(number)
-    progress.tell(number, last=True)
     if picture is not None:
         raise DataError(
             f"There was no line to draw, so {picture} was not written; give a sentence."
         )
-    return None
 
 
-def _refuse_beside_targets(options: dict[str, Any], wanted: Wanted, picture: Path | None) -> None:
-    also = {
-        "scores": wanted.scores,
-        "alignments": wanted.alignments,
-        "show_attention": picture is not None,
-    }
-    asked = [*options, *(name for name, given in also.items() if given)]
-    if asked:
-        name = asked[0].replace("overflow", "window").replace("_", "-")
-        raise ConfigError(f"--targets scores what is given, so --{name} has no use; leave it out.")
+def _alignment(
+    run: "Run", layers: Sequence[int] | None, heads: Sequence[int] | None, source: str, target: str
+) -> str:
+    """Word alignment as 0-0 1-2; none without words on both sides that the model reads at once (a
+    line that was cut has none)."""
+    from glassformer.inspect.alignment import pharaoh
 
-
-def _print(
-    run: Run,
-    number: int,
-    source: str,
-    found: list[Transduction],
-    wanted: Wanted,
-    config: GenerateConfig,
-) -> None:
-    best, alignment = found[0], None
-    text = one_line(best.text)
-    if wanted.alignments:
-        attention = (
-            run.cross_attention(source, best.text) if _whole(run, source, best.text) else None
-        )
-        alignment = (
-            "" if attention is None else pharaoh(attention.align(wanted.layers, wanted.heads))
-        )
-    if wanted.as_json:
-        print_json(_values(source, found, alignment))
-    elif config.n_best > 1:
-        for one in found:
-            print(f"{number} ||| {one_line(one.text)} ||| {one.score:.4f}")
-    elif not source.strip():
-        print()
-    else:
-        shown = [f"{best.score:.4f}"] if wanted.scores else []
-        print("\t".join([*shown, text, *([] if alignment is None else [alignment])]))
-
-
-def _whole(run: Run, source: str, target: str) -> bool:
-    """Whether there are words on both sides that the model can read at once; a line that was cut
-    has no alignment."""
     pair, most = run.task.pair, run.model.config.max_length
     if not (source.strip() and target.strip()):
-        return False
-    return max(len(pair.source_ids(source)), len(pair.target_ids(target))) <= most
+        return ""
+    if max(len(pair.source_ids(source)), len(pair.target_ids(target))) > most:
+        return ""
+    return pharaoh(run.cross_attention(source, target).align(layers, heads))
 
 
-def _values(source: str, found: list[Transduction], alignment: str | None) -> dict[str, Any]:
+def _values(source: str, found: "list[Transduction]") -> dict[str, Any]:
     rows = [
         {"text": one.text, "score": one.score, "finish": one.finish, "tokens": len(one.ids)}
         for one in found
     ]
-    values: dict[str, Any] = {"source": source, **rows[0]}
-    if len(rows) > 1:
-        values["n_best"] = rows
-    return values | ({} if alignment is None else {"alignment": alignment})
+    return {"source": source, **rows[0], **({"n_best": rows} if len(rows) > 1 else {})}
 
 
-def _draw(run: Run, source: str, target: str, picture: Path) -> None:
+def _draw(run: "Run", source: str, target: str, picture: Path) -> None:
+    from glassformer.files import write_text
+    from glassformer.pages.attention import attention_html, attention_png
+
     attention = run.cross_attention(source, target)
     if picture.suffix.lower() == ".html":
         write_text(picture, attention_html(attention, run.folder.name))
@@ -159,30 +179,26 @@ def _draw(run: Run, source: str, target: str, picture: Path) -> None:
     sys.stderr.write(f"attention of {source!r}: {picture}\n")
 
 
-def _score(run: Run, targets: Path, as_json: bool) -> None:
-    """log p of each given target, and a token's mean."""
+def _score(run: "Run", file: Path, as_json: bool) -> None:
+    """Print log p of each line of a file given its source, and a token's mean."""
     try:
-        wanted = [line.rstrip("\r") for line in targets.read_bytes().decode("utf-8").split("\n")]
+        targets = [line.rstrip("\r") for line in file.read_bytes().decode("utf-8").split("\n")]
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
-            f"cannot read {targets} ({error}); give a UTF-8 text file with a line for each source"
+            f"cannot read {file} ({error}); give a UTF-8 text file with a line for each source"
         ) from None
-    wanted = wanted[:-1] if wanted[-1] == "" else wanted
+    targets = targets[:-1] if targets[-1] == "" else targets
     sources = [line for chunk in chunks(1 << 10) for line in chunk]
-    if len(sources) != len(wanted):
+    if len(sources) != len(targets):
         raise DataError(
-            f"There are {len(sources)} sources and {len(wanted)} lines in {targets}; give one "
-            f"for each."
+            f"There are {len(sources)} sources and {len(targets)} lines in {file}; give one for "
+            "each."
         )
-    for (source, target), log_probs in zip(
-        zip(sources, wanted, strict=True),
-        run.score_pairs(list(zip(sources, wanted, strict=True))),
-        strict=True,
-    ):
+    pairs = list(zip(sources, targets, strict=True))
+    for (source, target), log_probs in zip(pairs, run.score_pairs(pairs), strict=True):
         total = sum(log_probs)
         if as_json:
-            print_json(
-                {"source": source, "target": target, "log_prob": total, "log_probs": log_probs}
-            )
+            scores = {"log_prob": total, "log_probs": log_probs}
+            print_json({"source": source, "target": target, **scores})
         else:
             print(f"{total:.4f}\t{total / len(log_probs):.4f}\t{target}")

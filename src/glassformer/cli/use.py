@@ -1,44 +1,63 @@
-"""The commands that use a trained model."""
+"""`glassformer evaluate` and `glassformer generate`."""
 
 import math
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.lines import one_line
+from glassformer.cli.options import (
+    Device,
+    Json,
+    MaxNewTokens,
+    OptionalCount,
+    RunFolder,
+    given,
+    refuse,
+)
 from glassformer.cli.terminal import on_terminal, print_json, read_stdin
 from glassformer.errors import ConfigError, counted
-from glassformer.run import Run, load
+
+if TYPE_CHECKING:
+    from glassformer.run import Run
 
 MOST_ROWS, MOST_NAMED = 30, 10
 """Classes in a table, and unseen ones that are named; --json has them all."""
+SIDE = 256
+"""Pixels of the longer side of an enlarged image, about."""
 
 
 def evaluate(
-    run: Path,
-    data: str | None,
-    targets: str | None,
-    split: str,
-    beams: int | None,
-    device: str,
-    as_json: bool,
+    run: RunFolder,
+    data: str | None = None,
+    split: str = "validation",
+    targets: str | None = None,
+    beams: OptionalCount = None,
+    device: Device = "auto",
+    json: Json = False,
 ) -> None:
-    """`glassformer evaluate`."""
-    opened = load(run, device)
-    if beams is not None:
+    """Score a model on a whole split.
+
+    Loss, perplexity and bits per byte of text; BLEU, chrF and exact match of what it writes;
+    accuracy and F1 of classes and tags, one by one.
+
+    data: Another text, all of it (file, folder, glob, -).
+    split: Of its own data: train, validation, test.
+    targets: The targets of --data's sources, line by line.
+    beams: How an encoder-decoder's output is searched for.
+    """
+    from glassformer.run import load
+
+    opened, how = load(run, device), {} if beams is None else {"beams": beams}
+    if how:
         opened.task.check_search()
-    scores = opened.evaluate(
-        split, data, targets=targets, **({} if beams is None else {"beams": beams})
-    )
-    if as_json:
+    scores = opened.evaluate(split, data, targets, **how)
+    if json:
         print_json(scores)
         return
     of = scores["data"] or f"{scores['split']} split"
-    n, what = (
-        (scores["tokens"], "predicted tokens")
-        if "tokens" in scores
-        else (scores["examples"], "examples")
-    )
+    noun = "examples" if "tokens" not in scores else "tokens"
+    n, what = scores[noun], noun.replace("tokens", "predicted tokens")
     print(f"{scores['run']}, {of}: {n:,} {what}")
     for name, value in scores.items():
         if isinstance(value, float):
@@ -51,7 +70,7 @@ def evaluate(
 
 
 def _print_unseen(classes: dict[str, int]) -> None:
-    """How often there was a class that the model cannot give, the most frequent of them by name."""
+    """Print the number of classes that the model cannot give, the most frequent of them by name."""
     if not classes:
         return
     named = sorted(classes.items(), key=lambda pair: -pair[1])
@@ -64,26 +83,75 @@ def _print_unseen(classes: dict[str, int]) -> None:
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
-    """Scores by group of pairs, or by class, the most frequent classes first."""
-    if rows and "class" in rows[0]:
-        shown = sorted(rows, key=lambda row: -row["n"])[:MOST_ROWS]
-        width = max(5, *(len(one_line(row["class"])) for row in shown))
-        print(f"    {'class':{width}} precision   recall       f1        n")
-        for row in shown:
-            ratios = " ".join(
-                f"{row[name]:{size}.4f}"
-                for name, size in (("precision", 9), ("recall", 8), ("f1", 8))
-            )
-            print(f"    {one_line(row['class']):{width}} {ratios} {row['n']:8,}")
-        if len(rows) > MOST_ROWS:
-            print(f"    and {len(rows) - MOST_ROWS:,} more, with --json")
-    else:
+    """Print scores by group of pairs, or by class, the most frequent classes first."""
+    if not rows or "class" not in rows[0]:
         for row in rows:
             print(f"    {row['group']:12} {row['exact_match']:8.2%} of {row['n']:,}")
+        return
+    shown = sorted(rows, key=lambda row: -row["n"])[:MOST_ROWS]
+    width = max(5, *(len(one_line(row["class"])) for row in shown))
+    print(f"    {'class':{width}} precision   recall       f1        n")
+    for row in shown:
+        ratios = f"{row['precision']:9.4f} {row['recall']:8.4f} {row['f1']:8.4f}"
+        print(f"    {one_line(row['class']):{width}} {ratios} {row['n']:8,}")
+    if len(rows) > MOST_ROWS:
+        print(f"    and {len(rows) - MOST_ROWS:,} more, with --json")
 
 
 def generate(
-    run: Path,
+    run: RunFolder,
+    prompt: list[str] | None = None,
+    image: str | None = None,
+    audio: str | None = None,
+    max_new_tokens: MaxNewTokens = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    repetition_penalty: float | None = None,
+    seed: int | None = None,
+    stop: list[str] | None = None,
+    window: bool = False,
+    stream: bool = False,
+    score: bool = False,
+    to_image: Path | None = None,
+    device: Device = "cpu",
+    json: Json = False,
+) -> None:
+    """Write on from a prompt; without --prompt, from standard input if it is piped, else from a new
+    line.
+
+    With --image or --audio, write what a model of sequences of parts answers to them and the
+    prompt.
+
+    prompt: What to go on from; may be repeated.
+    image: A picture that the prompts are about.
+    audio: A recording that the prompts are about.
+    temperature: 0: always the likeliest token.
+    top_k: Only the K likeliest tokens.
+    top_p: Only the likeliest that reach P.
+    min_p: Only those at least P times as likely as the likeliest.
+    repetition_penalty: Above 1: less of what was there.
+    seed: Same seed, same text.
+    stop: End before this text; may be repeated.
+    window: Go on from the last part of a prompt that is too long.
+    stream: Print text as it comes (as on a terminal).
+    score: Score the prompt's tokens instead.
+    to_image: Draw what the prompt says into this .png file.
+    """
+    files = given({"image": image, "audio": audio})
+    options = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k}
+    options |= {"top_p": top_p, "min_p": min_p, "repetition_penalty": repetition_penalty}
+    options |= {"seed": seed, "stop": stop, "overflow": "window" if window else None}
+    if to_image is None:
+        _write(run, prompt, files, given(options), stream, score, device, json)
+    else:
+        refuse({**files, "stream": stream, "score": score}, "--to-image draws what a text says")
+        _draw(run, prompt or [], to_image, given(options), device, json)
+
+
+def _write(
+    folder: Path,
     prompts: list[str] | None,
     files: dict[str, str],
     options: dict[str, Any],
@@ -92,64 +160,49 @@ def generate(
     device: str,
     as_json: bool,
 ) -> None:
-    """`glassformer generate`: prompt and new text on stdout; several prompts are one batch.
+    """Print prompts and new texts, several prompts as one batch; or the prompts' scores."""
+    from glassformer.run import load
 
-    Of a model of sequences of parts, the answer alone.
-    """
-    _check(prompts, options, streamed, scored)
-    opened = load(run, device)
-    task = opened.task
-    given = prompts if prompts is not None else [_piped() or task.first_prompt]
-    watched = on_terminal() and not as_json and task.continues
     if scored:
-        for prompt in given:
-            _score(opened, prompt, as_json)
-    elif streamed or (watched and len(given) == 1 and not files):
-        _stream(opened, given[0], options, as_json)
-    else:
-        _whole(opened, given, files, options, as_json)
-
-
-def _check(
-    prompts: list[str] | None, options: dict[str, Any], streamed: bool, scored: bool
-) -> None:
-    if scored and (options or streamed):
-        name = next(iter(options), "stream").replace("overflow", "window").replace("_", "-")
-        raise ConfigError(
-            f"--score reads the prompt and writes nothing, so --{name} has no use; leave it out."
-        )
+        unused = {**options, "stream": streamed}
+        refuse(unused, "--score reads the prompt and writes nothing")
     if streamed and prompts is not None and len(prompts) > 1:
         raise ConfigError(
             f"--stream shows one text as it grows, not {len(prompts)}; give one --prompt."
         )
+    run = load(folder, device)
+    if prompts is None:
+        prompts = [read_stdin(piped=True) or run.task.first_prompt]
+    watched = on_terminal() and not as_json and run.task.continues
+    if scored:
+        for prompt in prompts:
+            _score(run, prompt, as_json)
+    elif streamed or (watched and len(prompts) == 1 and not files):
+        _stream(run, prompts[0], options, as_json)
+    else:
+        _whole(run, prompts, files, options, as_json)
 
 
-def _piped() -> str:
-    return "" if sys.stdin is None or sys.stdin.isatty() else read_stdin()
-
-
-def _stream(run: Run, prompt: str, options: dict[str, Any], as_json: bool) -> None:
-    """The text as it grows; with --json a line for each piece, the last one says why the text
-    ended."""
-    deltas = run.stream(prompt, **options)
-    if as_json:
-        for delta in deltas:
+def _stream(run: "Run", prompt: str, options: dict[str, Any], as_json: bool) -> None:
+    """Print the text as it grows; with --json a line for each piece, the last with why it ended."""
+    begun = as_json or not prompt.strip()
+    for delta in run.stream(
+        prompt, **options
+    ):  # a bad prompt is refused before anything is printed
+        if as_json:
             print_json({"text": delta.text, "finish": delta.finish})
-            sys.stdout.flush()
-        return
-    first = next(deltas, None)  # what is wrong with the prompt is said before anything is printed
-    sys.stdout.write(prompt if prompt.strip() else "")
-    while first is not None:
-        sys.stdout.write(first.text)
+        else:
+            sys.stdout.write(delta.text if begun else prompt + delta.text)
+        begun = True
         sys.stdout.flush()
-        first = next(deltas, None)
-    print()
+    if not as_json:
+        print("" if begun else prompt)
 
 
 def _whole(
-    run: Run, prompts: list[str], files: dict[str, str], options: dict[str, Any], as_json: bool
+    run: "Run", prompts: list[str], files: dict[str, str], options: dict[str, Any], as_json: bool
 ) -> None:
-    """Prompt and new text, or an answer alone in one line."""
+    """Print each prompt with its new text, or an answer alone in one line."""
     continues = run.task.continues
     prompts = prompts if continues else [prompt.strip() for prompt in prompts]
     results = run.generated(prompts, run.options(**options), files)
@@ -157,27 +210,62 @@ def _whole(
         if as_json:
             ended = {"finish": result.finish, "tokens": len(result.ids)}
             print_json({"prompt": prompt, **files, "text": result.text, **ended})
-        elif not continues:
-            print(one_line(result.text))
+        elif continues:
+            between = "\n" if number else ""
+            print(f"{between}{prompt if prompt.strip() else ''}{result.text}")
         else:
-            if number:
-                print()
-            print((prompt if prompt.strip() else "") + result.text)
+            print(one_line(result.text))
 
 
-def _score(run: Run, prompt: str, as_json: bool) -> None:
-    """Each token with log p in nats, and their sum."""
+def _score(run: "Run", prompt: str, as_json: bool) -> None:
+    """Print each token with log p in nats, and their sum."""
     tokens = run.score(prompt)
     known = [token.log_prob for token in tokens if token.log_prob is not None]
     total = math.fsum(known)
     if as_json:
-        rows = [{"piece": token.piece, "log_prob": token.log_prob} for token in tokens]
-        print_json({"text": prompt, "tokens": rows, "log_prob": total})
+        print_json({"text": prompt, "tokens": [vars(one) for one in tokens], "log_prob": total})
         return
     print(f"{'piece':16} {'log p':>9}")
     for token in tokens:
         shown = "-" if token.log_prob is None else f"{token.log_prob:.4f}"
         print(f"'{token.piece}'".ljust(16), f"{shown:>9}")
-    print(
-        f"{'sum':16} {total:9.4f}  ({-total / len(known):.4f} nats a token, {len(known)} predicted)"
-    )
+    mean = -total / len(known)
+    print(f"{'sum':16} {total:9.4f}  ({mean:.4f} nats a token, {len(known)} predicted)")
+
+
+def _draw(
+    folder: Path,
+    prompts: list[str],
+    out: Path,
+    options: dict[str, Any],
+    device: str,
+    as_json: bool,
+) -> None:
+    """Draw one prompt into a PNG file, enlarged by a whole number to about `SIDE` pixels."""
+    from PIL import Image
+
+    from glassformer.run import load
+
+    if len(prompts) != 1:
+        raise ConfigError(
+            f"--to-image draws one picture, of one --prompt, not of {len(prompts)}; give one."
+        )
+    if out.suffix.lower() != ".png":
+        raise ConfigError(f"--to-image writes PNG, and {out} is named otherwise; name a .png file.")
+    if not out.parent.is_dir():
+        raise ConfigError(
+            f"--to-image cannot write {out}: there is no folder {out.parent}; make it first."
+        )
+    pixels = load(folder, device).draw(prompts[0], **options)
+    height, width, _ = pixels.shape
+    factor = max(1, SIDE // max(height, width))
+    try:
+        Image.fromarray(pixels.repeat(factor, 0).repeat(factor, 1)).save(out)
+    except OSError as error:
+        raise ConfigError(
+            f"Cannot write {out}: {error.strerror or error}; choose another file."
+        ) from None
+    if as_json:
+        print_json({"prompt": prompts[0], "image": str(out), "pixels": pixels.tolist()})
+    else:
+        print(f"{out}: {height} x {width} pixels, {factor} times enlarged")

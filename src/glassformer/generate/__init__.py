@@ -1,13 +1,9 @@
 """Logits to choices: pure transforms, one decoding loop that yields, beams, stop conditions, text
 to text, scoring."""
 
-from glassformer.generate.answer import answer as answer
 from glassformer.generate.beam import Hypothesis as Hypothesis
 from glassformer.generate.beam import beam_search as beam_search
 from glassformer.generate.beam import beam_steps as beam_steps
-from glassformer.generate.branch import Tree as Tree
-from glassformer.generate.branch import branch as branch
-from glassformer.generate.branch import followed as followed
 from glassformer.generate.config import GenerateConfig as GenerateConfig
 from glassformer.generate.decode import Step as Step
 from glassformer.generate.decode import decode as decode
@@ -16,6 +12,7 @@ from glassformer.generate.score import forced as forced
 from glassformer.generate.score import score as score
 from glassformer.generate.stages import stages as stages
 from glassformer.generate.text import Generated as Generated
+from glassformer.generate.text import answer as answer
 from glassformer.generate.text import generate as generate
 from glassformer.generate.text import stream as stream
 from glassformer.generate.transduce import Transduction as Transduction

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import torch
 
 from glassformer.axes import Float, Int, Tensor
 from glassformer.batch import Batch, Positions
@@ -22,52 +21,16 @@ from glassformer.models.transformer import Features, Memory, Transformer
 
 Prompt = Sequence[int] | Example
 """Beginning of a row: ids, or ids with patches among them, which are never cut."""
-Prompts = Sequence[Sequence[int]] | Sequence[Example]
+Prompts = Sequence[Prompt]
 """Prompts of a batch, all of one kind."""
 
 
-def alone(prompt: Prompt) -> Prompts:
-    """A batch of one prompt."""
-    if isinstance(prompt, Example):
-        return [prompt]
-    return [prompt]
-
-
-def check_language_model(model: Transformer) -> None:
-    """Raise ConfigError unless the model predicts the next token from those before it."""
-    config = model.config
-    if not config.predicts_next:
-        raise ConfigError(
-            f"Only a decoder or encoder-decoder with a language model head predicts next "
-            f"tokens; this model has "
-            f"architecture={config.architecture!r} and head={config.head!r}."
-        )
-
-
-def check_ids(ids: Sequence[int], model: Transformer, what: str) -> None:
-    """Raise ConfigError for an id outside the model's vocabulary."""
-    size = model.config.vocab_size
-    if wrong := [token for token in ids if not 0 <= token < size]:
-        raise ConfigError(
-            f"{what} holds token id {wrong[0]}; this model's ids run from 0 to {size - 1}."
-        )
-
-
-def check_given(ids: Sequence[int], model: Transformer, room: int) -> None:
-    """Raise ConfigError for given tokens outside the vocabulary, or more of them than `room`."""
-    check_ids(ids, model, "The given beginning")
-    if len(ids) > room:
-        raise ConfigError(
-            f"The given beginning has {len(ids)} tokens and {room} may come; raise max_new_tokens."
-        )
-
-
-def examples_of(prompts: Prompts) -> list[Example]:
-    """Prompts with patches, without their answers; none for prompts of ids."""
+def examples_of(prompts: Prompts, more: Sequence[int] = ()) -> list[Example]:
+    """Prompts as examples with `more` ids appended, without their answers."""
+    examples = [p if isinstance(p, Example) else Example(np.array(p, np.int32)) for p in prompts]
     return [
-        replace(prompt, answer=None, targets=None)
-        for prompt in prompts
-        if isinstance(prompt, Example)
+        replace(one, ids=np.array([*one.ids, *more], np.int32), answer=None, targets=None)
+        for one in examples
     ]
 
 
@@ -81,23 +44,26 @@ def tokens_of(prompt: Prompt) -> list[int]:
     return prompt.ids[token].tolist()
 
 
-def rooms(prompts: Prompts, model: Transformer, config: GenerateConfig) -> list[int]:
-    """Maximum number of new tokens of each row; rows with patches, never cut, must fit the
-    context."""
-    context, most = model.config.max_length, config.max_new_tokens
+def rooms(
+    prompts: Prompts,
+    model: Transformer,
+    config: GenerateConfig,
+    limits: Sequence[int] | None = None,
+) -> list[int]:
+    """Maximum number of new tokens of each row, at most its own of `limits`.
+
+    Rows with patches, never cut, must fit the context.
+    """
+    longest, most = model.config.max_length + 1, config.max_new_tokens
     return [
-        min(most, context - len(p.ids) + 1) if isinstance(p, Example) else most for p in prompts
+        min(most, limit, longest - prompt.length if isinstance(prompt, Example) else most)
+        for prompt, limit in zip(prompts, limits or [most] * len(prompts), strict=True)
     ]
 
 
-def grown(prompts: Prompts, ids: Sequence[int]) -> Prompts:
-    """The prompts with these ids appended to each."""
-    if examples := examples_of(prompts):
-        return [
-            replace(one, ids=np.concatenate([one.ids, np.array(ids, one.ids.dtype)]))
-            for one in examples
-        ]
-    return [[*tokens_of(prompt), *ids] for prompt in prompts]
+def half(context: int) -> int:
+    """Number of elements kept of a row that has outgrown the context."""
+    return max(1, context // 2)
 
 
 def begin(length: int, more: int, context: int) -> int:
@@ -108,51 +74,74 @@ def begin(length: int, more: int, context: int) -> int:
     return first
 
 
-def check_prompts(prompts: Prompts, model: Transformer, config: GenerateConfig) -> None:
-    """Raise ConfigError for an empty prompt, an id outside the vocabulary, or a prompt longer than
-    the context that may not be cut."""
+def check_language_model(model: Transformer) -> None:
+    """Raise ConfigError unless the model predicts the next token from those before it."""
+    config = model.config
+    if not config.predicts_next:
+        raise ConfigError(
+            "Only a decoder or encoder-decoder with a language model head predicts next tokens; "
+            f"this model has architecture={config.architecture!r} and head={config.head!r}."
+        )
+
+
+def check_ids(ids: Sequence[int], model: Transformer, what: str) -> None:
+    """Raise ConfigError for an id outside the model's vocabulary."""
+    size = model.config.vocab_size
+    if wrong := [token for token in ids if not 0 <= token < size]:
+        raise ConfigError(
+            f"{what} holds token id {wrong[0]}; this model's ids run from 0 to {size - 1}."
+        )
+
+
+def check_request(
+    model: Transformer, prompts: Prompts, config: GenerateConfig, source: Batch | None
+) -> None:
+    """Raise ConfigError for a model that predicts no next token, a source that is missing or not
+    expected, an empty prompt, an id outside the vocabulary, or a prompt longer than the context
+    that may not be cut."""
+    check_language_model(model)
+    check_source(source, len(prompts), model)
     context = model.config.max_length
     for prompt in prompts:
+        check_ids(tokens_of(prompt), model, "The prompt")
         if isinstance(prompt, Example):
-            check_ids(tokens_of(prompt), model, "The prompt")
             if len(prompt.ids) > context:
                 patches = sum(len(own.values) for own in prompt.patches)
                 raise ConfigError(
-                    f"The prompt has {len(prompt.ids)} elements ({patches} of them patches) "
-                    f"and the context {context}; "
-                    "shorten its text, or train with a larger model.max_length."
+                    f"The prompt has {len(prompt.ids)} elements ({patches} of them patches) and "
+                    f"the context {context}; shorten its text, or train with a larger "
+                    "model.max_length."
                 )
-            continue
-        if not prompt:
+        elif not prompt:
             raise ConfigError(
                 "The prompt is empty; give at least one token, for instance a newline."
             )
-        check_ids(prompt, model, "The prompt")
-        if len(prompt) > context and config.overflow == "refuse":
+        elif len(prompt) > context and config.overflow == "refuse":
             raise ConfigError(
-                f"The prompt has {len(prompt)} tokens and the context {context}; shorten it, "
-                f"or go on from its last "
-                "part with --window (overflow='window' in Python)."
+                f"The prompt has {len(prompt)} tokens and the context {context}; shorten it, or "
+                "go on from its last part with --window (overflow='window' in Python)."
             )
 
 
 def check_source(source: Batch | None, rows: int, model: Transformer) -> None:
     """Raise ConfigError unless an encoder-decoder has a source for each row, others none."""
     config = model.config
-    if (config.architecture == "encoder_decoder") != (source is not None):
-        raise ConfigError(
-            f"An encoder-decoder reads a source, for which it writes a target; give "
-            f"source=Batch(...) for {rows} rows."
-            if source is None
-            else f"A source was given, and a model of architecture={config.architecture!r} "
-            f"reads none; leave it out."
-        )
     if source is None:
+        if config.architecture == "encoder_decoder":
+            raise ConfigError(
+                "An encoder-decoder reads a source, for which it writes a target; give "
+                f"source=Batch(...) for {rows} rows."
+            )
         return
+    if config.architecture != "encoder_decoder":
+        raise ConfigError(
+            f"A source was given, and a model of architecture={config.architecture!r} reads none; "
+            "leave it out."
+        )
     if len(source.elements) != rows:
         raise ConfigError(
-            f"{len(source.elements)} sources were given for {rows} targets; each needs one of "
-            f"its own."
+            f"{len(source.elements)} sources were given for {rows} targets; each needs one of its "
+            "own."
         )
     if not source.elements.shape[1]:
         raise ConfigError(
@@ -172,34 +161,10 @@ def encoded(source: Batch | None, model: Transformer) -> Memory | None:
     return None if source is None else model.encode(source.to(next(model.parameters()).device))
 
 
-def half(context: int) -> int:
-    """Number of elements kept of a row that has outgrown the context."""
-    return max(1, context // 2)
-
-
-def slots(features: Features) -> int:
-    """Number of elements of each row of the cache, padding included."""
-    assert features.cache is not None
-    assert features.cache.positions is not None
-    return features.cache.positions.length
-
-
 def prefill(model: Transformer, rows: Prompts, memory: Memory | None, cache: Cache) -> Features:
     """Run the rows into an empty cache; rows of one length need no padding and no mask table."""
-    device = next(model.parameters()).device
-    if examples := examples_of(rows):
-        return model.features(padded(examples, "left").to(device), memory, cache)
-    rows = [tokens_of(row) for row in rows]
-    lengths = [len(row) for row in rows]
-    width = max(lengths)
-    tokens = torch.tensor([[0] * (width - len(row)) + row for row in rows], device=device)
-    even = min(lengths) == width
-    positions = (
-        Positions.arange(width, device=device)
-        if even
-        else Positions.padded(lengths, "left", device)
-    )
-    return model.features(Batch(tokens, positions), memory, cache)
+    batch = padded(examples_of(rows), "left").to(next(model.parameters()).device)
+    return model.features(batch, memory, cache)
 
 
 def selected(features: Features, rows: Int[Tensor, "N"], same_sources: bool = False) -> Features:
@@ -209,13 +174,11 @@ def selected(features: Features, rows: Int[Tensor, "N"], same_sources: bool = Fa
     sentence do.
     """
     assert features.cache is not None
-    cache = features.cache.selected(rows, same_sources)
-    if same_sources:
-        return replace(features, hidden=features.hidden.index_select(0, rows), cache=cache)
-    memory = None if features.memory is None else features.memory.selected(rows)
-    return Features(
-        features.hidden.index_select(0, rows), features.positions.selected(rows), memory, cache
-    )
+    hidden, positions, memory = features.hidden[rows], features.positions, features.memory
+    if not same_sources:
+        positions = positions.selected(rows)
+        memory = None if memory is None else memory.selected(rows)
+    return Features(hidden, positions, memory, features.cache.selected(rows, same_sources))
 
 
 def advance(model: Transformer, features: Features, tokens: Int[Tensor, "B"]) -> Features:

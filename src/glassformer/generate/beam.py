@@ -1,4 +1,4 @@
-"""Beam search: the likeliest whole continuation, looked for among the k likeliest beginnings
+"""Beam search: the likeliest whole continuation, searched among the k likeliest beginnings
 (Sutskever et al. 2014).
 
     live hypotheses   the k likeliest continuations   those that end
@@ -11,12 +11,13 @@ hypothesis: as beams narrow and sentences end, the batch shrinks.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 
+from glassformer.axes import Float, Tensor
 from glassformer.batch import Batch
 from glassformer.data.example import Example
 from glassformer.errors import ConfigError
@@ -24,28 +25,25 @@ from glassformer.generate.advance import (
     Prompt,
     Prompts,
     advance,
-    check_language_model,
+    begin,
     check_numbers,
-    check_prompts,
-    check_source,
+    check_request,
     encoded,
     examples_of,
-    half,
     next_logits,
     prefill,
+    rooms,
     selected,
-    tokens_of,
 )
-from glassformer.generate.beamwatch import BeamStep, BeamWatcher, Chosen, normalized
 from glassformer.generate.config import GenerateConfig
 from glassformer.generate.logits import likeliest
-from glassformer.generate.watch import Watch
+from glassformer.generate.watch import AttentionRows, Watch, Watcher
 from glassformer.layers.cache import Cache
 from glassformer.models.transformer import Features, Transformer, evaluating
 
 ROUNDING = 1e-12
-"""A sentence goes on while the best it can reach is no more than this part below what it has:
-floats are rounded."""
+"""A sentence goes on while its best reachable score is at most this share below its bar: floats are
+rounded."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +58,62 @@ class Hypothesis:
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """A continuation that was weighed: its token and log p (nats), Σ log p of the whole, and Σ log
+    p / lengthᵅ.
+
+    `parent` is the number of the candidate that it extends among those of the step before, None at
+    the first step. `kept`: it was among the likeliest that the beam has room for; `finished`: it
+    ended by an end token; `live`: the search goes on from it. One kept that is neither is cut off,
+    or can no longer win. `rows` (of what was kept) belong to the element that its token was read
+    from.
+    """
+
+    id: int
+    log_prob: float
+    total: float
+    score: float
+    parent: int | None
+    kept: bool = False
+    finished: bool = False
+    live: bool = False
+    rows: AttentionRows | None = None
+
+
+@dataclass(frozen=True)
+class BeamStep:
+    """The candidates of one sentence at one step (from 0): of each live hypothesis in turn, its
+    likeliest first."""
+
+    sentence: int
+    step: int
+    candidates: list[Candidate]
+
+
+@dataclass(frozen=True)
 class Search:
-    """How far a beam search is: what it weighed at its last step, and the best hypotheses that
-    ended so far."""
+    """Progress of a beam search: the candidates of its last step if it is watched, and the best
+    hypotheses that ended so far."""
 
     steps: tuple[BeamStep, ...]
     best: list[list[Hypothesis]]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Result of one step of a search: the rows extended, by which of their offers; which ended."""
+
+    parents: np.ndarray
+    offers: np.ndarray
+    ended: np.ndarray
+    live: np.ndarray
+    """Indices into the chosen of those that go on."""
+
+
+def normalized(total: float, length: int, penalty: float) -> float:
+    """A hypothesis' score Σ log p / lengthᵅ (Wu et al. 2016 in its plain form); the end token
+    counts in the length."""
+    return total / max(length, 1) ** penalty
 
 
 def beam_search(
@@ -87,10 +135,10 @@ def beam_search(
     all finished ones. Of equals the earlier one in the beam stays ahead, and in it the lower token
     id. Errors: those of `decode`, and `config.beams` 0.
     """
-    beams: Beams | None = None
-    for search, _ in _searched(model, prompts, config, ends, source, limits, None):
-        beams = search
-    return [] if beams is None else beams.best()
+    best: list[list[Hypothesis]] = []
+    for search in beam_steps(model, prompts, config, ends, source, limits):
+        best = search.best
+    return best
 
 
 def beam_steps(
@@ -100,42 +148,27 @@ def beam_steps(
     ends: Sequence[int] = (),
     source: Batch | None = None,
     limits: Sequence[int] | None = None,
-    watch: Watch = Watch(),  # noqa: B008 (it is frozen)
+    watch: Watch | None = None,
 ) -> Iterator[Search]:
-    """The same search, watched: yields after each step what was weighed; the last `best` is what
-    `beam_search` gives.
+    """The same search step by step; the last `best` is the result of `beam_search`.
 
     Errors: those of `beam_search` and of `Watcher`.
     """
-    for beams, steps in _searched(model, prompts, config, ends, source, limits, watch):
-        yield Search(steps, beams.best())
-
-
-def _searched(
-    model: Transformer,
-    prompts: Prompts,
-    config: GenerateConfig,
-    ends: Sequence[int],
-    source: Batch | None,
-    limits: Sequence[int] | None,
-    watch: Watch | None,
-) -> Iterator[tuple["Beams", tuple[BeamStep, ...]]]:
-    """The search step by step; the modes are entered for each computation, since a generator would
-    leak them."""
-    _check(model, prompts, config, source)
+    check_request(model, prompts, config, source)
+    if not config.beams:
+        raise ConfigError(
+            "A beam search needs beams of at least 1 hypothesis, and beams=0; raise it, or use "
+            "decode."
+        )
     if not prompts:
         return
-    context = model.config.max_length
-    rows = examples_of(prompts) or [_last(tokens_of(prompt), context) for prompt in prompts]
-    room = _rooms(rows, limits, config, context)
-    beams = Beams(config, ends, room)
-    left_out = [
-        len(tokens_of(prompt)) - len(tokens_of(row))
-        for prompt, row in zip(prompts, rows, strict=True)
-    ]
-    watcher = None if watch is None else BeamWatcher(model, watch, config, left_out)
-    computing = partial(evaluating, model) if watcher is None else watcher.computing
-    with computing():
+    firsts = [_first(prompt, model.config.max_length) for prompt in prompts]
+    examples = zip(examples_of(prompts), firsts, strict=True)
+    rows = [replace(one, ids=one.ids[first:]) for one, first in examples]
+    beams = Beams(config, ends, rooms(rows, model, config, limits))
+    watcher = BeamWatcher(model, watch, config, firsts)
+    # Modes are entered for each computation, since a generator would leak them.
+    with watcher.computing():
         features = prefill(model, rows, encoded(source, model), Cache())
     while True:
         with evaluating(model):
@@ -144,55 +177,23 @@ def _searched(
             log_probs = logits.log_softmax(-1).gather(-1, ids)
         check_numbers(log_probs)
         before, totals = beams.sentence, beams.totals
-        parents = beams.extend(log_probs.cpu().numpy(), ids.cpu().numpy())
-        yield (
-            beams,
-            () if watcher is None else watcher.step(features, logits, before, totals, beams.chosen),
-        )
-        if not len(parents):
+        chosen = beams.extend(log_probs.cpu().numpy(), ids.cpu().numpy())
+        yield Search(watcher.step(features, logits, before, totals, chosen), beams.best())
+        if not len(chosen.live):
             return
-        with computing():
-            features = _reordered(
-                features, parents, same_sources=np.array_equal(before, beams.sentence)
-            )
-            features = advance(
-                model, features, torch.from_numpy(beams.ids[:, -1]).to(logits.device)
-            )
+        parents = chosen.parents[chosen.live]
+        same_sources = np.array_equal(before, beams.sentence)
+        with watcher.computing():
+            if not same_sources or not np.array_equal(parents, np.arange(len(parents))):
+                index = torch.from_numpy(parents).to(logits.device)
+                features = selected(features, index, same_sources)
+            last = torch.from_numpy(beams.ids[:, -1]).to(logits.device)
+            features = advance(model, features, last)
 
 
-def _rooms(
-    rows: Sequence[Prompt], limits: Sequence[int] | None, config: GenerateConfig, context: int
-) -> list[int]:
-    """How many tokens each row may still get."""
-    longest = limits or [config.max_new_tokens] * len(rows)
-    sizes = [len(row.ids if isinstance(row, Example) else row) for row in rows]
-    return [
-        min(config.max_new_tokens, most, context - size + 1)
-        for most, size in zip(longest, sizes, strict=True)
-    ]
-
-
-def _check(
-    model: Transformer, prompts: Prompts, config: GenerateConfig, source: Batch | None
-) -> None:
-    check_language_model(model)
-    check_source(source, len(prompts), model)
-    check_prompts(prompts, model, config)
-    if not config.beams:
-        raise ConfigError(
-            "A beam search needs beams of at least 1 hypothesis, and beams=0; raise it, or use "
-            "decode."
-        )
-
-
-def _last(ids: list[int], context: int) -> list[int]:
-    return ids if len(ids) <= context else ids[-half(context) :]
-
-
-def _reordered(features: Features, parents: np.ndarray, same_sources: bool) -> Features:
-    if same_sources and np.array_equal(parents, np.arange(len(parents))):
-        return features
-    return selected(features, torch.from_numpy(parents).to(features.hidden.device), same_sources)
+def _first(prompt: Prompt, context: int) -> int:
+    """Index of the context's first element; prompts with patches are never cut."""
+    return 0 if isinstance(prompt, Example) else begin(len(prompt), 0, context)
 
 
 class Beams:
@@ -203,12 +204,7 @@ class Beams:
     """
 
     def __init__(self, config: GenerateConfig, ends: Sequence[int], limits: Sequence[int]):
-        n = len(limits)
-        self.config, self.ends, self.limits = (
-            config,
-            np.array(ends, dtype=np.int64),
-            np.array(limits),
-        )
+        n, self.config, self.ends, self.limits = len(limits), config, ends, np.array(limits)
         self.sentence = np.arange(n)
         self.ids = np.zeros((n, 0), dtype=np.int64)
         self.log_probs = np.zeros((n, 0))
@@ -218,17 +214,14 @@ class Beams:
         self.bars = np.full(n, -np.inf)
         """The score that a sentence's next hypothesis must beat, once there are `n_best`."""
         self.found: list[list[Hypothesis]] = [[] for _ in limits]
-        self.chosen = Chosen.none()
-        """What the last step went on to."""
 
     @property
     def widest(self) -> int:
         """How many continuations of one row may be needed."""
         return int(self.width[self.sentence].max())
 
-    def extend(self, log_probs: np.ndarray, ids: np.ndarray) -> np.ndarray:
-        """Go on to the best continuations, of which each row offers its likeliest [R, K]; returns
-        the rows they extend.
+    def extend(self, log_probs: np.ndarray, ids: np.ndarray) -> Chosen:
+        """Go on to the best continuations, of which each row offers its likeliest [R, K].
 
         Hypotheses that ended, and sentences for which nothing better can come, are live no longer.
         """
@@ -244,9 +237,8 @@ class Beams:
             self._end(row, finished=bool(ended[row]))
         live = np.flatnonzero(~out)
         live = live[self._hopeful(live)]
-        self.chosen = Chosen(parents, offers, ended, live)
         self._keep(live)
-        return parents[live]
+        return Chosen(parents, offers, ended, live)
 
     def _chosen(self, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Row and offer of the best continuations of each sentence, as many as its beam is wide."""
@@ -276,16 +268,10 @@ class Beams:
         Log p is at most 0: a total only falls, and is divided by at most the limit's power, or, if
         α < 0, by at least that of the next length.
         """
-        sentence, length, penalty = (
-            self.sentence[rows],
-            self.ids.shape[1],
-            self.config.length_penalty,
-        )
-        most = self.limits[sentence] if penalty >= 0 else np.full(len(rows), length + 1)
-        reachable, bars = (
-            self.totals[rows] / most.astype(np.float64) ** penalty,
-            self.bars[sentence],
-        )
+        sentence, penalty = self.sentence[rows], self.config.length_penalty
+        bars, next_length = self.bars[sentence], np.full(len(rows), self.ids.shape[1] + 1)
+        most = self.limits[sentence] if penalty >= 0 else next_length
+        reachable = self.totals[rows] / most.astype(np.float64) ** penalty
         hope = np.zeros(len(self.limits), dtype=bool)
         hope[sentence[(reachable > bars * (1 + ROUNDING)) | np.isneginf(bars)]] = True
         return hope[sentence]
@@ -294,3 +280,57 @@ class Beams:
         """The `n_best` best of each sentence: by score, the unfinished behind the finished ones."""
         rank = lambda one: (not one.finished, -one.score)  # noqa: E731
         return [sorted(found, key=rank)[: self.config.n_best] for found in self.found]
+
+
+class BeamWatcher(Watcher):
+    """Records the candidates of a search, or nothing without a `watch`.
+
+    `firsts`: number of elements that each prompt lost because it was longer than the context.
+    """
+
+    def __init__(
+        self,
+        model: Transformer,
+        watch: Watch | None,
+        config: GenerateConfig,
+        firsts: Sequence[int],
+    ):
+        super().__init__(model, watch)
+        self.config, self.firsts, self.length = config, firsts, 0
+        self.numbers: list[int | None] = [None] * len(firsts)
+        """Number of the candidate that each live hypothesis was."""
+
+    def step(
+        self,
+        features: Features,
+        logits: Float[Tensor, "B V"],
+        sentence: np.ndarray,
+        totals: np.ndarray,
+        chosen: Chosen,
+    ) -> tuple[BeamStep, ...]:
+        """The candidates of every sentence: the likeliest of each of its hypotheses, at least as
+        many as are kept."""
+        if self.watch is None:
+            return ()
+        table = likeliest(logits, max(self.watch.top, self.config.beams))
+        log_probs = logits.log_softmax(-1).gather(-1, table).tolist()
+        ids, sentences = table.tolist(), sentence.tolist()
+        rows = self.rows(features, [self.firsts[i] for i in sentences])
+        offered = zip(chosen.parents.tolist(), chosen.offers.tolist(), strict=True)
+        fates = {offer: at for at, offer in enumerate(offered)}
+        ended, live = chosen.ended.tolist(), set(chosen.live.tolist())
+        self.length += 1
+        found: dict[int, list[Candidate]] = {number: [] for number in sentences}
+        numbers: dict[int, int] = {}
+        for row, (number, total) in enumerate(zip(sentences, totals.tolist(), strict=True)):
+            for offer, (token, log_prob) in enumerate(zip(ids[row], log_probs[row], strict=True)):
+                whole = total + log_prob
+                score = normalized(whole, self.length, self.config.length_penalty)
+                fate: tuple[Any, ...] = ()
+                if (at := fates.get((row, offer))) is not None:
+                    numbers[at] = len(found[number])
+                    fate = (True, ended[at], at in live, rows[row])
+                one = Candidate(token, log_prob, whole, score, self.numbers[row], *fate)
+                found[number].append(one)
+        self.numbers = [numbers[at] for at in chosen.live.tolist()]
+        return tuple(BeamStep(number, self.length - 1, own) for number, own in found.items())

@@ -1,13 +1,36 @@
-"""Class probabilities of inputs: means over their windows."""
+"""The head's logits for many examples, and class probabilities of inputs: means over their
+windows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
 
+from glassformer.axes import Float, Tensor
+from glassformer.batch import Batch
 from glassformer.data.example import Example
-from glassformer.generate.answers import Batches, answers
-from glassformer.models.transformer import Transformer
+from glassformer.models.transformer import Transformer, evaluating
+
+Batches = Callable[[Sequence[Example]], Iterator[tuple[list[int], Batch]]]
+"""Examples to batches, each with the numbers of its examples in the order of their targets."""
+
+
+def answers(
+    model: Transformer,
+    examples: Sequence[Example],
+    batches: Batches,
+    precision: torch.dtype = torch.float32,
+) -> list[Float[Tensor, "W C"]]:
+    """Logits for each example in order, float32 on the CPU: [W, C] at elements `at`, or [1, C]."""
+    found: dict[int, Tensor] = {}
+    device = next(model.parameters()).device
+    with evaluating(model):
+        for numbers, batch in batches(examples):
+            with torch.autocast(device.type, precision, enabled=precision != torch.float32):
+                logits = model(batch.to(device)).logits.float().cpu()
+            counts = [1 if (at := examples[i].at) is None else len(at) for i in numbers]
+            found.update(zip(numbers, logits.split(counts), strict=True))
+    return [found[i] for i in range(len(examples))]
 
 
 def classify(
@@ -15,8 +38,8 @@ def classify(
     examples: Sequence[Example],
     owner: Sequence[int] | np.ndarray,
     n: int,
+    batches: Batches,
     precision: torch.dtype = torch.float32,
-    batches: Batches | None = None,
 ) -> np.ndarray:
     """Probabilities, float32 [N, C], of `n` inputs; example i is a window of input `owner[i]`.
 
@@ -24,7 +47,7 @@ def classify(
     """
     if not len(examples):
         return np.zeros((n, model.config.class_count), np.float32)
-    logits = torch.cat(answers(model, examples, precision, batches))
+    logits = torch.cat(answers(model, examples, batches, precision))
     each = logits.sigmoid() if model.config.multi_label else logits.softmax(-1)
     of = torch.from_numpy(np.asarray(owner, np.int64))
     total = torch.zeros(n, each.shape[1]).index_add(0, of, each)

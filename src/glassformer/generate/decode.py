@@ -6,36 +6,32 @@ last half of it; one with patches among its tokens ends there. With an encoder-d
 targets, the prompts their beginnings (<bos>), and the source is encoded once.
 """
 
-from collections.abc import Collection, Generator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from glassformer.batch import Batch
+from glassformer.data.example import Example
 from glassformer.errors import ConfigError
 from glassformer.generate.advance import (
     Prompts,
     advance,
     begin,
-    check_given,
-    check_language_model,
+    check_ids,
     check_numbers,
-    check_prompts,
-    check_source,
+    check_request,
     encoded,
     examples_of,
-    grown,
     half,
     next_logits,
     prefill,
     rooms,
     selected,
-    slots,
     tokens_of,
 )
 from glassformer.generate.config import GenerateConfig
-from glassformer.generate.logits import limited, next_tokens, remaining
+from glassformer.generate.logits import limited, next_tokens
 from glassformer.generate.watch import Choice, Watch, Watcher
 from glassformer.layers.cache import FixedCache
 from glassformer.models.transformer import Memory, Transformer, evaluating
@@ -63,71 +59,77 @@ def decode(
     only: range | None = None,
     watch: Watch | None = None,
     given: Sequence[int] = (),
-) -> Generator[Step, Collection[int] | None, None]:
-    """Yield one `Step` after another until every row has a token of `ends` or `max_new_tokens`.
+    limits: Sequence[int] | None = None,
+    finished: Collection[int] = (),
+) -> Iterator[Step]:
+    """Yield one `Step` after another until every row has a token of `ends`, `max_new_tokens`, or as
+    many as its own of `limits`.
 
     A row with patches also ends where prompt and answer fill the context. Only tokens in `only` are
     chosen. The first tokens of every row are those `given`, as if chosen; the first step yields the
-    last of them. The caller may `send` the numbers of finished rows (a stop string was found).
+    last of them. A caller that finds a stop string adds the row's number to its `finished`.
 
     ConfigError: no language model head, a source missing or not expected, an empty prompt, an id
     outside the vocabulary, a prompt longer than the context that may not be cut, `config.beams`
     (see `beam_search`), more tokens `given` than `max_new_tokens`, an unknown layer or head in
     `watch`. GlassformerError: logits that are not numbers.
     """
-    check_language_model(model)
-    check_source(source, len(prompts), model)
-    check_prompts(prompts, model, config)
+    check_request(model, prompts, config, source)
     if config.beams:
         raise ConfigError(
             f"Decoding goes token by token and beams={config.beams}; use beam_search, or beams=0."
         )
     if not prompts:
         return
-    room = rooms(prompts, model, config)
-    check_given(given, model, min(room))
-    begun = len(given[:-1])
-    decoding = _Decoding(model, grown(prompts, given[:begun]), begun, max(room), source, watch)
-    for step in range(begun, max(room)):
-        forced = given[step] if step < len(given) else None
-        made = decoding.choose(config, step, only, forced)
-        done = (yield made) or ()
-        ended = {i for i in made.rows if step + 1 == room[i]}.union(done)
-        new = zip(made.rows, made.ids, strict=True)
-        going = [at for at, (i, id) in enumerate(new) if id not in ends and i not in ended]
+    room = rooms(prompts, model, config, limits)
+    check_ids(given, model, "The given beginning")
+    if len(given) > min(room):
+        raise ConfigError(
+            f"The given beginning has {len(given)} tokens and {min(room)} may come; raise "
+            "max_new_tokens."
+        )
+    decoding = _Decoding(model, prompts, given[:-1], max(room), source, watch)
+    for step in range(len(given[:-1]), max(room)):
+        made = decoding.choose(config, step, only, given[step : step + 1])
+        yield made
+        going = [
+            at
+            for at, (row, token) in enumerate(zip(made.rows, made.ids, strict=True))
+            if token not in ends and step + 1 < room[row] and row not in finished
+        ]
         if not going:
             return
         decoding.advance(going)
 
 
 class _Decoding:
-    """State between two steps: ids of all rows, which are active, and the model's features."""
+    """State between two steps: ids of all rows, which are active, and the model's features.
+
+    The watcher's modes are entered for each computation, since a generator would leak them.
+    """
 
     def __init__(
         self,
         model: Transformer,
         prompts: Prompts,
-        begun: int,
+        given: Sequence[int],
         room: int,
         source: Batch | None,
         watch: Watch | None,
     ):
         self.model, self.context = model, model.config.max_length
-        self.rows = [tokens_of(prompt) for prompt in prompts]
-        self.begins = [begin(len(row) - begun, begun, self.context) for row in self.rows]
+        prompt_ids = [tokens_of(prompt) for prompt in prompts]
+        self.rows = [[*ids, *given] for ids in prompt_ids]
+        self.begins = [begin(len(ids), len(given), self.context) for ids in prompt_ids]
         """Index of the first element of each row in the context."""
-        self.active = list(range(len(self.rows)))
-        self.watcher = None if watch is None else Watcher(model, watch)
-        whole = examples_of(prompts)
-        # Rows that may not be cut need a slot for every token that is still to come.
-        self.capacity = max(len(one.ids) for one in whole) + room if whole else self.context
-        with self.computing():
-            self.prefill(whole or self.windows(), encoded(source, model))
-
-    def computing(self) -> AbstractContextManager[None]:
-        """Modes of one computation. Entered for each, since a generator would leak them to its
-        caller."""
-        return evaluating(self.model) if self.watcher is None else self.watcher.computing()
+        self.active = list(range(len(prompts)))
+        self.watcher = Watcher(model, watch)
+        rows, self.capacity = self.windows(), self.context
+        if isinstance(prompts[0], Example):  # not cut: a slot for every token that is still to come
+            rows = examples_of(prompts, given)
+            self.capacity = max(one.length for one in rows) + room
+        with self.watcher.computing():
+            self.prefill(rows, encoded(source, model))
 
     def windows(self) -> list[list[int]]:
         """Elements of each active row that are in the context."""
@@ -139,7 +141,7 @@ class _Decoding:
         self.features = prefill(self.model, rows, memory, cache)
 
     def choose(
-        self, config: GenerateConfig, step: int, only: range | None, forced: int | None
+        self, config: GenerateConfig, step: int, only: range | None, forced: Sequence[int]
     ) -> Step:
         """Choose the next token of each active row, or take the `forced` one, and append it."""
         seen = [self.rows[i] for i in self.active]
@@ -147,17 +149,14 @@ class _Decoding:
             logits = next_logits(self.model, self.features)
             allowed = logits if only is None else limited(logits, only)
             ids = next_tokens(allowed, seen, config, step)
-            ids = ids if forced is None else torch.full_like(ids, forced)
+            ids = torch.full_like(ids, forced[0]) if forced else ids
             log_probs = logits.log_softmax(-1).gather(-1, ids[:, None])[:, 0]
         check_numbers(log_probs)
-        known: tuple[Choice, ...] = ()
-        if self.watcher is not None:
-            left = remaining(allowed.cpu(), seen, config)
-            begins = [self.begins[i] for i in self.active]
-            known = self.watcher.choices(self.features, logits, left, ids, begins)
+        begins = [self.begins[i] for i in self.active]
+        known = self.watcher.choices(self.features, logits, allowed, ids, seen, begins, config)
         self.ids, chosen = ids, ids.tolist()
-        for i, token in zip(self.active, chosen, strict=True):
-            self.rows[i].append(token)
+        for row, token in zip(seen, chosen, strict=True):
+            row.append(token)
         return Step(tuple(self.active), tuple(chosen), tuple(log_probs.tolist()), known)
 
     def advance(self, going: list[int]) -> None:
@@ -167,12 +166,15 @@ class _Decoding:
         for i in full:
             self.begins[i] = len(self.rows[i]) - half(self.context)
         ids = self.ids
-        with self.computing():
+        with self.watcher.computing():
             if len(going) < len(ids):
                 index = torch.tensor(going, device=ids.device)
                 self.features, ids = selected(self.features, index), ids[index]
+            cache = self.features.cache
+            assert cache is not None
+            assert cache.positions is not None
             # The cache keeps a slot for every element of the longest row, even a finished one.
-            if full or slots(self.features) == self.capacity:
+            if full or cache.positions.length == self.capacity:
                 self.prefill(self.windows(), self.features.memory)
             else:
                 self.features = advance(self.model, self.features, ids)

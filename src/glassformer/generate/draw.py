@@ -1,10 +1,10 @@
-"""Words in, pictures out, pixel by pixel, by the ordinary decoding loop.
+"""Text to image, pixel by pixel, by the ordinary decoding loop.
 
     <bos> a large red circle <eos> <eos> <eos>   pixel pixel pixel ...
-    |------------ as long as may be ----------|   of the palette's colours, in reading order
+    |------------ one fixed length -----------|   of the palette's colours, in reading order
 
-What is to be drawn is filled up to one length, so that each pixel always stands at the same
-position: a model with learned positions knows row and column. Colours follow the text's vocabulary.
+The text is padded to one length, so that each pixel always has the same position: learned positions
+tell row and column. The ids of colours follow the text's vocabulary.
 """
 
 from collections.abc import Sequence
@@ -29,41 +29,41 @@ def draw(
     config: GenerateConfig,
     batch_size: int = 64,
 ) -> np.ndarray:
-    """The colours of a picture for each prompt, int64 [N, h * w]; `palette.pixels` makes pixels of
-    them.
+    """The colours of an image for each prompt, int64 [N, h * w]; `palette.pixels` converts them.
 
     ConfigError: a prompt longer than those that the model was trained with; otherwise the errors of
     `decode`.
     """
     first, n = tokenizer.text.vocab_size, palette.config.n_pixels
-    width = model.config.max_length - n + 1
+    width, colours = model.config.max_length - n + 1, range(first, first + len(palette.colours))
     config = config.model_copy(update={"max_new_tokens": n, "stop": ()})
     briefs = [brief(tokenizer, [(TEXT, prompt)], width) for prompt in prompts]
-    if longest := max((len(one.ids) for one in briefs if len(one.ids) > width), default=0):
+    longest = max((len(one.ids) for one in briefs), default=0)
+    if longest > width:
         raise ConfigError(
             f"The prompt has {longest} tokens and this model reads at most {width} before a "
-            f"picture; shorten it, or "
-            "train with a larger model.max_length."
+            "picture; shorten it, or train with a larger model.max_length."
         )
     found = np.empty((len(prompts), n), np.int64)
     for begin in range(0, len(briefs), batch_size):
-        colours = range(first, first + len(palette.colours))
+        batch = found[begin : begin + batch_size]
         steps = decode(model, briefs[begin : begin + batch_size], config, only=colours)
         for at, step in enumerate(steps):
-            found[[begin + row for row in step.rows], at] = np.array(step.ids) - first
+            batch[list(step.rows), at] = np.array(step.ids) - first
     return found
 
 
 def brief(
     tokenizer: PartsTokenizer, parts: Sequence[tuple[str, str | np.ndarray]], width: int
 ) -> Example:
-    """What is to be drawn, at least `width` elements: its end is repeated. ConfigError: the
-    tokenizer has no end."""
+    """The text of an image, padded with its end symbol to at least `width` elements.
+
+    ConfigError: the tokenizer has no end symbol.
+    """
     if not len(tokenizer.eos):
         raise ConfigError(
             "The tokenizer has no eos symbol, behind which a picture begins; train one of kind "
-            "bpe, word, character or "
-            "byte."
+            "bpe, word, character or byte."
         )
     example = tokenizer.example(parts)
     missing = max(0, width - len(example.ids))

@@ -15,16 +15,16 @@ from typing import Literal, get_args
 import numpy as np
 import torch
 
+from glassformer.data.collate import packed
 from glassformer.data.example import Example
+from glassformer.data.order import batches_of
 from glassformer.errors import ConfigError, DataError, suggest
-from glassformer.generate.answers import packed_batches
 from glassformer.layers.heads import Pool, pool
 from glassformer.models.transformer import Transformer
 from glassformer.models.trunk import check_trunk, streams
 from glassformer.processors.text_reader import TextReader
 
-Texts = str | Sequence[str]
-"""A text, or several."""
+BATCH_TOKENS = 4096
 POOLS: tuple[Pool, ...] = get_args(Pool)
 
 
@@ -53,19 +53,20 @@ def embed(
         own = reader.windows(text)
         if not own and empty == "refuse":
             raise DataError(
-                f"Text {number} of {len(texts)} is {text[:40]!r}, which has no tokens; leave "
-                f"it out."
+                f"Text {number} of {len(texts)} is {text[:40]!r}, which has no tokens; leave it "
+                "out."
             )
-        own = own if how == "mean" else own[:1] if how == "first" else own[-1:]
+        own = {"mean": own, "first": own[:1], "last": own[-1:]}[how]
         examples += [Example(ids) for ids in own]
         owners += [number - 1] * len(own)
     total = torch.zeros(len(texts), model.config.d_model, dtype=torch.float64)
     weight = torch.zeros(len(texts), 1, dtype=torch.float64)
-    device = next(model.parameters()).device
-    for numbers, batch in packed_batches(examples) if examples else ():
+    device, lengths = next(model.parameters()).device, [len(one.ids) for one in examples]
+    for rows in batches_of(np.array(lengths, np.int64), BATCH_TOKENS):
+        numbers, batch = [i for row in rows for i in row], packed(examples, rows)
         (hidden,), places = streams(model, batch.to(device), [layer])
         of = torch.tensor([owners[i] for i in numbers])
-        size = torch.tensor([[len(examples[i].ids)] for i in numbers], dtype=torch.float64)
+        size = torch.tensor([[lengths[i]] for i in numbers], dtype=torch.float64)
         total.index_add_(0, of, pool(hidden, places, how).double().cpu() * size)
         weight.index_add_(0, of, size)
     mean = total / weight.clamp(min=1)

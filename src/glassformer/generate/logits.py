@@ -52,11 +52,8 @@ def top_k(logits: Float[Tensor, "B V"], k: int) -> Float[Tensor, "B V"]:
     if k >= logits.shape[-1]:
         return logits
     few = k * k <= logits.shape[-1]  # k searches for a maximum are then faster than sorting
-    keep = (
-        likeliest(logits, k)
-        if few
-        else logits.sort(dim=-1, descending=True, stable=True).indices[:, :k]
-    )
+    ordered = None if few else logits.sort(dim=-1, descending=True, stable=True).indices[:, :k]
+    keep = likeliest(logits, k) if ordered is None else ordered
     return torch.full_like(logits, -torch.inf).scatter(-1, keep, logits.gather(-1, keep))
 
 
@@ -115,7 +112,7 @@ def _first_maxima(values: Float[Tensor, "B N"], k: int) -> Int[Tensor, "B K"]:
     values = values.clamp(min=torch.finfo(values.dtype).min)  # so that -inf is below all of them
     chosen: list[Tensor] = []
     for _ in range(min(k, values.shape[-1])):
-        chosen.append(values.argmax(-1, keepdim=True))  # the first of equals, by its definition
+        chosen.append(values.argmax(-1, keepdim=True))  # the first of equals
         values.scatter_(-1, chosen[-1], -torch.inf)
     return torch.cat(chosen, -1)
 
@@ -135,15 +132,10 @@ def transformed(
     elif config.temperature != 1.0:
         logits = temperature(logits, config.temperature)
     yield "temperature", logits
-    if config.top_k is not None:
-        logits = top_k(logits, config.top_k)
-    yield "top_k", logits
-    if config.top_p is not None:
-        logits = top_p(logits, config.top_p)
-    yield "top_p", logits
-    if config.min_p is not None:
-        logits = min_p(logits, config.min_p)
-    yield "min_p", logits
+    for change in (top_k, top_p, min_p):
+        if (limit := getattr(config, change.__name__)) is not None:
+            logits = change(logits, limit)
+        yield change.__name__, logits
 
 
 def remaining(

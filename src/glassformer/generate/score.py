@@ -1,5 +1,4 @@
-"""How likely a given text is: the log-probability of each of its tokens, alone or as the target of
-a source."""
+"""Log-probability of each token of a given text, alone or as the target of a source."""
 
 from collections.abc import Sequence
 
@@ -31,16 +30,14 @@ def score(
     """
     check_language_model(model)
     check_source(source, 1, model)
-    given = list(prefix or ids[:1])
-    whole = [*prefix, *ids]
+    whole, scored, least = [*prefix, *ids], len(prefix or ids[:1]), 1 if prefix else 2
     check_ids(whole, model, "The text")
-    if len(whole) <= len(given):
-        least = 1 if prefix else 2
+    if len(ids) < least:
         raise ConfigError(
             f"A text of {len(ids)} token(s) cannot be scored; at least {least} are needed."
         )
     context, device = model.config.max_length, next(model.parameters()).device
-    tokens, scored, log_probs = torch.tensor(whole, device=device), len(given), []
+    tokens, log_probs = torch.tensor(whole, device=device), []
     with evaluating(model):
         memory = encoded(source, model)
         while scored < len(whole):

@@ -1,7 +1,6 @@
-"""The distribution of the next token, stage by stage: as the model has it, and after each transform
-in turn.
+"""The distribution of the next token under the model, and after each transform in turn.
 
-model ─> repetition_penalty ─> temperature ─> top_k ─> top_p ─> min_p, from which a token is drawn
+model ─> repetition_penalty ─> temperature ─> top_k ─> top_p ─> min_p, from which a token is sampled
 """
 
 from collections.abc import Sequence
@@ -9,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from glassformer.axes import Float, Tensor
+from glassformer.axes import Float, Int, Tensor
 from glassformer.errors import ConfigError, suggest
 from glassformer.generate.advance import check_numbers
 from glassformer.generate.config import GenerateConfig
@@ -17,17 +16,9 @@ from glassformer.generate.logits import likeliest, transformed
 
 
 @dataclass(frozen=True)
-class Bar:
-    """A token with its probability at each stage."""
-
-    id: int
-    probabilities: list[float]
-
-
-@dataclass(frozen=True)
 class Stages:
-    """A distribution for each stage, in float64; the first is the model's own, the last what a
-    token is drawn from."""
+    """A distribution for each stage, in float64; the first is the model's own, a token is sampled
+    from the last."""
 
     names: tuple[str, ...]
     probabilities: Float[Tensor, "_ V"]
@@ -38,14 +29,10 @@ class Stages:
             raise ConfigError(f"There is no stage {name!r}; {suggest(name, self.names)}")
         return self.probabilities[self.names.index(name)]
 
-    def bars(self, n: int = 20) -> list[Bar]:
-        """The n tokens that the model itself finds likeliest, in their order; of equals, the lower
-        ids."""
-        ids = likeliest(self.probabilities[:1], n)[0]
-        return [
-            Bar(token, row)
-            for token, row in zip(ids.tolist(), self.probabilities[:, ids].T.tolist(), strict=True)
-        ]
+    def likeliest(self, n: int = 20) -> Int[Tensor, "K"]:
+        """The ids of the n tokens that are likeliest under the model itself, in order; of equals,
+        the lower first."""
+        return likeliest(self.probabilities[:1], n)[0]
 
 
 def stages(
@@ -58,12 +45,10 @@ def stages(
     repetition_penalty: float = 1.0,
     seen: Sequence[int] = (),
 ) -> Stages:
-    """What each transform makes of one row of logits, by the very functions that the decoding loop
-    draws by.
+    """The stages of one row of logits, by the transforms of the decoding loop.
 
-    p = softmax(u) at each stage. `seen` are the ids that a repetition penalty counts; a temperature
-    of 0 leaves the likeliest token alone. Errors: a value out of its range, logits that are not
-    numbers.
+    p = softmax(u) at each stage. `seen`: ids that the repetition penalty counts; a temperature of 0
+    leaves only the likeliest token. Errors: a value out of its range, logits that are not numbers.
     """
     config = GenerateConfig.parse(
         {

@@ -1,5 +1,5 @@
-"""Stop strings over text that arrives in pieces: nothing of a stop is ever shown, nothing before it
-is lost."""
+"""Stop strings over text that arrives in pieces: no part of a stop is shown, nothing before it is
+lost."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ class StopStrings:
         self.stopped = False
 
     def push(self, text: str) -> str:
-        """What may be shown after `text` arrived; after the first stop, nothing any more."""
+        """The text that may be shown after `text` arrived; "" after the first stop."""
         if self.stopped:
             return ""
         self.held += text

@@ -1,7 +1,7 @@
-"""What a model says of each word of a sentence or document, however long: its tags."""
+"""Tags of the words of sentences or documents of any length."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 
 from glassformer.axes import Float, Tensor
 from glassformer.data.example import Example
-from glassformer.generate.answers import answers
+from glassformer.generate.classify import answers
 from glassformer.metrics.spans import scheme_of, spans
 from glassformer.models.transformer import Transformer
 from glassformer.processors.processor import Processor
@@ -18,9 +18,6 @@ from glassformer.processors.processor import Processor
 TOGETHER = 1 << 15
 """Elements that are waited for before they are computed: enough to pack well, few enough to stay in
 memory."""
-Kept = tuple[np.ndarray, ...]
-Keep = Callable[[Float[Tensor, "W C"]], Kept]
-"""What is kept of the logits of words, arrays [W, ...]."""
 
 
 @dataclass(frozen=True)
@@ -35,25 +32,18 @@ class Tags:
         """The likeliest class of each word by name."""
         return [names[i] for i in self.classes[:, 0].tolist()]
 
-    def cells(self, names: Sequence[str]) -> list[tuple[str, ...]]:
-        """What stands behind each word in a line or table."""
-        return [(label,) for label in self.labels(names)]
-
     def as_json(self, names: Sequence[str]) -> dict[str, Any]:
         """Plain values beside the words: `tags`, `probabilities`, `top` if several were asked for,
         and `spans` if the tags mark any."""
         best, rows = self.labels(names), self.probabilities.astype(np.float64).round(6).tolist()
         values: dict[str, Any] = {"tags": best, "probabilities": [row[0] for row in rows]}
         if self.classes.shape[1] > 1:
-            pairs = zip(self.classes.tolist(), rows, strict=True)
             values["top"] = [
                 [{"tag": names[i], "probability": p} for i, p in zip(*row, strict=True)]
-                for row in pairs
+                for row in zip(self.classes.tolist(), rows, strict=True)
             ]
         if scheme_of([name] for name in names) is not None:
-            values["spans"] = [
-                {"kind": kind, "start": start, "end": end} for kind, start, end in spans(best)
-            ]
+            values["spans"] = [span._asdict() for span in spans(best)]
         return values
 
 
@@ -64,64 +54,55 @@ def tag(
     top: int = 1,
     precision: torch.dtype = torch.float32,
 ) -> Iterator[Tags]:
-    """The tags of each input, in order, the `top` likeliest of each word; see `per_word`."""
-    top = min(top, model.config.class_count)
-
-    def keep(logits: Float[Tensor, "W C"]) -> Kept:
-        best = logits.softmax(-1).topk(top)
-        return best.indices.numpy(), best.values.numpy()
-
-    for classes, probabilities in per_word(model, processor, inputs, keep, precision):
-        yield Tags(classes, probabilities)
-
-
-def per_word(
-    model: Transformer,
-    processor: Processor,
-    inputs: Iterable[Any],
-    keep: Keep,
-    precision: torch.dtype = torch.float32,
-) -> Iterator[Kept]:
-    """What is kept of the logits of each input's words, in order.
+    """The tags of each input, in order, the `top` likeliest of each word.
 
     An input longer than the model is read by overlapping windows; a word's logits come from the
     window in which it has the most context. Memory grows with the words of an input alone, not
-    with what the model does with them.
+    with the model's work on them.
     """
+    nothing = _likeliest(torch.zeros(0, model.config.class_count), top)
     waiting: deque[_Sentence] = deque()
     windows: list[tuple[_Sentence, Example]] = []
     elements = 0
 
     def compute() -> None:
-        logits = answers(model, [example for _, example in windows], precision, processor.batches)
-        for (sentence, _), own in zip(windows, logits, strict=True):
-            sentence.add(keep(own))
+        examples = [example for _, example in windows]
+        found = answers(model, examples, processor.batches, precision)
+        for (sentence, _), logits in zip(windows, found, strict=True):
+            sentence.found.append(_likeliest(logits, top))
+            sentence.missing -= 1
+        windows.clear()
 
     for given in inputs:
-        found = [window for window in processor.windows(given) if window.example.at is not None]
-        sentence = _Sentence(len(found), keep(torch.zeros(0, model.config.class_count)))
-        waiting.append(sentence)
-        for window in found:
-            windows.append((sentence, window.example))
-            elements += window.example.length
+        own = [one.example for one in processor.windows(given) if one.example.at is not None]
+        waiting.append(_Sentence(len(own), [nothing]))
+        for example in own:
+            windows.append((waiting[-1], example))
+            elements += example.length
             if elements >= TOGETHER:
                 compute()
-                windows, elements = [], 0
+                elements = 0
         while waiting and not waiting[0].missing:
-            yield waiting.popleft().kept()
+            yield waiting.popleft().tags()
     compute()
-    yield from (sentence.kept() for sentence in waiting)
+    yield from (sentence.tags() for sentence in waiting)
 
 
+def _likeliest(logits: Float[Tensor, "W C"], top: int) -> Tags:
+    best = logits.softmax(-1).topk(min(top, logits.shape[1]))
+    return Tags(best.indices.numpy(), best.values.numpy())
+
+
+@dataclass
 class _Sentence:
-    """What is kept of the words of a sentence, window by window, and how many are missing."""
+    """The tags of a sentence's windows that were computed, and how many windows are missing."""
 
-    def __init__(self, missing: int, nothing: Kept):
-        self.missing, self._found = missing, [nothing]
+    missing: int
+    found: list[Tags]
 
-    def add(self, found: Kept) -> None:
-        self._found.append(found)
-        self.missing -= 1
-
-    def kept(self) -> Kept:
-        return tuple(np.concatenate(column) for column in zip(*self._found, strict=True))
+    def tags(self) -> Tags:
+        """The tags of all its words."""
+        return Tags(
+            np.concatenate([one.classes for one in self.found]),
+            np.concatenate([one.probabilities for one in self.found]),
+        )

@@ -1,11 +1,18 @@
-"""Text in, text out: prompts to ids, ids to text as it grows, stop strings, and why each text
-ended."""
+"""Prompts to text as it grows: prompts to ids, ids to text, stop strings, and why each text ended.
 
-from collections.abc import Collection, Generator, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+A prompt is a text, or a sequence of text, images and audio (an `Example`):
+
+    a decoder continues         <bos> [patches] what is this <eos>
+    an encoder-decoder reads it as its source, and continues <bos>
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeVar
 
 from glassformer.batch import Batch
+from glassformer.data.collate import padded
+from glassformer.data.example import Example
 from glassformer.errors import ConfigError
 from glassformer.generate.advance import Prompts, rooms
 from glassformer.generate.beam import Hypothesis, beam_search
@@ -14,10 +21,13 @@ from glassformer.generate.decode import Step, decode
 from glassformer.generate.stop import StopStrings
 from glassformer.generate.watch import Choice, Watch
 from glassformer.models.transformer import Transformer
+from glassformer.processors.parts_tokenizer import PartsTokenizer
 from glassformer.tokenizers.stream import WINDOW, StreamDecoder
 from glassformer.tokenizers.text import Tokenizer
 
 Finish = Literal["end", "stop", "length"]
+Row = TypeVar("Row")
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -34,7 +44,7 @@ class Generated:
     """One finished text: the new text without the prompt, its token ids and log-probabilities, and
     why it ended.
 
-    `choices`: what else is known of each token, if somebody watched.
+    `choices`: a record of each token, if the decoding was watched.
     """
 
     text: str = ""
@@ -45,81 +55,159 @@ class Generated:
 
 
 def stream(
-    model: Transformer,
-    tokenizer: Tokenizer,
-    prompts: Sequence[str],
-    config: GenerateConfig,
-    results: list[Generated] | None = None,
-    watch: Watch | None = None,
+    model: Transformer, tokenizer: Tokenizer, prompts: Sequence[str], config: GenerateConfig
 ) -> Iterator[Delta]:
     """Yield the text of every prompt as it grows, never a broken UTF-8 character nor any part of a
     stop string.
 
-    The concatenated deltas of a row are its text, and the prompt followed by it is the whole;
-    `results`, if given, gathers ids and log-probabilities beside it. With `config.beams` the best
-    hypothesis comes when its search is over. Errors: those of `decode` and `beam_search`, and text
-    that the tokenizer refuses.
+    The concatenated deltas of a row are its text, and the prompt followed by it is the whole. With
+    `config.beams` the best hypothesis comes when its search is over. Errors: those of `decode` and
+    `beam_search`, and text that the tokenizer refuses.
     """
-    gathered = [Generated() for _ in prompts] if results is None else results
-    begins = [_ids(tokenizer, prompt, tokenizer.specials.get("eos")) for prompt in prompts]
-    yield from deltas(model, tokenizer, begins, config, gathered, begins, watch=watch)
+    begins = _begins(tokenizer, prompts)
+    yield from _deltas(model, tokenizer, begins, config, [Generated() for _ in prompts], begins)
 
 
-def deltas(
+def generate(
+    model: Transformer,
+    tokenizer: Tokenizer,
+    prompts: Sequence[str],
+    config: GenerateConfig,
+    watch: Watch | None = None,
+) -> list[Generated]:
+    """The whole text for each prompt, in order. Errors: those of `stream`."""
+    begins = _begins(tokenizer, prompts)
+    return _whole(model, tokenizer, begins, config, begins, watch=watch)
+
+
+def answer(
+    model: Transformer,
+    tokenizer: PartsTokenizer,
+    examples: Sequence[Example],
+    config: GenerateConfig,
+    batch_size: int = 64,
+    watch: Watch | None = None,
+) -> list[Generated]:
+    """The text for each example, in order; an answer that an example has already is not read.
+
+    A decoder's answer ends at the latest where it and the prompt fill the context, that of an
+    encoder-decoder after as many tokens as the context has. Errors: those of `decode` and
+    `beam_search`, a source longer than the context.
+    """
+    context = model.config.max_length
+    crossed = model.config.architecture == "encoder_decoder"
+    if crossed:
+        longest = max((len(example.ids) for example in examples), default=0)
+        if longest > context:
+            raise ConfigError(
+                f"The prompt has {longest} elements, patches included, and the context {context}; "
+                "shorten its text, or train with a larger model.max_length."
+            )
+        most = min(config.max_new_tokens, context)
+        config = config.model_copy(update={"max_new_tokens": most})
+
+    def written(batch: list[Example]) -> list[Generated]:
+        prompts, source = batch, None
+        if crossed:
+            prompts, source = [[tokenizer.begin]] * len(batch), padded(batch)
+        nothing = [()] * len(batch)
+        return _whole(model, tokenizer.text, prompts, config, nothing, source, watch)
+
+    asked = [replace(example, answer=None, targets=None) for example in examples]
+    return by_length(asked, lambda example: len(example.ids), batch_size, written)
+
+
+def by_length(
+    rows: Sequence[Row],
+    length: Callable[[Row], int],
+    batch_size: int,
+    call: Callable[[list[Row]], Sequence[Found]],
+) -> list[Found]:
+    """Results for all rows in order, computed in batches of rows of similar lengths."""
+    order = sorted(range(len(rows)), key=lambda i: length(rows[i]))
+    found: dict[int, Found] = {}
+    for begin in range(0, len(order), batch_size):
+        batch = order[begin : begin + batch_size]
+        found.update(zip(batch, call([rows[i] for i in batch]), strict=True))
+    return [found[i] for i in range(len(rows))]
+
+
+def _whole(
     model: Transformer,
     tokenizer: Tokenizer,
     prompts: Prompts,
     config: GenerateConfig,
-    gathered: Sequence[Generated],
+    before: Sequence[Sequence[int]],
+    source: Batch | None = None,
+    watch: Watch | None = None,
+) -> list[Generated]:
+    results = [Generated() for _ in prompts]
+    for _ in _deltas(model, tokenizer, prompts, config, results, before, source, watch):
+        pass
+    return results
+
+
+def _deltas(
+    model: Transformer,
+    tokenizer: Tokenizer,
+    prompts: Prompts,
+    config: GenerateConfig,
+    results: Sequence[Generated],
     before: Sequence[Sequence[int]],
     source: Batch | None = None,
     watch: Watch | None = None,
 ) -> Iterator[Delta]:
-    """The same for prompts of any kind; each row's text follows the ids `before` it, which are not
-    shown."""
+    """New text of all rows, also gathered in `results`; it follows the ids `before` it, which are
+    not shown."""
     if config.beams and watch is not None:
         raise ConfigError(
-            f"A beam search is watched step by step, and beams={config.beams}; use beam_steps, "
-            f"or beams=0."
+            f"A beam search is watched step by step, and beams={config.beams}; use beam_steps, or "
+            "beams=0."
         )
-    end = tokenizer.specials.get("eos")
-    texts = [_RowText(_after(tokenizer, ids), StopStrings(config.stop), end) for ids in before]
+    end, finished = tokenizer.specials.get("eos"), set[int]()
+    texts = [_RowText(tokenizer, ids, config.stop) for ids in before]
     ends = () if end is None else (end,)
-    if config.beams:  # nothing is known of the best before the whole search is done
+    if config.beams:  # the best is known when the whole search is done
         best = [found[0] for found in beam_search(model, prompts, config, ends, source)]
-        limits, steps = [len(one.ids) for one in best], _replayed(best)
+        limits, steps = [len(one.ids) for one in best], _replayed(best, finished)
     else:
         limits = rooms(prompts, model, config)
-        steps = decode(model, prompts, config, ends, source, watch=watch)
-    finished: set[int] = set()
-    step = next(steps, None)
-    while step is not None:
-        for row, choice in zip(step.rows, step.choices):  # noqa: B905 (none, if nobody watches)
-            gathered[row].choices.append(choice)
-        for row, token, log_prob in zip(step.rows, step.ids, step.log_probs, strict=True):
-            result = gathered[row]
-            result.ids.append(token)
-            result.log_probs.append(log_prob)
-            shown, finish = texts[row].push(token, len(result.ids) == limits[row])
+        steps = decode(model, prompts, config, ends, source, watch=watch, finished=finished)
+    for step in steps:
+        for at, row in enumerate(step.rows):
+            result = results[row]
+            result.ids.append(step.ids[at])
+            result.log_probs.append(step.log_probs[at])
+            result.choices += step.choices[at : at + 1]
+            shown, finish = texts[row].push(step.ids[at], len(result.ids) == limits[row])
             result.text += shown
             if finish:
                 result.finish = finish
                 finished.add(row)
             if shown or finish:
                 yield Delta(row, shown, finish)
-        try:
-            step = steps.send(frozenset(finished))
-        except StopIteration:
-            return
 
 
-@dataclass
+def _replayed(found: Sequence[Hypothesis], finished: Collection[int]) -> Iterator[Step]:
+    """Hypotheses as the steps in which `decode` would have given them."""
+    for at in range(max((len(one.ids) for one in found), default=0)):
+        rows = [i for i, one in enumerate(found) if at < len(one.ids) and i not in finished]
+        ids, log_probs = [found[i].ids[at] for i in rows], [found[i].log_probs[at] for i in rows]
+        yield Step(tuple(rows), tuple(ids), tuple(log_probs))
+
+
 class _RowText:
-    """The text of one row as its tokens come: what may be shown, and why it ended."""
+    """The text of one row as its tokens come: what may be shown, and why it ended.
 
-    decoder: StreamDecoder
-    stops: StopStrings
-    end: int | None
+    The decoder has seen the ids `before`, so that a space between them and the first new word is
+    not lost.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, before: Sequence[int], stops: Sequence[str]):
+        self.decoder, self.stops = StreamDecoder(tokenizer), StopStrings(stops)
+        self.end = tokenizer.specials.get("eos")
+        for index in before[-WINDOW:]:
+            self.decoder.push(index)
 
     def push(self, token: int, last: bool) -> tuple[str, Finish | None]:
         """The text that a token makes safe to show; `last`: no room for more."""
@@ -130,43 +218,11 @@ class _RowText:
         return shown, "stop" if self.stops.stopped else finish
 
 
-def _replayed(found: Sequence[Hypothesis]) -> Generator[Step, Collection[int] | None, None]:
-    """Hypotheses as the steps in which `decode` would have given them."""
-    done: set[int] = set()
-    for at in range(max((len(one.ids) for one in found), default=0)):
-        rows = tuple(row for row, one in enumerate(found) if at < len(one.ids) and row not in done)
-        ids, log_probs = (
-            tuple(found[row].ids[at] for row in rows),
-            tuple(found[row].log_probs[at] for row in rows),
-        )
-        done.update((yield Step(rows, ids, log_probs)) or ())
-
-
-def _ids(tokenizer: Tokenizer, prompt: str, end: int | None) -> list[int]:
-    """The ids of a prompt; spaces alone may have none of their own, and then stand for the
-    beginning of a text."""
-    ids = tokenizer.encode(prompt).tolist()
-    return [end] if prompt and not ids and end is not None else ids
-
-
-def _after(tokenizer: Tokenizer, ids: Sequence[int]) -> StreamDecoder:
-    """A decoder that has seen the prompt, so that a space between it and the first new word is not
-    lost."""
-    decoder = StreamDecoder(tokenizer)
-    for index in ids[-WINDOW:]:
-        decoder.push(index)
-    return decoder
-
-
-def generate(
-    model: Transformer,
-    tokenizer: Tokenizer,
-    prompts: Sequence[str],
-    config: GenerateConfig,
-    watch: Watch | None = None,
-) -> list[Generated]:
-    """The whole text for each prompt, in order."""
-    results = [Generated() for _ in prompts]
-    for _ in stream(model, tokenizer, prompts, config, results, watch):
-        pass
-    return results
+def _begins(tokenizer: Tokenizer, prompts: Sequence[str]) -> list[list[int]]:
+    """The ids of each prompt; spaces alone may have no ids, and then stand for the beginning of a
+    text."""
+    end, begins = tokenizer.specials.get("eos"), []
+    for prompt in prompts:
+        ids = tokenizer.encode(prompt).tolist()
+        begins.append([end] if prompt and not ids and end is not None else ids)
+    return begins

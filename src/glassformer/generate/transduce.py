@@ -7,6 +7,7 @@ texts ─ ids ─ cut if too long ─ sorted by length ─> batches ─ beams or
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
@@ -15,14 +16,14 @@ from glassformer.generate.config import GenerateConfig
 from glassformer.generate.decode import decode
 from glassformer.generate.score import forced
 from glassformer.generate.stop import StopStrings
-from glassformer.generate.text import Finish
+from glassformer.generate.text import Finish, by_length
 from glassformer.models.transformer import Transformer
 from glassformer.processors.pair_tokenizer import PairTokenizer
 
 
 @dataclass(frozen=True)
 class Transduction:
-    """What a text became: text, token ids with the end's, log p of each, their score, and why it
+    """The target of a text: text, token ids with the end's, log p of each, their score, and why it
     ended.
 
     `ids` and `log_probs` are whole where a stop string cut the text. The score is that of beam
@@ -55,20 +56,17 @@ def transduce(
     """
     _check(model, batch_size)
     pieces = [
-        (at, ids)
-        for at, text in enumerate(texts)
+        list(_pieces(tokenizer, text, model.config.max_length, config, number))
         if text.strip()
-        for ids in _pieces(tokenizer, text, model.config.max_length, config, first + at)
+        else []
+        for number, text in enumerate(texts, first)
     ]
-    found: list[list[list[Hypothesis]]] = [[] for _ in texts]
-    answers: list[list[Hypothesis]] = [[] for _ in pieces]
-    for batch in by_length([len(ids) for _, ids in pieces], batch_size):
-        results = _hypotheses(model, tokenizer, [pieces[i][1] for i in batch], config)
-        for i, result in zip(batch, results, strict=True):
-            answers[i] = result
-    for (at, _), answer in zip(pieces, answers, strict=True):
-        found[at].append(answer)
-    return [_joined(parts, tokenizer, config) if parts else [Transduction()] for parts in found]
+    call = partial(_hypotheses, model, tokenizer, config)
+    found = iter(by_length([ids for own in pieces for ids in own], len, batch_size, call))
+    return [
+        _joined([next(found) for _ in own], tokenizer, config) if own else [Transduction()]
+        for own in pieces
+    ]
 
 
 def score_pairs(
@@ -96,14 +94,12 @@ def score_pairs(
                 f"context {context}; "
                 "shorten it, or leave it out."
             )
-    log_probs: list[list[float]] = [[] for _ in pairs]
-    for batch in by_length([len(source) for source, _ in sides], batch_size):
-        source = Batch.padded([sides[i][0] for i in batch])
-        for i, row in zip(
-            batch, forced(model, [sides[i][1] for i in batch], source, tokenizer.bos), strict=True
-        ):
-            log_probs[i] = row
-    return log_probs
+
+    def scored(batch: list[tuple[list[int], list[int]]]) -> list[list[float]]:
+        sources, targets = zip(*batch, strict=True)
+        return forced(model, targets, Batch.padded(sources), tokenizer.bos)
+
+    return by_length(sides, lambda pair: len(pair[0]), batch_size, scored)
 
 
 def _check(model: Transformer, batch_size: int) -> None:
@@ -145,46 +141,20 @@ def _pieces(
         yield from _pieces(tokenizer, glue.join(half), context, config, number)
 
 
-def by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
-    """The numbers of all rows in batches of similar lengths."""
-    order = sorted(range(len(lengths)), key=lengths.__getitem__)
-    return (order[begin : begin + batch_size] for begin in range(0, len(order), batch_size))
-
-
 def _hypotheses(
-    model: Transformer, tokenizer: PairTokenizer, sources: list[list[int]], config: GenerateConfig
+    model: Transformer, tokenizer: PairTokenizer, config: GenerateConfig, sources: list[list[int]]
 ) -> list[list[Hypothesis]]:
-    """The hypotheses for each source; how long a target may get depends on its own source alone."""
-    limits = [
-        min(config.max_new_tokens, model.config.max_length, 2 * len(ids) + 20) for ids in sources
-    ]
+    """The hypotheses for each source; the limit of a target depends on its own source alone."""
+    most, end = min(config.max_new_tokens, model.config.max_length), tokenizer.eos
+    limits = [min(most, 2 * len(ids) + 20) for ids in sources]
     source, prompts = Batch.padded(sources), [[tokenizer.bos]] * len(sources)
     if config.beams:
-        return beam_search(model, prompts, config, (tokenizer.eos,), source, limits)
-    return _sampled(model, prompts, config, tokenizer.eos, source, limits)
-
-
-def _sampled(
-    model: Transformer,
-    prompts: list[list[int]],
-    config: GenerateConfig,
-    end: int,
-    source: Batch,
-    limits: list[int],
-) -> list[list[Hypothesis]]:
+        return beam_search(model, prompts, config, (end,), source, limits)
     ids, log_probs = [[[] for _ in prompts] for _ in range(2)]
-    steps = decode(
-        model, prompts, config.model_copy(update={"max_new_tokens": max(limits)}), (end,), source
-    )
-    step = next(steps, None)
-    while step is not None:
+    for step in decode(model, prompts, config, (end,), source, limits=limits):
         for row, token, log_prob in zip(step.rows, step.ids, step.log_probs, strict=True):
             ids[row].append(token)
             log_probs[row].append(log_prob)
-        try:
-            step = steps.send([row for row in step.rows if len(ids[row]) == limits[row]])
-        except StopIteration:
-            break
     penalty = config.length_penalty
     return [
         [Hypothesis(row, gains, normalized(sum(gains), len(gains), penalty), row[-1] == end)]
@@ -205,13 +175,10 @@ def _joined(
 def _transduction(
     parts: list[Hypothesis], tokenizer: PairTokenizer, config: GenerateConfig
 ) -> Transduction:
-    whole, stops = (
-        " ".join(tokenizer.target.decode(part.ids) for part in parts),
-        StopStrings(config.stop),
-    )
-    text = stops.push(whole) + stops.flush()
+    stops = StopStrings(config.stop)
+    text = stops.push(" ".join(tokenizer.target.decode(part.ids) for part in parts)) + stops.flush()
     ids = [token for part in parts for token in part.ids]
     log_probs = [log_prob for part in parts for log_prob in part.log_probs]
-    total = normalized(sum(log_probs), len(log_probs), config.length_penalty)
+    score = normalized(sum(log_probs), len(log_probs), config.length_penalty)
     finish: Finish = "end" if all(part.finished for part in parts) else "length"
-    return Transduction(text, ids, log_probs, total, "stop" if stops.stopped else finish)
+    return Transduction(text, ids, log_probs, score, "stop" if stops.stopped else finish)

@@ -1,34 +1,45 @@
-"""What can be known of each choice of a decoding loop: the token among its alternatives, and what
-it was read from.
+"""Record of each choice of a decoding loop: the token among its alternatives, and the attention of
+the element that it was read from.
 
     for step in decode(model, prompts, config, watch=Watch(top=20, attention=True)):
         step.choices[0].alternatives
 
-Watching changes no choice, and without it nothing is computed. All results are plain numbers and
-lists of them, ready for JSON by `dataclasses.asdict`.
+Attention rows are computed beside the forward pass, which uses the fused kernel as always:
+
+    q of the newest elements (from a tape)  ·  k of all elements (from the cache)
+        ->   softmax(q kᵀ · scale + ...)
+
+So watching changes no number and holds no whole pattern; without a `Watch` nothing is computed. All
+results are plain numbers and lists of them, ready for JSON by `dataclasses.asdict`.
 """
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
 
 from glassformer.axes import Float, Int, Tensor
+from glassformer.batch import Positions
 from glassformer.errors import ConfigError
-from glassformer.generate.logits import likeliest
-from glassformer.generate.rows import AttentionRows, RowReader
+from glassformer.generate.config import GenerateConfig
+from glassformer.generate.logits import likeliest, remaining
+from glassformer.layers.attend import attention_pattern
+from glassformer.layers.attention import Attention, AttentionContext
+from glassformer.layers.cache import Layers
+from glassformer.layers.stack import source_context
+from glassformer.layers.tap import Tape, recorded, recording
 from glassformer.models.transformer import Features, Transformer, evaluating
+
+Weights = list[list[list[float]]]
+"""Attention weights [layer][head][element]."""
 
 
 @dataclass(frozen=True)
 class Watch:
-    """What is kept of each choice: the `top` likeliest tokens and, with `attention`, what its
-    element looked at.
-
-    `layers` and `heads` choose among the rows of attention; None: all of them.
-    """
+    """What is kept of each choice: the `top` likeliest tokens, and with `attention` the attention
+    rows of its element at these layers and heads (None: all)."""
 
     top: int = 10
     attention: bool = False
@@ -37,8 +48,24 @@ class Watch:
 
 
 @dataclass(frozen=True)
+class AttentionRows:
+    """Attention weights of one element when the next token was read from it.
+
+    `own` runs over the elements `first` .. itself, patches included (those before `first` have left
+    the context), `cross` over the source's (empty without an encoder). `layers` and `heads` are the
+    numbers of the first two axes.
+    """
+
+    layers: list[int]
+    heads: list[int]
+    first: int
+    own: Weights
+    cross: Weights
+
+
+@dataclass(frozen=True)
 class Alternative:
-    """A token that might have been chosen: its probability for the model, and after all
+    """A token that might have been chosen: its probability under the model, and after all
     transforms."""
 
     id: int
@@ -48,10 +75,9 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Choice:
-    """One chosen token: its probability for the model and after all transforms, and how it stood
-    among the others.
+    """One chosen token: its probability under the model and after all transforms, and its rank.
 
-    `rank` counts the tokens that the model found likelier (of equals, those of lower ids);
+    `rank` counts the tokens that are likelier under the model (of equals, those of lower ids);
     `entropy` is that of the model's own distribution, -Σ p log₂ p in bits; `alternatives` are its
     likeliest tokens, the chosen one among them if its rank is below their number. `rows` belong to
     the element that the token was read from: the one before it.
@@ -73,67 +99,138 @@ def choices(
     top: int,
     rows: Sequence[AttentionRows | None],
 ) -> tuple[Choice, ...]:
-    """What is known of N choices: the model's logits, what the transforms `left` of them, and the
-    chosen ids."""
+    """Records of N choices from the model's logits, those `left` by the transforms, and the chosen
+    ids."""
     logits, left, ids = logits.detach().cpu(), left.detach().cpu(), ids.cpu()[:, None]
     before, after = logits.double().softmax(-1), left.double().softmax(-1)
     best, own = likeliest(logits, top), logits.gather(-1, ids)
     lower = torch.arange(logits.shape[-1]) < ids
-    rank = ((logits > own) | ((logits == own) & lower)).sum(-1)
-    entropy = torch.special.entr(before).sum(-1) / math.log(2)
-    column = lambda table: table.gather(-1, ids)[:, 0].tolist()  # noqa: E731
-    numbers = zip(
-        ids[:, 0].tolist(),
-        column(before),
-        column(after),
-        rank.tolist(),
-        entropy.tolist(),
-        strict=True,
-    )
-    tables = zip(
-        best.tolist(),
-        before.gather(-1, best).tolist(),
-        after.gather(-1, best).tolist(),
-        strict=True,
-    )
+    rank = ((logits > own) | ((logits == own) & lower)).sum(-1, keepdim=True)
+    entropy = torch.special.entr(before).sum(-1, keepdim=True) / math.log(2)
+    columns = (ids, before.gather(-1, ids), after.gather(-1, ids), rank, entropy)
+    tables = (best, before.gather(-1, best), after.gather(-1, best))
     return tuple(
-        Choice(*own_numbers, [Alternative(*one) for one in zip(*table, strict=True)], own_rows)
-        for own_numbers, table, own_rows in zip(numbers, tables, rows, strict=True)
+        Choice(*numbers, alternatives=list(map(Alternative, *table)), rows=row)
+        for numbers, table, row in zip(
+            zip(*(column[:, 0].tolist() for column in columns), strict=True),
+            zip(*(table.tolist() for table in tables), strict=True),
+            rows,
+            strict=True,
+        )
     )
 
 
 class Watcher:
-    """Looks on while a model is asked for next tokens; ConfigError: a number that the model does
-    not have, `top` 0."""
+    """Records the choices of a decoding loop, or nothing without a `watch`.
 
-    def __init__(self, model: Transformer, watch: Watch):
+    ConfigError: a layer or head that the model does not have, `top` below 1.
+    """
+
+    def __init__(self, model: Transformer, watch: Watch | None):
+        self.model, self.watch = model, watch
+        self.queries: dict[str, Tensor] = {}
+        """Queries of the last computation, by point."""
+        self.layers: list[int] = []
+        self.heads: list[int] = []
+        if watch is None:
+            return
         if watch.top < 1:
             raise ConfigError(
                 f"At least 1 alternative is kept of each choice, and top={watch.top}; raise it."
             )
-        self.model, self.top = model, watch.top
-        self.reader = RowReader(model, watch.layers, watch.heads) if watch.attention else None
+        if watch.attention:
+            self.layers = _numbers(watch.layers, model.config.n_layers, "layer")
+            self.heads = _numbers(watch.heads, model.config.n_heads, "head")
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """Evaluate the model in the body, which must run its decoder."""
-        with evaluating(self.model) if self.reader is None else self.reader.computing():
-            yield
+        """Evaluate the model in the body, which must run its decoder; its queries are kept.
 
-    def rows(self, features: Features, firsts: Sequence[int]) -> Sequence[AttentionRows | None]:
-        """The rows of attention of the newest element of each row of the batch, None where nobody
-        asked for them."""
-        if self.reader is None:
-            return [None] * len(firsts)
-        return [rows[0] for rows in self.reader.rows(features, firsts)]
+        ConfigError: another tape is active, which would record nothing under this one.
+        """
+        tape = Tape(self.model, keep=self._points()) if self.layers else None
+        if tape is not None and recorded():
+            raise ConfigError(
+                "Rows of attention are kept by a tape of their own and another is active; leave it "
+                "first."
+            )
+        with evaluating(self.model), nullcontext() if tape is None else recording(tape):
+            yield
+        self.queries = {} if tape is None else tape.kept
+
+    def _points(self) -> tuple[str, ...]:
+        crossed = self.model.config.architecture == "encoder_decoder"
+        sites = ("attention", "cross") if crossed else ("attention",)
+        return tuple(_point(layer, site) for layer in self.layers for site in sites)
 
     def choices(
         self,
         features: Features,
         logits: Float[Tensor, "B V"],
-        left: Float[Tensor, "B V"],
+        allowed: Float[Tensor, "B V"],
         ids: Int[Tensor, "B"],
+        seen: Sequence[Sequence[int]],
         firsts: Sequence[int],
+        config: GenerateConfig,
     ) -> tuple[Choice, ...]:
-        """The choices of one step; `firsts` as for `RowReader.rows`."""
-        return choices(logits, left, ids, self.top, self.rows(features, firsts))
+        """The choices of one step, () without a watch; `firsts` as for `rows`."""
+        if self.watch is None:
+            return ()
+        left = remaining(allowed.cpu(), seen, config)
+        return choices(logits, left, ids, self.watch.top, self.rows(features, firsts))
+
+    def rows(self, features: Features, firsts: Sequence[int]) -> Sequence[AttentionRows | None]:
+        """Attention rows of the newest element of each row of the batch, None if not asked for.
+
+        `firsts`: number of elements of each row that have left the context and the cache.
+        """
+        if not self.layers:
+            return [None] * len(firsts)
+        cache, source, where = features.cache, features.memory, features.positions
+        assert self.model.decoder is not None
+        assert cache is not None
+        assert cache.positions is not None
+        start = None if where.start is None else where.start + where.length - 1
+        newest = where.mapped(lambda t: t[:, -1:], start)
+        own, cross = cache.positions, [[] for _ in firsts]
+        with torch.inference_mode():
+            exact = torch.promote_types(features.hidden.dtype, torch.float32)
+            context = self.model.decoder.context(newest, own, exact)
+            weights = self._weights("attention", context, cache.own, own)
+            if source is not None:
+                context = source_context(newest, source.positions)
+                cross = self._weights("cross", context, cache.cross, source.positions)
+        return [
+            AttentionRows(self.layers, self.heads, *row)
+            for row in zip(firsts, weights, cross, strict=True)
+        ]
+
+    def _weights(
+        self, site: str, context: AttentionContext, kept: Layers, keys: Positions
+    ) -> list[Weights]:
+        """Weights of each row on its real elements."""
+        found: list[Tensor] = []
+        for layer in self.layers:
+            module = self.model.get_submodule(f"decoder.blocks.{layer}.{site}")
+            assert isinstance(module, Attention)
+            queries = self.queries[_point(layer, site)][:, :, -1:]
+            scores = module.scores(queries, kept[layer][0], context)
+            found.append(attention_pattern(scores)[:, self.heads, -1].cpu())
+        table = torch.stack(found, 1)
+        if keys.valid is None:
+            return table.tolist()
+        real = keys.valid.expand(len(table), -1).cpu()
+        return [row[:, :, own].tolist() for row, own in zip(table, real, strict=True)]
+
+
+def _point(layer: int, site: str) -> str:
+    return f"decoder.blocks.{layer}.{site}.q"
+
+
+def _numbers(wanted: Sequence[int] | None, n: int, what: str) -> list[int]:
+    chosen = list(range(n) if wanted is None else wanted)
+    if wrong := [number for number in chosen if not 0 <= number < n]:
+        raise ConfigError(
+            f"There is no {what} {wrong[0]} in this model; its {what}s are 0 to {n - 1}."
+        )
+    return chosen

@@ -1,12 +1,11 @@
-"""Precision, recall and F1 of classes of any sort from counts; a ratio of nothing to nothing is
-0."""
+"""Precision, recall and F1 of classes from counts; 0 where nothing is counted."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 
 class Counts(NamedTuple):
-    """How often a class was predicted rightly, predicted at all, and there to be found."""
+    """How often a class was predicted rightly, was predicted, and was gold."""
 
     right: int
     predicted: int
@@ -15,21 +14,17 @@ class Counts(NamedTuple):
     def ratios(self) -> dict[str, float]:
         """`precision` = right / predicted, `recall` = right / gold, and their harmonic mean `f1`,
         in [0, 1]."""
+        right, predicted, gold = self  # a count of 0 has no right ones either
         return {
-            "precision": self.right / self.predicted if self.predicted else 0.0,
-            "recall": self.right / self.gold if self.gold else 0.0,
-            "f1": 2 * self.right / (self.predicted + self.gold)
-            if self.predicted + self.gold
-            else 0.0,
+            "precision": right / max(1, predicted),
+            "recall": right / max(1, gold),
+            "f1": 2 * right / max(1, predicted + gold),
         }
 
 
 def micro(classes: Iterable[Counts]) -> Counts:
     """The counts of all classes together."""
-    every = list(classes)
-    return Counts(
-        sum(c.right for c in every), sum(c.predicted for c in every), sum(c.gold for c in every)
-    )
+    return Counts(*map(sum, zip(Counts(0, 0, 0), *classes, strict=True)))
 
 
 def macro_f1(classes: Iterable[Counts]) -> float:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 @dataclass
 class LanguageModelScore:
-    """Loss (nats per target token), perplexity, accuracy, and bits per byte of the text that the
-    targets stand for."""
+    """Loss (nats per target), perplexity, accuracy, and bits per byte of the targets' text."""
 
     nats: float = 0.0
     tokens: int = 0

@@ -1,5 +1,5 @@
-"""Spans (names, phrases) that tags mark token by token: which scheme tags follow, what they mark,
-how well they agree.
+"""Spans (names, phrases) that tags mark token by token: the scheme of tags, their spans, and the
+scores of predicted ones.
 
 Tags are `O` or a letter and a kind, `B-PER`. The schemes differ in when a letter other than I is
 used:
@@ -61,8 +61,8 @@ def scheme_of(sentences: Iterable[Sequence[str]]) -> Scheme | None:
     """The scheme that the tags of these sentences break least often; None if most of them are no
     span tags.
 
-    A few wrong tags change nothing, so that `violations` can find them. Tags that are all `I` and
-    `O` follow IOB1.
+    A few wrong tags change nothing, so that `invalid_count` can count them. Tags that are all `I`
+    and `O` follow IOB1.
     """
     pairs = _transitions(sentences)
     tags = {tag for pair in pairs for tag in pair}
@@ -73,11 +73,11 @@ def scheme_of(sentences: Iterable[Sequence[str]]) -> Scheme | None:
 
 
 def spans(tags: Sequence[str]) -> list[Span]:
-    """What a sentence's tags mark, read leniently, in every scheme alike: what cannot go on with a
-    span begins one.
+    """The spans of a sentence's tags, read leniently and alike in every scheme: a tag that cannot
+    continue a span begins one.
 
-    As conlleval and seqeval read them (Tjong Kim Sang and De Meulder 2003); what is no tag is
-    outside, as `O` is.
+    As conlleval and seqeval read them (Tjong Kim Sang and De Meulder 2003); anything that is no tag
+    is outside, as `O` is.
     """
     found: list[Span] = []
     kind, start = None, 0  # of the span that is open
@@ -98,19 +98,8 @@ def spans(tags: Sequence[str]) -> list[Span]:
     return found
 
 
-def violations(tags: Sequence[str], scheme: Scheme) -> list[tuple[int, str]]:
-    """What the scheme forbids in a sentence: the index of a tag, and what is wrong there in
-    words."""
-    pairs = enumerate(pairwise(("O", *tags, "O")))
-    return [
-        (min(i, len(tags) - 1), _words(*pair, i, len(tags), scheme))
-        for i, pair in pairs
-        if _bad(*pair, scheme)
-    ]
-
-
 def invalid_count(sentences: Iterable[Sequence[str]], scheme: Scheme) -> int:
-    """How many violations there are in all."""
+    """The number of transitions between tags that the scheme forbids; `O` is on either side."""
     return _broken(_transitions(sentences), scheme)
 
 
@@ -173,23 +162,6 @@ def _bad(before: str, tag: str, scheme: Scheme) -> bool:
     (last, last_kind), (letter, kind) = _read(before), _read(tag)
     closed = last_kind != kind or last not in "BI"
     done = last_kind != kind or letter not in "IE"
-    return (
-        _foreign(tag, scheme)
-        or (letter in scheme.after_open and closed)
-        or (last in scheme.before_more and done)
-    )
-
-
-def _foreign(tag: str, scheme: Scheme) -> bool:
-    return tag != "O" and (_read(tag)[1] is None or tag[0] not in scheme.letters)
-
-
-def _words(before: str, tag: str, i: int, n: int, scheme: Scheme) -> str:
-    if _foreign(tag, scheme):
-        letters = ", ".join(f"{letter}-" for letter in scheme.letters)
-        return f"{tag!r} is no tag of {scheme.name}, which has O and {letters}"
-    if i == 0:
-        return f"a sentence cannot begin with {tag!r} in {scheme.name}"
-    if i == n:
-        return f"a sentence cannot end with {before!r} in {scheme.name}"
-    return f"{tag!r} cannot follow {before!r} in {scheme.name}"
+    foreign = tag != "O" and (kind is None or tag[0] not in scheme.letters)
+    early = letter in scheme.after_open and closed
+    return foreign or early or (last in scheme.before_more and done)

@@ -1,4 +1,4 @@
-"""The examples that a model finds hardest."""
+"""The examples of the largest loss."""
 
 import heapq
 import math
@@ -6,8 +6,7 @@ from typing import Any
 
 
 class Worst:
-    """The `most` examples of the largest loss among all that come by; of equals, those that came
-    first."""
+    """The `most` examples of the largest loss; of equals, the first ones."""
 
     def __init__(self, most: int = 20):
         self._most, self._came = most, 0
@@ -16,7 +15,7 @@ class Worst:
         ] = []  # the mildest first; no two entries tie
 
     def add(self, loss: float, values: dict[str, Any]) -> None:
-        """Look at one example; a loss that is no number is the worst of all."""
+        """Count one example; a loss that is no number is the worst of all."""
         self._came += 1
         entry = (math.inf if math.isnan(loss) else loss, -self._came, loss, values)
         if len(self._heap) < self._most:

@@ -1,12 +1,22 @@
-"""Run folders: one is opened, or trained by a recipe and opened."""
+"""Run folders: open one, train one by a recipe, and look into a run, a folder or a model."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import nn
+
+from glassformer.batch import Batch
 from glassformer.data.config import DataConfig
-from glassformer.errors import CheckpointError
+from glassformer.errors import CheckpointError, ConfigError
+from glassformer.generate.advance import check_ids
+from glassformer.inspect import look as looks
+from glassformer.inspect.edit import Edit
+from glassformer.inspect.look import Look
+from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_model
-from glassformer.processors.processor import ModelFacts
+from glassformer.processors.processor import ModelFacts, ids_of
 from glassformer.recipe.recipe import Recipe, changed, read_yaml
 from glassformer.run.run import Run
 from glassformer.tasks.catalogue import kinds_of, recipe_of_folder
@@ -20,11 +30,7 @@ def load(folder: str | Path, device: str = "cpu", checkpoint: int | None = None)
     CheckpointError: there is no whole model in it; ConfigError: a device or a checkpoint that is
     not there.
     """
-    run = _opened(Path(folder), device)
-    return run if checkpoint is None else run.at(checkpoint)
-
-
-def _opened(folder: Path, device: str) -> Run:
+    folder = Path(folder)
     if not folder.is_dir():
         raise CheckpointError(
             f"{folder} is not a folder; give the folder of a run, for example runs/demo-lm."
@@ -39,7 +45,8 @@ def _opened(folder: Path, device: str) -> Run:
     processor = inputs.load(folder, data, model.config, facts)
     task = kind(recipe, processor, folder)
     task.check_folder()
-    return Run(folder, model, task, own)
+    run = Run(folder, model, task, own)
+    return run if checkpoint is None else run.at(checkpoint)
 
 
 def train(
@@ -61,3 +68,45 @@ def train(
     if result.interrupted is not None:
         raise KeyboardInterrupt(f"stopped at step {result.steps}; go on with resume=True")
     return load(run)
+
+
+def look(
+    what: Run | nn.Module | str | Path,
+    given: Any,
+    edits: Sequence[Edit] = (),
+    checkpoint: int | None = None,
+) -> Look:
+    """One forward pass of a run (see `Run.look`), of a run folder, or of a model.
+
+    With `checkpoint`, of the run as it was at that step; for several looks, open it once by `load`.
+    A model alone reads token ids or a `Batch` of one row, and its elements and outcomes have their
+    numbers as names. Errors: those of `load` and of `Run.look`.
+    """
+    match what:
+        case Run():
+            return (what if checkpoint is None else what.at(checkpoint)).look(given, edits)
+        case str() | Path():
+            return load(what, checkpoint=checkpoint).look(given, edits)
+        case Transformer() if checkpoint is not None:
+            raise ConfigError(
+                f"checkpoint={checkpoint} was given, and a model alone has none; look at its run "
+                "instead."
+            )
+        case Transformer():
+            batch = given if isinstance(given, Batch) else _batch(what, given)
+            return looks.look(what, batch, edits=edits)
+        case _:  # a compiled model, for example, which has no points
+            raise ConfigError(
+                f"A look is at a run, at its folder or at a Transformer, not at "
+                f"{type(what).__name__}."
+            )
+
+
+def _batch(model: Transformer, given: Any) -> Batch:
+    ids = ids_of(given)
+    if not ids:
+        raise ConfigError(
+            f"A model alone reads token ids or a Batch, not {given!r:.40}; look at its run instead."
+        )
+    check_ids(ids, model, "The input")
+    return Batch(torch.tensor([ids]))

@@ -12,7 +12,7 @@ run.look("The cat sat").pattern(layer=0, head=1)    any model, from inside
 """
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +25,7 @@ from glassformer.data.sources import capture_stdin
 from glassformer.errors import ConfigError, suggest
 from glassformer.generate import GenerateConfig, Generated, Transduction, Watch
 from glassformer.generate.advance import check_ids, check_source
-from glassformer.generate.embed import Texts, embed
+from glassformer.generate.embed import embed
 from glassformer.generate.tag import Tags
 from glassformer.generate.text import Delta
 from glassformer.inspect.alignment import CrossAttention, cross_attention
@@ -166,12 +166,12 @@ class Run:
         A model of sequences of parts also takes `image` and `audio`, files or arrays, for all
         prompts.
         """
-        prompts = [prompt] if isinstance(prompt, str) else list(prompt)
         named = ("image", "audio")
         files = {kind: changes.pop(kind) for kind in named if changes.get(kind) is not None}
-        results = self.generated(prompts, self.options(**changes), files)
-        texts = [result.text for result in results]
-        return texts[0] if isinstance(prompt, str) else texts
+        config = self.options(**changes)
+        return _each(
+            prompt, lambda prompts: [one.text for one in self.generated(prompts, config, files)]
+        )
 
     def generated(
         self, prompts: Sequence[str], config: GenerateConfig, files: Mapping[str, Any] | None = None
@@ -181,8 +181,7 @@ class Run:
 
     def recorded(self, prompt: str, watch: Watch = Watch(), **changes: Any) -> Generated:  # noqa: B008 (it is frozen)
         """The new text for a prompt with a record of each step; see `generate.watch`."""
-        how = self.options(**changes)
-        return self.task.generate(self.model, [prompt], {}, how, watch=watch)[0]
+        return self.task.generate(self.model, [prompt], {}, self.options(**changes), watch=watch)[0]
 
     def stream(self, prompt: str = "", **changes: Any) -> Iterator[Delta]:
         """The new text for a prompt as it grows; the last piece says why it ended."""
@@ -214,15 +213,13 @@ class Run:
             raise ConfigError(
                 f"generate.{name} is for text, and an image always has the same size; leave it out."
             )
-        prompts = [prompt] if isinstance(prompt, str) else list(prompt)
-        found = self.task.draw(self.model, prompts, self.options(**changes))
-        return found[0] if isinstance(prompt, str) else found
+        config = self.options(**changes)
+        return _each(prompt, lambda prompts: self.task.draw(self.model, prompts, config))
 
     def translate(self, text: str | Sequence[str], **changes: Any) -> Any:
         """The target of a source (str to str), or of each of a list of sources (list to list)."""
-        texts = [text] if isinstance(text, str) else list(text)
-        found = [best[0].text for best in self.transduced(texts, self.options(**changes))]
-        return found[0] if isinstance(text, str) else found
+        config = self.options(**changes)
+        return _each(text, lambda texts: [best[0].text for best in self.transduced(texts, config)])
 
     def transduced(
         self, texts: Sequence[str], config: GenerateConfig, batch_size: int = 32, first: int = 1
@@ -242,10 +239,9 @@ class Run:
         """Each word with its tag: of a text cut at spaces, of a list of words, of a list of parts,
         or of a list of such lists."""
         single, inputs = self.processor.one_or_several(text)
-        words = map(self.processor.words, inputs)
         found = [
-            list(zip(own, tags.labels(self.classes), strict=True))
-            for own, tags in zip(words, self.tagged(inputs), strict=True)
+            list(zip(self.processor.words(own), tags.labels(self.classes), strict=True))
+            for own, tags in zip(inputs, self.tagged(inputs), strict=True)
         ]
         return found[0] if single else found
 
@@ -276,12 +272,16 @@ class Run:
         return self.task.classify(self.model, inputs)
 
     def embed(
-        self, text: Texts, pool: str = "mean", normalize: bool = True, layer: int | None = None
+        self,
+        text: str | Sequence[str],
+        pool: str = "mean",
+        normalize: bool = True,
+        layer: int | None = None,
     ) -> np.ndarray:
         """The vector of a text, float32 [D], or of each of a list of texts, [N, D]."""
-        texts = [text] if isinstance(text, str) else text
-        vectors = embed(self.model, self.reader, texts, pool, layer, normalize)
-        return vectors[0] if isinstance(text, str) else vectors
+        return _each(
+            text, lambda texts: embed(self.model, self.reader, texts, pool, layer, normalize)
+        )
 
     @property
     def reader(self) -> Any:
@@ -320,6 +320,11 @@ class Run:
     def example_inputs(self) -> list[Any]:
         """Inputs to begin with, as requests have them; may be empty."""
         return self.task.example_inputs(self.folder)
+
+
+def _each(given: str | Sequence[str], call: Callable[[Sequence[str]], Any]) -> Any:
+    """The result for one text, or the results for several."""
+    return call([given])[0] if isinstance(given, str) else call(list(given))
 
 
 def _other_data(own: DataConfig, path: str, targets: str | None) -> DataConfig:

@@ -121,7 +121,7 @@ class Classification(LabelTask):
             first, n = int(owner[begin]), int(owner[end - 1] - owner[begin]) + 1
             examples = inputs.examples(range(begin, end))
             own = owner[begin:end] - first
-            yield from classify(model, examples, own, n, precision, self.processor.batches)
+            yield from classify(model, examples, own, n, self.processor.batches, precision)
             begin = end
 
     def evaluate(
@@ -165,7 +165,7 @@ class Classification(LabelTask):
         ]
         examples = [example for _, example in windows]
         owner = [number for number, _ in windows]
-        return classify(model, examples, owner, len(inputs), batches=self.processor.batches)
+        return classify(model, examples, owner, len(inputs), self.processor.batches)
 
     def sampled(self, model: Transformer) -> Sample:
         """See `Task`: the first inputs and their classes."""

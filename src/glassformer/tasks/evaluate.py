@@ -9,7 +9,8 @@ import torch
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError
 from glassformer.losses import cross_entropy
-from glassformer.metrics import LanguageModelScore, exact_match, translation_scores
+from glassformer.metrics.language import LanguageModelScore
+from glassformer.metrics.writing import exact_match, translation_scores
 from glassformer.models.transformer import Transformer, evaluating
 
 

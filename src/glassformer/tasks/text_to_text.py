@@ -15,9 +15,8 @@ from glassformer.data.collate import encoder_decoder
 from glassformer.data.example import Example
 from glassformer.errors import ConfigError, DataError
 from glassformer.generate import score_pairs, transduce
-from glassformer.generate.answer import answer
 from glassformer.generate.config import GenerateConfig
-from glassformer.generate.text import Delta, Generated
+from glassformer.generate.text import Delta, Generated, answer
 from glassformer.models.transformer import Transformer
 from glassformer.processors.inputs import Inputs
 from glassformer.processors.pair_tokenizer import PairTokenizer

@@ -14,7 +14,7 @@ from glassformer.batch import Batch
 from glassformer.data.example import Example, Patches
 from glassformer.errors import ConfigError
 from glassformer.generate import Choice, GenerateConfig, Watch, beam_steps, decode, stages
-from glassformer.generate.advance import Prompt, alone, tokens_of
+from glassformer.generate.advance import Prompt, tokens_of
 from glassformer.generate.logits import limited, next_tokens, remaining
 from glassformer.generate.watch import choices
 from glassformer.inspect.look import Look, run
@@ -40,7 +40,7 @@ def next_token(context: OpContext, look: Look, position: int, **sampling: Any) -
         logits = limited(logits[None], limits[0])[0]
     outcomes = len(logits) if limits is None else len(limits[0])
     found = stages(logits.float(), **sampling)
-    ids = torch.tensor([bar.id for bar in found.bars(min(BARS, outcomes))])
+    ids = found.likeliest(min(BARS, outcomes))
     rows = {name: found[stage] for name, stage in STAGES.items()}
     rows["after"] = found[found.names[-1]]
     header = {
@@ -84,12 +84,12 @@ def generate(
     config = GenerateConfig.parse({**options, "max_new_tokens": new_tokens})
     watch = Watch(top=alternatives, attention=source is not None)
     if beams:
-        steps = beam_steps(look.model, alone(prompt), config, ends, source, watch=watch)
+        steps = beam_steps(look.model, [prompt], config, ends, source, watch=watch)
         return _searched(look, steps)
     if look.edits:
         known = _rerun(look, prompt, config, ends, colours, alternatives, given)
     else:
-        steps = decode(look.model, alone(prompt), config, ends, source, colours, watch, given)
+        steps = decode(look.model, [prompt], config, ends, source, colours, watch, given)
         known = (step.choices[0] for step in steps)
     return _items(look, known, ends, len(given[:-1]))
 

@@ -1,0 +1,63 @@
+"""Types of arguments and options, and the help of options from docstrings.
+
+A command is a function, and each of its options has a line in the last paragraph of its docstring:
+
+    def demo(steps: OptionalCount = None) -> None:
+        "Train a small model, and show what it learned.
+
+        steps: Fewer or more steps.
+        "
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from copy import copy
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
+
+from typer import Argument, Option
+
+from glassformer.errors import ConfigError
+
+RunFolder = Annotated[Path, Argument(help="A run folder.", metavar="RUN")]
+Overrides = Annotated[
+    list[str] | None, Argument(help="Changes such as train.steps=500.", metavar="KEY=VALUE")
+]
+Json = Annotated[bool, Option("--json", help="Print JSON.")]
+Device = Annotated[str, Option("--device", help="auto, cpu, cuda, mps.")]
+MaxNewTokens = Annotated[int | None, Option("--max-new-tokens", help="At most this many.", min=1)]
+Count = Annotated[int, Option(min=1)]
+OptionalCount = Annotated[int | None, Option(min=1)]
+Index = Annotated[int, Option(min=0)]
+OptionalIndex = Annotated[int | None, Option(min=0)]
+Share = Annotated[float | None, Option(min=0, max=1)]
+
+
+def documented(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the lines of its docstring as the help of its options."""
+    about, *lines = re.split(r"\n+(?=\w+: )", inspect.cleandoc(command.__doc__ or ""))
+    for line in lines:
+        name, _, words = line.partition(": ")
+        kind, option = command.__annotations__[name], Option()
+        if get_origin(kind) is Annotated:
+            kind, option = get_args(kind)
+        option = copy(option)
+        option.help, option.param_decls = words, (f"--{name.replace('_', '-')}",)
+        command.__annotations__[name] = Annotated[kind, option]
+    command.__doc__ = about
+    return command
+
+
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were given: those that are neither None nor False."""
+    return {
+        name: value for name, value in options.items() if value is not None and value is not False
+    }
+
+
+def refuse(options: Mapping[str, Any], because: str) -> None:
+    """Raise ConfigError for the first of these options that was given."""
+    for name in given(options):
+        flag = name.replace("overflow", "window").replace("_", "-")
+        raise ConfigError(f"{because}, so --{flag} has no use; leave it out.")
