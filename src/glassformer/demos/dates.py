@@ -40,7 +40,7 @@ HELD_OUT = 0.05
 _DAYS = (LAST - FIRST).days + 1
 _SKELETONS = ("yMMMMEEEEd", "yMMMMd", "yMMMEd", "yMMMd", "yMEd", "yMd")
 _SLOTS = {"d": "{0}", "dd": "{0:02}", "M": "{1}", "MM": "{1:02}", "y": "{2}"}
-_NAMES = set("MMM MMMM LLL LLLL E EEE EEEE ccc cccc G".split())  # month, weekday, era
+_FIELDS = re.compile(r"dd?|M{1,4}|L{3,4}|y|E|E{3,4}|c{3,4}|G")  # numbers, months, weekdays, eras
 _ZEROS = {"arab": 0x660, "arabext": 0x6F0, "beng": 0x9E6, "deva": 0x966, "mymr": 0x1040}
 
 
@@ -164,7 +164,7 @@ def _texts(locale: "Locale", pattern: str) -> tuple[str, ...]:
     from babel.dates import DateTimeFormat, parse_pattern
 
     template = str(parse_pattern(pattern).format)
-    if not set(re.findall(r"%\((\w+)\)s", template)) <= {*_SLOTS, *_NAMES}:
+    if not all(map(_FIELDS.fullmatch, re.findall(r"%\((\w+)\)s", template))):
         return ()
     days = [date(2001, month, day) for month in range(1, 13) for day in range(1, 8)]
     days.sort(key=lambda day: (day.month, day.weekday()))
