@@ -1,5 +1,4 @@
-"""The demos: a model trained in minutes on data that every machine has, and something to look at in
-the end."""
+"""The demos: a model trained in minutes on data that every machine has, and its results."""
 
 import sys
 from pathlib import Path
@@ -26,7 +25,8 @@ def demo(name: str, run: Path | None, steps: int | None, as_json: bool) -> None:
     if as_json:
         return print_json({"run": str(folder), "steps": result.steps, **shown.values})
     print(f"\ntrained {counted(result.steps, 'step')} in {clock(result.seconds)}")
-    print("\n".join([*shown.lines, "try next:", *(f"  {command}" for command in shown.commands)]))
+    commands = (f"  {command.format(run=folder)}" for command in chosen.commands)
+    print("\n".join([*shown.lines, "try next:", *commands]))
     if shown.ask is not None:
         ask(*shown.ask)
     return None

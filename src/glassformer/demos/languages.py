@@ -161,7 +161,7 @@ def _dates(locale: "Locale", split: SplitName) -> Iterator[Item]:
         known = width or pattern in locale.datetime_skeletons
         if split_of(f"date:{pattern}") != split or not known:
             continue
-        named = {"full": "ME", "long": "M"}.get(pattern, pattern)
+        named = {"full": "ME", "long": "M"}.get(pattern) or pattern
         day = datetime(2000, 1, 1) + timedelta(days=hashed(locale.language + pattern) % 365)
         for _ in range(100):
             day += timedelta(days=97, minutes=611)
