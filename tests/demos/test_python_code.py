@@ -21,7 +21,7 @@ from glassformer.data.config import DataConfig
 from glassformer.data.tagged import tagged
 from glassformer.demos import python_code as pythoncode
 from glassformer.demos import python_text as builtin
-from glassformer.demos.codescopes import Scope, all_arguments
+from glassformer.demos.codescopes import Scope, parameters_of
 from glassformer.demos.codetags import TAGS, tag_code
 from glassformer.demos.codewords import split_code
 from glassformer.demos.python_code import CHUNK, SHORTEST, code_files, write_code
@@ -347,7 +347,7 @@ def test_scopes_are_those_of_the_compiler(module):
             continue
         (table,) = tables[node.name, node.lineno]
         scope = Scope(
-            "function", node.body, Scope("module"), [each.arg for each in all_arguments(node.args)]
+            "function", node.body, Scope("module"), [each.arg for each in parameters_of(node)]
         )
         inner = {name.id for part in ast.walk(node) if isinstance(part, ast.comprehension)
                  for name in ast.walk(part.target) if isinstance(name, ast.Name)}  # fmt: skip

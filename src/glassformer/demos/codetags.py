@@ -24,29 +24,13 @@ import warnings
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from glassformer.demos.codescopes import Scope, all_arguments, read_outside
+from glassformer.demos.codescopes import Scope, parameters_of, read_outside
 from glassformer.demos.codewords import Code, read_code
+from glassformer.demos.tables import constants
 
-TAGS = tuple(
-    [
-        "function",
-        "parameter",
-        "class",
-        "attribute",
-        "import",
-        "call",
-        "local",
-        "global",
-        "builtin",
-        "keyword",
-        "string",
-        "comment",
-        "number",
-        "operator",
-        "layout",
-    ]
-)
+TAGS: tuple[str, ...] = tuple(constants("code")["tags"])
 """Every tag; the names' come first."""
 
 
@@ -69,42 +53,36 @@ class _Tagger(ast.NodeVisitor):
     def __init__(self, source: str, code: Code, tree: ast.Module) -> None:
         self.source, self.code = source, code
         self.tags = ["" if kind == "name" else kind for kind in code.kinds]
-        named = [i for i, kind in enumerate(code.kinds) if kind == "name"]
-        self.starts = {code.spans[i][0]: i for i in named}
-        self.ends = {code.spans[i][1]: i for i in named}
-        self.positions = [start for start, _ in code.spans]
+        self.names = [i for i, kind in enumerate(code.kinds) if kind == "name"]
+        self.starts = [code.spans[i][0] for i in self.names]
         self.lines = _Lines(source)
         self.scope = Scope("module", tree.body)
 
-    # where things are
+    # places
 
-    def start(self, node: ast.AST) -> int:
-        return self.lines.offset(getattr(node, "lineno"), getattr(node, "col_offset"))  # noqa: B009
+    def start(self, node: Any) -> int:
+        return self.lines.offset(node.lineno, node.col_offset)
 
-    def end(self, node: ast.AST) -> int:
-        return self.lines.offset(getattr(node, "end_lineno"), getattr(node, "end_col_offset"))  # noqa: B009
+    def end(self, node: Any) -> int:
+        return self.lines.offset(node.end_lineno, node.end_col_offset)
 
-    def between(self, start: int, end: int) -> Iterator[int]:
-        """The names and soft keywords that begin in [start, end)."""
-        for i in range(bisect_left(self.positions, start), bisect_left(self.positions, end)):
-            if self.code.kinds[i] == "name":
-                yield i
+    def tag_at(self, place: int, tag: str) -> None:
+        """Tag the first name or soft keyword that begins at or after a place."""
+        self.tags[self.names[bisect_left(self.starts, place)]] = tag
 
-    def tag_first(self, start: int, tag: str) -> None:
-        """Tags the first name at or after a place."""
-        self.tags[next(self.between(start, len(self.source)))] = tag
+    def tag_before(self, place: int, tag: str) -> None:
+        """Tag the last name or soft keyword that begins before a place."""
+        self.tags[self.names[bisect_left(self.starts, place) - 1]] = tag
 
-    def tag_last(self, before: int, tag: str, word: str) -> None:
-        """Tags the last occurrence of a word before a place."""
-        at = bisect_left(self.positions, before) - 1
-        while self.code.words[at] != word:
-            at -= 1
-        self.tags[at] = tag
+    def inside(self, node: ast.AST) -> list[int]:
+        """The names and soft keywords of a node."""
+        places = (bisect_left(self.starts, place) for place in (self.start(node), self.end(node)))
+        return self.names[slice(*places)]
 
     # scopes
 
     @contextmanager
-    def inside(
+    def scoped(
         self, kind: str, nodes: Iterable[ast.AST] = (), parameters: Iterable[str] = ()
     ) -> Iterator[None]:
         """A block in a new scope, in which `nodes` bind names."""
@@ -112,148 +90,127 @@ class _Tagger(ast.NodeVisitor):
         yield
         self.scope = outer
 
-    def visit_all(self, nodes: Iterable[ast.AST | None]) -> None:
+    def visit_all(self, nodes: Iterable[ast.AST]) -> None:
         for node in nodes:
-            if node is not None:
-                self.visit(node)
+            self.visit(node)
 
     # names
 
-    def visit_Name(self, node: ast.Name, tag: str | None = None) -> None:
-        self.tags[self.starts[self.start(node)]] = tag or self.scope.meaning(node.id)
+    def visit_Name(self, node: ast.Name) -> None:
+        self.tag_at(self.start(node), self.scope.meaning(node.id))
 
-    def visit_Attribute(self, node: ast.Attribute, tag: str = "attribute") -> None:
+    def visit_Attribute(self, node: ast.Attribute) -> None:
         self.visit(node.value)
-        self.tags[self.ends[self.end(node)]] = tag
+        self.tag_before(self.end(node), "attribute")
 
     def visit_Call(self, node: ast.Call) -> None:
-        if isinstance(node.func, ast.Name):
-            self.visit_Name(node.func, "call")
-        elif isinstance(node.func, ast.Attribute):
-            self.visit_Attribute(node.func, "call")
-        else:
-            self.visit(node.func)
-        self.visit_all([*node.args, *node.keywords])
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name | ast.Attribute):
+            self.tag_before(self.end(node.func), "call")
 
     def visit_keyword(self, node: ast.keyword) -> None:
         if node.arg is not None:
-            self.tag_first(self.start(node), "parameter")
+            self.tag_at(self.start(node), "parameter")
         self.visit(node.value)
 
     def visit_arg(self, node: ast.arg) -> None:
-        self.tag_first(self.start(node), "parameter")
+        self.tag_at(self.start(node), "parameter")
 
     def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
-        for i in self.between(self.start(node), self.end(node)):
+        for i in self.inside(node):
             self.tags[i] = "import"
 
     visit_ImportFrom = visit_Import
 
     def visit_Global(self, node: ast.Global | ast.Nonlocal) -> None:
-        for i in self.between(self.start(node), self.end(node)):
+        for i in self.inside(node):
             self.tags[i] = self.scope.meaning(self.code.words[i])
 
     visit_Nonlocal = visit_Global
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
         if node.type is not None and node.name is not None:
-            self.tag_first(self.end(node.type), self.scope.meaning(node.name))
+            self.tag_at(self.end(node.type), self.scope.meaning(node.name))
         self.generic_visit(node)
 
-    # scopes
+    # definitions
 
-    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    def visit_FunctionDef(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    ) -> None:
+        kind = "class" if isinstance(node, ast.ClassDef) else "function"
         self.visit_all(node.decorator_list)
-        self.tag_first(self.start(node), "function")
+        self.tag_at(self.start(node), kind)
         with self.type_parameters(node):
-            self.visit_all([*read_outside(node.args), node.returns])
-            with self.inside(
-                "function", node.body, (each.arg for each in all_arguments(node.args))
-            ):
-                self.visit_all([*all_arguments(node.args), *node.body])
+            self.define(node, kind, node.body)
 
-    visit_AsyncFunctionDef = visit_FunctionDef
+    visit_AsyncFunctionDef = visit_ClassDef = visit_FunctionDef
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
-        self.visit_all(read_outside(node.args))
-        with self.inside("function", [node.body], (each.arg for each in all_arguments(node.args))):
-            self.visit_all([*all_arguments(node.args), node.body])
+        self.define(node, "function", [node.body])
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self.visit_all(node.decorator_list)
-        self.tag_first(self.start(node), "class")
-        with self.type_parameters(node):
-            self.visit_all([*node.bases, *node.keywords])
-            with self.inside("class", node.body):
-                self.visit_all(node.body)
+    def define(self, node: ast.AST, kind: str, body: Iterable[ast.AST]) -> None:
+        self.visit_all(read_outside(node))
+        parameters = parameters_of(node)
+        with self.scoped(kind, body, (each.arg for each in parameters)):
+            self.visit_all([*parameters, *body])
 
     def visit_ListComp(
         self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
     ) -> None:
-        first = node.generators[0]
-        self.visit(first.iter)  # is read outside
-        with self.inside("function", [generator.target for generator in node.generators]):
-            for generator in node.generators:
-                self.visit_all(
-                    [
-                        generator.target,
-                        generator.iter if generator is not first else None,
-                        *generator.ifs,
-                    ]
-                )
-            self.visit_all([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt])
+        with self.scoped("function", [generator.target for generator in node.generators]):
+            self.generic_visit(node)
+        self.visit(node.generators[0].iter)  # again, since it is read outside
 
     visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_ListComp
 
     @contextmanager
     def type_parameters(self, node: ast.AST) -> Iterator[None]:
-        """A block in which the type parameters of a definition (Python 3.12) are known, and they
-        themselves."""
+        """A block in the scope of a definition's type parameters (Python 3.12), with their
+        tags."""
         found = getattr(node, "type_params", [])
-        with self.inside("types", parameters=[each.name for each in found]):
+        with self.scoped("types", parameters=[each.name for each in found]):
             for each in found:
-                self.tag_first(self.start(each), "parameter")
+                self.tag_at(self.start(each), "parameter")
                 self.generic_visit(each)
             yield
 
-    def visit_TypeAlias(self, node: ast.AST) -> None:
-        self.tag_first(self.start(node), "keyword")
-        self.visit(getattr(node, "name"))  # noqa: B009
+    def visit_TypeAlias(self, node: Any) -> None:
+        self.tag_at(self.start(node), "keyword")
+        self.visit(node.name)
         with self.type_parameters(node):
-            self.visit(getattr(node, "value"))  # noqa: B009
+            self.visit(node.value)
 
     # patterns
 
     def visit_Match(self, node: ast.Match) -> None:
-        self.tag_first(self.start(node), "keyword")
+        self.tag_at(self.start(node), "keyword")
         for case in node.cases:
-            self.tag_last(self.start(case.pattern), "keyword", "case")
+            self.tag_before(self.start(case.pattern), "keyword")
         self.generic_visit(node)
 
     def visit_MatchAs(self, node: ast.MatchAs | ast.MatchStar) -> None:
-        self.tags[self.ends[self.end(node)]] = (
-            "keyword" if node.name is None else self.scope.meaning(node.name)
-        )
+        meaning = self.scope.meaning(node.name) if node.name else "keyword"
+        self.tag_before(self.end(node), meaning)
         self.generic_visit(node)
 
     visit_MatchStar = visit_MatchAs
 
     def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
         if node.rest is not None:
-            *_, last = self.between(self.start(node), self.end(node))
-            self.tags[last] = self.scope.meaning(node.rest)
+            self.tag_before(self.end(node), self.scope.meaning(node.rest))
         self.generic_visit(node)
 
     def visit_MatchClass(self, node: ast.MatchClass) -> None:
-        for name, pattern in zip(node.kwd_attrs, node.kwd_patterns, strict=True):
-            self.tag_last(self.start(pattern), "attribute", name)
+        for pattern in node.kwd_patterns:
+            self.tag_before(self.start(pattern), "attribute")
         self.generic_visit(node)
 
     # f-strings
 
     def visit_JoinedStr(self, node: ast.AST) -> None:
-        """Each field is parsed by itself, since Python 3.11 does not know where in the file its
-        names stand."""
+        """Parse each field by itself, since Python 3.11 does not know where in the file its names
+        stand."""
         at, end, outer = self.start(node), self.end(node), self.lines
         for start, stop in self.code.fields[bisect_left(self.code.fields, (at + 1, 0)) :]:
             if start >= end:
@@ -268,7 +225,7 @@ class _Tagger(ast.NodeVisitor):
 
 
 class _Lines:
-    """Where the syntax tree's lines and columns (which count bytes) are in a text that is part of
+    """Offsets of a syntax tree's lines and columns (which count bytes) in a text that is part of
     another."""
 
     def __init__(self, text: str, begin: int = 0) -> None:
@@ -278,6 +235,5 @@ class _Lines:
 
     def offset(self, number: int, column: int) -> int:
         line = self.lines[number - 1]
-        return self.starts[number - 1] + (
-            column if line.isascii() else len(line.encode()[:column].decode())
-        )
+        before = column if line.isascii() else len(line.encode()[:column].decode())
+        return self.starts[number - 1] + before
