@@ -239,9 +239,9 @@ def source_of(module: str) -> str:
 
 
 def named(source: str) -> str:
-    code, tags, _ = tag_code(source)
-    pairs = zip(code.words, tags, code.kinds, strict=True)
-    return " ".join(f"{word}/{tag}" for word, tag, kind in pairs if kind == "name")
+    words, tags, _ = tag_code(source)
+    pairs = zip(words, tags, strict=True)
+    return " ".join(f"{word.text}/{tag}" for word, tag in pairs if word.kind == "name")
 
 
 @pytest.mark.parametrize(
@@ -262,8 +262,8 @@ def test_what_is_no_name_has_the_tag_of_its_letters():
         'def f():  # a comment\n    """One\n    two."""\n    return -1_0.5e-3j if b"x y" '
         "else None\n"
     )
-    code, tags, ends = tag_code(source)
-    assert " ".join(f"{word}/{tag[:3]}" for word, tag in zip(code.words, tags, strict=True)) == (
+    words, tags, ends = tag_code(source)
+    assert " ".join(f"{word.text}/{tag[:3]}" for word, tag in zip(words, tags, strict=True)) == (
         '⏎0/lay def/key f/fun (/ope )/ope :/ope #/com a/com comment/com ⏎1/lay """One/str '
         'two."""/str ⏎1/lay '
         'return/key -/ope 1_0.5e-3j/num if/key b"x/str y"/str else/key None/key'
@@ -272,7 +272,7 @@ def test_what_is_no_name_has_the_tag_of_its_letters():
 
 
 def test_fields_of_f_strings_are_code_and_their_text_is_string():
-    words, tags = (lambda code, tags, _: (code.words, tags))(
+    words, tags = (lambda words, tags, _: ([word.text for word in words], tags))(
         *tag_code("f'a {x+1!r:>{w}} {{b}}'; rb'{x}'")
     )
     assert words == [

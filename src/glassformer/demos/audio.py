@@ -5,7 +5,6 @@ import numpy as np
 from glassformer.data.recordings import recordings
 from glassformer.demos.demo import Shown
 from glassformer.demos.held_out import Draw, HeldOut
-from glassformer.demos.tables import constants
 from glassformer.media.audio import AudioReader
 from glassformer.media.wav import write_wav
 from glassformer.run import Run
@@ -20,7 +19,7 @@ def show(run: Run, terminal: bool) -> Shown:
     held = HeldOut(run, recordings, lambda row: row.samples())
     recall = (f"{row['class']} {row['recall']:.0%}" for row in held.scores["table"])
     before = ["\nrecall of each instrument:", "  " + "  ".join(recall)]
-    return held.show(constants("demos")["audio"]["texts"], _drawing(run.processor.reader), before)
+    return held.show("audio", _drawing(run.processor.reader), before)
 
 
 def _drawing(reader: AudioReader) -> Draw:

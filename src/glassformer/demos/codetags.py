@@ -22,43 +22,42 @@ layout. A name has the first of these tags that applies:
 import ast
 import warnings
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any
 
 from glassformer.demos.codescopes import Scope, parameters_of, read_outside
-from glassformer.demos.codewords import Code, read_code
+from glassformer.demos.codewords import Word, read_code
 from glassformer.demos.tables import constants
 
 TAGS: tuple[str, ...] = tuple(constants("code")["tags"])
 """Every tag; the names' come first."""
 
 
-def tag_code(source: str) -> tuple[Code, list[str], list[int]]:
+def tag_code(source: str) -> tuple[list[Word], list[str], list[int]]:
     """The words of a file, a tag for each, and the characters at which its top-level statements
     end.
 
     SyntaxError, ValueError, RecursionError: what `ast.parse` raises for text that is no Python.
     """
-    code = read_code(source)
+    words, fields = read_code(source)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a file's own invalid escapes
         tree = ast.parse(source)
-        tagger = _Tagger(source, code, tree)
+        tagger = _Tagger(source, words, fields, tree)
         tagger.visit(tree)
-    return code, tagger.tags, [tagger.end(statement) for statement in tree.body]
+    return words, tagger.tags, [tagger.end(statement) for statement in tree.body]
 
 
-class _Tagger(ast.NodeVisitor):
-    def __init__(self, source: str, code: Code, tree: ast.Module) -> None:
-        self.source, self.code = source, code
-        self.tags = ["" if kind == "name" else kind for kind in code.kinds]
-        self.names = [i for i, kind in enumerate(code.kinds) if kind == "name"]
-        self.starts = [code.spans[i][0] for i in self.names]
+class _Tagger:
+    def __init__(
+        self, source: str, words: list[Word], fields: list[tuple[int, int]], tree: ast.Module
+    ) -> None:
+        self.source, self.words, self.fields = source, words, fields
+        self.tags = ["" if word.kind == "name" else word.kind for word in words]
+        self.names = [i for i, word in enumerate(words) if word.kind == "name"]
+        self.starts = [words[i].start for i in self.names]
         self.lines = _Lines(source)
         self.scope = Scope("module", tree.body)
-
-    # places
 
     def start(self, node: Any) -> int:
         return self.lines.offset(node.lineno, node.col_offset)
@@ -79,140 +78,96 @@ class _Tagger(ast.NodeVisitor):
         places = (bisect_left(self.starts, place) for place in (self.start(node), self.end(node)))
         return self.names[slice(*places)]
 
-    # scopes
-
-    @contextmanager
-    def scoped(
-        self, kind: str, nodes: Iterable[ast.AST] = (), parameters: Iterable[str] = ()
-    ) -> Iterator[None]:
-        """A block in a new scope, in which `nodes` bind names."""
-        outer, self.scope = self.scope, Scope(kind, nodes, self.scope, parameters)
-        yield
-        self.scope = outer
+    def visit(self, node: Any) -> None:
+        """Tag the names of a node."""
+        match type(node).__name__:
+            case "FunctionDef" | "AsyncFunctionDef" | "ClassDef" as name:
+                kind = "class" if name == "ClassDef" else "function"
+                self.visit_all(node.decorator_list)
+                self.tag_at(self.start(node), kind)
+                self.define(node, kind, read_outside(node), node.body)
+            case "Lambda":
+                self.define(node, "function", read_outside(node), [node.body])
+            case "TypeAlias":
+                self.tag_at(self.start(node), "keyword")
+                self.visit(node.name)
+                self.define(node, "types", [node.value], [])
+            case "ListComp" | "SetComp" | "DictComp" | "GeneratorExp":
+                outer, targets = self.scope, [part.target for part in node.generators]
+                self.scope = Scope("function", targets, outer)
+                self.visit_all(ast.iter_child_nodes(node))
+                self.scope = outer
+                self.visit(node.generators[0].iter)  # again, since it is read outside
+            case "JoinedStr" | "TemplateStr":
+                self.visit_fields(node)
+            case _:
+                self.visit_all(ast.iter_child_nodes(node))
+                self.tag(node)
 
     def visit_all(self, nodes: Iterable[ast.AST]) -> None:
         for node in nodes:
             self.visit(node)
 
-    # names
-
-    def visit_Name(self, node: ast.Name) -> None:
-        self.tag_at(self.start(node), self.scope.meaning(node.id))
-
-    def visit_Attribute(self, node: ast.Attribute) -> None:
-        self.visit(node.value)
-        self.tag_before(self.end(node), "attribute")
-
-    def visit_Call(self, node: ast.Call) -> None:
-        self.generic_visit(node)
-        if isinstance(node.func, ast.Name | ast.Attribute):
-            self.tag_before(self.end(node.func), "call")
-
-    def visit_keyword(self, node: ast.keyword) -> None:
-        if node.arg is not None:
-            self.tag_at(self.start(node), "parameter")
-        self.visit(node.value)
-
-    def visit_arg(self, node: ast.arg) -> None:
-        self.tag_at(self.start(node), "parameter")
-
-    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
-        for i in self.inside(node):
-            self.tags[i] = "import"
-
-    visit_ImportFrom = visit_Import
-
-    def visit_Global(self, node: ast.Global | ast.Nonlocal) -> None:
-        for i in self.inside(node):
-            self.tags[i] = self.scope.meaning(self.code.words[i])
-
-    visit_Nonlocal = visit_Global
-
-    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
-        if node.type is not None and node.name is not None:
-            self.tag_at(self.end(node.type), self.scope.meaning(node.name))
-        self.generic_visit(node)
-
-    # definitions
-
-    def visit_FunctionDef(
-        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    def define(
+        self, node: ast.AST, kind: str, outside: Iterable[ast.AST], body: list[ast.AST]
     ) -> None:
-        kind = "class" if isinstance(node, ast.ClassDef) else "function"
-        self.visit_all(node.decorator_list)
-        self.tag_at(self.start(node), kind)
-        with self.type_parameters(node):
-            self.define(node, kind, node.body)
+        """Tag the type parameters of a definition (Python 3.12), the parts read outside its scope,
+        its parameters and its body."""
+        outer, types, parameters = self.scope, getattr(node, "type_params", []), parameters_of(node)
+        self.scope = Scope("types", parent=outer, parameters=[each.name for each in types])
+        for each in types:
+            self.tag_at(self.start(each), "parameter")
+            self.visit_all(ast.iter_child_nodes(each))
+        self.visit_all(outside)
+        self.scope = Scope(kind, body, self.scope, (each.arg for each in parameters))
+        for each in parameters:
+            self.tag(each)
+        self.visit_all(body)
+        self.scope = outer
 
-    visit_AsyncFunctionDef = visit_ClassDef = visit_FunctionDef
+    def tag(self, node: Any) -> None:
+        """Tag the names that a node itself holds."""
+        match type(node).__name__:
+            case "Name":
+                self.tag_at(self.start(node), self.scope.meaning(node.id))
+            case "Attribute":
+                self.tag_before(self.end(node), "attribute")
+            case "Call" if isinstance(node.func, ast.Name | ast.Attribute):
+                self.tag_before(self.end(node.func), "call")
+            case "arg" | "keyword" if node.arg is not None:
+                self.tag_at(self.start(node), "parameter")
+            case "Import" | "ImportFrom":
+                for i in self.inside(node):
+                    self.tags[i] = "import"
+            case "Global" | "Nonlocal":
+                for i in self.inside(node):
+                    self.tags[i] = self.scope.meaning(self.words[i].text)
+            case "ExceptHandler" if node.name is not None:
+                self.tag_at(self.end(node.type), self.scope.meaning(node.name))
+            case _:
+                self.tag_pattern(node)
 
-    def visit_Lambda(self, node: ast.Lambda) -> None:
-        self.define(node, "function", [node.body])
+    def tag_pattern(self, node: Any) -> None:
+        """Tag the names that a match statement or one of its patterns itself holds."""
+        match type(node).__name__:
+            case "Match":
+                self.tag_at(self.start(node), "keyword")
+                for case in node.cases:
+                    self.tag_before(self.start(case.pattern), "keyword")
+            case "MatchAs" | "MatchStar":
+                meaning = self.scope.meaning(node.name) if node.name else "keyword"
+                self.tag_before(self.end(node), meaning)
+            case "MatchMapping" if node.rest is not None:
+                self.tag_before(self.end(node), self.scope.meaning(node.rest))
+            case "MatchClass":
+                for pattern in node.kwd_patterns:
+                    self.tag_before(self.start(pattern), "attribute")
 
-    def define(self, node: ast.AST, kind: str, body: Iterable[ast.AST]) -> None:
-        self.visit_all(read_outside(node))
-        parameters = parameters_of(node)
-        with self.scoped(kind, body, (each.arg for each in parameters)):
-            self.visit_all([*parameters, *body])
-
-    def visit_ListComp(
-        self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
-    ) -> None:
-        with self.scoped("function", [generator.target for generator in node.generators]):
-            self.generic_visit(node)
-        self.visit(node.generators[0].iter)  # again, since it is read outside
-
-    visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_ListComp
-
-    @contextmanager
-    def type_parameters(self, node: ast.AST) -> Iterator[None]:
-        """A block in the scope of a definition's type parameters (Python 3.12), with their
-        tags."""
-        found = getattr(node, "type_params", [])
-        with self.scoped("types", parameters=[each.name for each in found]):
-            for each in found:
-                self.tag_at(self.start(each), "parameter")
-                self.generic_visit(each)
-            yield
-
-    def visit_TypeAlias(self, node: Any) -> None:
-        self.tag_at(self.start(node), "keyword")
-        self.visit(node.name)
-        with self.type_parameters(node):
-            self.visit(node.value)
-
-    # patterns
-
-    def visit_Match(self, node: ast.Match) -> None:
-        self.tag_at(self.start(node), "keyword")
-        for case in node.cases:
-            self.tag_before(self.start(case.pattern), "keyword")
-        self.generic_visit(node)
-
-    def visit_MatchAs(self, node: ast.MatchAs | ast.MatchStar) -> None:
-        meaning = self.scope.meaning(node.name) if node.name else "keyword"
-        self.tag_before(self.end(node), meaning)
-        self.generic_visit(node)
-
-    visit_MatchStar = visit_MatchAs
-
-    def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
-        if node.rest is not None:
-            self.tag_before(self.end(node), self.scope.meaning(node.rest))
-        self.generic_visit(node)
-
-    def visit_MatchClass(self, node: ast.MatchClass) -> None:
-        for pattern in node.kwd_patterns:
-            self.tag_before(self.start(pattern), "attribute")
-        self.generic_visit(node)
-
-    # f-strings
-
-    def visit_JoinedStr(self, node: ast.AST) -> None:
-        """Parse each field by itself, since Python 3.11 does not know where in the file its names
-        stand."""
+    def visit_fields(self, node: ast.AST) -> None:
+        """Parse each field of an f-string by itself, since Python 3.11 does not know where in the
+        file its names stand."""
         at, end, outer = self.start(node), self.end(node), self.lines
-        for start, stop in self.code.fields[bisect_left(self.code.fields, (at + 1, 0)) :]:
+        for start, stop in self.fields[bisect_left(self.fields, (at + 1, 0)) :]:
             if start >= end:
                 break
             if start >= at:  # fields of strings inside a field are read with it
@@ -220,8 +175,6 @@ class _Tagger(ast.NodeVisitor):
                 self.visit(ast.parse(self.lines.text, mode="eval").body)
                 at = stop
         self.lines = outer
-
-    visit_TemplateStr = visit_JoinedStr
 
 
 class _Lines:

@@ -12,9 +12,9 @@ comment, which it ends. The backslash that joins two lines is a word of layout a
 
 import keyword
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from glassformer.demos.tables import constants
 
@@ -34,24 +34,21 @@ _TOKEN = re.compile(
     | (?P<operator>\*\*=|//=|>>=|<<=|\.\.\.|->|:=|\*\*|//|>>|<<|[-+*/%@&|^=!<>]=|\S)""",
     re.VERBOSE,
 )
-_PIECE = re.compile(rf"\S{{1,{LONGEST}}}")
+_PIECE, _WHOLE = re.compile(rf"\S{{1,{LONGEST}}}"), re.compile(r"\S+")
 _NEVER_IN_BRACKETS = frozenset(constants("code")["never_in_brackets"])
 """Where one of these begins a line, a bracket or f-string that is still open was never closed."""
 
 
-@dataclass(frozen=True)
-class Code:
-    """Words of a text, where each stands (spans of characters), and what the letters alone say
-    about it.
+class Word(NamedTuple):
+    """A word, its kind, which the letters alone tell, and its characters [start, end).
 
-    A kind is "name", "keyword", "string", "comment", "number", "operator" or "layout"; `fields` are
-    the spans of the expressions in f-strings, by their beginning.
+    A kind is "name", "keyword", "string", "comment", "number", "operator" or "layout".
     """
 
-    words: list[str] = field(default_factory=list)
-    spans: list[tuple[int, int]] = field(default_factory=list)
-    kinds: list[str] = field(default_factory=list)
-    fields: list[tuple[int, int]] = field(default_factory=list)
+    text: str
+    kind: str
+    start: int
+    end: int
 
 
 @dataclass
@@ -75,13 +72,13 @@ def split_code(source: str) -> tuple[list[str], list[tuple[int, int]]]:
     Whatever is visible is in exactly one span; spans of layout hold white space (or nothing, at the
     beginning).
     """
-    code = read_code(source)
-    return code.words, code.spans
+    words, _ = read_code(source)
+    return [word.text for word in words], [(word.start, word.end) for word in words]
 
 
-def read_code(source: str) -> Code:
-    """The words of any text with their kinds; text that is no Python is read as well as it can
-    be."""
+def read_code(source: str) -> tuple[list[Word], list[tuple[int, int]]]:
+    """The words of any text, and the spans of the expressions in f-strings, by their beginning;
+    text that is no Python is read as well as it can be."""
     reader, at = _Reader(source), 0
     while at < len(source):
         inside = reader.open[-1] if reader.open else None
@@ -89,18 +86,19 @@ def read_code(source: str) -> Code:
             at = reader.token(at, inside)
         else:
             at = reader.text(at, inside)
-    reader.code.fields.sort()
-    return reader.code
+    return reader.words[1:], sorted(reader.fields)
 
 
 class _Reader:
     def __init__(self, source: str) -> None:
-        self.source, self.code = source, Code()
+        self.source = source
+        self.words = [Word("", "", 0, 0)]  # a sentinel before the first
+        self.fields: list[tuple[int, int]] = []
         self.open: list[_Open] = []
         self.depth = 0  # of brackets
         self.indents = [0]
-        self.last = 0  # the end of the word before
-        self.fresh = True  # a line has ended since that word
+        self.last = 0  # the end of the token before
+        self.fresh = True  # a line has ended since that token
 
     def token(self, at: int, inside: _Open | None) -> int:
         """Read one token of code, perhaps inside a field; returns its end."""
@@ -108,8 +106,8 @@ class _Reader:
         assert found is not None  # the last alternative takes any visible character
         kind, text, end = str(found.lastgroup), found[0], found.end()
         if kind == "space":
-            joined = self.code.kinds[-1:] == ["layout"] and self.code.words[-1] == "\\"
-            self.fresh = self.fresh or (not joined and ("\n" in text or "\r" in text))
+            joined = self.words[-1][:2] == ("\\", "layout")
+            self.fresh |= not joined and ("\n" in text or "\r" in text)
             return end
         if kind == "string":
             return self._string(at, text)
@@ -167,7 +165,7 @@ class _Reader:
     def _close_field(self, at: int) -> None:
         closed = self.open.pop()
         self.depth = closed.depth
-        self.code.fields.append((closed.start, at if closed.end is None else closed.end))
+        self.fields.append((closed.start, at if closed.end is None else closed.end))
 
     def _string(self, at: int, text: str) -> int:
         """Read a string, or the opening quote of an f-string; returns its end."""
@@ -193,19 +191,13 @@ class _Reader:
         """Add the pieces of a token, at the beginning of a line after its layout."""
         if start == end:
             return
-        code, pieces = self.code, [(start, end)]
-        if self.fresh and (not self.depth or code.kinds[-1:] == ["comment"]):
-            self._add("layout", f"⏎{self._indentation(start, kind == 'comment')}", self.last, start)
-        if kind not in ("name", "keyword", "layout"):
-            pieces = [found.span() for found in _PIECE.finditer(self.source, start, end)]
-        for first, last in pieces:
-            self._add(kind, self.source[first:last], first, last)
+        if self.fresh and (not self.depth or self.words[-1].kind == "comment"):
+            depth = self._indentation(start, kind == "comment")
+            self.words.append(Word(f"⏎{depth}", "layout", self.last, start))
+        pieces = _WHOLE if kind == "name" else _PIECE
+        for found in pieces.finditer(self.source, start, end):
+            self.words.append(Word(found[0], kind, *found.span()))
         self.last, self.fresh = end, False
-
-    def _add(self, kind: str, word: str, start: int, end: int) -> None:
-        self.code.kinds.append(kind)
-        self.code.words.append(word)
-        self.code.spans.append((start, end))
 
     def _indentation(self, at: int, comment: bool) -> int:
         """The depth of a line that begins at a place; inside brackets and for comments nothing is

@@ -57,8 +57,7 @@ class Form:
     def write(self, day: date) -> str:
         """The text of a day."""
         text = _filled(self.texts[7 * (day.month - 1) + day.weekday()], day)
-        digits = range(10) if self.zero != ord("0") else ()
-        return text.translate({ord("0") + digit: self.zero + digit for digit in digits})
+        return text.translate({ord("0") + digit: self.zero + digit for digit in range(10)})
 
 
 def write_dates(folder: Path) -> None:

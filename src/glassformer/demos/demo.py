@@ -8,7 +8,7 @@ tables/demos.json         one sentence about each demo, its trainings, commands 
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,24 +66,26 @@ class Demo:
 
 def trained(demo: Demo, folder: Path, steps: int | None = None) -> Result:
     """Train the models of a demo, the last in FOLDER; the result of the last, or of the first that
-    was interrupted."""
+    was interrupted.
+
+    The data are written into RUN/data; a run that was begun is resumed.
+    """
     *before, last = demo.trainings
     for training in before:
-        result = _trained(training, Path(f"{folder}{training.suffix}"), steps)
+        result = _trained(training, folder, steps)
         if result.interrupted is not None:
             return result
     return _trained(last, folder, steps)
 
 
-def _trained(training: Training, run: Path, steps: int | None) -> Result:
-    """Write the data into RUN/data and train in RUN; a run that was begun is resumed."""
+def _trained(training: Training, folder: Path, steps: int | None) -> Result:
+    run = Path(f"{folder}{training.suffix}")
     begun = (run / "recipe.yaml").is_file()
     if not begun:
         check_unused(run)
         check_writable(run)
-    data = run / "data"
-    write_data(training.write, data)
-    changes = [f"data.root={json.dumps(str(data.absolute()))}"]
+    write_data(training.write, run / "data")
+    changes = [f"data.root={json.dumps(str((run / 'data').absolute()))}"]
     changes += [f"train.steps={steps}"] if steps else []
     return train(read_recipe(training.recipe, changes), run, begun)
 
@@ -102,14 +104,13 @@ def write_data(write: Write, folder: Path) -> None:
 
 def train_and_test(
     run: Run, read: Callable[[DataConfig], Iterable[Any]], pair: Callable[[Any], Any]
-) -> tuple[list[Any], list[Any]]:
-    """The training rows and the test rows of a run's data as `read` returns them, each as `pair`
+) -> Iterator[list[Any]]:
+    """The training rows, then the test rows, of a run's data as `read` returns them, each as `pair`
     of it."""
     assert run.recipe is not None
-    rows: dict[str, list[Any]] = {"train": [], "test": [], "validation": []}
-    for row in read(run.recipe.data):
-        rows[row.split].append(row)
-    return list(map(pair, rows["train"])), list(map(pair, rows["test"]))
+    rows = list(read(run.recipe.data))
+    for split in ("train", "test"):
+        yield [pair(row) for row in rows if row.split == split]
 
 
 def table(scores: Mapping[str, float], form: str = "7.2%") -> list[str]:

@@ -12,6 +12,7 @@ from glassformer.data.config import DataConfig
 from glassformer.demos.baselines import majority, nearest_neighbour
 from glassformer.demos.confusions import Pairs, confused, confused_lines, confused_values
 from glassformer.demos.demo import Shown, table, train_and_test
+from glassformer.demos.tables import constants
 from glassformer.errors import counted
 from glassformer.files import write_text
 from glassformer.inspect.class_token_attention import gaze
@@ -68,29 +69,24 @@ class HeldOut:
         return [i for i, pair in pairs if pair == (gold, found)][:most]
 
     def show(
-        self,
-        texts: dict[str, str],
-        draw: Draw,
-        before: Sequence[str] = (),
-        after: Sequence[str] = (),
+        self, demo: str, draw: Draw, before: Sequence[str] = (), after: Sequence[str] = ()
     ) -> Shown:
         """Write the page, and show accuracy and confusions with lines before and after the
-        confusions."""
-        folder, classes = self.run.folder, self.run.classes
-        names = {
-            "run": folder.name,
-            "n": f"{len(self.gold):,}",
-            "classes": counted(len(classes), texts["class"]),
+        confusions; the sentences are those of the demo in tables/demos.json."""
+        folder, forms = self.run.folder, constants("demos")[demo]["texts"]
+        classes = counted(len(self.run.classes), forms["class"])
+        texts: dict[str, str] = {
+            name: form.format(run=folder.name, n=f"{len(self.gold):,}", classes=classes)
+            for name, form in forms.items()
         }
-        nearest = f"the nearest training {texts['nearest']}"
-        kinds = (f"the most frequent {texts['class']}", nearest, "this model")
         values = (*self.baselines, self.scores["accuracy"])
-        accuracy = dict(zip(kinds, values, strict=True))
-        page, about = folder / texts["page"], texts["about"].format_map(names)
-        groups, title = self.groups(texts["row"], draw), texts["title"].format_map(names)
-        write_text(page, gallery_html(title, about, list(accuracy.items()), groups))
+        names = (texts["frequent"], texts["nearest"], "this model")
+        accuracy = dict(zip(names, values, strict=True))
+        groups, page = self.groups(texts["row"], draw), folder / texts["page"]
+        scores = list(accuracy.items())
+        write_text(page, gallery_html(texts["title"], texts["about"], scores, groups))
         lines = [
-            texts["accuracy"].format_map(names),
+            texts["accuracy"],
             *table(accuracy),
             *before,
             *confused_lines(self.confused),

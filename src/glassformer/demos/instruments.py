@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from numpy.random import Generator
 
 from glassformer.data.split import NAMES, SplitName
 from glassformer.demos.hashing import split_by_hash
@@ -53,7 +54,7 @@ class Note:
     seconds."""
 
     instrument: str
-    random: np.random.Generator
+    random: Generator
     frequency: float
     length: float
 
@@ -122,7 +123,7 @@ def keys_of(split: SplitName) -> list[tuple[str, int]]:
     ]
 
 
-def _clip(random: np.random.Generator, instrument: str, key: int) -> Samples:
+def _clip(random: Generator, instrument: str, key: int) -> Samples:
     """A note as it is recorded."""
     frequency = 440 * 2 ** ((key - 69 + random.uniform(-0.12, 0.12)) / 12)
     silent = int(random.uniform(0, 0.15) * RATE)
@@ -135,7 +136,7 @@ def _clip(random: np.random.Generator, instrument: str, key: int) -> Samples:
     return np.clip(10 ** random.uniform(-0.9, -0.05) * recorded, -1, 1)
 
 
-def _echo(random: np.random.Generator, dry: Samples) -> Samples:
+def _echo(random: Generator, dry: Samples) -> Samples:
     """The echo of a room: noise that dies away, about as loud as the sound itself."""
     room = random.standard_normal(RATE // 2) * np.exp(-_T[: RATE // 2] / random.uniform(0.03, 0.12))
     room[: RATE // 100] = 0  # walls are at least 1.7 m away

@@ -25,10 +25,10 @@ question alone is right for about three of ten (`tests/demos/test_shapes.py` mea
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import compress, pairwise, product
 
-import numpy as np
+from numpy.random import Generator
 
 from glassformer.demos.shapes import COLOURS, SHAPES, SIZES, Kind, Scene, Thing
 from glassformer.demos.tables import constants
@@ -46,12 +46,7 @@ _ASKED = ("is {} large or small?", "what colour is {}?", "what shape is {}?")
 _KINDS = ("size", "colour", "shape")
 _TOLD = list(product((False, True), repeat=3))[1:]
 _COUNTED: list[Named] = [(), *((word,) for words in _WORDS for word in words)]
-_DIRECTIONS: dict[str, Callable[[Thing, Thing], bool]] = {
-    "left of": lambda thing, other: thing.column < other.column,
-    "right of": lambda thing, other: thing.column > other.column,
-    "above": lambda thing, other: thing.row < other.row,
-    "below": lambda thing, other: thing.row > other.row,
-}
+_DIRECTIONS = {"left of": (0, -1), "right of": (0, 1), "above": (-1, 0), "below": (1, 0)}
 
 
 def caption(scene: Scene) -> str:
@@ -74,7 +69,7 @@ def written(things: Sequence[Kind], relations: Sequence[str], place: str | None)
     return ", which is ".join([beginning, *parts[1:]])
 
 
-def questions(scene: Scene, rng: np.random.Generator) -> list[Question]:
+def questions(scene: Scene, rng: Generator) -> list[Question]:
     """Questions on colour, shape, size, existence, number, and often two on what is where.
 
     Each is drawn by `rng` among those that have one right answer; a kind that has none is left out.
@@ -92,7 +87,7 @@ def _relation(one: Thing, other: Thing) -> str:
     return ("above", "above and left of", "above and right of")[side]
 
 
-def _attribute(scene: Scene, rng: np.random.Generator, which: int) -> Question | None:
+def _attribute(scene: Scene, rng: Generator, which: int) -> Question | None:
     found = [
         (thing.kind[which], named)
         for thing in scene.things
@@ -105,7 +100,7 @@ def _attribute(scene: Scene, rng: np.random.Generator, which: int) -> Question |
     return _KINDS[which], _ASKED[which].format(f"the {_words(named)}"), answer
 
 
-def _existence(scene: Scene, rng: np.random.Generator) -> Question:
+def _existence(scene: Scene, rng: Generator) -> Question:
     """Yes as often as no, which is one word away from something that is there."""
     size, colour, shape = _TOLD[rng.integers(len(_TOLD))]
     kind = scene.things[rng.integers(len(scene.things))].kind
@@ -125,7 +120,7 @@ def _one_word_away(named: Named) -> Iterator[Named]:
         yield from ((*named[:i], other, *named[i + 1 :]) for other in words if other != word)
 
 
-def _count(scene: Scene, rng: np.random.Generator) -> Question:
+def _count(scene: Scene, rng: Generator) -> Question:
     """First the number is drawn, then something that is there so many times."""
     by_number: dict[int, list[Named]] = defaultdict(list)
     for named in _COUNTED:
@@ -136,13 +131,16 @@ def _count(scene: Scene, rng: np.random.Generator) -> Question:
     return "number", f"how many {plural} are there?", str(number)
 
 
-def _direction(scene: Scene, rng: np.random.Generator, which: int) -> Question | None:
+def _direction(scene: Scene, rng: Generator, which: int) -> Question | None:
     found: list[tuple[str, Named, Thing]] = []
-    for direction, holds in _DIRECTIONS.items():
-        for other in scene.things:
-            there = [thing for thing in scene.things if holds(thing, other)]
-            if len(there) == 1:
-                found += [(direction, named, there[0]) for named in _unique(scene, other)]
+    for (direction, (down, right)), other in product(_DIRECTIONS.items(), scene.things):
+        there = [
+            thing
+            for thing in scene.things
+            if down * (thing.row - other.row) + right * (thing.column - other.column) > 0
+        ]
+        if len(there) == 1:
+            found += [(direction, named, there[0]) for named in _unique(scene, other)]
     if not found:
         return None
     direction, named, thing = found[rng.integers(len(found))]

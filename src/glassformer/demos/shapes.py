@@ -18,6 +18,7 @@ from itertools import combinations
 from typing import Literal
 
 import numpy as np
+from numpy.random import Generator, Philox
 from PIL import Image, ImageDraw
 
 from glassformer.data.split import NAMES, SplitName
@@ -110,7 +111,7 @@ def _belongs(kinds: list[Kind], split: SplitName) -> bool:
 
 def _scene(split: SplitName, number: int, seed: int, cells: int) -> Scene:
     key, counter = [seed, NAMES.index(split)], [0, 0, cells, number]
-    random = np.random.Generator(np.random.Philox(key=key, counter=counter))
+    random = Generator(Philox(key=key, counter=counter))
     n = 1 if cells == 1 else (1, 2, 2, 3, 3)[random.integers(5)]
     kinds = _kinds(random, n)
     while not _belongs(kinds, split):
@@ -128,7 +129,7 @@ def _scene(split: SplitName, number: int, seed: int, cells: int) -> Scene:
     return Scene(things, cells, ground, greys, angle)
 
 
-def _kinds(random: np.random.Generator, n: int) -> list[Kind]:
+def _kinds(random: Generator, n: int) -> list[Kind]:
     kinds: list[Kind] = []
     for _ in range(n):
         kind = [names[random.integers(len(names))] for names in (SIZES, [*COLOURS], SHAPES)]
@@ -139,7 +140,7 @@ def _kinds(random: np.random.Generator, n: int) -> list[Kind]:
     return kinds
 
 
-def _placed(random: np.random.Generator, kind: Kind, row: int, column: int) -> Thing:
+def _placed(random: Generator, kind: Kind, row: int, column: int) -> Thing:
     far = _SHIFT[kind[0]]
     shift, turn = random.uniform(-far, far, 2).tolist(), random.uniform(-0.15, 0.15)
     return Thing(kind, row, column, tuple(shift), turn, tuple(random.uniform(-12, 12, 3).tolist()))

@@ -2,6 +2,8 @@
 files."""
 
 from collections.abc import Sequence
+from itertools import chain
+from operator import eq
 from typing import Any
 
 from glassformer.data.tagged import tagged
@@ -50,31 +52,25 @@ def show(run: Run, terminal: bool) -> Shown:
 def _scores(run: Run) -> dict[str, Any]:
     """Accuracy on names, whose letters do not tell their tag, and on all words but layout, beside
     two baselines; recall of each tag of names."""
-    train, test = train_and_test(run, tagged, lambda row: (list(row.words), row.tags))
-    found = [tag for sentence in run.tag([words for words, _ in test]) for _, tag in sentence]
-    known, asked = (
-        [pair for words, tags in rows for pair in zip(words, tags, strict=True)]
-        for rows in (train, test)
-    )
-    model = [(gold, own) for (_, gold), own in zip(asked, found, strict=True)]
+    train, test = train_and_test(run, tagged, lambda row: zip(row.words, row.tags, strict=True))
+    test = list(map(list, test))
+    answers = run.tag([[word for word, _ in pairs] for pairs in test])
+    known, asked, found = (list(chain.from_iterable(rows)) for rows in (train, test, answers))
     names = ("the most frequent tag", "each word's most frequent tag", "this model")
     accuracy: dict[str, dict[str, float]] = {name: {} for name in names}
     for what, chosen in (("names", set(NAMES)), ("all", set(TAGS) - {"layout"})):
-        pairs = [(word, tag) for word, tag in known if tag in chosen]
-        words, gold = zip(*((word, tag) for word, tag in asked if tag in chosen), strict=True)
-        guesses = zip(most_frequent(pairs, words, rare=True), gold, strict=True)
-        values = (
-            majority((tag for _, tag in pairs), gold),
-            share(guess == tag for guess, tag in guesses),
-            share(tag == own for tag, own in model if tag in chosen),
-        )
-        for name, value in zip(names, values, strict=True):
-            accuracy[name][what] = value
-    recall = {name: share(own == name for tag, own in model if tag == name) for name in NAMES}
-    here = {tag for tag, _ in model}
+        pairs = [pair for pair in known if pair[1] in chosen]
+        rows = ((*pair, own) for pair, (_, own) in zip(asked, found, strict=True))
+        words, gold, own = zip(*(row for row in rows if row[1] in chosen), strict=True)
+        accuracy[names[0]][what] = majority((tag for _, tag in pairs), gold)
+        accuracy[names[1]][what] = share(map(eq, most_frequent(pairs, words, rare=True), gold))
+        accuracy[names[2]][what] = share(map(eq, own, gold))
+    right: dict[str, list[bool]] = {tag: [] for tag in TAGS}
+    for (_, tag), (_, own) in zip(asked, found, strict=True):
+        right[tag].append(tag == own)
     return {
         "accuracy": accuracy,
-        "recall": {name: value for name, value in recall.items() if name in here},
+        "recall": {tag: share(right[tag]) for tag in NAMES if right[tag]},
     }
 
 

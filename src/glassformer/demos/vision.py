@@ -7,7 +7,6 @@ import numpy as np
 from glassformer.data.pictures import pictures
 from glassformer.demos.demo import Shown
 from glassformer.demos.held_out import HeldOut
-from glassformer.demos.tables import constants
 from glassformer.run import Run
 
 SHOWN = 4
@@ -20,7 +19,7 @@ def show(run: Run, terminal: bool) -> Shown:
     held = HeldOut(run, pictures, lambda row: row.pixels())
     some = drawn(np.stack(held.inputs[:SHOWN]), held.found[:SHOWN]) if terminal else ()
     return held.show(
-        constants("demos")["vision"]["texts"],
+        "vision",
         lambda pixels, looked: (pixels, looked, None),
         after=["", *some],
     )
