@@ -1,4 +1,4 @@
-"""Python's scopes: which names each binds, and so what a name stands for where it is read.
+"""Python's scopes: the names that each binds, and so the meaning of a name where it is read.
 
 A name that one scope binds in several ways counts as the first of parameter, import, class,
 function, variable.
@@ -16,10 +16,10 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 class Scope:
-    """What names stand for in a "module", "class", "function" (lambda, comprehension) or, of type
+    """The meaning of names in a "module", "class", "function" (lambda, comprehension) or, of type
     parameters, "types".
 
-    `nodes` are what is run in it: the body, or the targets of a comprehension.
+    `nodes` are run in it: the body, or the targets of a comprehension.
     """
 
     def __init__(

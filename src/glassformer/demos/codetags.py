@@ -1,6 +1,6 @@
-"""What each word of a Python file means, from its syntax tree.
+"""The meaning of each word of a Python file, from its syntax tree.
 
-What is no name has the tag that its letters give it: keyword, string, comment, number, operator,
+A word that is no name has the tag of its letters: keyword, string, comment, number, operator,
 layout. A name has the first of these tags that applies:
 
     keyword     match, case, type and the pattern _ where they are keywords
@@ -10,7 +10,7 @@ layout. A name has the first of these tags that applies:
     parameter   the name of an argument in a call or class statement: f(name=1)
     call        a name or attribute that is called: f(1), x.f(1)
     attribute   after a dot, or in a class pattern: Point(x=0)
-    otherwise   what the name stands for where it is looked up by Python's rules of scope: a
+    otherwise   the meaning of the name where it is looked up by Python's rules of scope: a
                 parameter (also of a lambda or a type), an import, a class or a function of this
                 file; else a variable, which is a
                 local    in a function, lambda or comprehension,

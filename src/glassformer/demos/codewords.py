@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 from glassformer.demos.tables import constants
 
 LONGEST = 64
-"""Characters of the longest word that is no name; what is longer comes in several."""
+"""Characters of the longest word that is no name; a longer one is divided."""
 
 _PREFIX = r"(?:[rR][bBfFtT]?|[bBfFtT][rR]?|[uU])?"
 _DIGITS = r"[0-9](?:_?[0-9])*"
@@ -111,8 +111,8 @@ class _Reader:
             return end
         if kind == "string":
             return self._string(at, text)
-        in_field = inside is not None and self.depth == inside.depth + 1
-        if in_field and kind == "operator" and text not in "([{":
+        ends = kind == "operator" and text not in "([{"  # perhaps an expression
+        if inside is not None and self.depth == inside.depth + 1 and ends:
             return self._field_operator(at, inside, text)
         if keyword.iskeyword(text):
             kind = "keyword"

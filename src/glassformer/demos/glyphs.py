@@ -2,9 +2,9 @@
 
 Digits and Latin letters are those of the font that Pillow brings; Greek and Cyrillic letters and
 katakana, which it lacks, are drawn here from strokes. Of signs that look alike (O and 0, Γ and r,
-Cyrillic В and B) one is in at most: a small convolutional network that saw 12,000 pictures eight
-times is right about 98.8 % of others. Every image has its own weight, size, place, slant, turn,
-warp, blur, light and noise, light on dark or dark on light:
+Cyrillic В and B) at most one is included: a small convolutional network that saw 12,000 images
+eight times is right about 98.8 % of others. Every image has its own weight, size, place, slant,
+rotation, warp, blur, light and noise, light on dark or dark on light:
 
     clean sign  ->  sampled at (linear map + smooth warp) of each pixel  ->  blurred
         ->  ink on ground  ->  lit, noisy

@@ -9,7 +9,7 @@
     drum      a skin whose pitch falls onto the note, and a stroke of noise
 
 Every note has its own pitch (C3 to B5, a little out of tune), loudness, beginning, length, tone,
-noise and echo. Held out are notes: a pitch of an instrument belongs to one split, so that training
+noise and echo. Notes are held out: a pitch of an instrument belongs to one split, so that training
 has no instrument at a pitch that it is tested at, but each pitch from other instruments. Clip n is
 a function of (split, n).
 """

@@ -43,7 +43,7 @@ Chunk = tuple[list[str], list[str]]
 
 def write_code(folder: Path) -> None:
     """Write the chunks of each split as words with their tags, one on a line, and a short file of
-    the test as it is, to be looked at."""
+    the test as it is, to be shown."""
     chunks: dict[SplitName, list[Chunk]] = {split: [] for split in NAMES}
     texts: list[tuple[int, str, str]] = []
     for split, name, source, found in code_files():

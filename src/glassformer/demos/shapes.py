@@ -5,7 +5,7 @@ images as small as 16 x 16, one thing alone in the whole image (`cells=1`). Colo
 places vary, but never so far that one could be taken for another. Scene n of a split is a function
 of (seed, split, n).
 
-Held out are combinations: every two things of a training scene may stand together in training by
+Combinations are held out: every two things of a training scene may stand together in training by
 their colours and shapes, and one that is alone by its size, too; in the other splits at least one
 combination is held out for that split and none for the other, whatever the seed. So no training
 image has the combinations of a test image, but each of its colours, shapes and sizes.

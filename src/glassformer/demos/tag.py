@@ -1,7 +1,7 @@
 """`glassformer demo tag`: Python source highlighted by meaning, from the standard library's own
 files."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from operator import eq
 from typing import Any
@@ -65,13 +65,16 @@ def _scores(run: Run) -> dict[str, Any]:
         accuracy[names[0]][what] = majority((tag for _, tag in pairs), gold)
         accuracy[names[1]][what] = share(map(eq, most_frequent(pairs, words, rare=True), gold))
         accuracy[names[2]][what] = share(map(eq, own, gold))
+    pairs = ((tag, own) for (_, tag), (_, own) in zip(asked, found, strict=True))
+    return {"accuracy": accuracy, "recall": _recall(pairs)}
+
+
+def _recall(pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
+    """The recall of each tag of names that occurs, for pairs of (right tag, found tag)."""
     right: dict[str, list[bool]] = {tag: [] for tag in TAGS}
-    for (_, tag), (_, own) in zip(asked, found, strict=True):
-        right[tag].append(tag == own)
-    return {
-        "accuracy": accuracy,
-        "recall": {tag: share(right[tag]) for tag in NAMES if right[tag]},
-    }
+    for tag, found in pairs:
+        right[tag].append(tag == found)
+    return {tag: share(right[tag]) for tag in NAMES if right[tag]}
 
 
 def _excerpt(

@@ -35,8 +35,8 @@ def show(run: Run, terminal: bool) -> Shown:
     examples = dict(zip(EXAMPLES, outputs, strict=True))
     source, output = EXAMPLES[0], outputs[0]
     attention = cross_attention(run.model, run.task.pair, source, output, NUMBERS_AND_NAMES)
-    picture, shown = folder / "attention.html", PairAttention(**attention.values())
-    write_text(picture, attention_html(shown, f"{source} to {output}"))
+    page, shown = folder / "attention.html", PairAttention(**attention.values())
+    write_text(page, attention_html(shown, f"{source} to {output}"))
     hardest = sorted(scores["table"], key=lambda row: row["exact_match"])[:5]
     return Shown(
         {
@@ -54,7 +54,7 @@ def show(run: Run, terminal: bool) -> Shown:
             *(f"  {source:28} -> {output}" for source, output in examples.items()),
             "\nwhere each part of the output attends in the last layer:\n",
             *(f"  {line}" for line in drawn(attention)),
-            f"\nthe same for every layer and head: {picture}   curves, samples, languages: "
+            f"\nthe same for every layer and head: {page}   curves, samples, languages: "
             f"{folder / 'report.html'}",
         ],
         ("type a date in any language", run.translate),
