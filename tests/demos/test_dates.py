@@ -228,7 +228,7 @@ def test_contradicting_forms_are_both_left_out():
             language, tuple(texts[month % len(texts)] for month in range(12) for _ in range(7))
         )
 
-    d, m, y = "\ue000", "\ue002", "\ue004"
+    d, m, y = "{0}", "{1}", "{2}"
     european, american, iso = (
         form("a", f"{d}/{m}/{y}"),
         form("b", f"{m}/{d}/{y}"),
@@ -284,9 +284,7 @@ def test_digits_and_marks(pairs):
     for text, _, _ in pairs:
         assert text == text.strip()
         assert not {"\u200e", "\u200f", "\xa0", "\u202f"} & set(text)
-        assert not re.search(
-            "[\ue000-\uf8ff]|M\\d\\d", text
-        )  # every slot was filled, every name is known
+        assert not re.search("[{}]|M\\d\\d", text)  # every slot was filled, every name is known
 
 
 def test_case_changes_only_where_it_comes_back():

@@ -9,7 +9,7 @@ from glassformer.cli.train import demo as call
 from glassformer.data.parts import mixed
 from glassformer.demos import demo, shape_files
 from glassformer.demos import vqa as demo_vqa
-from glassformer.demos.baselines import most_frequent_answer
+from glassformer.demos.baselines import most_frequent
 from glassformer.recipe import read_recipe
 from glassformer.run import load
 
@@ -52,4 +52,4 @@ def test_it_ends_with_scores_beside_a_guess_without_looking_and_with_a_page(few,
 
 def test_the_guess_without_looking_is_the_commonest_answer_to_the_same_question():
     train = [("a?", "x"), ("a?", "y"), ("a?", "y"), ("b?", "x"), ("c?", "x")]
-    assert most_frequent_answer(train, ("a?", "b?", "new?")) == ["y", "x", "x"]
+    assert most_frequent(train, ("a?", "b?", "new?")) == ["y", "x", "x"]

@@ -50,7 +50,7 @@ def test_the_pairs_most_often_confused_and_their_rows():
 
 
 def test_the_page_of_a_model_that_is_never_wrong_has_nothing_but_what_it_found(monkeypatch):
-    monkeypatch.setattr(HeldOut, "shown", lambda self, numbers, draw: [ONE for _ in numbers])
+    monkeypatch.setattr(HeldOut, "items", lambda self, numbers, draw: [ONE for _ in numbers])
     right = Judged(
         np.eye(4)[[CLASSES.index(name) for name in GOLD]], np.diag([3, 3, 1, 0]).tolist()
     )

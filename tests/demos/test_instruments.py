@@ -14,6 +14,7 @@ from glassformer.demos.instruments import (
     LOWEST,
     PITCHES,
     RATE,
+    Note,
     keys_of,
     note,
 )
@@ -67,7 +68,7 @@ def test_instruments_are_in_tune(instrument, key, seed):
     """The period that a sound repeats itself with, by its autocorrelation, to a sixth of a
     semitone."""
     frequency = 440 * 2 ** ((key - 69) / 12)
-    tone = INSTRUMENTS[instrument](np.random.default_rng(seed), frequency, 1.0)
+    tone = Note(instrument, np.random.default_rng(seed), frequency, 1.0).sound()
     period = (
         RATE / frequency * (2 if instrument == "organ" else 1)
     )  # its lowest drawbar is an octave below
@@ -135,7 +136,7 @@ def test_recordings_have_noise_and_a_beginning(some):
 
 
 def _tones(name):
-    return [INSTRUMENTS[name](np.random.default_rng(seed), 250.0, 0.8) for seed in range(20)]
+    return [Note(name, np.random.default_rng(seed), 250.0, 0.8).sound() for seed in range(20)]
 
 
 def _overtones(name):

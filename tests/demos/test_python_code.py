@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from glassformer.data.tagged import tagged
 from glassformer.demos import python_code as pythoncode
 from glassformer.demos import python_text as builtin
-from glassformer.demos.codescopes import Scope, all_arguments
+from glassformer.demos.codescopes import Scope, parameters_of
 from glassformer.demos.codetags import TAGS, tag_code
 from glassformer.demos.codewords import split_code
 from glassformer.demos.python_code import CHUNK, SHORTEST, code_files, write_code
@@ -238,9 +238,9 @@ def source_of(module: str) -> str:
 
 
 def named(source: str) -> str:
-    code, tags, _ = tag_code(source)
-    pairs = zip(code.words, tags, code.kinds, strict=True)
-    return " ".join(f"{word}/{tag}" for word, tag, kind in pairs if kind == "name")
+    words, tags, _ = tag_code(source)
+    pairs = zip(words, tags, strict=True)
+    return " ".join(f"{word.text}/{tag}" for word, tag in pairs if word.kind == "name")
 
 
 @pytest.mark.parametrize(
@@ -261,8 +261,8 @@ def test_what_is_no_name_has_the_tag_of_its_letters():
         'def f():  # a comment\n    """One\n    two."""\n    return -1_0.5e-3j if b"x y" '
         "else None\n"
     )
-    code, tags, ends = tag_code(source)
-    assert " ".join(f"{word}/{tag[:3]}" for word, tag in zip(code.words, tags, strict=True)) == (
+    words, tags, ends = tag_code(source)
+    assert " ".join(f"{word.text}/{tag[:3]}" for word, tag in zip(words, tags, strict=True)) == (
         '⏎0/lay def/key f/fun (/ope )/ope :/ope #/com a/com comment/com ⏎1/lay """One/str '
         'two."""/str ⏎1/lay '
         'return/key -/ope 1_0.5e-3j/num if/key b"x/str y"/str else/key None/key'
@@ -271,7 +271,7 @@ def test_what_is_no_name_has_the_tag_of_its_letters():
 
 
 def test_fields_of_f_strings_are_code_and_their_text_is_string():
-    words, tags = (lambda code, tags, _: (code.words, tags))(
+    words, tags = (lambda words, tags, _: ([word.text for word in words], tags))(
         *tag_code("f'a {x+1!r:>{w}} {{b}}'; rb'{x}'")
     )
     assert words == [
@@ -346,7 +346,7 @@ def test_scopes_are_those_of_the_compiler(module):
             continue
         (table,) = tables[node.name, node.lineno]
         scope = Scope(
-            "function", node.body, Scope("module"), [each.arg for each in all_arguments(node.args)]
+            "function", node.body, Scope("module"), [each.arg for each in parameters_of(node)]
         )
         inner = {name.id for part in ast.walk(node) if isinstance(part, ast.comprehension)
                  for name in ast.walk(part.target) if isinstance(name, ast.Name)}  # fmt: skip

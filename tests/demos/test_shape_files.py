@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from captions import kind_of, parse_caption
 from glassformer.data.config import DataConfig
 from glassformer.data.parts import mixed
 from glassformer.data.pictures import decode, pictures
 from glassformer.demos import shape_files
-from glassformer.demos.shape_files import kind_of, write_drawn, write_judged, write_shapes
-from glassformer.demos.shape_questions import caption, parse_caption
+from glassformer.demos.shape_files import write_drawn, write_judged, write_shapes
+from glassformer.demos.shape_questions import caption
 from glassformer.demos.shapes import Scene, draw, scenes, split_of
 from small_runs import data_config
 

@@ -11,18 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from captions import ANSWERS, RELATIONS, Facts, kind_of, parse_caption
 from glassformer.data.split import NAMES
-from glassformer.demos.shape_questions import (
-    ANSWERS,
-    PLACES,
-    RELATIONS,
-    Facts,
-    caption,
-    facts,
-    parse_caption,
-    questions,
-    written,
-)
+from glassformer.demos.shape_questions import PLACES, caption, questions, written
 from glassformer.demos.shapes import (
     COLOURS,
     SHAPES,
@@ -52,7 +43,7 @@ def test_a_caption_says_what_it_was_made_of(kinds, relations, place):
     said = Facts(
         tuple(kinds), tuple(relations[: len(kinds) - 1]), place if len(kinds) == 1 else None
     )
-    assert parse_caption(written(said)) == said
+    assert parse_caption(written(said.things, said.relations, said.place)) == said
 
 
 @pytest.mark.parametrize(
@@ -223,7 +214,8 @@ def test_scenes_vary(many):
     alone = [caption(scene) for scene in many["train"] if len(scene.things) == 1]
     places = {text.split(" at ")[-1] for text in alone}
     assert places >= {"the top left", "the bottom right", "the left"}
-    relations = Counter(relation for scene in many["train"] for relation in facts(scene).relations)
+    said = [parse_caption(caption(scene)) for scene in many["train"]]
+    relations = Counter(relation for facts in said for relation in facts.relations)
     assert set(relations) == set(RELATIONS)
     assert all(len(scene.things) == 1 for scene in list(scenes("train", 50, cells=1)))
 
@@ -232,7 +224,8 @@ def test_answers_are_right(many):
     """Against a reading of the question that was written apart from its writing."""
     kinds = Counter()
     for number, scene in enumerate(many["test"][:120]):
-        for question, answer in questions(scene, np.random.default_rng(number)):
+        for kind, question, answer in questions(scene, np.random.default_rng(number)):
+            assert kind == kind_of(question)
             kinds[
                 question.split()[0], bool(re.search("left of|right of|above|below", question))
             ] += 1
@@ -269,7 +262,7 @@ def test_two_alike_are_not_asked_for_one_by_one():
     scene = Scene((thing, replace(thing, column=2)))
     for seed in range(20):
         asked = [
-            question.split()[0] for question, _ in questions(scene, np.random.default_rng(seed))
+            question.split()[0] for _, question, _ in questions(scene, np.random.default_rng(seed))
         ]
         assert asked == ["is", "how"]  # whether there is, how many
 
@@ -284,7 +277,9 @@ def _combinations(scene):
 
 def _asked(some):
     return [
-        pair for n, scene in enumerate(some) for pair in questions(scene, np.random.default_rng(n))
+        asked[1:]
+        for n, scene in enumerate(some)
+        for asked in questions(scene, np.random.default_rng(n))
     ]
 
 

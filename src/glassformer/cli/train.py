@@ -44,7 +44,8 @@ def demo(
         print_json({"run": str(folder), "steps": result.steps, **shown.values})
         return
     print(f"\ntrained {counted(result.steps, 'step')} in {clock(result.seconds)}")
-    print("\n".join([*shown.lines, "try next:", *(f"  {command}" for command in shown.commands)]))
+    commands = (f"  {command.format(run=folder)}" for command in chosen.commands)
+    print("\n".join([*shown.lines, "try next:", *commands]))
     if shown.ask is not None:
         ask(*shown.ask)
 

@@ -1,4 +1,4 @@
-"""Python's scopes: which names each binds, and so what a name stands for where it is read.
+"""Python's scopes: the names that each binds, and so the meaning of a name where it is read.
 
 A name that one scope binds in several ways counts as the first of parameter, import, class,
 function, variable.
@@ -7,27 +7,19 @@ function, variable.
 import ast
 import builtins
 from collections.abc import Iterable, Iterator
+from typing import Any
 
-_STRENGTH = {"parameter": 0, "import": 1, "class": 2, "function": 3}  # a variable is weaker
-_IMPLICIT = [
-    "__name__",
-    "__doc__",
-    "__file__",
-    "__path__",
-    "__package__",
-    "__spec__",
-    "__loader__",
-    "__builtins__",
-]
-_STAR = "*"
+from glassformer.demos.tables import constants
+
+_TABLES = constants("code")
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 class Scope:
-    """What names stand for in a "module", "class", "function" (lambda, comprehension) or, of type
+    """The meaning of names in a "module", "class", "function" (lambda, comprehension) or, of type
     parameters, "types".
 
-    `nodes` are what is run in it: the body, or the targets of a comprehension.
+    `nodes` are run in it: the body, or the targets of a comprehension.
     """
 
     def __init__(
@@ -38,102 +30,72 @@ class Scope:
         parameters: Iterable[str] = (),
     ) -> None:
         self.kind, self.parent = kind, parent
-        self.names = dict.fromkeys(parameters, "parameter")
-        self.globals = set[str]()  # declared so
-        self.variable = {"module": "global", "class": "attribute"}.get(kind, "local")
+        self.module: Scope = parent.module if parent else self
+        found = [*_bound(nodes), *((name, "parameter") for name in parameters)]
         if kind == "module":
-            self.names |= dict.fromkeys(_IMPLICIT, "global")
-        self._bind(nodes)
+            found += [(name, "variable") for name in _TABLES["module_names"]]
+        self.globals = {name for name, tag in found if tag == "global"}
+        elsewhere = {name for name, tag in found if tag == "nonlocal"}
+        found.sort(key=lambda pair: _TABLES["strength"].index(pair[1]))
+        variable = {"module": "global", "class": "attribute"}.get(kind, "local")
+        self.names = {
+            name: variable if tag == "variable" else tag
+            for name, tag in found
+            if tag != "global" and name not in elsewhere
+        }
 
-    def meaning(self, name: str) -> str:
-        """The tag of a name that is read in this scope."""
-        scope, direct = self, True
-        while scope.parent is not None and name not in scope.globals:
-            if name in scope.names and (direct or scope.kind != "class"):
-                return scope.names[name]
-            direct, scope = direct and scope.kind == "types", scope.parent
-        declared = name in scope.globals
-        while scope.parent is not None:
-            scope = scope.parent
-        if name in scope.names or declared:
-            return scope.names.get(name, "global")
+    def meaning(self, name: str, direct: bool = True) -> str:
+        """The tag of a name that is read in this scope, or, if not `direct`, in one inside it."""
+        if self.parent is not None and name not in self.globals:
+            if name in self.names and (direct or self.kind != "class"):
+                return self.names[name]
+            return self.parent.meaning(name, direct and self.kind == "types")
+        names = self.module.names
+        if name in names or name in self.globals:
+            return names.get(name, "global")
         if hasattr(builtins, name):
             return "builtin"
-        return "import" if _STAR in scope.names else "global"
-
-    def _bind(self, nodes: Iterable[ast.AST]) -> None:
-        """Adds the names that nodes bind here, not those of scopes inside; := in a comprehension
-        binds outside it."""
-        todo, elsewhere = [(node, False) for node in nodes], set[str]()
-        while todo:
-            node, nested = todo.pop()
-            if isinstance(node, ast.Global):
-                self.globals.update(node.names)
-            elif isinstance(node, ast.Nonlocal):
-                elsewhere.update(node.names)
-            elif isinstance(node, ast.NamedExpr):
-                self._add(node.target.id, self.variable)
-            elif not nested or not isinstance(node, ast.Name):
-                for name, tag in _bound(node):
-                    self._add(name, tag or self.variable)
-            nested = nested or isinstance(node, _COMPREHENSIONS)
-            todo += [(child, nested) for child in _read_here(node)]
-        for name in elsewhere:
-            self.names.pop(name, None)
-
-    def _add(self, name: str, tag: str) -> None:
-        if _STRENGTH.get(tag, 9) < _STRENGTH.get(self.names.get(name, ""), 10):
-            self.names[name] = tag
+        return "import" if "*" in names else "global"
 
 
-def all_arguments(args: ast.arguments) -> list[ast.arg]:
-    """The parameters of a signature."""
-    return [
-        each
-        for each in (*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg)
-        if each
-    ]
+def parameters_of(node: Any) -> list[ast.arg]:
+    """The parameters of a function or lambda; a class has none."""
+    children = ast.iter_child_nodes(node.args) if hasattr(node, "args") else ()
+    return [child for child in children if isinstance(child, ast.arg)]
 
 
-def read_outside(args: ast.arguments) -> list[ast.expr]:
-    """What stands in a signature and is read outside the function: defaults and annotations."""
-    annotations = (each.annotation for each in all_arguments(args))
-    return [each for each in (*args.defaults, *args.kw_defaults, *annotations) if each]
+def read_outside(node: Any) -> list[ast.AST]:
+    """The parts of a definition read outside its scope, but for decorators: bases of a class,
+    defaults and annotations of a function."""
+    if isinstance(node, ast.ClassDef):
+        return [*node.bases, *node.keywords]
+    parts = [*ast.iter_child_nodes(node.args), getattr(node, "returns", None)]
+    outside = (part.annotation if isinstance(part, ast.arg) else part for part in parts)
+    return [part for part in outside if part is not None]
 
 
-def _bound(node: ast.AST) -> Iterator[tuple[str, str | None]]:
-    """The names that a node itself binds, with a tag or None for a variable."""
-    match node:
-        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
-            yield name, None
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-            yield name, "function"
-        case ast.ClassDef(name=name):
-            yield name, "class"
-        case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-            for alias in aliases:
-                yield alias.asname or alias.name.split(".")[0], "import"
-        case (
-            ast.ExceptHandler(name=str(name))
-            | ast.MatchAs(name=str(name))
-            | ast.MatchStar(name=str(name))
-        ):
-            yield name, None
-        case ast.MatchMapping(rest=str(name)):
-            yield name, None
-
-
-def _read_here(node: ast.AST) -> Iterable[ast.AST]:
-    """The children of a node that belong to its scope."""
-    match node:
-        case ast.FunctionDef() | ast.AsyncFunctionDef():
-            return [
-                *node.decorator_list,
-                *read_outside(node.args),
-                *([node.returns] if node.returns else []),
-            ]
-        case ast.ClassDef():
-            return [*node.decorator_list, *node.bases, *node.keywords]
-        case ast.Lambda():
-            return read_outside(node.args)
-    return ast.iter_child_nodes(node)
+def _bound(nodes: Iterable[ast.AST], nested: bool = False) -> Iterator[tuple[str, str]]:
+    """The names that nodes bind in their scope, and how; := in a comprehension (nested) binds
+    outside it."""
+    for node in nodes:
+        match node:
+            case ast.Global(names=names) | ast.Nonlocal(names=names):
+                yield from ((name, type(node).__name__.lower()) for name in names)
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) if not nested:
+                yield name, "variable"
+            case ast.NamedExpr(target=ast.Name(id=name)):
+                yield name, "variable"
+            case ast.alias():
+                yield node.asname or node.name.split(".")[0], "import"
+            case _ if binding := _TABLES["bindings"].get(type(node).__name__):
+                field, tag = binding
+                if name := getattr(node, field):
+                    yield name, tag
+        inner = nested or isinstance(node, _COMPREHENSIONS)
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield from _bound([*node.decorator_list, *read_outside(node)])
+            case ast.Lambda():
+                yield from _bound(read_outside(node))
+            case _:
+                yield from _bound(ast.iter_child_nodes(node), inner)

@@ -12,11 +12,14 @@ comment, which it ends. The backslash that joins two lines is a word of layout a
 
 import keyword
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import Literal, NamedTuple
+
+from glassformer.demos.tables import constants
 
 LONGEST = 64
-"""Characters of the longest word that is no name; what is longer comes in several."""
+"""Characters of the longest word that is no name; a longer one is divided."""
 
 _PREFIX = r"(?:[rR][bBfFtT]?|[bBfFtT][rR]?|[uU])?"
 _DIGITS = r"[0-9](?:_?[0-9])*"
@@ -31,58 +34,35 @@ _TOKEN = re.compile(
     | (?P<operator>\*\*=|//=|>>=|<<=|\.\.\.|->|:=|\*\*|//|>>|<<|[-+*/%@&|^=!<>]=|\S)""",
     re.VERBOSE,
 )
-_PIECE = re.compile(rf"\S{{1,{LONGEST}}}")
-_KEYWORDS = frozenset(keyword.kwlist)
-_NEVER_IN_BRACKETS = frozenset(
-    [
-        "assert",
-        "break",
-        "class",
-        "continue",
-        "def",
-        "del",
-        "global",
-        "import",
-        "nonlocal",
-        "pass",
-        "raise",
-        "return",
-    ]
-)
+_PIECE, _WHOLE = re.compile(rf"\S{{1,{LONGEST}}}"), re.compile(r"\S+")
+_NEVER_IN_BRACKETS = frozenset(constants("code")["never_in_brackets"])
 """Where one of these begins a line, a bracket or f-string that is still open was never closed."""
 
 
-@dataclass(frozen=True)
-class Code:
-    """Words of a text, where each stands (spans of characters), and what the letters alone say
-    about it.
+class Word(NamedTuple):
+    """A word, its kind, which the letters alone tell, and its characters [start, end).
 
-    A kind is "name", "keyword", "string", "comment", "number", "operator" or "layout"; `fields` are
-    the spans of the expressions in f-strings, by their beginning.
+    A kind is "name", "keyword", "string", "comment", "number", "operator" or "layout".
     """
 
-    words: list[str] = field(default_factory=list)
-    spans: list[tuple[int, int]] = field(default_factory=list)
-    kinds: list[str] = field(default_factory=list)
-    fields: list[tuple[int, int]] = field(default_factory=list)
+    text: str
+    kind: str
+    start: int
+    end: int
 
 
 @dataclass
-class _Text:
-    """An f-string that is open, or the format specification of one of its fields."""
+class _Open:
+    """An open part of an f-string: its text, a replacement field, or the format specification of a
+    field."""
 
+    kind: Literal["text", "field", "spec"]
     quote: str
     raw: bool
-    spec: bool
-
-
-@dataclass
-class _Field:
-    """A replacement field that is open: the depth of brackets inside it, where its expression
-    begins and ends."""
-
     depth: int
-    start: int
+    """Open brackets around it."""
+    start: int = 0
+    """Of a field's expression, as the next."""
     end: int | None = None
 
 
@@ -92,94 +72,86 @@ def split_code(source: str) -> tuple[list[str], list[tuple[int, int]]]:
     Whatever is visible is in exactly one span; spans of layout hold white space (or nothing, at the
     beginning).
     """
-    code = read_code(source)
-    return code.words, code.spans
+    words, _ = read_code(source)
+    return [word.text for word in words], [(word.start, word.end) for word in words]
 
 
-def read_code(source: str) -> Code:
-    """The words of any text with their kinds; text that is no Python is read as well as it can
-    be."""
+def read_code(source: str) -> tuple[list[Word], list[tuple[int, int]]]:
+    """The words of any text, and the spans of the expressions in f-strings, by their beginning;
+    text that is no Python is read as well as it can be."""
     reader, at = _Reader(source), 0
     while at < len(source):
         inside = reader.open[-1] if reader.open else None
-        at = reader.text(at, inside) if isinstance(inside, _Text) else reader.token(at, inside)
-    reader.code.fields.sort()
-    return reader.code
+        if inside is None or inside.kind == "field":
+            at = reader.token(at, inside)
+        else:
+            at = reader.text(at, inside)
+    return reader.words[1:], sorted(reader.fields)
 
 
 class _Reader:
     def __init__(self, source: str) -> None:
-        self.source, self.code = source, Code()
-        self.open: list[_Text | _Field] = []
+        self.source = source
+        self.words = [Word("", "", 0, 0)]  # a sentinel before the first
+        self.fields: list[tuple[int, int]] = []
+        self.open: list[_Open] = []
         self.depth = 0  # of brackets
         self.indents = [0]
-        self.last = 0  # where the word before ends
-        self.fresh = True  # a line has ended since that word
+        self.last = 0  # the end of the token before
+        self.fresh = True  # a line has ended since that token
 
-    def token(self, at: int, inside: _Field | None) -> int:
-        """Reads one token of code; returns where it ends."""
+    def token(self, at: int, inside: _Open | None) -> int:
+        """Read one token of code, perhaps inside a field; returns its end."""
         found = _TOKEN.match(self.source, at)
         assert found is not None  # the last alternative takes any visible character
         kind, text, end = str(found.lastgroup), found[0], found.end()
         if kind == "space":
-            self._space(text)
-            return end
-        if kind == "name" and text in _KEYWORDS:
-            kind = "keyword"
-            if self.fresh and text in _NEVER_IN_BRACKETS:
-                self.open.clear()
-                self.depth, inside = 0, None
-        if inside is not None and self.depth == inside.depth and kind == "operator":
-            end = self._field_operator(at, inside, text)
+            joined = self.words[-1][:2] == ("\\", "layout")
+            self.fresh |= not joined and ("\n" in text or "\r" in text)
             return end
         if kind == "string":
             return self._string(at, text)
+        ends = kind == "operator" and text not in "([{"  # perhaps an expression
+        if inside is not None and self.depth == inside.depth + 1 and ends:
+            return self._field_operator(at, inside, text)
+        if keyword.iskeyword(text):
+            kind = "keyword"
+            if self.fresh and text in _NEVER_IN_BRACKETS:
+                self.open.clear()
+                self.depth = 0
         self._put(kind, at, end)
-        if kind == "operator" and text in "([{":
-            self.depth += 1
-        elif kind == "operator" and text in ")]}":
-            self.depth = max(self.depth - 1, 0)
+        if kind == "operator":
+            self.depth = max(self.depth + (text in "([{") - (text in ")]}"), 0)
         return end
 
-    def _space(self, text: str) -> None:
-        joined = self.code.kinds[-1:] == ["layout"] and self.code.words[-1] == "\\"
-        self.fresh = self.fresh or (not joined and ("\n" in text or "\r" in text))
-
-    def text(self, at: int, inside: _Text) -> int:
-        """Reads the words of an f-string up to a field or its end; returns where it stopped."""
-        found = _literal(inside.quote, inside.raw, inside.spec).match(self.source, at)
-        end = found.end() if found else at
+    def text(self, at: int, inside: _Open) -> int:
+        """Read the words of an f-string up to a field or its end; returns where it stopped."""
+        end = self._match(_literal(inside.quote, inside.raw, inside.kind == "spec"), at)
         stop = self.source[end : end + 1]
+        if not stop or stop not in "{}":
+            end = self._closed(at, end, inside.quote)
+            part = self.open.pop()
+            while part.kind != "text":  # a quote ends all parts that are open inside it
+                part = self.open.pop()
+            self.depth = part.depth
+            return end
+        self._put("string", at, end)
+        self._put("operator", end, end + 1)
         if stop == "{":
-            self._put("string", at, end)
-            self._put("operator", end, end + 1)
+            opened = replace(inside, kind="field", depth=self.depth, start=end + 1, end=None)
+            self.open.append(opened)
             self.depth += 1
-            self.open.append(_Field(self.depth, end + 1))
-            return end + 1
-        if stop == "}":
-            self._put("string", at, end)
-            self._put("operator", end, end + 1)
-            if inside.spec:
-                self.open.pop()
-                self._close_field(end)
-            return end + 1
-        closed = end + len(inside.quote) if self.source.startswith(inside.quote, end) else end
-        self._put("string", at, closed)
-        while (
-            isinstance(top := self.open.pop(), _Field) or top.spec
-        ):  # a quote ends what is open inside it
-            self.depth = top.depth - 1 if isinstance(top, _Field) else self.depth
-        return closed
+        elif inside.kind == "spec":
+            self.open.pop()
+            self._close_field(end)
+        return end + 1
 
-    def _field_operator(self, at: int, inside: _Field, text: str) -> int:
-        """An operator of a replacement field that is in no bracket: it may end the expression."""
+    def _field_operator(self, at: int, inside: _Open, text: str) -> int:
+        """Read an operator of a field that is in no bracket: it may end the expression."""
         end = at + len(text)
-        if text in "([{":
-            self.depth += 1
-        elif text in (":", ":="):
+        if text in (":", ":="):
             inside.end, end = inside.end or at, at + 1
-            literal = next(item for item in reversed(self.open) if isinstance(item, _Text))
-            self.open.append(_Text(literal.quote, literal.raw, spec=True))
+            self.open.append(replace(inside, kind="spec", depth=self.depth))
         elif text == "=":
             inside.end = at
         elif text == "!":
@@ -192,43 +164,43 @@ class _Reader:
 
     def _close_field(self, at: int) -> None:
         closed = self.open.pop()
-        assert isinstance(closed, _Field)
-        self.depth = closed.depth - 1
-        self.code.fields.append((closed.start, at if closed.end is None else closed.end))
+        self.depth = closed.depth
+        self.fields.append((closed.start, at if closed.end is None else closed.end))
 
     def _string(self, at: int, text: str) -> int:
+        """Read a string, or the opening quote of an f-string; returns its end."""
         prefix = text.rstrip("\"'").lower()
         quote, after = text[len(prefix) :], at + len(text)
         if "f" in prefix or "t" in prefix:
-            self.open.append(_Text(quote, "r" in prefix, spec=False))
+            self.open.append(_Open("text", quote, "r" in prefix, self.depth))
             self._put("string", at, after)
             return after
-        found = _plain(quote).match(self.source, after)
-        end = found.end() if found else after
+        return self._closed(at, self._match(_literal(quote, fields=False), after), quote)
+
+    def _match(self, pattern: re.Pattern[str], at: int) -> int:
+        found = pattern.match(self.source, at)
+        return found.end() if found else at
+
+    def _closed(self, at: int, end: int, quote: str) -> int:
+        """Add a string that ends before its closing quote, if that is there; returns its end."""
+        end += len(quote) if self.source.startswith(quote, end) else 0
         self._put("string", at, end)
         return end
 
     def _put(self, kind: str, start: int, end: int) -> None:
-        """Adds the pieces of a token, at the beginning of a line after its layout."""
+        """Add the pieces of a token, at the beginning of a line after its layout."""
         if start == end:
             return
-        code = self.code
-        if self.fresh and (not self.depth or code.kinds[-1:] == ["comment"]):
-            self._add("layout", f"⏎{self._indentation(start, kind == 'comment')}", self.last, start)
-        if kind in ("name", "keyword", "layout"):
-            self._add(kind, self.source[start:end], start, end)
-        else:
-            for piece in _PIECE.finditer(self.source, start, end):
-                self._add(kind, piece[0], piece.start(), piece.end())
+        if self.fresh and (not self.depth or self.words[-1].kind == "comment"):
+            depth = self._indentation(start, kind == "comment")
+            self.words.append(Word(f"⏎{depth}", "layout", self.last, start))
+        pieces = _WHOLE if kind == "name" else _PIECE
+        for found in pieces.finditer(self.source, start, end):
+            self.words.append(Word(found[0], kind, *found.span()))
         self.last, self.fresh = end, False
 
-    def _add(self, kind: str, word: str, start: int, end: int) -> None:
-        self.code.kinds.append(kind)
-        self.code.words.append(word)
-        self.code.spans.append((start, end))
-
     def _indentation(self, at: int, comment: bool) -> int:
-        """How deep a line is that begins at a place; inside brackets and for comments nothing is
+        """The depth of a line that begins at a place; inside brackets and for comments nothing is
         remembered."""
         begin = max(self.source.rfind(end, 0, at) for end in "\n\r\f") + 1
         column = len(self.source[begin:at].expandtabs(8))
@@ -240,22 +212,14 @@ class _Reader:
 
 
 @cache
-def _plain(quote: str) -> re.Pattern[str]:
-    """The rest of an ordinary string with its closing quote, or the end of its line where that is
-    missing."""
-    if len(quote) == 3:
-        return re.compile(
-            rf"(?:[^\\{quote[0]}]|\\.|{quote[0]}(?!{quote[1:]}))*(?:{quote})?", re.DOTALL
-        )
-    return re.compile(rf"(?:[^\\{quote}\r\n]|\\(?:\r\n|.))*{quote}?", re.DOTALL)
-
-
-@cache
-def _literal(quote: str, raw: bool, spec: bool) -> re.Pattern[str]:
-    """The text of an f-string up to a brace that counts, the closing quote, or the end of its
-    line."""
+def _literal(
+    quote: str, raw: bool = True, spec: bool = True, fields: bool = True
+) -> re.Pattern[str]:
+    """The text of a string up to its closing quote, or the end of its line where that is missing;
+    with fields, up to a brace that counts."""
+    braces, other = ("{}", "[^{}]") if fields else ("", ".")
     ends = "" if len(quote) == 3 else r"\r\n"
-    kinds = [rf"[^\\{{}}{quote[0]}{ends}]", r"\\(?:\r\n|[^{}])", r"\\(?=[{}])"]
+    kinds = [rf"[^\\{braces}{quote[0]}{ends}]", rf"\\(?:\r\n|{other})", r"\\(?=[{}])"]
     if not raw:
         kinds.insert(0, r"\\N\{[^{}\r\n]*\}")
     if not spec:

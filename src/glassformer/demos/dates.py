@@ -8,7 +8,7 @@ reads the same characters otherwise, in every month and on every weekday (`_unam
 """
 
 import re
-from collections import defaultdict
+from collections import ChainMap, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -20,116 +20,34 @@ import numpy as np
 
 from glassformer.data.config import NAMES, SplitName
 from glassformer.demos.cldr import PLAIN, english_names, parsed_locale
+from glassformer.demos.tables import constants
 from glassformer.demos.writers import write_table
 
 if TYPE_CHECKING:
     from babel import Locale
 
-LANGUAGES = tuple(
-    [
-        "af",
-        "am",
-        "ar",
-        "az",
-        "be",
-        "bg",
-        "bn",
-        "ca",
-        "cs",
-        "cy",
-        "da",
-        "de",
-        "el",
-        "en",
-        "es",
-        "et",
-        "eu",
-        "fa",
-        "fi",
-        "fil",
-        "fr",
-        "ga",
-        "gl",
-        "gu",
-        "he",
-        "hi",
-        "hr",
-        "hu",
-        "hy",
-        "id",
-        "is",
-        "it",
-        "ja",
-        "ka",
-        "kk",
-        "km",
-        "kn",
-        "ko",
-        "lo",
-        "lt",
-        "lv",
-        "mk",
-        "ml",
-        "mn",
-        "mr",
-        "my",
-        "nb",
-        "ne",
-        "nl",
-        "or",
-        "pa",
-        "pl",
-        "pt",
-        "ro",
-        "ru",
-        "si",
-        "sk",
-        "sl",
-        "sq",
-        "sr",
-        "sv",
-        "sw",
-        "ta",
-        "te",
-        "th",
-        "tr",
-        "uk",
-        "ur",
-        "vi",
-        "zh",
-        "zu",
-    ]
-)
-"""The codes of the languages, of which CLDR knows all months and weekdays."""
+LANGUAGES: tuple[str, ...] = tuple(constants("languages")["dates_and_strings"])
+"""Codes of the languages for which CLDR has all months and weekdays."""
 FIRST, LAST = date(1900, 1, 1), date(2099, 12, 31)
-"""The days that occur: whatever has four digits is a year of these two centuries."""
+"""The range of days; every number of four digits is a year of these two centuries."""
 VARIED = 0.3
-"""The share of dates that are written a little otherwise than by the book: in one case, without
-commas."""
+"""Share of dates that depart from CLDR: in one case, or without commas."""
 COUNTS: dict[SplitName, int] = {"train": 100_000, "validation": 1_500, "test": 5_000}
 """Dates of each split."""
 HELD_OUT = 0.05
-"""The share of all days for validation, and for the test."""
+"""Share of all days for validation, and for the test."""
 
 _DAYS = (LAST - FIRST).days + 1
 _SKELETONS = ("yMMMMEEEEd", "yMMMMd", "yMMMEd", "yMMMd", "yMEd", "yMd")
-_NUMBERS = {
-    "d": "\ue000",
-    "dd": "\ue001",
-    "M": "\ue002",
-    "MM": "\ue003",
-    "y": "\ue004",
-}  # slots in private characters
-_MONTHS, _WEEKDAYS, _ERA = ("MMM", "MMMM", "LLL", "LLLL"), ("E", "EEE", "EEEE", "ccc", "cccc"), "G"
+_SLOTS = {"d": "{0}", "dd": "{0:02}", "M": "{1}", "MM": "{1:02}", "y": "{2}"}
+_FIELDS = re.compile(r"dd?|M{1,4}|L{3,4}|y|E|E{3,4}|c{3,4}|G")  # numbers, months, weekdays, eras
 _ZEROS = {"arab": 0x660, "arabext": 0x6F0, "beng": 0x9E6, "deva": 0x966, "mymr": 0x1040}
-_FIRSTS = [date(2001, month, 1) for month in range(1, 13)]
-_WEEK = [date(2001, 1, day) for day in range(1, 8)]  # from Monday to Sunday
 
 
 @dataclass(frozen=True)
 class Form:
-    """One way to write dates in one language: texts by (month, weekday), in which day, month and
-    year have slots."""
+    """One way to write dates in one language: texts by (month, weekday) with slots for the
+    numbers of day, month and year."""
 
     language: str
     texts: tuple[str, ...]
@@ -138,15 +56,8 @@ class Form:
 
     def write(self, day: date) -> str:
         """The text of a day."""
-        text = _filled(
-            self.texts[7 * (day.month - 1) + day.weekday()], day.year, day.month, day.day
-        )
-        zero = ord("0")
-        return (
-            text
-            if self.zero == zero
-            else text.translate({zero + digit: self.zero + digit for digit in range(10)})
-        )
+        text = _filled(self.texts[7 * (day.month - 1) + day.weekday()], day)
+        return text.translate({ord("0") + digit: self.zero + digit for digit in range(10)})
 
 
 def write_dates(folder: Path) -> None:
@@ -160,44 +71,37 @@ def write_dates(folder: Path) -> None:
 def dates(split: SplitName, n: int) -> Iterator[tuple[str, str, str]]:
     """The first n dates of a split: text, YYYY-MM-DD, and the language's code.
 
-    Day, language, whether by the book, and form are drawn evenly. A day, in whatever form, belongs
+    Day, language, varied or not, and form are drawn uniformly. A day, in whatever form, belongs
     to one split: HELD_OUT of all are for validation, as many for the test. ConfigError: Babel is
     missing.
     """
-    days = np.random.default_rng((0, 1)).permutation(_DAYS).tolist()
+    days = np.random.default_rng((0, 1)).permutation(_DAYS)
     held, at = round(HELD_OUT * _DAYS), NAMES.index(split)
-    days = days[2 * held :] if split == "train" else days[(at - 1) * held : at * held]
-    forms = date_forms()
-    book = {code: [form for form in forms[code] if not form.varied] for code in LANGUAGES}
-    free = {code: [form for form in forms[code] if form.varied] or book[code] for code in LANGUAGES}
+    own = np.split(days, [held, 2 * held])[at - 1].tolist()  # validation, test, train
+    forms = {
+        (code, varied): [form for form in of_language if form.varied == varied]
+        for code, of_language in date_forms().items()
+        for varied in (False, True)
+    }
     for when, where, how, which in np.random.default_rng((0, 2 + at)).random((n, 4)).tolist():
-        day = FIRST + timedelta(days=days[int(when * len(days))])
+        day = FIRST + timedelta(days=own[int(when * len(own))])
         code = LANGUAGES[int(where * len(LANGUAGES))]
-        choices = free[code] if how < VARIED else book[code]
+        choices = forms[code, how < VARIED] or forms[code, False]
         yield choices[int(which * len(choices))].write(day), day.isoformat(), code
 
 
 @cache
 def date_forms() -> dict[str, tuple[Form, ...]]:
-    """The forms of every language, none of which can be mistaken for another date; those by the
-    book come first."""
-    kept: dict[str, list[Form]] = {code: [] for code in LANGUAGES}
+    """The unambiguous forms of every language; those of CLDR come before varied ones."""
+    kept: dict[str, tuple[Form, ...]] = dict.fromkeys(LANGUAGES, ())
     for form in _unambiguous([form for code in LANGUAGES for form in _language_forms(code)]):
-        kept[form.language].append(form)
-    return {code: tuple(forms) for code, forms in kept.items()}
+        kept[form.language] += (form,)
+    return kept
 
 
-def _filled(text: str, year: int, month: int, day: int) -> str:
+def _filled(text: str, day: date) -> str:
     """The text with numbers in its slots."""
-    return text.translate(
-        {
-            0xE000: str(day),
-            0xE001: f"{day:02}",
-            0xE002: str(month),
-            0xE003: f"{month:02}",
-            0xE004: str(year),
-        }
-    )
+    return text.format(day.day, day.month, day.year)
 
 
 def _unambiguous(forms: Iterable[Form]) -> Iterator[Form]:
@@ -208,29 +112,28 @@ def _unambiguous(forms: Iterable[Form]) -> Iterator[Form]:
     month's name, or day and month in the other order. Equal texts have equal shapes, so if none is
     contradicted, a text stands for one date.
     """
-    forms = list(forms)
-    readings: dict[str, set[tuple[str | int, ...]]] = defaultdict(set)
     shapes = [
-        [_shape(text, 1 + place // 7) for place, text in enumerate(form.texts)] for form in forms
+        (form, [_shape(text, 1 + place // 7) for place, text in enumerate(form.texts)])
+        for form in forms
     ]
-    for shape, reading in (pair for of_form in shapes for pair in of_form):
+    readings: dict[str, set[tuple[str | int, ...]]] = defaultdict(set)
+    for shape, reading in (pair for _, pairs in shapes for pair in pairs):
         readings[shape].add(reading)
-    for form, of_form in zip(forms, shapes, strict=True):
-        if all(len(readings[shape]) == 1 and "?" not in reading for shape, reading in of_form):
+    for form, pairs in shapes:
+        if all(len(readings[shape]) == 1 and "?" not in reading for shape, reading in pairs):
             yield form
 
 
 def _shape(text: str, month: int) -> tuple[str, tuple[str | int, ...]]:
     """A text with blanks for its numbers, and what they are: "day", "month", "year", and the month
-    if it is a word."""
+    if it is a word; "?" if they are no date."""
     roles = {28: "day", month: "month", 2005: "year"}
-    probe = _filled(text, 2005, month, 28)
+    probe = _filled(text, date(2005, month, 28))
     numbers = [roles.get(int(number), "?") for number in re.findall(r"\d+", probe)]
-    complete = sorted(numbers) in (["day", "year"], ["day", "month", "year"])
     blanked = re.sub(r"\d+", lambda found: "####" if len(found[0]) == 4 else "#", probe)
-    return blanked, tuple(numbers if "month" in numbers else [*numbers, month]) if complete else (
-        "?",
-    )
+    if sorted(numbers) == ["day", "year"]:
+        return blanked, (*numbers, month)
+    return blanked, tuple(numbers) if sorted(numbers) == ["day", "month", "year"] else ("?",)
 
 
 def _language_forms(code: str) -> Iterator[Form]:
@@ -239,64 +142,47 @@ def _language_forms(code: str) -> Iterator[Form]:
     locale = parsed_locale(code)
     zero = _ZEROS.get(locale.default_numbering_system, ord("0"))
     book = [texts for pattern in _patterns(locale) if (texts := _texts(locale, pattern))]
-    free = [tuple(vary(text) for text in texts) for vary in _variations(book) for texts in book]
-    seen: set[tuple[str, ...]] = set()
-    for place, texts in enumerate([*book, *free]):
-        if texts not in seen:
-            seen.add(texts)
-            yield from (
-                Form(code, texts, digit, place >= len(book)) for digit in sorted({ord("0"), zero})
-            )
+    free = [tuple(map(vary, texts)) for vary in _variations(book) for texts in book]
+    varied = dict.fromkeys(free, True) | dict.fromkeys(book, False)
+    for texts in dict.fromkeys([*book, *free]):
+        for digit in sorted({ord("0"), zero}):
+            yield Form(code, texts, digit, varied[texts])
 
 
 def _patterns(locale: "Locale") -> Iterator[str]:
     """The patterns in use, such as `EEEE, d. MMMM y`; one may come twice."""
     skeletons = locale.datetime_skeletons
-    yield from (
-        str(locale.date_formats[width].pattern) for width in ("full", "long", "medium", "short")
-    )
+    for width in ("full", "long", "medium", "short"):
+        yield str(locale.date_formats[width].pattern)
     yield from (str(skeletons[name].pattern) for name in _SKELETONS if name in skeletons)
 
 
 def _texts(locale: "Locale", pattern: str) -> tuple[str, ...]:
-    """The pattern in words for every month and weekday; nothing if a field (a year of two digits)
-    or name is unfit."""
+    """The pattern in words for every month and weekday; none if it has an unfit field (a year of
+    two digits) or CLDR lacks a name."""
     from babel.dates import DateTimeFormat, parse_pattern
 
     template = str(parse_pattern(pattern).format)
-    fields = set(re.findall(r"%\((\w+)\)s", template))
-    if not fields <= {*_NUMBERS, *_MONTHS, *_WEEKDAYS, _ERA}:
+    if not all(map(_FIELDS.fullmatch, re.findall(r"%\((\w+)\)s", template))):
         return ()
-    months = [
-        {field: DateTimeFormat(day, locale)[field] for field in fields & {*_MONTHS, _ERA}}
-        for day in _FIRSTS
-    ]
-    week = [
-        {field: DateTimeFormat(day, locale)[field] for field in fields & set(_WEEKDAYS)}
-        for day in _WEEK
-    ]
-    texts = tuple(
-        (template % (_NUMBERS | month | day)).translate(PLAIN) for month in months for day in week
-    )
-    return (
-        () if any(re.search(r"M\d\d", text) for text in texts) else texts
-    )  # CLDR's sign for a name it lacks
+    days = [date(2001, month, day) for month in range(1, 13) for day in range(1, 8)]
+    days.sort(key=lambda day: (day.month, day.weekday()))
+    texts = (template % ChainMap(_SLOTS, DateTimeFormat(day, locale)) for day in days)  # pyright: ignore
+    plain = tuple(text.translate(PLAIN) for text in texts)
+    return () if re.search(r"M\d\d", "\n".join(plain)) else plain  # CLDR's sign for a missing name
 
 
 def _variations(book: list[tuple[str, ...]]) -> Iterator[Callable[[str], str]]:
-    """How people depart from the book: no commas, and one case, where that is a matter of spelling
+    """How people depart from CLDR: no commas, and one case, where that is a matter of spelling
     alone.
 
     Case is kept where the script has none in use (title case is lower case) or where it does not
     come back: ß, and the two kinds of i in Turkish and Azerbaijani.
     """
     text = "".join(text for texts in book for text in texts)
+    lower = text.lower()
     yield _without_commas
-    if (
-        text.title() != text.lower()
-        and not set("ıİß") & set(text)
-        and text.upper().lower() == text.lower()
-    ):
+    if text.title() != lower and not set("ıİß") & set(text) and text.upper().lower() == lower:
         yield str.lower
         yield str.upper
         yield lambda text: _without_commas(text).lower()

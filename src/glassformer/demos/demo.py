@@ -1,17 +1,19 @@
-"""What a demo is: a generator of ordinary files, an ordinary recipe, and what is shown of the
-trained model.
+"""A demo: a generator of ordinary files, an ordinary recipe, and what is shown of the trained
+model.
 
 RUN/data/...              the files, written once; their splits are train, validation, test
 recipes/NAME.yaml         the recipe, which any user could write; data.root is RUN/data
+tables/demos.json         one sentence about each demo, its trainings, commands to try next
 """
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from glassformer.data.config import DataConfig
 from glassformer.files import writing
 from glassformer.recipe import read_recipe
 from glassformer.run import Run
@@ -39,13 +41,12 @@ class Training:
 
 @dataclass(frozen=True)
 class Shown:
-    """Results of a demo: values for JSON, lines for a terminal, commands to try next."""
+    """Results of a demo: values for JSON, lines for a terminal."""
 
     values: dict[str, Any]
     lines: list[str]
-    commands: list[str]
     ask: tuple[str, Callable[[str], Any]] | None = None
-    """What a person at the terminal may type, and the function that answers."""
+    """A prompt for a person at the terminal, and the function that answers."""
 
 
 @dataclass(frozen=True)
@@ -53,34 +54,38 @@ class Demo:
     """One sentence about a demo, its models in the order of training, and what is shown of the
     last.
 
-    `show` takes the run and whether a person reads the lines on a terminal.
+    `show` takes the run and whether a person reads the lines on a terminal; `{run}` stands for the
+    run folder in `commands`.
     """
 
     about: str
-    trainings: tuple[Training, ...]
+    trainings: Sequence[Training]
     show: Callable[[Run, bool], Shown]
+    commands: Sequence[str]
 
 
 def trained(demo: Demo, folder: Path, steps: int | None = None) -> Result:
     """Train the models of a demo, the last in FOLDER; the result of the last, or of the first that
-    was interrupted."""
+    was interrupted.
+
+    The data are written into RUN/data; a run that was begun is resumed.
+    """
     *before, last = demo.trainings
     for training in before:
-        result = _trained(training, Path(f"{folder}{training.suffix}"), steps)
+        result = _trained(training, folder, steps)
         if result.interrupted is not None:
             return result
     return _trained(last, folder, steps)
 
 
-def _trained(training: Training, run: Path, steps: int | None) -> Result:
-    """Write the data into RUN/data and train in RUN; a run that was begun is resumed."""
+def _trained(training: Training, folder: Path, steps: int | None) -> Result:
+    run = Path(f"{folder}{training.suffix}")
     begun = (run / "recipe.yaml").is_file()
     if not begun:
         check_unused(run)
         check_writable(run)
-    data = run / "data"
-    write_data(training.write, data)
-    changes = [f"data.root={json.dumps(str(data.absolute()))}"]
+    write_data(training.write, run / "data")
+    changes = [f"data.root={json.dumps(str((run / 'data').absolute()))}"]
     changes += [f"train.steps={steps}"] if steps else []
     return train(read_recipe(training.recipe, changes), run, begun)
 
@@ -95,6 +100,17 @@ def write_data(write: Write, folder: Path) -> None:
         temporary.mkdir(parents=True)
         write(temporary)
         temporary.rename(folder)
+
+
+def train_and_test(
+    run: Run, read: Callable[[DataConfig], Iterable[Any]], pair: Callable[[Any], Any]
+) -> Iterator[list[Any]]:
+    """The training rows, then the test rows, of a run's data as `read` returns them, each as `pair`
+    of it."""
+    assert run.recipe is not None
+    rows = list(read(run.recipe.data))
+    for split in ("train", "test"):
+        yield [pair(row) for row in rows if row.split == split]
 
 
 def table(scores: Mapping[str, float], form: str = "7.2%") -> list[str]:

@@ -1,4 +1,4 @@
-"""Pictures drawn from a text, judged by a model that names everything in a picture."""
+"""Images drawn from a text, judged by a model that names everything in an image."""
 
 from collections.abc import Sequence
 
@@ -8,9 +8,9 @@ from glassformer.errors import ConfigError
 from glassformer.run import Run
 
 
-def judged(judge: Run, pictures: Sequence[np.ndarray], prompts: Sequence[str]) -> list[bool]:
-    """Whether the judge sees exactly those words of each prompt that are its classes, in pictures
-    uint8 [H, W, C].
+def judged(judge: Run, images: Sequence[np.ndarray], prompts: Sequence[str]) -> list[bool]:
+    """Whether the judge sees exactly the words of each prompt that are its classes, in images uint8
+    [H, W, C].
 
     ConfigError: a judge without `multi_label`, or a prompt without a word that it knows.
     """
@@ -20,7 +20,7 @@ def judged(judge: Run, pictures: Sequence[np.ndarray], prompts: Sequence[str]) -
             "model.multi_label=true."
         )
     known, right = set(judge.classes), []
-    for prompt, seen in zip(prompts, judge.classify(list(pictures)), strict=True):
+    for prompt, seen in zip(prompts, judge.classify(list(images)), strict=True):
         wanted = set(prompt.split()) & known
         if not wanted:
             raise ConfigError(

@@ -14,156 +14,41 @@ function of Babel's version.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
-from itertools import chain, zip_longest
+from itertools import chain, product, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from glassformer.data.config import NAMES, SplitName
 from glassformer.demos.cldr import PLAIN, english_names, parsed_locale
 from glassformer.demos.hashing import hashed, split_by_hash
+from glassformer.demos.tables import constants
 from glassformer.demos.writers import write_table
 
 if TYPE_CHECKING:
     from babel import Locale
 
-LANGUAGES = tuple(
-    [
-        "af",
-        "am",
-        "ar",
-        "as",
-        "az",
-        "be",
-        "bg",
-        "bn",
-        "br",
-        "ca",
-        "cs",
-        "cy",
-        "da",
-        "de",
-        "el",
-        "en",
-        "es",
-        "et",
-        "eu",
-        "fa",
-        "fi",
-        "fil",
-        "fo",
-        "fr",
-        "ga",
-        "gd",
-        "gl",
-        "gu",
-        "ha",
-        "he",
-        "hi",
-        "hr",
-        "hu",
-        "hy",
-        "id",
-        "ig",
-        "is",
-        "it",
-        "ja",
-        "jv",
-        "ka",
-        "kk",
-        "km",
-        "kn",
-        "ko",
-        "kok",
-        "ky",
-        "lb",
-        "lo",
-        "lt",
-        "lv",
-        "mk",
-        "ml",
-        "mn",
-        "mr",
-        "ms",
-        "my",
-        "nb",
-        "ne",
-        "nl",
-        "or",
-        "pa",
-        "pl",
-        "ps",
-        "pt",
-        "ro",
-        "ru",
-        "sd",
-        "si",
-        "sk",
-        "sl",
-        "so",
-        "sq",
-        "sr",
-        "sv",
-        "sw",
-        "ta",
-        "te",
-        "th",
-        "tk",
-        "tr",
-        "uk",
-        "ur",
-        "uz",
-        "vi",
-        "yo",
-        "zh",
-        "zu",
-    ]
-)
-"""The codes of the languages: those of which CLDR has most names, and of close ones (Czech, Slovak)
-both."""
+_TABLES = constants("languages")
+LANGUAGES = tuple(sorted(_TABLES["dates_and_strings"] + _TABLES["other_strings"]))
+"""Codes of the languages: those with the most names in CLDR, and close pairs such as Czech and
+Slovak."""
 COUNTS: dict[SplitName, int] = {"train": 2000, "validation": 50, "test": 100}
 """Strings of each language and split, at most; the kinds of strings take turns."""
 
 _HELD_OUT: dict[SplitName, int] = {"validation": 9, "test": 14}  # percent of the keys
-_SALT = "73565"  # with which every split has months, weekdays, and patterns of dates and lists
-_SKELETONS = [
-    "MMMMEEEEd",
-    "yMMMEd",
-    "MMMEd",
-    "yMMMd",
-    "MMMMd",
-    "MMMd",
-    "yMMMM",
-    "yMMM",
-    "yQQQQ",
-    "Ed",
-    "EHm",
-]
-_DATES = {"full": "ME", "long": "M"} | {
-    skeleton: "".join(sorted(set(skeleton) & set("MEQ"))) for skeleton in _SKELETONS
-}
-"""Patterns of dates and the names in them: month, weekday (E), quarter."""
-_LISTS = ("standard", "or")
-_HOURS = {
-    "year": 8760,
-    "month": 720,
-    "week": 168,
-    "day": 24,
-    "hour": 1,
-    "minute": 1 / 60,
-    "second": 1 / 3600,
-}
-_AMOUNTS = (1, 2, 3, 4, 5, 7, 8, 10, 11, 12, 15, 20, 25, 30, 100)
-_MISSING = re.compile(r"M\d\d|\bQ[1-4]\b")  # CLDR's signs for a name it lacks
+_SALT = "73565"  # with it, every split has months, weekdays, and patterns of dates and lists
+_MISSING = re.compile(r"M\d\d|\bQ[1-4]\b")  # CLDR's signs for a missing name
+
+Item = tuple[str, tuple[str, ...], str]
+"""Kind, CLDR keys and text of a string."""
 
 
 @dataclass(frozen=True)
 class Phrase:
-    """A string of a language (a code), what kind of string it is, and the CLDR keys it is made
-    of."""
+    """A string of a language (a code), its kind, and the CLDR keys it is made of."""
 
     language: str
     kind: str
@@ -176,34 +61,28 @@ def write_languages(folder: Path) -> None:
     languages take turns."""
     names = english_names(LANGUAGES)
     for split, phrases in language_phrases().items():
-        of_language = [
-            [phrase for phrase in phrases if phrase.language == code] for code in LANGUAGES
-        ]
-        turns = filter(None, chain.from_iterable(zip_longest(*of_language)))
-        rows = ((phrase.text, names[phrase.language]) for phrase in turns)
+        of_language: dict[str, list[Phrase]] = {code: [] for code in LANGUAGES}
+        for phrase in phrases:
+            of_language[phrase.language].append(phrase)
+        rows = ((phrase.text, names[phrase.language]) for phrase in _turns(of_language))
         write_table(folder / f"{split}.tsv", "text label", rows)
 
 
 def language_phrases() -> dict[SplitName, list[Phrase]]:
     """The strings of each split, by language; ConfigError: Babel is missing."""
-    made = [phrase for code in LANGUAGES for phrase in _phrases(code)]
+    phrases = [phrase for code in LANGUAGES for phrase in _phrases(code)]
     found: dict[str, set[tuple[str, SplitName]]] = defaultdict(set)
-    for phrase in made:
+    for phrase in phrases:
         found[phrase.text.casefold()].add((phrase.language, split_of(phrase.keys[0])))
-    kinds: dict[tuple[SplitName, str], dict[str, list[Phrase]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
-    for phrase in made:
-        places = found.pop(
-            phrase.text.casefold(), set()
-        )  # the same text in the same place comes once
-        for language, split in places if len(places) == 1 else ():
-            kinds[split, language][phrase.kind].append(phrase)
+    kinds: dict[tuple[str, SplitName], dict[str, list[Phrase]]]
+    kinds = defaultdict(lambda: defaultdict(list))
+    for phrase in phrases:
+        places = found.pop(phrase.text.casefold(), ())  # a text that comes again is left out
+        for place in places if len(places) == 1 else ():
+            kinds[place][phrase.kind].append(phrase)
     chosen: dict[SplitName, list[Phrase]] = {name: [] for name in NAMES}
-    for (split, _), of_kind in kinds.items():
-        chosen[split] += list(filter(None, chain.from_iterable(zip_longest(*of_kind.values()))))[
-            : COUNTS[split]
-        ]
+    for (_, split), of_kind in kinds.items():
+        chosen[split] += _turns(of_kind)[: COUNTS[split]]
     return chosen
 
 
@@ -213,118 +92,108 @@ def split_of(key: str) -> SplitName:
     return split_by_hash(_SALT + key, _HELD_OUT)
 
 
+def _turns(groups: dict[str, list[Phrase]]) -> list[Phrase]:
+    """The first phrase of each group, then the second of each, and so on."""
+    return list(filter(None, chain(*zip_longest(*groups.values()))))
+
+
 def _phrases(code: str) -> Iterator[Phrase]:
-    """What can be said in a language with keys of one split; some texts come twice."""
+    """The strings of a language with keys of one split each; some texts come twice."""
     locale = parsed_locale(code)
-    single = list(chain(_names(locale), _amounts(locale), _zones(locale), _distances(locale)))
+    single = [*_names(locale), *_amounts(locale), *_distances(locale)]
     single.sort(key=lambda item: hashed(code + item[2]))
     for split in NAMES:
-        ours = [item for item in single if split_of(item[1]) == split]
-        named = ((kind, text, (key,)) for kind, key, text in ours)
-        dates = sorted(_dates(locale, split), key=lambda item: hashed(item[1]))
-        for kind, text, keys in chain(named, dates, _lists(locale, split, ours)):
+        ours = [item for item in single if split_of(item[1][0]) == split]
+        dates = sorted(_dates(locale, split), key=lambda item: hashed(item[2]))
+        for kind, keys, text in chain(ours, dates, _lists(locale, split, ours)):
             text = text.translate(PLAIN).strip()
             if any(letter.isalpha() for letter in text) and not _MISSING.search(text):
                 yield Phrase(code, kind, text, keys)
 
 
-def _names(locale: "Locale") -> Iterator[tuple[str, str, str]]:
-    """Kind, key and text of what has a name."""
-    tables = {
-        "territory": locale.territories,
-        "language": locale.languages,
-        "script": locale.scripts,
-        "currency": locale.currencies,
-    }
-    for kind, table in tables.items():
-        yield from ((kind, f"{kind}:{key}", str(text)) for key, text in table.items() if text)
+def _names(locale: "Locale") -> Iterator[Item]:
+    """Names of countries, languages, scripts, currencies and time zones."""
+    tables = (locale.territories, locale.languages, locale.scripts, locale.currencies)
+    for kind, table in zip(_TABLES["names"], tables, strict=True):
+        yield from ((kind, (f"{kind}:{key}",), str(text)) for key, text in table.items() if text)
+    for key, zone in locale.meta_zones.items():
+        yield from (("zone", (f"zone:{key}",), str(name)) for name in zone.get("long", {}).values())
 
 
-def _amounts(locale: "Locale") -> Iterator[tuple[str, str, str]]:
+def _amounts(locale: "Locale") -> Iterator[Item]:
     """Amounts of money and of units."""
     from babel.numbers import format_currency
     from babel.units import format_unit
 
+    def amount(key: str) -> int:
+        amounts: list[int] = _TABLES["amounts"]
+        return amounts[hashed(locale.language + key) % len(amounts)]
+
     for key in map(str, locale.currencies):
-        n = _AMOUNTS[hashed(locale.language + key) % len(_AMOUNTS)]
-        text = format_currency(n, key, locale=locale, format_type="name", currency_digits=False)
-        yield "money", f"currency:{key}", text
+        text = format_currency(
+            amount(key), key, locale=locale, format_type="name", currency_digits=False
+        )
+        yield "money", (f"currency:{key}",), text
     for key in map(str, locale.unit_display_names):
-        n = _AMOUNTS[hashed(locale.language + key) % len(_AMOUNTS)]
-        text = format_unit(n, key, locale=locale)
+        text = format_unit(amount(key), key, locale=locale)
         if key not in text:  # a unit without a name is written as its key
-            yield "amount", f"unit:{key}", text
+            yield "amount", (f"unit:{key}",), text
 
 
-def _zones(locale: "Locale") -> Iterator[tuple[str, str, str]]:
-    for key, zone in locale.meta_zones.items():
-        yield from (("zone", f"zone:{key}", str(text)) for text in zone.get("long", {}).values())
-
-
-def _distances(locale: "Locale") -> Iterator[tuple[str, str, str]]:
+def _distances(locale: "Locale") -> Iterator[Item]:
     """Distances in time, such as "in 3 days"."""
     from babel.dates import format_timedelta
 
-    for unit, hours in _HOURS.items():
-        for n in _AMOUNTS[::2]:
-            for direction, sign in (("future", 1), ("past", -1)):
-                delta = timedelta(hours=sign * n * hours)
-                text = format_timedelta(
-                    delta,
-                    unit,  # pyright: ignore
-                    threshold=1e9,
-                    add_direction=True,
-                    locale=locale,
-                )
-                yield "distance", f"distance:{unit}:{direction}", text
+    signs = {"future": 1, "past": -1}
+    units: dict[Any, int] = _TABLES["seconds"]
+    for unit, n, direction in product(units, _TABLES["amounts"][::2], signs):
+        delta = timedelta(seconds=signs[direction] * n * units[unit])
+        text = format_timedelta(delta, unit, threshold=1e9, add_direction=True, locale=locale)
+        yield "distance", (f"distance:{unit}:{direction}",), text
 
 
-def _dates(locale: "Locale", split: SplitName) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Dates whose pattern, month and weekday all belong to a split."""
+def _dates(locale: "Locale", split: SplitName) -> Iterator[Item]:
+    """Dates whose pattern and names of month, weekday and quarter all belong to a split."""
     from babel.dates import format_date, format_skeleton
 
-    for pattern, names in _DATES.items():
+    for pattern in _TABLES["date_patterns"]:
         width = pattern in locale.date_formats
-        if split_of(f"date:{pattern}") != split or not (
-            width or pattern in locale.datetime_skeletons
-        ):
+        known = width or pattern in locale.datetime_skeletons
+        if split_of(f"date:{pattern}") != split or not known:
             continue
+        named = {"full": "ME", "long": "M"}.get(pattern) or pattern
         day = datetime(2000, 1, 1) + timedelta(days=hashed(locale.language + pattern) % 365)
         for _ in range(100):
             day += timedelta(days=97, minutes=611)
-            values = {
-                "M": f"month:{day.month}",
-                "E": f"weekday:{day.weekday()}",
-                "Q": f"quarter:{(day.month + 2) // 3}",
-            }
-            keys = (f"date:{pattern}", *(values[name] for name in names))
+            values = {"E": f"weekday:{day.weekday()}", "M": f"month:{day.month}"}
+            values["Q"] = f"quarter:{(day.month + 2) // 3}"
+            keys = (f"date:{pattern}", *(key for name, key in values.items() if name in named))
             if all(split_of(key) == split for key in keys):
                 text = (
                     format_date(day, pattern, locale)
                     if width
                     else format_skeleton(pattern, day, locale=locale)
                 )
-                yield "date", text, keys
+                yield "date", keys, text
 
 
-def _lists(
-    locale: "Locale", split: SplitName, single: list[tuple[str, str, str]]
-) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def _lists(locale: "Locale", split: SplitName, single: Iterable[Item]) -> Iterator[Item]:
     """Lists of two or three names of a kind, and languages with their countries."""
     from babel.lists import format_list
 
-    by_kind: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for kind, key, text in single:
-        by_kind[kind].append((key, text))
-    for style in _LISTS:
+    by_kind: dict[str, list[Item]] = defaultdict(list)
+    for item in single:
+        by_kind[item[0]].append(item)
+    for style in ("standard", "or"):
         pattern = locale.list_patterns.get(style, {})
         if split_of(f"list:{style}") != split or not {"2", "start", "end"} <= set(pattern):
             continue
-        for kind in ("territory", "language", "currency", "money", "amount"):
+        for kind in _TABLES["lists_of"]:
             items = by_kind[kind]
             for at in range(0, min(len(items) - 2, 180), 3):
-                some = items[at : at + 2 + hashed(items[at][1]) % 2]
-                text = format_list([text for _, text in some], style=style, locale=locale)
-                yield f"{kind} list", text, (f"list:{style}", *(key for key, _ in some))
+                n = 2 + hashed(items[at][2]) % 2
+                _, keys, texts = zip(*items[at : at + n], strict=True)
+                text = format_list(texts, style=style, locale=locale)
+                yield f"{kind} list", (f"list:{style}", *chain(*keys)), text
     for language, territory in zip(by_kind["language"], by_kind["territory"], strict=False):
-        yield "variety", f"{language[1]} ({territory[1]})", (language[0], territory[0])
+        yield "variety", language[1] + territory[1], f"{language[2]} ({territory[2]})"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from glassformer.data.config import NAMES, SplitName
 from glassformer.demos.codetags import tag_code
-from glassformer.demos.codewords import Code
+from glassformer.demos.codewords import Word
 from glassformer.demos.python_text import python_sources
 from glassformer.demos.writers import write_lines
 from glassformer.errors import DataError
@@ -43,7 +43,7 @@ Chunk = tuple[list[str], list[str]]
 
 def write_code(folder: Path) -> None:
     """Write the chunks of each split as words with their tags, one on a line, and a short file of
-    the test as it is, to be looked at."""
+    the test as it is, to be shown."""
     chunks: dict[SplitName, list[Chunk]] = {split: [] for split in NAMES}
     texts: list[tuple[int, str, str]] = []
     for split, name, source, found in code_files():
@@ -66,21 +66,21 @@ def code_files() -> Iterator[tuple[SplitName, str, str, list[Chunk]]]:
 
     DataError: this Python has no sources.
     """
-    words, some = 0, False
+    n, some = 0, False
     files = sorted((_digest(name), name, file) for file, name in python_sources())
     for digest, name, file in files:
         split = _split(digest)
-        if _TABLES.match(name) or (split == "train" and words >= TRAINING_WORDS):
+        if _TABLES.match(name) or (split == "train" and n >= TRAINING_WORDS):
             continue
         try:
             with tokenize.open(file) as opened:
                 source = opened.read()
-            code, tags, ends = tag_code(source)
+            words, tags, ends = tag_code(source)
         except (OSError, SyntaxError, ValueError, RecursionError):
             continue  # some installations have templates of code
-        words, some = words + (len(tags) if split == "train" else 0), True
-        borders = pairwise(_borders(code, ends))
-        yield split, name, source, [(code.words[i:j], tags[i:j]) for i, j in borders]
+        n, some = n + (len(tags) if split == "train" else 0), True
+        texts, borders = [word.text for word in words], pairwise(_borders(words, ends))
+        yield split, name, source, [(texts[i:j], tags[i:j]) for i, j in borders]
     if not some:
         raise DataError(
             "this Python has no sources of its standard library, so this demo has no code; use "
@@ -98,15 +98,14 @@ def _split(digest: bytes) -> SplitName:
     return "validation" if share < 5 else "test" if share < 10 else "train"
 
 
-def _borders(code: Code, ends: list[int]) -> list[int]:
+def _borders(words: list[Word], ends: list[int]) -> list[int]:
     """The words at which the chunks of a file begin, and the number of its words.
 
     A chunk begins at the first line after a statement of the top level, so that comments stand with
     what follows them.
     """
-    starts = [start for start, _ in code.spans]
-    lines = [i for i, (kind, word) in enumerate(zip(code.kinds, code.words, strict=True))
-             if kind == "layout" and word != "\\"]  # fmt: skip
+    starts = [word.start for word in words]
+    lines = [i for i, word in enumerate(words) if word.kind == "layout" and word.text != "\\"]
     after = [bisect_left(lines, bisect_left(starts, end)) for end in ends]
     places = sorted({0, *(lines[i] for i in after if i < len(lines)), len(starts)})
     borders = [0]

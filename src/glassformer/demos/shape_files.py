@@ -1,5 +1,5 @@
-"""Data sets of coloured shapes as files: questions about pictures, pictures to draw, and labelled
-pictures for a judge of what was drawn.
+"""Data sets of coloured shapes as files: questions about images, images to draw, and labelled
+images for a judge of drawn ones.
 
     {"input": [{"image": "train/12.png"}, {"text": "describe"}],
      "target": "a large pink circle", "kind": "caption"}
@@ -7,7 +7,6 @@ pictures for a judge of what was drawn.
     train/12.png <tab> large pink circle
 """
 
-import re
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -19,76 +18,62 @@ from glassformer.demos.writers import write_json_lines, write_png, write_table
 from glassformer.random_stream import generator
 
 COUNTS: dict[SplitName, int] = {"train": 8000, "validation": 200, "test": 400}
-"""Pictures of each split."""
+"""Images of each split."""
 DRAWN_SIZE = 16
-"""The side of a picture that is to be drawn."""
+"""The side of an image to be drawn."""
 DRAWN_COUNTS: dict[SplitName, int] = {"train": 6000, "validation": 200, "test": 400}
 DESCRIBE = "describe"
-"""The prompt to which a caption is the answer."""
-_KINDS = (("is there", "existence"), ("how many", "number"), ("is the", "size"))
-_BESIDE = re.compile(r" (left of|right of|above|below) ")
+"""The prompt for a caption."""
 
 
 def write_shapes(folder: Path) -> None:
-    """Write rows of a picture, a prompt and its answer: of each picture a caption, then up to seven
+    """Write rows of an image, a prompt and its answer: of each image a caption, then up to seven
     questions."""
-    for split in NAMES:
-        rows = []
-        for number, (scene, file) in enumerate(
-            _pictures(folder, split, scenes(split, COUNTS[split]))
-        ):
-            asked = questions(scene, generator(NAMES.index(split), number))
-            for prompt, answer in [(DESCRIBE, caption(scene)), *asked]:
-                parts = [{"image": file}, {"text": prompt}]
-                rows.append({"input": parts, "target": answer, "kind": kind_of(prompt)})
+    for at, split in enumerate(NAMES):
+        rows = [
+            {"input": [{"image": file}, {"text": prompt}], "target": answer, "kind": kind}
+            for number, (scene, file) in enumerate(
+                _images(folder, split, scenes(split, COUNTS[split]), 48)
+            )
+            for kind, prompt, answer in [
+                ("caption", DESCRIBE, caption(scene)),
+                *questions(scene, generator(at, number)),
+            ]
+        ]
         write_json_lines(folder / f"{split}.jsonl", rows)
 
 
 def write_drawn(folder: Path) -> None:
-    """Write rows of words and a small picture of the one thing that they name."""
+    """Write rows of words and a small image of the one thing that they name."""
     for split in NAMES:
-        some = _plain(scenes(split, DRAWN_COUNTS[split], cells=1))
+        some = scenes(split, DRAWN_COUNTS[split], cells=1)
         rows = (
             {"input": caption(scene), "target": {"image": file}}
-            for scene, file in _pictures(folder, split, some, DRAWN_SIZE)
+            for scene, file in _images(folder, split, some)
         )
         write_json_lines(folder / f"{split}.jsonl", rows)
 
 
 def write_judged(folder: Path) -> None:
-    """Write other small pictures with size, colour and shape as classes; every split has some of
+    """Write other small images with size, colour and shape as classes; every split has some of
     every combination."""
     for seed, split in enumerate(NAMES, 1):
         n = DRAWN_COUNTS[split]
         held = {of: round(n * share / 100) for of, share in HELD_OUT.items()}
         counts = {"train": n - sum(held.values()), **held}
-        some = chain.from_iterable(_plain(scenes(of, counts[of], seed, cells=1)) for of in NAMES)
+        some = chain.from_iterable(scenes(of, counts[of], seed, cells=1) for of in NAMES)
         rows = (
-            (file, " ".join(scene.things[0].kind))
-            for scene, file in _pictures(folder, split, some, DRAWN_SIZE)
+            (file, " ".join(scene.things[0].kind)) for scene, file in _images(folder, split, some)
         )
         write_table(folder / f"{split}.tsv", "file_name label", rows)
 
 
-def kind_of(question: str) -> str:
-    """What a question asks for: caption, existence, number, size, place, colour or shape."""
-    if question == DESCRIBE:
-        return "caption"
-    for begin, kind in _KINDS:
-        if question.startswith(begin):
-            return kind
-    return "place" if _BESIDE.search(question) else question.split()[1]
-
-
-def _pictures(
-    folder: Path, split: SplitName, some: Iterator[Scene], size: int = 48
+def _images(
+    folder: Path, split: SplitName, some: Iterator[Scene], size: int = DRAWN_SIZE
 ) -> Iterator[tuple[Scene, str]]:
-    """Each scene with the name of its picture, which is written."""
+    """Each scene with the name of its image, which is written; a scene of one cell has a plain
+    ground, so that few colours are enough and little is left to chance."""
     (folder / split).mkdir()
     for number, scene in enumerate(some):
-        yield scene, write_png(folder / split / f"{number}.png", draw(scene, size))
-
-
-def _plain(some: Iterator[Scene]) -> Iterator[Scene]:
-    """The same things on one grey, so that few colours are enough and little is left to chance."""
-    return (Scene(scene.things, scene.cells) for scene in some)
+        shown = Scene(scene.things, scene.cells) if scene.cells == 1 else scene
+        yield scene, write_png(folder / split / f"{number}.png", draw(shown, size))

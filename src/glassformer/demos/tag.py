@@ -1,15 +1,16 @@
 """`glassformer demo tag`: Python source highlighted by meaning, from the standard library's own
 files."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from operator import eq
 from typing import Any
 
 from glassformer.data.tagged import tagged
-from glassformer.demos.baselines import majority, most_frequent_tag
+from glassformer.demos.baselines import majority, most_frequent, share
 from glassformer.demos.codetags import TAGS
 from glassformer.demos.codewords import split_code
-from glassformer.demos.demo import Demo, Shown, Training
-from glassformer.demos.python_code import write_code
+from glassformer.demos.demo import Shown, train_and_test
 from glassformer.files import write_text
 from glassformer.pages.highlight import coloured, highlight_html, legend
 from glassformer.run import Run
@@ -19,9 +20,6 @@ SHOWN = 30
 NAMES = TAGS[:9]
 """Tags of names."""
 
-Sentences = Sequence[tuple[Sequence[str], Sequence[str]]]
-"""Words and tags."""
-
 
 def show(run: Run, terminal: bool) -> Shown:
     """Accuracy on held-out files beside two baselines, and one of these files in colours."""
@@ -30,11 +28,9 @@ def show(run: Run, terminal: bool) -> Shown:
     source = file.read_text(encoding="utf-8")
     words, spans = split_code(source)
     tags = [tag for _, tag in run.tag(words)]
-    picture = folder / "highlight.html"
-    write_text(
-        picture, highlight_html(source, spans, tags, TAGS, f"{file.name}, tagged by {folder.name}")
-    )
-    recall = (f"{tag} {share:.0%}" for tag, share in scores["recall"].items())
+    page, title = folder / "highlight.html", f"{file.name}, tagged by {folder.name}"
+    write_text(page, highlight_html(source, spans, tags, TAGS, title))
+    recall = (f"{tag} {value:.0%}" for tag, value in scores["recall"].items())
     return Shown(
         {**scores, "file": file.stem},
         [
@@ -48,11 +44,7 @@ def show(run: Run, terminal: bool) -> Shown:
             "  " + "  ".join(recall),
             f"\nfrom {file.stem}, a file it never saw:\n",
             _excerpt(source, spans, tags, terminal),
-            f"the whole file in colours: {picture}   curves, confusions: {folder / 'report.html'}",
-        ],
-        [
-            f"python examples/highlight.py {folder} YOUR_FILE.py --html YOUR_FILE.html",
-            f'echo "total = price * count" | glassformer tag {folder} --json',
+            f"the whole file in colours: {page}   curves, confusions: {folder / 'report.html'}",
         ],
     )
 
@@ -60,52 +52,29 @@ def show(run: Run, terminal: bool) -> Shown:
 def _scores(run: Run) -> dict[str, Any]:
     """Accuracy on names, whose letters do not tell their tag, and on all words but layout, beside
     two baselines; recall of each tag of names."""
-    assert run.recipe is not None
-    rows = list(tagged(run.recipe.data))
-    train, test = (
-        [(list(row.words), list(row.tags)) for row in rows if row.split == split]
-        for split in ("train", "test")
-    )
-    found = run.tag([words for words, _ in test])
-    predicted = [[tag for _, tag in sentence] for sentence in found]
+    train, test = train_and_test(run, tagged, lambda row: zip(row.words, row.tags, strict=True))
+    test = list(map(list, test))
+    answers = run.tag([[word for word, _ in pairs] for pairs in test])
+    known, asked, found = (list(chain.from_iterable(rows)) for rows in (train, test, answers))
     names = ("the most frequent tag", "each word's most frequent tag", "this model")
     accuracy: dict[str, dict[str, float]] = {name: {} for name in names}
     for what, chosen in (("names", set(NAMES)), ("all", set(TAGS) - {"layout"})):
-        learned, asked = _only(train, chosen), _only(test, chosen)
-        values = (
-            majority(_tags(learned), _tags(asked)),
-            most_frequent_tag(learned, asked),
-            _recall(test, predicted, chosen),
-        )
-        for name, value in zip(names, values, strict=True):
-            accuracy[name][what] = value
-    here = {tag for _, tags in test for tag in tags}
-    recall = {tag: _recall(test, predicted, {tag}) for tag in NAMES if tag in here}
-    return {"accuracy": accuracy, "recall": recall}
+        pairs = [pair for pair in known if pair[1] in chosen]
+        rows = ((*pair, own) for pair, (_, own) in zip(asked, found, strict=True))
+        words, gold, own = zip(*(row for row in rows if row[1] in chosen), strict=True)
+        accuracy[names[0]][what] = majority((tag for _, tag in pairs), gold)
+        accuracy[names[1]][what] = share(map(eq, most_frequent(pairs, words, rare=True), gold))
+        accuracy[names[2]][what] = share(map(eq, own, gold))
+    pairs = ((tag, own) for (_, tag), (_, own) in zip(asked, found, strict=True))
+    return {"accuracy": accuracy, "recall": _recall(pairs)}
 
 
-def _recall(test: Sentences, predicted: Sequence[Sequence[str]], chosen: set[str]) -> float:
-    """The share of the words with one of these tags that the model tags right."""
-    right = [
-        tag == gold
-        for (_, tags), found in zip(test, predicted, strict=True)
-        for gold, tag in zip(tags, found, strict=True)
-        if gold in chosen
-    ]
-    return sum(right) / len(right)
-
-
-def _only(sentences: Sentences, chosen: set[str]) -> Sentences:
-    """The words with one of these tags."""
-    kept = (
-        [pair for pair in zip(words, tags, strict=True) if pair[1] in chosen]
-        for words, tags in sentences
-    )
-    return [([word for word, _ in pairs], [tag for _, tag in pairs]) for pairs in kept]
-
-
-def _tags(sentences: Sentences) -> list[str]:
-    return [tag for _, tags in sentences for tag in tags]
+def _recall(pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
+    """The recall of each tag of names that occurs, for pairs of (right tag, found tag)."""
+    right: dict[str, list[bool]] = {tag: [] for tag in TAGS}
+    for tag, found in pairs:
+        right[tag].append(tag == found)
+    return {tag: share(right[tag]) for tag in NAMES if right[tag]}
 
 
 def _excerpt(
@@ -113,19 +82,14 @@ def _excerpt(
 ) -> str:
     """Lines of the file from its first definition on: in colours, or names with their tags."""
     begin = source.rfind("\n", 0, max(source.find("def "), 0)) + 1
-    end = begin + sum(len(line) for line in source[begin:].splitlines(keepends=True)[:SHOWN])
-    within = [i for i, (start, stop) in enumerate(spans) if begin <= start and stop <= end]
+    text = "".join(source[begin:].splitlines(keepends=True)[:SHOWN])
+    within = [
+        ((start - begin, stop - begin), tag)
+        for (start, stop), tag in zip(spans, tags, strict=True)
+        if begin <= start and stop <= begin + len(text)
+    ]
     if terminal:
-        inside = [(spans[i][0] - begin, spans[i][1] - begin) for i in within]
-        text = coloured(source[begin:end], inside, [tags[i] for i in within], TAGS)
-        return f"{legend(TAGS)}\n\n{text}"
-    named = [i for i in within if tags[i] in NAMES]
-    return "\n".join(f"  {source[slice(*spans[i])]:24} {tags[i]}" for i in named[:SHOWN])
-
-
-DEMO = Demo(
-    "A tagger that reads Python source and says what each name means: function, parameter, "
-    "attribute, import, ...",
-    (Training("tag", write_code),),
-    show,
-)
+        inside, own = [span for span, _ in within], [tag for _, tag in within]
+        return f"{legend(TAGS)}\n\n{coloured(text, inside, own, TAGS)}"
+    named = [(text[slice(*span)], tag) for span, tag in within if tag in NAMES]
+    return "\n".join(f"  {name:24} {tag}" for name, tag in named[:SHOWN])

@@ -2,37 +2,40 @@
 
 from collections.abc import Iterator
 
-from glassformer.data.pairs import Pair, pairs
-from glassformer.demos.baselines import exact_match, rule_for_dates
-from glassformer.demos.dates import write_dates
-from glassformer.demos.demo import Demo, Shown, Training, table
+from glassformer.data.pairs import pairs
+from glassformer.demos.baselines import rule_for_dates, share
+from glassformer.demos.demo import Shown, table, train_and_test
 from glassformer.files import write_text
 from glassformer.inspect.alignment import CrossAttention, cross_attention
 from glassformer.pages.attention import attention_html
 from glassformer.processors.word_spans import NUMBERS_AND_NAMES
 from glassformer.run import Run
 
-EXAMPLES = (
+EXAMPLES = [
     "Donnerstag, 3. Mai 2091",
     "2019年12月24日",
     "le 1er août 1944",
     "четверг, 9 мая 1945 г.",
-)
+]
 
 
 def show(run: Run, terminal: bool) -> Shown:
     """Exact matches on held-out dates beside two baselines, the hardest languages, an alignment,
-    then a prompt at which to try it."""
-    assert run.recipe is not None
+    then a prompt for other dates."""
     folder, scores = run.folder, run.evaluate("test")
-    exact = {**_baselines(list(pairs(run.recipe.data))), "this model": scores["exact_match"]}
-    outputs = run.translate(list(EXAMPLES))
+    train, test = train_and_test(run, pairs, lambda row: (row.source, row.target))
+    rule = rule_for_dates(train)
+    exact = {
+        "a copy of the source": share(source == target for source, target in test),
+        "a rule: numbers by place, month words": share(rule(text) == day for text, day in test),
+        "this model": scores["exact_match"],
+    }
+    outputs = run.translate(EXAMPLES)
     examples = dict(zip(EXAMPLES, outputs, strict=True))
-    attention = cross_attention(
-        run.model, run.task.pair, EXAMPLES[0], outputs[0], NUMBERS_AND_NAMES
-    )
-    picture = folder / "attention.html"
-    write_text(picture, attention_html(attention, f"{EXAMPLES[0]} to {outputs[0]}"))
+    source, output = EXAMPLES[0], outputs[0]
+    attention = cross_attention(run.model, run.task.pair, source, output, NUMBERS_AND_NAMES)
+    page = folder / "attention.html"
+    write_text(page, attention_html(attention, f"{source} to {output}"))
     hardest = sorted(scores["table"], key=lambda row: row["exact_match"])[:5]
     return Shown(
         {
@@ -50,27 +53,11 @@ def show(run: Run, terminal: bool) -> Shown:
             *(f"  {source:28} -> {output}" for source, output in examples.items()),
             "\nwhere each part of the output attends in the last layer:\n",
             *(f"  {line}" for line in drawn(attention)),
-            f"\nthe same for every layer and head: {picture}   curves, samples, languages: "
+            f"\nthe same for every layer and head: {page}   curves, samples, languages: "
             f"{folder / 'report.html'}",
-        ],
-        [
-            f'echo "24 décembre 2031" | glassformer translate {folder} --scores',
-            f"glassformer verify {folder}",
         ],
         ("type a date in any language", run.translate),
     )
-
-
-def _baselines(rows: list[Pair]) -> dict[str, float]:
-    train, test = (
-        [(row.source, row.target) for row in rows if row.split == split]
-        for split in ("train", "test")
-    )
-    rule = rule_for_dates(train)
-    return {
-        "a copy of the source": exact_match(test, lambda source: source),
-        "a rule: numbers by place, month words": exact_match(test, rule),
-    }
 
 
 def drawn(attention: CrossAttention) -> Iterator[str]:
@@ -78,17 +65,7 @@ def drawn(attention: CrossAttention) -> Iterator[str]:
     words = attention.source.words
     yield f"{'':8}" + " ".join(words)
     masses = attention.words([len(attention.patterns) - 1])
-    for part, row in zip(attention.target.words, masses, strict=True):
-        cells = [
-            " ░▒▓█"[min(4, int(5 * float(mass)))] * len(word)
-            for word, mass in zip(words, row, strict=True)
-        ]
-        yield f"{part:>6}  " + " ".join(cells)
-
-
-DEMO = Demo(
-    "An encoder-decoder that reads dates as people write them in many languages and writes them "
-    "in ISO 8601.",
-    (Training("translate", write_dates),),
-    show,
-)
+    for part, row in zip(attention.target.words, masses.tolist(), strict=True):
+        shades = (" ░▒▓█"[min(4, int(5 * mass))] for mass in row)
+        cells = (shade * len(word) for word, shade in zip(words, shades, strict=True))
+        yield f"{part:>6}  {' '.join(cells)}"

@@ -1,41 +1,40 @@
-"""`glassformer demo vqa`: what is in the picture? One decoder answers questions and writes
-captions, another draws."""
+"""`glassformer demo vqa`: one decoder answers questions about an image and writes captions, another
+draws."""
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 
 import numpy as np
 
 from glassformer.data.parts import Mixed, mixed
 from glassformer.data.pictures import decode
-from glassformer.demos.baselines import most_frequent_answer
-from glassformer.demos.demo import Demo, Shown, Training
-from glassformer.demos.shape_files import DESCRIBE, write_drawn, write_shapes
+from glassformer.demos.baselines import most_frequent, share
+from glassformer.demos.demo import Shown, train_and_test
+from glassformer.demos.shape_files import DESCRIBE
 from glassformer.errors import counted
 from glassformer.files import write_text
 from glassformer.pages.answers import Answer, answers_html
 from glassformer.run import Run, load
 
 DRAWING = "-drawing"
-"""End of the name of the run folder of the model that draws."""
+"""End of the name of the run folder of the model that draws, as in tables/demos.json."""
 CARDS = 24
-"""Pictures on the page, and pictures drawn."""
+"""Images on the page, and images drawn."""
 
-Scores = list[tuple[str, float, float]]
-"""A group of prompts, the model's accuracy, and that without looking."""
+Row = tuple[str, str, Mixed]
+"""An image's file, a prompt, and the row they are of."""
 
 
 def show(run: Run, terminal: bool) -> Shown:
-    """Accuracy on pictures it never saw beside the best guess without looking, and a page with
-    both models."""
-    assert run.recipe is not None
-    folder, rows = run.folder, list(mixed(run.recipe.data))
+    """Accuracy on held-out images beside the best guess without looking, and a page with both
+    models."""
+    folder = run.folder
     drawing, page = Path(f"{folder}{DRAWING}"), folder / "answers.html"
-    test = [row for row in rows if row.split == "test"]
-    found: list[str] = run.answer([[{"image": _picture(row)}, _prompt(row)] for row in test])
-    train = [(_prompt(row), row.target or "") for row in rows if row.split == "train"]
-    scores = _scores(test, found, most_frequent_answer(train, map(_prompt, test)))
+    train, test = train_and_test(run, mixed, _row)
+    found: list[str] = run.answer([[{"image": image}, prompt] for image, prompt, _ in test])
+    known = [(prompt, row.target or "") for _, prompt, row in train]
+    scores = _scores(test, found, most_frequent(known, [prompt for _, prompt, _ in test]))
     cards = _cards(test, found)
     title = f"What {folder.name} says of pictures it never saw"
     about = f"{counted(len(test), 'answer')} in all."
@@ -52,21 +51,11 @@ def show(run: Run, terminal: bool) -> Shown:
             "browser)",
             f"curves and samples: {folder / 'report.html'}",
         ],
-        [
-            f"glassformer generate {folder} --image YOUR_PICTURE.png "
-            '--prompt "what colour is the star?"',
-            f'glassformer generate {drawing} --prompt "a large purple star" --to-image star.png',
-            f"glassformer evaluate {folder} --split test",
-        ],
     )
 
 
-def _picture(row: Mixed) -> str:
-    return row.parts[0][1]
-
-
-def _prompt(row: Mixed) -> str:
-    return row.parts[-1][1]
+def _row(row: Mixed) -> Row:
+    return row.parts[0][1], row.parts[-1][1], row
 
 
 def _pixels(path: str) -> np.ndarray:
@@ -74,52 +63,40 @@ def _pixels(path: str) -> np.ndarray:
 
 
 def _drawn(run: Run) -> list[tuple[str, np.ndarray, np.ndarray]]:
-    """Combinations that were held out in training: the words, the picture drawn from them, and a
+    """Combinations that were held out in training: the words, the image drawn from them, and a
     real one."""
-    assert run.recipe is not None
-    rows = (row for row in mixed(run.recipe.data) if row.split == "test")
-    real = {_prompt(row): row.image or "" for row in rows}
-    prompts = list(real)[:CARDS]
-    return [
-        (words, pixels, _pixels(real[words]))
-        for words, pixels in zip(prompts, run.draw(prompts), strict=True)
-    ]
+    _, test = train_and_test(run, mixed, _row)
+    real = dict(islice({prompt: row.image or "" for _, prompt, row in test}.items(), CARDS))
+    drawn = zip(real.items(), run.draw(list(real)), strict=True)
+    return [(words, pixels, _pixels(image)) for (words, image), pixels in drawn]
 
 
-def _scores(test: Sequence[Mixed], found: Sequence[str], blind: Sequence[str]) -> Scores:
-    """Accuracy on captions, on all questions, and on each kind of question."""
-    right = [
-        (row.group, own == row.target, guess == row.target)
-        for row, own, guess in zip(test, found, blind, strict=True)
-    ]
-    kinds = sorted({row.group or "" for row in test} - {"caption"})
+def _scores(
+    test: Sequence[Row], found: Sequence[str], blind: Sequence[str | None]
+) -> list[tuple[str, float, float]]:
+    """The accuracy of the model, and that without looking: on captions, on all questions, and on
+    each kind of question."""
+    kinds = sorted({row.group or "" for *_, row in test} - {"caption"})
     groups = {"captions": {"caption"}, "all questions": set(kinds)}
     groups |= {f"  {kind}": {kind} for kind in kinds}
-    scores: Scores = []
-    for name, chosen in groups.items():
-        _, own, guess = zip(*(row for row in right if row[0] in chosen), strict=True)
-        scores.append((name, sum(own) / len(own), sum(guess) / len(own)))
-    return scores
+
+    def accuracy(answers: Sequence[str | None], chosen: set[str]) -> float:
+        rows = zip(test, answers, strict=True)
+        return share(answer == row.target for (*_, row), answer in rows if row.group in chosen)
+
+    return [
+        (name, accuracy(found, chosen), accuracy(blind, chosen)) for name, chosen in groups.items()
+    ]
 
 
-def _cards(
-    test: Sequence[Mixed], found: Sequence[str]
-) -> list[tuple[np.ndarray, Sequence[Answer]]]:
-    """The first pictures with all that was asked about each."""
+def _cards(test: Sequence[Row], found: Sequence[str]) -> list[tuple[np.ndarray, Sequence[Answer]]]:
+    """The first images with all questions about each."""
     cards: list[tuple[np.ndarray, Sequence[Answer]]] = []
-    groups = groupby(zip(test, found, strict=True), key=lambda pair: _picture(pair[0]))
-    for _, (picture, pairs) in zip(range(CARDS), groups, strict=False):
+    groups = groupby(zip(test, found, strict=True), key=lambda pair: pair[0][0])
+    for image, pairs in islice(groups, CARDS):
         answers = [
-            Answer("" if _prompt(row) == DESCRIBE else _prompt(row), row.target or "", own)
-            for row, own in pairs
+            Answer("" if prompt == DESCRIBE else prompt, row.target or "", own)
+            for (_, prompt, row), own in pairs
         ]
-        cards.append((_pixels(picture), answers))
+        cards.append((_pixels(image), answers))
     return cards
-
-
-DEMO = Demo(
-    "A decoder that looks at drawn shapes, answers questions about them and describes them in a "
-    "sentence; before it, one that draws a shape pixel by pixel from words.",
-    (Training("shapes-drawn", write_drawn, DRAWING), Training("vqa", write_shapes)),
-    show,
-)

@@ -1,4 +1,4 @@
-"""Ordinary files: tables with a header, JSON lines, pictures."""
+"""Ordinary files: tables with a header, JSON lines, images."""
 
 import json
 from collections.abc import Iterable, Sequence
