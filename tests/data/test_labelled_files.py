@@ -257,16 +257,16 @@ def test_contents_of_archives_that_change_break_or_lack_a_file(tmp_path):
     pack(path, {"a/1.png": b"two"})
     os.utime(path, ns=(1, 1))
     assert content(source) == b"two"
-    with pytest.raises(DataError, match=r"there is no a/2.png in .*x.zip"):
+    with pytest.raises(DataError, match=r"there is no member a/2.png in .*x.zip; check"):
         content(source_at(f"{path}/a/2.png"))
     with pytest.raises(DataError, match=r"cannot read .*3.png: No such file"):
         content(source_at(str(tmp_path / "3.png")))
     raw = path.read_bytes()
     path.write_bytes(raw.replace(b"two", b"owt"))
-    with pytest.raises(DataError, match=r"1.png cannot be unpacked \(Bad CRC"):
+    with pytest.raises(DataError, match=r"1.png is not a whole member of its zip archive \(Bad CRC"):
         content(source)
     path.write_bytes(raw[:-5])
-    with pytest.raises(DataError, match=r"1.png cannot be unpacked \(File is not a zip file"):
+    with pytest.raises(DataError, match=r"x.zip is not a whole zip archive \(File is not a zip file"):
         content(source)
 
 
@@ -274,7 +274,7 @@ def test_a_password_and_a_file_beyond_all_measure_are_refused(tmp_path, monkeypa
     path = tmp_path / "x.zip"
     pack(path, {"a/1.png": b"one"})
     monkeypatch.setattr("glassformer.data.formats.contents.LARGEST", 2)
-    with pytest.raises(DataError, match=r"1.png has 3 bytes, more than the 2 "):
+    with pytest.raises(DataError, match=r"1.png has more than 2 bytes"):
         content(source_at(f"{path}/a/1.png"))
     raw = bytearray(path.read_bytes())
     raw[raw.index(b"PK\x01\x02") + 8] |= 1

@@ -302,7 +302,7 @@ def test_a_bad_row_is_one_sentence(folder, case):
             "r.csv",
             "q,a\nx\n",
             {"parts": ({"text": "{q}"},)},
-            r"r\.csv, line 2 has 1 column, and 2 are needed",
+            r"r\.csv, line 2 has 1 column, and column 2 is needed",
         ),
         ("r.csv", 'q,a\n"x,y\n', {"parts": ({"text": "{q}"},)}, r"r\.csv, line \d is no ',' table"),
         ("r.csv", "q,a\nx,y\n", {}, r"no column 'input' in its first row.*set data\.input_field"),

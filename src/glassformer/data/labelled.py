@@ -11,7 +11,7 @@ from itertools import chain
 
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.lines import lines
-from glassformer.data.formats.records import classes_at, columns
+from glassformer.data.formats.records import classes_at, values
 from glassformer.data.sources import Source, resolve
 from glassformer.data.split import SplitName
 from glassformer.data.split_assignment import in_splits, paths
@@ -81,7 +81,7 @@ def _all_rows(source: Source, config: DataConfig) -> Iterator[Row]:
 
 def _fields(source: Source, config: DataConfig) -> Iterator[Row]:
     settings = ("text_field", "label_field", "pair_field")
-    for row, where in columns(source, config, settings, "a text and a label"):
+    for row, where in values(source, config, settings, "a text and a label"):
         if any(not isinstance(cell, str) or cell.strip() for cell in row if cell is not None):
             text, label, pair = row
             yield text, pair, classes_at(label, config, where), where

@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.lines import lines
-from glassformer.data.formats.records import columns
+from glassformer.data.formats.records import values
 from glassformer.data.sources import Source, resolve
 from glassformer.data.split import NAMES, SplitName
 from glassformer.data.split_assignment import in_splits, paths
@@ -115,7 +115,7 @@ def _all_rows(
         match source.format(config):
             case "jsonl" | "csv" | "tsv":
                 settings = ("source_field", "target_field", "group_field")
-                for row, where in columns(source, config, settings, "a source and a target"):
+                for row, where in values(source, config, settings, "a source and a target"):
                     yield row[0], row[1], None if row[2] is None else str(row[2]), where
             case _:
                 raise DataError(

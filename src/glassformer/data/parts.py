@@ -20,7 +20,15 @@ from glassformer.data.formats.archives import members
 from glassformer.data.formats.contents import source_at
 from glassformer.data.formats.labelled_files import named_class
 from glassformer.data.formats.lines import checked_text, found
-from glassformer.data.formats.records import FIELD, classes_at, field_of, filled, records, written
+from glassformer.data.formats.records import (
+    FIELD,
+    classes_at,
+    field_of,
+    filled,
+    is_default,
+    records,
+    written,
+)
 from glassformer.data.sources import Source, resolve
 from glassformer.data.split import NAMES, SplitName
 from glassformer.data.split_assignment import in_splits, paths

@@ -14,7 +14,7 @@ from glassformer.data.formats.archives import members
 from glassformer.data.formats.contents import source_at
 from glassformer.data.formats.file_names import fields_of, template
 from glassformer.data.formats.lines import checked_text
-from glassformer.data.formats.records import classes_at, columns
+from glassformer.data.formats.records import classes_at, values
 from glassformer.data.sources import Source, resolve
 from glassformer.data.split import NAMES, SplitName
 from glassformer.data.split_assignment import in_splits, paths
@@ -240,7 +240,7 @@ def _table_rows(table: Source, config: DataConfig) -> Iterator[Row]:
     kind = config.format if config.format in TABLES.values() else TABLES[table.suffix]
     config = config.model_copy(update={"format": kind, "group_field": _group_column(config)})
     settings = ("file_field", "label_field", "group_field")
-    rows = columns(table, config, settings, "a file and its class", untyped=settings)
+    rows = values(table, config, settings, "a file and its class", untyped=settings)
     for (name, label, group), where in rows:
         file, classes = _listed(table, name, config, where), classes_at(label, config, where)
         yield file, classes, None if group is None else str(group), where

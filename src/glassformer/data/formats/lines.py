@@ -1,52 +1,18 @@
-"""Bytes, text, lines and JSON values of a source: encodings, gzip, zip archives.
+"""Text, lines and JSON values of a source, in any encoding.
 
 Errors name the file and the line or byte.
 """
 
 import codecs
-import gzip
 import io
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from glassformer.data.config import DataConfig
-from glassformer.data.formats.archives import BROKEN, member
-from glassformer.data.sources import Source, reading
+from glassformer.data.formats.contents import opened
+from glassformer.data.sources import Source
 from glassformer.errors import DataError, suggest
-
-
-@contextmanager
-def opened(source: Source) -> Iterator[io.BufferedIOBase]:
-    """Open a source, decompressed; DataError: damaged or unreadable."""
-    zipped = source.path.endswith(".gz")
-    try:
-        with reading(source.path), _packed(source) as raw:
-            if zipped:
-                with gzip.open(raw, "rb") as file:
-                    yield file
-            else:
-                yield raw
-    except (OSError, *BROKEN) as problem:  # an OSError that is not the system's: of gzip or bzip2
-        kind, rest = (
-            ("gzip file", ", or drop .gz from its name")
-            if zipped
-            else ("member of its zip archive", "")
-        )
-        raise DataError(
-            f"{source.path} is not a whole {kind} ({problem}); copy it again{rest}"
-        ) from problem
-
-
-@contextmanager
-def _packed(source: Source) -> Iterator[io.BufferedIOBase]:
-    if source.archive is None:
-        with open(source.path, "rb") as raw:
-            yield raw
-    else:
-        with member(source.archive, source.member) as raw:
-            yield raw
 
 
 def decoded(raw: bytes, encoding: str, name: str, offset: int = 0) -> str:
