@@ -4,9 +4,9 @@
 that computes (`layers`, `models`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 import torch
@@ -17,6 +17,21 @@ IGNORE = -100
 """Target of a position without loss (torch's convention)."""
 SHARED_PREFIX = -2
 """Document id of a shared prefix: every document of the row continues it."""
+
+
+Side = Literal["right", "left"]
+"""Where padding stands."""
+
+
+def padded_rows(
+    rows: Sequence[Sequence[int] | np.ndarray], fill: int = 0, side: Side = "right"
+) -> Int[Tensor, "B T"]:
+    """Rows of whole numbers padded with `fill` to the longest, int64."""
+    table = np.full((len(rows), max(map(len, rows))), fill)
+    for slots, row in zip(table, rows, strict=True):
+        begin = len(slots) - len(row) if side == "left" else 0
+        slots[begin : begin + len(row)] = row
+    return torch.from_numpy(table)
 
 
 @dataclass(frozen=True)
@@ -43,7 +58,7 @@ class Positions:
 
     @classmethod
     def padded(
-        cls, lengths: Sequence[int], side: str = "right", device: torch.device | str | None = None
+        cls, lengths: Sequence[int], side: Side = "right", device: torch.device | str | None = None
     ) -> Self:
         """Rows of the given lengths padded to the longest on the `right` or `left`; only real
         elements count."""
@@ -80,24 +95,26 @@ class Positions:
 
     def extended(self, new: "Positions") -> "Positions":
         """These positions with `new` ones appended."""
-        rows = max(self.rows, new.rows)
-        start = (
-            self.start if self.start is not None and new.start == self.start + self.length else None
-        )
-        return Positions(
-            _joined(self.position, new.position, rows),
-            _joined_optional(self.document, new.document, self, new, rows, 0),
-            _joined_optional(self.valid, new.valid, self, new, rows, True),
-            start,
-        )
+        both, rows = (self, new), max(self.rows, new.rows)
+        joined = lambda fields: torch.cat([t.expand(rows, -1) for t in fields], dim=1)  # noqa: E731
+        document = valid = start = None
+        if any(one.document is not None for one in both):
+            document = joined(
+                torch.zeros_like(one.position) if one.document is None else one.document
+                for one in both
+            )
+        if any(one.valid is not None for one in both):
+            valid = joined(
+                torch.ones_like(one.position, dtype=torch.bool) if one.valid is None else one.valid
+                for one in both
+            )
+        if self.start is not None and new.start == self.start + self.length:
+            start = self.start
+        return Positions(joined(one.position for one in both), document, valid, start)
 
     def selected(self, rows: Int[Tensor, "N"]) -> "Positions":
         """Positions of the given rows; a shared row stays shared."""
-        pick = lambda t: t if len(t) == 1 else t[rows]  # noqa: E731
-        optional = lambda t: None if t is None else pick(t)  # noqa: E731
-        return Positions(
-            pick(self.position), optional(self.document), optional(self.valid), self.start
-        )
+        return self._changed(lambda t: t if len(t) == 1 else t[rows])
 
     def following(self, length: int) -> "Positions":
         """Positions of `length` elements after the last real element of each row, in its
@@ -118,38 +135,18 @@ class Positions:
 
     def to(self, device: torch.device | str) -> "Positions":
         """The same positions on another device."""
-        move = lambda t: None if t is None else t.to(device)  # noqa: E731
+        return self._changed(lambda t: t.to(device))
+
+    def _changed(self, change: Callable[[Tensor], Tensor]) -> "Positions":
+        optional = lambda t: None if t is None else change(t)  # noqa: E731
         return Positions(
-            self.position.to(device), move(self.document), move(self.valid), self.start
+            change(self.position), optional(self.document), optional(self.valid), self.start
         )
-
-
-def _joined(old: Tensor, new: Tensor, rows: int) -> Tensor:
-    return torch.cat([old.expand(rows, -1), new.expand(rows, -1)], dim=1)
-
-
-def _joined_optional(
-    old: Tensor | None,
-    new: Tensor | None,
-    before: Positions,
-    after: Positions,
-    rows: int,
-    default: int | bool,
-) -> Tensor | None:
-    if old is None and new is None:
-        return None
-    old = torch.full_like(before.position, default, dtype=_kind(old, new)) if old is None else old
-    new = torch.full_like(after.position, default, dtype=_kind(old, new)) if new is None else new
-    return _joined(old, new, rows)
-
-
-def _kind(*tensors: Tensor | None) -> torch.dtype:
-    return next(tensor.dtype for tensor in tensors if tensor is not None)
 
 
 @dataclass(frozen=True)
 class Part:
-    """Vectors in place of tokens: the patches of all images, or of all recordings, of a batch."""
+    """Vectors in place of tokens: the patches of all images, or of all audio clips, of a batch."""
 
     name: str
     """Type of part, a key of `ModelConfig.parts`: image, audio."""
@@ -157,7 +154,7 @@ class Part:
     """Index into B x T of each patch, each once."""
     values: Float[Tensor, "N P"]
     index: Int[Tensor, "N"]
-    """Number of each patch within its image or recording, from 0."""
+    """Number of each patch within its image or clip, from 0."""
 
     def taken(self, slots: Int[Tensor, "S"], length: int) -> "Part":
         """The part after selecting `slots` of each row of `length` elements, in that order."""
@@ -179,8 +176,7 @@ class Batch:
     `positions` None: 0, 1, 2, ..., no padding. `source`: the encoder's input of an encoder-decoder.
     `token_type_ids`: BERT's segments. `at`: the head reads only these elements (indices into
     B x T), and `targets` are theirs. Targets of sequences are a class, or 0 and 1 (or shares) for
-    each of C classes. Where one of `parts` stands, the id is a placeholder: any id of the
-    vocabulary, which is not read.
+    each of C classes. The ids at the elements of `parts` are placeholders, which are not read.
     """
 
     elements: Int[Tensor, "B T"] | Float[Tensor, "B T P"]
@@ -194,28 +190,20 @@ class Batch:
     parts: tuple[Part, ...] = ()
 
     @classmethod
-    def padded(cls, rows: Sequence[Sequence[int] | np.ndarray], fill: int = 0) -> "Batch":
-        """Rows of ids padded with `fill` on the right to the longest; without padding if all are
-        equally long."""
+    def padded(cls, rows: Sequence[Sequence[int] | np.ndarray], side: Side = "right") -> Self:
+        """Rows of ids padded to the longest; without padding if all are equally long."""
         lengths = [len(row) for row in rows]
-        elements = np.full((len(rows), max(lengths)), fill)
-        for slots, row in zip(elements, rows, strict=True):
-            slots[: len(row)] = row
-        return cls(
-            torch.from_numpy(elements),
-            None if min(lengths) == max(lengths) else Positions.padded(lengths),
-        )
+        same = min(lengths) == max(lengths)
+        return cls(padded_rows(rows, side=side), None if same else Positions.padded(lengths, side))
 
     @property
     def n_targets(self) -> int:
         """Number of targets with loss: the divisor of a loss sum."""
         if self.targets is None:
             return 0
-        return (
-            len(self.targets)
-            if self.targets.is_floating_point()
-            else int((self.targets != IGNORE).sum())
-        )
+        if self.targets.is_floating_point():
+            return len(self.targets)
+        return int((self.targets != IGNORE).sum())
 
     @property
     def n_elements(self) -> int:
@@ -224,9 +212,7 @@ class Batch:
         valid = None if self.positions is None else self.positions.valid
         if self._each_has_a_target(valid):
             return self.n_targets
-        return (
-            self.elements.shape[0] * self.elements.shape[1] if valid is None else int(valid.sum())
-        )
+        return self.elements.shape[:2].numel() if valid is None else int(valid.sum())
 
     def _each_has_a_target(self, valid: Bool[Tensor, "#B T"] | None) -> bool:
         """True if targets belong to elements: those of sequences may have the same shape, but not

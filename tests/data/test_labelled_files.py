@@ -263,10 +263,14 @@ def test_contents_of_archives_that_change_break_or_lack_a_file(tmp_path):
         content(source_at(str(tmp_path / "3.png")))
     raw = path.read_bytes()
     path.write_bytes(raw.replace(b"two", b"owt"))
-    with pytest.raises(DataError, match=r"1.png is not a whole member of its zip archive \(Bad CRC"):
+    with pytest.raises(
+        DataError, match=r"1.png is not a whole member of its zip archive \(Bad CRC"
+    ):
         content(source)
     path.write_bytes(raw[:-5])
-    with pytest.raises(DataError, match=r"x.zip is not a whole zip archive \(File is not a zip file"):
+    with pytest.raises(
+        DataError, match=r"x.zip is not a whole zip archive \(File is not a zip file"
+    ):
         content(source)
 
 

@@ -25,7 +25,6 @@ from glassformer.data.formats.records import (
     classes_at,
     field_of,
     filled,
-    is_default,
     records,
     written,
 )

@@ -26,6 +26,7 @@ import numpy as np
 from glassformer.data.config import DataConfig
 from glassformer.data.sources import Source
 from glassformer.errors import DataError
+from glassformer.files import sync
 
 FORMAT, VERSION, MANIFEST = "glassformer store", 2, "manifest.json"
 _FILE = re.compile(r"(train|validation|test)\.[a-z]+\.(values|ends|jsonl)")
@@ -77,12 +78,9 @@ class Column:
         self._ends[-1] = self.size
 
     def finish(self, ends: Path) -> dict[str, Any]:
-        """Put the column on disk; its entry in the manifest."""
-        _sync(self._out)
+        """Write where ragged rows end; the column's entry in the manifest."""
         if self._dtype is not None and self._shape is None:
-            with open(ends, "wb") as out:
-                out.write(np.array(self._ends, np.int64).data)
-                _sync(out)
+            ends.write_bytes(np.array(self._ends, np.int64).tobytes())
         shape = None if self._shape is None else list(self._shape)
         return {"type": self._dtype, "rows": len(self._ends), "size": self.size, "shape": shape}
 
@@ -107,7 +105,7 @@ class Writer:
         return self._columns[split, name]
 
     def finish(self) -> dict[str, Any]:
-        """Put everything on disk; the splits for the manifest."""
+        """Finish every column; the splits for the manifest."""
         splits: dict[str, Any] = {}
         for (split, name), column in self._columns.items():
             entry = column.finish(self._folder / f"{split}.{name}.ends")
@@ -157,9 +155,8 @@ class Store:
     def array(self, split: str, name: str) -> np.ndarray:
         """A memory map of a column: [rows, *shape], or all values of ragged rows."""
         column = self._splits[split]["columns"][name]
-        shape = (column["size"],)
-        if column["shape"] is not None:
-            shape = (column["rows"], *column["shape"])
+        one = column["shape"]
+        shape = (column["size"],) if one is None else (column["rows"], *one)
         if not column["size"]:  # an empty file cannot be mapped
             return np.zeros(shape, column["type"])
         with self._reading(f"{split}.{name}.values") as path:
@@ -254,9 +251,9 @@ def _build(
             writer = Writer(work, files)
             write(writer)
             manifest["splits"] = writer.finish()
-        with open(work / MANIFEST, "wb") as out:
-            out.write(json.dumps(manifest, indent=1).encode())
-            _sync(out)
+        (work / MANIFEST).write_text(json.dumps(manifest, indent=1))
+        for file in work.iterdir():
+            sync(file)
         _replace(work, folder)
     except OSError as problem:
         other = _whole(folder)  # another process may have built the same at the same time
@@ -277,10 +274,8 @@ def _refuse_other_files(folder: Path) -> None:
         names = sorted(path.name for path in folder.iterdir())
         others = [name for name in names if name != MANIFEST and not _FILE.fullmatch(name)]
         if others:
-            raise DataError(
-                f"the folder {folder} holds other files ({others[0]}, ...); choose another "
-                f"data.store"
-            )
+            held = f"other files ({others[0]}, ...)"
+            raise DataError(f"the folder {folder} holds {held}; choose another data.store")
     elif folder.exists():
         raise DataError(f"{folder} is a file, not the folder of a store; choose another data.store")
 
@@ -292,13 +287,4 @@ def _replace(work: Path, folder: Path) -> None:
         folder.rename(old)
     work.rename(folder)
     shutil.rmtree(old, ignore_errors=True)
-    place = os.open(folder.parent, os.O_RDONLY)
-    try:
-        os.fsync(place)
-    finally:
-        os.close(place)
-
-
-def _sync(out: BinaryIO) -> None:
-    out.flush()
-    os.fsync(out.fileno())
+    sync(folder.parent)

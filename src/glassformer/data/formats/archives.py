@@ -89,9 +89,7 @@ def matches(name: str, pattern: str) -> bool:
         if not wanted:
             return not parts
         if wanted[0] != "**":
-            return (
-                bool(parts) and fnmatchcase(parts[0], wanted[0]) and same(parts[1:], wanted[1:])
-            )
+            return bool(parts) and fnmatchcase(parts[0], wanted[0]) and same(parts[1:], wanted[1:])
         return same(parts, wanted[1:]) or (bool(parts) and same(parts[1:], wanted))
 
     return same(name.split("/"), pattern.split("/"))

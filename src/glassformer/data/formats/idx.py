@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from glassformer.data.formats.archives import members
-from glassformer.data.formats.contents import source_at
-from glassformer.data.formats.contents import opened
+from glassformer.data.formats.contents import opened, source_at
 from glassformer.data.sources import Source, reading
 from glassformer.errors import DataError, counted
 
