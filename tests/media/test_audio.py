@@ -158,7 +158,7 @@ DAMAGE = {
     "so deep": (b"[" * 100_000, "not"),
     "no object": (b"[]", "not a JSON object"),
     "another key": (json.dumps(saved(ratr=1)), "audio.ratr; did you mean 'rate'"),
-    "a lost key": (json.dumps(saved(rate="gone")), "'rate'"),
+    "a lost key": (json.dumps(saved(mean="gone")), "mean"),
     "never resolved": (json.dumps(saved(mean=None, std=None)), "audio.mean"),
     "a rate of 1": (json.dumps(saved(rate=1)), "audio.rate"),
     "an endless mean": (json.dumps(saved(mean=[math.inf] * 8)), "audio.mean"),

@@ -229,7 +229,7 @@ def test_saved_and_loaded(tmp_path, found):
         ),
         ({"size": None}, r"image.json is damaged: image.size is not set"),
         ({"more": 1}, r"image.json is damaged: Unknown key image.more"),
-        ("resize", r"image.json lacks 'resize'"),
+        ("channels", r"image.json is damaged: image.channels is not set"),
         (None, r"cannot read .*image.json: No such file"),
     ],
 )

@@ -6,9 +6,7 @@
 Everything follows from one configuration, which is saved with the model as `audio.json`.
 """
 
-import os
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Literal, Self, final
 
 import numpy as np
@@ -16,12 +14,11 @@ import torch
 from pydantic import Field, model_validator
 
 from glassformer.axes import Float, Tensor
-from glassformer.errors import ConfigError, DataError
-from glassformer.media.config_file import loaded_config, save_config
+from glassformer.errors import DataError
+from glassformer.media.reader import Reader
 from glassformer.media.spectrogram import log_mel, mel_filters, mel_patches, n_frames, resampled
 from glassformer.record import Record
 
-FILE = "audio.json"
 CLIPS_AT_ONCE = 64
 CONSTANT = 1e-4
 """Bands with a smaller standard deviation are not scaled."""
@@ -153,11 +150,14 @@ class AudioConfig(Record):
 
 
 @final
-class AudioReader:
-    """Recordings to clips, spectrograms and patches."""
+class AudioReader(Reader):
+    """Audio to clips, spectrograms and patches."""
+
+    kind, file = AudioConfig, "audio.json"
+    config: AudioConfig
 
     def __init__(self, config: AudioConfig) -> None:
-        self.config = config
+        super().__init__(config)
         self._filters = mel_filters(
             config.n_mels, config.n_fft, config.rate, config.low, config.highest
         )
@@ -166,16 +166,6 @@ class AudioReader:
     def grid(self) -> tuple[int, int]:
         """Patches along time and along frequency."""
         return self.config.grid
-
-    @property
-    def n_patches(self) -> int:
-        """Patches of a clip."""
-        return self.grid[0] * self.grid[1]
-
-    @property
-    def patch_width(self) -> int:
-        """Numbers in a patch."""
-        return self.config.patch_size[0] * self.config.patch_size[1]
 
     def cuts(self, n_samples: int, rate: int) -> bool:
         """Whether `clip` cuts a recording of this length."""
@@ -223,31 +213,8 @@ class AudioReader:
         """Patches in the order of time, then frequency."""
         return mel_patches(spectrogram, self.config.patch_size)
 
-    @cached_property
-    def _normal(self) -> tuple[Tensor, Tensor]:
-        if self.config.mean is None or self.config.std is None:
-            raise ConfigError(
-                "audio.mean and audio.std are not set; compute them from training clips by "
-                "`resolved`."
-            )
-        return torch.tensor(self.config.mean), torch.tensor(self.config.std)
-
     def _log_mels(self, clips: np.ndarray) -> Iterator[Float[Tensor, "N frames mels"]]:
         c = self.config
         for first in range(0, len(clips), CLIPS_AT_ONCE):
             samples = torch.from_numpy(clips[first : first + CLIPS_AT_ONCE].astype(np.float32))
             yield log_mel(samples, self._filters, c.window, c.hop, c.floor)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `audio.json` (into a folder if `path` is one), replaced as one step; ConfigError:
-        not `resolved`."""
-        _ = self._normal
-        save_config(path, FILE, self.config.model_dump())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read `audio.json` (or a folder that holds it); DataError: damaged."""
-        with loaded_config(path, FILE, "an audio model", AudioConfig.model_fields) as (_, values):
-            reader = cls(AudioConfig.parse(values))
-            _ = reader._normal
-        return reader

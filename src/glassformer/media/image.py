@@ -6,8 +6,6 @@
 Everything follows from one configuration, which is saved with the model as `image.json`.
 """
 
-import os
-from functools import cached_property
 from math import gcd
 from typing import Literal, Self, final
 
@@ -18,11 +16,10 @@ from pydantic import Field, model_validator
 
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError, DataError
-from glassformer.media.config_file import loaded_config, save_config
 from glassformer.media.patches import patchify, unpatchify
+from glassformer.media.reader import Reader
 from glassformer.record import Record
 
-FILE = "image.json"
 LARGEST_SIDE = 4096
 CHUNK = 1024
 FILTERS = {
@@ -145,16 +142,18 @@ class ImageConfig(Record):
 
 
 @final
-class ImageReader:
+class ImageReader(Reader):
     """Resize, normalize and cut images; ConfigError: size or channels are not known."""
 
+    kind, file = ImageConfig, "image.json"
+    config: ImageConfig
+
     def __init__(self, config: ImageConfig) -> None:
+        super().__init__(config)
         channels = config.channels or config.found_channels
         if channels is None:
-            raise ConfigError(
-                "image.channels is not set and no picture was seen; set it to 1 or 3."
-            )
-        self.config = config
+            raise ConfigError("image.channels is not set and no image was read; set it to 1 or 3.")
+        self.channels = channels
         self.shape = (*config.dims, channels)
         """Height, width and channels of every image."""
 
@@ -163,16 +162,6 @@ class ImageReader:
         """Rows and columns of patches."""
         (height, width, _), (p, q) = self.shape, self.config.patch_size
         return height // p, width // q
-
-    @property
-    def n_patches(self) -> int:
-        """Patches of an image."""
-        return self.grid[0] * self.grid[1]
-
-    @property
-    def patch_width(self) -> int:
-        """Numbers in a patch."""
-        return self.config.patch_size[0] * self.config.patch_size[1] * self.shape[2]
 
     def fit(self, pixels: np.ndarray, where: str = "the picture") -> np.ndarray:
         """Resize an image, uint8 [H, W, C], to the model's uint8 [h, w, c].
@@ -228,13 +217,10 @@ class ImageReader:
     def normalized(self, pixels: np.ndarray | Tensor) -> Float[Tensor, "N height width channels"]:
         """Pixels, uint8 [N, h, w, c], as (pixel / 255 - mean) / std, float32; ConfigError: not
         `resolved`."""
-        held = (
-            pixels
-            if isinstance(pixels, Tensor)
-            else torch.from_numpy(np.require(pixels, requirements=("C", "W")))
-        )
-        mean, std = (number.to(held.device) for number in self._normal)
-        return held.to(torch.float32, copy=True).mul_(1 / (255.0 * std)).sub_(mean / std)
+        if isinstance(pixels, np.ndarray):
+            pixels = torch.from_numpy(np.require(pixels, requirements=("C", "W")))
+        mean, std = (number.to(pixels.device) for number in self._normal)
+        return pixels.to(torch.float32, copy=True).mul_(1 / (255.0 * std)).sub_(mean / std)
 
     def patches(
         self, normalized: Float[Tensor, "N height width channels"]
@@ -247,29 +233,6 @@ class ImageReader:
         mean, std = self._normal
         pictures = unpatchify(patches.detach().float().cpu(), self.config.patch_size, self.grid)
         return pictures.mul(std).add(mean).mul(255.0).round().clamp(0, 255).to(torch.uint8).numpy()
-
-    @cached_property
-    def _normal(self) -> tuple[Tensor, Tensor]:
-        if self.config.mean is None or self.config.std is None:
-            raise ConfigError(
-                "image.mean and image.std are not set; compute them from training pictures by "
-                "`resolved`."
-            )
-        return torch.tensor(self.config.mean), torch.tensor(self.config.std)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `image.json` (into a folder if `path` is one), replaced as one step; ConfigError:
-        not `resolved`."""
-        _ = self._normal
-        save_config(path, FILE, self.config.model_dump())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read `image.json` (or a folder that holds it); DataError: damaged."""
-        with loaded_config(path, FILE, "an image model", ImageConfig.model_fields) as (_, values):
-            reader = cls(ImageConfig.parse(values))
-            _ = reader._normal
-        return reader
 
 
 def mean_std(stack: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:

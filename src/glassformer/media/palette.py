@@ -9,14 +9,14 @@ The palette comes from k-means over pixels of training images; it is saved with 
 """
 
 import os
-from typing import Literal, Self, final
+from typing import Any, Literal, Self, final
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from glassformer.errors import DataError, counted
-from glassformer.media.config_file import loaded_config, save_config
+from glassformer.errors import ConfigError, DataError, counted
 from glassformer.media.image import ImageConfig, ImageReader
+from glassformer.media.reader import load_config, save_config
 from glassformer.random_stream import generator
 from glassformer.record import Record
 
@@ -118,14 +118,15 @@ class Palette:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read `palette.json` (or a folder that holds it); DataError: damaged."""
-        fields = PaletteConfig.model_fields
-        with loaded_config(path, FILE, "a text-to-image model", fields) as (file, values):
-            colours = values.pop("rgb", None)
-            config = PaletteConfig.parse(values)
+        return load_config(path, FILE, cls._of)
+
+    @classmethod
+    def _of(cls, values: dict[str, Any]) -> Self:
+        colours = values.pop("rgb", None)
+        config = PaletteConfig.parse(values)
         if not _are_colours(colours, config.colours):
-            raise DataError(
-                f"{file} holds no list of 1 to {config.colours} different colours [red, green, "
-                f"blue]; restore it"
+            raise ConfigError(
+                f"it holds no list of 1 to {config.colours} different colours [red, green, blue]"
             )
         return cls(config, np.array(colours, np.uint8))
 

@@ -1,0 +1,113 @@
+"""What the readers of images and of audio share: a configuration, saved beside a model's weights
+as one small JSON object, and patches."""
+
+import json
+import math
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeVar
+
+import torch
+
+from glassformer.axes import Tensor
+from glassformer.errors import ConfigError, DataError, counted
+from glassformer.files import write_json
+from glassformer.record import Record
+
+LARGEST_FILE = 1 << 20
+Made = TypeVar("Made")
+
+
+class Reader(ABC):
+    """Files to patches, by a configuration with `patch_size`, `mean` and `std`."""
+
+    kind: ClassVar[type[Record]]
+    file: ClassVar[str]
+    """The file in a run folder that holds the configuration."""
+    channels = 1
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+
+    @property
+    @abstractmethod
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of patches."""
+
+    @property
+    def n_patches(self) -> int:
+        """Patches of one input."""
+        return math.prod(self.grid)
+
+    @property
+    def patch_width(self) -> int:
+        """Numbers in a patch."""
+        return math.prod(self.config.patch_size) * self.channels
+
+    @cached_property
+    def _normal(self) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation."""
+        section, mean, std = self.kind.section, self.config.mean, self.config.std
+        if mean is None or std is None:
+            raise ConfigError(
+                f"{section}.mean and {section}.std are not set; compute them from training data "
+                f"by `resolved`."
+            )
+        return torch.tensor(mean), torch.tensor(std)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the configuration (into a folder if `path` is one), replaced as one step;
+        ConfigError: not `resolved`."""
+        _ = self._normal
+        save_config(path, self.file, self.config.model_dump())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read the configuration (from a folder if `path` is one); DataError: damaged."""
+        return load_config(path, cls.file, cls._of)
+
+    @classmethod
+    def _of(cls, values: dict[str, Any]) -> Self:
+        reader = cls(cls.kind.parse(values))
+        _ = reader._normal
+        return reader
+
+
+def save_config(path: str | os.PathLike[str], name: str, values: dict[str, Any]) -> None:
+    """Replace the file (`name` in it, if `path` is a folder) as one step."""
+    write_json(_file(path, name), values)
+
+
+def load_config(
+    path: str | os.PathLike[str], name: str, made: Callable[[dict[str, Any]], Made]
+) -> Made:
+    """What `made` gives for the values in the file (`name` in it, if `path` is a folder).
+
+    DataError, also for a ConfigError of `made`: no such file, more than 2**20 bytes, no JSON
+    object.
+    """
+    file = _file(path, name)
+    try:
+        if file.stat().st_size > LARGEST_FILE:
+            raise DataError(
+                f"{file} has over {counted(LARGEST_FILE, 'byte')}, too many for {name}; restore it"
+            )
+        values = json.loads(file.read_bytes())
+        if not isinstance(values, dict):
+            raise DataError(f"{file} is not a JSON object; restore it")
+        return made(values)
+    except OSError as problem:
+        raise DataError(
+            f"cannot read {file}: {problem.strerror}; give the folder of a model with {name}"
+        ) from None
+    except (ValueError, RecursionError) as problem:
+        raise DataError(f"{file} is not JSON ({problem}); restore it") from None
+    except ConfigError as problem:
+        raise DataError(f"{file} is damaged: {str(problem).rstrip('.')} (restore it)") from None
+
+
+def _file(path: str | os.PathLike[str], name: str) -> Path:
+    return Path(path) / name if Path(path).is_dir() else Path(path)
