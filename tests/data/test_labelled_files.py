@@ -191,18 +191,18 @@ def test_names_tell_classes_groups_and_splits(tmp_path):
     [
         (None, {}, r"data.path is not set; give a folder"),
         ("nowhere", {}, r"there is no file or folder .*nowhere"),
-        ("empty", {}, r"there are no pictures in empty \(looked for .jpg, .png\); check data.path"),
+        ("empty", {}, r"there are no images in empty \(looked for .jpg, .png\); check data.path"),
         (
             "empty.zip",
             {},
-            r"there are no pictures in empty.zip \(looked for .jpg, .png\); check data.path",
+            r"there are no images in empty.zip \(looked for .jpg, .png\); check data.path",
         ),
         (
             "out.zip",
             {},
             r"out.zip has the member '../x/a/1.png', whose name leads out of it; pack it anew",
         ),
-        ("texts", {}, r"there are no pictures in texts \(looked for .jpg, .png\)"),
+        ("texts", {}, r"there are no images in texts \(looked for .jpg, .png\)"),
         ("splits", {}, r"test, train, which are splits, not classes"),
         ("flat.zip", {}, r"flat.zip/1.png lies in no folder"),
         ("splits", {"label_pattern": "{label}_{n}.png"}, r"2.png does not fit '{label}_{n}.png'"),

@@ -103,7 +103,7 @@ def test_grey_is_repeated_and_colour_becomes_grey_only_if_asked():
     found = ImageReader(ImageConfig(size=8).seen(grey))
     with pytest.raises(
         DataError,
-        match=r"cat.png has 3 channels and the first training picture 1; set image.channels",
+        match=r"cat.png has 3 channels and the first training image 1; set image.channels",
     ):
         found.fit(colour, "cat.png")
     assert ImageReader(ImageConfig(size=8).seen(colour)).fit(grey).shape == (8, 8, 3)
@@ -143,7 +143,7 @@ def test_mean_and_deviation_of_more_pictures_than_one_chunk():
     np.testing.assert_allclose(
         [mean, std], [(stack / 255).mean((0, 1, 2)), (stack / 255).std((0, 1, 2))], rtol=1e-12
     )
-    with pytest.raises(DataError, match="no training pictures"):
+    with pytest.raises(DataError, match="no training images"):
         mean_std(stack[:0])
 
 

@@ -165,5 +165,5 @@ def test_what_cannot_be_is_said(values, said):
 
 
 def test_no_pictures():
-    with pytest.raises(DataError, match="no training pictures"):
+    with pytest.raises(DataError, match="no training images"):
         Palette.learn(config(), np.zeros((0, 2, 3, 3), np.uint8))

@@ -62,7 +62,7 @@ def test_positions_in_the_grid_are_where_the_patches_stood(rows, columns):
 
 
 def test_patches_that_do_not_fit():
-    with pytest.raises(DataError, match="pictures of 6 x 9 are not filled by patches of 4 x 3"):
+    with pytest.raises(DataError, match="images of 6 x 9 are not filled by patches of 4 x 3"):
         patchify(torch.zeros(1, 6, 9, 1), (4, 3))
     with pytest.raises(DataError, match="not filled by patches of 0 x 3"):
         patchify(torch.zeros(1, 6, 9, 1), (0, 3))

@@ -43,7 +43,7 @@ class AudioConfig(Record):
     )
     position: Literal["centre", "start"] = Field(
         default="centre",
-        description="where a recording stands in its clip, and what is left of one that is too "
+        description="where an audio file stands in its clip, and what is left of one that is too "
         "long",
     )
     n_mels: int = Field(default=64, ge=1, le=512, description="frequency bands")
@@ -168,11 +168,11 @@ class AudioReader(Reader):
         return self.config.grid
 
     def cuts(self, n_samples: int, rate: int) -> bool:
-        """Whether `clip` cuts a recording of this length."""
+        """Whether `clip` cuts an audio file of this length."""
         return n_samples * self.config.rate > self.config.n_samples * rate
 
     def clip(self, samples: np.ndarray, rate: int) -> np.ndarray:
-        """Resample a recording, float [U], and cut it or pad it with silence, float32 [T]."""
+        """Resample an audio file, float [U], and cut it or pad it with silence, float32 [T]."""
         sound = resampled(
             torch.tensor(samples, dtype=torch.float32), rate, self.config.rate
         ).numpy()

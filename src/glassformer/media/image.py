@@ -37,19 +37,19 @@ class ImageConfig(Record):
     size: int | tuple[int, int] | None = Field(
         default=None,
         description="(height, width) in pixels, or both as one; None: that of the first "
-        "training picture",
+        "training image",
     )
     channels: Literal[1, 3] | None = Field(
         default=None,
         description="1 makes colours grey, 3 repeats grey; None: as many as the first training "
-        "picture has",
+        "image has",
     )
     patch: int | tuple[int, int] = Field(
         default=4, description="(rows, columns) of a patch, or both as one"
     )
     resize: Literal["stretch", "crop", "pad"] = Field(
         default="crop",
-        description="of a picture of another size: stretch it, crop what is too long (shorter "
+        description="of an image of another size: stretch it, crop what is too long (shorter "
         "side resized, centre "
         "cut), or pad it with black",
     )
@@ -61,7 +61,7 @@ class ImageConfig(Record):
     mean: tuple[float, ...] | None = Field(
         default=None,
         description="what is subtracted from each channel, 0 to 1; None: the mean of the "
-        "training pictures",
+        "training images",
     )
     std: tuple[float, ...] | None = Field(
         default=None, description="what each channel is divided by; None: their standard deviation"
@@ -125,7 +125,7 @@ class ImageConfig(Record):
         """(height, width); ConfigError: not known yet."""
         if self.size is None:
             raise ConfigError(
-                "image.size is not set and no picture was seen; set it to (height, width)."
+                "image.size is not set and no image was seen; set it to (height, width)."
             )
         return (self.size, self.size) if isinstance(self.size, int) else self.size
 
@@ -163,7 +163,7 @@ class ImageReader(Reader):
         (height, width, _), (p, q) = self.shape, self.config.patch_size
         return height // p, width // q
 
-    def fit(self, pixels: np.ndarray, where: str = "the picture") -> np.ndarray:
+    def fit(self, pixels: np.ndarray, where: str = "the image") -> np.ndarray:
         """Resize an image, uint8 [H, W, C], to the model's uint8 [h, w, c].
 
         Grey is repeated for colour models. Colour becomes grey (ITU-R 601) only if `channels` is
@@ -173,37 +173,35 @@ class ImageReader(Reader):
         channels = pixels.shape[2]
         if channels > wanted and self.config.channels is None:
             raise DataError(
-                f"{where} has {channels} channels and the first training picture {wanted}; set "
+                f"{where} has {channels} channels and the first training image {wanted}; set "
                 f"image.channels to 3, or "
                 "to 1 to make all of them grey"
             )
         if pixels.shape[:2] != (height, width) or channels > wanted:
-            picture = Image.fromarray(pixels[..., 0] if channels == 1 else pixels)
-            pixels = np.array(
-                self._resized(picture if channels <= wanted else picture.convert("L"))
-            )
+            image = Image.fromarray(pixels[..., 0] if channels == 1 else pixels)
+            pixels = np.array(self._resized(image if channels <= wanted else image.convert("L")))
             pixels = pixels[..., None] if pixels.ndim == 2 else pixels
         return np.repeat(pixels, wanted, 2) if pixels.shape[2] < wanted else pixels
 
-    def _resized(self, picture: Image.Image) -> Image.Image:
+    def _resized(self, image: Image.Image) -> Image.Image:
         (height, width, _), how = self.shape, FILTERS[self.config.interpolation]
-        across, down = width / picture.width, height / picture.height
+        across, down = width / image.width, height / image.height
         match self.config.resize:
             case "stretch":
-                return picture.resize((width, height), how)
+                return image.resize((width, height), how)
             case "crop":
-                left = (picture.width - width / max(across, down)) / 2
-                top = (picture.height - height / max(across, down)) / 2
+                left = (image.width - width / max(across, down)) / 2
+                top = (image.height - height / max(across, down)) / 2
                 left, top = max(left, 0.0), max(top, 0.0)  # not less by rounding
-                return picture.resize(
-                    (width, height), how, (left, top, picture.width - left, picture.height - top)
+                return image.resize(
+                    (width, height), how, (left, top, image.width - left, image.height - top)
                 )
             case "pad":
                 scale = min(across, down)
-                size = max(1, round(picture.width * scale)), max(1, round(picture.height * scale))
-                black = Image.new(picture.mode, (width, height))
+                size = max(1, round(image.width * scale)), max(1, round(image.height * scale))
+                black = Image.new(image.mode, (width, height))
                 black.paste(
-                    picture.resize(size, how), ((width - size[0]) // 2, (height - size[1]) // 2)
+                    image.resize(size, how), ((width - size[0]) // 2, (height - size[1]) // 2)
                 )
                 return black
 
@@ -231,8 +229,8 @@ class ImageReader(Reader):
     def pixels_of(self, patches: Float[Tensor, "N T P"]) -> np.ndarray:
         """Inverse of `normalized` and `patches`: images, uint8 [N, h, w, c], rounded, clipped."""
         mean, std = self._normal
-        pictures = unpatchify(patches.detach().float().cpu(), self.config.patch_size, self.grid)
-        return pictures.mul(std).add(mean).mul(255.0).round().clamp(0, 255).to(torch.uint8).numpy()
+        images = unpatchify(patches.detach().float().cpu(), self.config.patch_size, self.grid)
+        return images.mul(std).add(mean).mul(255.0).round().clamp(0, 255).to(torch.uint8).numpy()
 
 
 def mean_std(stack: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -250,7 +248,7 @@ def mean_std(stack: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
     n = int(counts[0].sum()) if channels else 0
     if n == 0:
         raise DataError(
-            "there are no training pictures from which image.mean and image.std could be computed"
+            "there are no training images from which image.mean and image.std could be computed"
         )
     values = [np.arange(256) * count for count in counts]
     sums = [int(total.sum()) for total in values]

@@ -46,7 +46,7 @@ class AugmentConfig(Record):
         default=0,
         ge=0,
         le=1024,
-        description="pixels by which pictures are moved at most, up or down and left or right, "
+        description="pixels by which images are moved at most, up or down and left or right, "
         "reflected at the border",
     )
     scale: tuple[float, float] | None = Field(
@@ -55,14 +55,12 @@ class AugmentConfig(Record):
         "stretched to the old "
         "size, such as [0.35, 1]",
     )
-    flip: bool = Field(
-        default=False, description="half of the pictures are mirrored, left to right"
-    )
+    flip: bool = Field(default=False, description="half of the images are mirrored, left to right")
     erase: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="the share of pictures of which a random rectangle becomes noise",
+        description="the share of images of which a random rectangle becomes noise",
     )
     colour: float = Field(
         default=0.0,
@@ -74,7 +72,7 @@ class AugmentConfig(Record):
         default=0,
         ge=0,
         le=16,
-        description="operations done to each picture, drawn from RandAugment's list; 0: none",
+        description="operations done to each image, drawn from RandAugment's list; 0: none",
     )
     magnitude: float = Field(
         default=0.5,
@@ -86,13 +84,13 @@ class AugmentConfig(Record):
         default=0.0,
         ge=0,
         le=100,
-        description="alpha of the Beta(alpha, alpha) by which two pictures are blended; 0: no",
+        description="alpha of the Beta(alpha, alpha) by which two images are blended; 0: no",
     )
     cutmix: float = Field(
         default=0.0,
         ge=0,
         le=100,
-        description="alpha of the share of a picture that is cut out of another; 0: no",
+        description="alpha of the share of an image that is cut out of another; 0: no",
     )
     mix_probability: float = Field(
         default=1.0,

@@ -38,7 +38,7 @@ class PaletteConfig(Record):
     )
     colours: int = Field(default=32, ge=2, le=512, description="colours of the palette, at most")
     resize: Literal["stretch", "crop", "pad"] = Field(
-        default="crop", description="of a picture of another size: as image.resize"
+        default="crop", description="of an image of another size: as image.resize"
     )
     interpolation: Literal["bilinear", "bicubic", "nearest"] = Field(
         default="bilinear", description="how pixels of another size come about"
@@ -63,7 +63,7 @@ class PaletteConfig(Record):
         """Pixels of an image; each is a token."""
         return self.dims[0] * self.dims[1]
 
-    def fit(self, pixels: np.ndarray, where: str = "the picture") -> np.ndarray:
+    def fit(self, pixels: np.ndarray, where: str = "the image") -> np.ndarray:
         """Resize an image, uint8 [H, W, C], to uint8 [h, w, 3]; see `ImageReader.fit`."""
         values = {"size": self.dims, "resize": self.resize, "interpolation": self.interpolation}
         return ImageReader(ImageConfig.parse({**values, "channels": 3, "patch": 1})).fit(
@@ -84,7 +84,7 @@ class Palette:
         pixels = stack.reshape(-1, 3)
         if not len(pixels):
             raise DataError(
-                "there are no training pictures from which a palette could be made; give some"
+                "there are no training images from which a palette could be made; give some"
             )
         random = generator(seed, 0)
         if len(pixels) > SAMPLE:
@@ -108,7 +108,7 @@ class Palette:
     def described(self) -> str:
         """Size and number of colours, for a person."""
         height, width = self.config.dims
-        return f"{height} x {width} pictures in {counted(len(self.colours), 'colour')}"
+        return f"{height} x {width} images in {counted(len(self.colours), 'colour')}"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `palette.json` (into a folder if `path` is one), replaced as one step."""

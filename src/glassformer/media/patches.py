@@ -23,7 +23,7 @@ def patchify(
     p, q = size
     if p < 1 or q < 1 or height % p or width % q:
         raise DataError(
-            f"pictures of {height} x {width} are not filled by patches of {p} x {q}; give a "
+            f"images of {height} x {width} are not filled by patches of {p} x {q}; give a "
             f"size that divides"
         )
     rows, columns = height // p, width // q
@@ -42,7 +42,7 @@ def unpatchify(
         raise DataError(
             f"{t} patches of {width} numbers are no grid of {rows} x {columns} patches of {p} "
             f"x {q}; give the sizes "
-            "that the picture was cut with"
+            "that the image was cut with"
         )
     channels = width // (p * q)
     laid = patches.reshape(n, rows, columns, p, q, channels).transpose(2, 3)

@@ -205,7 +205,7 @@ def _fields(source: Source, config: DataConfig) -> dict[str, str]:
         raise DataError(
             f"{source.path} does not fit {config.label_pattern!r}; change data.label_pattern, "
             f"or narrow data.path to "
-            "the files that do, such as recordings/*_*.wav"
+            "the files that do, such as audio/*_*.wav"
         )
     return fields
 
