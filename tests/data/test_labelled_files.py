@@ -28,7 +28,7 @@ def pack(path: Path, files: dict[str, bytes]) -> None:
 def read(root: Path, path, **fields) -> list[LabelledFile]:
     fields = {"validation_fraction": 0.0} | fields
     return labelled_files(
-        DataConfig(path=path, root=str(root), **fields), (".png", ".jpg"), "picture"
+        DataConfig(path=path, root=str(root), **fields), (".png", ".jpg"), "image"
     )
 
 

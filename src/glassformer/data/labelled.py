@@ -73,9 +73,8 @@ def _all_rows(source: Source, config: DataConfig) -> Iterator[Row]:
             return _lines(source, config)
         case kind:
             raise DataError(
-                f"{source.path} is read as {kind}, where texts have no classes; set "
-                f"data.format to csv, tsv, jsonl or "
-                "label_first"
+                f"{source.path} is read as {kind}, where texts have no classes; set data.format to "
+                f"csv, tsv, jsonl or label_first"
             )
 
 

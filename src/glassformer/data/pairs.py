@@ -45,8 +45,8 @@ def pairs(config: DataConfig) -> Iterator[Pair]:
     for name in NAMES[1:]:
         if targets[name] is not None and paths(config)[name] is None:
             raise ConfigError(
-                f"data.{name}_target_path is set but data.{name}_path, its other side, is not; "
-                f"set both."
+                f"data.{name}_target_path is set but data.{name}_path, its other side, is not; set "
+                f"both."
             )
     for split, row in in_splits(
         config, lambda name: _rows(config, paths(config)[name], targets[name])
@@ -105,8 +105,8 @@ def _all_rows(
         targets = resolve(target_path, config.root)
         if len(sources) != len(targets):
             raise DataError(
-                f"there are {len(sources)} files of sources and {len(targets)} of targets; "
-                f"give one for each"
+                f"there are {len(sources)} files of sources and {len(targets)} of targets; give "
+                f"one for each"
             )
         for left, right in zip(sources, targets, strict=True):
             yield from _two_files(left, right, config)
@@ -119,11 +119,9 @@ def _all_rows(
                     yield row[0], row[1], None if row[2] is None else str(row[2]), where
             case _:
                 raise DataError(
-                    f"{source.path} is a text file with one side only; set data.target_path "
-                    f"(of another split, "
-                    "data.validation_target_path or data.test_target_path) to the file of "
-                    "targets, or data.format to "
-                    "tsv, csv or jsonl if it holds both"
+                    f"{source.path} is a text file with one side only; set data.target_path (of "
+                    f"another split, data.validation_target_path or data.test_target_path) to the "
+                    f"file of targets, or data.format to tsv, csv or jsonl if it holds both"
                 )
 
 
@@ -134,7 +132,6 @@ def _two_files(left: Source, right: Source, config: DataConfig) -> Rows:
             longer, shorter = (right, left) if source is None else (left, right)
             raise DataError(
                 f"{longer.path} goes on at line {number} where {shorter.path} has ended after "
-                f"{number - 1} lines; "
-                "line n of one file must belong to line n of the other"
+                f"{number - 1} lines; line n of one file must belong to line n of the other"
             )
         yield source, target, None, where

@@ -236,8 +236,8 @@ def _target_image(row: Any, config: DataConfig, where: str) -> str | None:
     kind, name = _part(row[config.target_field], f"{where}, {config.target_field}")
     if kind != "image":
         raise DataError(
-            f"{where} has a target of type {kind}, which cannot be made; give a text or "
-            f"{{'image': FILE}}"
+            f"{where} has a target of type {kind}, which cannot be made; give a text or {{'image': "
+            f"FILE}}"
         )
     return name
 

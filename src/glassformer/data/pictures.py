@@ -187,8 +187,8 @@ def _array(path: str, wanted: tuple[str, ...]) -> np.ndarray:
     name = next((name for name in wanted if name in names), None)
     if name is None:
         raise DataError(
-            f"{path} holds {', '.join(names) or 'nothing'}; an array called "
-            f"{' or '.join(wanted)} is needed"
+            f"{path} holds {', '.join(names) or 'nothing'}; an array called {' or '.join(wanted)} "
+            f"is needed"
         )
     return read_npz(path, name)
 

@@ -129,7 +129,7 @@ def training_order(split: TokenSplit, length: int, batch_size: int, seed: int) -
     n = len(split.tokens)
     if n < length + 1:
         raise DataError(
-            f"the {split.described} has {counted(n, 'token')}, fewer than model.max_length + 1 "
-            f"= {length + 1}; use a longer text or set model.max_length to at most {max(n - 1, 1)}"
+            f"the {split.described} has {counted(n, 'token')}, fewer than model.max_length + 1 = "
+            f"{length + 1}; use a longer text or set model.max_length to at most {max(n - 1, 1)}"
         )
     return WindowOrder(n, length, batch_size, seed)

@@ -75,15 +75,13 @@ class AudioConfig(Record):
         if not self.low < self.highest <= self.rate / 2:
             raise ValueError(
                 f"bands from low = {self.low:g} to high = {self.highest:g} Hz do not exist at "
-                f"{self.rate} samples a "
-                f"second; use 0 <= low < high <= {self.rate / 2:g}"
+                f"{self.rate} samples a second; use 0 <= low < high <= {self.rate / 2:g}"
             )
         if self.hop < 1 or self.window < 2 or self.frames < 1:
             raise ValueError(
-                f"seconds = {self.seconds:g} gives {self.n_samples} samples, in which no frame "
-                f"of window_ms = "
-                f"{self.window_ms:g} every hop_ms = {self.hop_ms:g} fits; use larger ones, or "
-                f"a longer clip"
+                f"seconds = {self.seconds:g} gives {self.n_samples} samples, in which no frame of "
+                f"window_ms = {self.window_ms:g} every hop_ms = {self.hop_ms:g} fits; use larger "
+                f"ones, or a longer clip"
             )
         if (self.mean is None) != (self.std is None):
             raise ValueError("mean and std belong together; set both or neither")

@@ -61,8 +61,8 @@ class SoundAugmentConfig(Record):
         ):
             if bool(count) != bool(width):
                 raise ValueError(
-                    f"{what}_masks = {count} with {what}_width = {width} masks nothing; set "
-                    f"both above 0, or neither"
+                    f"{what}_masks = {count} with {what}_width = {width} masks nothing; set both "
+                    f"above 0, or neither"
                 )
         return self
 

@@ -36,8 +36,8 @@ class ImageConfig(Record):
 
     size: int | tuple[int, int] | None = Field(
         default=None,
-        description="(height, width) in pixels, or both as one; None: that of the first "
-        "training image",
+        description="(height, width) in pixels, or both as one; None: that of the first training "
+        "image",
     )
     channels: Literal[1, 3] | None = Field(
         default=None,
@@ -49,9 +49,8 @@ class ImageConfig(Record):
     )
     resize: Literal["stretch", "crop", "pad"] = Field(
         default="crop",
-        description="of an image of another size: stretch it, crop what is too long (shorter "
-        "side resized, centre "
-        "cut), or pad it with black",
+        description="of an image of another size: stretch it, crop what is too long (shorter side "
+        "resized, centre cut), or pad it with black",
     )
     interpolation: Literal["bilinear", "bicubic", "nearest"] = Field(
         default="bilinear",
@@ -60,8 +59,8 @@ class ImageConfig(Record):
     )
     mean: tuple[float, ...] | None = Field(
         default=None,
-        description="what is subtracted from each channel, 0 to 1; None: the mean of the "
-        "training images",
+        description="what is subtracted from each channel, 0 to 1; None: the mean of the training "
+        "images",
     )
     std: tuple[float, ...] | None = Field(
         default=None, description="what each channel is divided by; None: their standard deviation"
@@ -88,8 +87,8 @@ class ImageConfig(Record):
             divisors = [n for n in range(1, side + 1) if side % n == 0]
             raise ValueError(
                 f"a patch of {p} x {q} must divide the size {height} x {width}; use "
-                f"{' or '.join(map(str, sorted(divisors, key=lambda n: abs(n - p))[:2]))}, "
-                f"or another size"
+                f"{' or '.join(map(str, sorted(divisors, key=lambda n: abs(n - p))[:2]))}, or "
+                f"another size"
             )
         return self
 
@@ -174,8 +173,7 @@ class ImageReader(Reader):
         if channels > wanted and self.config.channels is None:
             raise DataError(
                 f"{where} has {channels} channels and the first training image {wanted}; set "
-                f"image.channels to 3, or "
-                "to 1 to make all of them grey"
+                f"image.channels to 3, or to 1 to make all of them grey"
             )
         if pixels.shape[:2] != (height, width) or channels > wanted:
             image = Image.fromarray(pixels[..., 0] if channels == 1 else pixels)

@@ -52,8 +52,7 @@ class AugmentConfig(Record):
     scale: tuple[float, float] | None = Field(
         default=None,
         description="the least and the largest share of the area that a random window shows, "
-        "stretched to the old "
-        "size, such as [0.35, 1]",
+        "stretched to the old size, such as [0.35, 1]",
     )
     flip: bool = Field(default=False, description="half of the images are mirrored, left to right")
     erase: float = Field(
@@ -120,13 +119,13 @@ class AugmentConfig(Record):
     def _fits_together(self) -> Self:
         if self.scale and not 0 < self.scale[0] <= self.scale[1] <= 1:
             raise ValueError(
-                f"scale={list(self.scale)} is not two shares of the area, the smaller first, "
-                f"up to 1"
+                f"scale={list(self.scale)} is not two shares of the area, the smaller first, up to "
+                f"1"
             )
         if self.scale and self.crop:
             raise ValueError(
-                f"crop={self.crop} and scale={list(self.scale)} both choose a window; set one "
-                f"of them"
+                f"crop={self.crop} and scale={list(self.scale)} both choose a window; set one of "
+                f"them"
             )
         if not self.policy and self.magnitude != self._default("magnitude"):
             raise ValueError(

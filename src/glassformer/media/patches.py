@@ -23,8 +23,8 @@ def patchify(
     p, q = size
     if p < 1 or q < 1 or height % p or width % q:
         raise DataError(
-            f"images of {height} x {width} are not filled by patches of {p} x {q}; give a "
-            f"size that divides"
+            f"images of {height} x {width} are not filled by patches of {p} x {q}; give a size "
+            f"that divides"
         )
     rows, columns = height // p, width // q
     cut = pixels.reshape(n, rows, p, columns, q, channels).transpose(2, 3)
@@ -40,9 +40,8 @@ def unpatchify(
     (p, q), (rows, columns) = size, grid
     if t != rows * columns or p < 1 or q < 1 or width % (p * q):
         raise DataError(
-            f"{t} patches of {width} numbers are no grid of {rows} x {columns} patches of {p} "
-            f"x {q}; give the sizes "
-            "that the image was cut with"
+            f"{t} patches of {width} numbers are no grid of {rows} x {columns} patches of {p} x "
+            f"{q}; give the sizes that the image was cut with"
         )
     channels = width // (p * q)
     laid = patches.reshape(n, rows, columns, p, q, channels).transpose(2, 3)

@@ -53,8 +53,8 @@ class Reader(ABC):
         section, mean, std = self.kind.section, self.config.mean, self.config.std
         if mean is None or std is None:
             raise ConfigError(
-                f"{section}.mean and {section}.std are not set; compute them from training data "
-                f"by `resolved`."
+                f"{section}.mean and {section}.std are not set; compute them from training data by "
+                f"`resolved`."
             )
         return torch.tensor(mean), torch.tensor(std)
 

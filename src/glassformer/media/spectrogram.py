@@ -96,9 +96,9 @@ def mel_filters(
     empty = int((filters.sum(1) == 0).sum())
     if empty:
         raise ConfigError(
-            f"{empty} of {n_mels} mel bands between {low:g} and {high:g} Hz are narrower than "
-            f"the {rate / n_fft:g} Hz "
-            "between two frequencies; set fewer audio.n_mels or a longer audio.window_ms."
+            f"{empty} of {n_mels} mel bands between {low:g} and {high:g} Hz are narrower than the "
+            f"{rate / n_fft:g} Hz between two frequencies; set fewer audio.n_mels or a longer "
+            f"audio.window_ms."
         )
     return filters.float()
 

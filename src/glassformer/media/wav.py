@@ -61,14 +61,14 @@ def read_wav(raw: bytes, where: str) -> tuple[np.ndarray, int]:
         elif name == b"data":
             if form is None:
                 raise DataError(
-                    f"{where} has its samples before the chunk that says how to read them; "
-                    f"write it anew"
+                    f"{where} has its samples before the chunk that says how to read them; write "
+                    f"it anew"
                 )
             return _samples(_data(raw, begin, size, form, where), form, where), form.rate
     missing = "'data', the samples" if form else "'fmt ', which says how samples are written"
     raise DataError(
-        f"{where} is a WAV file without the chunk {missing}; it was cut off or damaged, so "
-        f"copy it again"
+        f"{where} is a WAV file without the chunk {missing}; it was cut off or damaged, so copy it "
+        f"again"
     )
 
 
@@ -81,9 +81,8 @@ def write_wav(samples: np.ndarray, rate: int) -> bytes:
     channels = frames.shape[1]
     if not LOWEST_RATE <= rate <= HIGHEST_RATE or not 1 <= channels <= MOST_CHANNELS:
         raise ConfigError(
-            f"a WAV file of {channels} channels and {rate} samples a second is not written; "
-            f"use 1 to {MOST_CHANNELS} "
-            f"channels and {LOWEST_RATE} to {HIGHEST_RATE} samples a second"
+            f"a WAV file of {channels} channels and {rate} samples a second is not written; use 1 "
+            f"to {MOST_CHANNELS} channels and {LOWEST_RATE} to {HIGHEST_RATE} samples a second"
         )
     data = np.clip(np.rint(frames * 32768.0), -32768, 32767).astype("<i2").tobytes()
     head = struct.pack("<HHIIHH", PCM, channels, rate, rate * channels * 2, channels * 2, 16)
@@ -129,15 +128,15 @@ def _format(chunk: bytes, where: str) -> _Format:
     if kind == EXTENSIBLE:
         if len(chunk) < 40 or chunk[26:40] != GUID_REST:
             raise DataError(
-                f"{where} is of a kind that only its writer knows (an unknown GUID); write it "
-                f"as PCM"
+                f"{where} is of a kind that only its writer knows (an unknown GUID); write it as "
+                f"PCM"
             )
         kind = int.from_bytes(chunk[24:26], "little")
     if kind not in WIDTHS:
         name = OTHER_KINDS.get(kind, "an unknown kind")
         raise DataError(
-            f"{where} is a WAV file of kind {kind} ({name}); only PCM (1) and floats (3) are "
-            f"read, convert it"
+            f"{where} is a WAV file of kind {kind} ({name}); only PCM (1) and floats (3) are read, "
+            f"convert it"
         )
     if bits not in WIDTHS[kind]:
         known = ", ".join(map(str, WIDTHS[kind]))
@@ -150,15 +149,14 @@ def _format(chunk: bytes, where: str) -> _Format:
         )
     if not LOWEST_RATE <= rate <= HIGHEST_RATE:
         raise DataError(
-            f"{where} says that it has {rate} samples a second; {LOWEST_RATE} to "
-            f"{HIGHEST_RATE} can be read"
+            f"{where} says that it has {rate} samples a second; {LOWEST_RATE} to {HIGHEST_RATE} "
+            f"can be read"
         )
     form = _Format(kind, channels, rate, bits)
     if frame != form.frame:
         raise DataError(
             f"{where} says that {channels} samples of {bits} bits have {frame} bytes, and they "
-            f"have {form.frame}; its "
-            "header is damaged"
+            f"have {form.frame}; its header is damaged"
         )
     return form
 
@@ -173,8 +171,8 @@ def _data(raw: bytes, begin: int, size: int, form: _Format, where: str) -> memor
     if size > there:
         if size < UNKNOWN_SIZE:
             raise DataError(
-                f"{where} says that {size:,} bytes of samples follow, and {there:,} do; copy "
-                f"it again"
+                f"{where} says that {size:,} bytes of samples follow, and {there:,} do; copy it "
+                f"again"
             )
         size = there - there % form.frame
     elif size % form.frame:

@@ -23,9 +23,8 @@ class TokenizerConfig(Record):
     vocab_size: int | None = Field(
         default=None,
         ge=1,
-        description="tokens in all, special symbols included; None: bpe 8192, word 20000, byte "
-        "and character what "
-        "the data has",
+        description="tokens in all, special symbols included; None: bpe 8192, word 20000, byte and "
+        "character what the data has",
     )
     path: str | None = Field(
         default=None,
@@ -68,8 +67,7 @@ class TokenizerConfig(Record):
         if asked < n_specials + smallest:
             raise ConfigError(
                 f"tokenizer.vocab_size is {asked}, but kind {self.kind} needs at least "
-                f"{n_specials + smallest} "
-                f"({smallest} ordinary tokens and {n_specials} special symbols); set it higher "
-                f"or leave it out"
+                f"{n_specials + smallest} ({smallest} ordinary tokens and {n_specials} special "
+                f"symbols); set it higher or leave it out"
             )
         return asked - n_specials

@@ -59,8 +59,7 @@ class PieceDropout:
         if tokenizer.kind != "bpe":
             raise ConfigError(
                 f"train.piece_dropout leaves out merges of byte pairs, and the tokenizer is of "
-                f"kind {tokenizer.kind}; "
-                "use kind bpe, or leave it out."
+                f"kind {tokenizer.kind}; use kind bpe, or leave it out."
             )
         self._probability, self._seed = probability, seed
         merges, self._ids = tokenizer.merges()

@@ -232,8 +232,8 @@ class Tokenizer:
         spelling = self._spelling.get(index)
         if spelling is None:
             raise DataError(
-                f"token id {index} is not in the vocabulary of {self.vocab_size}; use this "
-                f"model's tokenizer"
+                f"token id {index} is not in the vocabulary of {self.vocab_size}; use this model's "
+                f"tokenizer"
             )
         return spelling
 

@@ -99,8 +99,8 @@ def _check_size(layout: Layout, size: int, real: int, path: str) -> None:
 def _idx_layout(head: bytes, path: str) -> Layout:
     if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in IDX_KINDS or not 1 <= head[3] <= 8:
         raise DataError(
-            f"{path} begins like no IDX file, with {head[:4]!r}; give one, or set data.format "
-            f"to what it is"
+            f"{path} begins like no IDX file, with {head[:4]!r}; give one, or set data.format to "
+            f"what it is"
         )
     offset = 4 + 4 * head[3]
     shape = tuple(int.from_bytes(head[at : at + 4], "big") for at in range(4, offset, 4))

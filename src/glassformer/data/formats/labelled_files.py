@@ -100,8 +100,8 @@ def _files(
 ) -> Iterator[LabelledFile]:
     if not named:
         raise ConfigError(
-            f"data.path is not set; give a folder or zip archive of {noun}s, or a table that "
-            f"lists them"
+            f"data.path is not set; give a folder or zip archive of {noun}s, or a table that lists "
+            f"them"
         )
     some = False
     for source, labels, group, where in _rows(config, named, suffixes):
@@ -159,24 +159,22 @@ def _folder_rows(files: list[Source], config: DataConfig) -> Iterator[Row]:
     by_name = "label" in known
     if config.group_field is not None and config.group_field not in known:
         raise ConfigError(
-            f"data.group_field is {config.group_field!r}, which is no field of "
-            f"data.label_pattern; add it there"
+            f"data.group_field is {config.group_field!r}, which is no field of data.label_pattern; "
+            f"add it there"
         )
     names = {_folder(source, 1) or "" for source in files}
     if not by_name and len(names) > 1 and names <= SPLITS.keys():
         raise DataError(
             f"the only folders around {files[0].path} and the others are "
-            f"{', '.join(sorted(names))}, which "
-            "are splits, not classes; make a folder for each class in them, or set "
-            "data.label_pattern or a table"
+            f"{', '.join(sorted(names))}, which are splits, not classes; make a folder for each "
+            f"class in them, or set data.label_pattern or a table"
         )
     for source in files:
         label = _fields(source, config)["label"] if by_name else _folder(source, 1)
         if label is None:
             raise DataError(
-                f"{source.path} lies in no folder, so its class is unknown; make a folder for "
-                f"each class, or set "
-                "data.label_pattern"
+                f"{source.path} lies in no folder, so its class is unknown; make a folder for each "
+                f"class, or set data.label_pattern"
             )
         yield source, (label,), None, source.path
 
@@ -203,9 +201,8 @@ def _fields(source: Source, config: DataConfig) -> dict[str, str]:
     fields = fields_of(config.label_pattern, source.path)
     if fields is None:
         raise DataError(
-            f"{source.path} does not fit {config.label_pattern!r}; change data.label_pattern, "
-            f"or narrow data.path to "
-            "the files that do, such as audio/*_*.wav"
+            f"{source.path} does not fit {config.label_pattern!r}; change data.label_pattern, or "
+            f"narrow data.path to the files that do, such as audio/*_*.wav"
         )
     return fields
 
@@ -222,8 +219,8 @@ def _check(config: DataConfig) -> None:
     known = template(config.label_pattern)[1] if config.label_pattern is not None else ()
     if config.split_by is not None and config.label_pattern is None:
         raise ConfigError(
-            "data.split_by needs data.label_pattern, which finds the fields in a file's name; "
-            "set it."
+            "data.split_by needs data.label_pattern, which finds the fields in a file's name; set "
+            "it."
         )
     for split, wanted in (config.split_by or {}).items():
         if split not in NAMES:
@@ -257,8 +254,8 @@ def _listed(table: Source, name: Any, config: DataConfig, where: str) -> Source:
     name = checked_text(name, config.file_field, where, "set data.file_field to the name of a file")
     if not name.strip() or "\0" in name:
         raise DataError(
-            f"{where} names no file in {config.file_field!r}, but {name!r}; fill it or remove "
-            f"the row"
+            f"{where} names no file in {config.file_field!r}, but {name!r}; fill it or remove the "
+            f"row"
         )
     path = posixpath.normpath(posixpath.join(posixpath.dirname(table.path), name))
     inside = table.archive is not None and path.startswith(f"{table.archive}/")

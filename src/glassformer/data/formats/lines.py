@@ -82,8 +82,8 @@ def found(record: Any, field: str, where: str, setting: str) -> Any:
     """
     if not isinstance(record, dict):
         raise DataError(
-            f"{where} is not a JSON object but {record!r:.40}; give one object with {field!r} "
-            f"per line"
+            f"{where} is not a JSON object but {record!r:.40}; give one object with {field!r} per "
+            f"line"
         )
     value: Any = record
     for name in [field] if field in record else field.split("."):

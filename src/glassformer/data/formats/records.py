@@ -115,8 +115,8 @@ def column_place(field: str, n: int, where: str, setting: str) -> int:
     """The index of the column with a number from 1 to `n`; DataError: out of range."""
     if not _is_number(field) or not 1 <= int(field[:9]) <= n:
         raise DataError(
-            f"{where} has {n} columns and none is {field!r}; set data.{setting} to a number from "
-            f"1 to {n}"
+            f"{where} has {n} columns and none is {field!r}; set data.{setting} to a number from 1 "
+            f"to {n}"
         )
     return int(field) - 1
 
