@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import CheckpointError, ConfigError, GlassformerError
+from glassformer.errors import CheckpointError, ConfigError, DataError, GlassformerError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOCK = "run.lock"
@@ -27,6 +27,23 @@ def writing(what: Path) -> Iterator[None]:
         raise CheckpointError(
             f"Cannot write {what}: {error.strerror or error}; {remedy}."
         ) from None
+
+
+def file_in(path: str | os.PathLike[str], name: str) -> Path:
+    """The file of this name, if `path` is a folder; else `path`."""
+    return Path(path) / name if Path(path).is_dir() else Path(path)
+
+
+def read_bytes(file: Path, largest: int, what: str) -> bytes:
+    """The content of a file; DataError: missing, unreadable, or more than `largest` bytes."""
+    try:
+        if file.stat().st_size > largest:
+            raise DataError(
+                f"{file} has over {largest >> 20} MB, too many for {what}; give another file"
+            )
+        return file.read_bytes()
+    except OSError as problem:
+        raise DataError(f"cannot read {file}: {problem.strerror}; give {what}") from None
 
 
 def write_text(path: Path, text: str) -> None:

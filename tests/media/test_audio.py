@@ -167,7 +167,7 @@ DAMAGE = {
         json.dumps(saved(n_mels=300, mean=[0.0] * 300, std=[1.0] * 300, patch=[5, 0])),
         "mel bands",
     ),
-    "too large": (b" " * (1 << 20) + b"{}", "1,048,576 bytes"),
+    "too large": (b" " * (1 << 20) + b"{}", "has over 1 MB"),
 }
 
 

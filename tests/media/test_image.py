@@ -216,7 +216,7 @@ def test_saved_and_loaded(tmp_path, found):
         (b"[" * 100_000, r"image.json is not JSON"),
         (b"\xff", r"image.json is not JSON"),
         (b"[]", r"image.json is not a JSON object"),
-        (b" " * (1 << 21), r"image.json has over 1,048,576 bytes"),
+        (b" " * (1 << 21), r"image.json has over 1 MB, too many for image.json"),
         ({"patch": None}, r"image.json is damaged: image.patch"),
         (
             {"patch": 3},

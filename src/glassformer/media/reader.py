@@ -7,14 +7,13 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 import torch
 
 from glassformer.axes import Tensor
-from glassformer.errors import ConfigError, DataError, counted
-from glassformer.files import write_json
+from glassformer.errors import ConfigError, DataError
+from glassformer.files import file_in, read_bytes, write_json
 from glassformer.record import Record
 
 LARGEST_FILE = 1 << 20
@@ -78,7 +77,7 @@ class Reader(ABC):
 
 def save_config(path: str | os.PathLike[str], name: str, values: dict[str, Any]) -> None:
     """Replace the file (`name` in it, if `path` is a folder) as one step."""
-    write_json(_file(path, name), values)
+    write_json(file_in(path, name), values)
 
 
 def load_config(
@@ -89,25 +88,14 @@ def load_config(
     DataError, also for a ConfigError of `made`: no such file, more than 2**20 bytes, no JSON
     object.
     """
-    file = _file(path, name)
+    file = file_in(path, name)
+    raw = read_bytes(file, LARGEST_FILE, name)
     try:
-        if file.stat().st_size > LARGEST_FILE:
-            raise DataError(
-                f"{file} has over {counted(LARGEST_FILE, 'byte')}, too many for {name}; restore it"
-            )
-        values = json.loads(file.read_bytes())
+        values = json.loads(raw)
         if not isinstance(values, dict):
             raise DataError(f"{file} is not a JSON object; restore it")
         return made(values)
-    except OSError as problem:
-        raise DataError(
-            f"cannot read {file}: {problem.strerror}; give the folder of a model with {name}"
-        ) from None
     except (ValueError, RecursionError) as problem:
         raise DataError(f"{file} is not JSON ({problem}); restore it") from None
     except ConfigError as problem:
         raise DataError(f"{file} is damaged: {str(problem).rstrip('.')} (restore it)") from None
-
-
-def _file(path: str | os.PathLike[str], name: str) -> Path:
-    return Path(path) / name if Path(path).is_dir() else Path(path)

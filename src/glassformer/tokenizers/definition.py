@@ -1,5 +1,5 @@
-"""The content of a `tokenizer.json` as a plain value: the definitions of our kinds, and which kind a
-definition is.
+"""The content of a `tokenizer.json` as a plain value: definitions of our kinds, and the kind of a
+definition.
 
 The layout is that of the tokenizers library, so that it loads what is written here. Ordinary tokens
 come first (byte and bpe: ids 0..255 are the bytes), special symbols after them. Without tokens, the

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import DataError, GlassformerError
@@ -71,20 +72,12 @@ def chunks(text: str, size: int = CHUNK) -> Iterator[str]:
 def encode_chunks(library: "Library", text: str) -> list[int]:
     """The ids of the text, chunks encoded in parallel a group at a time, so that memory stays
     bounded."""
-    ids: list[int] = []
-    group: list[str] = []
-    for chunk in chunks(text):
-        group.append(chunk)
-        if len(group) == GROUP:
-            ids += _encode_group(library, group)
-            group = []
-    return ids + _encode_group(library, group)
-
-
-def _encode_group(library: "Library", group: list[str]) -> list[int]:
-    with guarded("encode the text"):
-        encoded = library.encode_batch_fast(group, add_special_tokens=False)
-        return [index for encoding in encoded for index in encoding.ids]
+    pieces, ids = chunks(text), []
+    while group := list(islice(pieces, GROUP)):
+        with guarded("encode the text"):
+            for encoding in library.encode_batch_fast(group, add_special_tokens=False):
+                ids += encoding.ids
+    return ids
 
 
 def encode_whole(library: "Library", text: str) -> list[int]:
