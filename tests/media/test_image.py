@@ -209,6 +209,14 @@ def test_saved_and_loaded(tmp_path, found):
         ImageReader(config).save(tmp_path)
 
 
+def test_a_file_from_before_a_field_was_added_takes_its_default(tmp_path):
+    reader().save(tmp_path)
+    values = json.loads((tmp_path / "image.json").read_bytes())
+    del values["resize"], values["found_channels"]
+    (tmp_path / "image.json").write_text(json.dumps(values))
+    assert ImageReader.load(tmp_path).config == reader().config
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

@@ -1,7 +1,7 @@
 """The text tokenizer: text to ids and back.
 
-A tokenizer is its definition, a value that is saved as `tokenizer.json`; everything else here is
-derived from it.
+A tokenizer is its definition, the content of a `tokenizer.json`; everything else is derived from
+it.
 """
 
 import hashlib
@@ -71,15 +71,15 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The tokenizer of a `tokenizer.json` (or of the folder that holds it); DataError if it is
-        no such thing."""
+        """The tokenizer of a `tokenizer.json` (or of the folder that holds it); DataError:
+        damaged."""
         file = file_in(path, "tokenizer.json")
         raw = read_bytes(file, LARGEST_FILE, "a tokenizer.json")
         with library.guarded(f"read {file} as JSON"):
             definition = json.loads(raw)
             if b"\\ud" in raw.lower():  # an escaped surrogate without its pair cannot be saved
                 json.dumps(definition, ensure_ascii=False).encode("utf-8")
-        tokenizer = cls(definition, str(file))
+        tokenizer = cls(checked(definition, str(file)), str(file))
         if tokenizer.kind not in ("byte", "character"):  # which work without importing the library
             _ = tokenizer._library  # a damaged file must fail here, not at the first text
         return tokenizer
