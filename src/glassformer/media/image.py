@@ -131,13 +131,12 @@ class ImageConfig(Record):
     def seen(self, pixels: np.ndarray) -> "ImageConfig":
         """Fill in size and channels from an image [H, W, C] where they are not set; ConfigError:
         the patch does not divide it."""
-        found = {"size": pixels.shape[:2]} if self.size is None else {}
-        found |= (
-            {"found_channels": pixels.shape[2]}
-            if self.channels is None and self.found_channels is None
-            else {}
-        )
-        return ImageConfig.parse(self.model_dump() | found)
+        found = self.model_dump()
+        if self.size is None:
+            found["size"] = pixels.shape[:2]
+        if self.channels is None and self.found_channels is None:
+            found["found_channels"] = pixels.shape[2]
+        return ImageConfig.parse(found)
 
 
 @final
@@ -188,12 +187,11 @@ class ImageReader(Reader):
             case "stretch":
                 return image.resize((width, height), how)
             case "crop":
-                left = (image.width - width / max(across, down)) / 2
-                top = (image.height - height / max(across, down)) / 2
-                left, top = max(left, 0.0), max(top, 0.0)  # not less by rounding
-                return image.resize(
-                    (width, height), how, (left, top, image.width - left, image.height - top)
-                )
+                scale = max(across, down)
+                left = max((image.width - width / scale) / 2, 0.0)  # not less by rounding
+                top = max((image.height - height / scale) / 2, 0.0)
+                box = left, top, image.width - left, image.height - top
+                return image.resize((width, height), how, box)
             case "pad":
                 scale = min(across, down)
                 size = max(1, round(image.width * scale)), max(1, round(image.height * scale))
@@ -237,23 +235,17 @@ def mean_std(stack: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
     Exact up to the last rounding, from integer histograms. A constant channel gets the standard
     deviation 1. DataError: no pixel.
     """
-    channels = stack.shape[3]
+    levels, channels = np.arange(256), stack.shape[3]
     counts = np.zeros((channels, 256), np.int64)
     for first in range(0, len(stack), CHUNK):
         rows = stack[first : first + CHUNK].reshape(-1, channels)
-        for channel in range(channels):
-            counts[channel] += np.bincount(rows[:, channel], minlength=256)
-    n = int(counts[0].sum()) if channels else 0
+        counts += [np.bincount(rows[:, channel], minlength=256) for channel in range(channels)]
+    n = int(counts[:1].sum())
     if n == 0:
         raise DataError(
             "there are no training images from which image.mean and image.std could be computed"
         )
-    values = [np.arange(256) * count for count in counts]
-    sums = [int(total.sum()) for total in values]
-    squares = [int((np.arange(256) * total).sum()) for total in values]
-    # whole numbers until here, however many
-    spread = [
-        (n * square - total**2) ** 0.5 / (255 * n)
-        for square, total in zip(squares, sums, strict=True)
-    ]
-    return tuple(total / (255 * n) for total in sums), tuple(std or 1.0 for std in spread)
+    # whole numbers until the divisions, however many
+    moments = [(int((levels * c).sum()), int((levels**2 * c).sum())) for c in counts]
+    deviations = ((n * square - total**2) ** 0.5 / (255 * n) for total, square in moments)
+    return tuple(total / (255 * n) for total, _ in moments), tuple(d or 1.0 for d in deviations)

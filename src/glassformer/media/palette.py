@@ -149,15 +149,13 @@ def seeded(
 ) -> np.ndarray:
     """Initial centres by k-means++ (Arthur & Vassilvitskii 2007), float64 [k, D]."""
     points = points.astype(np.float64)
-    chosen, distances = np.empty((k, points.shape[1])), np.ones(len(points))
-    for i in range(k):
+    chosen, distances, mass = [], np.inf, np.cumsum(counts.astype(np.float64))
+    for _ in range(k):
+        place = int(np.searchsorted(mass, random.random() * mass[-1], "right"))
+        chosen.append(points[min(place, len(points) - 1)])
+        distances = np.minimum(distances, ((points - chosen[-1]) ** 2).sum(1))
         mass = np.cumsum(distances * counts)
-        chosen[i] = points[
-            min(int(np.searchsorted(mass, random.random() * mass[-1], "right")), len(points) - 1)
-        ]
-        own = ((points - chosen[i]) ** 2).sum(1)
-        distances = own if i == 0 else np.minimum(distances, own)
-    return chosen
+    return np.array(chosen)
 
 
 def lloyd(
@@ -189,8 +187,7 @@ def lloyd(
 def _are_colours(values: object, most: int) -> bool:
     if not isinstance(values, list) or not 1 <= len(values) <= most:
         return False
-    whole = all(
-        isinstance(c, list) and len(c) == 3 and all(type(v) is int and 0 <= v <= 255 for v in c)
-        for c in values
-    )
-    return whole and len({tuple(colour) for colour in values}) == len(values)
+    if any(not isinstance(colour, list) or len(colour) != 3 for colour in values):
+        return False
+    whole = all(type(v) is int and 0 <= v <= 255 for colour in values for v in colour)
+    return whole and len(set(map(tuple, values))) == len(values)
