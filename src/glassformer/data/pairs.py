@@ -55,7 +55,7 @@ def pairs(config: DataConfig) -> Iterator[Pair]:
 
 
 def training_texts(config: DataConfig, sides: tuple[str, ...]) -> Iterator[str]:
-    """The given sides of the training pairs: what a tokenizer may be trained on."""
+    """The given sides of the training pairs, the texts to train a tokenizer on."""
     for pair in pairs(config):
         if pair.split == "train":
             yield from (
@@ -65,14 +65,8 @@ def training_texts(config: DataConfig, sides: tuple[str, ...]) -> Iterator[str]:
 
 def pair_sources(config: DataConfig) -> dict[str, list[Source]]:
     """The sources of the pairs by field of the configuration."""
-    fields = (
-        "path",
-        "target_path",
-        "validation_path",
-        "validation_target_path",
-        "test_path",
-        "test_target_path",
-    )
+    prefixes = ("", "validation_", "test_")
+    fields = [f"{prefix}{side}" for prefix in prefixes for side in ("path", "target_path")]
     named = {field: getattr(config, field) for field in fields}
     return {field: resolve(path, config.root) for field, path in named.items() if path is not None}
 
@@ -82,13 +76,12 @@ def _rows(
 ) -> Rows:
     some = False
     for source, target, group, where in _all_rows(config, path, target_path):
-        if not source.strip() and not target.strip():
+        filled = bool(source.strip()), bool(target.strip())
+        if not any(filled):
             continue
-        for side, text, other in (("source", source, "target"), ("target", target, "source")):
-            if not text.strip():
-                raise DataError(
-                    f"{where} has an empty {side} beside a {other}; fill it or remove both"
-                )
+        if not all(filled):
+            empty, full = ("target", "source") if filled[0] else ("source", "target")
+            raise DataError(f"{where} has an empty {empty} beside a {full}; fill it or remove both")
         some = True
         yield source, target, group, where
     if not some:
@@ -111,18 +104,16 @@ def _all_rows(
         for left, right in zip(sources, targets, strict=True):
             yield from _two_files(left, right, config)
         return
+    settings = ("source_field", "target_field", "group_field")
     for source in sources:
-        match source.format(config):
-            case "jsonl" | "csv" | "tsv":
-                settings = ("source_field", "target_field", "group_field")
-                for row, where in values(source, config, settings, "a source and a target"):
-                    yield row[0], row[1], None if row[2] is None else str(row[2]), where
-            case _:
-                raise DataError(
-                    f"{source.path} is a text file with one side only; set data.target_path (of "
-                    f"another split, data.validation_target_path or data.test_target_path) to the "
-                    f"file of targets, or data.format to tsv, csv or jsonl if it holds both"
-                )
+        if source.format(config) not in ("jsonl", "csv", "tsv"):
+            raise DataError(
+                f"{source.path} is a text file with one side only; set data.target_path (of "
+                f"another split, data.validation_target_path or data.test_target_path) to the file "
+                f"of targets, or data.format to tsv, csv or jsonl if it holds both"
+            )
+        for row, where in values(source, config, settings, "a source and a target"):
+            yield row[0], row[1], None if row[2] is None else str(row[2]), where
 
 
 def _two_files(left: Source, right: Source, config: DataConfig) -> Rows:

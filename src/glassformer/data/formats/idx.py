@@ -88,10 +88,8 @@ def _read(source: Source, layout_of: Callable[[bytes, str], Layout]) -> np.ndarr
 
 def _check_size(layout: Layout, size: int, real: int, path: str) -> None:
     if real != size:
-        says = (
-            f"{' x '.join(f'{n:,}' for n in layout.shape)} numbers of "
-            f"{counted(layout.kind.itemsize, 'byte')}"
-        )
+        shape = " x ".join(f"{n:,}" for n in layout.shape)
+        says = f"{shape} numbers of {counted(layout.kind.itemsize, 'byte')}"
         there = f"only {real:,} bytes are there" if real < size else "more are there"
         raise DataError(f"{path} says that it holds {says}, but {there}; copy or download it again")
 
@@ -123,7 +121,6 @@ def _npy_layout(head: bytes, path: str) -> Layout:
             f"{path} is not a whole .npy file ({message}); write it again with numpy.save"
         ) from None
     if kind.hasobject or kind.fields is not None or kind.itemsize == 0:
-        raise DataError(
-            f"{path} holds {'Python objects' if kind.hasobject else kind}; give an array of numbers"
-        )
+        held = "Python objects" if kind.hasobject else kind
+        raise DataError(f"{path} holds {held}; give an array of numbers")
     return Layout(shape, kind, fortran, file.tell())

@@ -58,21 +58,20 @@ def labelled_files(config: DataConfig, suffixes: Collection[str], noun: str) -> 
     file in errors.
     """
     _check(config)
-    named = paths(config)
-    given: list[SplitName] = [
-        split for split in NAMES if split == "train" or named[split] is not None
-    ]
-    files = {split: list(_files(config, named[split], split, suffixes, noun)) for split in given}
+    files = {
+        split: list(_files(config, split, suffixes, noun))
+        for split, named in paths(config).items()
+        if split == "train" or named is not None
+    }
     folders = _folder_splits(files["train"]) if config.split_by is None else {}
     mine = [replace(file, split=folders.get(file.source, file.split)) for file in files["train"]]
-    split_here = {file.split for file in mine} - {"train"}
-    fractions = {f"{split}_fraction": 0.0 for split in split_here}
+    elsewhere = sorted(
+        (file for file in mine if file.split != "train"), key=lambda file: NAMES.index(file.split)
+    )
+    fractions = {f"{file.split}_fraction": 0.0 for file in elsewhere}
     files["train"] = [file for file in mine if file.split == "train"]
     drawn = in_splits(config.model_copy(update=fractions), lambda split: iter(files[split]))
-    return [
-        *(replace(file, split=split) for split, file in drawn),
-        *(file for split in NAMES[1:] for file in mine if file.split == split),
-    ]
+    return [*(replace(file, split=split) for split, file in drawn), *elsewhere]
 
 
 def named_class(written: str, config: DataConfig, where: str) -> str:
@@ -92,18 +91,14 @@ def named_class(written: str, config: DataConfig, where: str) -> str:
 
 
 def _files(
-    config: DataConfig,
-    named: str | list[str] | None,
-    split: SplitName,
-    suffixes: Collection[str],
-    noun: str,
+    config: DataConfig, split: SplitName, suffixes: Collection[str], noun: str
 ) -> Iterator[LabelledFile]:
+    named, some = paths(config)[split], False
     if not named:
         raise ConfigError(
             f"data.path is not set; give a folder or zip archive of {noun}s, or a table that lists "
             f"them"
         )
-    some = False
     for source, labels, group, where in _rows(config, named, suffixes):
         some = True
         fields = _fields(source, config)
@@ -121,18 +116,16 @@ def _files(
 def _rows(config: DataConfig, named: str | list[str], suffixes: Collection[str]) -> Iterator[Row]:
     """Rows of the tables, if there is a `METADATA` or nothing else; else the files themselves."""
     names = [named] if isinstance(named, str) else named
-    patterns = list(filter(None, (_whole(name, config.root) for name in names)))
+    patterns = [pattern for name in names if (pattern := _whole(name, config.root))]
     sources = resolve(patterns) if patterns else []
     files = [source for source in sources if posixpath.splitext(source.path)[1].lower() in suffixes]
     tables = [source for source in sources if source.suffix in TABLES]
-    metadata = [
-        table for table in tables if posixpath.basename(table.path).split(".")[0] == METADATA
-    ]
-    if metadata or not files:
+    metadata = [t for t in tables if posixpath.basename(t.path).startswith(f"{METADATA}.")]
+    if files and not metadata:
+        yield from _folder_rows(files, config)
+    else:
         for table in metadata or tables:
             yield from _table_rows(table, config)
-    else:
-        yield from _folder_rows(files, config)
 
 
 def _whole(name: str, root: str | None) -> str | None:
@@ -155,14 +148,13 @@ def _whole(name: str, root: str | None) -> str | None:
 
 
 def _folder_rows(files: list[Source], config: DataConfig) -> Iterator[Row]:
-    known = template(config.label_pattern)[1] if config.label_pattern is not None else ()
-    by_name = "label" in known
+    known = _pattern_fields(config)
     if config.group_field is not None and config.group_field not in known:
         raise ConfigError(
             f"data.group_field is {config.group_field!r}, which is no field of data.label_pattern; "
             f"add it there"
         )
-    names = {_folder(source, 1) or "" for source in files}
+    by_name, names = "label" in known, {_folder(source, 1) or "" for source in files}
     if not by_name and len(names) > 1 and names <= SPLITS.keys():
         raise DataError(
             f"the only folders around {files[0].path} and the others are "
@@ -179,19 +171,21 @@ def _folder_rows(files: list[Source], config: DataConfig) -> Iterator[Row]:
         yield source, (label,), None, source.path
 
 
+def _pattern_fields(config: DataConfig) -> tuple[str, ...]:
+    """The fields of `label_pattern`."""
+    return () if config.label_pattern is None else template(config.label_pattern)[1]
+
+
 def _folder(source: Source, up: int) -> str | None:
     """Name of the folder `up` levels above a file, within its archive."""
-    parts = source.member.split("/") if source.archive else source.path.split("/")
-    return parts[-1 - up] if len(parts) > up and parts[-1 - up] else None
+    parts = source.member.split("/")
+    return parts[-1 - up] or None if len(parts) > up else None
 
 
 def _folder_splits(files: list[LabelledFile]) -> dict[Source, SplitName]:
     """Splits by the folders around the classes; none unless one folder is for training."""
-    told: dict[Source, SplitName] = {}
-    for file in files:
-        name = (_folder(file.source, 2) or "").lower()
-        if name in SPLITS:
-            told[file.source] = SPLITS[name]
+    names = {file.source: (_folder(file.source, 2) or "").lower() for file in files}
+    told = {source: SPLITS[name] for source, name in names.items() if name in SPLITS}
     return told if "train" in told.values() else {}
 
 
@@ -216,7 +210,7 @@ def _split_by(fields: dict[str, str], config: DataConfig) -> SplitName:
 
 
 def _check(config: DataConfig) -> None:
-    known = template(config.label_pattern)[1] if config.label_pattern is not None else ()
+    known = _pattern_fields(config)
     if config.split_by is not None and config.label_pattern is None:
         raise ConfigError(
             "data.split_by needs data.label_pattern, which finds the fields in a file's name; set "
@@ -235,19 +229,13 @@ def _check(config: DataConfig) -> None:
 def _table_rows(table: Source, config: DataConfig) -> Iterator[Row]:
     """The rows of a table; `data.format` may be that of the files instead."""
     kind = config.format if config.format in TABLES.values() else TABLES[table.suffix]
-    config = config.model_copy(update={"format": kind, "group_field": _group_column(config)})
+    group = None if config.group_field in _pattern_fields(config) else config.group_field
+    config = config.model_copy(update={"format": kind, "group_field": group})
     settings = ("file_field", "label_field", "group_field")
     rows = values(table, config, settings, "a file and its class", untyped=settings)
     for (name, label, group), where in rows:
         file, classes = _listed(table, name, config, where), classes_at(label, config, where)
         yield file, classes, None if group is None else str(group), where
-
-
-def _group_column(config: DataConfig) -> str | None:
-    in_name = (
-        config.label_pattern is not None and config.group_field in template(config.label_pattern)[1]
-    )
-    return None if in_name else config.group_field
 
 
 def _listed(table: Source, name: Any, config: DataConfig, where: str) -> Source:

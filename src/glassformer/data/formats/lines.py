@@ -21,9 +21,8 @@ def decoded(raw: bytes, encoding: str, name: str, offset: int = 0) -> str:
     DataError: another encoding (with the offset of the byte), or binary (a NUL).
     """
     unicode = codecs.lookup(encoding).name == "utf-8"
-    mark = (
-        len(codecs.BOM_UTF8) if unicode and offset == 0 and raw.startswith(codecs.BOM_UTF8) else 0
-    )
+    marked = unicode and offset == 0 and raw.startswith(codecs.BOM_UTF8)
+    mark = len(codecs.BOM_UTF8) if marked else 0
     try:
         text = raw[mark:].decode(encoding)
     except UnicodeError as problem:
@@ -37,9 +36,8 @@ def decoded(raw: bytes, encoding: str, name: str, offset: int = 0) -> str:
             f"set data.encoding={other} if that is its encoding"
         ) from None
     if "\0" in text:
-        raise _binary(
-            name, offset + mark + len(text[: text.index("\0")].encode(encoding, errors="replace"))
-        )
+        before = text.partition("\0")[0].encode(encoding, errors="replace")
+        raise _binary(name, offset + mark + len(before))
     return text
 
 
@@ -88,12 +86,9 @@ def found(record: Any, field: str, where: str, setting: str) -> Any:
     value: Any = record
     for name in [field] if field in record else field.split("."):
         if not isinstance(value, dict) or name not in value:
-            known = (
-                suggest(name, value)
-                if isinstance(value, dict) and value
-                else f"there is {value!r:.40}"
-            )
-            known = "the object is empty" if value == {} else known
+            known = f"there is {value!r:.40}"
+            if isinstance(value, dict):
+                known = suggest(name, value) if value else "the object is empty"
             raise DataError(f"{where} has no field {field!r}; {known} (set data.{setting})")
         value = value[name]
     return value
