@@ -11,9 +11,7 @@ from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.data.order import LengthOrder, pair_order
 from glassformer.data.pairs import pair_sources, pairs
-from glassformer.data.split import NAMES
-from glassformer.data.store import Ragged, Store, Writer, place_of, request_of
-from glassformer.errors import DataError
+from glassformer.data.store import Ragged, Store, Writer, check_split, place_of, request_of
 
 KIND, SIDES, TEXTS = "pairs", ("source", "target"), "texts"
 Encode = Callable[[str], np.ndarray]
@@ -89,11 +87,10 @@ def store_pairs(
 
 def pairs_of(store: Store, name: str) -> PairSplit:
     """A split by its name: train, validation or test; DataError if it has no pairs."""
-    if name not in store.counts:
-        remedy = (
-            f"set data.{name}_path or data.{name}_fraction"
-            if name in NAMES[1:]
-            else "give more pairs, or hold out a smaller fraction of them"
-        )
-        raise DataError(f"there are no {name} pairs; {remedy} (there is {', '.join(store.counts)})")
+    check_split(
+        store,
+        name,
+        f"there are no {name} pairs",
+        "give more pairs, or hold out a smaller fraction of them",
+    )
     return PairSplit(name, store.ragged(name, "source"), store.ragged(name, "target"), store)

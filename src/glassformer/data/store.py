@@ -185,6 +185,14 @@ class Store:
             ) from None
 
 
+def check_split(store: Store, name: str, problem: str, remedy: str) -> None:
+    """Raise DataError if the store has no split of this name; `remedy` for training data."""
+    if name not in store.counts:
+        if name in ("validation", "test"):
+            remedy = f"set data.{name}_path or data.{name}_fraction"
+        raise DataError(f"{problem}; {remedy} (there is {', '.join(store.counts)})")
+
+
 def place_of(config: DataConfig, folder: str | os.PathLike[str]) -> Path:
     """The folder that the settings name for the store, else `folder`."""
     if config.store is None:

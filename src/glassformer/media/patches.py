@@ -7,10 +7,9 @@ times W equal a convolution with kernel and stride (p, q) and the weights W resh
 D].
 """
 
-import torch
 from jaxtyping import Shaped
 
-from glassformer.axes import Int, Tensor
+from glassformer.axes import Tensor
 from glassformer.errors import DataError
 
 
@@ -46,10 +45,3 @@ def unpatchify(
     channels = width // (p * q)
     laid = patches.reshape(n, rows, columns, p, q, channels).transpose(2, 3)
     return laid.reshape(n, rows * p, columns * q, channels)
-
-
-def grid_positions(rows: int, columns: int) -> Int[Tensor, "T 2"]:
-    """Row and column of each patch, in reading order."""
-    return torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).reshape(
-        rows * columns, 2
-    )
