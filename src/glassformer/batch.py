@@ -20,7 +20,7 @@ SHARED_PREFIX = -2
 
 
 Side = Literal["right", "left"]
-"""Where padding stands."""
+"""The side of the padding."""
 
 
 def padded_rows(
@@ -53,7 +53,7 @@ class Positions:
 
     @classmethod
     def arange(cls, length: int, start: int = 0, device: torch.device | str | None = None) -> Self:
-        """Positions start .. start+length-1, one row for the whole batch, all real."""
+        """Positions start .. start+length-1, one row for all of the batch, all real."""
         return cls(torch.arange(start, start + length, device=device)[None], start=start)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place, synced, then renamed into it."""
+"""Files that are complete or absent: written beside their place, synced, then renamed into it."""
 
 import errno
 import hashlib
@@ -107,8 +107,7 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 def _settle(before: Path, path: Path) -> None:
-    """What stood at `path` before comes back if nothing took its place, and goes if something
-    did."""
+    """Restore the earlier folder if nothing took its place, else remove it."""
     if path.exists():
         shutil.rmtree(before, ignore_errors=True)
     elif before.exists():
@@ -116,7 +115,7 @@ def _settle(before: Path, path: Path) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what a killed process left behind in a folder: half-written files and folders."""
+    """Remove the unfinished files and folders of a killed process."""
     for rest in [*folder.glob(".tmp-*"), *folder.glob(".*.tmp"), *folder.glob(".*.old")]:
         if rest.is_dir():
             shutil.rmtree(rest, ignore_errors=True)

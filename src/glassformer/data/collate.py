@@ -22,7 +22,8 @@ from glassformer.errors import DataError, counted
 
 
 def padded(examples: Sequence[Example], side: Side = "right") -> Batch:
-    """One example in each row, padded to the longest; targets of answers, elements or wholes."""
+    """One example in each row, padded to the longest; targets of answers, elements or
+    sequences."""
     return _batch([[example] for example in examples], side)
 
 
@@ -88,7 +89,7 @@ def micro_batches(rows: np.ndarray, parts: int) -> list[np.ndarray]:
 def windows(split: TokenSplit, starts: np.ndarray, length: int) -> Batch:
     """Windows of running text: elements and targets int64 [B, length].
 
-    target[b, t] is the token after element[b, t]; IGNORE behind the end of the text and, if
+    target[b, t] is the token after element[b, t]; IGNORE after the end of the text and, if
     documents are kept apart, at a document's last token.
     """
     at = starts[:, None] + np.arange(length + 1)
@@ -107,7 +108,7 @@ def windows(split: TokenSplit, starts: np.ndarray, length: int) -> Batch:
 def evaluation_windows(
     split: TokenSplit, batch_size: int, length: int, limit: int | None = None
 ) -> Iterator[Batch]:
-    """The whole split in order: every token but the first is predicted exactly once.
+    """All windows of a split in order: every token but the first is predicted exactly once.
 
     Windows do not overlap; the last is padded with IGNORE. A split shorter than length + 1 is one
     shorter window. If documents are kept apart, the first token of each is not predicted. `limit`:
@@ -156,7 +157,7 @@ def _types(example: Example) -> np.ndarray:
 def _targets(
     examples: Sequence[Example], begins: Sequence[int]
 ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """Where targets are (None: of whole sequences), and what they are."""
+    """Places of the targets (None: one for each sequence), and the targets."""
     at: list[np.ndarray] = []
     targets: list[np.ndarray] = []
     for begin, example in zip(begins, examples, strict=True):

@@ -48,12 +48,13 @@ class Masking:
         )
 
     def _draws(self, elements: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """A random number in [0, 1) for each element, the same within a word."""
+        """A random number in [0, 1) for each element, the same within a word.
+
+        A row may begin inside a word, whose number is 0.
+        """
         if self.begins is None:
             return random.random(elements.shape)
-        word = np.cumsum(
-            self.begins[elements], axis=1
-        )  # what a row begins with may be the rest of a word: number 0
+        word = np.cumsum(self.begins[elements], axis=1)
         return np.take_along_axis(
             random.random((len(elements), elements.shape[1] + 1)), word, axis=1
         )

@@ -1,13 +1,13 @@
-"""Which examples are in the batch of a step: functions of (seed, step), with no state to save.
+"""The examples of each step's batch: functions of (seed, step), with no state to save.
 
 ShuffledOrder   fixed batch size, contiguous through epochs; each epoch is a keyed permutation
 WindowOrder     windows of running text, shuffled; a phase moves their borders from epoch to epoch
-LengthOrder     examples of like length together, one row each (length_order, pair_order)
+LengthOrder     examples of similar length together, one row each (length_order, pair_order)
 PackedOrder     several examples in each row, hardly any padding
 
 Each has `rows(step)`, `batches` in an epoch, `padding` (the share of slots) and `left_out`
 (examples that are too long). The last two cut their batches once; in epoch e, (seed, e) decides
-the order of the batches and who takes which place among examples of like length.
+the order of the batches and the places of examples of similar length.
 """
 
 from bisect import bisect_left, insort
@@ -57,12 +57,12 @@ class ShuffledOrder:
         return np.concatenate(visited)
 
     def _visited(self, key: int, places: Int[np.ndarray, "N"]) -> Int[np.ndarray, "N"]:
-        """What is visited at these places of an epoch."""
+        """The examples at these places of an epoch."""
         return permute(places, self.count, key)
 
 
 class WindowOrder(ShuffledOrder):
-    """Where the windows of running text in the batch of a step begin; each has length + 1 tokens.
+    """Starts of the windows of running text in the batch of a step; each has length + 1 tokens.
 
     start = phase(seed, e) + length * permute(i, W, seed, e) in epoch e, with
     W = max(1, floor((n - length) / length)) windows, so that all fit at every phase; phases are
@@ -79,8 +79,8 @@ class WindowOrder(ShuffledOrder):
 
 
 class _CutOrder:
-    """Batches that are cut once, and shuffled together with their examples in every epoch: sorted
-    by `keys`, the last first, those of equal keys swap places.
+    """Batches that are cut once; in every epoch they are shuffled, and so are examples of equal
+    keys. Examples are sorted by `keys`, the last key first.
 
     `kept`: the numbers of the examples; None: 0, 1, 2, ...
     """
@@ -171,8 +171,8 @@ def pair_order(
     seed: int,
     name: str = "training",
 ) -> LengthOrder:
-    """Pairs of like lengths together, sorted by rounded target length, then source length (up and
-    down in turn).
+    """Pairs of similar lengths together, sorted by rounded target length, then by source length,
+    up and down in turn.
 
     Batches have at most `batch_tokens` tokens on the longer side (or one pair), else `batch_size`
     pairs. Pairs with a side of more than `longest` tokens are left out. DataError: none remains.
@@ -257,7 +257,7 @@ def filled(lengths: Int[np.ndarray, "N"], width: int) -> list[Row]:
     """Rows of at most `width` elements that hold every example once: the longest first, each into
     the fullest row with room."""
     rows: list[Row] = []
-    room: list[tuple[int, int]] = []  # what is left in each open row, and its number; least first
+    room: list[tuple[int, int]] = []  # free elements and number of each open row, ascending
     for i in np.argsort(-lengths, kind="stable").tolist():
         place = bisect_left(room, (int(lengths[i]), -1))
         left, row = room.pop(place) if place < len(room) else (width, len(rows))

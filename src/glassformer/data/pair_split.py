@@ -19,7 +19,7 @@ Encode = Callable[[str], np.ndarray]
 
 @dataclass(frozen=True)
 class PairText:
-    """A pair as it was read: what a decoded text is compared with."""
+    """A pair as it was read, the reference of decoded text."""
 
     source: str
     target: str

@@ -73,7 +73,7 @@ def decode(raw: bytes, where: str) -> np.ndarray:
     and the first frame. DataError: damaged, another format, more than 2**26 pixels (by the header,
     before allocation). Not thread-safe.
     """
-    with warnings.catch_warnings():  # Pillow says on stderr what it thinks of odd files
+    with warnings.catch_warnings():  # of Pillow about unusual files
         warnings.simplefilter("ignore")
         try:
             with Image.open(io.BytesIO(raw), formats=FORMATS) as image:
@@ -82,7 +82,7 @@ def decode(raw: bytes, where: str) -> np.ndarray:
                     raise _too_large(where, f"{width:,} x {height:,} pixels")
                 image.load()
                 upright: Image.Image = image
-                with suppress(Exception):  # an image whose EXIF is damaged stands as it is
+                with suppress(Exception):  # an image with damaged EXIF data is not rotated
                     upright = ImageOps.exif_transpose(image)
                 return _pixels(upright)
         except DataError:
@@ -204,6 +204,6 @@ def _stack(array: np.ndarray, path: str) -> np.ndarray:
         shape = " x ".join(map(str, array.shape))
         raise DataError(
             f"{path} holds {shape} of {array.dtype}; give whole numbers from 0 to 255 (uint8): "
-            f"images x rows x columns, with or without 1 or 3 channels behind"
+            f"images x rows x columns, with or without 1 or 3 channels at the end"
         )
     return array

@@ -1,11 +1,11 @@
 """One columnar, memory-mapped store of derived data, built once and reused while nothing changed.
 
-FOLDER/manifest.json           what it was made from, and the columns and counts of each split
-FOLDER/train.NAME.values       numbers of a column: rows of one shape, or ragged rows on end
-FOLDER/train.NAME.ends         where each ragged row ends, int64 offsets into the values
+FOLDER/manifest.json           the request that it answers, and the columns and counts of each split
+FOLDER/train.NAME.values       numbers of a column: rows of one shape, or concatenated ragged rows
+FOLDER/train.NAME.ends         end of each ragged row, int64 offsets into the values
 FOLDER/test.NAME.jsonl         a JSON value for each row
 
-A folder is whole or not there: it is filled beside its place, then renamed into it.
+A folder is complete or absent: it is filled beside its place, then renamed into it.
 """
 
 import json
@@ -97,7 +97,7 @@ class Writer:
     def column(
         self, split: str, name: str, dtype: str | None, shape: tuple[int, ...] | None = None
     ) -> Column:
-        """A column of a split, begun when it is first asked for; see `Column`."""
+        """A column of a split, created at the first call; see `Column`."""
         if (split, name) not in self._columns:
             path = self._folder / f"{split}.{name}.{'jsonl' if dtype is None else 'values'}"
             out = open(path, "wb", buffering=1 << 20)  # noqa: SIM115  (closed by the stack)
@@ -116,21 +116,21 @@ class Writer:
 
 @final
 class Store:
-    """A folder of columns that is known to be whole."""
+    """A complete folder of columns."""
 
     def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
         self.folder, self._splits = folder, manifest["splits"]
         self.counts: dict[str, dict[str, Any]] = {
             name: split["counts"] for name, split in self._splits.items()
         }
-        """What the writer noted of each split."""
+        """JSON values about each split, from the writer."""
 
     @classmethod
     def open_or_build(
         cls, folder: Path, request: dict[str, Any], write: Callable[[Writer], None]
     ) -> Self:
-        """The store in `folder` if it is whole and of the same `request`, else built by `write`, as
-        a whole or not at all.
+        """The store in `folder` if it is complete and of the same `request`, else built by `write`
+        as one step.
 
         `request`: everything that the content depends on, as JSON, with its `kind`. DataError: a
         full disk, or a folder with other files in it, which is left alone.
@@ -143,8 +143,7 @@ class Store:
 
     @classmethod
     def open(cls, folder: Path, kind: str) -> Self:
-        """The store in a folder as it is; DataError if there is none of this kind or it is
-        damaged."""
+        """An existing store; DataError: none of this kind, or damaged."""
         manifest = _whole(folder)
         if manifest is None or manifest["request"]["kind"] != kind:
             raise DataError(
@@ -207,8 +206,8 @@ def request_of(
     fields: set[str],
     tokenizer: dict[str, Any],
 ) -> dict[str, Any]:
-    """What token ids from these sources depend on: the files, these fields of the settings, the
-    tokenizer."""
+    """Everything that token ids from these sources depend on: the files, these fields of the
+    settings, the tokenizer."""
     return {
         "kind": kind,
         "sources": {name: [source.stamp() for source in of] for name, of in sources.items()},
@@ -219,7 +218,7 @@ def request_of(
 
 
 def _whole(folder: Path) -> dict[str, Any] | None:
-    """The manifest of a store whose files have the sizes that it says, or None."""
+    """The manifest of a store if its files have the sizes in it, or None."""
     try:
         manifest = json.loads((folder / MANIFEST).read_bytes())
         if (manifest["format"], manifest["version"]) != (FORMAT, VERSION):

@@ -24,7 +24,7 @@ class Encoder(Protocol):
 
     @cached_property
     def fingerprint(self) -> str:
-        """What its ids depend on."""
+        """A hash of everything that its ids depend on."""
         ...
 
     @property
@@ -51,13 +51,13 @@ class TokenSplit:
     """A memory map of uint16 or uint32 ids."""
     n_bytes: int
     document_ends: np.ndarray
-    """Offsets behind the last token of each document, int64, ascending; the last is the number of
+    """Offsets after the last token of each document, int64, ascending; the last is the number of
     tokens."""
     documents: Literal["mixed", "separate"] = "mixed"
 
     @property
     def described(self) -> str:
-        """How an error sentence names it."""
+        """Its name in error sentences."""
         return {"train": "training"}.get(self.name, self.name) + " text"
 
 
@@ -82,8 +82,7 @@ def store_tokens(folder: str | os.PathLike[str], tokenizer: Encoder, config: Dat
             if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < size:
                 raise ConfigError(
                     f"the tokenizer gave id {int(ids.max())} for {part.source}, beyond its "
-                    f"vocabulary of {size}; use the tokenizer that belongs to this "
-                    f"model"
+                    f"vocabulary of {size}; use the tokenizer that belongs to this model"
                 )
             column = writer.column(part.split, KIND, dtype)
             if eos is not None and separate.get(part.split):

@@ -39,35 +39,40 @@ class AudioConfig(Record):
         default=1.0,
         gt=0.0,
         le=600.0,
-        description="length of a clip; longer ones are cut, shorter ones get silence",
+        description="length of a clip; longer audio is cut, shorter audio is padded with silence",
     )
     position: Literal["centre", "start"] = Field(
         default="centre",
-        description="where an audio file stands in its clip, and what is left of one that is too "
-        "long",
+        description="place of a shorter audio file in its clip, and the part that is kept of a "
+        "longer long",
     )
     n_mels: int = Field(default=64, ge=1, le=512, description="frequency bands")
     window_ms: float = Field(
-        default=25.0, gt=0.0, le=1000.0, description="what one frame hears, in milliseconds"
+        default=25.0, gt=0.0, le=1000.0, description="length of a frame's window, in milliseconds"
     )
-    hop_ms: float = Field(default=10.0, gt=0.0, le=1000.0, description="from one frame to the next")
+    hop_ms: float = Field(
+        default=10.0,
+        gt=0.0,
+        le=1000.0,
+        description="step from one frame to the next, in milliseconds",
+    )
     patch: tuple[int, int] = Field(
         default=(4, 0), description="(frames, bands) of a patch; 0: all bands"
     )
-    low: float = Field(default=0.0, ge=0.0, description="where the lowest band begins, in Hz")
+    low: float = Field(default=0.0, ge=0.0, description="lower end of the lowest band, in Hz")
     high: float | None = Field(
-        default=None, gt=0.0, description="where the highest band ends; None: half the rate"
+        default=None,
+        gt=0.0,
+        description="upper end of the highest band, in Hz; None: half the rate",
     )
-    floor: float = Field(
-        default=1e-8, gt=0.0, description="power in a band below which all is silence"
-    )
+    floor: float = Field(default=1e-8, gt=0.0, description="least power in a band; less is silence")
     mean: tuple[float, ...] | None = Field(
         default=None,
-        description="what is subtracted from each band; None: the mean over the training clips",
+        description="mean of each band, which is subtracted; None: that of the training clips",
     )
     std: tuple[float, ...] | None = Field(
         default=None,
-        description="what each band is divided by; None: the standard deviation over them",
+        description="standard deviation of each band, a divisor; None: that of the training clips",
     )
 
     @model_validator(mode="after")

@@ -152,7 +152,7 @@ def _signed(stream: RandomStream, purpose: str) -> np.ndarray:
 def _hidden(
     stream: RandomStream, purpose: str, count: int, width: int, length: int
 ) -> Bool[np.ndarray, "N length"]:
-    """Where `count` masks of 0 to `width` places lie: each width, then each possible begin equally
+    """Places of `count` masks of 0 to `width` places: each width, then each possible begin equally
     likely."""
     widths = np.floor(stream.uniform(f"{purpose} width", count) * (min(width, length) + 1))
     begins = np.floor(stream.uniform(f"{purpose} begin", count) * (length - widths + 1))

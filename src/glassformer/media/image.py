@@ -54,20 +54,19 @@ class ImageConfig(Record):
     )
     interpolation: Literal["bilinear", "bicubic", "nearest"] = Field(
         default="bilinear",
-        description="how pixels of another size come about; all but nearest smooth what they "
-        "shrink",
+        description="interpolation of resized images; all but nearest smooth as they shrink",
     )
     mean: tuple[float, ...] | None = Field(
         default=None,
-        description="what is subtracted from each channel, 0 to 1; None: the mean of the training "
+        description="mean of each channel, 0 to 1, which is subtracted; None: that of the training "
         "images",
     )
     std: tuple[float, ...] | None = Field(
-        default=None, description="what each channel is divided by; None: their standard deviation"
+        default=None, description="standard deviation of each channel, a divisor; None: likewise"
     )
     found_channels: Literal[1, 3] | None = Field(
         default=None,
-        description="filled in where channels is None; colours are then not made grey unasked",
+        description="channels of the first training image, where channels is None",
     )
 
     @model_validator(mode="after")
@@ -124,7 +123,7 @@ class ImageConfig(Record):
         """(height, width); ConfigError: not known yet."""
         if self.size is None:
             raise ConfigError(
-                "image.size is not set and no image was seen; set it to (height, width)."
+                "image.size is not set and no image was read; set it to (height, width)."
             )
         return (self.size, self.size) if isinstance(self.size, int) else self.size
 

@@ -6,7 +6,7 @@ is ignored where only the size of the strength counts.
     GEOMETRY     rotate to 30 degrees, shear to 0.3, translate by up to 0.3 of the side
     TONES        brightness, contrast, saturation, sharpness       factors 1 +- 0.9
                  posterize to 8..4 bits, solarize from the brightest value down
-                 invert, equalize, autocontrast                    wholly, unless 0
+                 invert, equalize, autocontrast                    in full, unless 0
 
 Operations and ranges are those of Cubuk et al. 2020, RandAugment.
 """

@@ -41,7 +41,7 @@ class PaletteConfig(Record):
         default="crop", description="of an image of another size: as image.resize"
     )
     interpolation: Literal["bilinear", "bicubic", "nearest"] = Field(
-        default="bilinear", description="how pixels of another size come about"
+        default="bilinear", description="interpolation of resized images"
     )
 
     @model_validator(mode="after")
@@ -138,7 +138,7 @@ def nearest(points: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.nda
     found, distances = np.empty(len(points), np.int64), np.empty(len(points))
     for begin in range(0, len(points), _AT_ONCE):
         some = points[begin : begin + _AT_ONCE].astype(np.float64)
-        table = squares - 2 * some @ centres.T  # |p - c|^2 - |p|^2: of whole numbers exact
+        table = squares - 2 * some @ centres.T  # |p - c|^2 - |p|^2: exact for whole numbers
         own = found[begin : begin + _AT_ONCE] = table.argmin(1)
         distances[begin : begin + _AT_ONCE] = ((some - centres[own]) ** 2).sum(1)
     return found, distances

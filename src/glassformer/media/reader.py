@@ -1,5 +1,5 @@
-"""What the readers of images and of audio share: a configuration, saved beside a model's weights
-as one small JSON object, and patches."""
+"""Base of the readers of images and of audio: patches by a configuration, which is saved beside a
+model's weights as one small JSON object."""
 
 import json
 import math
@@ -83,7 +83,7 @@ def save_config(path: str | os.PathLike[str], name: str, values: dict[str, Any])
 def load_config(
     path: str | os.PathLike[str], name: str, made: Callable[[dict[str, Any]], Made]
 ) -> Made:
-    """What `made` gives for the values in the file (`name` in it, if `path` is a folder).
+    """The result of `made` for the values in the file (`name` in it, if `path` is a folder).
 
     DataError, also for a ConfigError of `made`: no such file, more than 2**20 bytes, no JSON
     object.

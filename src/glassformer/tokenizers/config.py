@@ -1,4 +1,4 @@
-"""What kind of tokenizer a recipe asks for."""
+"""The configuration of tokenizers."""
 
 from typing import Literal
 
@@ -39,7 +39,7 @@ class TokenizerConfig(Record):
     min_frequency: int | None = Field(
         default=None,
         ge=1,
-        description="how often a character, word or pair must occur to get a token of its own; "
+        description="least number of occurrences of a character, word or pair that is a token; "
         "None: 2 for bpe, else 1",
     )
     lowercase: bool = Field(
@@ -61,7 +61,7 @@ class TokenizerConfig(Record):
         return self.min_frequency or (2 if self.kind == "bpe" else 1)
 
     def ordinary_size(self, n_specials: int, smallest: int) -> int:
-        """How many ordinary tokens a bpe or word vocabulary may hold; ConfigError if fewer than
+        """Most ordinary tokens of a bpe or word vocabulary; ConfigError: fewer than
         `smallest`."""
         asked = self.vocab_size or DEFAULT_VOCAB_SIZE[self.kind]
         if asked < n_specials + smallest:

@@ -1,7 +1,7 @@
 """The content of a `tokenizer.json` as a plain value: definitions of our kinds, and the kind of a
 definition.
 
-The layout is that of the tokenizers library, so that it loads what is written here. Ordinary tokens
+The layout is that of the tokenizers library, which loads these files. Ordinary tokens
 come first (byte and bpe: ids 0..255 are the bytes), special symbols after them. Without tokens, the
 kinds stand in `definitions.json`.
 """
@@ -27,7 +27,7 @@ FOREIGN_ROLES = {
     "eos": ("<eos>", "</s>", "<|end_of_text|>", "<|endoftext|>"),
     "mask": ("<mask>", "[MASK]"),
 }
-"""What other people's tokenizers call the same roles."""
+"""The symbols of the same roles in published tokenizers."""
 
 LARGEST_ID = 1 << 24
 LOWERCASE = {"type": "Lowercase"}
@@ -90,7 +90,7 @@ def _definition(kind: str, tokens: Iterable[str], extra: Sequence[str]) -> dict[
 
 
 def kind_of(definition: dict[str, Any]) -> Kind:
-    """Which of our kinds a definition is, by its structure alone; `library` if it is none of them
+    """The kind of a definition, by its structure alone; `library` if it is none of ours
     exactly."""
     model = definition["model"]
     vocab, unknown, normalizer = (

@@ -1,5 +1,5 @@
-"""The one door to the tokenizers library, a Rust extension: build it from a definition, and survive
-what it throws."""
+"""The only access to the tokenizers library, a Rust extension: building it from a definition,
+encoding, and its errors as DataError."""
 
 import json
 import re
@@ -19,7 +19,7 @@ GROUP = 64
 
 @contextmanager
 def guarded(doing: str) -> Iterator[None]:
-    """Turns whatever the block throws, a Rust panic too, into one DataError `cannot <doing>:
+    """Turn any exception of the block, Rust panics included, into one DataError `cannot <doing>:
     <reason>`."""
     try:
         yield
@@ -33,7 +33,7 @@ def guarded(doing: str) -> Iterator[None]:
 
 
 def built(definition: dict[str, Any], name: str) -> "Library":
-    """The library's tokenizer of a definition, made deterministic and safe for text from anywhere.
+    """The library's tokenizer of a definition, deterministic and safe for any text.
 
     Truncation and padding are dropped (text is never cut silently), so is BPE dropout, and special
     symbols in the text are read as ordinary characters. DataError: the library refuses the

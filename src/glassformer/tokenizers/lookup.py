@@ -1,4 +1,4 @@
-"""Encoding by looking up: one NumPy gather over bytes or code points, about a millisecond per
+"""Encoding by tables: one NumPy gather over bytes or code points, about a millisecond per
 megabyte."""
 
 import numpy as np

@@ -67,7 +67,7 @@ class Tokenizer:
         decoder = self._definition.get("decoder")
         self._spelled_bytes = isinstance(decoder, dict) and decoder.get("type") == "ByteLevel"
         self.bytewise = self._spelled_bytes or self.kind == "character"
-        """Whether decoding is joining `token_bytes`, so that it can be done token by token."""
+        """Whether decoding joins `token_bytes`, token by token."""
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -154,8 +154,7 @@ class Tokenizer:
         return index in self._special_ids and index != self.specials.get("unk")
 
     def shown_bytes(self, index: int, skip_specials: bool = True) -> bytes:
-        """What this id adds to the decoded bytes: a special symbol its name, or nothing if
-        skipped."""
+        """The decoded bytes of this id: of a special symbol its name, or nothing if skipped."""
         if index in self._special_ids:
             return b"" if skip_specials and self.skipped(index) else self._known(index).encode()
         return self.token_bytes(index)
@@ -234,13 +233,12 @@ class Tokenizer:
 
 
 def spaced(words: Sequence[str]) -> str:
-    """Words as people write them: a space between, but not before `CLOSING` and behind `OPENING`
-    marks."""
+    """Words joined by spaces, but none before `CLOSING` and after `OPENING` marks."""
     return "".join(gap(before, word) + word for before, word in pairwise(["", *words]))
 
 
 def gap(before: str, word: str) -> str:
-    """What stands between two words, nothing at the beginning of a text (`before` is "")."""
+    """The space between two words, empty at the beginning of a text (`before` is "")."""
     return "" if not before or before[-1] in OPENING or word[:1] in CLOSING else " "
 
 

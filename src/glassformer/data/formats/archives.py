@@ -77,7 +77,7 @@ def _opened(archive: str) -> Iterator[zipfile.ZipFile]:
 def _kept_open(archive: str, size: int, mtime_ns: int, process: int) -> zipfile.ZipFile:
     """Keep an archive open: listing 20,000 members for each of them would take an hour.
 
-    One for each process (a fork shares its parent's file position), and anew when the file changes.
+    The key has the process, since a fork shares its parent's file position, and the file's state.
     """
     return zipfile.ZipFile(archive)
 
