@@ -58,8 +58,11 @@ def pictures(config: DataConfig) -> list[Picture]:
             Picture(file.where, file.labels, file.group, file.split, file.source)
             for file in labelled_files(config, SUFFIXES, "image")
         ]
-    given = [name for name, path in paths(config).items() if name == "train" or path]
-    rows = {split: list(_arrays(config, split)) for split in given}
+    rows = {
+        split: list(_arrays(config, split))
+        for split, path in paths(config).items()
+        if split == "train" or path
+    }
     return [
         Picture(where, (label,), None, split, pixels)
         for split, (where, label, pixels) in in_splits(config, lambda split: iter(rows[split]))

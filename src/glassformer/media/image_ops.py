@@ -210,8 +210,8 @@ def _reflected(place: np.ndarray, size: int) -> np.ndarray:
     return np.minimum(place % period, -place % period)
 
 
-def _wide(each: Each) -> Float32[np.ndarray, "N 1 1 1"]:
-    return each.astype(np.float32)[:, None, None, None]
+def _wide(each: Each | float) -> Float32[np.ndarray, "N 1 1 1"]:
+    return np.asarray(each, np.float32)[:, None, None, None]
 
 
 def _grey(pixels: Pixels) -> Float32[np.ndarray, "N H W"]:

@@ -31,7 +31,7 @@ FOREIGN_ROLES = {
 
 LARGEST_ID = 1 << 24
 LOWERCASE = {"type": "Lowercase"}
-_EMPTY = files(__package__).joinpath("definitions.json").read_text(encoding="utf-8")
+_EMPTY = files("glassformer.tokenizers").joinpath("definitions.json").read_text(encoding="utf-8")
 _KINDS: dict[str, dict[str, Any]] = json.loads(_EMPTY)
 _FOREIGN = ("dropout", "byte_fallback", "end_of_word_suffix", "continuing_subword_prefix")
 """Options of a model that none of our kinds has."""

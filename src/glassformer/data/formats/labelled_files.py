@@ -185,7 +185,9 @@ def _folder(source: Source, up: int) -> str | None:
 def _folder_splits(files: list[LabelledFile]) -> dict[Source, SplitName]:
     """Splits by the folders around the classes; none unless one folder is for training."""
     names = {file.source: (_folder(file.source, 2) or "").lower() for file in files}
-    told = {source: SPLITS[name] for source, name in names.items() if name in SPLITS}
+    told: dict[Source, SplitName] = {
+        source: SPLITS[name] for source, name in names.items() if name in SPLITS
+    }
     return told if "train" in told.values() else {}
 
 
