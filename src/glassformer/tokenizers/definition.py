@@ -93,31 +93,34 @@ def kind_of(definition: dict[str, Any]) -> Kind:
     """The kind of a definition, by its structure alone; `library` if it is none of ours
     exactly."""
     model = definition["model"]
-    vocab, unknown, normalizer = (
-        model.get("vocab"),
-        model.get("unk_token"),
-        definition.get("normalizer"),
-    )
-    if not _regular(vocab, definition.get("added_tokens") or []):
+    regular = _regular(model.get("vocab"), definition.get("added_tokens") or [])
+    if not regular or any(model.get(name) for name in _FOREIGN):
         return "library"
-    if any(model.get(name) for name in _FOREIGN):
-        return "library"
+    match model.get("type"), definition.get("normalizer"):
+        case "WordLevel", normalizer if normalizer in (None, LOWERCASE):
+            return _word_kind(definition, model)
+        case "BPE", None:
+            return _pieces_kind(definition, model)
+    return "library"
+
+
+def _word_kind(definition: dict[str, Any], model: dict[str, Any]) -> Kind:
+    split = definition.get("pre_tokenizer") == _KINDS["word"]["pre_tokenizer"]
+    known = split and definition.get("decoder") is None
+    return "word" if known and model.get("unk_token") in model["vocab"] else "library"
+
+
+def _pieces_kind(definition: dict[str, Any], model: dict[str, Any]) -> Kind:
     before, decoder = definition.get("pre_tokenizer"), definition.get("decoder")
-    if model.get("type") == "WordLevel":
-        split = before == _KINDS["word"]["pre_tokenizer"] and decoder is None
-        known = split and normalizer in (None, LOWERCASE) and unknown in vocab
-        return "word" if known else "library"
-    if model.get("type") != "BPE" or normalizer is not None:
-        return "library"
-    merges = bool(model.get("merges"))
+    vocab, unknown, merges = model["vocab"], model.get("unk_token"), bool(model.get("merges"))
     if before is None and decoder == _KINDS["character"]["decoder"]:
         single = unknown in vocab and all(map(_is_character, vocab.keys() - {unknown}))
         return "character" if single and not merges else "library"
     if not isinstance(before, dict) or not isinstance(decoder, dict):
         return "library"
-    return (
-        _byte_level_kind(before, vocab, merges) if decoder.get("type") == "ByteLevel" else "library"
-    )
+    if decoder.get("type") != "ByteLevel":
+        return "library"
+    return _byte_level_kind(before, vocab, merges)
 
 
 def _is_character(token: str) -> bool:

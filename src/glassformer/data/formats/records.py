@@ -188,9 +188,10 @@ def _places(
         )
     for field in wanted.keys() - set(names):
         column_place(field, len(first), where, wanted[field])
-    places = {str(place + 1): place for place in range(len(first))}
+    indices = range(len(first))
+    places = {str(place + 1): place for place in indices}
     if names:  # the first of two of the same name
-        places |= {name: place for place, name in reversed(list(enumerate(first)))}
+        places |= dict(zip(first[::-1], indices[::-1], strict=True))
     return places, bool(names)
 
 
