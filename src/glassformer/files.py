@@ -43,7 +43,9 @@ def read_bytes(file: Path, largest: int, what: str) -> bytes:
             )
         return file.read_bytes()
     except OSError as problem:
-        raise DataError(f"cannot read {file}: {problem.strerror}; give {what}") from None
+        raise DataError(
+            f"cannot read {file}: {problem.strerror}; give {what}, or the folder of a model with it"
+        ) from None
 
 
 def write_text(path: Path, text: str) -> None:
