@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tiny
-from glassformer.batch import IGNORE, Batch, Part, Positions
+from glassformer.batch import IGNORE, Batch, Part, Positions, padded_rows
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.sampled_from(["left", "right"]))
@@ -88,20 +88,31 @@ def test_selected_rows():
 @given(
     st.lists(st.lists(st.integers(0, 99), min_size=1, max_size=6), min_size=1, max_size=5),
     st.sampled_from([0, IGNORE]),
+    st.sampled_from(["right", "left"]),
 )
-def test_padded_rows_are_the_rows_and_padding_is_marked(rows, fill):
-    batch = Batch.padded([np.array(row, dtype=np.int32) for row in rows], fill)
-    width = max(map(len, rows))
+def test_padded_rows_are_the_rows_and_padding_is_marked(rows, fill, side):
+    arrays = [np.array(row, dtype=np.int32) for row in rows]
+    batch, width = Batch.padded(arrays, side), max(map(len, rows))
     assert batch.elements.dtype == torch.long
-    assert batch.elements.tolist() == [row + [fill] * (width - len(row)) for row in rows]
+    for value, elements in ((0, batch.elements), (fill, padded_rows(arrays, fill, side))):
+        padding = [[value] * (width - len(row)) for row in rows]
+        assert elements.tolist() == [
+            row + rest if side == "right" else rest + row
+            for row, rest in zip(rows, padding, strict=True)
+        ]
     assert (batch.positions is None) == (len(set(map(len, rows))) == 1), (
         "nothing is marked where nothing is padding"
     )
     valid = batch.where().valid
     if valid is not None:
-        assert valid.tolist() == [[slot < len(row) for slot in range(width)] for row in rows]
-        assert batch.positions.position.tolist() == [list(range(width))] * len(rows)
-    assert torch.equal(Batch.padded(rows, fill).elements, batch.elements)
+        real = [
+            [(slot if side == "right" else width - 1 - slot) < len(row) for slot in range(width)]
+            for row in rows
+        ]
+        assert valid.tolist() == real
+        if side == "right":
+            assert batch.positions.position.tolist() == [list(range(width))] * len(rows)
+    assert torch.equal(Batch.padded(rows, side).elements, batch.elements)
 
 
 def test_targets_are_counted_without_the_ignored():

@@ -6,7 +6,7 @@ that computes (`layers`, `models`).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 import torch
@@ -17,6 +17,21 @@ IGNORE = -100
 """Target of a position without loss (torch's convention)."""
 SHARED_PREFIX = -2
 """Document id of a shared prefix: every document of the row continues it."""
+
+
+Side = Literal["right", "left"]
+"""The side of the padding."""
+
+
+def padded_rows(
+    rows: Sequence[Sequence[int] | np.ndarray], fill: int = 0, side: Side = "right"
+) -> Int[Tensor, "B T"]:
+    """Rows of whole numbers padded with `fill` to the longest, int64."""
+    table = np.full((len(rows), max(map(len, rows))), fill)
+    for slots, row in zip(table, rows, strict=True):
+        begin = len(slots) - len(row) if side == "left" else 0
+        slots[begin : begin + len(row)] = row
+    return torch.from_numpy(table)
 
 
 @dataclass(frozen=True)
@@ -38,12 +53,12 @@ class Positions:
 
     @classmethod
     def arange(cls, length: int, start: int = 0, device: torch.device | str | None = None) -> Self:
-        """Positions start .. start+length-1, one row for the whole batch, all real."""
+        """Positions start .. start+length-1, one row for all of the batch, all real."""
         return cls(torch.arange(start, start + length, device=device)[None], start=start)
 
     @classmethod
     def padded(
-        cls, lengths: Sequence[int], side: str = "right", device: torch.device | str | None = None
+        cls, lengths: Sequence[int], side: Side = "right", device: torch.device | str | None = None
     ) -> Self:
         """Rows of the given lengths padded to the longest on the `right` or `left`; only real
         elements count."""
@@ -132,7 +147,7 @@ class Positions:
 
 @dataclass(frozen=True)
 class Part:
-    """Vectors in place of tokens: the patches of all images, or of all recordings, of a batch."""
+    """Vectors in place of tokens: the patches of all images, or of all audio clips, of a batch."""
 
     name: str
     """Type of part, a key of `ModelConfig.parts`: image, audio."""
@@ -140,7 +155,7 @@ class Part:
     """Index into B x T of each patch, each once."""
     values: Float[Tensor, "N P"]
     index: Int[Tensor, "N"]
-    """Number of each patch within its image or recording, from 0."""
+    """Number of each patch within its image or clip, from 0."""
 
     def taken(self, slots: Int[Tensor, "S"], length: int) -> "Part":
         """The part after selecting `slots` of each row of `length` elements, in that order."""
@@ -162,8 +177,7 @@ class Batch:
     `positions` None: 0, 1, 2, ..., no padding. `source`: the encoder's input of an encoder-decoder.
     `token_type_ids`: BERT's segments. `at`: the head reads only these elements (indices into
     B x T), and `targets` are theirs. Targets of sequences are a class, or 0 and 1 (or shares) for
-    each of C classes. Where one of `parts` stands, the id is a placeholder: any id of the
-    vocabulary, which is not read.
+    each of C classes. The ids at the elements of `parts` are placeholders, which are not read.
     """
 
     elements: Int[Tensor, "B T"] | Float[Tensor, "B T P"]
@@ -177,28 +191,20 @@ class Batch:
     parts: tuple[Part, ...] = ()
 
     @classmethod
-    def padded(cls, rows: Sequence[Sequence[int] | np.ndarray], fill: int = 0) -> "Batch":
-        """Rows of ids padded with `fill` on the right to the longest; without padding if all are
-        equally long."""
+    def padded(cls, rows: Sequence[Sequence[int] | np.ndarray], side: Side = "right") -> Self:
+        """Rows of ids padded to the longest; without padding if all are equally long."""
         lengths = [len(row) for row in rows]
-        elements = np.full((len(rows), max(lengths)), fill)
-        for slots, row in zip(elements, rows, strict=True):
-            slots[: len(row)] = row
-        return cls(
-            torch.from_numpy(elements),
-            None if min(lengths) == max(lengths) else Positions.padded(lengths),
-        )
+        same = min(lengths) == max(lengths)
+        return cls(padded_rows(rows, side=side), None if same else Positions.padded(lengths, side))
 
     @property
     def n_targets(self) -> int:
         """Number of targets with loss: the divisor of a loss sum."""
         if self.targets is None:
             return 0
-        return (
-            len(self.targets)
-            if self.targets.is_floating_point()
-            else int((self.targets != IGNORE).sum())
-        )
+        if self.targets.is_floating_point():
+            return len(self.targets)
+        return int((self.targets != IGNORE).sum())
 
     @property
     def n_elements(self) -> int:
@@ -207,9 +213,7 @@ class Batch:
         valid = None if self.positions is None else self.positions.valid
         if self._each_has_a_target(valid):
             return self.n_targets
-        return (
-            self.elements.shape[0] * self.elements.shape[1] if valid is None else int(valid.sum())
-        )
+        return self.elements.shape[:2].numel() if valid is None else int(valid.sum())
 
     def _each_has_a_target(self, valid: Bool[Tensor, "#B T"] | None) -> bool:
         """True if targets belong to elements: those of sequences may have the same shape, but not

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place, synced, then renamed into it."""
+"""Files that are complete or absent: written beside their place, synced, then renamed into it."""
 
 import errno
 import hashlib
@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import CheckpointError, ConfigError, GlassformerError
+from glassformer.errors import CheckpointError, ConfigError, DataError, GlassformerError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOCK = "run.lock"
@@ -26,6 +26,25 @@ def writing(what: Path) -> Iterator[None]:
         remedy = "free some space" if error.errno in FULL else "choose another folder with --run"
         raise CheckpointError(
             f"Cannot write {what}: {error.strerror or error}; {remedy}."
+        ) from None
+
+
+def file_in(path: str | os.PathLike[str], name: str) -> Path:
+    """The file of this name, if `path` is a folder; else `path`."""
+    return Path(path) / name if Path(path).is_dir() else Path(path)
+
+
+def read_bytes(file: Path, largest: int, what: str) -> bytes:
+    """The content of a file; DataError: missing, unreadable, or more than `largest` bytes."""
+    try:
+        if file.stat().st_size > largest:
+            raise DataError(
+                f"{file} has over {largest >> 20} MB, too many for {what}; give another file"
+            )
+        return file.read_bytes()
+    except OSError as problem:
+        raise DataError(
+            f"cannot read {file}: {problem.strerror}; give {what}, or the folder of a model with it"
         ) from None
 
 
@@ -90,8 +109,7 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 def _settle(before: Path, path: Path) -> None:
-    """What stood at `path` before comes back if nothing took its place, and goes if something
-    did."""
+    """Restore the earlier folder if nothing took its place, else remove it."""
     if path.exists():
         shutil.rmtree(before, ignore_errors=True)
     elif before.exists():
@@ -99,7 +117,7 @@ def _settle(before: Path, path: Path) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what a killed process left behind in a folder: half-written files and folders."""
+    """Remove the unfinished files and folders of a killed process."""
     for rest in [*folder.glob(".tmp-*"), *folder.glob(".*.tmp"), *folder.glob(".*.old")]:
         if rest.is_dir():
             shutil.rmtree(rest, ignore_errors=True)

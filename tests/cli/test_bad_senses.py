@@ -52,9 +52,9 @@ def huge() -> bytes:
 
 WAV = write_wav(tone(TONES["low"], DRAW), RATE)
 PICTURES = {
-    "cut.png": (picture(3)[:400], "is a damaged picture"),
-    "cut.jpg": (picture(3, "jpeg")[:400], "is a damaged picture"),
-    "text.png": (b"hello, world", "is not a picture; give PNG, JPEG, WebP, BMP or GIF files"),
+    "cut.png": (picture(3)[:400], "is a damaged image"),
+    "cut.jpg": (picture(3, "jpeg")[:400], "is a damaged image"),
+    "text.png": (b"hello, world", "is not an image; give PNG, JPEG, WebP, BMP or GIF files"),
     "huge.png": (
         huge(),
         "has 2500000000 pixels by its header, and 1 to 67,108,864 can be read; make it smaller",
@@ -65,7 +65,7 @@ PICTURES = {
     ),
     "colour.png": (
         picture(3),
-        "has 3 channels and the first training picture 1; set image.channels to 3, or to 1",
+        "has 3 channels and the first training image 1; set image.channels to 3, or to 1",
     ),
 }
 SOUNDS = {
@@ -176,7 +176,7 @@ def test_a_place_without_pictures(refused, runs, tmp_path, where):
     says = (
         "out.zip has the member '../x/left/c.png'"
         if where == "out.zip"
-        else f"there are no pictures in {tmp_path}/{where}"
+        else f"there are no images in {tmp_path}/{where}"
     )
     for command in (
         ["train", tmp_path / "r.yaml", f"data.root={tmp_path}", "--run", tmp_path / "run"],

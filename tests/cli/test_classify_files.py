@@ -101,7 +101,7 @@ def test_a_file_that_cannot_be_read_is_one_sentence(refused, cli, pictures, tmp_
     good = files(pictures / "pictures", 2)
     run = pictures / "run"
     for name, sentence in (
-        (bad, "bad.png is not a picture; give PNG, JPEG, WebP, BMP or GIF files"),
+        (bad, "bad.png is not an image; give PNG, JPEG, WebP, BMP or GIF files"),
         (tmp_path / "gone.png", "gone.png"),
         (tmp_path, str(tmp_path)),
         (tmp_path / "a.zip/x.png", "a.zip"),
@@ -110,7 +110,7 @@ def test_a_file_that_cannot_be_read_is_one_sentence(refused, cli, pictures, tmp_
     said = cli("classify", run, good[0], bad, good[1], tmp_path / "gone.png", "--skip-bad")
     assert said.code == 0
     assert [line.split("\t")[1] for line in said.out.splitlines()] == good
-    assert "bad.png is not a picture" in said.err
+    assert "bad.png is not an image" in said.err
     assert said.err.endswith("left out: 2 files that cannot be read\n")
     assert cli("classify", run, bad, "--skip-bad", "--json").out == ""
 
@@ -118,9 +118,9 @@ def test_a_file_that_cannot_be_read_is_one_sentence(refused, cli, pictures, tmp_
 def test_models_are_given_what_they_read(refused, pictures, sounds, trained, recipe):
     (picture,), (sound,) = files(pictures / "pictures", 1), files(sounds / "sounds", 1)
     for run, given, sentence in (
-        (pictures / "run", sound, f"{sound} is not a picture; give PNG"),
+        (pictures / "run", sound, f"{sound} is not an image; give PNG"),
         (sounds / "run", picture, f"{picture} is not a WAV file"),
-        (pictures / "run", recipe, "is not a picture"),
+        (pictures / "run", recipe, "is not an image"),
     ):
         assert sentence in refused("classify", run, given, code=1, keep=run)
     assert "so classifying is not for it; use `glassformer generate`" in refused(
@@ -154,7 +154,7 @@ def test_other_data_are_evaluated(cli, refused, pictures, tmp_path):
     assert "there are no test examples" in refused(
         "evaluate", pictures / "run", "--split", "test", code=1, keep=pictures
     )
-    assert "there are no pictures in" in refused(
+    assert "there are no images in" in refused(
         "evaluate", pictures / "run", "--data", sound_folder(tmp_path, 4), code=1, keep=pictures
     )
 

@@ -164,7 +164,7 @@ def test_a_member_that_is_gone_by_the_time_it_is_read(tmp_path):
     sources = resolve("texts.zip/top.txt", str(tmp_path))
     packed(tmp_path / "texts.zip", {"other.txt": b""})
     with pytest.raises(
-        DataError, match=r"there is no member top.txt in .*texts.zip; it has changed"
+        DataError, match=r"there is no member top.txt in .*texts.zip; check the name"
     ):
         list(read(sources, DataConfig()))
 

@@ -164,12 +164,12 @@ def test_a_huge_header_is_refused_before_anything_is_allocated(width, height, ki
 @pytest.mark.parametrize(
     ("raw", "sentence"),
     [
-        (b"", r"x.png is not a picture; give PNG, JPEG"),
-        (b"hello", r"x.png is not a picture"),
-        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", r"x.png is not a picture"),
-        (png(4, 4, b"123"), r"x.png is a damaged picture"),
-        (saved(Image.fromarray(NOISE), "PNG")[:100], r"x.png is a damaged picture"),
-        (saved(Image.fromarray(NOISE[..., :3]), "JPEG")[:-150], r"x.png is a damaged picture"),
+        (b"", r"x.png is not an image; give PNG, JPEG"),
+        (b"hello", r"x.png is not an image"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", r"x.png is not an image"),
+        (png(4, 4, b"123"), r"x.png is a damaged image"),
+        (saved(Image.fromarray(NOISE), "PNG")[:100], r"x.png is a damaged image"),
+        (saved(Image.fromarray(NOISE[..., :3]), "JPEG")[:-150], r"x.png is a damaged image"),
     ],
 )
 def test_one_sentence_for_what_is_no_picture(raw, sentence):
@@ -240,7 +240,7 @@ def test_files_in_folders_and_archives(tmp_path):
     assert [picture.pixels().tolist() for picture in found[:3]] == [
         [[[c]] * 3] * 2 for c in (1, 2, 3)
     ]
-    with pytest.raises(DataError, match=r"x.zip/dog/4.png is not a picture; give PNG"):
+    with pytest.raises(DataError, match=r"x.zip/dog/4.png is not an image; give PNG"):
         found[3].pixels()
 
 
@@ -304,7 +304,7 @@ def test_arrays_of_a_split_of_their_own_and_names_as_classes(tmp_path):
         (
             "x.npy",
             {"train.labels": "two.npy"},
-            r"two.npy has 2 classes for the 7 pictures of .*x.npy; give one for each",
+            r"two.npy has 2 classes for the 7 images of .*x.npy; give one for each",
         ),
         ("x.npy", {"train.labels": "x.npy"}, r"x.npy holds 7 x 4 x 5 of uint8 as classes"),
         (
@@ -330,8 +330,8 @@ def test_arrays_of_a_split_of_their_own_and_names_as_classes(tmp_path):
             {"train.labels": "y.npy", "class_names": ("a",)},
             r"y.npy is of class [12], but data.class_names has 1",
         ),
-        ("x.npy", {"format": "conllu"}, r"data.format is conllu, which holds no pictures"),
-        ("x.npy", {"format": "images"}, r"there are no pictures in x.npy"),
+        ("x.npy", {"format": "conllu"}, r"data.format is conllu, which holds no images"),
+        ("x.npy", {"format": "images"}, r"there are no images in x.npy"),
         (
             "x.npy",
             {"format": "idx", "train.labels": "no.npy"},

@@ -43,7 +43,7 @@ def test_one_document_is_split_without_a_separator(place):
     assert bytes(train.tokens.astype(np.uint8)).decode() == "abcdefgh é" * 9
     assert bytes(validation.tokens.astype(np.uint8)).decode() == "abcdefgh é"
     assert isinstance(train.tokens, np.memmap)
-    assert (train.n_characters, train.n_bytes, len(train.tokens)) == (90, 99, 99)
+    assert (store.counts["train"]["characters"], train.n_bytes, len(train.tokens)) == (90, 99, 99)
     assert train.document_ends.tolist() == [99]
     assert store.counts["validation"] == {
         "tokens": 11,

@@ -18,7 +18,7 @@ def training_batch(text, step, batch_size, length, seed):
 
 def split(n, ends=None, documents="mixed", name="train"):
     ends = np.array([n] if ends is None else ends, dtype=np.int64)
-    return TokenSplit(name, np.arange(n, dtype=np.uint16), n, n, ends, documents)
+    return TokenSplit(name, np.arange(n, dtype=np.uint16), n, ends, documents)
 
 
 @given(

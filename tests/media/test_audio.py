@@ -158,7 +158,7 @@ DAMAGE = {
     "so deep": (b"[" * 100_000, "not"),
     "no object": (b"[]", "not a JSON object"),
     "another key": (json.dumps(saved(ratr=1)), "audio.ratr; did you mean 'rate'"),
-    "a lost key": (json.dumps(saved(rate="gone")), "'rate'"),
+    "a lost key": (json.dumps(saved(mean="gone")), "mean"),
     "never resolved": (json.dumps(saved(mean=None, std=None)), "audio.mean"),
     "a rate of 1": (json.dumps(saved(rate=1)), "audio.rate"),
     "an endless mean": (json.dumps(saved(mean=[math.inf] * 8)), "audio.mean"),
@@ -167,7 +167,7 @@ DAMAGE = {
         json.dumps(saved(n_mels=300, mean=[0.0] * 300, std=[1.0] * 300, patch=[5, 0])),
         "mel bands",
     ),
-    "too large": (b" " * (1 << 20) + b"{}", "1,048,576 bytes"),
+    "too large": (b" " * (1 << 20) + b"{}", "has over 1 MB"),
 }
 
 

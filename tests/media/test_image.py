@@ -103,7 +103,7 @@ def test_grey_is_repeated_and_colour_becomes_grey_only_if_asked():
     found = ImageReader(ImageConfig(size=8).seen(grey))
     with pytest.raises(
         DataError,
-        match=r"cat.png has 3 channels and the first training picture 1; set image.channels",
+        match=r"cat.png has 3 channels and the first training image 1; set image.channels",
     ):
         found.fit(colour, "cat.png")
     assert ImageReader(ImageConfig(size=8).seen(colour)).fit(grey).shape == (8, 8, 3)
@@ -143,7 +143,7 @@ def test_mean_and_deviation_of_more_pictures_than_one_chunk():
     np.testing.assert_allclose(
         [mean, std], [(stack / 255).mean((0, 1, 2)), (stack / 255).std((0, 1, 2))], rtol=1e-12
     )
-    with pytest.raises(DataError, match="no training pictures"):
+    with pytest.raises(DataError, match="no training images"):
         mean_std(stack[:0])
 
 
@@ -209,6 +209,14 @@ def test_saved_and_loaded(tmp_path, found):
         ImageReader(config).save(tmp_path)
 
 
+def test_a_file_from_before_a_field_was_added_takes_its_default(tmp_path):
+    reader().save(tmp_path)
+    values = json.loads((tmp_path / "image.json").read_bytes())
+    del values["resize"], values["found_channels"]
+    (tmp_path / "image.json").write_text(json.dumps(values))
+    assert ImageReader.load(tmp_path).config == reader().config
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -216,7 +224,7 @@ def test_saved_and_loaded(tmp_path, found):
         (b"[" * 100_000, r"image.json is not JSON"),
         (b"\xff", r"image.json is not JSON"),
         (b"[]", r"image.json is not a JSON object"),
-        (b" " * (1 << 21), r"image.json has over 1,048,576 bytes"),
+        (b" " * (1 << 21), r"image.json has over 1 MB, too many for image.json"),
         ({"patch": None}, r"image.json is damaged: image.patch"),
         (
             {"patch": 3},
@@ -229,7 +237,7 @@ def test_saved_and_loaded(tmp_path, found):
         ),
         ({"size": None}, r"image.json is damaged: image.size is not set"),
         ({"more": 1}, r"image.json is damaged: Unknown key image.more"),
-        ("resize", r"image.json lacks 'resize'"),
+        ("channels", r"image.json is damaged: image.channels is not set"),
         (None, r"cannot read .*image.json: No such file"),
     ],
 )

@@ -146,7 +146,7 @@ def test_a_damaged_file_is_refused(tmp_path, change, said):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("[1]", "not a JSON object"), ("{", "not JSON"), ("{}", "lacks")]
+    ("text", "said"), [("[1]", "not a JSON object"), ("{", "not JSON"), ("{}", "no list")]
 )
 def test_no_palette_at_all(tmp_path, text, said):
     (tmp_path / "palette.json").write_text(text)
@@ -165,5 +165,5 @@ def test_what_cannot_be_is_said(values, said):
 
 
 def test_no_pictures():
-    with pytest.raises(DataError, match="no training pictures"):
+    with pytest.raises(DataError, match="no training images"):
         Palette.learn(config(), np.zeros((0, 2, 3, 3), np.uint8))

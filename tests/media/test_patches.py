@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.errors import DataError
-from glassformer.media.patches import grid_positions, patchify, unpatchify
+from glassformer.media.patches import patchify, unpatchify
 
 small = st.integers(1, 4)
 shapes = st.tuples(st.integers(0, 3), small, small, small, small, st.integers(1, 3))
@@ -58,11 +58,14 @@ def test_positions_in_the_grid_are_where_the_patches_stood(rows, columns):
     places = torch.stack(
         torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij"), -1
     )[None]
-    assert torch.equal(patchify(places, (1, 1))[0], grid_positions(rows, columns))
+    assert torch.equal(
+        patchify(places, (1, 1))[0],
+        torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).reshape(-1, 2),
+    )
 
 
 def test_patches_that_do_not_fit():
-    with pytest.raises(DataError, match="pictures of 6 x 9 are not filled by patches of 4 x 3"):
+    with pytest.raises(DataError, match="images of 6 x 9 are not filled by patches of 4 x 3"):
         patchify(torch.zeros(1, 6, 9, 1), (4, 3))
     with pytest.raises(DataError, match="not filled by patches of 0 x 3"):
         patchify(torch.zeros(1, 6, 9, 1), (0, 3))

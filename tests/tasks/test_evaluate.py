@@ -16,7 +16,7 @@ from glassformer.tasks.evaluate import evaluate
 
 def split(n: int, seed: int = 0, vocabulary: int = 11) -> TokenSplit:
     tokens = np.random.default_rng(seed).integers(0, vocabulary, n).astype(np.uint16)
-    return TokenSplit("validation", tokens, 3 * n, n, np.array([n]))
+    return TokenSplit("validation", tokens, 3 * n, np.array([n]))
 
 
 def model(**changes) -> Transformer:

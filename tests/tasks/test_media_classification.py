@@ -76,7 +76,7 @@ def test_the_bright_half_is_learned(tmp_path):
     assert run.classify([half(side, draw) for side in SIDES * 10]) == list(SIDES * 10)
     file = write_picture(tmp_path / "new.png", half("right", draw, 3, size=16))
     with pytest.raises(
-        DataError, match=r"new\.png has 3 channels and the first training picture 1; set image"
+        DataError, match=r"new\.png has 3 channels and the first training image 1; set image"
     ):
         run.classify(file)
     file = write_picture(tmp_path / "grey.png", half("right", draw, size=16))
@@ -285,7 +285,7 @@ def damaged(folder: Path, n: int = 24) -> str:
 def test_a_file_that_cannot_be_read_stops_the_run_and_is_named(tmp_path):
     data = {"train.path": damaged(tmp_path), "validation.fraction": 0.0}
     with pytest.raises(
-        DataError, match=r"left/004\.png is a damaged picture .*, or set data\.bad_files=skip"
+        DataError, match=r"left/004\.png is a damaged image .*, or set data\.bad_files=skip"
     ):
         go(picture_recipe(tmp_path, data=data), tmp_path / "x")
 
@@ -324,7 +324,7 @@ def test_or_is_left_out_and_counted(tmp_path):
     assert float(one.total) == pytest.approx(7 / 2 / 3 * math.log(2), rel=1e-6)
     _, said = go(made, tmp_path / "y")
     assert "left out: 1 file of train that cannot be read, the first: " in said
-    assert "left/004.png is a damaged picture" in said
+    assert "left/004.png is a damaged image" in said
     assert "7 training images, 28 patches, " in said
 
 
@@ -377,7 +377,7 @@ def test_colour_among_grey_is_refused_unless_asked(tmp_path):
     data = {"train.path": path, "validation.fraction": 0.0}
     with pytest.raises(
         DataError,
-        match=r"colour\.png has 3 channels and the first training picture 1; set image.chan",
+        match=r"colour\.png has 3 channels and the first training image 1; set image.chan",
     ):
         go(picture_recipe(tmp_path, data=data), tmp_path / "x")
     for channels in (1, 3):
@@ -457,7 +457,7 @@ def test_other_data_and_the_test_split_are_scored(tmp_path):
         (tmp_path / "tested" / a).rename(swapped / b)
     other = run.evaluate(data=str(swapped))
     assert (other["examples"], other["accuracy"], other["split"]) == (10, 0.0, "all")
-    with pytest.raises(DataError, match="there are no pictures in"):
+    with pytest.raises(DataError, match="there are no images in"):
         run.evaluate(
             data=str(tmp_path / "nothing.txt" if (tmp_path / "nothing.txt").write_text("x") else "")
         )

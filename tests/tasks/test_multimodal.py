@@ -251,7 +251,7 @@ def test_a_part_that_no_row_has_is_refused(tmp_path):
 def test_a_picture_that_cannot_be_read_stops_or_is_left_out_and_counted(tmp_path):
     path = rows_file(tmp_path)
     (tmp_path / "pictures" / "03.png").write_bytes(b"no picture")
-    with pytest.raises(DataError, match=r"03.png is not a picture"):
+    with pytest.raises(DataError, match=r"03.png is not an image"):
         prepared(
             recipe(tmp_path, data={"train.path": path, "validation.fraction": 0.0}),
             tmp_path / "stop",

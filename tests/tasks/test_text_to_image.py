@@ -141,7 +141,7 @@ def test_the_report_shows_what_is_drawn(learned):
     samples = [line["sample"] for line in read_metrics(learned) if "sample" in line]
     assert any(name in samples[-1] for name in FLAGS)
     card = (learned / "README.md").read_text()
-    assert "4 x 6 pictures in 3 colours" in card
+    assert "4 x 6 images in 3 colours" in card
     assert "--to-image out.png" in card
 
 
@@ -178,7 +178,7 @@ def test_a_picture_that_cannot_be_read_stops_or_is_counted(tmp_path):
     with (tmp_path / "rows.jsonl").open("a") as rows:
         rows.write(json.dumps({"input": "third", "target": {"image": "third.png"}}) + "\n")
     (tmp_path / "third.png").write_bytes(b"no picture")
-    with pytest.raises(DataError, match=r"third\.png is not a picture"):
+    with pytest.raises(DataError, match=r"third\.png is not an image"):
         prepared(made, tmp_path / "stopped")
     data = {
         "train.path": str(tmp_path / "rows.jsonl"),

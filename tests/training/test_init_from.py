@@ -493,6 +493,6 @@ def test_a_start_that_reads_something_else_is_one_sentence(tmp_path, seeing, pre
         go(picture_recipe(tmp_path, train={"init_from": str(pretrained)}), tmp_path / "b")
     with pytest.raises(
         DataError,
-        match=r"audio\.json: No such file or directory; give the folder of an audio model",
+        match=r"audio\.json: No such file or directory; give audio.json, or the folder of a model",
     ):
         go(sound_recipe(tmp_path, train={"init_from": str(seeing)}), tmp_path / "c")

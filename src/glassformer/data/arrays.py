@@ -19,8 +19,8 @@ Item = Callable[[], np.ndarray]
 
 @dataclass(frozen=True)
 class ArraySplit:
-    """What could be read of one split: row i is item `kept[i]`; `skipped` says what is wrong with
-    each of the others."""
+    """The readable items of one split: row i is item `kept[i]`; `skipped`: the error of each other
+    item."""
 
     array: np.ndarray
     """A memory map."""

@@ -9,64 +9,32 @@ windows           windows of running text, whose targets are the next tokens
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from itertools import accumulate
 
 import numpy as np
 import torch
 
-from glassformer.batch import IGNORE, SHARED_PREFIX, Batch, Part, Positions
+from glassformer.batch import IGNORE, SHARED_PREFIX, Batch, Part, Positions, Side, padded_rows
 from glassformer.data.example import Example
 from glassformer.data.order import Row, spread
 from glassformer.data.tokens import TokenSplit
 from glassformer.errors import DataError, counted
 
 
-def padded(examples: Sequence[Example], side: Literal["right", "left"] = "right") -> Batch:
-    """One example in each row, padded to the longest; targets of answers, elements or wholes."""
-    rows = [e.ids if e.answer is None else np.concatenate([e.ids, e.answer[:-1]]) for e in examples]
-    lengths = np.array([len(row) for row in rows])
-    width = int(lengths.max())
-    begins = np.arange(len(rows)) * width + (width - lengths if side == "left" else 0)
-    elements = np.zeros(len(rows) * width, np.int64)
-    elements[_slots(begins, lengths)] = np.concatenate(rows)
-    types = _token_types(examples)
-    at, targets = _targets(examples, begins)
-    return Batch(
-        torch.from_numpy(elements).view(len(rows), width),
-        None if lengths.min() == width else Positions.padded(lengths.tolist(), side),
-        targets,
-        None if types is None else _filled(types, width, 0),
-        at=at,
-        parts=_parts(examples, begins),
-    )
+def padded(examples: Sequence[Example], side: Side = "right") -> Batch:
+    """One example in each row, padded to the longest; targets of answers, elements or
+    sequences."""
+    return _batch([[example] for example in examples], side)
 
 
 def packed(examples: Sequence[Example] | Mapping[int, Example], rows: Sequence[Row]) -> Batch:
     """Several examples in each row: document k is the k-th read, its positions from 0."""
-    chosen = [examples[i] for row in rows for i in row]
-    width = max(sum(len(examples[i].ids) for i in row) for row in rows)
-    lengths = np.array([len(example.ids) for example in chosen])
-    firsts = np.cumsum([0, *map(len, rows)])[:-1]
-    before = np.cumsum(lengths) - lengths  # elements of earlier examples, padding not counted
-    row = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
-    begins = row * width + before - before[firsts][row]
-    slots = _slots(begins, lengths)
-
-    def laid(columns: Sequence[np.ndarray], empty: int) -> torch.Tensor:
-        flat = np.full(len(rows) * width, empty)
-        flat[slots] = np.concatenate(columns)
-        return torch.from_numpy(flat).view(len(rows), width)
-
-    types = _token_types(chosen)
-    at, targets = _targets(chosen, begins)
-    return Batch(
-        laid([example.ids for example in chosen], 0),
-        Positions.packed(laid([np.full(n, k) for k, n in enumerate(lengths)], -1)),
-        targets,
-        None if types is None else laid(types, 0),
-        at=at,
-        parts=_parts(chosen, begins),
-    )
+    chosen = [[examples[i] for i in row] for row in rows]
+    documents, first = [], 0
+    for row in chosen:
+        numbers = np.arange(first, first := first + len(row))
+        documents.append(np.repeat(numbers, [example.length for example in row]))
+    return replace(_batch(chosen), positions=Positions.packed(padded_rows(documents, -1)))
 
 
 def shared_prefix(bundles: Sequence[Sequence[Example]]) -> Batch:
@@ -75,36 +43,18 @@ def shared_prefix(bundles: Sequence[Sequence[Example]]) -> Batch:
     Every answer is as if its example stood alone: it sees its own document and the prefix
     (SHARED_PREFIX).
     """
-    rows, documents, positions, at, answers = [], [], [], [], []
+    rows, documents, positions = [], [], []
     for bundle in bundles:
         n = bundle[0].prefix_length
-        row, document, position, length = (
-            [bundle[0].ids[:n]],
-            [np.full(n, SHARED_PREFIX)],
-            [np.arange(n)],
-            n,
-        )
-        for number, example in enumerate(bundle):
-            assert example.answer is not None
-            own = np.concatenate([example.ids[n:], example.answer[:-1]])
-            first = length + len(example.ids) - n - 1  # predicts the answer's first token
-            row.append(own)
-            document.append(np.full(len(own), number))
-            position.append(np.arange(n, n + len(own)))
-            answers.append(example.answer)
-            at.append((len(rows), first + np.arange(len(example.answer))))
-            length += len(own)
-        rows.append(np.concatenate(row))
-        documents.append(np.concatenate(document))
-        positions.append(np.concatenate(position))
-    width = max(map(len, rows))
-    document = _filled(documents, width, -1)
-    return Batch(
-        _filled(rows, width, 0),
-        Positions(_filled(positions, width, 0), document, document != -1),
-        torch.from_numpy(np.concatenate(answers).astype(np.int64)),
-        at=torch.from_numpy(np.concatenate([row * width + predicted for row, predicted in at])),
-        parts=_parts([bundle[0] for bundle in bundles], np.arange(len(rows)) * width),
+        prefix = Example(bundle[0].ids[:n], patches=bundle[0].patches)
+        own = [Example(example.ids[n:], answer=example.answer) for example in bundle]
+        sizes = [example.length for example in own]
+        rows.append([prefix, *own])
+        documents.append(np.repeat([SHARED_PREFIX, *range(len(own))], [n, *sizes]))
+        positions.append(np.concatenate([np.arange(n), *(n + np.arange(size) for size in sizes)]))
+    document = padded_rows(documents, -1)
+    return replace(
+        _batch(rows), positions=Positions(padded_rows(positions), document, document != -1)
     )
 
 
@@ -117,13 +67,12 @@ def encoder_decoder(examples: Sequence[Example], bos: int) -> Batch:
     answers = [example.answer for example in examples if example.answer is not None]
     assert len(answers) == len(examples), "an encoder-decoder needs every answer"
     source = padded([replace(example, answer=None, targets=None, at=None) for example in examples])
-    targets = Batch.padded(answers, fill=IGNORE).elements
-    return Batch(shift_right(answers, bos), targets=targets, source=source)
+    return Batch(shift_right(answers, bos), targets=padded_rows(answers, IGNORE), source=source)
 
 
 def shift_right(answers: Sequence[np.ndarray], bos: int) -> torch.Tensor:
     """<bos> and each answer without its last token, int64 [B, T] padded with 0."""
-    return Batch.padded([np.append(np.int32(bos), ids[:-1]) for ids in answers]).elements
+    return padded_rows([np.append(np.int32(bos), ids[:-1]) for ids in answers])
 
 
 def micro_batch(rows: np.ndarray, part: int, parts: int) -> np.ndarray:
@@ -140,7 +89,7 @@ def micro_batches(rows: np.ndarray, parts: int) -> list[np.ndarray]:
 def windows(split: TokenSplit, starts: np.ndarray, length: int) -> Batch:
     """Windows of running text: elements and targets int64 [B, length].
 
-    target[b, t] is the token after element[b, t]; IGNORE behind the end of the text and, if
+    target[b, t] is the token after element[b, t]; IGNORE after the end of the text and, if
     documents are kept apart, at a document's last token.
     """
     at = starts[:, None] + np.arange(length + 1)
@@ -159,7 +108,7 @@ def windows(split: TokenSplit, starts: np.ndarray, length: int) -> Batch:
 def evaluation_windows(
     split: TokenSplit, batch_size: int, length: int, limit: int | None = None
 ) -> Iterator[Batch]:
-    """The whole split in order: every token but the first is predicted exactly once.
+    """All windows of a split in order: every token but the first is predicted exactly once.
 
     Windows do not overlap; the last is padded with IGNORE. A split shorter than length + 1 is one
     shorter window. If documents are kept apart, the first token of each is not predicted. `limit`:
@@ -177,13 +126,41 @@ def evaluation_windows(
         yield windows(split, starts[batch * batch_size : (batch + 1) * batch_size], length)
 
 
+def _batch(rows: Sequence[Sequence[Example]], side: Side = "right") -> Batch:
+    """Rows of one or more examples, one after the other, each with its answer."""
+    examples = [example for row in rows for example in row]
+    ids = [
+        [e.ids if e.answer is None else np.append(e.ids, e.answer[:-1]) for e in row]
+        for row in rows
+    ]
+    batch, begins = Batch.padded([np.concatenate(own) for own in ids], side), []
+    for i, own in enumerate(ids):
+        sizes, width = [len(one) for one in own], batch.elements.shape[1]
+        first = i * width + (width - sum(sizes) if side == "left" else 0)
+        begins += accumulate(sizes[:-1], initial=first)
+    types = None
+    if any(example.token_type_ids is not None for example in examples):
+        types = padded_rows([np.concatenate([_types(e) for e in row]) for row in rows], side=side)
+    at, targets = _targets(examples, begins)
+    parts = _parts(examples, begins)
+    return replace(batch, targets=targets, token_type_ids=types, at=at, parts=parts)
+
+
+def _types(example: Example) -> np.ndarray:
+    """The segment of each element, 0 where there is none."""
+    types = np.zeros(example.length, np.int64)
+    if example.token_type_ids is not None:
+        types[: len(example.ids)] = example.token_type_ids
+    return types
+
+
 def _targets(
-    examples: Sequence[Example], begins: np.ndarray
+    examples: Sequence[Example], begins: Sequence[int]
 ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """Where targets are (None: of whole sequences), and what they are."""
+    """Places of the targets (None: one for each sequence), and the targets."""
     at: list[np.ndarray] = []
     targets: list[np.ndarray] = []
-    for begin, example in zip(begins.tolist(), examples, strict=True):
+    for begin, example in zip(begins, examples, strict=True):
         if example.answer is not None:
             at.append(begin + len(example.ids) - 1 + np.arange(len(example.answer)))
             targets.append(example.answer)
@@ -192,49 +169,29 @@ def _targets(
             at.append(begin + example.at)
         if example.targets is not None:
             targets.append(example.targets)
-    return (
-        torch.from_numpy(np.concatenate(at)) if at else None,
-        torch.from_numpy(_numbered(np.concatenate(targets))) if targets else None,
-    )
+    places = torch.from_numpy(np.concatenate(at)) if at else None
+    if not targets:
+        return places, None
+    found = torch.from_numpy(np.concatenate(targets))
+    return places, found if found.is_floating_point() else found.long()
 
 
-def _numbered(targets: np.ndarray) -> np.ndarray:
-    """Targets as they are if they are real numbers, else int64."""
-    return targets if targets.dtype.kind == "f" else targets.astype(np.int64)
-
-
-def _token_types(examples: Sequence[Example]) -> list[np.ndarray] | None:
-    if all(example.token_type_ids is None for example in examples):
-        return None
-    return [
-        np.zeros_like(example.ids) if example.token_type_ids is None else example.token_type_ids
-        for example in examples
-    ]
-
-
-def _filled(rows: Sequence[np.ndarray], width: int, fill: int) -> torch.Tensor:
-    table = np.full((len(rows), width), fill, np.int64)
-    for slots, row in zip(table, rows, strict=True):
-        slots[: len(row)] = row
-    return torch.from_numpy(table)
-
-
-def _parts(examples: Sequence[Example], begins: np.ndarray) -> tuple[Part, ...]:
+def _parts(examples: Sequence[Example], begins: Sequence[int]) -> tuple[Part, ...]:
     """All patches of one kind together, kinds in alphabetical order."""
     found: dict[str, list[tuple[int, np.ndarray]]] = {}
-    for begin, example in zip(begins.tolist(), examples, strict=True):
+    for begin, example in zip(begins, examples, strict=True):
         for patches in example.patches:
             found.setdefault(patches.kind, []).append((begin + patches.begin, patches.values))
-    return tuple(_part(kind, found[kind]) for kind in sorted(found))
+    return tuple(_part(kind, *zip(*found[kind], strict=True)) for kind in sorted(found))
 
 
-def _part(kind: str, placed: Sequence[tuple[int, np.ndarray]]) -> Part:
-    counts = np.array([len(values) for _, values in placed])
+def _part(kind: str, begins: Sequence[int], values: Sequence[np.ndarray]) -> Part:
+    counts = np.array([len(patches) for patches in values])
     return Part(
         kind,
-        torch.from_numpy(_slots(np.array([begin for begin, _ in placed]), counts)),
-        torch.from_numpy(np.concatenate([values for _, values in placed], dtype=np.float32)),
-        torch.from_numpy(_slots(np.zeros(len(counts), np.int64), counts)),
+        torch.from_numpy(_slots(np.array(begins), counts)),
+        torch.from_numpy(np.concatenate(values, dtype=np.float32)),
+        torch.from_numpy(_slots(np.zeros_like(counts), counts)),
     )
 
 

@@ -1,4 +1,4 @@
-"""An example: one sequence as a model reads it, and what is to be predicted of it."""
+"""An example: one sequence as a model reads it, and its targets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,13 +19,13 @@ class Patches:
 
 @dataclass(frozen=True)
 class Example:
-    """A sequence and its targets: at some elements (`at`), of the whole (no `at`), or an answer."""
+    """A sequence and its targets: at some elements (`at`), one for the sequence, or an answer."""
 
     ids: np.ndarray
-    """int32 [T]; 0 where patches stand."""
+    """int32 [T]; 0 in place of patches."""
     targets: np.ndarray | None = None
-    """int64: one class for each of `at` [W]; of the whole one class [1], or 0 and 1 for each class
-    [1, C]."""
+    """int64: one class for each of `at` [W]; for the sequence one class [1], or 0 and 1 for each
+    class [1, C]."""
     at: np.ndarray | None = None
     """int64 [W]: indices into `ids`."""
     token_type_ids: np.ndarray | None = None

@@ -11,7 +11,7 @@ from itertools import chain
 
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.lines import lines
-from glassformer.data.formats.records import classes_at, columns
+from glassformer.data.formats.records import classes_at, values
 from glassformer.data.sources import Source, resolve
 from glassformer.data.split_assignment import in_splits
 from glassformer.errors import DataError
@@ -65,22 +65,20 @@ def _rows(config: DataConfig, path: str | list[str] | None) -> Iterator[Row]:
 
 
 def _all_rows(source: Source, config: DataConfig) -> Iterator[Row]:
-    match source.format(config):
-        case "jsonl" | "csv" | "tsv":
-            return _fields(source, config)
-        case "label_first":
-            return _lines(source, config)
-        case kind:
-            raise DataError(
-                f"{source.path} is read as {kind}, where texts have no classes; set "
-                f"data.format to csv, tsv, jsonl or "
-                "label_first"
-            )
+    kind = source.format(config)
+    if kind == "label_first":
+        return _lines(source, config)
+    if kind in ("jsonl", "csv", "tsv"):
+        return _fields(source, config)
+    raise DataError(
+        f"{source.path} is read as {kind}, where texts have no classes; set data.format to csv, "
+        f"tsv, jsonl or label_first"
+    )
 
 
 def _fields(source: Source, config: DataConfig) -> Iterator[Row]:
     settings = ("text_field", "label_field", "pair_field")
-    for row, where in columns(source, config, settings, "a text and a label"):
+    for row, where in values(source, config, settings, "a text and a label"):
         if any(not isinstance(cell, str) or cell.strip() for cell in row if cell is not None):
             text, label, pair = row
             yield text, pair, classes_at(label, config, where), where
@@ -90,10 +88,5 @@ def _lines(source: Source, config: DataConfig) -> Iterator[Row]:
     for line, where in lines(source, config):
         first = _FIRST.match(line)
         if first is not None:
-            words = first[1].split()
-            marked = words[0].startswith(MARK)
-            named = (
-                classes_at(word.removeprefix(MARK) if marked else word, config, where)
-                for word in words
-            )
+            named = [classes_at(w.removeprefix(MARK), config, where) for w in first[1].split()]
             yield line[first.end() :].rstrip(), None, tuple(chain.from_iterable(named)), where

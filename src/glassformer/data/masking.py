@@ -40,30 +40,25 @@ class Masking:
         others = self.ordinary[random.integers(len(self.ordinary), size=len(at))]
         masked = elements.copy()
         masked.ravel()[at] = np.where(draw < 0.8, self.mask, np.where(draw < 0.9, others, targets))
-        return replace(
-            batch,
-            elements=torch.from_numpy(masked),
-            targets=torch.from_numpy(targets),
-            at=torch.from_numpy(at),
-        )
+        new, targets, at = map(torch.from_numpy, (masked, targets, at))
+        return replace(batch, elements=new, targets=targets, at=at)
 
     def _draws(self, elements: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """A random number in [0, 1) for each element, the same within a word."""
+        """A random number in [0, 1) for each element, the same within a word.
+
+        A row may begin inside a word, whose number is 0.
+        """
         if self.begins is None:
             return random.random(elements.shape)
-        word = np.cumsum(
-            self.begins[elements], axis=1
-        )  # what a row begins with may be the rest of a word: number 0
-        return np.take_along_axis(
-            random.random((len(elements), elements.shape[1] + 1)), word, axis=1
-        )
+        word = np.cumsum(self.begins[elements], axis=1)
+        rows, width = elements.shape
+        return np.take_along_axis(random.random((rows, width + 1)), word, axis=1)
 
     def _allowed(self, batch: Batch) -> np.ndarray:
         """Whether each element may be selected: no special symbol, no padding."""
-        elements = batch.elements.numpy()
+        elements, valid = batch.elements.numpy(), batch.where().valid
         table = np.zeros(max(int(self.ordinary.max()), int(elements.max())) + 1, bool)
         table[self.ordinary] = True
-        valid = batch.where().valid
         return table[elements] if valid is None else table[elements] & valid.numpy()
 
 

@@ -1,20 +1,18 @@
-"""Which examples are in the batch of a step: functions of (seed, step), with no state to save.
+"""The examples of each step's batch: functions of (seed, step), with no state to save.
 
 ShuffledOrder   fixed batch size, contiguous through epochs; each epoch is a keyed permutation
 WindowOrder     windows of running text, shuffled; a phase moves their borders from epoch to epoch
-LengthOrder     examples of like length together, one row each (length_order, pair_order)
+LengthOrder     examples of similar length together, one row each (length_order, pair_order)
 PackedOrder     several examples in each row, hardly any padding
 
 Each has `rows(step)`, `batches` in an epoch, `padding` (the share of slots) and `left_out`
 (examples that are too long). The last two cut their batches once; in epoch e, (seed, e) decides
-the order of the batches and who takes which place among examples of like length.
+the order of the batches and the places of examples of similar length.
 """
 
-from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -50,27 +48,21 @@ class ShuffledOrder:
     def rows(self, step: int) -> Int[np.ndarray, "B"]:
         """The numbers of the examples in the batch of a step, int64."""
         begin, end = step * self.batch_size, (step + 1) * self.batch_size
-        epochs = range(begin // self.count, (end - 1) // self.count + 1)
-        return np.concatenate(
-            [
-                self._visited(
-                    epoch_key(self.seed, epoch),
-                    np.arange(
-                        max(begin - epoch * self.count, 0),
-                        min(end - epoch * self.count, self.count),
-                    ),
-                )
-                for epoch in epochs
-            ]
-        )
+        visited = []
+        while begin < end:
+            epoch, place = divmod(begin, self.count)
+            places = np.arange(place, min(place + end - begin, self.count))
+            visited.append(self._visited(epoch_key(self.seed, epoch), places))
+            begin += len(places)
+        return np.concatenate(visited)
 
     def _visited(self, key: int, places: Int[np.ndarray, "N"]) -> Int[np.ndarray, "N"]:
-        """What is visited at these places of an epoch."""
+        """The examples at these places of an epoch."""
         return permute(places, self.count, key)
 
 
 class WindowOrder(ShuffledOrder):
-    """Where the windows of running text in the batch of a step begin; each has length + 1 tokens.
+    """Starts of the windows of running text in the batch of a step; each has length + 1 tokens.
 
     start = phase(seed, e) + length * permute(i, W, seed, e) in epoch e, with
     W = max(1, floor((n - length) / length)) windows, so that all fit at every phase; phases are
@@ -86,39 +78,41 @@ class WindowOrder(ShuffledOrder):
         return super()._visited(key, places) * self.length + key % self._phases
 
 
-class _CutOrder(ABC):
-    """Batches that are cut once, and shuffled together with their examples in every epoch."""
+class _CutOrder:
+    """Batches that are cut once; in every epoch they are shuffled, and so are examples of equal
+    keys. Examples are sorted by `keys`, the last key first.
 
-    batches: int
+    `kept`: the numbers of the examples; None: 0, 1, 2, ...
+    """
+
     left_out = 0
 
-    def __init__(self, count: int, batches: int, seed: int):
-        self._count, self.batches, self._seed = count, batches, seed
-        self._epoch: tuple[int, Int[np.ndarray, "N"]] | None = None
+    def __init__(
+        self,
+        keys: Sequence[Int[np.ndarray, "N"]],
+        batches: int,
+        seed: int,
+        kept: Int[np.ndarray, "N"] | None = None,
+    ):
+        self._keys, self.batches, self._seed = keys, batches, seed
+        self.kept = np.arange(len(keys[0])) if kept is None else kept
+        self._epoch, self._placed = -1, self.kept
 
     def _at(self, step: int) -> tuple[int, Int[np.ndarray, "N"]]:
         """The number of a step's batch, and the example at each place in its epoch."""
         epoch, place = divmod(step, self.batches)
         batch = int(permute(np.array([place]), self.batches, epoch_key(self._seed, epoch))[0])
-        if self._epoch is None or self._epoch[0] != epoch:
-            key = epoch_key(self._seed + 1, epoch)
-            placed = self._placed(permute(np.arange(self._count), self._count, key))
-            self._epoch = epoch, placed
-        return batch, self._epoch[1]
-
-    @abstractmethod
-    def _placed(self, shuffled: Int[np.ndarray, "N"]) -> Int[np.ndarray, "N"]:
-        """The example at each place, by an order of those that may swap places."""
-
-    @abstractmethod
-    def rows(self, step: int) -> Any:
-        """The examples in the batch of a step."""
+        if self._epoch != epoch:
+            count = len(self.kept)
+            shuffled = permute(np.arange(count), count, epoch_key(self._seed + 1, epoch))
+            self._epoch, self._placed = epoch, self.kept[np.lexsort((shuffled, *self._keys))]
+        return batch, self._placed
 
 
 class LengthOrder(_CutOrder):
-    """Examples sorted by `keys`, the last first, cut at `borders`; equal keys are shuffled.
+    """Sorted examples cut at `borders`, one in each row.
 
-    `sides`: the lengths that count as filled, by example; `kept`: the numbers of the examples.
+    `sides`: the lengths that count as filled, by example.
     """
 
     def __init__(
@@ -130,10 +124,8 @@ class LengthOrder(_CutOrder):
         kept: Int[np.ndarray, "N"] | None = None,
         left_out: int = 0,
     ):
-        super().__init__(len(keys[0]), len(borders) - 1, seed)
-        self._keys, self._sides, self._borders = keys, sides, borders
-        self.kept = np.arange(self._count) if kept is None else kept
-        self.left_out = left_out
+        super().__init__(keys, len(borders) - 1, seed, kept)
+        self._sides, self._borders, self.left_out = sides, borders, left_out
 
     def rows(self, step: int) -> Int[np.ndarray, "B"]:
         """The numbers of the examples in the batch of a step, int64."""
@@ -149,9 +141,6 @@ class LengthOrder(_CutOrder):
             parts = np.split(lengths[order], self._borders[1:-1])
             slots += sum(int(part.max()) * len(part) for part in parts)
         return 1 - sum(int(lengths.sum()) for lengths in self._sides) / slots
-
-    def _placed(self, shuffled: Int[np.ndarray, "N"]) -> Int[np.ndarray, "N"]:
-        return self.kept[np.lexsort((shuffled, *self._keys))]
 
 
 def length_order(
@@ -182,8 +171,8 @@ def pair_order(
     seed: int,
     name: str = "training",
 ) -> LengthOrder:
-    """Pairs of like lengths together, sorted by rounded target length, then source length (up and
-    down in turn).
+    """Pairs of similar lengths together, sorted by rounded target length, then by source length,
+    up and down in turn.
 
     Batches have at most `batch_tokens` tokens on the longer side (or one pair), else `batch_size`
     pairs. Pairs with a side of more than `longest` tokens are left out. DataError: none remains.
@@ -232,23 +221,19 @@ class PackedOrder(_CutOrder):
 
     def __init__(self, lengths: Int[np.ndarray, "N"], batch_tokens: int, seed: int):
         self._lengths, self._batches = lengths, batches_of(lengths, batch_tokens)
-        super().__init__(len(lengths), len(self._batches), seed)
-        self._rank = np.empty(len(lengths), np.int64)
-        self._rank[np.argsort(lengths, kind="stable")] = np.arange(len(lengths))
+        super().__init__([lengths], len(self._batches), seed)
+        self._rank = np.argsort(np.argsort(lengths, kind="stable"))
 
     def rows(self, step: int) -> list[Row]:
         """The examples in the batch of a step, row by row."""
         batch, placed = self._at(step)
-        return [placed[row].tolist() for row in self._batches[batch]]
+        return [placed[self._rank[row]].tolist() for row in self._batches[batch]]
 
     @cached_property
     def padding(self) -> float:
         """The share of elements that are padding, in [0, 1)."""
         fills = [[int(self._lengths[row].sum()) for row in rows] for rows in self._batches]
         return 1 - float(self._lengths.sum()) / sum(max(fill) * len(fill) for fill in fills)
-
-    def _placed(self, shuffled: Int[np.ndarray, "N"]) -> Int[np.ndarray, "N"]:
-        return np.lexsort((shuffled, self._lengths))[self._rank]
 
 
 def batches_of(lengths: Int[np.ndarray, "N"], batch_tokens: int) -> list[list[Row]]:
@@ -272,7 +257,7 @@ def filled(lengths: Int[np.ndarray, "N"], width: int) -> list[Row]:
     """Rows of at most `width` elements that hold every example once: the longest first, each into
     the fullest row with room."""
     rows: list[Row] = []
-    room: list[tuple[int, int]] = []  # what is left in each open row, and its number; least first
+    room: list[tuple[int, int]] = []  # free elements and number of each open row, ascending
     for i in np.argsort(-lengths, kind="stable").tolist():
         place = bisect_left(room, (int(lengths[i]), -1))
         left, row = room.pop(place) if place < len(room) else (width, len(rows))

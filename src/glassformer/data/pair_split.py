@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from glassformer.data.config import NAMES, DataConfig
+from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
 from glassformer.data.order import LengthOrder, pair_order
 from glassformer.data.pairs import pair_sources, pairs
-from glassformer.data.store import Ragged, Store, Writer, place_of, request_of
-from glassformer.errors import DataError
+from glassformer.data.store import Ragged, Store, Writer, check_split, place_of, request_of
 
 KIND, SIDES, TEXTS = "pairs", ("source", "target"), "texts"
 Encode = Callable[[str], np.ndarray]
@@ -20,7 +19,7 @@ Encode = Callable[[str], np.ndarray]
 
 @dataclass(frozen=True)
 class PairText:
-    """A pair as it was read: what a decoded text is compared with."""
+    """A pair as it was read, the reference of decoded text."""
 
     source: str
     target: str
@@ -88,11 +87,10 @@ def store_pairs(
 
 def pairs_of(store: Store, name: str) -> PairSplit:
     """A split by its name: train, validation or test; DataError if it has no pairs."""
-    if name not in store.counts:
-        remedy = (
-            f"set data.{name}.path or data.{name}.fraction"
-            if name in NAMES[1:]
-            else "give more pairs, or hold out a smaller fraction of them"
-        )
-        raise DataError(f"there are no {name} pairs; {remedy} (there is {', '.join(store.counts)})")
+    check_split(
+        store,
+        name,
+        f"there are no {name} pairs",
+        "give more pairs, or hold out a smaller fraction of them",
+    )
     return PairSplit(name, store.ragged(name, "source"), store.ragged(name, "target"), store)

@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 from glassformer.data.config import DataConfig, SplitConfig, SplitName
 from glassformer.data.formats.lines import lines
-from glassformer.data.formats.records import columns
+from glassformer.data.formats.records import values
 from glassformer.data.sources import Source, resolve
 from glassformer.data.split_assignment import in_splits
 from glassformer.errors import ConfigError, DataError
@@ -39,15 +39,15 @@ def pairs(config: DataConfig) -> Iterator[Pair]:
     for name, of in config.splits.items():
         if of.targets is not None and of.path is None:
             raise ConfigError(
-                f"data.{name}.targets is set but data.{name}.path, its other side, is "
-                "not; set both."
+                f"data.{name}.targets is set but data.{name}.path, its other side, is not; set "
+                f"both."
             )
     for split, row in in_splits(config, lambda name: _rows(config, config.splits[name])):
         yield Pair(split, *row)
 
 
 def training_texts(config: DataConfig, sides: tuple[str, ...]) -> Iterator[str]:
-    """The given sides of the training pairs: what a tokenizer may be trained on."""
+    """The given sides of the training pairs, the texts to train a tokenizer on."""
     for pair in pairs(config):
         if pair.split == "train":
             yield from (
@@ -68,13 +68,12 @@ def pair_sources(config: DataConfig) -> dict[str, list[Source]]:
 def _rows(config: DataConfig, split: SplitConfig) -> Rows:
     some = False
     for source, target, group, where in _all_rows(config, split):
-        if not source.strip() and not target.strip():
+        filled = bool(source.strip()), bool(target.strip())
+        if not any(filled):
             continue
-        for side, text, other in (("source", source, "target"), ("target", target, "source")):
-            if not text.strip():
-                raise DataError(
-                    f"{where} has an empty {side} beside a {other}; fill it or remove both"
-                )
+        if not all(filled):
+            empty, full = ("target", "source") if filled[0] else ("source", "target")
+            raise DataError(f"{where} has an empty {empty} beside a {full}; fill it or remove both")
         some = True
         yield source, target, group, where
     if not some:
@@ -90,24 +89,21 @@ def _all_rows(config: DataConfig, split: SplitConfig) -> Rows:
         targets = resolve(split.targets, config.root)
         if len(sources) != len(targets):
             raise DataError(
-                f"there are {len(sources)} files of sources and {len(targets)} of targets; "
-                f"give one for each"
+                f"there are {len(sources)} files of sources and {len(targets)} of targets; give "
+                f"one for each"
             )
         for left, right in zip(sources, targets, strict=True):
             yield from _two_files(left, right, config)
         return
+    settings = ("source_field", "target_field", "group_field")
     for source in sources:
-        match source.format(config):
-            case "jsonl" | "csv" | "tsv":
-                settings = ("source_field", "target_field", "group_field")
-                for row, where in columns(source, config, settings, "a source and a target"):
-                    yield row[0], row[1], None if row[2] is None else str(row[2]), where
-            case _:
-                raise DataError(
-                    f"{source.path} is a text file with one side only; set `targets` beside its "
-                    "path to the file of targets, or data.format to tsv, csv or jsonl if it holds "
-                    "both"
-                )
+        if source.format(config) not in ("jsonl", "csv", "tsv"):
+            raise DataError(
+                f"{source.path} is a text file with one side only; set `targets` beside its path "
+                f"to the file of targets, or data.format to tsv, csv or jsonl if it holds both"
+            )
+        for row, where in values(source, config, settings, "a source and a target"):
+            yield row[0], row[1], None if row[2] is None else str(row[2]), where
 
 
 def _two_files(left: Source, right: Source, config: DataConfig) -> Rows:
@@ -117,7 +113,6 @@ def _two_files(left: Source, right: Source, config: DataConfig) -> Rows:
             longer, shorter = (right, left) if source is None else (left, right)
             raise DataError(
                 f"{longer.path} goes on at line {number} where {shorter.path} has ended after "
-                f"{number - 1} lines; "
-                "line n of one file must belong to line n of the other"
+                f"{number - 1} lines; line n of one file must belong to line n of the other"
             )
         yield source, target, None, where

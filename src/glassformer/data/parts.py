@@ -11,7 +11,8 @@ Files in listed parts are relative to the row's file, those of templates to data
 import difflib
 import os
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ from glassformer.data.formats.records import (
     classes_at,
     field_of,
     filled,
+    is_default,
     records,
     written,
 )
@@ -72,10 +74,8 @@ def mixed(config: DataConfig) -> Iterator[Mixed]:
     ):
         beside = posixpath.dirname(source.path)
         if chosen := templates[split if _own(config, split) else "train"]:
-            parts = tuple(
-                (kind, filled(value, row, where, "train.parts")) for kind, value in chosen
-            )
-            parts = files.placed(parts, root, where)
+            filled_in = ((kind, filled(value, row, where, "train.parts")) for kind, value in chosen)
+            parts = files.placed(filled_in, root, where)
         else:
             listed = field_of(row, config.input_field, where, "input_field")
             parts = files.placed(parts_of(listed, where), beside, where)
@@ -86,9 +86,12 @@ def mixed(config: DataConfig) -> Iterator[Mixed]:
         if target is None and image is None and not labels and not tags:
             raise DataError(
                 f"{where} has neither a target nor a class nor tags; set data.target to a template "
-                "such as '{answer}', data.label_field or data.tag_field"
+                f"such as '{{answer}}', data.label_field or data.tag_field"
             )
-        yield Mixed(where, split, parts, target, labels, _group(row, config, where), image, tags)
+        group = config.group_field
+        if group is not None:
+            group = written(field_of(row, group, where, "group_field"), group, where)
+        yield Mixed(where, split, parts, target, labels, group, image, tags)
 
 
 def _own(config: DataConfig, split: SplitName) -> bool:
@@ -101,12 +104,13 @@ def _templates(config: DataConfig, split: SplitName) -> Parts:
     if given and not _own(config, split):
         raise ConfigError(f"data.{split}.parts is set but data.{split}.path is not; set both.")
     try:
-        return tuple(
-            _part(item, f"data.{split}.parts, part {n}")
-            for n, item in enumerate(given or config.train.parts, 1)
-        )
+        return _parts(given or config.train.parts, f"data.{split}.parts")
     except DataError as problem:
         raise ConfigError(str(problem)) from None
+
+
+def _parts(items: Sequence[Any], where: str) -> Parts:
+    return tuple(_part(item, f"{where}, part {number}") for number, item in enumerate(items, 1))
 
 
 def _part(item: Any, where: str) -> tuple[str, str]:
@@ -117,19 +121,16 @@ def _part(item: Any, where: str) -> tuple[str, str]:
         raise DataError(
             f"{where} is no part but {item!r:.40}; write {{'text': ...}} or {{'image': ...}}"
         )
-    kinds = (
-        [item["type"]]
-        if "type" in item
-        else [kind for kind in KINDS if kind in item] or [next(iter(item))]
-    )
+    kinds = [kind for kind in KINDS if kind in item] or [next(iter(item))]
+    if "type" in item:
+        kinds = [item["type"]]
     if len(kinds) > 1:
         raise DataError(f"{where} is both {kinds[0]} and {kinds[1]}; make it two parts")
     kind = str(kinds[0])
     if kind not in KINDS:
         raise DataError(f"{where} is of type {kind!r:.40}, which is none; {suggest(kind, KINDS)}")
-    return kind, checked_text(
-        found(item, kind, where, "input_field"), kind, where, "give a text, or a file's name"
-    )
+    value = found(item, kind, where, "input_field")
+    return kind, checked_text(value, kind, where, "give a text, or a file's name")
 
 
 def _rows(
@@ -140,12 +141,12 @@ def _rows(
     wanted = {
         field: "train.parts" for _, template in templates for field in FIELD.findall(template)
     }
+    for setting in ("target", "target_image"):
+        wanted |= dict.fromkeys(FIELD.findall(getattr(config, setting) or ""), setting)
+    for setting in ("group_field", "tag_field"):
+        wanted |= {field: setting} if (field := getattr(config, setting)) else {}
+    wanted |= {} if is_default(config, "label_field") else {config.label_field: "label_field"}
     wanted |= {} if templates else {config.input_field: "input_field"}
-    wanted |= {field: "target" for field in FIELD.findall(config.target or "")}
-    wanted |= {field: "target_image" for field in FIELD.findall(config.target_image or "")}
-    wanted |= {config.label_field: "label_field"} if _labels_named(config) else {}
-    wanted |= {config.group_field: "group_field"} if config.group_field else {}
-    wanted |= {config.tag_field: "tag_field"} if config.tag_field else {}
     for source in resolve(named, config.root):
         for row, where in records(source, config, wanted):
             some = True
@@ -156,18 +157,10 @@ def _rows(
         )
 
 
-def _group(row: Any, config: DataConfig, where: str) -> str | None:
-    field = config.group_field
-    if field is None:
-        return None
-    return written(field_of(row, field, where, "group_field"), field, where)
-
-
 def parts_of(listed: Any, where: str) -> Parts:
     """The parts of a list of {"image": FILE} and {"text": ...}, or of a single text; DataError:
     invalid."""
-    items = listed if isinstance(listed, list) else [listed]
-    return tuple(_part(item, f"{where}, part {number}") for number, item in enumerate(items, 1))
+    return _parts(listed if isinstance(listed, list) else [listed], where)
 
 
 class _Files:
@@ -177,14 +170,15 @@ class _Files:
         self._look = config.bad_files == "stop"
         self._names: dict[str, set[str]] = {}
 
-    def placed(self, parts: Parts, folder: str, where: str) -> Parts:
+    def placed(self, parts: Iterable[tuple[str, str]], folder: str, where: str) -> Parts:
         """Parts with absolute paths; DataError: no parts, or as of `path`."""
-        if not parts:
-            raise DataError(f"{where} has no parts; give at least one, or remove the row")
-        return tuple(
+        found = tuple(
             (kind, value if kind == "text" else self.path(kind, value, folder, where))
             for kind, value in parts
         )
+        if not found:
+            raise DataError(f"{where} has no parts; give at least one, or remove the row")
+        return found
 
     def path(self, kind: str, name: str, folder: str, where: str) -> str:
         """Absolute path of a file named relative to `folder`; DataError: empty or missing."""
@@ -203,23 +197,16 @@ class _Files:
         """Names of the files in a file's folder."""
         folder = posixpath.dirname(path)
         if folder not in self._names:
+            self._names[folder] = set()
             archive = source_at(path).archive
             if archive is None:
-                self._names[folder] = _files_in(folder)
+                with suppress(OSError), os.scandir(folder) as entries:
+                    self._names[folder] = {entry.name for entry in entries if entry.is_file()}
             else:
                 for member in members(archive):
                     inside, name = posixpath.split(f"{archive}/{member}")
                     self._names.setdefault(inside, set()).add(name)
-                self._names.setdefault(folder, set())
         return self._names[folder]
-
-
-def _files_in(folder: str) -> set[str]:
-    try:
-        with os.scandir(folder) as entries:
-            return {entry.name for entry in entries if entry.is_file()}
-    except OSError:
-        return set()
 
 
 def _target(row: Any, config: DataConfig, where: str) -> str | None:
@@ -249,22 +236,18 @@ def _target_image(row: Any, config: DataConfig, where: str) -> str | None:
     kind, name = _part(row[config.target_field], f"{where}, {config.target_field}")
     if kind != "image":
         raise DataError(
-            f"{where} has a target of type {kind}, which cannot be made; give a text or "
-            f"{{'image': FILE}}"
+            f"{where} has a target of type {kind}, which cannot be made; give a text or {{'image': "
+            f"FILE}}"
         )
     return name
 
 
-def _labels_named(config: DataConfig) -> bool:
-    """Whether `label_field` was set; if not, only a field of the default name counts."""
-    return config.label_field != DataConfig.model_fields["label_field"].default
-
-
 def _labels(row: Any, config: DataConfig, where: str) -> tuple[str, ...]:
     """The distinct classes of a row; none if the field is missing and was not set."""
-    if not _labels_named(config) and not (isinstance(row, dict) and config.label_field in row):
+    field = config.label_field
+    if is_default(config, "label_field") and not (isinstance(row, dict) and field in row):
         return ()
-    labels = classes_at(field_of(row, config.label_field, where, "label_field"), config, where)
+    labels = classes_at(field_of(row, field, where, "label_field"), config, where)
     return tuple(dict.fromkeys(named_class(label, config, where) for label in labels))
 
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from glassformer.data.config import DataConfig, SplitName
+from glassformer.data.config import DataConfig
 from glassformer.data.formats.contents import content
-from glassformer.data.formats.labelled_files import labelled_files
+from glassformer.data.formats.labelled_files import LabelledFile, labelled_files
 from glassformer.data.sources import Source
 from glassformer.media.wav import read_wav
 
@@ -14,18 +14,8 @@ SUFFIXES = (".wav", ".wave")
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(LabelledFile):
     """An audio file, its distinct classes, its group (such as the speaker) and its split."""
-
-    source: Source
-    labels: tuple[str, ...]
-    group: str | None
-    split: SplitName
-
-    @property
-    def where(self) -> str:
-        """The file's path, which errors name."""
-        return self.source.path
 
     def samples(self) -> tuple[np.ndarray, int]:
         """Decode to float32 [T] in [-1, 1], and the sample rate; DataError: unreadable."""
@@ -35,7 +25,7 @@ class Recording:
 def recordings(config: DataConfig) -> list[Recording]:
     """Every audio file of every split, in a fixed order, unopened; errors as of
     `labelled_files`."""
-    files = labelled_files(config, SUFFIXES, "recording")
+    files = labelled_files(config, SUFFIXES, "audio file")
     return [Recording(file.source, file.labels, file.group, file.split) for file in files]
 
 

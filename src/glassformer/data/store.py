@@ -1,11 +1,11 @@
 """One columnar, memory-mapped store of derived data, built once and reused while nothing changed.
 
-FOLDER/manifest.json           what it was made from, and the columns and counts of each split
-FOLDER/train.NAME.values       numbers of a column: rows of one shape, or ragged rows on end
-FOLDER/train.NAME.ends         where each ragged row ends, int64 offsets into the values
+FOLDER/manifest.json           the request that it answers, and the columns and counts of each split
+FOLDER/train.NAME.values       numbers of a column: rows of one shape, or concatenated ragged rows
+FOLDER/train.NAME.ends         end of each ragged row, int64 offsets into the values
 FOLDER/test.NAME.jsonl         a JSON value for each row
 
-A folder is whole or not there: it is filled beside its place, then renamed into it.
+A folder is complete or absent: it is filled beside its place, then renamed into it.
 """
 
 import json
@@ -26,6 +26,7 @@ import numpy as np
 from glassformer.data.config import DataConfig
 from glassformer.data.sources import Source
 from glassformer.errors import DataError
+from glassformer.files import sync
 
 FORMAT, VERSION, MANIFEST = "glassformer store", 2, "manifest.json"
 _FILE = re.compile(r"(train|validation|test)\.[a-z]+\.(values|ends|jsonl)")
@@ -77,12 +78,9 @@ class Column:
         self._ends[-1] = self.size
 
     def finish(self, ends: Path) -> dict[str, Any]:
-        """Put the column on disk; its entry in the manifest."""
-        _sync(self._out)
+        """Write where ragged rows end; the column's entry in the manifest."""
         if self._dtype is not None and self._shape is None:
-            with open(ends, "wb") as out:
-                out.write(np.array(self._ends, np.int64).data)
-                _sync(out)
+            ends.write_bytes(np.array(self._ends, np.int64).tobytes())
         shape = None if self._shape is None else list(self._shape)
         return {"type": self._dtype, "rows": len(self._ends), "size": self.size, "shape": shape}
 
@@ -99,7 +97,7 @@ class Writer:
     def column(
         self, split: str, name: str, dtype: str | None, shape: tuple[int, ...] | None = None
     ) -> Column:
-        """A column of a split, begun when it is first asked for; see `Column`."""
+        """A column of a split, created at the first call; see `Column`."""
         if (split, name) not in self._columns:
             path = self._folder / f"{split}.{name}.{'jsonl' if dtype is None else 'values'}"
             out = open(path, "wb", buffering=1 << 20)  # noqa: SIM115  (closed by the stack)
@@ -107,7 +105,7 @@ class Writer:
         return self._columns[split, name]
 
     def finish(self) -> dict[str, Any]:
-        """Put everything on disk; the splits for the manifest."""
+        """Finish every column; the splits for the manifest."""
         splits: dict[str, Any] = {}
         for (split, name), column in self._columns.items():
             entry = column.finish(self._folder / f"{split}.{name}.ends")
@@ -118,21 +116,21 @@ class Writer:
 
 @final
 class Store:
-    """A folder of columns that is known to be whole."""
+    """A complete folder of columns."""
 
     def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
         self.folder, self._splits, self.request = folder, manifest["splits"], manifest["request"]
         self.counts: dict[str, dict[str, Any]] = {
             name: split["counts"] for name, split in self._splits.items()
         }
-        """What the writer noted of each split."""
+        """JSON values about each split, from the writer."""
 
     @classmethod
     def open_or_build(
         cls, folder: Path, request: dict[str, Any], write: Callable[[Writer], None]
     ) -> Self:
-        """The store in `folder` if it is whole and of the same `request`, else built by `write`, as
-        a whole or not at all.
+        """The store in `folder` if it is complete and of the same `request`, else built by `write`
+        as one step.
 
         `request`: everything that the content depends on, as JSON, with its `kind`. DataError: a
         full disk, or a folder with other files in it, which is left alone.
@@ -145,8 +143,7 @@ class Store:
 
     @classmethod
     def open(cls, folder: Path, kind: str) -> Self:
-        """The store in a folder as it is; DataError if there is none of this kind or it is
-        damaged."""
+        """An existing store; DataError: none of this kind, or damaged."""
         manifest = _whole(folder)
         if manifest is None or manifest["request"]["kind"] != kind:
             raise DataError(
@@ -157,9 +154,8 @@ class Store:
     def array(self, split: str, name: str) -> np.ndarray:
         """A memory map of a column: [rows, *shape], or all values of ragged rows."""
         column = self._splits[split]["columns"][name]
-        shape = (column["size"],)
-        if column["shape"] is not None:
-            shape = (column["rows"], *column["shape"])
+        one = column["shape"]
+        shape = (column["size"],) if one is None else (column["rows"], *one)
         if not column["size"]:  # an empty file cannot be mapped
             return np.zeros(shape, column["type"])
         with self._reading(f"{split}.{name}.values") as path:
@@ -188,6 +184,14 @@ class Store:
             ) from None
 
 
+def check_split(store: Store, name: str, problem: str, remedy: str) -> None:
+    """Raise DataError if the store has no split of this name; `remedy` for training data."""
+    if name not in store.counts:
+        if name in ("validation", "test"):
+            remedy = f"set data.{name}.path or data.{name}.fraction"
+        raise DataError(f"{problem}; {remedy} (there is {', '.join(store.counts)})")
+
+
 def place_of(config: DataConfig, folder: str | os.PathLike[str]) -> Path:
     """The folder that the settings name for the store, else `folder`."""
     if config.store is None:
@@ -202,8 +206,8 @@ def request_of(
     fields: set[str],
     tokenizer: dict[str, Any],
 ) -> dict[str, Any]:
-    """What token ids from these sources depend on: the files, these fields of the settings, the
-    tokenizer."""
+    """Everything that token ids from these sources depend on: the files, these fields of the
+    settings, the tokenizer."""
     return {
         "kind": kind,
         "sources": {name: [source.stamp() for source in of] for name, of in sources.items()},
@@ -214,7 +218,7 @@ def request_of(
 
 
 def _whole(folder: Path) -> dict[str, Any] | None:
-    """The manifest of a store whose files have the sizes that it says, or None."""
+    """The manifest of a store if its files have the sizes in it, or None."""
     try:
         manifest = json.loads((folder / MANIFEST).read_bytes())
         if (manifest["format"], manifest["version"]) != (FORMAT, VERSION):
@@ -254,9 +258,9 @@ def _build(
             writer = Writer(work, files)
             write(writer)
             manifest["splits"] = writer.finish()
-        with open(work / MANIFEST, "wb") as out:
-            out.write(json.dumps(manifest, indent=1).encode())
-            _sync(out)
+        (work / MANIFEST).write_text(json.dumps(manifest, indent=1))
+        for file in work.iterdir():
+            sync(file)
         _replace(work, folder)
     except OSError as problem:
         other = _whole(folder)  # another process may have built the same at the same time
@@ -277,10 +281,8 @@ def _refuse_other_files(folder: Path) -> None:
         names = sorted(path.name for path in folder.iterdir())
         others = [name for name in names if name != MANIFEST and not _FILE.fullmatch(name)]
         if others:
-            raise DataError(
-                f"the folder {folder} holds other files ({others[0]}, ...); choose another "
-                f"data.store"
-            )
+            held = f"other files ({others[0]}, ...)"
+            raise DataError(f"the folder {folder} holds {held}; choose another data.store")
     elif folder.exists():
         raise DataError(f"{folder} is a file, not the folder of a store; choose another data.store")
 
@@ -292,13 +294,4 @@ def _replace(work: Path, folder: Path) -> None:
         folder.rename(old)
     work.rename(folder)
     shutil.rmtree(old, ignore_errors=True)
-    place = os.open(folder.parent, os.O_RDONLY)
-    try:
-        os.fsync(place)
-    finally:
-        os.close(place)
-
-
-def _sync(out: BinaryIO) -> None:
-    out.flush()
-    os.fsync(out.fileno())
+    sync(folder.parent)

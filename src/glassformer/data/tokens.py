@@ -8,11 +8,11 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from glassformer.data.config import NAMES, DataConfig
+from glassformer.data.config import DataConfig
 from glassformer.data.order import WindowOrder
 from glassformer.data.sources import resolve
 from glassformer.data.split import parts
-from glassformer.data.store import Store, Writer, place_of, request_of
+from glassformer.data.store import Store, Writer, check_split, place_of, request_of
 from glassformer.errors import ConfigError, DataError, counted
 
 KIND = "tokens"
@@ -23,7 +23,7 @@ class Encoder(Protocol):
 
     @cached_property
     def fingerprint(self) -> str:
-        """What its ids depend on."""
+        """A hash of everything that its ids depend on."""
         ...
 
     @property
@@ -43,21 +43,20 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True)
 class TokenSplit:
-    """The tokens of one split; UTF-8 bytes and characters of its text, separators not counted."""
+    """The tokens of one split, and the UTF-8 bytes of its text, separators not counted."""
 
     name: str
     tokens: np.ndarray
     """A memory map of uint16 or uint32 ids."""
     n_bytes: int
-    n_characters: int
     document_ends: np.ndarray
-    """Offsets behind the last token of each document, int64, ascending; the last is the number of
+    """Offsets after the last token of each document, int64, ascending; the last is the number of
     tokens."""
     documents: Literal["mixed", "separate"] = "mixed"
 
     @property
     def described(self) -> str:
-        """How an error sentence names it."""
+        """Its name in error sentences."""
         return {"train": "training"}.get(self.name, self.name) + " text"
 
 
@@ -73,24 +72,20 @@ def store_tokens(folder: str | os.PathLike[str], tokenizer: Encoder, config: Dat
     }
     sources = {name: resolve(of, config.root) for name, of in named.items()}
     eos = tokenizer.specials.get("eos")
-    made_by = {
-        "fingerprint": tokenizer.fingerprint,
-        "vocab_size": tokenizer.vocab_size,
-        "eos": eos,
-    }
+    size = tokenizer.vocab_size
+    made_by = {"fingerprint": tokenizer.fingerprint, "vocab_size": size, "eos": eos}
     fields = {"format", "text_field", "word_field", "encoding"}
     request = request_of(KIND, config, sources, fields, made_by)
-    dtype = "uint16" if tokenizer.vocab_size <= 1 << 16 else "uint32"
+    dtype = "uint16" if size <= 1 << 16 else "uint32"
 
     def write(writer: Writer) -> None:
         separate: dict[str, bool] = {}  # whether a document of this split has ended
         for part in parts(config):
             ids = tokenizer.encode(part.text)
-            if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < tokenizer.vocab_size:
+            if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < size:
                 raise ConfigError(
                     f"the tokenizer gave id {int(ids.max())} for {part.source}, beyond its "
-                    f"vocabulary of {tokenizer.vocab_size}; use the tokenizer that belongs to this "
-                    f"model"
+                    f"vocabulary of {size}; use the tokenizer that belongs to this model"
                 )
             column = writer.column(part.split, KIND, dtype)
             if eos is not None and separate.get(part.split):
@@ -116,15 +111,9 @@ def tokens_of(
     store: Store, name: str, documents: Literal["mixed", "separate"] = "mixed"
 ) -> TokenSplit:
     """A split by its name: train, validation or test; DataError if it has no text."""
-    if name not in store.counts:
-        remedy = (
-            f"set data.{name}.path or data.{name}.fraction"
-            if name in NAMES[1:]
-            else "known are train, ..."
-        )
-        raise DataError(f"there is no {name} text; {remedy} (there is {', '.join(store.counts)})")
+    check_split(store, name, f"there is no {name} text", "known are train, ...")
     rows, count = store.ragged(name, KIND), store.counts[name]
-    return TokenSplit(name, rows.values, count["bytes"], count["characters"], rows.ends, documents)
+    return TokenSplit(name, rows.values, count["bytes"], rows.ends, documents)
 
 
 def training_order(split: TokenSplit, length: int, batch_size: int, seed: int) -> WindowOrder:
@@ -132,7 +121,7 @@ def training_order(split: TokenSplit, length: int, batch_size: int, seed: int) -
     n = len(split.tokens)
     if n < length + 1:
         raise DataError(
-            f"the {split.described} has {counted(n, 'token')}, fewer than model.max_length + 1 "
-            f"= {length + 1}; use a longer text or set model.max_length to at most {max(n - 1, 1)}"
+            f"the {split.described} has {counted(n, 'token')}, fewer than model.max_length + 1 = "
+            f"{length + 1}; use a longer text or set model.max_length to at most {max(n - 1, 1)}"
         )
     return WindowOrder(n, length, batch_size, seed)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
-from glassformer.batch import IGNORE, Batch
+from glassformer.batch import IGNORE, Batch, padded_rows
 from glassformer.errors import ConfigError
 from glassformer.generate.advance import (
     check_ids,
@@ -69,7 +69,7 @@ def forced(
             raise ConfigError(
                 f"A target of {len(target)} tokens cannot be scored; give 1 to {context}."
             )
-    wanted = Batch.padded(targets, IGNORE).elements.to(device)
+    wanted = padded_rows(targets, IGNORE).to(device)
     inputs = Batch.padded([[first, *target[:-1]] for target in targets]).to(device)
     with evaluating(model):
         features = model.features(inputs, encoded(source, model))

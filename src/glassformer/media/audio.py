@@ -6,9 +6,7 @@
 Everything follows from one configuration, which is saved with the model as `audio.json`.
 """
 
-import os
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Literal, Self, final
 
 import numpy as np
@@ -16,18 +14,11 @@ import torch
 from pydantic import Field, model_validator
 
 from glassformer.axes import Float, Tensor
-from glassformer.errors import ConfigError, DataError
-from glassformer.media.config_file import loaded_config, save_config
-from glassformer.media.spectrogram import (
-    log_mel,
-    mel_filters,
-    mel_patches,
-    n_frames,
-    resampled,
-)
+from glassformer.errors import DataError
+from glassformer.media.reader import Reader
+from glassformer.media.spectrogram import log_mel, mel_filters, mel_patches, n_frames, resampled
 from glassformer.record import Record
 
-FILE = "audio.json"
 CLIPS_AT_ONCE = 64
 CONSTANT = 1e-4
 """Bands with a smaller standard deviation are not scaled."""
@@ -48,35 +39,40 @@ class AudioConfig(Record):
         default=1.0,
         gt=0.0,
         le=600.0,
-        description="length of a clip; longer ones are cut, shorter ones get silence",
+        description="length of a clip; longer audio is cut, shorter audio is padded with silence",
     )
     position: Literal["centre", "start"] = Field(
         default="centre",
-        description="where a recording stands in its clip, and what is left of one that is too "
-        "long",
+        description="place of a shorter audio file in its clip, and the part that is kept of a "
+        "longer long",
     )
     n_mels: int = Field(default=64, ge=1, le=512, description="frequency bands")
     window_ms: float = Field(
-        default=25.0, gt=0.0, le=1000.0, description="what one frame hears, in milliseconds"
+        default=25.0, gt=0.0, le=1000.0, description="length of a frame's window, in milliseconds"
     )
-    hop_ms: float = Field(default=10.0, gt=0.0, le=1000.0, description="from one frame to the next")
+    hop_ms: float = Field(
+        default=10.0,
+        gt=0.0,
+        le=1000.0,
+        description="step from one frame to the next, in milliseconds",
+    )
     patch: tuple[int, int] = Field(
         default=(4, 0), description="(frames, bands) of a patch; 0: all bands"
     )
-    low: float = Field(default=0.0, ge=0.0, description="where the lowest band begins, in Hz")
+    low: float = Field(default=0.0, ge=0.0, description="lower end of the lowest band, in Hz")
     high: float | None = Field(
-        default=None, gt=0.0, description="where the highest band ends; None: half the rate"
+        default=None,
+        gt=0.0,
+        description="upper end of the highest band, in Hz; None: half the rate",
     )
-    floor: float = Field(
-        default=1e-8, gt=0.0, description="power in a band below which all is silence"
-    )
+    floor: float = Field(default=1e-8, gt=0.0, description="least power in a band; less is silence")
     mean: tuple[float, ...] | None = Field(
         default=None,
-        description="what is subtracted from each band; None: the mean over the training clips",
+        description="mean of each band, which is subtracted; None: that of the training clips",
     )
     std: tuple[float, ...] | None = Field(
         default=None,
-        description="what each band is divided by; None: the standard deviation over them",
+        description="standard deviation of each band, a divisor; None: that of the training clips",
     )
 
     @model_validator(mode="after")
@@ -84,15 +80,13 @@ class AudioConfig(Record):
         if not self.low < self.highest <= self.rate / 2:
             raise ValueError(
                 f"bands from low = {self.low:g} to high = {self.highest:g} Hz do not exist at "
-                f"{self.rate} samples a "
-                f"second; use 0 <= low < high <= {self.rate / 2:g}"
+                f"{self.rate} samples a second; use 0 <= low < high <= {self.rate / 2:g}"
             )
         if self.hop < 1 or self.window < 2 or self.frames < 1:
             raise ValueError(
-                f"seconds = {self.seconds:g} gives {self.n_samples} samples, in which no frame "
-                f"of window_ms = "
-                f"{self.window_ms:g} every hop_ms = {self.hop_ms:g} fits; use larger ones, or "
-                f"a longer clip"
+                f"seconds = {self.seconds:g} gives {self.n_samples} samples, in which no frame of "
+                f"window_ms = {self.window_ms:g} every hop_ms = {self.hop_ms:g} fits; use larger "
+                f"ones, or a longer clip"
             )
         if (self.mean is None) != (self.std is None):
             raise ValueError("mean and std belong together; set both or neither")
@@ -159,11 +153,14 @@ class AudioConfig(Record):
 
 
 @final
-class AudioReader:
-    """Recordings to clips, spectrograms and patches."""
+class AudioReader(Reader):
+    """Audio to clips, spectrograms and patches."""
+
+    kind, file = AudioConfig, "audio.json"
+    config: AudioConfig
 
     def __init__(self, config: AudioConfig) -> None:
-        self.config = config
+        super().__init__(config)
         self._filters = mel_filters(
             config.n_mels, config.n_fft, config.rate, config.low, config.highest
         )
@@ -173,22 +170,12 @@ class AudioReader:
         """Patches along time and along frequency."""
         return self.config.grid
 
-    @property
-    def n_patches(self) -> int:
-        """Patches of a clip."""
-        return self.grid[0] * self.grid[1]
-
-    @property
-    def patch_width(self) -> int:
-        """Numbers in a patch."""
-        return self.config.patch_size[0] * self.config.patch_size[1]
-
     def cuts(self, n_samples: int, rate: int) -> bool:
-        """Whether `clip` cuts a recording of this length."""
+        """Whether `clip` cuts an audio file of this length."""
         return n_samples * self.config.rate > self.config.n_samples * rate
 
     def clip(self, samples: np.ndarray, rate: int) -> np.ndarray:
-        """Resample a recording, float [U], and cut it or pad it with silence, float32 [T]."""
+        """Resample an audio file, float [U], and cut it or pad it with silence, float32 [T]."""
         sound = resampled(
             torch.tensor(samples, dtype=torch.float32), rate, self.config.rate
         ).numpy()
@@ -229,31 +216,8 @@ class AudioReader:
         """Patches in the order of time, then frequency."""
         return mel_patches(spectrogram, self.config.patch_size)
 
-    @cached_property
-    def _normal(self) -> tuple[Tensor, Tensor]:
-        if self.config.mean is None or self.config.std is None:
-            raise ConfigError(
-                "audio.mean and audio.std are not set; compute them from training clips by "
-                "`resolved`."
-            )
-        return torch.tensor(self.config.mean), torch.tensor(self.config.std)
-
     def _log_mels(self, clips: np.ndarray) -> Iterator[Float[Tensor, "N frames mels"]]:
         c = self.config
         for first in range(0, len(clips), CLIPS_AT_ONCE):
             samples = torch.from_numpy(clips[first : first + CLIPS_AT_ONCE].astype(np.float32))
             yield log_mel(samples, self._filters, c.window, c.hop, c.floor)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `audio.json` (into a folder if `path` is one), replaced as one step; ConfigError:
-        not `resolved`."""
-        _ = self._normal
-        save_config(path, FILE, self.config.model_dump())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read `audio.json` (or a folder that holds it); DataError: damaged."""
-        with loaded_config(path, FILE, "an audio model", AudioConfig.model_fields) as (_, values):
-            reader = cls(AudioConfig.parse(values))
-            _ = reader._normal
-        return reader

@@ -61,8 +61,8 @@ class SoundAugmentConfig(Record):
         ):
             if bool(count) != bool(width):
                 raise ValueError(
-                    f"{what}_masks = {count} with {what}_width = {width} masks nothing; set "
-                    f"both above 0, or neither"
+                    f"{what}_masks = {count} with {what}_width = {width} masks nothing; set both "
+                    f"above 0, or neither"
                 )
         return self
 
@@ -92,23 +92,16 @@ class SoundAugmentation:
         """Clips with shift, speed, gain and noise drawn for their numbers in `samples`."""
         c, stream = self.config, RandomStream(self._seed, step, samples)
         if c.shift_ms or c.speed:
-            shifts = (
-                np.rint(_signed(stream, "shift") * c.shift_ms * self._rate / 1000)
-                .astype(np.int64)
-                .tolist()
-            )
+            shifts = np.rint(_signed(stream, "shift") * c.shift_ms * self._rate / 1000).tolist()
             speeds = (1 + _signed(stream, "speed") * c.speed).tolist()
             clips = np.stack([moved(*one) for one in zip(clips, shifts, speeds, strict=True)])
         if c.gain_db:
-            clips = (
-                clips
-                * (10 ** (_signed(stream, "gain") * c.gain_db / 20)).astype(np.float32)[:, None]
-            )
+            gain = 10 ** (_signed(stream, "gain") * c.gain_db / 20)
+            clips = clips * gain.astype(np.float32)[:, None]
         if c.noise:
             power = np.square(clips, dtype=np.float64).mean(1)
-            level = (
-                c.noise * stream.uniform("level", 1)[0] * np.sqrt(3 * power)
-            )  # the peak of evenly spread noise
+            # uniform noise with the peak sqrt(3 power) has this power
+            level = c.noise * stream.uniform("level", 1)[0] * np.sqrt(3 * power)
             hiss = 2 * stream.uniform("noise", clips.shape[1]).T - 1
             clips = clips + (level[:, None] * hiss).astype(np.float32)
         return clips
@@ -122,18 +115,15 @@ class SoundAugmentation:
         """Normalized spectrograms with masks of 0, each band's mean."""
         if not self.config.masks:
             return spectrograms
-        c, (frames, mels), stream = (
-            self.config,
-            spectrograms.shape[1:],
-            RandomStream(self._seed, step, samples),
-        )
+        c, stream = self.config, RandomStream(self._seed, step, samples)
+        _, frames, mels = spectrograms.shape
         silent = _hidden(stream, "time", c.time_masks, c.time_width, frames)
         missing = _hidden(stream, "mel", c.mel_masks, c.mel_width, mels)
         hidden = torch.from_numpy(silent[:, :, None] | missing[:, None, :])
         return spectrograms.masked_fill(hidden.to(spectrograms.device), 0.0)
 
 
-def moved(clip: np.ndarray, shift: int, speed: float) -> np.ndarray:
+def moved(clip: np.ndarray, shift: float, speed: float) -> np.ndarray:
     """A clip, float32 [T], `shift` samples later and `speed` times as fast around its middle,
     padded with silence.
 
@@ -145,10 +135,8 @@ def moved(clip: np.ndarray, shift: int, speed: float) -> np.ndarray:
     places = middle + (np.arange(n) - shift - middle) * speed
     whole = np.floor(places).astype(np.int64)
     part = (places - whole).astype(np.float32)
-    padded = np.concatenate([np.zeros(2, np.float32), clip, np.zeros(2, np.float32)])
-    before, here, after, last = (
-        padded[np.clip(whole + offset, 0, n + 3)] for offset in (1, 2, 3, 4)
-    )
+    padded = np.pad(clip, 2)
+    before, here, after, last = (padded[np.clip(whole + i, 0, n + 3)] for i in (1, 2, 3, 4))
     slope, next_slope = (after - before) / 2, (last - here) / 2
     rise = after - here
     return here + part * (
@@ -164,7 +152,7 @@ def _signed(stream: RandomStream, purpose: str) -> np.ndarray:
 def _hidden(
     stream: RandomStream, purpose: str, count: int, width: int, length: int
 ) -> Bool[np.ndarray, "N length"]:
-    """Where `count` masks of 0 to `width` places lie: each width, then each possible begin equally
+    """Places of `count` masks of 0 to `width` places: each width, then each possible begin equally
     likely."""
     widths = np.floor(stream.uniform(f"{purpose} width", count) * (min(width, length) + 1))
     begins = np.floor(stream.uniform(f"{purpose} begin", count) * (length - widths + 1))

@@ -6,8 +6,6 @@
 Everything follows from one configuration, which is saved with the model as `image.json`.
 """
 
-import os
-from functools import cached_property
 from math import gcd
 from typing import Literal, Self, final
 
@@ -18,11 +16,10 @@ from pydantic import Field, model_validator
 
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError, DataError
-from glassformer.media.config_file import loaded_config, save_config
 from glassformer.media.patches import patchify, unpatchify
+from glassformer.media.reader import Reader
 from glassformer.record import Record
 
-FILE = "image.json"
 LARGEST_SIDE = 4096
 CHUNK = 1024
 FILTERS = {
@@ -39,39 +36,37 @@ class ImageConfig(Record):
 
     size: int | tuple[int, int] | None = Field(
         default=None,
-        description="(height, width) in pixels, or both as one; None: that of the first "
-        "training picture",
+        description="(height, width) in pixels, or both as one; None: that of the first training "
+        "image",
     )
     channels: Literal[1, 3] | None = Field(
         default=None,
         description="1 makes colours grey, 3 repeats grey; None: as many as the first training "
-        "picture has",
+        "image has",
     )
     patch: int | tuple[int, int] = Field(
         default=4, description="(rows, columns) of a patch, or both as one"
     )
     resize: Literal["stretch", "crop", "pad"] = Field(
         default="crop",
-        description="of a picture of another size: stretch it, crop what is too long (shorter "
-        "side resized, centre "
-        "cut), or pad it with black",
+        description="of an image of another size: stretch it, crop what is too long (shorter side "
+        "resized, centre cut), or pad it with black",
     )
     interpolation: Literal["bilinear", "bicubic", "nearest"] = Field(
         default="bilinear",
-        description="how pixels of another size come about; all but nearest smooth what they "
-        "shrink",
+        description="interpolation of resized images; all but nearest smooth as they shrink",
     )
     mean: tuple[float, ...] | None = Field(
         default=None,
-        description="what is subtracted from each channel, 0 to 1; None: the mean of the "
-        "training pictures",
+        description="mean of each channel, 0 to 1, which is subtracted; None: that of the training "
+        "images",
     )
     std: tuple[float, ...] | None = Field(
-        default=None, description="what each channel is divided by; None: their standard deviation"
+        default=None, description="standard deviation of each channel, a divisor; None: likewise"
     )
     found_channels: Literal[1, 3] | None = Field(
         default=None,
-        description="filled in where channels is None; colours are then not made grey unasked",
+        description="channels of the first training image, where channels is None",
     )
 
     @model_validator(mode="after")
@@ -91,8 +86,8 @@ class ImageConfig(Record):
             divisors = [n for n in range(1, side + 1) if side % n == 0]
             raise ValueError(
                 f"a patch of {p} x {q} must divide the size {height} x {width}; use "
-                f"{' or '.join(map(str, sorted(divisors, key=lambda n: abs(n - p))[:2]))}, "
-                f"or another size"
+                f"{' or '.join(map(str, sorted(divisors, key=lambda n: abs(n - p))[:2]))}, or "
+                f"another size"
             )
         return self
 
@@ -128,33 +123,34 @@ class ImageConfig(Record):
         """(height, width); ConfigError: not known yet."""
         if self.size is None:
             raise ConfigError(
-                "image.size is not set and no picture was seen; set it to (height, width)."
+                "image.size is not set and no image was read; set it to (height, width)."
             )
         return (self.size, self.size) if isinstance(self.size, int) else self.size
 
     def seen(self, pixels: np.ndarray) -> "ImageConfig":
         """Fill in size and channels from an image [H, W, C] where they are not set; ConfigError:
         the patch does not divide it."""
-        found = {"size": pixels.shape[:2]} if self.size is None else {}
-        found |= (
-            {"found_channels": pixels.shape[2]}
-            if self.channels is None and self.found_channels is None
-            else {}
-        )
-        return ImageConfig.parse(self.model_dump() | found)
+        found = self.model_dump()
+        if self.size is None:
+            found["size"] = pixels.shape[:2]
+        if self.channels is None and self.found_channels is None:
+            found["found_channels"] = pixels.shape[2]
+        return ImageConfig.parse(found)
 
 
 @final
-class ImageReader:
+class ImageReader(Reader):
     """Resize, normalize and cut images; ConfigError: size or channels are not known."""
 
+    kind, file = ImageConfig, "image.json"
+    config: ImageConfig
+
     def __init__(self, config: ImageConfig) -> None:
+        super().__init__(config)
         channels = config.channels or config.found_channels
         if channels is None:
-            raise ConfigError(
-                "image.channels is not set and no picture was seen; set it to 1 or 3."
-            )
-        self.config = config
+            raise ConfigError("image.channels is not set and no image was read; set it to 1 or 3.")
+        self.channels = channels
         self.shape = (*config.dims, channels)
         """Height, width and channels of every image."""
 
@@ -164,17 +160,7 @@ class ImageReader:
         (height, width, _), (p, q) = self.shape, self.config.patch_size
         return height // p, width // q
 
-    @property
-    def n_patches(self) -> int:
-        """Patches of an image."""
-        return self.grid[0] * self.grid[1]
-
-    @property
-    def patch_width(self) -> int:
-        """Numbers in a patch."""
-        return self.config.patch_size[0] * self.config.patch_size[1] * self.shape[2]
-
-    def fit(self, pixels: np.ndarray, where: str = "the picture") -> np.ndarray:
+    def fit(self, pixels: np.ndarray, where: str = "the image") -> np.ndarray:
         """Resize an image, uint8 [H, W, C], to the model's uint8 [h, w, c].
 
         Grey is repeated for colour models. Colour becomes grey (ITU-R 601) only if `channels` is
@@ -184,37 +170,33 @@ class ImageReader:
         channels = pixels.shape[2]
         if channels > wanted and self.config.channels is None:
             raise DataError(
-                f"{where} has {channels} channels and the first training picture {wanted}; set "
-                f"image.channels to 3, or "
-                "to 1 to make all of them grey"
+                f"{where} has {channels} channels and the first training image {wanted}; set "
+                f"image.channels to 3, or to 1 to make all of them grey"
             )
         if pixels.shape[:2] != (height, width) or channels > wanted:
-            picture = Image.fromarray(pixels[..., 0] if channels == 1 else pixels)
-            pixels = np.array(
-                self._resized(picture if channels <= wanted else picture.convert("L"))
-            )
+            image = Image.fromarray(pixels[..., 0] if channels == 1 else pixels)
+            pixels = np.array(self._resized(image if channels <= wanted else image.convert("L")))
             pixels = pixels[..., None] if pixels.ndim == 2 else pixels
         return np.repeat(pixels, wanted, 2) if pixels.shape[2] < wanted else pixels
 
-    def _resized(self, picture: Image.Image) -> Image.Image:
+    def _resized(self, image: Image.Image) -> Image.Image:
         (height, width, _), how = self.shape, FILTERS[self.config.interpolation]
-        across, down = width / picture.width, height / picture.height
+        across, down = width / image.width, height / image.height
         match self.config.resize:
             case "stretch":
-                return picture.resize((width, height), how)
+                return image.resize((width, height), how)
             case "crop":
-                left = (picture.width - width / max(across, down)) / 2
-                top = (picture.height - height / max(across, down)) / 2
-                left, top = max(left, 0.0), max(top, 0.0)  # not less by rounding
-                return picture.resize(
-                    (width, height), how, (left, top, picture.width - left, picture.height - top)
-                )
+                scale = max(across, down)
+                left = max((image.width - width / scale) / 2, 0.0)  # not less by rounding
+                top = max((image.height - height / scale) / 2, 0.0)
+                box = left, top, image.width - left, image.height - top
+                return image.resize((width, height), how, box)
             case "pad":
                 scale = min(across, down)
-                size = max(1, round(picture.width * scale)), max(1, round(picture.height * scale))
-                black = Image.new(picture.mode, (width, height))
+                size = max(1, round(image.width * scale)), max(1, round(image.height * scale))
+                black = Image.new(image.mode, (width, height))
                 black.paste(
-                    picture.resize(size, how), ((width - size[0]) // 2, (height - size[1]) // 2)
+                    image.resize(size, how), ((width - size[0]) // 2, (height - size[1]) // 2)
                 )
                 return black
 
@@ -228,13 +210,10 @@ class ImageReader:
     def normalized(self, pixels: np.ndarray | Tensor) -> Float[Tensor, "N height width channels"]:
         """Pixels, uint8 [N, h, w, c], as (pixel / 255 - mean) / std, float32; ConfigError: not
         `resolved`."""
-        held = (
-            pixels
-            if isinstance(pixels, Tensor)
-            else torch.from_numpy(np.require(pixels, requirements=("C", "W")))
-        )
-        mean, std = (number.to(held.device) for number in self._normal)
-        return held.to(torch.float32, copy=True).mul_(1 / (255.0 * std)).sub_(mean / std)
+        if isinstance(pixels, np.ndarray):
+            pixels = torch.from_numpy(np.require(pixels, requirements=("C", "W")))
+        mean, std = (number.to(pixels.device) for number in self._normal)
+        return pixels.to(torch.float32, copy=True).mul_(1 / (255.0 * std)).sub_(mean / std)
 
     def patches(
         self, normalized: Float[Tensor, "N height width channels"]
@@ -245,31 +224,8 @@ class ImageReader:
     def pixels_of(self, patches: Float[Tensor, "N T P"]) -> np.ndarray:
         """Inverse of `normalized` and `patches`: images, uint8 [N, h, w, c], rounded, clipped."""
         mean, std = self._normal
-        pictures = unpatchify(patches.detach().float().cpu(), self.config.patch_size, self.grid)
-        return pictures.mul(std).add(mean).mul(255.0).round().clamp(0, 255).to(torch.uint8).numpy()
-
-    @cached_property
-    def _normal(self) -> tuple[Tensor, Tensor]:
-        if self.config.mean is None or self.config.std is None:
-            raise ConfigError(
-                "image.mean and image.std are not set; compute them from training pictures by "
-                "`resolved`."
-            )
-        return torch.tensor(self.config.mean), torch.tensor(self.config.std)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `image.json` (into a folder if `path` is one), replaced as one step; ConfigError:
-        not `resolved`."""
-        _ = self._normal
-        save_config(path, FILE, self.config.model_dump())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read `image.json` (or a folder that holds it); DataError: damaged."""
-        with loaded_config(path, FILE, "an image model", ImageConfig.model_fields) as (_, values):
-            reader = cls(ImageConfig.parse(values))
-            _ = reader._normal
-        return reader
+        images = unpatchify(patches.detach().float().cpu(), self.config.patch_size, self.grid)
+        return images.mul(std).add(mean).mul(255.0).round().clamp(0, 255).to(torch.uint8).numpy()
 
 
 def mean_std(stack: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -278,23 +234,17 @@ def mean_std(stack: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
     Exact up to the last rounding, from integer histograms. A constant channel gets the standard
     deviation 1. DataError: no pixel.
     """
-    channels = stack.shape[3]
+    levels, channels = np.arange(256), stack.shape[3]
     counts = np.zeros((channels, 256), np.int64)
     for first in range(0, len(stack), CHUNK):
         rows = stack[first : first + CHUNK].reshape(-1, channels)
-        for channel in range(channels):
-            counts[channel] += np.bincount(rows[:, channel], minlength=256)
-    n = int(counts[0].sum()) if channels else 0
+        counts += [np.bincount(rows[:, channel], minlength=256) for channel in range(channels)]
+    n = int(counts[:1].sum())
     if n == 0:
         raise DataError(
-            "there are no training pictures from which image.mean and image.std could be computed"
+            "there are no training images from which image.mean and image.std could be computed"
         )
-    values = [np.arange(256) * count for count in counts]
-    sums = [int(total.sum()) for total in values]
-    squares = [int((np.arange(256) * total).sum()) for total in values]
-    # whole numbers until here, however many
-    spread = [
-        (n * square - total**2) ** 0.5 / (255 * n)
-        for square, total in zip(squares, sums, strict=True)
-    ]
-    return tuple(total / (255 * n) for total in sums), tuple(std or 1.0 for std in spread)
+    # whole numbers until the divisions, however many
+    moments = [(int((levels * c).sum()), int((levels**2 * c).sum())) for c in counts]
+    deviations = ((n * square - total**2) ** 0.5 / (255 * n) for total, square in moments)
+    return tuple(total / (255 * n) for total, _ in moments), tuple(d or 1.0 for d in deviations)

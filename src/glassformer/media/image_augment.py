@@ -46,23 +46,20 @@ class AugmentConfig(Record):
         default=0,
         ge=0,
         le=1024,
-        description="pixels by which pictures are moved at most, up or down and left or right, "
+        description="pixels by which images are moved at most, up or down and left or right, "
         "reflected at the border",
     )
     scale: tuple[float, float] | None = Field(
         default=None,
         description="the least and the largest share of the area that a random window shows, "
-        "stretched to the old "
-        "size, such as [0.35, 1]",
+        "stretched to the old size, such as [0.35, 1]",
     )
-    flip: bool = Field(
-        default=False, description="half of the pictures are mirrored, left to right"
-    )
+    flip: bool = Field(default=False, description="half of the images are mirrored, left to right")
     erase: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="the share of pictures of which a random rectangle becomes noise",
+        description="the share of images of which a random rectangle becomes noise",
     )
     colour: float = Field(
         default=0.0,
@@ -74,7 +71,7 @@ class AugmentConfig(Record):
         default=0,
         ge=0,
         le=16,
-        description="operations done to each picture, drawn from RandAugment's list; 0: none",
+        description="operations done to each image, drawn from RandAugment's list; 0: none",
     )
     magnitude: float = Field(
         default=0.5,
@@ -86,13 +83,13 @@ class AugmentConfig(Record):
         default=0.0,
         ge=0,
         le=100,
-        description="alpha of the Beta(alpha, alpha) by which two pictures are blended; 0: no",
+        description="alpha of the Beta(alpha, alpha) by which two images are blended; 0: no",
     )
     cutmix: float = Field(
         default=0.0,
         ge=0,
         le=100,
-        description="alpha of the share of a picture that is cut out of another; 0: no",
+        description="alpha of the share of an image that is cut out of another; 0: no",
     )
     mix_probability: float = Field(
         default=1.0,
@@ -122,13 +119,13 @@ class AugmentConfig(Record):
     def _fits_together(self) -> Self:
         if self.scale and not 0 < self.scale[0] <= self.scale[1] <= 1:
             raise ValueError(
-                f"scale={list(self.scale)} is not two shares of the area, the smaller first, "
-                f"up to 1"
+                f"scale={list(self.scale)} is not two shares of the area, the smaller first, up to "
+                f"1"
             )
         if self.scale and self.crop:
             raise ValueError(
-                f"crop={self.crop} and scale={list(self.scale)} both choose a window; set one "
-                f"of them"
+                f"crop={self.crop} and scale={list(self.scale)} both choose a window; set one of "
+                f"them"
             )
         if not self.policy and self.magnitude != self._default("magnitude"):
             raise ValueError(

@@ -6,7 +6,7 @@ is ignored where only the size of the strength counts.
     GEOMETRY     rotate to 30 degrees, shear to 0.3, translate by up to 0.3 of the side
     TONES        brightness, contrast, saturation, sharpness       factors 1 +- 0.9
                  posterize to 8..4 bits, solarize from the brightest value down
-                 invert, equalize, autocontrast                    wholly, unless 0
+                 invert, equalize, autocontrast                    in full, unless 0
 
 Operations and ranges are those of Cubuk et al. 2020, RandAugment.
 """
@@ -109,8 +109,14 @@ def _one_entry(
     return maps_of
 
 
-def coloured(pixels: Pixels, brightness: Each, contrast: Each, saturation: Each) -> Pixels:
-    """Images with these factors of brightness, contrast and saturation, in this order.
+def coloured(
+    pixels: Pixels,
+    brightness: Each | float = 1.0,
+    contrast: Each | float = 1.0,
+    saturation: Each | float = 1.0,
+) -> Pixels:
+    """Images with these factors of brightness, contrast and saturation, in this order; one or more
+    is not a float.
 
     contrast: away from the mean grey of the image; saturation: away from the grey of each pixel.
     Clipped at the end.
@@ -157,10 +163,8 @@ def equalize(pixels: Pixels, strength: Each) -> Pixels:
     last = np.take_along_axis(counts, _highest(counts)[..., None], axis=-1)
     step = (counts.sum(axis=-1, keepdims=True) - last) // 255
     below = counts.cumsum(axis=-1) - counts
-    table = np.where(
-        step == 0, np.arange(256), ((step // 2 + below) // np.maximum(step, 1)).clip(max=255)
-    )
-    return _through(table, pixels, strength)
+    table = ((step // 2 + below) // np.maximum(step, 1)).clip(max=255)
+    return _through(np.where(step == 0, np.arange(256), table), pixels, strength)
 
 
 def autocontrast(pixels: Pixels, strength: Each) -> Pixels:
@@ -175,10 +179,6 @@ def _factors(strength: Each) -> Each:
     return 1 + FACTOR * strength
 
 
-def _same(strength: Each) -> Each:
-    return np.ones_like(strength)
-
-
 GEOMETRY: dict[str, Callable[[Each, int, int], Maps]] = {
     "rotate": rotate,
     "shear_x": _one_entry(0, 1, lambda height, width: SHEAR),
@@ -186,11 +186,11 @@ GEOMETRY: dict[str, Callable[[Each, int, int], Maps]] = {
     "translate_x": _one_entry(0, 2, lambda height, width: SHIFT * width),
     "translate_y": _one_entry(1, 2, lambda height, width: SHIFT * height),
 }
-"""Operations on values: (pixels, strengths) to pixels."""
+"""Operations that move pixels: (strengths, height, width) to maps."""
 TONES: dict[str, Callable[[Pixels, Each], Pixels]] = {
-    "brightness": lambda pixels, s: coloured(pixels, _factors(s), _same(s), _same(s)),
-    "contrast": lambda pixels, s: coloured(pixels, _same(s), _factors(s), _same(s)),
-    "saturation": lambda pixels, s: coloured(pixels, _same(s), _same(s), _factors(s)),
+    "brightness": lambda pixels, s: coloured(pixels, brightness=_factors(s)),
+    "contrast": lambda pixels, s: coloured(pixels, contrast=_factors(s)),
+    "saturation": lambda pixels, s: coloured(pixels, saturation=_factors(s)),
     "sharpness": lambda pixels, s: sharpened(pixels, _factors(s)),
     "posterize": posterize,
     "solarize": solarize,
@@ -207,12 +207,11 @@ def _centred(size: int) -> Float32[np.ndarray, "T"]:
 
 def _reflected(place: np.ndarray, size: int) -> np.ndarray:
     period = max(1, 2 * (size - 1))
-    place = place % period
-    return np.minimum(place, period - place) if size > 1 else place
+    return np.minimum(place % period, -place % period)
 
 
-def _wide(each: Each) -> Float32[np.ndarray, "N 1 1 1"]:
-    return each.astype(np.float32)[:, None, None, None]
+def _wide(each: Each | float) -> Float32[np.ndarray, "N 1 1 1"]:
+    return np.asarray(each, np.float32)[:, None, None, None]
 
 
 def _grey(pixels: Pixels) -> Float32[np.ndarray, "N H W"]:
@@ -237,10 +236,8 @@ def _slots(pixels: Pixels) -> np.ndarray:
 
 
 def _histograms(pixels: Pixels) -> np.ndarray:
-    n, _, _, channels = pixels.shape
-    return np.bincount(_slots(pixels).ravel(), minlength=n * channels * 256).reshape(
-        n, channels, 256
-    )
+    shape = len(pixels), pixels.shape[-1], 256
+    return np.bincount(_slots(pixels).ravel(), minlength=np.prod(shape)).reshape(shape)
 
 
 def _highest(counts: np.ndarray) -> np.ndarray:

@@ -9,14 +9,14 @@ The palette comes from k-means over pixels of training images; it is saved with 
 """
 
 import os
-from typing import Literal, Self, final
+from typing import Any, Literal, Self, final
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from glassformer.errors import DataError, counted
-from glassformer.media.config_file import loaded_config, save_config
+from glassformer.errors import ConfigError, DataError, counted
 from glassformer.media.image import ImageConfig, ImageReader
+from glassformer.media.reader import load_config, save_config
 from glassformer.random_stream import generator
 from glassformer.record import Record
 
@@ -38,10 +38,10 @@ class PaletteConfig(Record):
     )
     colours: int = Field(default=32, ge=2, le=512, description="colours of the palette, at most")
     resize: Literal["stretch", "crop", "pad"] = Field(
-        default="crop", description="of a picture of another size: as image.resize"
+        default="crop", description="of an image of another size: as image.resize"
     )
     interpolation: Literal["bilinear", "bicubic", "nearest"] = Field(
-        default="bilinear", description="how pixels of another size come about"
+        default="bilinear", description="interpolation of resized images"
     )
 
     @model_validator(mode="after")
@@ -63,7 +63,7 @@ class PaletteConfig(Record):
         """Pixels of an image; each is a token."""
         return self.dims[0] * self.dims[1]
 
-    def fit(self, pixels: np.ndarray, where: str = "the picture") -> np.ndarray:
+    def fit(self, pixels: np.ndarray, where: str = "the image") -> np.ndarray:
         """Resize an image, uint8 [H, W, C], to uint8 [h, w, 3]; see `ImageReader.fit`."""
         values = {"size": self.dims, "resize": self.resize, "interpolation": self.interpolation}
         return ImageReader(ImageConfig.parse({**values, "channels": 3, "patch": 1})).fit(
@@ -84,7 +84,7 @@ class Palette:
         pixels = stack.reshape(-1, 3)
         if not len(pixels):
             raise DataError(
-                "there are no training pictures from which a palette could be made; give some"
+                "there are no training images from which a palette could be made; give some"
             )
         random = generator(seed, 0)
         if len(pixels) > SAMPLE:
@@ -108,7 +108,7 @@ class Palette:
     def described(self) -> str:
         """Size and number of colours, for a person."""
         height, width = self.config.dims
-        return f"{height} x {width} pictures in {counted(len(self.colours), 'colour')}"
+        return f"{height} x {width} images in {counted(len(self.colours), 'colour')}"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `palette.json` (into a folder if `path` is one), replaced as one step."""
@@ -118,14 +118,15 @@ class Palette:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read `palette.json` (or a folder that holds it); DataError: damaged."""
-        fields = PaletteConfig.model_fields
-        with loaded_config(path, FILE, "a text-to-image model", fields) as (file, values):
-            colours = values.pop("rgb", None)
-            config = PaletteConfig.parse(values)
+        return load_config(path, FILE, cls._of)
+
+    @classmethod
+    def _of(cls, values: dict[str, Any]) -> Self:
+        colours = values.pop("rgb", None)
+        config = PaletteConfig.parse(values)
         if not _are_colours(colours, config.colours):
-            raise DataError(
-                f"{file} holds no list of 1 to {config.colours} different colours [red, green, "
-                f"blue]; restore it"
+            raise ConfigError(
+                f"it holds no list of 1 to {config.colours} different colours [red, green, blue]"
             )
         return cls(config, np.array(colours, np.uint8))
 
@@ -137,7 +138,7 @@ def nearest(points: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.nda
     found, distances = np.empty(len(points), np.int64), np.empty(len(points))
     for begin in range(0, len(points), _AT_ONCE):
         some = points[begin : begin + _AT_ONCE].astype(np.float64)
-        table = squares - 2 * some @ centres.T  # |p - c|^2 - |p|^2: of whole numbers exact
+        table = squares - 2 * some @ centres.T  # |p - c|^2 - |p|^2: exact for whole numbers
         own = found[begin : begin + _AT_ONCE] = table.argmin(1)
         distances[begin : begin + _AT_ONCE] = ((some - centres[own]) ** 2).sum(1)
     return found, distances
@@ -148,15 +149,13 @@ def seeded(
 ) -> np.ndarray:
     """Initial centres by k-means++ (Arthur & Vassilvitskii 2007), float64 [k, D]."""
     points = points.astype(np.float64)
-    chosen, distances = np.empty((k, points.shape[1])), np.ones(len(points))
-    for i in range(k):
+    chosen, distances, mass = [], np.inf, np.cumsum(counts.astype(np.float64))
+    for _ in range(k):
+        place = int(np.searchsorted(mass, random.random() * mass[-1], "right"))
+        chosen.append(points[min(place, len(points) - 1)])
+        distances = np.minimum(distances, ((points - chosen[-1]) ** 2).sum(1))
         mass = np.cumsum(distances * counts)
-        chosen[i] = points[
-            min(int(np.searchsorted(mass, random.random() * mass[-1], "right")), len(points) - 1)
-        ]
-        own = ((points - chosen[i]) ** 2).sum(1)
-        distances = own if i == 0 else np.minimum(distances, own)
-    return chosen
+    return np.array(chosen)
 
 
 def lloyd(
@@ -188,8 +187,7 @@ def lloyd(
 def _are_colours(values: object, most: int) -> bool:
     if not isinstance(values, list) or not 1 <= len(values) <= most:
         return False
-    whole = all(
-        isinstance(c, list) and len(c) == 3 and all(type(v) is int and 0 <= v <= 255 for v in c)
-        for c in values
-    )
-    return whole and len({tuple(colour) for colour in values}) == len(values)
+    if any(not isinstance(colour, list) or len(colour) != 3 for colour in values):
+        return False
+    whole = all(type(v) is int and 0 <= v <= 255 for colour in values for v in colour)
+    return whole and len(set(map(tuple, values))) == len(values)

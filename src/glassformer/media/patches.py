@@ -7,10 +7,9 @@ times W equal a convolution with kernel and stride (p, q) and the weights W resh
 D].
 """
 
-import torch
 from jaxtyping import Shaped
 
-from glassformer.axes import Int, Tensor
+from glassformer.axes import Tensor
 from glassformer.errors import DataError
 
 
@@ -23,8 +22,8 @@ def patchify(
     p, q = size
     if p < 1 or q < 1 or height % p or width % q:
         raise DataError(
-            f"pictures of {height} x {width} are not filled by patches of {p} x {q}; give a "
-            f"size that divides"
+            f"images of {height} x {width} are not filled by patches of {p} x {q}; give a size "
+            f"that divides"
         )
     rows, columns = height // p, width // q
     cut = pixels.reshape(n, rows, p, columns, q, channels).transpose(2, 3)
@@ -40,17 +39,9 @@ def unpatchify(
     (p, q), (rows, columns) = size, grid
     if t != rows * columns or p < 1 or q < 1 or width % (p * q):
         raise DataError(
-            f"{t} patches of {width} numbers are no grid of {rows} x {columns} patches of {p} "
-            f"x {q}; give the sizes "
-            "that the picture was cut with"
+            f"{t} patches of {width} numbers are no grid of {rows} x {columns} patches of {p} x "
+            f"{q}; give the sizes that the image was cut with"
         )
     channels = width // (p * q)
     laid = patches.reshape(n, rows, columns, p, q, channels).transpose(2, 3)
     return laid.reshape(n, rows * p, columns * q, channels)
-
-
-def grid_positions(rows: int, columns: int) -> Int[Tensor, "T 2"]:
-    """Row and column of each patch, in reading order."""
-    return torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).reshape(
-        rows * columns, 2
-    )

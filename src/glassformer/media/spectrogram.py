@@ -88,17 +88,15 @@ def mel_filters(
     corners = hertz(torch.linspace(ends[0], ends[1], n_mels + 2, dtype=torch.float64))[:, None]
     left, middle, right = corners[:-2], corners[1:-1], corners[2:]
     frequencies = torch.arange(n_fft // 2 + 1, dtype=torch.float64) * rate / n_fft
-    rising, falling = (
-        (frequencies - left) / (middle - left),
-        (right - frequencies) / (right - middle),
-    )
+    rising = (frequencies - left) / (middle - left)
+    falling = (right - frequencies) / (right - middle)
     filters = torch.minimum(rising, falling).clamp_min(0) * 2 / (right - left)
     empty = int((filters.sum(1) == 0).sum())
     if empty:
         raise ConfigError(
-            f"{empty} of {n_mels} mel bands between {low:g} and {high:g} Hz are narrower than "
-            f"the {rate / n_fft:g} Hz "
-            "between two frequencies; set fewer audio.n_mels or a longer audio.window_ms."
+            f"{empty} of {n_mels} mel bands between {low:g} and {high:g} Hz are narrower than the "
+            f"{rate / n_fft:g} Hz between two frequencies; set fewer audio.n_mels or a longer "
+            f"audio.window_ms."
         )
     return filters.float()
 
@@ -120,11 +118,8 @@ def log_mel(
     Frame i is a Hann window of `window` samples around the middle of [i hop, (i + 1) hop); outside
     there is silence. Needs T >= hop and window <= n_fft = 2 (bins - 1).
     """
-    n_fft, n, frames = (
-        2 * (filters.shape[1] - 1),
-        samples.shape[-1],
-        n_frames(samples.shape[-1], hop),
-    )
+    n_fft, n = 2 * (filters.shape[1] - 1), samples.shape[-1]
+    frames = n_frames(n, hop)
     before = (n_fft - hop) // 2 - (n_fft - window) // 2
     heard = torch.nn.functional.pad(samples, (before, max(0, frames * hop + window - before - n)))
     hann = torch.hann_window(window, dtype=samples.dtype, device=samples.device)

@@ -8,7 +8,7 @@ second are ignored, since many writers get them wrong.
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,19 +31,15 @@ OTHER_FILES = {
 }
 
 
-@dataclass(frozen=True)
-class _Format:
-    """Sample format; `kind` is PCM or FLOAT, `bits` those of one sample of one channel."""
+class _Format(NamedTuple):
+    """Sample format: `kind` is PCM or FLOAT, `bits` those of one sample of one channel, `frame` the
+    bytes of one sample for each channel."""
 
     kind: int
     channels: int
     rate: int
     bits: int
-
-    @property
-    def frame(self) -> int:
-        """Bytes of a frame: one sample for each channel."""
-        return self.channels * self.bits // 8
+    frame: int
 
 
 def read_wav(raw: bytes, where: str) -> tuple[np.ndarray, int]:
@@ -61,14 +57,14 @@ def read_wav(raw: bytes, where: str) -> tuple[np.ndarray, int]:
         elif name == b"data":
             if form is None:
                 raise DataError(
-                    f"{where} has its samples before the chunk that says how to read them; "
-                    f"write it anew"
+                    f"{where} has its samples before the chunk that says how to read them; write "
+                    f"it anew"
                 )
             return _samples(_data(raw, begin, size, form, where), form, where), form.rate
-    missing = "'data', the samples" if form else "'fmt ', which says how samples are written"
+    missing = "'data', the samples" if form else "'fmt ', the format of the samples"
     raise DataError(
-        f"{where} is a WAV file without the chunk {missing}; it was cut off or damaged, so "
-        f"copy it again"
+        f"{where} is a WAV file without the chunk {missing}; it was cut off or damaged, so copy it "
+        f"again"
     )
 
 
@@ -81,22 +77,13 @@ def write_wav(samples: np.ndarray, rate: int) -> bytes:
     channels = frames.shape[1]
     if not LOWEST_RATE <= rate <= HIGHEST_RATE or not 1 <= channels <= MOST_CHANNELS:
         raise ConfigError(
-            f"a WAV file of {channels} channels and {rate} samples a second is not written; "
-            f"use 1 to {MOST_CHANNELS} "
-            f"channels and {LOWEST_RATE} to {HIGHEST_RATE} samples a second"
+            f"a WAV file of {channels} channels and {rate} samples a second is not written; use 1 "
+            f"to {MOST_CHANNELS} channels and {LOWEST_RATE} to {HIGHEST_RATE} samples a second"
         )
     data = np.clip(np.rint(frames * 32768.0), -32768, 32767).astype("<i2").tobytes()
-    head = struct.pack("<HHIIHH", PCM, channels, rate, rate * channels * 2, channels * 2, 16)
-    body = (
-        b"WAVE"
-        + b"fmt "
-        + struct.pack("<I", len(head))
-        + head
-        + b"data"
-        + struct.pack("<I", len(data))
-        + data
-    )
-    return b"RIFF" + struct.pack("<I", len(body)) + body
+    riff = struct.pack("<4sI4s4sI", b"RIFF", 36 + len(data), b"WAVE", b"fmt ", 16)
+    form = struct.pack("<HHIIHH", PCM, channels, rate, rate * channels * 2, channels * 2, 16)
+    return riff + form + struct.pack("<4sI", b"data", len(data)) + data
 
 
 def _other_file(raw: bytes, where: str) -> str:
@@ -129,15 +116,15 @@ def _format(chunk: bytes, where: str) -> _Format:
     if kind == EXTENSIBLE:
         if len(chunk) < 40 or chunk[26:40] != GUID_REST:
             raise DataError(
-                f"{where} is of a kind that only its writer knows (an unknown GUID); write it "
-                f"as PCM"
+                f"{where} is of a kind that only its writer knows (an unknown GUID); write it as "
+                f"PCM"
             )
         kind = int.from_bytes(chunk[24:26], "little")
     if kind not in WIDTHS:
         name = OTHER_KINDS.get(kind, "an unknown kind")
         raise DataError(
-            f"{where} is a WAV file of kind {kind} ({name}); only PCM (1) and floats (3) are "
-            f"read, convert it"
+            f"{where} is a WAV file of kind {kind} ({name}); only PCM (1) and floats (3) are read, "
+            f"convert it"
         )
     if bits not in WIDTHS[kind]:
         known = ", ".join(map(str, WIDTHS[kind]))
@@ -150,31 +137,28 @@ def _format(chunk: bytes, where: str) -> _Format:
         )
     if not LOWEST_RATE <= rate <= HIGHEST_RATE:
         raise DataError(
-            f"{where} says that it has {rate} samples a second; {LOWEST_RATE} to "
-            f"{HIGHEST_RATE} can be read"
+            f"{where} says that it has {rate} samples a second; {LOWEST_RATE} to {HIGHEST_RATE} "
+            f"can be read"
         )
-    form = _Format(kind, channels, rate, bits)
-    if frame != form.frame:
+    if frame != channels * bits // 8:
         raise DataError(
             f"{where} says that {channels} samples of {bits} bits have {frame} bytes, and they "
-            f"have {form.frame}; its "
-            "header is damaged"
+            f"have {channels * bits // 8}; its header is damaged"
         )
-    return form
+    return _Format(kind, channels, rate, bits, frame)
 
 
 def _data(raw: bytes, begin: int, size: int, form: _Format, where: str) -> memoryview:
     """The bytes of all whole frames."""
     there = len(raw) - begin
+    # RIFF's size would be right if the writer had come back to fill both in
     if size == 0 and struct.unpack_from("<I", raw, 4)[0] + 8 != len(raw):
-        size = (
-            UNKNOWN_SIZE  # RIFF's size would be right if the writer had come back to fill them in
-        )
+        size = UNKNOWN_SIZE
     if size > there:
         if size < UNKNOWN_SIZE:
             raise DataError(
-                f"{where} says that {size:,} bytes of samples follow, and {there:,} do; copy "
-                f"it again"
+                f"{where} says that {size:,} bytes of samples follow, and {there:,} do; copy it "
+                f"again"
             )
         size = there - there % form.frame
     elif size % form.frame:
@@ -191,7 +175,7 @@ def _samples(data: memoryview, form: _Format, where: str) -> np.ndarray:
     if form.kind == FLOAT:
         values = np.frombuffer(data, f"<f{form.bits // 8}")
         if not np.isfinite(values).all():
-            n = int((~np.isfinite(values)).sum())
+            n = (~np.isfinite(values)).sum()
             raise DataError(
                 f"{where} has {n:,} samples that are infinite or no numbers; write it anew"
             )

@@ -1,5 +1,4 @@
-"""How a byte-level vocabulary spells bytes as printable characters, so that it can be stored as
-JSON text."""
+"""The spelling of bytes as printable characters in a byte-level vocabulary, which is JSON text."""
 
 
 def _alphabet() -> tuple[str, ...]:
@@ -16,8 +15,8 @@ def _alphabet() -> tuple[str, ...]:
 
 
 ALPHABET = _alphabet()
-"""ALPHABET[b] is the character that stands for byte b: printable ones for themselves, others from
-U+0100 on.
+"""ALPHABET[b] is the character of byte b: the same one if it is printable, else one from U+0100
+on.
 
 Source: openai/gpt-2, encoder.py, `bytes_to_unicode`; the `ByteLevel` parts of the tokenizers
 library use the same.

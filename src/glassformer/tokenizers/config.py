@@ -1,4 +1,4 @@
-"""What kind of tokenizer a recipe asks for."""
+"""The configuration of tokenizers."""
 
 from typing import Literal
 
@@ -23,9 +23,8 @@ class TokenizerConfig(Record):
     vocab_size: int | None = Field(
         default=None,
         ge=1,
-        description="tokens in all, special symbols included; None: bpe 8192, word 20000, byte "
-        "and character what "
-        "the data has",
+        description="tokens in all, special symbols included; None: bpe 8192, word 20000, byte and "
+        "character what the data has",
     )
     path: str | None = Field(
         default=None,
@@ -40,7 +39,7 @@ class TokenizerConfig(Record):
     min_frequency: int | None = Field(
         default=None,
         ge=1,
-        description="how often a character, word or pair must occur to get a token of its own; "
+        description="least number of occurrences of a character, word or pair that is a token; "
         "None: 2 for bpe, else 1",
     )
     lowercase: bool = Field(
@@ -62,14 +61,13 @@ class TokenizerConfig(Record):
         return self.min_frequency or (2 if self.kind == "bpe" else 1)
 
     def ordinary_size(self, n_specials: int, smallest: int) -> int:
-        """How many ordinary tokens a bpe or word vocabulary may hold; ConfigError if fewer than
+        """Most ordinary tokens of a bpe or word vocabulary; ConfigError: fewer than
         `smallest`."""
         asked = self.vocab_size or DEFAULT_VOCAB_SIZE[self.kind]
         if asked < n_specials + smallest:
             raise ConfigError(
                 f"tokenizer.vocab_size is {asked}, but kind {self.kind} needs at least "
-                f"{n_specials + smallest} "
-                f"({smallest} ordinary tokens and {n_specials} special symbols); set it higher "
-                f"or leave it out"
+                f"{n_specials + smallest} ({smallest} ordinary tokens and {n_specials} special "
+                f"symbols); set it higher or leave it out"
             )
         return asked - n_specials

@@ -1,11 +1,14 @@
-"""What a `tokenizer.json` says, as a plain value: the definitions of our kinds, and which kind a
-definition is.
+"""The content of a `tokenizer.json` as a plain value: definitions of our kinds, and the kind of a
+definition.
 
-The layout is that of the tokenizers library, so that it loads what is written here. Ordinary tokens
-come first (byte and bpe: ids 0..255 are the bytes), special symbols after them.
+The layout is that of the tokenizers library, which loads these files. Ordinary tokens
+come first (byte and bpe: ids 0..255 are the bytes), special symbols after them. Without tokens, the
+kinds stand in `definitions.json`.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
 from typing import Any, Literal
 
 from glassformer.errors import ConfigError, DataError
@@ -24,111 +27,113 @@ FOREIGN_ROLES = {
     "eos": ("<eos>", "</s>", "<|end_of_text|>", "<|endoftext|>"),
     "mask": ("<mask>", "[MASK]"),
 }
-"""What other people's tokenizers call the same roles."""
+"""The symbols of the same roles in published tokenizers."""
 
 LARGEST_ID = 1 << 24
-
-_BYTE_LEVEL = {
-    "type": "ByteLevel",
-    "add_prefix_space": False,
-    "trim_offsets": True,
-    "use_regex": True,
-}
-_WORDS = {
-    "type": "Sequence",
-    "pretokenizers": [{"type": "WhitespaceSplit"}, {"type": "Punctuation", "behavior": "Isolated"}],
-}
+LOWERCASE = {"type": "Lowercase"}
+_EMPTY = files("glassformer.tokenizers").joinpath("definitions.json").read_text(encoding="utf-8")
+_KINDS: dict[str, dict[str, Any]] = json.loads(_EMPTY)
+_FOREIGN = ("dropout", "byte_fallback", "end_of_word_suffix", "continuing_subword_prefix")
+"""Options of a model that none of our kinds has."""
+_PLAIN = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
 
 
 def byte_definition(extra: Sequence[str] = ()) -> dict[str, Any]:
     """Every byte a token: ids 0..255, then the specials."""
-    vocab = {character: byte for byte, character in enumerate(ALPHABET)}
-    pieces = {"pre_tokenizer": _BYTE_LEVEL | {"use_regex": False}, "decoder": _BYTE_LEVEL}
-    return _definition(_bpe(vocab, []), [*list(ROLES.values())[1:], *extra], pieces)
+    return _definition("byte", ALPHABET, extra)
 
 
 def character_definition(characters: Sequence[str], extra: Sequence[str] = ()) -> dict[str, Any]:
     """Every known character a token, in the given order, then <unk> and the other specials."""
-    vocab = {character: index for index, character in enumerate(characters)} | {
-        ROLES["unk"]: len(characters)
-    }
-    return _definition(
-        _bpe(vocab, []) | {"unk_token": ROLES["unk"]}, [*ROLES.values(), *extra], {"decoder": _FUSE}
-    )
+    return _definition("character", [*characters, ROLES["unk"]], extra)
 
 
 def word_definition(
     words: Sequence[str], lowercase: bool, extra: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Every known word or punctuation mark a token, then <unk> and the other specials."""
-    vocab = {word: index for index, word in enumerate(words)} | {ROLES["unk"]: len(words)}
-    pieces = {"pre_tokenizer": _WORDS, "normalizer": {"type": "Lowercase"} if lowercase else None}
-    model = {"type": "WordLevel", "vocab": vocab, "unk_token": ROLES["unk"]}
-    return _definition(model, [*ROLES.values(), *extra], pieces)
+    definition = _definition("word", [*words, ROLES["unk"]], extra)
+    return definition | {"normalizer": LOWERCASE if lowercase else None}
 
 
 def bpe_definition(merges: Sequence[tuple[str, str]], extra: Sequence[str] = ()) -> dict[str, Any]:
     """The 256 bytes, then one token per distinct merge (in byte-level spelling, in order), then the
     specials."""
-    vocab = {character: byte for byte, character in enumerate(ALPHABET)}
-    for left, right in merges:
-        vocab.setdefault(left + right, len(vocab))
-    pieces = {"pre_tokenizer": _BYTE_LEVEL, "decoder": _BYTE_LEVEL}
-    return _definition(
-        _bpe(vocab, [list(pair) for pair in merges]), [*list(ROLES.values())[1:], *extra], pieces
-    )
+    tokens = dict.fromkeys([*ALPHABET, *(left + right for left, right in merges)])
+    definition = _definition("bpe", tokens, extra)
+    definition["model"]["merges"] = [list(pair) for pair in merges]
+    return definition
+
+
+def _definition(kind: str, tokens: Iterable[str], extra: Sequence[str]) -> dict[str, Any]:
+    definition = json.loads(_EMPTY)[kind]
+    vocab = {token: index for index, token in enumerate(tokens)}
+    definition["model"]["vocab"] = vocab
+    unknown = definition["model"]["unk_token"]
+    specials = [*(symbol for symbol in ROLES.values() if unknown or symbol != ROLES["unk"]), *extra]
+    if len(set(specials)) != len(specials) or "" in specials:
+        raise ConfigError(
+            f"tokenizer.specials has an empty, repeated or built-in symbol; give others than "
+            f"{specials}"
+        )
+    following = len(vocab)
+    for symbol in specials:
+        if symbol in vocab and symbol != unknown:
+            raise ConfigError(
+                f"the special symbol {symbol!r} is also an ordinary token; write it like "
+                f"'<{symbol}>'"
+            )
+        token = {"id": vocab.get(symbol, following), "content": symbol, **_PLAIN, "special": True}
+        definition["added_tokens"].append(token)
+        following += symbol not in vocab
+    return definition
 
 
 def kind_of(definition: dict[str, Any]) -> Kind:
-    """Which of our kinds a definition is, by its structure alone; `library` if it is none of them
+    """The kind of a definition, by its structure alone; `library` if it is none of ours
     exactly."""
     model = definition["model"]
     regular = _regular(model.get("vocab"), definition.get("added_tokens") or [])
     if not regular or any(model.get(name) for name in _FOREIGN):
         return "library"
-    if model.get("type") == "WordLevel":
-        return _word_kind(definition)
-    if model.get("type") != "BPE" or definition.get("normalizer") is not None:
-        return "library"
+    match model.get("type"), definition.get("normalizer"):
+        case "WordLevel", normalizer if normalizer in (None, LOWERCASE):
+            return _word_kind(definition, model)
+        case "BPE", None:
+            return _pieces_kind(definition, model)
+    return "library"
+
+
+def _word_kind(definition: dict[str, Any], model: dict[str, Any]) -> Kind:
+    split = definition.get("pre_tokenizer") == _KINDS["word"]["pre_tokenizer"]
+    known = split and definition.get("decoder") is None
+    return "word" if known and model.get("unk_token") in model["vocab"] else "library"
+
+
+def _pieces_kind(definition: dict[str, Any], model: dict[str, Any]) -> Kind:
     before, decoder = definition.get("pre_tokenizer"), definition.get("decoder")
-    if before is None and decoder == _FUSE:
-        return _character_kind(model)
+    vocab, unknown, merges = model["vocab"], model.get("unk_token"), bool(model.get("merges"))
+    if before is None and decoder == _KINDS["character"]["decoder"]:
+        single = unknown in vocab and all(map(_is_character, vocab.keys() - {unknown}))
+        return "character" if single and not merges else "library"
     if not isinstance(before, dict) or not isinstance(decoder, dict):
         return "library"
     if decoder.get("type") != "ByteLevel":
         return "library"
-    return _byte_level_kind(before, model["vocab"], bool(model.get("merges")))
+    return _byte_level_kind(before, vocab, merges)
 
 
-_FOREIGN = ("dropout", "byte_fallback", "end_of_word_suffix", "continuing_subword_prefix")
-"""Options of a model that none of our kinds has."""
-
-
-def _word_kind(definition: dict[str, Any]) -> Kind:
-    model = definition["model"]
-    lowered = definition.get("normalizer") in (None, {"type": "Lowercase"})
-    known = definition.get("pre_tokenizer") == _WORDS and definition.get("decoder") is None
-    return "word" if known and lowered and model.get("unk_token") in model["vocab"] else "library"
-
-
-def _character_kind(model: dict[str, Any]) -> Kind:
-    unknown = model.get("unk_token")
-    ordinary = [token for token in model["vocab"] if token != unknown]
-    single = all(len(token) == 1 and not "\ud800" <= token <= "\udfff" for token in ordinary)
-    known = single and unknown in model["vocab"] and not model.get("merges")
-    return "character" if known else "library"
+def _is_character(token: str) -> bool:
+    return len(token) == 1 and not "\ud800" <= token <= "\udfff"
 
 
 def _byte_level_kind(before: dict[str, Any], vocab: dict[str, int], merges: bool) -> Kind:
-    if {**_BYTE_LEVEL, **before, "trim_offsets": True} == _BYTE_LEVEL and all(
-        c in vocab for c in ALPHABET
-    ):
+    split, before = _KINDS["bpe"]["pre_tokenizer"], before | {"trim_offsets": True}
+    if split | before == split and vocab.keys() >= set(ALPHABET):
         return "bpe"
-    whole = {**before, "trim_offsets": True} == _BYTE_LEVEL | {"use_regex": False}
-    same = len(vocab) == len(ALPHABET) and all(
-        vocab.get(character) == b for b, character in enumerate(ALPHABET)
-    )
-    return "byte" if whole and same and not merges else "library"
+    bytes_only = vocab == {character: byte for byte, character in enumerate(ALPHABET)}
+    whole = before == _KINDS["byte"]["pre_tokenizer"] and bytes_only and not merges
+    return "byte" if whole else "library"
 
 
 def checked(definition: object, name: str) -> dict[str, Any]:
@@ -138,10 +143,8 @@ def checked(definition: object, name: str) -> dict[str, Any]:
         raise DataError(
             f"{name} is not a tokenizer.json: it has no 'model'; give a file saved by a tokenizer"
         )
-    added = definition.get("added_tokens")
-    if added is not None and not (
-        isinstance(added, list) and all(isinstance(token, dict) for token in added)
-    ):
+    added = definition.get("added_tokens") or []
+    if not isinstance(added, list) or not all(isinstance(token, dict) for token in added):
         raise DataError(
             f"{name} is damaged: its 'added_tokens' is not a list of tokens; restore the file"
         )
@@ -151,67 +154,17 @@ def checked(definition: object, name: str) -> dict[str, Any]:
 def _regular(vocab: object, added: list[dict[str, Any]]) -> bool:
     """Whether ids are distinct small integers and specials follow the ordinary tokens, as the
     library numbers them."""
-    if not isinstance(vocab, dict) or not all(
-        type(i) is int and 0 <= i < LARGEST_ID for i in vocab.values()
-    ):
+    if not isinstance(vocab, dict) or any(type(i) is not int for i in vocab.values()):
         return False
-    if len(set(vocab.values())) != len(vocab) or max(vocab.values(), default=-1) != len(vocab) - 1:
+    if len(vocab) > LARGEST_ID or set(vocab.values()) != set(range(len(vocab))):
         return False
     following = len(vocab)
     for token in added:
-        content, index = token.get("content"), token.get("id")
-        if (
-            not isinstance(content, str)
-            or not content
-            or type(index) is not int
-            or token.get("special") is not True
-        ):
+        content = token.get("content")
+        index = vocab.get(content, following) if isinstance(content, str) and content else None
+        if type(token.get("id")) is not int or token["id"] != index:
             return False
-        if index != vocab.get(content, following):
+        if token.get("special") is not True:
             return False
         following += content not in vocab
     return True
-
-
-_FUSE = {"type": "Fuse"}
-
-
-def _bpe(vocab: dict[str, int], merges: list[list[str]]) -> dict[str, Any]:
-    nothing = {
-        "dropout": None,
-        "unk_token": None,
-        "continuing_subword_prefix": None,
-        "end_of_word_suffix": None,
-    }
-    flags = {"fuse_unk": False, "byte_fallback": False, "ignore_merges": False}
-    return {"type": "BPE"} | nothing | flags | {"vocab": vocab, "merges": merges}
-
-
-def _definition(
-    model: dict[str, Any], specials: list[str], pieces: dict[str, Any]
-) -> dict[str, Any]:
-    if len(set(specials)) != len(specials) or "" in specials:
-        raise ConfigError(
-            f"tokenizer.specials has an empty, repeated or built-in symbol; give others than "
-            f"{specials}"
-        )
-    plain = {
-        "single_word": False,
-        "lstrip": False,
-        "rstrip": False,
-        "normalized": False,
-        "special": True,
-    }
-    added, following = [], len(model["vocab"])
-    for symbol in specials:
-        if symbol in model["vocab"] and symbol != model.get("unk_token"):
-            raise ConfigError(
-                f"the special symbol {symbol!r} is also an ordinary token; write it like "
-                f"'<{symbol}>'"
-            )
-        added.append({"id": model["vocab"].get(symbol, following), "content": symbol, **plain})
-        following += symbol not in model["vocab"]
-    empty = dict.fromkeys(
-        ("truncation", "padding", "normalizer", "pre_tokenizer", "post_processor", "decoder")
-    )
-    return {"version": "1.0"} | empty | {"added_tokens": added} | pieces | {"model": model}

@@ -1,10 +1,11 @@
-"""The one door to the tokenizers library, a Rust extension: build it from a definition, and survive
-what it throws."""
+"""The only access to the tokenizers library, a Rust extension: building it from a definition,
+encoding, and its errors as DataError."""
 
 import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import DataError, GlassformerError
@@ -18,7 +19,7 @@ GROUP = 64
 
 @contextmanager
 def guarded(doing: str) -> Iterator[None]:
-    """Turns whatever the block throws, a Rust panic too, into one DataError `cannot <doing>:
+    """Turn any exception of the block, Rust panics included, into one DataError `cannot <doing>:
     <reason>`."""
     try:
         yield
@@ -32,7 +33,7 @@ def guarded(doing: str) -> Iterator[None]:
 
 
 def built(definition: dict[str, Any], name: str) -> "Library":
-    """The library's tokenizer of a definition, made deterministic and safe for text from anywhere.
+    """The library's tokenizer of a definition, deterministic and safe for any text.
 
     Truncation and padding are dropped (text is never cut silently), so is BPE dropout, and special
     symbols in the text are read as ordinary characters. DataError: the library refuses the
@@ -71,20 +72,12 @@ def chunks(text: str, size: int = CHUNK) -> Iterator[str]:
 def encode_chunks(library: "Library", text: str) -> list[int]:
     """The ids of the text, chunks encoded in parallel a group at a time, so that memory stays
     bounded."""
-    ids: list[int] = []
-    group: list[str] = []
-    for chunk in chunks(text):
-        group.append(chunk)
-        if len(group) == GROUP:
-            ids += _encode_group(library, group)
-            group = []
-    return ids + _encode_group(library, group)
-
-
-def _encode_group(library: "Library", group: list[str]) -> list[int]:
-    with guarded("encode the text"):
-        encoded = library.encode_batch_fast(group, add_special_tokens=False)
-        return [index for encoding in encoded for index in encoding.ids]
+    pieces, ids = chunks(text), []
+    while group := list(islice(pieces, GROUP)):
+        with guarded("encode the text"):
+            for encoding in library.encode_batch_fast(group, add_special_tokens=False):
+                ids += encoding.ids
+    return ids
 
 
 def encode_whole(library: "Library", text: str) -> list[int]:

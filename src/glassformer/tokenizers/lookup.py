@@ -1,4 +1,4 @@
-"""Encoding by looking up: one NumPy gather over bytes or code points, about a millisecond per
+"""Encoding by tables: one NumPy gather over bytes or code points, about a millisecond per
 megabyte."""
 
 import numpy as np
@@ -12,9 +12,9 @@ def utf8(text: str) -> bytes:
         return text.encode("utf-8")
     except UnicodeEncodeError as problem:
         raise DataError(
-            f"the text has an unpaired surrogate (U+{ord(text[problem.start]):04X}) at "
-            f"character {problem.start}, "
-            "which UTF-8 cannot hold; remove it, or decode its source with the right encoding"
+            f"the text has an unpaired surrogate (U+{ord(text[problem.start]):04X}) at character "
+            f"{problem.start}, which UTF-8 cannot hold; remove it, or decode its source with the "
+            f"right encoding"
         ) from None
 
 

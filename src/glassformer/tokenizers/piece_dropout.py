@@ -1,19 +1,18 @@
-"""Other pieces for the same words at every step: byte-pair encoding with merges left out by chance
-(BPE dropout).
+"""BPE dropout: byte-pair encoding with merges left out at random, anew at every step.
 
     nominal    the  cats  sleep
     step 1     the  c ats  sleep
     step 2     t he  cats  sl eep
 
-A word is what begins with a space, or a special symbol; the merges are those of the tokenizer, best
-first, and each possible one is left out of each round with the probability asked for. What a word
-becomes is one of `VARIANTS` cuts, and which one is a function of (seed, step, example, place).
-Source: Provilkov et al. 2020, BPE-Dropout.
+A word begins with a space, or is a special symbol. The merges are those of the tokenizer, best
+first; each possible one is left out of each round with a fixed probability. Each word has
+`VARIANTS` cuts; (seed, step, example, place) chooses one of them. Source: Provilkov et al. 2020,
+BPE-Dropout.
 """
 
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -23,9 +22,9 @@ from glassformer.tokenizers.bytelevel import ALPHABET
 from glassformer.tokenizers.text import Tokenizer
 
 VARIANTS = 32
-"""Cuts of one word: many enough to be new for a long time, few enough to be remembered."""
+"""Cuts of one word: enough for variety, few enough to cache."""
 MOST_KNOWN, LONGEST_CUT = 1 << 19, 1 << 7
-"""Cuts that are remembered; pieces of a word beyond which it stays as it is."""
+"""Most cuts in the cache; most pieces of a word that is cut anew."""
 _SPACE = ALPHABET[ord(" ")]
 Word = tuple[int, ...]
 
@@ -42,48 +41,47 @@ class Recut:
     """int64 [W], the first id of each word as it is."""
 
     def ends(self, at: np.ndarray) -> np.ndarray:
-        """For ids as they were, where the last piece of the same word stands now, int64."""
+        """The new place of the last piece of each old id's word, int64."""
         ends = np.append(self.after[1:], len(self.ids)) - 1
         return ends[np.searchsorted(self.before, at, side="right") - 1]
 
     def spread(self, values: np.ndarray) -> np.ndarray:
-        """What is said of the first id of each word, for each of its new pieces."""
+        """Values of each word's first old id, for each of its new pieces."""
         return np.repeat(values[self.before], np.diff(np.append(self.after, len(self.ids))))
 
 
 class PieceDropout:
-    """Cuts ids anew; `probability` of leaving a merge out, in [0, 1). ConfigError: no tokenizer of
+    """Cuts ids anew, leaving merges out with `probability` in [0, 1); ConfigError: no tokenizer of
     kind bpe."""
 
     def __init__(self, tokenizer: Tokenizer, probability: float, seed: int):
         if tokenizer.kind != "bpe":
             raise ConfigError(
                 f"augment.piece_dropout leaves out merges of byte pairs, and the tokenizer is of "
-                f"kind {tokenizer.kind}; "
-                "use kind bpe, or leave it out."
+                f"kind {tokenizer.kind}; use kind bpe, or leave it out."
             )
         self._probability, self._seed = probability, seed
         merges, self._ids = tokenizer.merges()
         self._rank = {pair: rank for rank, pair in enumerate(merges)}
-        size, special = tokenizer.vocab_size, set(tokenizer.specials.values())
         self._spelling = {i: spelling for spelling, i in self._ids.items()}
-        self._special = np.array([i in special for i in range(size)])
-        begins = [self._spelling.get(i, "").startswith(_SPACE) for i in range(size)]
-        self._begins = np.array(begins) | self._special
+        self._special = np.zeros(tokenizer.vocab_size, bool)
+        self._special[list(tokenizer.specials.values())] = True
+        self._begins = self._special.copy()
+        self._begins[[i for i, text in self._spelling.items() if text.startswith(_SPACE)]] = True
         self._known: dict[tuple[Word, int], list[int]] = {}
 
     def __call__(self, ids: np.ndarray, step: int, number: int) -> Recut:
-        """The ids of the example of this number as they are cut at this step; their bytes stay the
-        same."""
+        """New ids of the example of this number at this step, of the same bytes."""
         begins = self._begins[ids]
         begins[:1] = True
         begins[1:] |= self._special[ids[:-1]]
         before = np.flatnonzero(begins)
         stream = generator(self._seed, step, number)
         variants = stream.integers(VARIANTS, size=len(before)).tolist()
+        numbers, borders = ids.tolist(), [*before.tolist(), len(ids)]
         words = [
-            self._cut(word, variant)
-            for word, variant in zip(_words(ids, before), variants, strict=True)
+            self._cut(tuple(numbers[begin:end]), variant)
+            for (begin, end), variant in zip(pairwise(borders), variants, strict=True)
         ]
         after = np.cumsum([0, *map(len, words)])[:-1]
         return Recut(np.array([i for word in words for i in word], np.int32), before, after)
@@ -101,19 +99,14 @@ class PieceDropout:
         if len(word) > LONGEST_CUT or word[0] not in self._spelling or self._special[word[0]]:
             return list(word)
         spelled = "".join(self._spelling[i] for i in word)
-        chance = random.Random(f"{self._seed} {variant} {spelled}").random
+        draw = random.Random(f"{self._seed} {variant} {spelled}").random
         symbols, never = list(spelled), len(self._rank)
         while True:
             best, place = never, 0
             for i in range(len(symbols) - 1):
                 rank = self._rank.get((symbols[i], symbols[i + 1]), never)
-                if rank < best and chance() >= self._probability:
+                if rank < best and draw() >= self._probability:
                     best, place = rank, i
             if best == never:
                 return [self._ids[symbol] for symbol in symbols]
             symbols[place : place + 2] = [symbols[place] + symbols[place + 1]]
-
-
-def _words(ids: np.ndarray, begins: np.ndarray) -> Iterator[Word]:
-    numbers, ends = ids.tolist(), [*begins[1:].tolist(), len(ids)]
-    return (tuple(numbers[begin:end]) for begin, end in zip(begins.tolist(), ends, strict=True))

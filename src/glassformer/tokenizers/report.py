@@ -1,4 +1,4 @@
-"""How well a tokenizer fits a text."""
+"""Statistics of a tokenizer on a text."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Decoding token by token, as a stream: never half a character."""
+"""Streaming decoding, token by token, in complete characters."""
 
 import codecs
 from typing import final
@@ -12,9 +12,8 @@ WINDOW = 16
 class StreamDecoder:
     """Text as it becomes certain: the joined results of `push` and `flush` are `decode` of all ids.
 
-    For kind library with a decoder that is not byte-level this holds as far as that decoder looks
-    only at the last 16 tokens, and text that it might still change because it ends in U+FFFD is
-    held back.
+    For kind library with a decoder that is not byte-level, this holds if that decoder looks only at
+    the last 16 tokens; text that ends in U+FFFD, which may still change, is held back.
     """
 
     def __init__(self, tokenizer: Tokenizer, skip_specials: bool = True) -> None:
@@ -40,7 +39,7 @@ class StreamDecoder:
         return self._push_library(index)
 
     def flush(self) -> str:
-        """What was held back, now that nothing follows: an incomplete character becomes U+FFFD."""
+        """The text that was held back; an incomplete character becomes U+FFFD."""
         if self._tokenizer.bytewise:
             return self._utf8.decode(b"", final=True)
         rest = (

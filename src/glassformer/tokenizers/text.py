@@ -1,21 +1,23 @@
 """The text tokenizer: text to ids and back.
 
-A tokenizer is its definition, a value that is saved as `tokenizer.json`; everything else here is
-derived from it.
+A tokenizer is its definition, the content of a `tokenizer.json`; everything else is derived from
+it.
 """
 
 import hashlib
 import json
 import os
+import re
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
 
 from glassformer.errors import DataError
+from glassformer.files import file_in, read_bytes, write_text
 from glassformer.tokenizers import library, lookup
 from glassformer.tokenizers.bytelevel import unspell
 from glassformer.tokenizers.definition import (
@@ -33,8 +35,10 @@ if TYPE_CHECKING:
 LARGEST_FILE = 128 << 20
 """A tokenizer.json beyond this many bytes is refused; the largest published ones have about 35
 MB."""
+_BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")
+"""SentencePiece's spelling of a byte."""
 CLOSING, OPENING = frozenset(",.;:!?…%)]}»”’"), frozenset("([{«“‘")
-"""Marks that stand close to the word before them, and to the word behind them."""
+"""Marks without a space before them, and without one after them."""
 
 
 @final
@@ -63,56 +67,27 @@ class Tokenizer:
         decoder = self._definition.get("decoder")
         self._spelled_bytes = isinstance(decoder, dict) and decoder.get("type") == "ByteLevel"
         self.bytewise = self._spelled_bytes or self.kind == "character"
-        """Whether decoding is joining `token_bytes`, so that it can be done token by token."""
+        """Whether decoding joins `token_bytes`, token by token."""
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The tokenizer of a `tokenizer.json` (or of the folder that holds it); DataError if it is
-        no such thing."""
-        file = Path(path)
-        file = file / "tokenizer.json" if file.is_dir() else file
-        try:
-            if file.stat().st_size > LARGEST_FILE:
-                raise DataError(
-                    f"{file} has over {LARGEST_FILE >> 20} MB, too many for a tokenizer; give "
-                    f"another file"
-                )
-            raw = file.read_bytes()
-        except OSError as problem:
-            raise DataError(
-                f"cannot read the tokenizer {file}: {problem.strerror}; give a tokenizer.json"
-            ) from None
+        """The tokenizer of a `tokenizer.json` (or of the folder that holds it); DataError:
+        damaged."""
+        file = file_in(path, "tokenizer.json")
+        raw = read_bytes(file, LARGEST_FILE, "a tokenizer.json")
         with library.guarded(f"read {file} as JSON"):
             definition = json.loads(raw)
-            if (
-                b"\\ud" in raw.lower()
-            ):  # an escaped surrogate without its pair is no text: it could not be saved again
+            if b"\\ud" in raw.lower():  # an escaped surrogate without its pair cannot be saved
                 json.dumps(definition, ensure_ascii=False).encode("utf-8")
         tokenizer = cls(checked(definition, str(file)), str(file))
-        if tokenizer.kind not in (
-            "byte",
-            "character",
-        ):  # those never use the library, and importing it takes time
+        if tokenizer.kind not in ("byte", "character"):  # which work without importing the library
             _ = tokenizer._library  # a damaged file must fail here, not at the first text
         return tokenizer
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one `tokenizer.json` that `tokenizers.Tokenizer.from_file` loads too; replaced
-        atomically."""
-        file = Path(path)
-        part = file.with_name(f"{file.name}.{os.getpid()}.tmp")
-        try:
-            with open(part, "w", encoding="utf-8") as out:
-                json.dump(self._definition, out, ensure_ascii=False, indent=1)
-                out.flush()
-                os.fsync(out.fileno())
-            part.replace(file)
-        except OSError as problem:
-            with suppress(OSError):  # there is nothing to remove where nothing could be made
-                part.unlink()
-            raise DataError(
-                f"cannot write {file}: {problem.strerror}; free space or choose another folder"
-            ) from None
+        """Write one `tokenizer.json` that `tokenizers.Tokenizer.from_file` loads too, replaced as
+        one step."""
+        write_text(Path(path), json.dumps(self._definition, ensure_ascii=False, indent=1))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -129,11 +104,8 @@ class Tokenizer:
         return self.bytewise and plain and not prefixed
 
     def at_least(self, text: str) -> int:
-        """As many tokens as this text has at the least, without encoding it: characters / bytes of
-        the longest token.
-
-        0 where tokens do not spell the text.
-        """
+        """Fewest tokens that this text may have, without encoding it: characters / bytes of the
+        longest token; 0 where tokens do not spell the text."""
         return -(-len(text) // self._longest) if self.reversible else 0
 
     @cached_property
@@ -150,11 +122,11 @@ class Tokenizer:
             case "character":
                 return lookup.character_ids(text, self._table)
             case "bpe" | "word":
-                lookup.utf8(text)
-                return np.array(library.encode_chunks(self._library, text), dtype=np.int32)
+                encode = library.encode_chunks
             case "library":
-                lookup.utf8(text)
-                return np.array(library.encode_whole(self._library, text), dtype=np.int32)
+                encode = library.encode_whole
+        lookup.utf8(text)
+        return np.array(encode(self._library, text), dtype=np.int32)
 
     def merges(self) -> tuple[list[tuple[str, str]], dict[str, int]]:
         """Of kind bpe: the pairs that are merged, best first, and the id of each spelling."""
@@ -168,18 +140,12 @@ class Tokenizer:
         `skip_specials` leaves out every special symbol but <unk>, which is shown. DataError: an id
         out of range.
         """
-        numbers = [int(index) for index in ids]
+        kept = [i for i in map(int, ids) if not (skip_specials and self.skipped(i))]
         if self.bytewise:
-            return b"".join(self.shown_bytes(i, skip_specials) for i in numbers).decode(
-                "utf-8", errors="replace"
-            )
+            return b"".join(self.shown_bytes(i, False) for i in kept).decode(errors="replace")
+        words = [self._known(i) for i in kept]
         if self.kind == "word":
-            return spaced(
-                [self._known(i) for i in numbers if not (skip_specials and self.skipped(i))]
-            )
-        kept = [i for i in numbers if not (skip_specials and self.skipped(i))]
-        for index in kept:
-            self._known(index)
+            return spaced(words)
         with library.guarded("decode the tokens"):
             return self._library.decode(kept, skip_special_tokens=False)
 
@@ -188,8 +154,7 @@ class Tokenizer:
         return index in self._special_ids and index != self.specials.get("unk")
 
     def shown_bytes(self, index: int, skip_specials: bool = True) -> bytes:
-        """What this id adds to the decoded bytes: a special symbol its name, or nothing if
-        skipped."""
+        """The decoded bytes of this id: of a special symbol its name, or nothing if skipped."""
         if index in self._special_ids:
             return b"" if skip_specials and self.skipped(index) else self._known(index).encode()
         return self.token_bytes(index)
@@ -208,9 +173,7 @@ class Tokenizer:
             raw = unspell(spelling)
             return spelling.encode() if raw is None else raw
         if self.kind == "library":
-            if (
-                len(spelling) == 6 and spelling.startswith("<0x") and spelling.endswith(">")
-            ):  # SentencePiece's bytes
+            if _BYTE.fullmatch(spelling):
                 return bytes.fromhex(spelling[3:5])
             return spelling.removeprefix("##").replace("▁", " ").encode("utf-8", errors="replace")
         return spelling.encode("utf-8", errors="replace")
@@ -219,21 +182,18 @@ class Tokenizer:
         r"""A printable form of a token: its text, with `\n` and so on for control characters and
         `\xe2` for bytes."""
         spelling = self._known(index)
-        text = (
-            spelling
-            if index in self._special_ids
-            else self.token_bytes(index).decode("utf-8", "backslashreplace")
-        )
+        if index not in self._special_ids:
+            spelling = self.token_bytes(index).decode("utf-8", "backslashreplace")
         return "".join(
-            c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+            c if c.isprintable() else c.encode("unicode_escape").decode() for c in spelling
         )
 
     def _known(self, index: int) -> str:
         spelling = self._spelling.get(index)
         if spelling is None:
             raise DataError(
-                f"token id {index} is not in the vocabulary of {self.vocab_size}; use this "
-                f"model's tokenizer"
+                f"token id {index} is not in the vocabulary of {self.vocab_size}; use this model's "
+                f"tokenizer"
             )
         return spelling
 
@@ -247,12 +207,10 @@ class Tokenizer:
         return lookup.character_table(ordinary, self.specials["unk"])
 
     def _read_spelling(self) -> dict[int, str]:
-        added = self._definition.get("added_tokens") or []
         if self.kind != "library":
             vocab = self._definition["model"]["vocab"]
-            return {i: t for t, i in vocab.items()} | {
-                token["id"]: token["content"] for token in added
-            }
+            added = {token["id"]: token["content"] for token in self._added}
+            return {i: t for t, i in vocab.items()} | added
         vocab = self._library.get_vocab(with_added_tokens=True)
         if max(vocab.values(), default=0) >= LARGEST_ID:
             raise DataError(f"{self._name} has a token id beyond {LARGEST_ID}; restore the file")
@@ -262,41 +220,34 @@ class Tokenizer:
         if self.kind == "library":
             added = self._library.get_added_tokens_decoder()
             return {token.content: index for index, token in added.items() if token.special}
-        symbols = {
-            token["content"]: token["id"] for token in self._definition.get("added_tokens") or []
-        }
-        if self.kind in (
-            "character",
-            "word",
-        ):  # where text can be unknown, the symbol for it is special in any case
+        symbols = {token["content"]: token["id"] for token in self._added}
+        if self.kind in ("character", "word"):  # where a text can have unknown tokens
             model = self._definition["model"]
-            symbols[ROLES["unk"]] = symbols.pop(
-                model["unk_token"], model["vocab"][model["unk_token"]]
-            )
+            unknown = model["unk_token"]
+            symbols[ROLES["unk"]] = symbols.pop(unknown, model["vocab"][unknown])
         return symbols
+
+    @property
+    def _added(self) -> list[dict[str, Any]]:
+        return self._definition.get("added_tokens") or []
 
 
 def spaced(words: Sequence[str]) -> str:
-    """Words as people write them: a space between, but not before `CLOSING` and behind `OPENING`
-    marks."""
-    return "".join(
-        gap(before, word) + word for before, word in zip(["", *words], words, strict=False)
-    )
+    """Words joined by spaces, but none before `CLOSING` and after `OPENING` marks."""
+    return "".join(gap(before, word) + word for before, word in pairwise(["", *words]))
 
 
 def gap(before: str, word: str) -> str:
-    """What stands between two words, nothing at the beginning of a text (`before` is "")."""
+    """The space between two words, empty at the beginning of a text (`before` is "")."""
     return "" if not before or before[-1] in OPENING or word[:1] in CLOSING else " "
 
 
 def _roles(symbols: dict[str, int]) -> dict[str, int]:
     """Ids by role, our own symbol for a role before other people's; symbols without a role under
     their own name."""
-    found = {
-        role: [symbols[name] for name in names if name in symbols]
+    roles = {
+        role: next(symbols[name] for name in names if name in symbols)
         for role, names in FOREIGN_ROLES.items()
+        if symbols.keys() & set(names)
     }
-    roles = {role: ids[0] for role, ids in found.items() if ids}
-    return roles | {
-        symbol: index for symbol, index in symbols.items() if index not in roles.values()
-    }
+    return roles | {name: index for name, index in symbols.items() if index not in roles.values()}

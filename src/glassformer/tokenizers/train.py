@@ -1,7 +1,8 @@
-"""Making a tokenizer from text."""
+"""Training of tokenizers."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from tokenizers.trainers import Trainer
 
 Progress = Callable[[str, int, int | None], None]
-"""Called with what is being done, how many units are done, and of how many (None: unknown)."""
+"""Called with the name of a stage, the units that are done, and their number (None: unknown)."""
 
 CODE_POINTS = 0x110000
 
@@ -31,25 +32,23 @@ CODE_POINTS = 0x110000
 def train_tokenizer(
     config: TokenizerConfig, texts: Iterable[str], progress: Progress | None = None
 ) -> Tokenizer:
-    """The tokenizer that a recipe asks for: loaded from `config.path`, or made from the texts.
+    """The tokenizer of a configuration: loaded from `config.path`, or trained on the texts.
 
-    ConfigError: a vocabulary size that cannot be. DataError: no text. The same texts give the same
-    tokenizer.
+    The same texts give the same tokenizer. ConfigError: an impossible vocabulary size. DataError:
+    no text.
     """
     if config.path is not None:
         return Tokenizer.load(config.path)
-    counted = _counted(texts, progress)
+    counted, extra = _counted(texts, progress), config.specials
     match config.kind:
         case "byte":
             return Tokenizer(_byte(config))
         case "character":
-            return Tokenizer(character_definition(_characters(config, counted), config.specials))
+            return Tokenizer(character_definition(_characters(config, counted), extra))
         case "word":
-            return Tokenizer(
-                word_definition(_words(config, counted), config.lowercase, config.specials)
-            )
+            return Tokenizer(word_definition(_words(config, counted), config.lowercase, extra))
         case "bpe":
-            return Tokenizer(bpe_definition(_merges(config, counted), config.specials))
+            return Tokenizer(bpe_definition(_merges(config, counted), extra))
 
 
 def _byte(config: TokenizerConfig) -> dict[str, object]:
@@ -57,8 +56,8 @@ def _byte(config: TokenizerConfig) -> dict[str, object]:
     size = len(ALPHABET) + len(definition["added_tokens"])
     if config.vocab_size not in (None, size):
         raise ConfigError(
-            f"tokenizer.vocab_size is {config.vocab_size}, but kind byte always has {size}; "
-            f"leave it out"
+            f"tokenizer.vocab_size is {config.vocab_size}, but kind byte always has {size}; leave "
+            f"it out"
         )
     return definition
 
@@ -82,10 +81,11 @@ def _words(config: TokenizerConfig, texts: Iterable[str]) -> list[str]:
     from tokenizers.trainers import WordLevelTrainer
 
     room = config.ordinary_size(len(ROLES) + len(config.specials), 1)
+    definition = word_definition([], config.lowercase)
     trainer = WordLevelTrainer(
         vocab_size=room, min_frequency=config.frequency, show_progress=False, special_tokens=[]
     )
-    vocab = _trained(word_definition([], config.lowercase), trainer, texts)["vocab"]
+    vocab = _trained(definition, trainer, texts)["vocab"]
     _refuse_nothing(len(vocab))
     return sorted(vocab, key=vocab.__getitem__)
 
@@ -102,16 +102,14 @@ def _merges(config: TokenizerConfig, texts: Iterable[str]) -> list[tuple[str, st
         special_tokens=[],
     )
     model = _trained(bpe_definition([]), trainer, _sample(texts, config.sample_bytes))
-    return [(left, right) for left, right in model["merges"]]
+    return list(map(tuple, model["merges"]))
 
 
 def _trained(definition: dict, trainer: "Trainer", texts: Iterable[str]) -> dict:
-    empty = definition | {"added_tokens": []}
-    learner = library.built(empty, "the tokenizer")
+    learner = library.built(definition | {"added_tokens": []}, "the tokenizer")
     with library.guarded("train the tokenizer"):
-        learner.train_from_iterator(
-            (chunk for text in texts for chunk in library.chunks(text)), trainer=trainer
-        )
+        pieces = chain.from_iterable(map(library.chunks, texts))
+        learner.train_from_iterator(pieces, trainer=trainer)
         return json.loads(learner.to_str())["model"]
 
 

@@ -1,7 +1,7 @@
-"""Windows: how something longer than the model is read in overlapping pieces, nothing left out.
+"""Overlapping windows over input that is longer than the model.
 
-Every unit (a word with its pieces, or a token) is in one window or more, and belongs to the one in
-which it has the most context on its poorer side.
+Every unit (a word with its pieces, or a token) is in one window or more, and belongs to the one
+with the most context on its shorter side.
 """
 
 import itertools
@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Window:
-    """Units begin .. end - 1 are read together; the answers for own_begin .. own_end - 1 count."""
+    """The model reads units begin .. end - 1; its outputs for own_begin .. own_end - 1 are used."""
 
     begin: int
     end: int
@@ -31,8 +31,7 @@ def windows(sizes: np.ndarray, room: int, overlap: int) -> list[Window]:
     spans = [(0, _fitting(ends, 0, room))]
     while spans[-1][1] < len(ends):
         begin, end = spans[-1]
-        # the next begins so that it shares `overlap` elements with this one, but reaches further
-        # than it
+        # the next shares `overlap` elements with this one, but reaches further
         shared = int(np.searchsorted(ends, ends[end - 1] - overlap, side="left")) + 1
         following = max(begin + 1, min(shared, end))
         while _fitting(ends, following, room) <= end:
@@ -49,6 +48,6 @@ def windows(sizes: np.ndarray, room: int, overlap: int) -> list[Window]:
 
 
 def _fitting(ends: np.ndarray, begin: int, room: int) -> int:
-    """The first unit that does not fit any more behind those from `begin` on."""
+    """The first unit that does not fit after those from `begin` on."""
     before = int(ends[begin - 1]) if begin else 0
     return int(np.searchsorted(ends, before + room, side="right"))

@@ -1,13 +1,15 @@
-"""Zip archives read in place: their members, and the bytes of one."""
+"""Zip archives read in place: the names of their members, and the bytes of one."""
 
 import io
 import lzma
+import os
 import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import cast
 
 from glassformer.errors import DataError
@@ -28,13 +30,8 @@ UNREADABLE = (*BROKEN, struct.error, ValueError, OverflowError, NotImplementedEr
 def members(archive: str) -> list[str]:
     """Names of the files in an archive, sorted; DataError: not a zip archive, or a name with
     `..`."""
-    try:
-        with zipfile.ZipFile(archive) as file:
-            names = sorted({name for name in file.namelist() if name and not name.endswith("/")})
-    except UNREADABLE as problem:
-        raise DataError(
-            f"{archive} is not a whole zip archive ({problem}); copy it again"
-        ) from problem
+    with _opened(archive) as file:
+        names = sorted({name for name in file.namelist() if name and not name.endswith("/")})
     for name in names:
         if ".." in name.split("/"):
             raise DataError(
@@ -43,40 +40,46 @@ def members(archive: str) -> list[str]:
     return names
 
 
-@contextmanager
-def member(archive: str, name: str) -> Iterator[io.BufferedIOBase]:
+def member(archive: str, name: str) -> io.BufferedIOBase:
     """Open a member; damage raises one of `BROKEN` while reading.
 
     DataError: no archive, no such member, encrypted, or implausibly large.
     """
+    with _opened(archive) as file:
+        if name not in file.NameToInfo:
+            raise DataError(
+                f"there is no member {name} in {archive}; check the name, and whether it changed"
+            )
+        info = file.getinfo(name)
+        if info.flag_bits & ENCRYPTED:
+            raise DataError(f"{archive}/{name} needs a password; give an archive without one")
+        if info.file_size > max(LARGEST_UNASKED, LARGEST_RATIO * info.compress_size):
+            raise DataError(
+                f"{archive}/{name} would grow from {info.compress_size:,} to {info.file_size:,} "
+                f"bytes, an implausible ratio; unpack it yourself if you trust it"
+            )
+        return cast(io.BufferedIOBase, file.open(info))
+
+
+@contextmanager
+def _opened(archive: str) -> Iterator[zipfile.ZipFile]:
+    """The open archive; DataError: damaged, here or in the body."""
+    status = os.stat(archive)
     try:
-        with zipfile.ZipFile(archive) as file:
-            # the file stays open for as long as its member is
-            raw = cast(io.BufferedIOBase, file.open(_checked(file, archive, name)))
+        yield _kept_open(archive, status.st_size, status.st_mtime_ns, os.getpid())
     except UNREADABLE as problem:
         raise DataError(
             f"{archive} is not a whole zip archive ({problem}); copy it again"
         ) from problem
-    with raw:
-        yield raw
 
 
-def _checked(file: zipfile.ZipFile, archive: str, name: str) -> zipfile.ZipInfo:
-    try:
-        info = file.getinfo(name)
-    except KeyError:
-        raise DataError(
-            f"there is no member {name} in {archive}; it has changed, so begin anew"
-        ) from None
-    if info.flag_bits & ENCRYPTED:
-        raise DataError(f"{archive}/{name} needs a password; give an archive without one")
-    if info.file_size > max(LARGEST_UNASKED, LARGEST_RATIO * info.compress_size):
-        raise DataError(
-            f"{archive}/{name} would grow from {info.compress_size:,} to {info.file_size:,} "
-            f"bytes, which no text does; "
-            "unpack it yourself if you trust it"
-        )
-    return info
+@lru_cache(maxsize=64)
+def _kept_open(archive: str, size: int, mtime_ns: int, process: int) -> zipfile.ZipFile:
+    """Keep an archive open: listing 20,000 members for each of them would take an hour.
+
+    The key has the process, since a fork shares its parent's file position, and the file's state.
+    """
+    return zipfile.ZipFile(archive)
 
 
 def matches(name: str, pattern: str) -> bool:
@@ -85,13 +88,8 @@ def matches(name: str, pattern: str) -> bool:
     def same(parts: list[str], wanted: list[str]) -> bool:
         if not wanted:
             return not parts
-        if wanted[0] == "**" and same(parts, wanted[1:]):
-            return True
-        further = wanted if wanted[0] == "**" else wanted[1:]
-        return (
-            bool(parts)
-            and (wanted[0] == "**" or fnmatchcase(parts[0], wanted[0]))
-            and same(parts[1:], further)
-        )
+        if wanted[0] != "**":
+            return bool(parts) and fnmatchcase(parts[0], wanted[0]) and same(parts[1:], wanted[1:])
+        return same(parts, wanted[1:]) or (bool(parts) and same(parts[1:], wanted))
 
     return same(name.split("/"), pattern.split("/"))

@@ -1,16 +1,19 @@
-"""Whole small files, on disk or in zip archives; each archive is opened once."""
+"""The bytes of a source: a file on disk or in a zip archive, without gzip compression."""
 
-import os
-import zipfile
-from functools import lru_cache
+import gzip
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from glassformer.data.formats.archives import ENCRYPTED, UNREADABLE
+from glassformer.data.formats.archives import BROKEN, member
 from glassformer.data.sources import Source, reading
-from glassformer.errors import DataError, counted
+from glassformer.errors import DataError
 
 LARGEST = 1 << 30
 """Largest size of one image or audio file."""
+USUAL = 1 << 20
+"""Bytes that are read at once: a read allocates as many as it may return."""
 
 
 def source_at(path: str) -> Source:
@@ -20,44 +23,39 @@ def source_at(path: str) -> Source:
     return Source(str(place), None if archive is None else str(archive))
 
 
-def content(source: Source) -> bytes:
-    """Read a file; DataError: missing, unreadable, encrypted, or more than 2**30 bytes."""
-    with reading(source.path):
-        if source.archive is None:
-            _check_size(source, os.stat(source.path).st_size)
-            return Path(source.path).read_bytes()
-        status = os.stat(source.archive)
-        try:
-            archive = _opened(source.archive, status.st_size, status.st_mtime_ns, os.getpid())
-            member = archive.getinfo(source.member)
-            if member.flag_bits & ENCRYPTED:
-                raise DataError(f"{source.path} needs a password; give an archive without one")
-            _check_size(source, member.file_size)
-            return archive.read(member)
-        except KeyError:
-            raise DataError(
-                f"there is no {source.member} in {source.archive}; check the name, or add it"
-            ) from None
-        except (OSError, *UNREADABLE) as problem:
-            if isinstance(problem, OSError) and problem.strerror is not None:
-                raise
-            raise DataError(
-                f"{source.path} cannot be unpacked ({problem}); copy its archive again"
-            ) from None
-
-
-@lru_cache(maxsize=64)
-def _opened(archive: str, size: int, mtime_ns: int, process: int) -> zipfile.ZipFile:
-    """Keep an archive open: listing 20,000 members for each of them would take an hour.
-
-    One for each process (a fork shares its parent's file position), and anew when the file changes.
-    """
-    return zipfile.ZipFile(archive)
-
-
-def _check_size(source: Source, size: int) -> None:
-    if size > LARGEST:
+@contextmanager
+def opened(source: Source) -> Iterator[io.BufferedIOBase]:
+    """Open a source, decompressed; DataError: damaged or unreadable."""
+    zipped = source.path.endswith(".gz")
+    try:
+        with reading(source.path), _raw(source) as raw:
+            if zipped:
+                with gzip.open(raw, "rb") as file:
+                    yield file
+            else:
+                yield raw
+    except (OSError, *BROKEN) as problem:  # an OSError that is not the system's: of gzip or bzip2
+        kind = "gzip file" if zipped else "member of its zip archive"
+        rest = ", or drop .gz from its name" if zipped else ""
         raise DataError(
-            f"{source.path} has {counted(size, 'byte')}, more than the {LARGEST:,} that one "
-            f"file may have"
+            f"{source.path} is not a whole {kind} ({problem}); copy it again{rest}"
+        ) from problem
+
+
+def _raw(source: Source) -> io.BufferedIOBase:
+    if source.archive is None:
+        return open(source.path, "rb")
+    return member(source.archive, source.member)
+
+
+def content(source: Source) -> bytes:
+    """Read a whole file; DataError: see `opened`, or more than 2**30 bytes."""
+    with opened(source) as file:
+        raw = file.read(USUAL)
+        if len(raw) == USUAL:
+            raw += file.read(LARGEST)
+    if len(raw) > LARGEST:
+        raise DataError(
+            f"{source.path} has more than {LARGEST:,} bytes, the most of one file; make it smaller"
         )
+    return raw

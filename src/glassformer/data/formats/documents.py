@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from glassformer.data.config import DataConfig
-from glassformer.data.formats.lines import decoded, opened
-from glassformer.data.formats.records import columns
+from glassformer.data.formats.contents import opened
+from glassformer.data.formats.lines import decoded
+from glassformer.data.formats.records import values
 from glassformer.data.formats.tagged_words import sentences, words_text
 from glassformer.data.sources import Source
 from glassformer.errors import DataError
@@ -47,7 +48,7 @@ def _documents(source: Source, config: DataConfig) -> Iterator[Document]:
             yield Document(text, source.path)
         # a table is text like any other, unless the settings say otherwise
         case "jsonl" | "csv" | "tsv" as kind if kind == "jsonl" or config.format != "auto":
-            for (text,), where in columns(source, config, ["text_field"], "a text and more"):
+            for (text,), where in values(source, config, ["text_field"], "a text and more"):
                 yield Document(text, where)
         case _:
             with opened(source) as file:

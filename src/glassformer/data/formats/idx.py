@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from glassformer.data.formats.archives import members
-from glassformer.data.formats.contents import source_at
-from glassformer.data.formats.lines import opened
+from glassformer.data.formats.contents import opened, source_at
 from glassformer.data.sources import Source, reading
 from glassformer.errors import DataError, counted
 
@@ -89,10 +88,8 @@ def _read(source: Source, layout_of: Callable[[bytes, str], Layout]) -> np.ndarr
 
 def _check_size(layout: Layout, size: int, real: int, path: str) -> None:
     if real != size:
-        says = (
-            f"{' x '.join(f'{n:,}' for n in layout.shape)} numbers of "
-            f"{counted(layout.kind.itemsize, 'byte')}"
-        )
+        shape = " x ".join(f"{n:,}" for n in layout.shape)
+        says = f"{shape} numbers of {counted(layout.kind.itemsize, 'byte')}"
         there = f"only {real:,} bytes are there" if real < size else "more are there"
         raise DataError(f"{path} says that it holds {says}, but {there}; copy or download it again")
 
@@ -100,8 +97,8 @@ def _check_size(layout: Layout, size: int, real: int, path: str) -> None:
 def _idx_layout(head: bytes, path: str) -> Layout:
     if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in IDX_KINDS or not 1 <= head[3] <= 8:
         raise DataError(
-            f"{path} begins like no IDX file, with {head[:4]!r}; give one, or set data.format "
-            f"to what it is"
+            f"{path} begins like no IDX file, with {head[:4]!r}; give one, or set data.format to "
+            f"what it is"
         )
     offset = 4 + 4 * head[3]
     shape = tuple(int.from_bytes(head[at : at + 4], "big") for at in range(4, offset, 4))
@@ -124,7 +121,6 @@ def _npy_layout(head: bytes, path: str) -> Layout:
             f"{path} is not a whole .npy file ({message}); write it again with numpy.save"
         ) from None
     if kind.hasobject or kind.fields is not None or kind.itemsize == 0:
-        raise DataError(
-            f"{path} holds {'Python objects' if kind.hasobject else kind}; give an array of numbers"
-        )
+        held = "Python objects" if kind.hasobject else kind
+        raise DataError(f"{path} holds {held}; give an array of numbers")
     return Layout(shape, kind, fortran, file.tell())

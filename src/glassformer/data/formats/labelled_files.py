@@ -14,7 +14,7 @@ from glassformer.data.formats.archives import members
 from glassformer.data.formats.contents import source_at
 from glassformer.data.formats.file_names import fields_of, template
 from glassformer.data.formats.lines import checked_text
-from glassformer.data.formats.records import classes_at, columns
+from glassformer.data.formats.records import classes_at, values
 from glassformer.data.sources import Source, resolve
 from glassformer.data.split_assignment import in_splits
 from glassformer.errors import ConfigError, DataError, suggest
@@ -59,20 +59,19 @@ def labelled_files(config: DataConfig, suffixes: Collection[str], noun: str) -> 
     """
     _check(config)
     files = {
-        split: list(_files(config, of.path, split, suffixes, noun))
+        split: list(_files(config, split, suffixes, noun))
         for split, of in config.splits.items()
         if split == "train" or of.path is not None
     }
     folders = {} if _wheres(config) else _folder_splits(files["train"])
     mine = [replace(file, split=folders.get(file.source, file.split)) for file in files["train"]]
-    split_here = {file.split for file in mine} - {"train"}
-    found = config.with_splits(**{split: {"fraction": None} for split in split_here})
+    elsewhere = sorted(
+        (file for file in mine if file.split != "train"), key=lambda file: NAMES.index(file.split)
+    )
+    found = config.with_splits(**{file.split: {"fraction": None} for file in elsewhere})
     files["train"] = [file for file in mine if file.split == "train"]
     drawn = in_splits(found, lambda split: iter(files[split]))
-    return [
-        *(replace(file, split=split) for split, file in drawn),
-        *(file for split in NAMES[1:] for file in mine if file.split == split),
-    ]
+    return [*(replace(file, split=split) for split, file in drawn), *elsewhere]
 
 
 def named_class(written: str, config: DataConfig, where: str) -> str:
@@ -92,18 +91,14 @@ def named_class(written: str, config: DataConfig, where: str) -> str:
 
 
 def _files(
-    config: DataConfig,
-    named: str | list[str] | None,
-    split: SplitName,
-    suffixes: Collection[str],
-    noun: str,
+    config: DataConfig, split: SplitName, suffixes: Collection[str], noun: str
 ) -> Iterator[LabelledFile]:
+    named, some = config.splits[split].path, False
     if not named:
         raise ConfigError(
             f"data.train.path is not set; give a folder or zip archive of {noun}s, or a table that "
             f"lists them"
         )
-    some = False
     for source, labels, group, where in _rows(config, named, suffixes):
         some = True
         fields = _fields(source, config)
@@ -121,18 +116,16 @@ def _files(
 def _rows(config: DataConfig, named: str | list[str], suffixes: Collection[str]) -> Iterator[Row]:
     """Rows of the tables, if there is a `METADATA` or nothing else; else the files themselves."""
     names = [named] if isinstance(named, str) else named
-    patterns = list(filter(None, (_whole(name, config.root) for name in names)))
+    patterns = [pattern for name in names if (pattern := _whole(name, config.root))]
     sources = resolve(patterns) if patterns else []
     files = [source for source in sources if posixpath.splitext(source.path)[1].lower() in suffixes]
     tables = [source for source in sources if source.suffix in TABLES]
-    metadata = [
-        table for table in tables if posixpath.basename(table.path).split(".")[0] == METADATA
-    ]
-    if metadata or not files:
+    metadata = [t for t in tables if posixpath.basename(t.path).startswith(f"{METADATA}.")]
+    if files and not metadata:
+        yield from _folder_rows(files, config)
+    else:
         for table in metadata or tables:
             yield from _table_rows(table, config)
-    else:
-        yield from _folder_rows(files, config)
 
 
 def _whole(name: str, root: str | None) -> str | None:
@@ -155,45 +148,46 @@ def _whole(name: str, root: str | None) -> str | None:
 
 
 def _folder_rows(files: list[Source], config: DataConfig) -> Iterator[Row]:
-    known = template(config.label_pattern)[1] if config.label_pattern is not None else ()
-    by_name = "label" in known
+    known = _pattern_fields(config)
     if config.group_field is not None and config.group_field not in known:
         raise ConfigError(
-            f"data.group_field is {config.group_field!r}, which is no field of "
-            f"data.label_pattern; add it there"
+            f"data.group_field is {config.group_field!r}, which is no field of data.label_pattern; "
+            f"add it there"
         )
-    names = {_folder(source, 1) or "" for source in files}
+    by_name, names = "label" in known, {_folder(source, 1) or "" for source in files}
     if not by_name and len(names) > 1 and names <= SPLITS.keys():
         raise DataError(
             f"the only folders around {files[0].path} and the others are "
-            f"{', '.join(sorted(names))}, which "
-            "are splits, not classes; make a folder for each class in them, or set "
-            "data.label_pattern or a table"
+            f"{', '.join(sorted(names))}, which are splits, not classes; make a folder for each "
+            f"class in them, or set data.label_pattern or a table"
         )
     for source in files:
         label = _fields(source, config)["label"] if by_name else _folder(source, 1)
         if label is None:
             raise DataError(
-                f"{source.path} lies in no folder, so its class is unknown; make a folder for "
-                f"each class, or set "
-                "data.label_pattern"
+                f"{source.path} lies in no folder, so its class is unknown; make a folder for each "
+                f"class, or set data.label_pattern"
             )
         yield source, (label,), None, source.path
 
 
+def _pattern_fields(config: DataConfig) -> tuple[str, ...]:
+    """The fields of `label_pattern`."""
+    return () if config.label_pattern is None else template(config.label_pattern)[1]
+
+
 def _folder(source: Source, up: int) -> str | None:
     """Name of the folder `up` levels above a file, within its archive."""
-    parts = source.member.split("/") if source.archive else source.path.split("/")
-    return parts[-1 - up] if len(parts) > up and parts[-1 - up] else None
+    parts = source.member.split("/")
+    return parts[-1 - up] or None if len(parts) > up else None
 
 
 def _folder_splits(files: list[LabelledFile]) -> dict[Source, SplitName]:
     """Splits by the folders around the classes; none unless one folder is for training."""
-    told: dict[Source, SplitName] = {}
-    for file in files:
-        name = (_folder(file.source, 2) or "").lower()
-        if name in SPLITS:
-            told[file.source] = SPLITS[name]
+    names = {file.source: (_folder(file.source, 2) or "").lower() for file in files}
+    told: dict[Source, SplitName] = {
+        source: SPLITS[name] for source, name in names.items() if name in SPLITS
+    }
     return told if "train" in told.values() else {}
 
 
@@ -203,9 +197,8 @@ def _fields(source: Source, config: DataConfig) -> dict[str, str]:
     fields = fields_of(config.label_pattern, source.path)
     if fields is None:
         raise DataError(
-            f"{source.path} does not fit {config.label_pattern!r}; change data.label_pattern, "
-            f"or narrow the path to "
-            "the files that do, such as recordings/*_*.wav"
+            f"{source.path} does not fit {config.label_pattern!r}; change data.label_pattern, or "
+            f"narrow the path to the files that do, such as audio/*_*.wav"
         )
     return fields
 
@@ -223,7 +216,7 @@ def _wheres(config: DataConfig) -> dict[SplitName, dict[str, list[str]]]:
 
 
 def _check(config: DataConfig) -> None:
-    known = template(config.label_pattern)[1] if config.label_pattern is not None else ()
+    known = _pattern_fields(config)
     for split, wanted in _wheres(config).items():
         if config.label_pattern is None:
             raise ConfigError(
@@ -240,27 +233,21 @@ def _check(config: DataConfig) -> None:
 def _table_rows(table: Source, config: DataConfig) -> Iterator[Row]:
     """The rows of a table; `data.format` may be that of the files instead."""
     kind = config.format if config.format in TABLES.values() else TABLES[table.suffix]
-    config = config.model_copy(update={"format": kind, "group_field": _group_column(config)})
+    group = None if config.group_field in _pattern_fields(config) else config.group_field
+    config = config.model_copy(update={"format": kind, "group_field": group})
     settings = ("file_field", "label_field", "group_field")
-    rows = columns(table, config, settings, "a file and its class", untyped=settings)
+    rows = values(table, config, settings, "a file and its class", untyped=settings)
     for (name, label, group), where in rows:
         file, classes = _listed(table, name, config, where), classes_at(label, config, where)
         yield file, classes, None if group is None else str(group), where
-
-
-def _group_column(config: DataConfig) -> str | None:
-    in_name = (
-        config.label_pattern is not None and config.group_field in template(config.label_pattern)[1]
-    )
-    return None if in_name else config.group_field
 
 
 def _listed(table: Source, name: Any, config: DataConfig, where: str) -> Source:
     name = checked_text(name, config.file_field, where, "set data.file_field to the name of a file")
     if not name.strip() or "\0" in name:
         raise DataError(
-            f"{where} names no file in {config.file_field!r}, but {name!r}; fill it or remove "
-            f"the row"
+            f"{where} names no file in {config.file_field!r}, but {name!r}; fill it or remove the "
+            f"row"
         )
     path = posixpath.normpath(posixpath.join(posixpath.dirname(table.path), name))
     inside = table.archive is not None and path.startswith(f"{table.archive}/")

@@ -1,52 +1,18 @@
-"""Bytes, text, lines and JSON values of a source: encodings, gzip, zip archives.
+"""Text, lines and JSON values of a source, in any encoding.
 
 Errors name the file and the line or byte.
 """
 
 import codecs
-import gzip
 import io
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from glassformer.data.config import DataConfig
-from glassformer.data.formats.archives import BROKEN, member
-from glassformer.data.sources import Source, reading
+from glassformer.data.formats.contents import opened
+from glassformer.data.sources import Source
 from glassformer.errors import DataError, suggest
-
-
-@contextmanager
-def opened(source: Source) -> Iterator[io.BufferedIOBase]:
-    """Open a source, decompressed; DataError: damaged or unreadable."""
-    zipped = source.path.endswith(".gz")
-    try:
-        with reading(source.path), _packed(source) as raw:
-            if zipped:
-                with gzip.open(raw, "rb") as file:
-                    yield file
-            else:
-                yield raw
-    except (OSError, *BROKEN) as problem:  # an OSError that is not the system's: of gzip or bzip2
-        kind, rest = (
-            ("gzip file", ", or drop .gz from its name")
-            if zipped
-            else ("member of its zip archive", "")
-        )
-        raise DataError(
-            f"{source.path} is not a whole {kind} ({problem}); copy it again{rest}"
-        ) from problem
-
-
-@contextmanager
-def _packed(source: Source) -> Iterator[io.BufferedIOBase]:
-    if source.archive is None:
-        with open(source.path, "rb") as raw:
-            yield raw
-    else:
-        with member(source.archive, source.member) as raw:
-            yield raw
 
 
 def decoded(raw: bytes, encoding: str, name: str, offset: int = 0) -> str:
@@ -55,9 +21,8 @@ def decoded(raw: bytes, encoding: str, name: str, offset: int = 0) -> str:
     DataError: another encoding (with the offset of the byte), or binary (a NUL).
     """
     unicode = codecs.lookup(encoding).name == "utf-8"
-    mark = (
-        len(codecs.BOM_UTF8) if unicode and offset == 0 and raw.startswith(codecs.BOM_UTF8) else 0
-    )
+    marked = unicode and offset == 0 and raw.startswith(codecs.BOM_UTF8)
+    mark = len(codecs.BOM_UTF8) if marked else 0
     try:
         text = raw[mark:].decode(encoding)
     except UnicodeError as problem:
@@ -71,9 +36,8 @@ def decoded(raw: bytes, encoding: str, name: str, offset: int = 0) -> str:
             f"set data.encoding={other} if that is its encoding"
         ) from None
     if "\0" in text:
-        raise _binary(
-            name, offset + mark + len(text[: text.index("\0")].encode(encoding, errors="replace"))
-        )
+        before = text.partition("\0")[0].encode(encoding, errors="replace")
+        raise _binary(name, offset + mark + len(before))
     return text
 
 
@@ -116,18 +80,15 @@ def found(record: Any, field: str, where: str, setting: str) -> Any:
     """
     if not isinstance(record, dict):
         raise DataError(
-            f"{where} is not a JSON object but {record!r:.40}; give one object with {field!r} "
-            f"per line"
+            f"{where} is not a JSON object but {record!r:.40}; give one object with {field!r} per "
+            f"line"
         )
     value: Any = record
     for name in [field] if field in record else field.split("."):
         if not isinstance(value, dict) or name not in value:
-            known = (
-                suggest(name, value)
-                if isinstance(value, dict) and value
-                else f"there is {value!r:.40}"
-            )
-            known = "the object is empty" if value == {} else known
+            known = f"there is {value!r:.40}"
+            if isinstance(value, dict):
+                known = suggest(name, value) if value else "the object is empty"
             raise DataError(f"{where} has no field {field!r}; {known} (set data.{setting})")
         value = value[name]
     return value

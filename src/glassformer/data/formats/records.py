@@ -3,69 +3,70 @@
     {"answer": "red"}    an object: fields by name, dotted if nested
     ["what?", "red", 7]  a list: fields by number
 
-Rows of a table are lists, or objects if its first row names the fields.
+A row of a table is an object, with fields by name if its first row names them, and by number.
 """
 
+import csv
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from glassformer.data.config import DataConfig
-from glassformer.data.formats.lines import checked_text, decoded, found, objects, opened
-from glassformer.data.formats.tables import cells, column_place, is_number, no_column, table_rows
+from glassformer.data.formats.contents import opened
+from glassformer.data.formats.lines import checked_text, decoded, found, lines, objects
 from glassformer.data.sources import Source
-from glassformer.errors import DataError, counted
+from glassformer.errors import DataError, counted, suggest
 
 FIELD = re.compile(r"\{([^{}]+)\}")
 """A field in a template."""
+LONGEST_CELL = (1 << 31) - 1
+"""Longest cell that the csv module allows on every platform."""
 
 
 def records(
-    source: Source, config: DataConfig, wanted: Mapping[str, str]
+    source: Source, config: DataConfig, wanted: Mapping[str, str], columns: str | None = None
 ) -> Iterator[tuple[Any, str]]:
     """Every row as a JSON value, and its origin.
 
     `wanted`: the fields that are needed, each with the setting that names it; a table has a header
-    if one of them is not a number. DataError: another format, invalid JSON, a missing column, a
-    short row.
+    if one of them is not a number. `columns` describes the first two columns in errors: if no
+    setting was changed and the first row has none of their names, these are the first two fields.
+    DataError: another format, invalid JSON, an open quote, a missing column, a short row.
     """
     match source.format(config):
         case "jsonl":
             return objects(source, config)
         case "csv" | "tsv":
-            return _table(source, config, wanted)
+            return _table(source, config, wanted, columns)
         case "text" if source.suffix == ".json" and config.format == "auto":
             return _array(source, config)
         case kind:
             raise DataError(
-                f"{source.path} is read as {kind}, which has no fields; give .jsonl, .json, "
-                f".csv or .tsv, or set "
-                "data.format"
+                f"{source.path} is read as {kind}, which has no fields; give .jsonl, .json, .csv "
+                f"or .tsv, or set data.format"
             )
 
 
-def columns(
+def values(
     source: Source,
     config: DataConfig,
     settings: Sequence[str],
-    wanted: str,
+    columns: str,
     untyped: Collection[str] = ("label_field", "group_field"),
 ) -> Iterator[tuple[list[Any], str]]:
     """The value of each of `settings` (fields of DataConfig) in every row, None if it is not set,
-    and the row's origin; see `cells` for tables.
+    and the row's origin.
 
-    DataError: a missing field, or a value that is not text and not `untyped`.
+    DataError: see `records`; a missing field, or a value that is not text and not `untyped`.
     """
-    if source.format(config) != "jsonl":
-        yield from cells(source, config, settings, wanted)
-        return
     fields = {name: field for name in settings if (field := getattr(config, name)) is not None}
-    for record, where in objects(source, config):
-        values = {name: found(record, field, where, name) for name, field in fields.items()}
+    wanted = {field: name for name, field in fields.items()}
+    for row, where in records(source, config, wanted, columns):
+        cells = {name: found(row, field, where, name) for name, field in fields.items()}
         for name in fields.keys() - set(untyped):
-            checked_text(values[name], fields[name], where, f"set data.{name} to a text")
-        yield [values.get(name) for name in settings], where
+            checked_text(cells[name], fields[name], where, f"set data.{name} to a text")
+        yield [cells.get(name) for name in settings], where
 
 
 def field_of(row: Any, field: str, where: str, setting: str) -> Any:
@@ -88,10 +89,8 @@ def classes_at(value: Any, config: DataConfig, where: str) -> tuple[str, ...]:
 
     DataError: another value, or an empty class.
     """
-    cells = [
-        written(one, config.label_field, where)
-        for one in (value if isinstance(value, list) else [value])
-    ]
+    listed = value if isinstance(value, list) else [value]
+    cells = [written(one, config.label_field, where) for one in listed]
     if config.label_separator is not None and not isinstance(value, list):
         cells = cells[0].split(config.label_separator)
     labels = tuple(cell.strip() for cell in cells)
@@ -105,6 +104,21 @@ def filled(template: str, row: Any, where: str, setting: str) -> str:
     return FIELD.sub(
         lambda match: written(field_of(row, match[1], where, setting), match[1], where), template
     )
+
+
+def is_default(config: DataConfig, setting: str) -> bool:
+    """Whether a setting has its default."""
+    return getattr(config, setting) == DataConfig.model_fields[setting].default
+
+
+def column_place(field: str, n: int, where: str, setting: str) -> int:
+    """The index of the column with a number from 1 to `n`; DataError: out of range."""
+    if not _is_number(field) or not 1 <= int(field[:9]) <= n:
+        raise DataError(
+            f"{where} has {n} columns and none is {field!r}; set data.{setting} to a number from 1 "
+            f"to {n}"
+        )
+    return int(field) - 1
 
 
 def _array(source: Source, config: DataConfig) -> Iterator[tuple[Any, str]]:
@@ -124,26 +138,63 @@ def _array(source: Source, config: DataConfig) -> Iterator[tuple[Any, str]]:
 
 
 def _table(
-    source: Source, config: DataConfig, wanted: Mapping[str, str]
-) -> Iterator[tuple[list[str] | dict[str, str], str]]:
-    """Lists of cells; objects by name and by number if there is a header."""
-    names = {field: setting for field, setting in wanted.items() if not is_number(field)}
-    header: list[str] | None = None
-    for row, where in table_rows(source, config):
-        if not names:
-            yield row, where
-        elif header is None:
-            header = row
-            for field, setting in names.items():
-                if field not in header:
-                    raise no_column(source.path, field, header, setting)
-        elif len(row) < len(header):
-            raise DataError(
-                f"{where} has {counted(len(row), 'column')}, and {len(header)} are needed; mend it"
-            )
-        else:
-            by_number = {str(number): cell for number, cell in enumerate(row, 1)}
-            by_name = dict(
-                zip(reversed(header), reversed(row[: len(header)]), strict=True)
-            )  # the first of two
-            yield by_number | by_name, where
+    source: Source, config: DataConfig, wanted: Mapping[str, str], columns: str | None
+) -> Iterator[tuple[dict[str, str], str]]:
+    csv.field_size_limit(LONGEST_CELL)
+    delimiter = "\t" if source.format(config) == "tsv" else ","
+    # in TSV a quote is a character like any other; in CSV one that is never closed would swallow
+    # the rest
+    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
+    texts = (f"{line}\n" for line, _ in lines(source, config))
+    table = csv.reader(texts, delimiter=delimiter, quoting=quoting, strict=True)
+    places, needed = None, 0
+    try:
+        for row in filter(None, table):  # an empty line is no row
+            where = f"{source.path}, line {table.line_num}"
+            if places is None:
+                places, headed = _places(row, config, wanted, columns, where)
+                needed = 1 + max((places[field] for field in wanted), default=-1)
+                if headed:
+                    needed = needed if columns else len(row)
+                    continue
+            if len(row) < needed:
+                raise DataError(
+                    f"{where} has {counted(len(row), 'column')}, and column {needed} is needed; "
+                    f"mend it"
+                )
+            yield {field: row[place] for field, place in places.items() if place < len(row)}, where
+    except csv.Error as problem:
+        raise DataError(
+            f"{source.path}, line {table.line_num} is no {delimiter!r} table ({problem})"
+        ) from None
+
+
+def _places(
+    first: list[str], config: DataConfig, wanted: Mapping[str, str], columns: str | None, where: str
+) -> tuple[dict[str, int], bool]:
+    """The index of each field's column, and whether the first row is a header."""
+    names = [field for field in wanted if not _is_number(field)]
+    missing = [field for field in names if field not in first]
+    default = columns is not None and all(is_default(config, name) for name in wanted.values())
+    if default and missing == names:
+        if len(first) < 2:
+            raise DataError(f"{where} has 1 column, not {columns}; check data.format")
+        return dict(zip(wanted, (0, 1), strict=False)), False
+    if missing:
+        known = suggest(missing[0], (" ".join(cell.split())[:40] for cell in first))
+        raise DataError(
+            f"{where.rpartition(', ')[0]} has no column {missing[0]!r} in its first row; {known} "
+            f"(set data.{wanted[missing[0]]} to a name, or to a number from 1 to {len(first)})"
+        )
+    for field in wanted.keys() - set(names):
+        column_place(field, len(first), where, wanted[field])
+    indices = range(len(first))
+    places = {str(place + 1): place for place in indices}
+    if names:  # the first of two of the same name
+        places |= dict(zip(first[::-1], indices[::-1], strict=True))
+    return places, bool(names)
+
+
+def _is_number(field: str) -> bool:
+    """Whether a column is named by its number."""
+    return field.isascii() and field.isdigit()

@@ -1,0 +1,101 @@
+"""Base of the readers of images and of audio: patches by a configuration, which is saved beside a
+model's weights as one small JSON object."""
+
+import json
+import math
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, ClassVar, Self, TypeVar
+
+import torch
+
+from glassformer.axes import Tensor
+from glassformer.errors import ConfigError, DataError
+from glassformer.files import file_in, read_bytes, write_json
+from glassformer.record import Record
+
+LARGEST_FILE = 1 << 20
+Made = TypeVar("Made")
+
+
+class Reader(ABC):
+    """Files to patches, by a configuration with `patch_size`, `mean` and `std`."""
+
+    kind: ClassVar[type[Record]]
+    file: ClassVar[str]
+    """The file in a run folder that holds the configuration."""
+    channels = 1
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+
+    @property
+    @abstractmethod
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of patches."""
+
+    @property
+    def n_patches(self) -> int:
+        """Patches of one input."""
+        return math.prod(self.grid)
+
+    @property
+    def patch_width(self) -> int:
+        """Numbers in a patch."""
+        return math.prod(self.config.patch_size) * self.channels
+
+    @cached_property
+    def _normal(self) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation."""
+        section, mean, std = self.kind.section, self.config.mean, self.config.std
+        if mean is None or std is None:
+            raise ConfigError(
+                f"{section}.mean and {section}.std are not set; compute them from training data by "
+                f"`resolved`."
+            )
+        return torch.tensor(mean), torch.tensor(std)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the configuration (into a folder if `path` is one), replaced as one step;
+        ConfigError: not `resolved`."""
+        _ = self._normal
+        save_config(path, self.file, self.config.model_dump())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read the configuration (from a folder if `path` is one); DataError: damaged."""
+        return load_config(path, cls.file, cls._of)
+
+    @classmethod
+    def _of(cls, values: dict[str, Any]) -> Self:
+        reader = cls(cls.kind.parse(values))
+        _ = reader._normal
+        return reader
+
+
+def save_config(path: str | os.PathLike[str], name: str, values: dict[str, Any]) -> None:
+    """Replace the file (`name` in it, if `path` is a folder) as one step."""
+    write_json(file_in(path, name), values)
+
+
+def load_config(
+    path: str | os.PathLike[str], name: str, made: Callable[[dict[str, Any]], Made]
+) -> Made:
+    """The result of `made` for the values in the file (`name` in it, if `path` is a folder).
+
+    DataError, also for a ConfigError of `made`: no such file, more than 2**20 bytes, no JSON
+    object.
+    """
+    file = file_in(path, name)
+    raw = read_bytes(file, LARGEST_FILE, name)
+    try:
+        values = json.loads(raw)
+        if not isinstance(values, dict):
+            raise DataError(f"{file} is not a JSON object; restore it")
+        return made(values)
+    except (ValueError, RecursionError) as problem:
+        raise DataError(f"{file} is not JSON ({problem}); restore it") from None
+    except ConfigError as problem:
+        raise DataError(f"{file} is damaged: {str(problem).rstrip('.')} (restore it)") from None
