@@ -25,6 +25,7 @@ from glassformer.demos.codetags import TAGS, tag_code
 from glassformer.demos.codewords import split_code
 from glassformer.demos.python_code import CHUNK, SHORTEST, code_files, write_code
 from glassformer.errors import DataError
+from small_runs import data_config
 
 MODULES = [
     "bisect",
@@ -503,7 +504,6 @@ SCRIPT = """
 import json, time
 from collections import Counter
 from glassformer.demos.python_code import code_files
-from small_runs import data_config
 start, words, tags, files = time.process_time(), Counter(), Counter(), {}
 for split, name, source, chunks in code_files():
     words[split] += sum(len(of_chunk) for of_chunk, _ in chunks)

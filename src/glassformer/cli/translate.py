@@ -74,19 +74,18 @@ def translate(
     """
     from glassformer.run import load
 
-    options = {"beams": beams, "n_best": n_best, "length_penalty": length_penalty}
-    options |= {"max_new_tokens": max_new_tokens, "temperature": temperature, "seed": seed}
-    options |= {"overflow": "window" if window else None}
+    options = {"beams": beams, "n_best": n_best, "length_penalty": length_penalty, "seed": seed}
+    options |= {"max_new_tokens": max_new_tokens, "temperature": temperature}
+    options["overflow"] = "window" if window else None
     printed = {"scores": scores, "alignments": alignments, "show_attention": show_attention}
     _check(given(options), printed, bool(layer or head), targets)
     opened = load(run, device)
     config = opened.options(**given(options))
     opened.transduced([], config, batch_size)  # another task is refused before a line is waited for
     align = partial(_alignment, opened, layer, head) if alignments else None
-    if targets is None:
-        _translate(opened, config, batch_size, scores, align, show_attention, json)
-    else:
-        _score(opened, targets, json)
+    if targets is not None:
+        return _score(opened, targets, json)
+    return _translate(opened, config, batch_size, scores, align, show_attention, json)
 
 
 def _check(

@@ -11,7 +11,7 @@ Files in listed parts are relative to the row's file, those of templates to data
 import difflib
 import os
 import posixpath
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
