@@ -74,9 +74,9 @@ def translate(
     """
     from glassformer.run import load
 
-    options = {"beams": beams, "n_best": n_best, "length_penalty": length_penalty, "seed": seed}
-    options |= {"max_new_tokens": max_new_tokens, "temperature": temperature}
-    options["overflow"] = "window" if window else None
+    options = {"beams": beams, "n_best": n_best, "length_penalty": length_penalty}
+    options |= {"max_new_tokens": max_new_tokens, "temperature": temperature, "seed": seed}
+    options |= {"overflow": "window" if window else None}
     printed = {"scores": scores, "alignments": alignments, "show_attention": show_attention}
     _check(given(options), printed, bool(layer or head), targets)
     opened = load(run, device)

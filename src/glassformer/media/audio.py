@@ -33,46 +33,48 @@ class AudioConfig(Record):
         default=16_000,
         ge=8_000,
         le=48_000,
-        description="samples a second; others are resampled to it",
+        description="Samples a second; others are resampled to it.",
     )
     seconds: float = Field(
         default=1.0,
         gt=0.0,
         le=600.0,
-        description="length of a clip; longer audio is cut, shorter audio is padded with silence",
+        description="Length of a clip; longer audio is cut, shorter audio is padded with silence.",
     )
     position: Literal["centre", "start"] = Field(
         default="centre",
-        description="place of a shorter audio file in its clip, and the part that is kept of a "
-        "longer long",
+        description="Place of a shorter audio file in its clip, and the part that is kept of a "
+        "longer long.",
     )
-    n_mels: int = Field(default=64, ge=1, le=512, description="frequency bands")
+    n_mels: int = Field(default=64, ge=1, le=512, description="Frequency bands.")
     window_ms: float = Field(
-        default=25.0, gt=0.0, le=1000.0, description="length of a frame's window, in milliseconds"
+        default=25.0, gt=0.0, le=1000.0, description="Length of a frame's window, in milliseconds."
     )
     hop_ms: float = Field(
         default=10.0,
         gt=0.0,
         le=1000.0,
-        description="step from one frame to the next, in milliseconds",
+        description="Step from one frame to the next, in milliseconds.",
     )
     patch: tuple[int, int] = Field(
-        default=(4, 0), description="(frames, bands) of a patch; 0: all bands"
+        default=(4, 0), description="(frames, bands) of a patch; 0: all bands."
     )
-    low: float = Field(default=0.0, ge=0.0, description="lower end of the lowest band, in Hz")
+    low: float = Field(default=0.0, ge=0.0, description="Lower end of the lowest band, in Hz.")
     high: float | None = Field(
         default=None,
         gt=0.0,
-        description="upper end of the highest band, in Hz; None: half the rate",
+        description="Upper end of the highest band, in Hz; null: half the rate.",
     )
-    floor: float = Field(default=1e-8, gt=0.0, description="least power in a band; less is silence")
+    floor: float = Field(
+        default=1e-8, gt=0.0, description="Least power in a band; less is silence."
+    )
     mean: tuple[float, ...] | None = Field(
         default=None,
-        description="mean of each band, which is subtracted; None: that of the training clips",
+        description="Mean of each band, which is subtracted; null: that of the training clips.",
     )
     std: tuple[float, ...] | None = Field(
         default=None,
-        description="standard deviation of each band, a divisor; None: that of the training clips",
+        description="Standard deviation of each band, a divisor; null: that of the training clips.",
     )
 
     @model_validator(mode="after")

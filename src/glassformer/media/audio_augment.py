@@ -27,30 +27,30 @@ class SoundAugmentConfig(Record):
     section = "augment.audio"
 
     time_masks: int = Field(
-        default=0, ge=0, le=100, description="stretches of time to blank out in a spectrogram"
+        default=0, ge=0, le=100, description="Stretches of time to blank out in a spectrogram."
     )
-    time_width: int = Field(default=0, ge=0, description="frames of the widest of them")
+    time_width: int = Field(default=0, ge=0, description="Frames of the widest of them.")
     mel_masks: int = Field(
-        default=0, ge=0, le=100, description="stretches of frequency to blank out"
+        default=0, ge=0, le=100, description="Stretches of frequency to blank out."
     )
-    mel_width: int = Field(default=0, ge=0, description="mel bands of the widest of them")
+    mel_width: int = Field(default=0, ge=0, description="Mel bands of the widest of them.")
     shift_ms: float = Field(
-        default=0.0, ge=0.0, description="how far a clip may move, earlier or later"
+        default=0.0, ge=0.0, description="How far a clip may move, earlier or later."
     )
     gain_db: float = Field(
-        default=0.0, ge=0.0, le=60.0, description="how much louder or softer it may be"
+        default=0.0, ge=0.0, le=60.0, description="How much louder or softer it may be."
     )
     noise: float = Field(
         default=0.0,
         ge=0.0,
         le=10.0,
-        description="white noise up to this share of the clip's own root mean square",
+        description="White noise up to this share of the clip's own root mean square.",
     )
     speed: float = Field(
         default=0.0,
         ge=0.0,
         le=0.3,
-        description="how much faster or slower it may be, its pitch with it: 0.05 is 5 %",
+        description="How much faster or slower it may be, its pitch with it: 0.05 is 5 %.",
     )
 
     @model_validator(mode="after")

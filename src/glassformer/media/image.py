@@ -36,37 +36,37 @@ class ImageConfig(Record):
 
     size: int | tuple[int, int] | None = Field(
         default=None,
-        description="(height, width) in pixels, or both as one; None: that of the first training "
-        "image",
+        description="(height, width) in pixels, or both as one; null: that of the first training "
+        "image.",
     )
     channels: Literal[1, 3] | None = Field(
         default=None,
-        description="1 makes colours grey, 3 repeats grey; None: as many as the first training "
-        "image has",
+        description="1 makes colours grey, 3 repeats grey; null: as many as the first training "
+        "image has.",
     )
     patch: int | tuple[int, int] = Field(
-        default=4, description="(rows, columns) of a patch, or both as one"
+        default=4, description="(rows, columns) of a patch, or both as one."
     )
     resize: Literal["stretch", "crop", "pad"] = Field(
         default="crop",
-        description="of an image of another size: stretch it, crop what is too long (shorter side "
-        "resized, centre cut), or pad it with black",
+        description="Of an image of another size: stretch it, crop what is too long (shorter side "
+        "resized, centre cut), or pad it with black.",
     )
     interpolation: Literal["bilinear", "bicubic", "nearest"] = Field(
         default="bilinear",
-        description="interpolation of resized images; all but nearest smooth as they shrink",
+        description="Interpolation of resized images; all but nearest smooth as they shrink.",
     )
     mean: tuple[float, ...] | None = Field(
         default=None,
-        description="mean of each channel, 0 to 1, which is subtracted; None: that of the training "
-        "images",
+        description="Mean of each channel, 0 to 1, which is subtracted; null: that of the training "
+        "images.",
     )
     std: tuple[float, ...] | None = Field(
-        default=None, description="standard deviation of each channel, a divisor; None: likewise"
+        default=None, description="Standard deviation of each channel, a divisor; null: likewise."
     )
     found_channels: Literal[1, 3] | None = Field(
         default=None,
-        description="channels of the first training image, where channels is None",
+        description="Channels of the first training image, where channels is null.",
     )
 
     @model_validator(mode="after")

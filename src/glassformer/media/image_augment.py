@@ -46,56 +46,56 @@ class AugmentConfig(Record):
         default=0,
         ge=0,
         le=1024,
-        description="pixels by which images are moved at most, up or down and left or right, "
-        "reflected at the border",
+        description="Pixels by which images are moved at most, up or down and left or right, "
+        "reflected at the border.",
     )
     scale: tuple[float, float] | None = Field(
         default=None,
-        description="the least and the largest share of the area that a random window shows, "
-        "stretched to the old size, such as [0.35, 1]",
+        description="The least and the largest share of the area that a random window shows, "
+        "stretched to the old size, such as [0.35, 1].",
     )
-    flip: bool = Field(default=False, description="half of the images are mirrored, left to right")
+    flip: bool = Field(default=False, description="Half of the images are mirrored, left to right.")
     erase: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="the share of images of which a random rectangle becomes noise",
+        description="The share of images of which a random rectangle becomes noise.",
     )
     colour: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="brightness, contrast and saturation times a number within 1 +- this",
+        description="Brightness, contrast and saturation times a number within 1 +- this.",
     )
     policy: int = Field(
         default=0,
         ge=0,
         le=16,
-        description="operations done to each image, drawn from RandAugment's list; 0: none",
+        description="Operations done to each image, drawn from RandAugment's list; 0: none.",
     )
     magnitude: float = Field(
         default=0.5,
         gt=0,
         le=1,
-        description="how strong an operation of the policy is at most; drawn evenly from 0",
+        description="How strong an operation of the policy is at most; drawn evenly from 0.",
     )
     mixup: float = Field(
         default=0.0,
         ge=0,
         le=100,
-        description="alpha of the Beta(alpha, alpha) by which two images are blended; 0: no",
+        description="alpha of the Beta(alpha, alpha) by which two images are blended; 0: no.",
     )
     cutmix: float = Field(
         default=0.0,
         ge=0,
         le=100,
-        description="alpha of the share of an image that is cut out of another; 0: no",
+        description="alpha of the share of an image that is cut out of another; 0: no.",
     )
     mix_probability: float = Field(
         default=1.0,
         gt=0,
         le=1,
-        description="the share of samples that are mixed; with mixup and cutmix, half by each",
+        description="The share of samples that are mixed; with mixup and cutmix, half by each.",
     )
 
     @property

@@ -34,14 +34,14 @@ class PaletteConfig(Record):
     section = "processor.palette"
 
     size: int | tuple[int, int] = Field(
-        default=16, description="(height, width) in pixels, or both as one"
+        default=16, description="(height, width) in pixels, or both as one."
     )
-    colours: int = Field(default=32, ge=2, le=512, description="colours of the palette, at most")
+    colours: int = Field(default=32, ge=2, le=512, description="Colours of the palette, at most.")
     resize: Literal["stretch", "crop", "pad"] = Field(
-        default="crop", description="of an image of another size: as image.resize"
+        default="crop", description="Of an image of another size: as processor.image.resize."
     )
     interpolation: Literal["bilinear", "bicubic", "nearest"] = Field(
-        default="bilinear", description="interpolation of resized images"
+        default="bilinear", description="Interpolation of resized images."
     )
 
     @model_validator(mode="after")

@@ -41,13 +41,13 @@ class ModelConfig(Record):
     vocab_size: Natural = 0
     """Size of the vocabulary; 0: taken from the tokenizer."""
     source_vocab_size: Count | None = None
-    """An encoder-decoder's source has a vocabulary and embedding of its own; None: shared."""
+    """An encoder-decoder's source has a vocabulary and embedding of its own; null: shared."""
     patch_width: Count = 768
     """Numbers in one flattened patch (16 x 16 x 3 = 768)."""
     grid: tuple[Count, Count] | None = None
-    """Rows and columns of an image's patches, max_length in all; None: not needed."""
+    """Rows and columns of an image's patches, max_length in all; null: not needed."""
     patch: tuple[Count, Count] | None = None
-    """Rows and columns of one patch, in pixels; None: not needed."""
+    """Rows and columns of one patch, in pixels; null: not needed."""
     stem: tuple[Count, ...] = ()
     """Widths of 3 x 3 convolutions before W_emb, which is then one too; empty: one linear map."""
     parts: dict[str, Count] = Field({})
@@ -65,11 +65,11 @@ class ModelConfig(Record):
     n_heads: Count = 4
     """Attention heads."""
     n_kv_heads: Count | None = None
-    """Key-value heads: None as many as heads; 1: multi-query."""
+    """Key-value heads; null: as many as heads; 1: multi-query."""
     d_head: Count | None = None
-    """Width of a head; None: d_model / n_heads."""
+    """Width of a head; null: d_model / n_heads."""
     d_ff: Count | None = None
-    """Width of the feed-forward network; None: 4 d_model."""
+    """Width of the feed-forward network; null: 4 d_model."""
     activation: Activation = "gelu"
     """The feed-forward network's φ."""
     gated: bool = False
@@ -88,7 +88,7 @@ class ModelConfig(Record):
     """Position vectors are added to the elements' vectors, or concatenated with them: [x; Pos]
     (Note C)."""
     position_width: Count | None = None
-    """Width of a concatenated position vector; None: half of d_model."""
+    """Width of a concatenated position vector; null: half of d_model."""
     first_position: Literal[0, 1] = 0
     """Number of the first position (sinusoidal kinds)."""
     max_distance: Count = 128
@@ -124,7 +124,7 @@ class ModelConfig(Record):
     head_scale: bool = False
     """Scale the stream by 1/√d_model before a tied head (T5)."""
     n_classes: Count | None = None
-    """Classes of the tag and classify heads; None: taken from the data."""
+    """Classes of the tag and classify heads; null: taken from the data."""
     classes: tuple[str, ...] = ()
     """Names of the classes, in the order of their logits."""
     multi_label: bool = False
@@ -166,7 +166,7 @@ class ModelConfig(Record):
 
     @property
     def unlaid(self) -> str | None:
-        """Field that needs the layout of patches while it is unknown; None: none does."""
+        """Field that needs the layout of patches while it is unknown; null: none does."""
         if self.grid is None and self.position.endswith("_2d"):
             return f"position={self.position!r}"
         return f"stem={list(self.stem)}" if self.stem and None in (self.grid, self.patch) else None

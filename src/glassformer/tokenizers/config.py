@@ -18,41 +18,41 @@ class TokenizerConfig(Record):
     kind: Literal["byte", "character", "word", "bpe"] = Field(
         default="bpe",
         description="byte, character, word, or bpe (byte-level byte-pair encoding, never an "
-        "unknown)",
+        "unknown).",
     )
     vocab_size: int | None = Field(
         default=None,
         ge=1,
-        description="tokens in all, special symbols included; None: bpe 8192, word 20000, byte and "
-        "character what the data has",
+        description="Tokens in all, special symbols included; null: bpe 8192, word 20000, byte and "
+        "character what the data has.",
     )
     path: str | None = Field(
         default=None,
-        description="an existing tokenizer.json (or its folder) to load instead of training one",
+        description="An existing tokenizer.json (or its folder) to load instead of training one.",
     )
     shared: bool = Field(
-        default=True, description="of pairs: one vocabulary for both sides; false: one each"
+        default=True, description="Of pairs: one vocabulary for both sides; false: one each."
     )
     source_path: str | None = Field(
-        default=None, description="of pairs with one vocabulary each: like path, for the source"
+        default=None, description="Of pairs with one vocabulary each: like path, for the source."
     )
     min_frequency: int | None = Field(
         default=None,
         ge=1,
-        description="least number of occurrences of a character, word or pair that is a token; "
-        "None: 2 for bpe, else 1",
+        description="Least number of occurrences of a character, word or pair that is a token; "
+        "null: 2 for bpe, else 1.",
     )
     lowercase: bool = Field(
-        default=False, description="fold the text to lower case first; kind word only"
+        default=False, description="Fold the text to lower case first; kind word only."
     )
     specials: list[str] = Field(
         default_factory=list,
-        description="special symbols beside <unk> <pad> <bos> <eos> <mask>, such as <|user|>",
+        description="Special symbols beside <unk> <pad> <bos> <eos> <mask>, such as <|user|>.",
     )
     sample_bytes: int = Field(
         default=100_000_000,
         ge=1,
-        description="bpe is trained on at most this many bytes, the first of the training text",
+        description="bpe is trained on at most this many bytes, the first of the training text.",
     )
 
     @property
