@@ -127,7 +127,9 @@ def test_a_map_of_clips_on_disk_is_read_as_it_is(tmp_path):
 
 def test_what_is_not_resolved_says_so(tmp_path):
     for use in (lambda: reader().spectrogram(noise(1, 800)), lambda: reader().save(tmp_path)):
-        with pytest.raises(ConfigError, match=r"audio.mean and audio.std .* `resolved`"):
+        with pytest.raises(
+            ConfigError, match=r"processor.audio.mean and processor.audio.std .* `resolved`"
+        ):
             use()
     with pytest.raises(DataError, match="no training clips"):
         reader().resolved(noise(0, 800))

@@ -245,8 +245,8 @@ def test_all_of_it_together_stays_finite_and_small():
     [
         ({"time_masks": 2}, "time_masks = 2 with time_width = 0 masks nothing"),
         ({"mel_width": 2}, "mel_masks = 0 with mel_width = 2 masks nothing"),
-        ({"speed": 0.5}, "sound_augment.speed"),
-        ({"noise": -0.1}, "sound_augment.noise"),
+        ({"speed": 0.5}, "augment.audio.speed"),
+        ({"noise": -0.1}, "augment.audio.noise"),
         ({"gain": 3}, "did you mean 'gain_db'"),
         ({"time_masks": True}, "yes or no"),
     ],

@@ -180,7 +180,9 @@ def test_resolved_normalizes_the_training_pictures():
     np.testing.assert_allclose(numbers.mean((0, 1, 2)), 0, atol=1e-6)  # float32
     np.testing.assert_allclose(numbers.std((0, 1, 2), correction=0), 1, atol=1e-6)
     assert made.resolved(stack[:1]) is made
-    with pytest.raises(ConfigError, match=r"image.mean and image.std are not set"):
+    with pytest.raises(
+        ConfigError, match=r"processor.image.mean and processor.image.std are not set"
+    ):
         reader(mean=None, std=None).normalized(stack)
 
 
@@ -225,19 +227,19 @@ def test_a_file_from_before_a_field_was_added_takes_its_default(tmp_path):
         (b"\xff", r"image.json is not JSON"),
         (b"[]", r"image.json is not a JSON object"),
         (b" " * (1 << 21), r"image.json has over 1 MB, too many for image.json"),
-        ({"patch": None}, r"image.json is damaged: image.patch"),
+        ({"patch": None}, r"image.json is damaged: processor.image.patch"),
         (
             {"patch": 3},
-            r"image.json is damaged: image: a patch of 3 x 3 must divide the size 8 x 8",
+            r"image.json is damaged: processor.image: a patch of 3 x 3 must divide the size 8 x 8",
         ),
-        ({"std": [0.1, 0.0, 1.0]}, r"image.json is damaged: image: mean and std"),
+        ({"std": [0.1, 0.0, 1.0]}, r"image.json is damaged: processor.image: mean and std"),
         (
             {"mean": None, "std": None},
-            r"image.json is damaged: image.mean and image.std are not set",
+            r"image.json is damaged: processor.image.mean and processor.image.std are not set",
         ),
-        ({"size": None}, r"image.json is damaged: image.size is not set"),
-        ({"more": 1}, r"image.json is damaged: Unknown key image.more"),
-        ("channels", r"image.json is damaged: image.channels is not set"),
+        ({"size": None}, r"image.json is damaged: processor.image.size is not set"),
+        ({"more": 1}, r"image.json is damaged: Unknown key processor.image.more"),
+        ("channels", r"image.json is damaged: processor.image.channels is not set"),
         (None, r"cannot read .*image.json: No such file"),
     ],
 )
@@ -274,7 +276,7 @@ def test_a_damaged_file_is_one_sentence(tmp_path, change, sentence):
         ({"channels": 4}, r"image.channels"),
         ({"resize": "squash"}, r"image.resize"),
         ({"size": True}, r"image.size"),
-        ({"sizes": 8}, r"Unknown key image.sizes; did you mean 'size'"),
+        ({"sizes": 8}, r"Unknown key processor.image.sizes; did you mean 'size'"),
     ],
 )
 def test_a_configuration_that_cannot_be(fields, sentence):

@@ -640,11 +640,11 @@ def test_processes_that_know_nothing_of_each_other_make_the_same():
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"crop": -1}, "augment.crop"),
-        ({"flip": 1.5}, "augment.flip"),
-        ({"erase": 1.5}, "augment.erase"),
-        ({"magnitude": 0.0, "policy": 1}, "augment.magnitude"),
-        ({"scale": [0.5]}, "augment.scale"),
+        ({"crop": -1}, "augment.image.crop"),
+        ({"flip": 1.5}, "augment.image.flip"),
+        ({"erase": 1.5}, "augment.image.erase"),
+        ({"magnitude": 0.0, "policy": 1}, "augment.image.magnitude"),
+        ({"scale": [0.5]}, "augment.image.scale"),
         ({"scale": [0.5, 0.2]}, "smaller first"),
         ({"scale": [0.0, 1.0]}, r"scale=\[0.0, 1.0\]"),
         ({"scale": [0.5, 1.0], "crop": 4}, "set one of them"),

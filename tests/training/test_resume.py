@@ -15,7 +15,7 @@ from glassformer.training import loop
 from glassformer.training.history import read_metrics
 from small_drawings import recipe as drawing_recipe
 from small_parts import parts_recipe
-from small_runs import go, hashes, losses, pair_recipe, recipe, text_file, values
+from small_runs import flat, go, hashes, losses, pair_recipe, recipe, text_file, values
 from small_senses import picture_folder, picture_recipe, sound_recipe
 from small_tasks import class_file, class_recipe, masked_recipe, tag_recipe, two_labels
 
@@ -243,11 +243,11 @@ def test_more_steps_are_allowed_and_go_on(tmp_path):
     [
         ("model", "d_model", 32),
         ("model", "n_heads", 4),
-        ("tokenizer", "kind", "byte"),
-        ("data", "validation_fraction", 0.2),
+        ("processor.tokenizer", "kind", "byte"),
+        ("data.validation", "fraction", 0.2),
         ("data", "documents", "separate"),
         ("train", "seed", 1),
-        ("train", "optimizer", "muon"),
+        ("train.optimizer", "kind", "muon"),
     ],
 )
 def test_another_model_data_or_tokenizer_is_refused_by_name(tmp_path, section, field, value):
@@ -255,7 +255,7 @@ def test_another_model_data_or_tokenizer_is_refused_by_name(tmp_path, section, f
     go(recipe(tmp_path), run)
     before = {p: p.read_bytes() for p in run.rglob("*") if p.is_file()}
     with pytest.raises(ConfigError, match=rf"{section}\.{field}="):
-        go(recipe(tmp_path, **{section: {field: value}}), run, resume=True)
+        go(recipe(tmp_path, **{f"{section}.{field}": value}), run, resume=True)
     assert {p: p.read_bytes() for p in run.rglob("*") if p.is_file()} == before
 
 
@@ -535,7 +535,7 @@ def test_values_are_those_of_the_recipe(tmp_path):
     kept = yaml.safe_load((tmp_path / "x" / "recipe.yaml").read_text())
     given = values(tmp_path)
     assert (kept["task"], kept["processor"]["input"]) == (given.pop("task"), "documents")
-    for section, content in given.items():
-        for key, value in content.items():
-            assert kept[section][key] == value
+    fields = flat(kept)
+    for name, value in flat(given).items():
+        assert fields[name] == value
     assert kept["model"]["vocab_size"] > 0

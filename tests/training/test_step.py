@@ -78,7 +78,7 @@ def run(made: Transformer, batches: list[Batch], optimizer: Optimizer | None = N
         "step": 3,
         "factor": 1.0,
         "precision": torch.float32,
-        "optimizer.max_grad_norm": 0.0,
+        "max_grad_norm": 0.0,
     } | changes
     return training_step(made, list(made.parameters()), optimizer, batches, **options), optimizer
 

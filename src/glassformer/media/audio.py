@@ -44,7 +44,7 @@ class AudioConfig(Record):
     position: Literal["centre", "start"] = Field(
         default="centre",
         description="Place of a shorter audio file in its clip, and the part that is kept of a "
-        "longer long.",
+        "longer one.",
     )
     n_mels: int = Field(default=64, ge=1, le=512, description="Frequency bands.")
     window_ms: float = Field(
