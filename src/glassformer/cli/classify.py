@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from glassformer.run import Run
 
-FILES = "Pictures or recordings, also in archives: a.zip/b.png."
+FILES = "Images or audio files, also in archives: a.zip/b.png."
 
 
 def classify(
@@ -40,14 +40,14 @@ def classify(
 ) -> None:
     """Print the class of each line of standard input, or of each file, in order.
 
-    Of a model of pairs, a line is two texts and a TAB; of one of pictures or recordings, the name
-    of a file; of one of sequences of parts, a JSON list of them, [{"image": "a.png"}, {"text":
-    "What is it?"}].
+    A line is a text; two texts and a TAB for a model of pairs; the name of a file for a model of
+    images or audio; a JSON list of parts for a model of those, [{"image": "a.png"}, {"text": "What
+    is it?"}].
 
     scores: Put each class's probability in front of it.
-    top_k: The K likeliest classes, or all, as columns.
-    threshold: Of any number of classes: those at least so probable; 0.5.
-    skip_bad: Go on where a file cannot be read, and count those.
+    top_k: Print the K likeliest classes, or all, as columns.
+    threshold: Several classes: print those that are at least so probable; default 0.5.
+    skip_bad: Skip files that cannot be read, and count them.
     batch_size: Lines or files classified together.
     """
     from glassformer.run import load

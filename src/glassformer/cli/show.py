@@ -14,7 +14,7 @@ from glassformer.cli.options import Count, Index, Json, Overrides
 from glassformer.cli.terminal import on_terminal, print_json, read_stdin
 from glassformer.errors import ConfigError
 
-READ = {"image.json": "patches of pictures", "audio.json": "patches of recordings"}
+READ = {"image.json": "patches of images", "audio.json": "patches of audio"}
 """What a model reads that has this file in its folder."""
 
 
@@ -106,16 +106,14 @@ def data_show(
     html: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Show rows exactly as they are fed: ids, positions, mask, shifted targets, which tokens bear
-    loss.
+    """Show rows exactly as the model reads them: ids, positions, mask, shifted targets, loss mask.
 
-    Of pictures and recordings: their patches, in the order in which they enter, after all that
-    changes them.
+    Images and audio are shown as patches in their order, after augmentation.
 
-    rows: How many rows.
-    step: Of which training step.
-    width: How many elements of each row.
-    html: Draw them on this page instead.
+    rows: Number of rows.
+    step: Training step.
+    width: Number of elements shown of each row.
+    html: Write this page with drawings instead.
     """
     from glassformer.files import write_text
     from glassformer.tasks.encoded_batch import batch_page, encoded_rows

@@ -125,8 +125,8 @@ def generate(
     prompt.
 
     prompt: What to go on from; may be repeated.
-    image: A picture that the prompts are about.
-    audio: A recording that the prompts are about.
+    image: An image that the prompts are about.
+    audio: An audio file that the prompts are about.
     temperature: 0: always the likeliest token.
     top_k: Only the K likeliest tokens.
     top_p: Only the likeliest that reach P.
@@ -248,7 +248,7 @@ def _draw(
 
     if len(prompts) != 1:
         raise ConfigError(
-            f"--to-image draws one picture, of one --prompt, not of {len(prompts)}; give one."
+            f"--to-image draws one image, of one --prompt, not of {len(prompts)}; give one."
         )
     if out.suffix.lower() != ".png":
         raise ConfigError(f"--to-image writes PNG, and {out} is named otherwise; name a .png file.")

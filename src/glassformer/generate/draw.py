@@ -41,8 +41,8 @@ def draw(
     longest = max((len(one.ids) for one in briefs), default=0)
     if longest > width:
         raise ConfigError(
-            f"The prompt has {longest} tokens and this model reads at most {width} before a "
-            "picture; shorten it, or train with a larger model.max_length."
+            f"The prompt has {longest} tokens and this model reads at most {width} before an "
+            "image; shorten it, or train with a larger model.max_length."
         )
     found = np.empty((len(prompts), n), np.int64)
     for begin in range(0, len(briefs), batch_size):
@@ -62,7 +62,7 @@ def brief(
     """
     if not len(tokenizer.eos):
         raise ConfigError(
-            "The tokenizer has no eos symbol, behind which a picture begins; train one of kind "
+            "The tokenizer has no eos symbol, behind which an image begins; train one of kind "
             "bpe, word, character or byte."
         )
     example = tokenizer.example(parts)
