@@ -248,6 +248,7 @@ def main() -> None:
     arguments.add_argument("--only", choices=tuple(SUBJECTS))
     arguments.add_argument("--threads", type=int, help="threads of torch")
     given = arguments.parse_args()
+    sys.stderr.write("About 2 to 5 minutes on two cores.\n")
     folders = {"tagging": given.ewt, "classification": given.banking77}
     wanted = [given.only] if given.only else [name for name, folder in folders.items() if folder]
     if not wanted or any(folders[name] is None for name in wanted):

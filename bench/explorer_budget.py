@@ -120,6 +120,7 @@ def main() -> int:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--server", action="store_true", help="leave the browser out")
     given = parser.parse_args()
+    sys.stderr.write("About 3 minutes on two cores.\n")
     torch.set_num_threads(given.threads)
     words = ("The chicken didn't cross the road. " * given.tokens)[: given.tokens]
     result: dict[str, Any] = {"load_before": os.getloadavg()[0], **vars(given)}

@@ -19,6 +19,7 @@ def median_seconds(command: list[str], runs: int = 11) -> float:
 
 
 if __name__ == "__main__":
+    sys.stderr.write("About half a minute on two cores.\n")
     commands = {
         "glassformer --help": [sys.executable, "-m", "glassformer", "--help"],
         "glassformer train --help": [sys.executable, "-m", "glassformer", "train", "--help"],

@@ -326,6 +326,7 @@ def main() -> None:
         return worker(options.worker, options.nanogpt, options.architecture)
     if not (options.nanogpt and options.data):
         parser.error("--nanogpt and --data are needed")
+    sys.stderr.write("About 10 minutes on two cores.\n")
     result: dict = {"machine": machine()}
     with tempfile.TemporaryDirectory(prefix="glassformer-bench-") as name:
         folder = Path(name)

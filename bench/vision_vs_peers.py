@@ -224,6 +224,7 @@ def main() -> None:
     arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("--threads", type=int, help="threads of torch")
     given = arguments.parse_args()
+    sys.stderr.write("About 15 minutes on two cores.\n")
     folders = {name: folder for name in RECIPES if (folder := getattr(given, name)) is not None}
     if not folders:
         arguments.error("give --fashion-mnist FOLDER and --cifar10 FOLDER, or one of them")
