@@ -7,7 +7,7 @@ import pytest
 
 from glassformer.batch import IGNORE
 from glassformer.data.collate import evaluation_windows, windows
-from glassformer.data.split import texts_for_tokenizer
+from glassformer.data.splits import texts_for_tokenizer
 from glassformer.data.tokens import store_tokens, tokens_of, training_order
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from glassformer.data.split import NAMES
+from glassformer.data.config import NAMES
 from glassformer.demos import glyphs as module
 from glassformer.demos.glyphs import CLASSES, SIZE, STROKES, glyphs
 from glassformer.errors import ConfigError

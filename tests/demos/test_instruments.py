@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.split import NAMES
+from glassformer.data.config import NAMES
 from glassformer.demos import instruments as module
 from glassformer.demos.instruments import (
     HIGHEST,

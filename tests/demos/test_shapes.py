@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captions import ANSWERS, RELATIONS, Facts, kind_of, parse_caption
-from glassformer.data.split import NAMES
+from glassformer.data.config import NAMES
 from glassformer.demos.shape_questions import PLACES, caption, questions, written
 from glassformer.demos.shapes import (
     COLOURS,

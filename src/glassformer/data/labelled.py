@@ -13,7 +13,7 @@ from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.lines import lines
 from glassformer.data.formats.records import classes_at, values
 from glassformer.data.sources import Source, resolve
-from glassformer.data.split_assignment import in_splits
+from glassformer.data.splits import in_splits
 from glassformer.errors import DataError
 
 MARK = "__label__"

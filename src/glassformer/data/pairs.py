@@ -11,7 +11,7 @@ from glassformer.data.config import DataConfig, SplitConfig, SplitName
 from glassformer.data.formats.lines import lines
 from glassformer.data.formats.records import values
 from glassformer.data.sources import Source, resolve
-from glassformer.data.split_assignment import in_splits
+from glassformer.data.splits import in_splits
 from glassformer.errors import ConfigError, DataError
 
 Rows = Iterator[tuple[str, str, str | None, str]]

@@ -31,7 +31,7 @@ from glassformer.data.formats.records import (
     written,
 )
 from glassformer.data.sources import Source, resolve
-from glassformer.data.split_assignment import in_splits
+from glassformer.data.splits import in_splits
 from glassformer.errors import ConfigError, DataError, suggest
 
 KINDS = ("text", "image", "audio")

@@ -15,7 +15,7 @@ from glassformer.data.formats.contents import content
 from glassformer.data.formats.idx import npz_names, read_idx, read_npy, read_npz
 from glassformer.data.formats.labelled_files import labelled_files, named_class
 from glassformer.data.sources import Source, resolve
-from glassformer.data.split_assignment import in_splits
+from glassformer.data.splits import in_splits
 from glassformer.errors import ConfigError, DataError, counted
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")

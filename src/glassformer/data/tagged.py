@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.tagged_words import Sentence, sentences
 from glassformer.data.sources import resolve
-from glassformer.data.split_assignment import in_splits
+from glassformer.data.splits import in_splits
 from glassformer.errors import DataError
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from glassformer.data.config import DataConfig
 from glassformer.data.order import WindowOrder
 from glassformer.data.sources import resolve
-from glassformer.data.split import parts
+from glassformer.data.splits import parts
 from glassformer.data.store import Store, Writer, check_split, place_of, request_of
 from glassformer.errors import ConfigError, DataError, counted
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from glassformer.data.config import NAMES, DataConfig
 from glassformer.data.example import Example
-from glassformer.data.split import texts_for_tokenizer
+from glassformer.data.splits import texts_for_tokenizer
 from glassformer.data.store import Store
 from glassformer.data.tokens import KIND, TokenSplit, store_tokens, tokens_of
 from glassformer.errors import ConfigError, DataError

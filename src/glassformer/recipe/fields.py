@@ -64,7 +64,7 @@ def task_rows(task: str) -> Iterator[FieldRow]:
     pipeline = pipeline_of(task)
     resolved = Recipe.parse({"task": task}).values()
     rows = {row.path: row for row in field_rows()}
-    for path in (*COMMON, *OF_INPUT[pipeline.input]):
+    for path in (*COMMON, *OF_INPUT.get(pipeline.input, ())):
         value: Any = resolved
         for key in path.split("."):
             value = value[key] if value is not None else None

@@ -16,7 +16,7 @@ from glassformer.data.formats.file_names import fields_of, template
 from glassformer.data.formats.lines import checked_text
 from glassformer.data.formats.records import classes_at, values
 from glassformer.data.sources import Source, resolve
-from glassformer.data.split_assignment import in_splits
+from glassformer.data.splits import in_splits
 from glassformer.errors import ConfigError, DataError, suggest
 
 SPLITS: dict[str, SplitName] = {

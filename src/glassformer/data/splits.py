@@ -1,11 +1,17 @@
-"""Running text divided into training, validation and test text."""
+"""Records divided into training, validation and test: by file, or held out of those to train on."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
 
 from glassformer.data.config import NAMES, DataConfig, SplitName
 from glassformer.data.formats.documents import Document, read
 from glassformer.data.sources import resolve
+from glassformer.random_stream import epoch_key, permute
+
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
@@ -19,7 +25,7 @@ class Part:
 
 
 def borders(n: int, validation: float, test: float) -> tuple[int, int]:
-    """Where validation and test text begin in n characters: int(n (1 - validation - test)) and
+    """Beginnings of validation and test text in n characters: int(n (1 - validation - test)) and
     int(n (1 - test))."""
     # rounded, because 1 - 0.2 - 0.1 is 0.7000000000000001, which could move a border by one
     return int(n * round(1 - validation - test, 9)), int(n * round(1 - test, 9))
@@ -64,3 +70,28 @@ def _cut(documents: Iterator[Document], begins: tuple[int, int, int, int]) -> It
             if piece:
                 yield Part(name, piece, document.source, ends=end <= high)
         start = end
+
+
+def in_splits(
+    config: DataConfig, rows: Callable[[SplitName], Iterator[Row]]
+) -> Iterator[tuple[SplitName, Row]]:
+    """Every row with its split; `rows` reads a split's files (those of train twice, if rows are
+    held out).
+
+    Splits without files are held out from train by a fixed permutation, since files are often
+    sorted.
+    """
+    validation, test = config.held_out
+    if validation or test:
+        n = sum(1 for _ in rows("train"))
+        last = permute(np.arange(n), n, epoch_key(0, 0)) if n else np.zeros(0, int)
+        for place, row in zip(last, rows("train"), strict=True):
+            held = place < round(n * (validation + test))
+            split: SplitName = (
+                "train" if not held else "validation" if place < round(n * validation) else "test"
+            )
+            yield split, row
+    for split in NAMES[1:] if validation or test else NAMES:
+        if split == "train" or config.splits[split].path is not None:
+            for row in rows(split):
+                yield split, row

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glassformer.data.config import NAMES
 from glassformer.data.formats.documents import Document
-from glassformer.data.split import NAMES, _cut, borders, parts, texts_for_tokenizer
+from glassformer.data.splits import _cut, borders, parts, texts_for_tokenizer
 from small_runs import data_config
 
 
