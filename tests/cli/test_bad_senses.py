@@ -65,7 +65,7 @@ PICTURES = {
     ),
     "colour.png": (
         picture(3),
-        "has 3 channels and the first training image 1; set image.channels to 3, or to 1",
+        "has 3 channels and the first training image 1; set processor.image.channels to 3, or to 1",
     ),
 }
 SOUNDS = {

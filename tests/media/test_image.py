@@ -103,7 +103,7 @@ def test_grey_is_repeated_and_colour_becomes_grey_only_if_asked():
     found = ImageReader(ImageConfig(size=8).seen(grey))
     with pytest.raises(
         DataError,
-        match=r"cat.png has 3 channels and the first training image 1; set image.channels",
+        match=r"cat.png has 3 channels and the first training image 1; set processor.image.channels",
     ):
         found.fit(colour, "cat.png")
     assert ImageReader(ImageConfig(size=8).seen(colour)).fit(grey).shape == (8, 8, 3)

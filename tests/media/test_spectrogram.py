@@ -155,7 +155,7 @@ def test_every_triangle_has_the_area_of_one():
 
 def test_a_band_between_two_frequencies_is_refused():
     with pytest.raises(
-        ConfigError, match=r"of 400 mel bands between 0 and 4000 Hz .* audio.n_mels"
+        ConfigError, match=r"of 400 mel bands between 0 and 4000 Hz .* processor.audio.n_mels"
     ):
         mel_filters(400, 256, 8_000, 0.0, 4_000.0)
 

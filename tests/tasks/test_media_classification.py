@@ -76,7 +76,8 @@ def test_the_bright_half_is_learned(tmp_path):
     assert run.classify([half(side, draw) for side in SIDES * 10]) == list(SIDES * 10)
     file = write_picture(tmp_path / "new.png", half("right", draw, 3, size=16))
     with pytest.raises(
-        DataError, match=r"new\.png has 3 channels and the first training image 1; set image"
+        DataError,
+        match=r"new\.png has 3 channels and the first training image 1; set processor.image",
     ):
         run.classify(file)
     file = write_picture(tmp_path / "grey.png", half("right", draw, size=16))
@@ -377,7 +378,7 @@ def test_colour_among_grey_is_refused_unless_asked(tmp_path):
     data = {"train.path": path, "validation.fraction": 0.0}
     with pytest.raises(
         DataError,
-        match=r"colour\.png has 3 channels and the first training image 1; set image.chan",
+        match=r"colour\.png has 3 channels and the first training image 1; set processor.image.chan",
     ):
         go(picture_recipe(tmp_path, data=data), tmp_path / "x")
     for channels in (1, 3):

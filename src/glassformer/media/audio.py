@@ -199,7 +199,8 @@ class AudioReader(Reader):
             n, total, squares = n + len(rows), total + rows.sum(0), squares + rows.square().sum(0)
         if n == 0:
             raise DataError(
-                "there are no training clips from which audio.mean and audio.std could be computed"
+                "there are no training clips from which processor.audio.mean and std could be "
+                "computed"
             )
         mean = torch.as_tensor(total / n)
         std = (torch.as_tensor(squares / n) - mean.square()).clamp_min(0).sqrt()

@@ -123,7 +123,7 @@ class ImageConfig(Record):
         """(height, width); ConfigError: not known yet."""
         if self.size is None:
             raise ConfigError(
-                "image.size is not set and no image was read; set it to (height, width)."
+                "processor.image.size is not set and no image was read; set it to (height, width)."
             )
         return (self.size, self.size) if isinstance(self.size, int) else self.size
 
@@ -149,7 +149,9 @@ class ImageReader(Reader):
         super().__init__(config)
         channels = config.channels or config.found_channels
         if channels is None:
-            raise ConfigError("image.channels is not set and no image was read; set it to 1 or 3.")
+            raise ConfigError(
+                "processor.image.channels is not set and no image was read; set it to 1 or 3."
+            )
         self.channels = channels
         self.shape = (*config.dims, channels)
         """Height, width and channels of every image."""
@@ -171,7 +173,7 @@ class ImageReader(Reader):
         if channels > wanted and self.config.channels is None:
             raise DataError(
                 f"{where} has {channels} channels and the first training image {wanted}; set "
-                f"image.channels to 3, or to 1 to make all of them grey"
+                f"processor.image.channels to 3, or to 1 to make all of them grey"
             )
         if pixels.shape[:2] != (height, width) or channels > wanted:
             image = Image.fromarray(pixels[..., 0] if channels == 1 else pixels)
@@ -242,7 +244,7 @@ def mean_std(stack: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
     n = int(counts[:1].sum())
     if n == 0:
         raise DataError(
-            "there are no training images from which image.mean and image.std could be computed"
+            "there are no training images from which processor.image.mean and std could be computed"
         )
     # whole numbers until the divisions, however many
     moments = [(int((levels * c).sum()), int((levels**2 * c).sum())) for c in counts]

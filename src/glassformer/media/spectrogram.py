@@ -95,8 +95,8 @@ def mel_filters(
     if empty:
         raise ConfigError(
             f"{empty} of {n_mels} mel bands between {low:g} and {high:g} Hz are narrower than the "
-            f"{rate / n_fft:g} Hz between two frequencies; set fewer audio.n_mels or a longer "
-            f"audio.window_ms."
+            f"{rate / n_fft:g} Hz between two frequencies; set fewer "
+            "processor.audio.n_mels or a longer processor.audio.window_ms."
         )
     return filters.float()
 

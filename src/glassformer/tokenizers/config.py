@@ -66,7 +66,7 @@ class TokenizerConfig(Record):
         asked = self.vocab_size or DEFAULT_VOCAB_SIZE[self.kind]
         if asked < n_specials + smallest:
             raise ConfigError(
-                f"tokenizer.vocab_size is {asked}, but kind {self.kind} needs at least "
+                f"processor.tokenizer.vocab_size is {asked}, but kind {self.kind} needs at least "
                 f"{n_specials + smallest} ({smallest} ordinary tokens and {n_specials} special "
                 f"symbols); set it higher or leave it out"
             )

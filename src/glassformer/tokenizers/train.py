@@ -56,7 +56,7 @@ def _byte(config: TokenizerConfig) -> dict[str, object]:
     size = len(ALPHABET) + len(definition["added_tokens"])
     if config.vocab_size not in (None, size):
         raise ConfigError(
-            f"tokenizer.vocab_size is {config.vocab_size}, but kind byte always has {size}; leave "
+            f"processor.tokenizer.vocab_size is {config.vocab_size}, but kind byte always has {size}; leave "
             f"it out"
         )
     return definition
@@ -136,5 +136,5 @@ def _refuse_nothing(n: int) -> None:
     if n == 0:
         raise DataError(
             "there is no text to make a tokenizer from; give a longer text or lower "
-            "tokenizer.min_frequency"
+            "processor.tokenizer.min_frequency"
         )
