@@ -73,8 +73,8 @@ def _definition(kind: str, tokens: Iterable[str], extra: Sequence[str]) -> dict[
     specials = [*(symbol for symbol in ROLES.values() if unknown or symbol != ROLES["unk"]), *extra]
     if len(set(specials)) != len(specials) or "" in specials:
         raise ConfigError(
-            f"processor.tokenizer.specials has an empty, repeated or built-in symbol; give others than "
-            f"{specials}"
+            "processor.tokenizer.specials has an empty, repeated or built-in symbol; give others "
+            f"than {specials}"
         )
     following = len(vocab)
     for symbol in specials:

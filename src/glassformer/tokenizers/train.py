@@ -56,8 +56,8 @@ def _byte(config: TokenizerConfig) -> dict[str, object]:
     size = len(ALPHABET) + len(definition["added_tokens"])
     if config.vocab_size not in (None, size):
         raise ConfigError(
-            f"processor.tokenizer.vocab_size is {config.vocab_size}, but kind byte always has {size}; leave "
-            f"it out"
+            f"processor.tokenizer.vocab_size is {config.vocab_size}, but kind byte always has "
+            f"{size}; leave it out"
         )
     return definition
 
