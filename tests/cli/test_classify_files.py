@@ -129,7 +129,7 @@ def test_models_are_given_what_they_read(refused, pictures, sounds, trained, rec
     assert "use `glassformer classify`" in refused(
         "generate", pictures / "run", code=2, keep=pictures, stdin=b"a"
     )
-    for folder, read in ((pictures, "pictures"), (sounds, "recordings")):
+    for folder, read in ((pictures, "images"), (sounds, "audio")):
         said = refused("tokenize", folder / "run", code=2, keep=folder, stdin=b"a")
         see = f"see them by `glassformer data show {folder / 'run'} --html FILE`."
         assert said == f"{folder / 'run'} reads patches of {read}, not text; {see}"
