@@ -181,6 +181,8 @@ def test_names_tell_classes_groups_and_splits(tmp_path):
             wanted.get((who, i), "train"),
         )
     assert len(files) == 12
+    with pytest.raises(DataError, match=r"data\.test\.where=.*'9'.* fits no image; change it"):
+        read(tmp_path, "x.zip", test_where={"i": ["9"]}, **fields)
     assert (
         sum(file.split == "test" for file in read(tmp_path, "x.zip", test_fraction=0.25, **fields))
         == 3

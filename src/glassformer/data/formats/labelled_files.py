@@ -65,6 +65,11 @@ def labelled_files(config: DataConfig, suffixes: Collection[str], noun: str) -> 
     }
     folders = {} if _wheres(config) else _folder_splits(files["train"])
     mine = [replace(file, split=folders.get(file.source, file.split)) for file in files["train"]]
+    for split, wanted in _wheres(config).items():
+        if all(file.split != split for file in mine):
+            raise DataError(
+                f"data.{split}.where={wanted} fits no {noun}; change it, or leave it out"
+            )
     elsewhere = sorted(
         (file for file in mine if file.split != "train"), key=lambda file: NAMES.index(file.split)
     )
