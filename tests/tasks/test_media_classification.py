@@ -475,10 +475,12 @@ def test_other_data_are_what_they_are_wherever_training_had_its_classes(tmp_path
         )
         rows.append(side)
     pattern = {"label_pattern": "{label}_{who}_{n}.png", "validation.where": {"who": ["b"]}}
-    made = picture_recipe(tmp_path, data={"train.path": str(tmp_path / "p"), **pattern})
-    result, _ = go(made, tmp_path / "x")
-    assert result.scores["examples"] == 12
-    assert gf.load(tmp_path / "x").evaluate(data=str(tmp_path / "p"))["examples"] == 24
+    data = {"train.path": str(tmp_path / "p"), **pattern}
+    for batches, scored in ((1, 4), (None, 12)):
+        made = picture_recipe(tmp_path, data=data, train={"evaluate.batches": batches})
+        result, _ = go(made, tmp_path / f"x{batches}")
+        assert result.scores["examples"] == scored
+    assert gf.load(tmp_path / "xNone").evaluate(data=str(tmp_path / "p"))["examples"] == 24
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from glassformer.tasks.shown import shown
 from glassformer.tasks.task import EVERYTHING, SHOWN, Evaluation, Sample
 
 CHUNK = 256
-"""Sequences that are encoded together in an evaluation."""
+"""Records that are encoded together in an evaluation."""
 
 
 class Classification(LabelTask):
@@ -109,20 +109,22 @@ class Classification(LabelTask):
         return [*super().opening(), classes, *self.long_inputs()]
 
     def probabilities(
-        self, model: Transformer, inputs: Inputs, precision: torch.dtype = torch.float32
+        self,
+        model: Transformer,
+        inputs: Inputs,
+        chosen: Sequence[int],
+        precision: torch.dtype = torch.float32,
     ) -> Iterator[np.ndarray]:
-        """The probability of every class for each record, float32 [C]."""
-        owner = inputs.owner
-        begin = 0
-        while begin < len(owner):
-            end = min(len(owner), begin + CHUNK)
-            while end < len(owner) and owner[end] == owner[end - 1]:  # not inside a record
-                end += 1
-            first, n = int(owner[begin]), int(owner[end - 1] - owner[begin]) + 1
-            examples = inputs.examples(range(begin, end))
-            own = owner[begin:end] - first
-            yield from classify(model, examples, own, n, self.processor.batches, precision)
-            begin = end
+        """The probability of every class for each chosen record, float32 [C]."""
+        first = np.searchsorted(inputs.owner, np.arange(len(inputs.records) + 1))
+        for begin in range(0, len(chosen), CHUNK):
+            part = chosen[begin : begin + CHUNK]
+            windows = [range(first[i], first[i + 1]) for i in part]
+            owner = [n for n, own in enumerate(windows) for _ in own]
+            examples = inputs.examples(list(chain.from_iterable(windows)))
+            yield from classify(
+                model, examples, owner, len(part), self.processor.batches, precision
+            )
 
     def evaluate(
         self, model: Transformer, split: str, of: Evaluation = EVERYTHING
@@ -133,8 +135,10 @@ class Classification(LabelTask):
             check_labels(record, model.config.multi_label)
         scores, multi = LabelScores(model), model.config.multi_label
         score = (MultiLabelScore if multi else ClassScore)(scores.names)
-        rows = self.probabilities(model, inputs, of.precision)
-        for row, record in zip(rows, inputs.records, strict=True):
+        chosen = of.records(len(inputs.records))
+        rows = self.probabilities(model, inputs, chosen, of.precision)
+        for row, number in zip(rows, chosen, strict=True):
+            record = inputs.records[number]
             p, labels = row.astype(np.float64)[None], labels_of(record)
             gold, names = scores.gold(labels), scores.names
             if isinstance(score, MultiLabelScore):
@@ -171,7 +175,8 @@ class Classification(LabelTask):
         """See `Task`: the first inputs and their classes."""
         inputs, (records, given) = self.split(self.shown_split), self.samples(SHOWN)
         rows, lines = [], []
-        for record, p in zip(records, self.probabilities(model, inputs), strict=False):
+        found_rows = self.probabilities(model, inputs, range(len(records)))
+        for record, p in zip(records, found_rows, strict=True):
             text, right = shown(record), ", ".join(labels_of(record))
             best, probability = self.classes.names[int(p.argmax())], float(p.max())
             found = {"predicted": best, "probability": probability}

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from glassformer.batch import Batch
+from glassformer.data.order import spread
 from glassformer.errors import ConfigError, GlassformerError, plural
 from glassformer.generate.config import GenerateConfig
 from glassformer.losses import LossSum, cross_entropy
@@ -44,7 +45,11 @@ class Evaluation:
     lines: int | None = None
     """Inputs that text is generated for, spread evenly; None: all."""
     rows: int | None = None
-    """Windows of running text in a batch; None: about 4096 tokens."""
+    """Rows of a batch; None: windows of running text of about 4096 tokens, else one."""
+
+    def records(self, n: int) -> list[int]:
+        """Numbers of the records that are scored, of `n`."""
+        return spread(n, None if self.limit is None else self.limit * (self.rows or 1))
 
 
 EVERYTHING = Evaluation()

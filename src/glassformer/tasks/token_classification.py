@@ -84,7 +84,8 @@ class TokenClassification(LabelTask):
 
         A tag that the model does not know is wrong, and counted by name in `unseen_classes`.
         """
-        scores, records = LabelScores(model), self.split(split).records
+        scores, every = LabelScores(model), self.split(split).records
+        records = [every[i] for i in of.records(len(every))]
         for record in records:
             check_tags(self.processor, record)
         names, given = scores.names, map(self.processor.given, records)
