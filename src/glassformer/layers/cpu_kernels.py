@@ -65,7 +65,10 @@ def rms_norm(
 class _RMSNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
-        with torch.autocast("cpu", enabled=False):  # or the scale would be a bfloat16
+        if torch.is_autocast_enabled("cpu"):  # or the scale would be a bfloat16
+            with torch.autocast("cpu", enabled=False):  # 10 microseconds, so only where needed
+                scale = _inverse_rms(x, epsilon)
+        else:
             scale = _inverse_rms(x, epsilon)
         ctx.save_for_backward(x, scale, weight)
         ctx.epsilon = epsilon
