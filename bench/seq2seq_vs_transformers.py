@@ -339,7 +339,7 @@ def main() -> None:
     arguments.add_argument("--steps", type=int, default=40, help="steps of each side in a round")
     arguments.add_argument("--only", choices=("training", "decoding"))
     given = arguments.parse_args()
-    sys.stderr.write("About half an hour, with --only training five minutes on two cores.\n")
+    sys.stderr.write("About half an hour on two cores; five minutes with --only training.\n")
     recipe = read_recipe(RECIPE, [f"data.root={given.data}"])
     keep_freed_memory()
     result: dict[str, object] = {

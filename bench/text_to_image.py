@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=5, help="pictures of each combination (5)")
     parser.add_argument("--temperature", type=float, default=1.0, help="of the drawing model (1.0)")
     arguments = parser.parse_args()
-    sys.stderr.write("About 15 minutes, a few if the runs are there on two cores.\n")
+    sys.stderr.write("About 15 minutes on two cores; a few if the runs exist.\n")
     with tempfile.TemporaryDirectory() as folder:
         runs = arguments.runs or Path(folder)
         seconds: dict[str, float] = {}

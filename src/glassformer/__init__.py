@@ -1,4 +1,4 @@
-"""glassformer: the whole Transformer as one tool.
+"""glassformer: a complete Transformer toolkit.
 
     import glassformer as gf
     run = gf.load("runs/demo-lm")

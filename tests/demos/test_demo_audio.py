@@ -43,7 +43,7 @@ def test_it_shows_scores_confusions_and_clips_to_hear(cli, tmp_path):
     assert max(match) > 0.999
     again = cli("demo", "audio", "--steps", 2, "--run", run)
     assert "nothing to do" in again.err
-    assert "40 notes it never heard" in again.out
+    assert "40 notes at new pitches" in again.out
 
 
 @pytest.mark.slow

@@ -23,10 +23,10 @@ def test_it_shows_scores_confusions_and_a_page(cli, tmp_path):
     accuracy = said.json["accuracy"]
     assert list(accuracy) == [
         "the most frequent sign",
-        "the nearest training picture",
+        "the nearest training image",
         "this model",
     ]
-    assert accuracy["the most frequent sign"] < accuracy["the nearest training picture"] < 1
+    assert accuracy["the most frequent sign"] < accuracy["the nearest training image"] < 1
     missed = sum(row["n"] for row in said.json["confused"])
     assert missed == round(90 * (1 - accuracy["this model"]))
     assert all(row["gold"] != row["predicted"] for row in said.json["confused"])
@@ -35,8 +35,8 @@ def test_it_shows_scores_confusions_and_a_page(cli, tmp_path):
     assert "Most often confused" in page
     again = cli("demo", "vision", "--steps", 3, "--run", run)
     assert "resuming at step 2" in again.err
-    assert "the nearest training picture" in again.out
-    assert "90 pictures it never saw" in again.out
+    assert "the nearest training image" in again.out
+    assert "90 images not in training" in again.out
     scores = cli("evaluate", run, "--split", "test", "--json").json
     assert scores["accuracy"] == pytest.approx(
         cli("demo", "vision", "--steps", 3, "--run", run, "--json").json["accuracy"]["this model"]

@@ -38,15 +38,15 @@ def classify(
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
-    """Print the class of each line of standard input, or of each file, in order.
+    """Print the class of each line or file, in order.
 
-    A line is a text; two texts and a TAB for a model of pairs; the name of a file for a model of
-    images or audio; a JSON list of parts for a model of those, [{"image": "a.png"}, {"text": "What
-    is it?"}].
+    A line of standard input is a text; two texts and a TAB for a model of pairs; the name of a file
+    for a model of images or audio; a JSON list of parts for a multimodal model, [{"image":
+    "a.png"}, {"text": "What is it?"}].
 
-    scores: Put each class's probability in front of it.
+    scores: Print the probability before each class.
     top_k: Print the K likeliest classes, or all, as columns.
-    threshold: Several classes: print those that are at least so probable; default 0.5.
+    threshold: For models of several classes: print those of at least this probability; default 0.5.
     skip_bad: Skip files that cannot be read, and count them.
     batch_size: Lines or files classified together.
     """

@@ -58,19 +58,19 @@ def embed(
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
-    """Turn each line of standard input into a vector; or find what is near, do analogies, see a
-    word in contexts.
+    """Embed each line of standard input. Or find nearest texts, solve analogies, compare one word's
+    vectors in context.
 
-    pool: mean (the default), first, or last, the one for a decoder.
-    no_normalize: Leave vectors as long as they are.
-    layer: After this layer, 0: the static embedding; default: after the last.
+    pool: mean (default), first, or last (for decoders).
+    no_normalize: Do not scale vectors to length 1.
+    layer: Layer of the vectors; 0: the static embedding; default: the last.
     out: Write the vectors to this .npy file instead.
-    near: Find what is nearest among these lines, or in what embed wrote.
-    analogy: Lines are such as: king - man + woman.
-    vectors: Of --analogy: words with vectors, in place of a RUN's own.
+    near: Find the nearest lines of this file: texts, or the output of embed.
+    analogy: Solve lines such as: king - man + woman.
+    vectors: Words with vectors for --analogy, instead of a RUN's own.
     word: Compare this word's vectors in all lines, layer by layer.
-    html: Of --word: also draw it, as .html.
-    top_k: Print so many, default 10.
+    html: Also draw the comparison of --word in this .html file.
+    top_k: Number of results; default 10.
     """
     from glassformer.run import load
 

@@ -13,11 +13,10 @@ def inspect(
     no_browser: bool = False,
     device: Device = "cpu",
 ) -> None:
-    """See and touch a model from inside, in the browser: its attention, its stream, its choices;
-    Ctrl-C ends it.
+    """Open the explorer of a run in the browser; Ctrl-C stops it.
 
-    port: Default: the first free one from 8420.
-    host: The address at which it listens.
+    port: Port; default: the first free one from 8420.
+    host: Address to listen at.
     no_browser: Only print the address.
     """
     import threading

@@ -23,7 +23,7 @@ from glassformer.errors import GlassformerError
 
 app = typer.Typer(
     name="glassformer",
-    help="The whole Transformer as one tool: train it, run it, and see inside it.",
+    help="A complete Transformer toolkit: train models, run them, and inspect them.",
     no_args_is_help=True,
     add_completion=True,
     rich_markup_mode=None,
@@ -63,10 +63,10 @@ def version(value: bool) -> bool:
 def options(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     show_version: Annotated[
-        bool, typer.Option("--version", callback=version, is_eager=True, help="Print it.")
+        bool, typer.Option("--version", callback=version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """The whole Transformer as one tool: train it, run it, and see inside it."""
+    """A complete Transformer toolkit: train models, run them, and inspect them."""
 
 
 def main() -> None:

@@ -3,9 +3,9 @@
 A command is a function, and each of its options has a line in the last paragraph of its docstring:
 
     def demo(steps: OptionalCount = None) -> None:
-        "Train a small model, and show what it learned.
+        "Train a small demo model.
 
-        steps: Fewer or more steps.
+        steps: Number of training steps.
         "
 """
 
@@ -26,7 +26,9 @@ Overrides = Annotated[
 ]
 Json = Annotated[bool, Option("--json", help="Print JSON.")]
 Device = Annotated[str, Option("--device", help="auto, cpu, cuda, mps.")]
-MaxNewTokens = Annotated[int | None, Option("--max-new-tokens", help="At most this many.", min=1)]
+MaxNewTokens = Annotated[
+    int | None, Option("--max-new-tokens", help="Largest number of new tokens.", min=1)
+]
 Count = Annotated[int, Option(min=1)]
 OptionalCount = Annotated[int | None, Option(min=1)]
 Index = Annotated[int, Option(min=0)]

@@ -30,7 +30,7 @@ def tokenize(
     """Show how a text is cut into tokens.
 
     text: The text; default: standard input, or the recipe's.
-    report: Tokens per byte, unknowns, frequent pieces.
+    report: Report tokens per byte, unknowns, frequent pieces.
     """
     from glassformer.tokenizers.report import report as make_report
     from glassformer.tokenizers.text import Tokenizer
@@ -106,14 +106,14 @@ def data_show(
     html: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Show rows exactly as the model reads them: ids, positions, mask, shifted targets, loss mask.
+    """Show rows as the model reads them. Ids, positions, mask, shifted targets, loss mask.
 
     Images and audio are shown as patches in their order, after augmentation.
 
     rows: Number of rows.
     step: Training step.
     width: Number of elements shown of each row.
-    html: Write this page with drawings instead.
+    html: Write an HTML page with drawings to this file instead.
     """
     from glassformer.files import write_text
     from glassformer.tasks.encoded_batch import batch_page, encoded_rows
@@ -174,7 +174,8 @@ def plan(
     overrides: Overrides = None,
     json: Json = False,
 ) -> None:
-    """Parameters by matrix, operations, memory, time and disk on this machine, before training."""
+    """Estimate size, memory and time before training. Parameters by matrix, operations,
+    memory, time and disk on this machine."""
     from glassformer.training.plan import make_plan
 
     made = make_plan(_recipe_of(recipe, overrides))
@@ -192,10 +193,10 @@ def verify(
     html: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Check every equation of the notes against an independent float64 computation.
+    """Check every equation of the notes against float64 NumPy.
 
-    text: The text to run through it.
-    html: Also write a readable page.
+    text: Input text for the check.
+    html: Also write the results as an HTML page.
     """
     from glassformer import verify as checks
     from glassformer.files import write_text

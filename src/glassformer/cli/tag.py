@@ -27,12 +27,12 @@ def tag(
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
-    """Tag the words of each line of standard input, which stand apart by spaces; lines may be of
+    """Tag the words of each line of standard input. Words are separated by spaces; a line may have
     any length.
 
-    columns: A line for each word with its tag behind a TAB (CoNLL).
-    top_k: With --json: the K likeliest tags, or all.
-    punctuation: Raw text: punctuation marks are words of their own.
+    columns: Print a line for each word: word, TAB, tag (CoNLL).
+    top_k: With --json: print the K likeliest tags, or all.
+    punctuation: Split punctuation marks off as words (for raw text).
     """
     from glassformer.processors.word_tokenizer import split_punctuation
     from glassformer.run import load

@@ -23,10 +23,10 @@ def demo(
     steps: OptionalCount = None,
     json: Json = False,
 ) -> None:
-    """Train a small model on data that every machine has, and show what it learned (minutes).
+    """Train a small demo model in a few minutes and show its results.
 
     run: Run folder; default runs/demo-NAME.
-    steps: Fewer or more steps.
+    steps: Number of training steps; default: that of the demo.
     """
     from glassformer.demos.catalog import DEMOS
     from glassformer.demos.demo import trained
@@ -59,10 +59,10 @@ def train(
     resume: bool = False,
     json: Json = False,
 ) -> None:
-    """Train a model by a recipe.
+    """Train a model from a recipe.
 
-    run: Folder of the run; default runs/NAME of the recipe.
-    resume: Go on at the newest checkpoint.
+    run: Run folder; default: runs/ and the recipe's name.
+    resume: Resume from the newest checkpoint.
     """
     from glassformer.recipe.recipe import read_recipe
     from glassformer.training import train as train_recipe

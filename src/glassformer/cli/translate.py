@@ -55,21 +55,21 @@ def translate(
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
-    """Turn each line of standard input into what the model makes of it, in order; an empty line
-    stays empty.
+    """Translate standard input line by line. For every text-to-text model; an empty line stays
+    empty.
 
-    beams: Hypotheses kept; 1: greedy.
+    beams: Beam width; 1: greedy.
     n_best: Print the N best of each line.
     length_penalty: α in the score Σ log p / lengthᵅ.
     temperature: Sample at this temperature instead of searching.
-    seed: Of sampling: same seed, same text.
-    window: Cut a line that is too long into pieces of whole words.
-    scores: Put each line's score in front of it.
-    alignments: Put the word alignment behind each line, as 0-0 1-2.
-    layer: Of --alignments: a decoder layer, from 0; may be repeated.
-    head: Of --alignments: a head, from 0; may be repeated.
-    targets: Score the lines of this file instead of writing any.
-    show_attention: Draw the first line's cross-attention: .html or .png.
+    seed: Random seed of --temperature; the same seed gives the same text.
+    window: Split a line longer than the context into pieces of whole words.
+    scores: Print the score before each line.
+    alignments: Print the word alignment after each line, as 0-0 1-2.
+    layer: Decoder layer for --alignments, from 0; may be repeated.
+    head: Head for --alignments, from 0; may be repeated.
+    targets: Score the lines of this file as targets instead of translating.
+    show_attention: Draw the first line's cross-attention in this .html or .png file.
     batch_size: Lines translated together.
     """
     from glassformer.run import load

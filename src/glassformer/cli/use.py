@@ -38,13 +38,13 @@ def evaluate(
 ) -> None:
     """Score a model on a whole split.
 
-    Loss, perplexity and bits per byte of text; BLEU, chrF and exact match of what it writes;
-    accuracy and F1 of classes and tags, one by one.
+    Loss, perplexity and bits per byte of text; BLEU, chrF and exact match of generated text;
+    accuracy and F1 of classes and tags, in all and for each.
 
-    data: Another text, all of it (file, folder, glob, -).
-    split: Of its own data: train, validation, test.
-    targets: The targets of --data's sources, line by line.
-    beams: How an encoder-decoder's output is searched for.
+    data: Other data in the run's format, scored as a whole (file, folder, glob, -).
+    split: Split of the run's own data: train, validation, test.
+    targets: Targets of --data's sources, line by line.
+    beams: Beam width for encoder-decoders; 1: greedy.
     """
     from glassformer.run import load
 
@@ -118,26 +118,25 @@ def generate(
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
-    """Write on from a prompt; without --prompt, from standard input if it is piped, else from a new
+    """Continue a prompt. Without --prompt, read it from piped standard input, else begin with a new
     line.
 
-    With --image or --audio, write what a model of sequences of parts answers to them and the
-    prompt.
+    With --image or --audio, a multimodal model answers the prompt about that file.
 
-    prompt: What to go on from; may be repeated.
-    image: An image that the prompts are about.
-    audio: An audio file that the prompts are about.
-    temperature: 0: always the likeliest token.
+    prompt: Text to continue; may be repeated.
+    image: Image that the prompts are about.
+    audio: Audio file that the prompts are about.
+    temperature: Sampling temperature; 0: always the likeliest token.
     top_k: Only the K likeliest tokens.
-    top_p: Only the likeliest that reach P.
-    min_p: Only those at least P times as likely as the likeliest.
-    repetition_penalty: Above 1: less of what was there.
-    seed: Same seed, same text.
+    top_p: Only the likeliest tokens that together reach P.
+    min_p: Only tokens at least P times as likely as the likeliest.
+    repetition_penalty: Above 1: tokens that already occurred become less likely.
+    seed: Random seed; the same seed gives the same text.
     stop: End before this text; may be repeated.
-    window: Go on from the last part of a prompt that is too long.
-    stream: Print text as it comes (as on a terminal).
-    score: Score the prompt's tokens instead.
-    to_image: Draw what the prompt says into this .png file.
+    window: Continue a prompt longer than the context from its last half context.
+    stream: Print text as it is generated (the default on a terminal).
+    score: Print the log-probabilities of the prompt's tokens instead.
+    to_image: Draw the prompt and save the image as this .png file.
     """
     files = given({"image": image, "audio": audio})
     options = {"max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k}

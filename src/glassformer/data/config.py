@@ -67,7 +67,8 @@ class SplitConfig(Record):
         ge=0.0,
         lt=1.0,
         description="Share of data.train held out for this split, if it has neither path nor "
-        "where: the end of running text, other records at random.",
+        "where; null: 0.1 for validation, 0 for test. The end of running text; other records at "
+        "random.",
     )
 
 
@@ -133,8 +134,8 @@ class DataConfig(Record):
     label_delimiter: str | None = Field(
         default=None,
         min_length=1,
-        description="End of the name of a class or tag, unless nothing would be left: ':' makes "
-        "DESC of DESC:manner.",
+        description="Keep the name of a class or tag only up to this string: ':' shortens "
+        "DESC:manner to DESC; a name is never emptied.",
         json_schema_extra={"inputs": ["text", "words", "image", "audio", "parts"]},
     )
     class_names: tuple[str, ...] = Field(
@@ -166,7 +167,7 @@ class DataConfig(Record):
     )
     tag_field: str | None = Field(
         default=None,
-        description="The same for tags, also of rows of parts; null: tags in JSONL, upos in "
+        description="The same for tags, also in rows of parts; null: tags in JSONL, upos in "
         "conllu, the last column in conll.",
         json_schema_extra={"inputs": ["words", "parts"]},
     )
@@ -197,12 +198,12 @@ class DataConfig(Record):
     )
     target: str | None = Field(
         default=None,
-        description="Text to write about a row of parts, '{answer}'; null: the field target.",
+        description="Target text of a row of parts, '{answer}'; null: the field target.",
         json_schema_extra={"inputs": ["parts"]},
     )
     target_image: str | None = Field(
         default=None,
-        description="Image to draw about a row of parts, 'photos.zip/{file}'.",
+        description="Target image of a row of parts, 'photos.zip/{file}'.",
         json_schema_extra={"inputs": ["parts"]},
     )
     overlap: int | None = Field(

@@ -36,18 +36,18 @@ def show(run: Run, terminal: bool) -> Shown:
     known = [(prompt, row.target or "") for _, prompt, row in train]
     scores = _scores(test, found, most_frequent(known, [prompt for _, prompt, _ in test]))
     cards = _cards(test, found)
-    title = f"What {folder.name} says of pictures it never saw"
+    title = f"What {folder.name} says of images it was not trained on"
     about = f"{counted(len(test), 'answer')} in all."
     write_text(page, answers_html(title, about, scores, cards, _drawn(load(drawing))))
     return Shown(
         {"scores": {name: {"accuracy": own, "blind": blind} for name, own, blind in scores}},
         [
-            f"accuracy on {len(test):,} questions and captions of pictures it never saw (and of "
+            f"accuracy on {len(test):,} questions and captions of images not in training (and of "
             "the most frequent answer to each question, without looking):",
             *(f"  {name:14} {own:7.2%}  ({blind:.2%})" for name, own, blind in scores),
             "\none of them:",
             *(f"  {answer.question or DESCRIBE:48} {answer.found}" for answer in cards[0][1]),
-            f"\npictures, questions, answers, and pictures drawn from words: {page} (open it in a "
+            f"\nimages, questions, answers, and images drawn from words: {page} (open it in a "
             "browser)",
             f"curves and samples: {folder / 'report.html'}",
         ],

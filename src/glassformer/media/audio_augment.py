@@ -22,35 +22,35 @@ Clips = Float32[np.ndarray, "N T"]
 
 
 class SoundAugmentConfig(Record):
-    """The `sound_augment` section of a recipe; changes nothing by default."""
+    """The `augment.audio` section of a recipe; changes nothing by default."""
 
     section = "augment.audio"
 
     time_masks: int = Field(
-        default=0, ge=0, le=100, description="Stretches of time to blank out in a spectrogram."
+        default=0, ge=0, le=100, description="Number of time masks in a spectrogram."
     )
-    time_width: int = Field(default=0, ge=0, description="Frames of the widest of them.")
+    time_width: int = Field(default=0, ge=0, description="Largest width of a time mask, in frames.")
     mel_masks: int = Field(
-        default=0, ge=0, le=100, description="Stretches of frequency to blank out."
+        default=0, ge=0, le=100, description="Number of frequency masks in a spectrogram."
     )
-    mel_width: int = Field(default=0, ge=0, description="Mel bands of the widest of them.")
-    shift_ms: float = Field(
-        default=0.0, ge=0.0, description="How far a clip may move, earlier or later."
+    mel_width: int = Field(
+        default=0, ge=0, description="Largest width of a frequency mask, in mel bands."
     )
+    shift_ms: float = Field(default=0.0, ge=0.0, description="Largest random shift in time, in ms.")
     gain_db: float = Field(
-        default=0.0, ge=0.0, le=60.0, description="How much louder or softer it may be."
+        default=0.0, ge=0.0, le=60.0, description="Largest random change of volume, in dB."
     )
     noise: float = Field(
         default=0.0,
         ge=0.0,
         le=10.0,
-        description="White noise up to this share of the clip's own root mean square.",
+        description="Largest root mean square of white noise, as a share of the clip's.",
     )
     speed: float = Field(
         default=0.0,
         ge=0.0,
         le=0.3,
-        description="How much faster or slower it may be, its pitch with it: 0.05 is 5 %.",
+        description="Largest random relative change of speed and pitch: 0.05 is 5 %.",
     )
 
     @model_validator(mode="after")

@@ -38,7 +38,7 @@ SCALE_ASPECT, ERASE_ASPECT, ERASED = (3 / 4, 4 / 3), (0.3, 3.3), (0.02, 0.33)
 
 
 class AugmentConfig(Record):
-    """The `augment` section of a recipe."""
+    """The `augment.image` section of a recipe."""
 
     section = "augment.image"
 
@@ -46,56 +46,57 @@ class AugmentConfig(Record):
         default=0,
         ge=0,
         le=1024,
-        description="Pixels by which images are moved at most, up or down and left or right, "
-        "reflected at the border.",
+        description="Largest random shift in pixels, vertical and horizontal; the border is "
+        "reflected.",
     )
     scale: tuple[float, float] | None = Field(
         default=None,
-        description="The least and the largest share of the area that a random window shows, "
-        "stretched to the old size, such as [0.35, 1].",
+        description="Least and largest share of the area in a random crop, resized to the old "
+        "size, such as [0.35, 1].",
     )
-    flip: bool = Field(default=False, description="Half of the images are mirrored, left to right.")
+    flip: bool = Field(default=False, description="Mirror half of the images, left to right.")
     erase: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="The share of images of which a random rectangle becomes noise.",
+        description="Share of images in which a random rectangle becomes noise.",
     )
     colour: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="Brightness, contrast and saturation times a number within 1 +- this.",
+        description="Largest random relative change of brightness, contrast and saturation.",
     )
     policy: int = Field(
         default=0,
         ge=0,
         le=16,
-        description="Operations done to each image, drawn from RandAugment's list; 0: none.",
+        description="Number of random operations on each image, from RandAugment's list; 0: none.",
     )
     magnitude: float = Field(
         default=0.5,
         gt=0,
         le=1,
-        description="How strong an operation of the policy is at most; drawn evenly from 0.",
+        description="Largest strength of an operation of policy; uniform from 0 to this.",
     )
     mixup: float = Field(
         default=0.0,
         ge=0,
         le=100,
-        description="alpha of the Beta(alpha, alpha) by which two images are blended; 0: no.",
+        description="alpha of the Beta(alpha, alpha) by which two images are blended; 0: none.",
     )
     cutmix: float = Field(
         default=0.0,
         ge=0,
         le=100,
-        description="alpha of the share of an image that is cut out of another; 0: no.",
+        description="alpha of the Beta(alpha, alpha) for the share of an image that another "
+        "replaces; 0: none.",
     )
     mix_probability: float = Field(
         default=1.0,
         gt=0,
         le=1,
-        description="The share of samples that are mixed; with mixup and cutmix, half by each.",
+        description="Share of samples that are mixed; with mixup and cutmix, half by each.",
     )
 
     @property

@@ -49,7 +49,8 @@ class ModelConfig(Record):
     patch: tuple[Count, Count] | None = None
     """Rows and columns of one patch, in pixels; null: not needed."""
     stem: tuple[Count, ...] = ()
-    """Widths of 3 x 3 convolutions before W_emb, which is then one too; empty: one linear map."""
+    """Channels of the 3 x 3 convolutions before the patch embedding, which is then a convolution as
+    well; empty: one linear map."""
     parts: dict[str, Count] = Field({})
     """Patches among the tokens, {image: 768, audio: 256}: numbers per patch, by type."""
     part_patches: dict[str, Count] = Field({})
@@ -102,7 +103,7 @@ class ModelConfig(Record):
     scale: ScaleKind = "head"
     """Score scale: 1/√d_head, 1/√d_model (Note C's words), or none (T5)."""
     window: Count | None = None
-    """Attention window: only positions less than this far away."""
+    """Attention window: a query sees keys at a distance below this number; null: all."""
     qk_norm: bool = False
     """RMS-normalize queries and keys in each head."""
     attention_bias: bool = True

@@ -136,8 +136,8 @@ This page is made by `glassformer recipe fields --markdown`; a test keeps it equ
 A recipe is one YAML file: the task and sections of fields. Every field can be changed on the
 command line by its full name, `train.optimizer.learning_rate=0.001`. `glassformer recipe show
 RECIPE` prints a recipe with every default filled in, also those that depend on other fields.
-`processor.input` says what a record is, where it is not what the task usually reads: documents,
-text, words, pairs, image, audio, or parts (text, images and audio in one sequence).
+`processor.input` sets the kind of record if it differs from the task's usual one: documents, text,
+words, pairs, image, audio, or parts (text, images and audio in one sequence).
 
 ## Tasks
 """
@@ -166,9 +166,10 @@ def _type(annotation: Any) -> str:
     if origin is tuple and inside[-1] is not Ellipsis:
         return f"[{', '.join(_type(one) for one in inside)}]"
     if origin in (tuple, list):
-        return f"list of {_type(inside[0])}"
+        several = "mappings" if get_origin(inside[0]) is dict else _type(inside[0])
+        return f"list of {several}"
     if origin is dict:
-        return f"{_type(inside[0])} to {_type(inside[1])}"
+        return f"mapping of {_type(inside[0])} to {_type(inside[1])}"
     return annotation.__name__ if isinstance(annotation, type) else str(annotation)
 
 

@@ -1,7 +1,7 @@
 """A recipe: one YAML file with a task and the sections processor, model, data, augment, train and
 generate, and overrides on top.
 
-recipe = read_recipe("recipes/lm.yaml", ["train.steps=200", "model.preset=gpt2"])
+recipe = read_recipe("recipes/lm.yaml", ["train.steps=200", "model.n_layers=6"])
 """
 
 from collections.abc import Sequence

@@ -135,8 +135,8 @@ class TrainConfig(Record):
     batch_tokens: int | None = Field(
         default=None,
         ge=1,
-        description="Instead of batch_size: largest number of elements in a step (of pairs, on "
-        "either side).",
+        description="Largest number of elements in a step, instead of batch_size; for pairs, "
+        "counted on the longer side.",
     )
     micro_batches: int = Field(
         default=1, ge=1, description="Parts in which a step's batch is computed, to save memory."
@@ -168,7 +168,7 @@ class TrainConfig(Record):
     log_every: int = Field(default=10, ge=1, description="Steps between lines of metrics.jsonl.")
     init_from: str | None = Field(
         default=None,
-        description="A run whose trunk and tokenizer training starts from; the head is new.",
+        description="A run whose tokenizer and weights training starts from; the head is new.",
     )
     freeze_trunk: bool = Field(default=False, description="Train the head alone.")
     label_smoothing: float = Field(
