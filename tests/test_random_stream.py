@@ -1,30 +1,26 @@
-"""Keyed permutations: a bijection with its inverse, a function of its arguments, well mixed."""
+"""Keyed permutations: a bijection, a function of its arguments, well mixed."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.random_stream import epoch_key, generator, permute, unpermute
+from glassformer.random_stream import epoch_key, generator, permute
 
 seeds = st.integers(-(2**70), 2**70)
 
 
 @given(size=st.integers(1, 3000), seed=seeds, epoch=st.integers(0, 2**40))
-def test_the_permutation_is_a_bijection_with_its_inverse(size, seed, epoch):
+def test_the_permutation_is_a_bijection(size, seed, epoch):
     places = np.arange(size)
-    sent = permute(places, size, epoch_key(seed, epoch))
-    assert np.array_equal(np.sort(sent), places)
-    assert np.array_equal(unpermute(sent, size, epoch_key(seed, epoch)), places)
+    assert np.array_equal(np.sort(permute(places, size, epoch_key(seed, epoch))), places)
 
 
 @given(size=st.integers(2**31, 2**55), seed=seeds, data=st.data())
-def test_huge_permutations_have_their_inverse(size, seed, data):
-    places = np.array(
-        data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=20)), dtype=np.int64
-    )
-    sent = permute(places, size, epoch_key(seed, 0))
+def test_huge_permutations_map_distinct_places_apart(size, seed, data):
+    begin = data.draw(st.integers(0, size - 100))
+    sent = permute(np.arange(begin, begin + 100), size, epoch_key(seed, 0))
     assert ((sent >= 0) & (sent < size)).all()
-    assert np.array_equal(unpermute(sent, size, epoch_key(seed, 0)), places)
+    assert len(np.unique(sent)) == 100
 
 
 def test_seeds_epochs_and_places_are_mixed():

@@ -37,12 +37,13 @@ def permute(place: np.ndarray, size: int, key: int) -> np.ndarray:
     then right in the same way, in turn; repeated until the cell is below size (cycle walking). size
     < 2^62. Source: Black & Rogaway, Ciphers with Arbitrary Finite Domains, 2002, methods 2 and 3.
     """
-    return _walk(place, size, key, forward=True)
-
-
-def unpermute(place: np.ndarray, size: int, key: int) -> np.ndarray:
-    """The inverse of `permute`."""
-    return _walk(place, size, key, forward=False)
+    a = math.isqrt(size - 1) + 1
+    b = -(-size // a)
+    keys = [(r % 2, np.uint64(_next(key + r * _FIRST))) for r in range(ROUNDS)]
+    cell = _cipher(place.astype(np.uint64), np.uint64(a), np.uint64(b), keys)
+    while (outside := np.flatnonzero(cell >= size)).size:
+        cell[outside] = _cipher(cell[outside], np.uint64(a), np.uint64(b), keys)
+    return cell.astype(np.int64)
 
 
 class RandomStream:
@@ -81,25 +82,13 @@ def _next(state: int) -> int:
     return int(_mixed(np.array([(state + _ODD) & _MASK], np.uint64))[0])
 
 
-def _walk(place: np.ndarray, size: int, key: int, forward: bool) -> np.ndarray:
-    a = math.isqrt(size - 1) + 1
-    b = -(-size // a)
-    keys = [(r % 2, np.uint64(_next(key + r * _FIRST))) for r in range(ROUNDS)]
-    keys = keys if forward else keys[::-1]
-    cell = _cipher(place.astype(np.uint64), np.uint64(a), np.uint64(b), keys, forward)
-    while (outside := np.flatnonzero(cell >= size)).size:
-        cell[outside] = _cipher(cell[outside], np.uint64(a), np.uint64(b), keys, forward)
-    return cell.astype(np.int64)
-
-
 def _cipher(
-    cell: np.ndarray, a: np.uint64, b: np.uint64, keys: list[tuple[int, np.uint64]], forward: bool
+    cell: np.ndarray, a: np.uint64, b: np.uint64, keys: list[tuple[int, np.uint64]]
 ) -> np.ndarray:
     halves = list(np.divmod(cell, b))  # left below a, right below b
     for side, key in keys:
         size = b if side else a
-        hashed = _hash(halves[1 - side], key)
-        halves[side] = (halves[side] + (hashed if forward else size - hashed % size)) % size
+        halves[side] = (halves[side] + _hash(halves[1 - side], key)) % size
     return halves[0] * b + halves[1]
 
 

@@ -13,7 +13,7 @@ from glassformer.models.weights import load_model
 from glassformer.processors.catalogue import PROCESSORS
 from glassformer.recipe.pipelines import PIPELINES
 from glassformer.recipe.recipe import Recipe
-from glassformer.tasks.catalogue import KINDS, OF_INPUT, TASKS, kinds_of
+from glassformer.tasks.catalogue import OF_INPUT, TASKS, kinds_of
 from glassformer.training.run_folder import absolute
 from small_runs import data_config, go, recipe, text_file
 from small_tasks import class_recipe
@@ -189,7 +189,8 @@ def test_a_run_resumes_from_another_folder(tmp_path, monkeypatch):
 
 def test_every_task_and_every_processor_is_whole():
     """Whoever adds one is told at once what it lacks."""
-    assert not any(map(inspect.isabstract, (*KINDS, *PROCESSORS.values())))
+    kinds = (*TASKS.values(), *OF_INPUT.values(), *PROCESSORS.values())
+    assert not any(map(inspect.isabstract, kinds))
     assert TASKS.keys() == PIPELINES.keys()
     for name, of in PIPELINES.items():
         assert set(of.inputs) <= PROCESSORS.keys()

@@ -9,7 +9,7 @@ windows           windows of running text, whose targets are the next tokens
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 import torch
@@ -75,15 +75,10 @@ def shift_right(answers: Sequence[np.ndarray], bos: int) -> torch.Tensor:
     return padded_rows([np.append(np.int32(bos), ids[:-1]) for ids in answers])
 
 
-def micro_batch(rows: np.ndarray, part: int, parts: int) -> np.ndarray:
-    """The `part`-th of `parts` contiguous slices of a batch's rows; some may be empty."""
-    return rows[part * len(rows) // parts : (part + 1) * len(rows) // parts]
-
-
 def micro_batches(rows: np.ndarray, parts: int) -> list[np.ndarray]:
     """The contiguous slices of a batch's rows that are not empty, at most `parts`."""
-    pieces = (micro_batch(rows, part, parts) for part in range(parts))
-    return [piece for piece in pieces if len(piece)]
+    borders = [part * len(rows) // parts for part in range(parts + 1)]
+    return [rows[begin:end] for begin, end in pairwise(borders) if begin < end]
 
 
 def windows(split: TokenSplit, starts: np.ndarray, length: int) -> Batch:

@@ -5,9 +5,9 @@ WindowOrder     windows of running text, shuffled; a phase moves their borders f
 LengthOrder     examples of similar length together, one row each (length_order, pair_order)
 PackedOrder     several examples in each row, hardly any padding
 
-Each has `rows(step)`, `batches` in an epoch, `padding` (the share of slots) and `left_out`
-(examples that are too long). The last two cut their batches once; in epoch e, (seed, e) decides
-the order of the batches and the places of examples of similar length.
+Each has `rows(step)`, `batches` in an epoch and `padding` (the share of slots). The last two cut
+their batches once; in epoch e, (seed, e) decides the order of the batches and the places of
+examples of similar length.
 """
 
 from bisect import bisect_left, insort
@@ -35,7 +35,7 @@ class ShuffledOrder:
     """`batch_size` of `count` examples at each step, every one once an epoch; an epoch may end
     inside a batch."""
 
-    padding, left_out = 0.0, 0
+    padding = 0.0
 
     def __init__(self, count: int, batch_size: int, seed: int):
         self.count, self.batch_size, self.seed = count, batch_size, seed
@@ -85,8 +85,6 @@ class _CutOrder:
     `kept`: the numbers of the examples; None: 0, 1, 2, ...
     """
 
-    left_out = 0
-
     def __init__(
         self,
         keys: Sequence[Int[np.ndarray, "N"]],
@@ -122,10 +120,9 @@ class LengthOrder(_CutOrder):
         borders: Int[np.ndarray, "M"],
         seed: int,
         kept: Int[np.ndarray, "N"] | None = None,
-        left_out: int = 0,
     ):
         super().__init__(keys, len(borders) - 1, seed, kept)
-        self._sides, self._borders, self.left_out = sides, borders, left_out
+        self._sides, self._borders = sides, borders
 
     def rows(self, step: int) -> Int[np.ndarray, "B"]:
         """The numbers of the examples in the batch of a step, int64."""
@@ -169,7 +166,7 @@ def pair_order(
     batch_tokens: int | None,
     batch_size: int,
     seed: int,
-    name: str = "training",
+    name: str,
 ) -> LengthOrder:
     """Pairs of similar lengths together, sorted by rounded target length, then by source length,
     up and down in turn.
@@ -182,7 +179,6 @@ def pair_order(
         raise DataError(
             f"every {name} pair has a side of more than {longest} tokens; raise model.max_length"
         )
-    left_out = len(source) - len(kept)
     rounded = target, source = [
         -(-lengths[kept] // unit) * unit
         for lengths, unit in ((target, ROUND_TARGET), (source, ROUND_SOURCE))
@@ -193,7 +189,7 @@ def pair_order(
         borders = np.append(np.arange(0, len(kept), batch_size), len(kept))
     else:
         borders = _borders(np.maximum(target, source)[_sorted(keys)], batch_tokens)
-    return LengthOrder(keys, rounded, borders, seed, kept, left_out)
+    return LengthOrder(keys, rounded, borders, seed, kept)
 
 
 def _sorted(keys: Sequence[Int[np.ndarray, "N"]]) -> Int[np.ndarray, "N"]:

@@ -34,7 +34,6 @@ TASKS: dict[str, type[Task]] = {
 }
 OF_INPUT: dict[str, type[Task]] = {"pairs": PairsToText}
 """Inputs with a task of their own, whatever its name."""
-KINDS = frozenset((*TASKS.values(), *OF_INPUT.values()))
 
 
 def kinds_of(recipe: Recipe) -> tuple[type[Task], type[Processor]]:
