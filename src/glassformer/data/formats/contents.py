@@ -12,7 +12,7 @@ from glassformer.errors import DataError
 
 LARGEST = 1 << 30
 """Largest size of one image or audio file."""
-USUAL = 1 << 20
+PIECE = 1 << 24
 """Bytes that are read at once: a read allocates as many as it may return."""
 
 
@@ -51,11 +51,12 @@ def _raw(source: Source) -> io.BufferedIOBase:
 def content(source: Source) -> bytes:
     """Read a whole file; DataError: see `opened`, or more than 2**30 bytes."""
     with opened(source) as file:
-        raw = file.read(USUAL)
-        if len(raw) == USUAL:
-            raw += file.read(LARGEST)
-    if len(raw) > LARGEST:
+        pieces, size = list[bytes](), 0
+        while size <= LARGEST and (piece := file.read(PIECE)):
+            pieces.append(piece)
+            size += len(piece)
+    if size > LARGEST:
         raise DataError(
             f"{source.path} has more than {LARGEST:,} bytes, the most of one file; make it smaller"
         )
-    return raw
+    return b"".join(pieces)
