@@ -109,7 +109,7 @@ def test_nothing_to_train_by(refused, tmp_path, monkeypatch):
         (b"", "is empty"),
         (b"MZ\x00\x01" * 500, "looks binary (a NUL byte at offset 2)"),
         ("naïve ".encode("latin-1") * 200, "is not utf-8: byte 0xef at offset 2"),
-        (b"too short", "fewer than model.max_length"),
+        (b"too short", "and a training sequence needs"),
     ],
     ids=["missing", "empty", "binary", "latin-1", "short"],
 )

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 
 from glassformer.data.pair_split import KIND, pairs_of
 from glassformer.data.store import Store
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import CheckpointError, ConfigError, DataError
 from glassformer.run import load
 from glassformer.tasks.text_to_text import TextToText
 from glassformer.training.history import read_metrics
@@ -309,12 +309,29 @@ def test_tokenizers_that_are_there_already(tmp_path):
         assert (tmp_path / "x" / name).read_bytes() == (tmp_path / "y" / name).read_bytes()
     with pytest.raises(ConfigError, match=r"set shared=false to use it"):
         go(pair_recipe(tmp_path, processor={"tokenizer": own | {"shared": True}}), tmp_path / "z")
+    target = tmp_path / "x" / "tokenizer.json"
+    target.write_bytes(target.read_bytes().replace(b'"x"', b'"k"'))
+    with pytest.raises(CheckpointError, match=r"x/tokenizer\.json is not the tokenizer this run"):
+        load(tmp_path / "x")
+
+
+@pytest.mark.parametrize("builder", [recipe, pair_recipe])
+def test_a_store_that_runs_share_is_that_of_the_last(builder, tmp_path):
+    data, run = {"store": str(tmp_path / "shared")}, tmp_path / "x"
+    first = prepared(builder(tmp_path, data=data), run)
+    own = first.recipe
+    loaded = type(first.processor).load(run, own.data, own.model, own.facts)
+    assert loaded.example_inputs(run)
+    assert first.stored() is not None
+    other = builder(tmp_path, data=data, **{"processor.tokenizer": {"kind": "byte"}})
+    assert prepared(other, tmp_path / "y").stored() is not None
+    assert first.stored() is None
 
 
 def test_a_second_tokenizer_of_a_run_that_never_began_is_not_left_behind(tmp_path):
     run = tmp_path / "x"
     (tmp_path / "pairs.tsv").write_text("abc\txyz\n" * 20)
-    with pytest.raises(DataError, match="every train pair"):
+    with pytest.raises(DataError, match="every training pair"):
         go(
             pair_recipe(
                 tmp_path, processor={"tokenizer": {"shared": False}}, model={"max_length": 1}

@@ -47,7 +47,8 @@ class PairSplit:
     ) -> LengthOrder:
         """See `pair_order`."""
         lengths = self.source.lengths, self.target.lengths
-        return pair_order(*lengths, longest, batch_tokens, batch_size, seed, self.name)
+        name = "training" if self.name == "train" else self.name
+        return pair_order(*lengths, longest, batch_tokens, batch_size, seed, name)
 
     def texts(self) -> list[PairText]:
         """The pairs as they were read; not kept for training pairs."""

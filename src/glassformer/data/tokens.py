@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -60,6 +60,12 @@ class TokenSplit:
         return {"train": "training"}.get(self.name, self.name) + " text"
 
 
+def made_by(tokenizer: Encoder) -> dict[str, Any]:
+    """What the ids in a store depend on, of its tokenizer."""
+    eos, size = tokenizer.specials.get("eos"), tokenizer.vocab_size
+    return {"fingerprint": tokenizer.fingerprint, "vocab_size": size, "eos": eos}
+
+
 def store_tokens(folder: str | os.PathLike[str], tokenizer: Encoder, config: DataConfig) -> Store:
     """The store of a text in `config.store`, else in `folder`; see `Store.open_or_build`.
 
@@ -73,9 +79,8 @@ def store_tokens(folder: str | os.PathLike[str], tokenizer: Encoder, config: Dat
     sources = {name: resolve(of, config.root) for name, of in named.items()}
     eos = tokenizer.specials.get("eos")
     size = tokenizer.vocab_size
-    made_by = {"fingerprint": tokenizer.fingerprint, "vocab_size": size, "eos": eos}
     fields = {"format", "text_field", "word_field", "encoding"}
-    request = request_of(KIND, config, sources, fields, made_by)
+    request = request_of(KIND, config, sources, fields, made_by(tokenizer))
     dtype = "uint16" if size <= 1 << 16 else "uint32"
 
     def write(writer: Writer) -> None:
@@ -111,7 +116,7 @@ def tokens_of(
     store: Store, name: str, documents: Literal["mixed", "separate"] = "mixed"
 ) -> TokenSplit:
     """A split by its name: train, validation or test; DataError if it has no text."""
-    check_split(store, name, f"there is no {name} text", "known are train, ...")
+    check_split(store, name, f"there is no {name} text", "give more text, or hold out less of it")
     rows, count = store.ragged(name, KIND), store.counts[name]
     return TokenSplit(name, rows.values, count["bytes"], rows.ends, documents)
 
@@ -121,7 +126,7 @@ def training_order(split: TokenSplit, length: int, batch_size: int, seed: int) -
     n = len(split.tokens)
     if n < length + 1:
         raise DataError(
-            f"the {split.described} has {counted(n, 'token')}, fewer than model.max_length + 1 = "
-            f"{length + 1}; use a longer text or set model.max_length to at most {max(n - 1, 1)}"
+            f"the {split.described} has {counted(n, 'token')} and a training sequence needs "
+            f"{length + 1}; use a longer text, or set model.max_length to at most {max(n - 1, 1)}"
         )
     return WindowOrder(n, length, batch_size, seed)

@@ -11,8 +11,8 @@ import numpy as np
 from glassformer.data.config import NAMES, DataConfig
 from glassformer.data.example import Example
 from glassformer.data.splits import texts_for_tokenizer
-from glassformer.data.store import Store
-from glassformer.data.tokens import KIND, TokenSplit, store_tokens, tokens_of
+from glassformer.data.store import Store, place_of
+from glassformer.data.tokens import KIND, TokenSplit, made_by, store_tokens, tokens_of
 from glassformer.errors import ConfigError, DataError
 from glassformer.models.config import ModelConfig
 from glassformer.processors.elements import words_of
@@ -57,6 +57,7 @@ class DocumentsProcessor(PackedProcessor):
         """See `Processor`."""
         processor = super().load(folder, data, model, facts)
         check_stored(folder, processor.tokenizer, "fingerprint")
+        processor.place = place_of(data, folder / STORE)
         return processor
 
     def open(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -68,7 +69,7 @@ class DocumentsProcessor(PackedProcessor):
 
     def stored(self, data: DataConfig, folder: Path) -> dict[str, TokenSplit] | None:
         """See `Processor`."""
-        store = kept_store(data, folder, KIND)
+        store = kept_store(data, folder, KIND, made_by(self.tokenizer))
         return store and {name: tokens_of(store, name, data.documents) for name in store.counts}
 
     def windows(self, given: Any) -> list[Window]:
@@ -96,7 +97,7 @@ class DocumentsProcessor(PackedProcessor):
         sentences or words."""
         most = min(TOKENS, self.facts.context)
         with suppress(DataError):
-            store = Store.open(folder / STORE, KIND)
+            store = Store.open(self.place or folder / STORE, KIND)
             for name in (name for name in NAMES[1::-1] if name in store.counts):
                 split = tokens_of(store, name)
                 if len(split.document_ends) >= EXAMPLES:

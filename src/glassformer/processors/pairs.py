@@ -16,9 +16,9 @@ from glassformer.batch import Batch
 from glassformer.data.collate import padded
 from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
-from glassformer.data.pair_split import KIND, PairSplit, pairs_of, store_pairs
+from glassformer.data.pair_split import KIND, SIDES, PairSplit, pairs_of, store_pairs
 from glassformer.data.pairs import training_texts
-from glassformer.data.store import Store
+from glassformer.data.store import Store, place_of
 from glassformer.errors import CheckpointError, ConfigError, DataError
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig
@@ -154,16 +154,16 @@ class PairsProcessor(TokenProcessor):
                 f"{size}; they are of different runs."
             )
         check_stored(folder, source, "source", SOURCE_FILE if own.is_file() else FILE)
-        check_stored(folder, target, "fingerprint")
-        return cls(PairTokenizer(source, target, data.prefix), facts)
+        check_stored(folder, target, "target")
+        processor = cls(PairTokenizer(source, target, data.prefix), facts)
+        processor.place = place_of(data, folder / STORE)
+        return processor
 
     def for_training(self, facts: ModelFacts, how: Augmentations) -> Self:
         """See `Processor`."""
         target = dropout_of(self.pair.target, how)
-        if target is None:
-            return type(self)(self.pair, facts)
         source = target if self.pair.shared else dropout_of(self.pair.source, how)
-        return type(self)(self.pair, facts, (source or target, target))
+        return type(self)(self.pair, facts, source and target and (source, target))
 
     def save(self, folder: Path) -> None:
         """See `Processor`."""
@@ -178,14 +178,18 @@ class PairsProcessor(TokenProcessor):
     ) -> dict[str, PairInputs]:
         """See `Processor`."""
         encoders = self.pair.source_ids, self.pair.target_ids
-        fingerprints = self.pair.source.fingerprint, self.pair.target.fingerprint
-        store = store_pairs(folder / STORE, encoders, fingerprints, records)
+        store = store_pairs(folder / STORE, encoders, self._fingerprints, records)
         return self._inputs(store, splits or store.counts)
 
     def stored(self, data: DataConfig, folder: Path) -> dict[str, PairInputs] | None:
         """See `Processor`."""
-        store = kept_store(data, folder, KIND)
+        made_by = dict(zip(SIDES, self._fingerprints, strict=True))
+        store = kept_store(data, folder, KIND, made_by)
         return store and self._inputs(store, store.counts)
+
+    @property
+    def _fingerprints(self) -> tuple[str, str]:
+        return self.pair.source.fingerprint, self.pair.target.fingerprint
 
     def _inputs(self, store: Store, names: Iterable[str]) -> dict[str, PairInputs]:
         window = self.facts.window
@@ -264,7 +268,7 @@ class PairsProcessor(TokenProcessor):
     def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
         """See `Processor`: the first short validation pairs."""
         with suppress(DataError):
-            texts = pairs_of(Store.open(folder / STORE, KIND), "validation").texts()
+            texts = pairs_of(Store.open(self.place or folder / STORE, KIND), "validation").texts()
             fitting = [pair for pair in texts if 0 < len(pair.source) <= 200]
             return [[pair.source, pair.target] for pair in fitting[:EXAMPLES]]
         return []

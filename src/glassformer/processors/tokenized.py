@@ -90,6 +90,8 @@ class TokenProcessor(Processor):
     """Special symbols before and after a text that is read for its vector; "": none."""
     prefix: str = ""
     """Text in front of it."""
+    place: Path | None = None
+    """The folder of its encoded data; None: in the run folder."""
 
     def __init__(self, tokenizer: Tokenizer, facts: ModelFacts):
         self.tokenizer, self.facts = tokenizer, facts
@@ -227,10 +229,14 @@ def load_tokenizer(folder: Path, model: ModelConfig) -> Tokenizer:
     return tokenizer
 
 
-def kept_store(data: DataConfig, folder: Path, kind: str) -> Store | None:
-    """The store of a run folder's encoded data; None: it has none."""
+def kept_store(
+    data: DataConfig, folder: Path, kind: str, tokenizer: dict[str, Any]
+) -> Store | None:
+    """The store of a run's encoded data; None: there is none by this tokenizer, as where other runs
+    share data.store."""
     place = place_of(data, folder / STORE)
-    return Store.open(place, kind) if (place / MANIFEST).is_file() else None
+    store = Store.open(place, kind) if (place / MANIFEST).is_file() else None
+    return store if store is not None and store.request["tokenizer"] == tokenizer else None
 
 
 def check_stored(folder: Path, tokenizer: Tokenizer, key: str, file: str = FILE) -> None:
