@@ -88,6 +88,8 @@ def nested(values: dict[str, Any]) -> dict[str, Any]:
 def values(folder: Path, **changes: Any) -> dict[str, Any]:
     """Plain recipe values; `changes` are fields or sections, laid over the small ones."""
     fields = flat(VALUES) | flat(changes)
+    if fields.get("model.elements") == "patches":  # which need no tokenizer
+        fields = {name: own for name, own in fields.items() if "tokenizer" not in name}
     if "data.train.path" not in fields:
         path = folder / "text.txt"
         fields["data.train.path"] = str(path if path.exists() else text_file(folder))

@@ -141,6 +141,35 @@ def test_sections_that_hold_nothing_are_defaults(tmp_path):
             ["data.train.labels=x"],
             r"data\.train\.labels has no use for input='documents', only for im",
         ),
+        (["data.overlap=3"], r"data\.overlap has no use for input='documents', only for text or w"),
+        (
+            ["processor.tokenizer.source_path=x"],
+            r"processor\.tokenizer\.source_path has no use for input='documents', only for pairs",
+        ),
+        (
+            ["task=image-classification", "processor.tokenizer.kind=byte"],
+            r"processor\.tokenizer has no use for input='image'",
+        ),
+        (
+            ["task=audio-classification", "data.group_field=speaker"],
+            r"data\.group_field has no use for task='audio-classification', only for text-to-text",
+        ),
+        (
+            ["task=image-classification", "train.length=8"],
+            r"train\.length has no use for input='image'",
+        ),
+        (
+            ["train.evaluate.decode_lines=3"],
+            r"train\.evaluate\.decode_lines has no use for task='text-generation'",
+        ),
+        (
+            ["task=fill-mask", "train.sample.prompt=a"],
+            r"train\.sample\.prompt has no use for task='fill-mask', only for text-generation",
+        ),
+        (
+            ["task=text-classification", "data.store=x"],
+            r"data\.store has no use for input='text', only for documents or pairs",
+        ),
         (
             ["train.mask_fraction=0.3"],
             r"train\.mask_fraction has no use for task='text-generation'",

@@ -58,6 +58,7 @@ class SplitConfig(Record):
     )
     where: dict[str, list[str]] | None = Field(
         default=None,
+        min_length=1,
         description="Files of data.train.path that belong to this split, by the fields of "
         "label_pattern: {speaker: [theo]}.",
         json_schema_extra={"inputs": ["image", "audio"]},
@@ -101,7 +102,9 @@ class DataConfig(Record):
         default=None, description="Folder that relative paths start from; null: the current one."
     )
     store: str | None = Field(
-        default=None, description="Folder of the encoded data; null: inside the run folder."
+        default=None,
+        description="Folder of the encoded data; null: inside the run folder.",
+        json_schema_extra={"inputs": ["documents", "pairs"]},
     )
     documents: Literal["mixed", "separate"] = Field(
         default="mixed",
@@ -141,7 +144,9 @@ class DataConfig(Record):
     class_names: tuple[str, ...] = Field(
         default=(),
         description="Names of classes that the files number 0, 1, 2, ...",
-        json_schema_extra={"inputs": ["text", "image", "audio", "parts"]},
+        json_schema_extra={
+            "tasks": [f"{kind}-classification" for kind in ("text", "image", "audio", "image-text")]
+        },
     )
     label_pattern: str | None = Field(
         default=None,
@@ -189,7 +194,7 @@ class DataConfig(Record):
     group_field: str | None = Field(
         default=None,
         description="Field or column, such as the language, by which scores are also listed.",
-        json_schema_extra={"inputs": ["pairs", "parts", "image", "audio"]},
+        json_schema_extra={"tasks": ["text-to-text", "image-text-to-text", "audio-text-to-text"]},
     )
     input_field: str = Field(
         default="input",
@@ -204,13 +209,14 @@ class DataConfig(Record):
     target_image: str | None = Field(
         default=None,
         description="Target image of a row of parts, 'photos.zip/{file}'.",
-        json_schema_extra={"inputs": ["parts"]},
+        json_schema_extra={"tasks": ["text-to-image"]},
     )
     overlap: int | None = Field(
         default=None,
         ge=0,
         description="Elements shared by successive windows of a document that is longer than the "
         "model; null: half the model's length.",
+        json_schema_extra={"inputs": ["text", "words"]},
     )
 
     @field_validator("encoding")

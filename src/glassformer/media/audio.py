@@ -25,7 +25,7 @@ CONSTANT = 1e-4
 
 
 class AudioConfig(Record):
-    """The `audio` section of a recipe; resolved when `mean` and `std` are set."""
+    """The `processor.audio` section of a recipe; resolved when `mean` and `std` are set."""
 
     section = "processor.audio"
 

@@ -30,7 +30,8 @@ FILTERS = {
 
 
 class ImageConfig(Record):
-    """The `image` section of a recipe; resolved when size, channels, `mean` and `std` are known."""
+    """The `processor.image` section of a recipe; resolved when size, channels, `mean` and `std` are
+    known."""
 
     section = "processor.image"
 

@@ -29,7 +29,7 @@ _AT_ONCE = 1 << 13
 
 
 class PaletteConfig(Record):
-    """The `palette` section of a recipe: images are generated pixel by pixel."""
+    """The `processor.palette` section of a recipe: images are generated pixel by pixel."""
 
     section = "processor.palette"
 

@@ -22,7 +22,9 @@ class ProcessorConfig(Record):
         "Default: what the task usually reads.",
     )
     tokenizer: TokenizerConfig = Field(
-        default=TokenizerConfig(), description="How text becomes tokens."
+        default=TokenizerConfig(),
+        description="How text becomes tokens.",
+        json_schema_extra={"inputs": ["documents", "text", "words", "pairs", "parts"]},
     )
     image: ImageConfig | None = Field(
         default=None,

@@ -80,6 +80,7 @@ class EvaluateConfig(Record):
         default=256,
         ge=0,
         description="Validation sources that are decoded to score the output; null: all, 0: none.",
+        json_schema_extra={"tasks": [name for name in PIPELINES if name.endswith("to-text")]},
     )
 
     @model_validator(mode="after")
@@ -122,7 +123,12 @@ class SampleConfig(Record):
 
     every: int = Field(default=500, ge=1, description="Steps between samples.")
     tokens: int = Field(default=120, ge=0, description="Length of a sample text; 0: no samples.")
-    prompt: str = Field(default="\n", min_length=1, description="Beginning of sample texts.")
+    prompt: str = Field(
+        default="\n",
+        min_length=1,
+        description="Beginning of sample texts.",
+        json_schema_extra={"tasks": ["text-generation"]},
+    )
 
 
 class TrainConfig(Record):
@@ -152,6 +158,7 @@ class TrainConfig(Record):
         ge=1,
         description="Elements in a training sequence (longer pairs are left out); null: "
         "model.max_length.",
+        json_schema_extra={"inputs": ["documents", "text", "words", "pairs"]},
     )
     seed: int = Field(default=0, ge=0, description="Seed of weights, data order and dropout.")
     optimizer: OptimizerConfig = Field(default=OptimizerConfig(), description="The optimizer.")

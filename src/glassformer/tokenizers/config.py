@@ -11,7 +11,7 @@ DEFAULT_VOCAB_SIZE = {"bpe": 8192, "word": 20000}
 
 
 class TokenizerConfig(Record):
-    """The `tokenizer` section of a recipe."""
+    """How text becomes tokens."""
 
     section = "processor.tokenizer"
 
@@ -31,10 +31,14 @@ class TokenizerConfig(Record):
         description="An existing tokenizer.json (or its folder) to load instead of training one.",
     )
     shared: bool = Field(
-        default=True, description="Of pairs: one vocabulary for both sides; false: one each."
+        default=True,
+        description="Of pairs: one vocabulary for both sides; false: one each.",
+        json_schema_extra={"inputs": ["pairs"]},
     )
     source_path: str | None = Field(
-        default=None, description="Of pairs with one vocabulary each: like path, for the source."
+        default=None,
+        description="Of pairs with one vocabulary each: like path, for the source.",
+        json_schema_extra={"inputs": ["pairs"]},
     )
     min_frequency: int | None = Field(
         default=None,
