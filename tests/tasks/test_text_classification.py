@@ -137,7 +137,10 @@ def test_pairs_are_told_apart_if_the_model_has_two_kinds(tmp_path, n_token_types
         assert batch.token_type_ids[0, :6].tolist() == [0, 0, 0, 0, 1, 1]  # <bos> a b <eos> c <eos>
     result, _ = go(task.recipe, tmp_path / "x")
     assert result.steps == 8
-    assert gf.load(tmp_path / "x").classify(("a b", "c")) in ("x", "y")
+    run = gf.load(tmp_path / "x")
+    assert run.classify(("a b", "c")) in ("x", "y")
+    for processor in (task.processor, run.processor):
+        assert processor.from_line("a b\tc", 1) == ("a b", "c")
 
 
 def alone(model: Transformer, task: Classification, text: str) -> torch.Tensor:

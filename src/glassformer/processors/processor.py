@@ -70,9 +70,17 @@ class ModelFacts:
     token_types: bool = False
     class_token: bool = False
     modality_order: tuple[str, ...] = ()
+    paired: bool = False
+    """Whether every input is a pair of texts."""
 
     @classmethod
-    def of(cls, model: ModelConfig, length: int | None = None, overlap: int | None = None) -> Self:
+    def of(
+        cls,
+        model: ModelConfig,
+        length: int | None = None,
+        overlap: int | None = None,
+        paired: bool = False,
+    ) -> Self:
         """The facts of a configuration; `length`: of training windows, None: max_length."""
         return cls(
             length or model.max_length,
@@ -84,6 +92,7 @@ class ModelFacts:
             model.n_token_types > 1,
             bool(model.n_prefix),
             model.modality_order,
+            paired,
         )
 
 

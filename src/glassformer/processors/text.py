@@ -54,22 +54,18 @@ class TextProcessor(PackedProcessor):
     def _sequences(self) -> SequenceTokenizer:
         return SequenceTokenizer(self.tokenizer, self.facts.window, self.facts.overlap)
 
-    paired = False
-    """Whether every input is a pair of texts."""
-
     @classmethod
     def load(cls, folder: Path, data: DataConfig, model: ModelConfig, facts: ModelFacts) -> Self:
         """See `Processor`."""
-        processor = super().load(folder, data, model, facts)
-        processor.paired = data.pair_field is not None
-        return processor
+        paired = data.pair_field is not None
+        return super().load(folder, data, model, replace(facts, paired=paired))
 
     def from_line(self, line: str, number: int) -> Text | None:
         """See `Processor`: of a model of pairs, two texts with a TAB between them."""
         if not line.strip():
             return None
         texts = tuple(line.split("\t"))
-        if not self.paired and (len(texts) == 1 or not self.facts.token_types):
+        if not self.facts.paired and (len(texts) == 1 or not self.facts.token_types):
             return line
         if len(texts) == 2:
             return texts[0], texts[1]

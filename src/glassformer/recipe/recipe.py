@@ -119,7 +119,8 @@ class Recipe:
     @property
     def facts(self) -> ModelFacts:
         """What the processor must know of the model."""
-        return ModelFacts.of(self.model, self.train.length, self.data.overlap)
+        paired = self.data.pair_field is not None
+        return ModelFacts.of(self.model, self.train.length, self.data.overlap, paired)
 
     def values(self) -> dict[str, Any]:
         """Plain values, every field of every section explicit."""
