@@ -88,6 +88,14 @@ def test_json_lists_are_several_classes(tmp_path_factory, corpus):
     assert rows(folder, **written(folder, "a.jsonl", body), text_field="d.t") == expected
 
 
+def test_classes_with_numbers_may_have_names(tmp_path):
+    fields = written(tmp_path, "a.csv", "a good film,1\na bad one,0\n")
+    found = rows(tmp_path, **fields, class_names=("bad", "good"))
+    assert found == [("a good film", ("good",)), ("a bad one", ("bad",))]
+    said = refused(tmp_path, **fields, class_names=("bad",))
+    assert "a.csv, line 1 is of class 1, but data.class_names has 1 names" in said
+
+
 word = st.text(
     st.characters(exclude_categories=["Cs", "Cc", "Z"], exclude_characters="\ufeff_"),
     min_size=1,

@@ -134,19 +134,17 @@ def test_a_table_beside_its_files(tmp_path, kind, place, written):
     ]
 
 
-def test_several_classes_groups_and_names_of_numbers(tmp_path):
+def test_several_classes_and_names_of_numbers(tmp_path):
     (tmp_path / "list.csv").write_text("a,who,what\n1.png,me,0;1;0\n../2.png,you,1\n")
     fields = {
         "file_field": "a",
         "label_field": "what",
-        "group_field": "who",
         "label_separator": ";",
     }
     files = read(
         tmp_path, "list.csv", class_names=("DESC:x", "HUM:y"), label_delimiter=":", **fields
     )
     assert [file.labels for file in files] == [("DESC", "HUM"), ("HUM",)]
-    assert [file.group for file in files] == ["me", "you"]
     assert files[1].where == str(tmp_path.parent / "2.png")
     with pytest.raises(
         DataError, match=r"list.csv, line 2 is of class 1, but data.class_names has 1 names"
@@ -154,7 +152,7 @@ def test_several_classes_groups_and_names_of_numbers(tmp_path):
         read(tmp_path, "list.csv", class_names=("a",), **fields)
 
 
-def test_names_tell_classes_groups_and_splits(tmp_path):
+def test_names_tell_classes_and_splits(tmp_path):
     pack(
         tmp_path / "x.zip",
         {
@@ -164,7 +162,7 @@ def test_names_tell_classes_groups_and_splits(tmp_path):
             for i in range(3)
         },
     )
-    fields = {"label_pattern": "{label}_{who}_{i}.png", "group_field": "who"}
+    fields = {"label_pattern": "{label}_{who}_{i}.png"}
     files = read(
         tmp_path,
         "x.zip",
@@ -175,11 +173,7 @@ def test_names_tell_classes_groups_and_splits(tmp_path):
     wanted = {("ann", "0"): "test", ("bo", "0"): "test", ("bo", "1"): "validation"}
     for file in files:
         label, who, i = Path(file.where).stem.split("_")
-        assert (file.labels, file.group, file.split) == (
-            (label,),
-            who,
-            wanted.get((who, i), "train"),
-        )
+        assert (file.labels, file.split) == ((label,), wanted.get((who, i), "train"))
     assert len(files) == 12
     with pytest.raises(DataError, match=r"data\.test\.where=.*'9'.* fits no image; change it"):
         read(tmp_path, "x.zip", test_where={"i": ["9"]}, **fields)
@@ -224,11 +218,6 @@ def test_names_tell_classes_groups_and_splits(tmp_path):
             "splits",
             {"test.where": {"labels": []}, "label_pattern": "{label}"},
             r"did you mean 'label'",
-        ),
-        (
-            "splits",
-            {"group_field": "who", "label_pattern": "{label}"},
-            r"data.group_field is 'who', which is no field of",
         ),
         ("table.csv", {}, r"table.csv, line 3 has no class"),
         ("table.csv", {"label_field": "x"}, r"has no column 'x'"),

@@ -7,7 +7,6 @@ import json
 import math
 import re
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,8 @@ import glassformer as gf
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError, DataError
 from glassformer.models import Transformer
+from glassformer.processors.image import ImageProcessor
+from glassformer.processors.media import request_of
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.classification import Classification
 from glassformer.training.history import read_metrics
@@ -542,7 +543,7 @@ def test_an_evaluation_decodes_no_file_that_the_run_keeps(trained, monkeypatch):
 
     monkeypatch.setattr(type(run.processor), "decode", never)
     assert run.evaluate() == expected
-    run.processor.files = replace(run.processor.files, stamp="other files")
+    run.processor.skip = True
     with pytest.raises(AssertionError, match="decoded again"):
         run.evaluate()
 
@@ -638,5 +639,14 @@ def test_mixed_pictures_may_have_several_classes(tmp_path):
 def test_long_recordings_are_cut_and_it_is_said(tmp_path):
     path = sound_folder(tmp_path, 8, samples=1000)
     data = {"train.path": path, "validation.fraction": 0.0}
-    _, said = go(sound_recipe(tmp_path, data=data), tmp_path / "x")
-    assert "8 recordings longer than a clip: what is beyond it is not heard" in said
+    for _ in range(2):  # decoded, and then kept
+        task = prepared(sound_recipe(tmp_path, data=data), tmp_path / "x")
+        said = "8 recordings longer than a clip: what is beyond it is not heard"
+        assert said in task.opening()
+
+
+def test_decoded_files_are_known_by_their_split():
+    a, b, c = (ImageProcessor.record_at(f"{name}.png", "train") for name in "abc")
+    one = request_of({"train": [a, b], "validation": [c]}, {}, False)
+    assert one == request_of({"train": [a, b], "validation": [c]}, {}, False)
+    assert one != request_of({"train": [a], "validation": [b, c]}, {}, False)

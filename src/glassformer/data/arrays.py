@@ -1,8 +1,10 @@
 """Images or audio clips of one size, decoded once and stored for each split: one column of rows."""
 
 import hashlib
+import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,8 @@ class ArraySplit:
     kept: np.ndarray
     """int64, ascending."""
     skipped: tuple[str, ...]
+    clipped: int = 0
+    """Items of which something was cut off."""
 
 
 def store_arrays(
@@ -36,16 +40,18 @@ def store_arrays(
     shape: Sequence[int],
     dtype: str,
     skip: bool,
+    clipped: Callable[[], int] = int,
 ) -> Store:
     """The store of decoded items; see `Store.open_or_build`.
 
     `skip`: items that cannot be read are left out and counted; otherwise the first of them is the
-    DataError.
+    DataError. `clipped`: how many of the items so far have lost something.
     """
 
     def write(writer: Writer) -> None:
         for name, items in splits.items():
             column, skipped = writer.column(name, KIND, dtype, tuple(shape)), {}
+            before = clipped()
             for number, item in enumerate(items):
                 try:
                     column.append(np.broadcast_to(item(), shape))
@@ -53,7 +59,8 @@ def store_arrays(
                     if not skip:
                         raise
                     skipped[str(number)] = str(problem)
-            writer.counts[name] = {"items": len(items), "skipped": skipped}
+            lost = clipped() - before
+            writer.counts[name] = {"items": len(items), "skipped": skipped, "clipped": lost}
 
     wanted = {"kind": KIND, "shape": list(shape), "type": dtype, **request}
     return Store.open_or_build(folder, wanted, write)
@@ -64,30 +71,17 @@ def arrays_of(store: Store, name: str) -> ArraySplit:
     count = store.counts[name]
     skipped = count["skipped"]
     kept = np.array([i for i in range(count["items"]) if str(i) not in skipped], np.int64)
-    return ArraySplit(store.array(name, KIND), kept, tuple(skipped.values()))
+    clipped = count.get("clipped", 0)
+    return ArraySplit(store.array(name, KIND), kept, tuple(skipped.values()), clipped)
 
 
-def stamp_of(paths: Sequence[str | list[str] | None]) -> str:
-    """Names, sizes and times of the files that settings name (folders with all that is in them), in
-    16 hex digits."""
+def stamp_of(files: Iterable[str]) -> str:
+    """Names, sizes and times of files, in 16 hex digits; of one that is not there, its name."""
     seen = hashlib.sha256()
-    for path in paths:
-        for name in [path] if isinstance(path, str) else path or []:
-            for file in _files(Path(name)):
-                stat = file.stat()
-                seen.update(f"{file}|{stat.st_size}|{stat.st_mtime_ns}\n".encode())
-            seen.update(f"{name}\n".encode())
+    for file in sorted(set(files)):
+        found = [file]
+        with suppress(OSError):
+            status = os.stat(file)
+            found += [status.st_size, status.st_mtime_ns]
+        seen.update(json.dumps(found).encode())
     return seen.hexdigest()[:16]
-
-
-def _files(path: Path) -> Iterator[Path]:
-    place = path
-    # a member of an archive, or a glob: what holds it
-    while not place.exists() and place != place.parent:
-        place = place.parent
-    if place.is_dir():
-        for folder, folders, names in os.walk(place):
-            folders.sort()
-            yield from (Path(folder) / name for name in sorted(names))
-    else:
-        yield place

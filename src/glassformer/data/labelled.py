@@ -11,7 +11,7 @@ from itertools import chain
 
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.lines import lines
-from glassformer.data.formats.records import classes_at, values
+from glassformer.data.formats.records import classes_at, named_class, values
 from glassformer.data.sources import Source, resolve
 from glassformer.data.splits import in_splits
 from glassformer.errors import DataError
@@ -40,11 +40,11 @@ def labelled(config: DataConfig) -> Iterator[Labelled]:
     """Every labelled text of every split; rows with neither text nor class are left out.
 
     Only an empty list in JSONL means that a text has no class. DataError: a text without a class or
-    a class without a text, empty files, another format.
+    a class without a text, a number without a name, empty files, another format.
     """
     rows = in_splits(config, lambda name: _rows(config, config.splits[name].path))
     for split, (text, pair, labels, where) in rows:
-        classes = dict.fromkeys(map(config.class_name, labels))  # each once, in order
+        classes = dict.fromkeys(named_class(one, config, where) for one in labels)
         yield Labelled(split, text, pair, tuple(classes), where)
 
 

@@ -33,7 +33,7 @@ def pairs(config: DataConfig) -> Iterator[Pair]:
     """Every pair of every split; pairs of two empty sides are left out, one empty side is a
     DataError.
 
-    Splits without files of their own are held out from `path` by a fixed permutation, since files
+    Splits without files of their own are held out from train by a fixed permutation, since files
     are often sorted.
     """
     for name, of in config.splits.items():

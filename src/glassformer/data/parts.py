@@ -19,7 +19,6 @@ from typing import Any
 from glassformer.data.config import NAMES, DataConfig, SplitName
 from glassformer.data.formats.archives import members
 from glassformer.data.formats.contents import source_at
-from glassformer.data.formats.labelled_files import named_class
 from glassformer.data.formats.lines import checked_text, found
 from glassformer.data.formats.records import (
     FIELD,
@@ -27,6 +26,7 @@ from glassformer.data.formats.records import (
     field_of,
     filled,
     is_default,
+    named_class,
     records,
     written,
 )
@@ -73,8 +73,9 @@ def mixed(config: DataConfig) -> Iterator[Mixed]:
         config, lambda split: _rows(config, split, templates[split])
     ):
         beside = posixpath.dirname(source.path)
-        if chosen := templates[split if _own(config, split) else "train"]:
-            filled_in = ((kind, filled(value, row, where, "train.parts")) for kind, value in chosen)
+        if chosen := templates[split]:
+            setting = _setting(config, split)
+            filled_in = ((kind, filled(value, row, where, setting)) for kind, value in chosen)
             parts = files.placed(filled_in, root, where)
         else:
             listed = field_of(row, config.input_field, where, "input_field")
@@ -94,17 +95,17 @@ def mixed(config: DataConfig) -> Iterator[Mixed]:
         yield Mixed(where, split, parts, target, labels, group, image, tags)
 
 
-def _own(config: DataConfig, split: SplitName) -> bool:
-    """Whether a split has files of its own."""
-    return split == "train" or config.splits[split].path is not None
+def _setting(config: DataConfig, split: SplitName) -> str:
+    """The setting with the templates of a split: its own, or that of train."""
+    return f"{split if config.splits[split].parts else 'train'}.parts"
 
 
 def _templates(config: DataConfig, split: SplitName) -> Parts:
-    given = config.splits[split].parts
-    if given and not _own(config, split):
+    own = config.splits[split]
+    if own.parts and own.path is None and split != "train":
         raise ConfigError(f"data.{split}.parts is set but data.{split}.path is not; set both.")
     try:
-        return _parts(given or config.train.parts, f"data.{split}.parts")
+        return _parts(own.parts or config.train.parts, f"data.{_setting(config, split)}")
     except DataError as problem:
         raise ConfigError(str(problem)) from None
 
@@ -138,13 +139,12 @@ def _rows(
 ) -> Iterator[tuple[Any, str, Source]]:
     """The rows of a split's own files, their origin and source."""
     named, some = config.splits[split].path, False
-    wanted = {
-        field: "train.parts" for _, template in templates for field in FIELD.findall(template)
-    }
-    for setting in ("target", "target_image"):
-        wanted |= dict.fromkeys(FIELD.findall(getattr(config, setting) or ""), setting)
-    for setting in ("group_field", "tag_field"):
-        wanted |= {field: setting} if (field := getattr(config, setting)) else {}
+    setting = _setting(config, split)
+    wanted = {field: setting for _, template in templates for field in FIELD.findall(template)}
+    for name in ("target", "target_image"):
+        wanted |= dict.fromkeys(FIELD.findall(getattr(config, name) or ""), name)
+    for name in ("group_field", "tag_field"):
+        wanted |= {field: name} if (field := getattr(config, name)) else {}
     wanted |= {} if is_default(config, "label_field") else {config.label_field: "label_field"}
     wanted |= {} if templates else {config.input_field: "input_field"}
     for source in resolve(named, config.root):

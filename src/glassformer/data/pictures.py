@@ -13,7 +13,8 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.contents import content
 from glassformer.data.formats.idx import npz_names, read_idx, read_npy, read_npz
-from glassformer.data.formats.labelled_files import labelled_files, named_class
+from glassformer.data.formats.labelled_files import labelled_files
+from glassformer.data.formats.records import named_class
 from glassformer.data.sources import Source, resolve
 from glassformer.data.splits import in_splits
 from glassformer.errors import ConfigError, DataError, counted
@@ -33,8 +34,9 @@ class Picture:
 
     where: str
     labels: tuple[str, ...]
-    group: str | None
     split: SplitName
+    file: str
+    """The file on disk that holds it."""
     held: Source | np.ndarray = field(repr=False, compare=False)
     """A file, or a view of an array."""
 
@@ -54,7 +56,7 @@ def pictures(config: DataConfig) -> list[Picture]:
     """
     if not _in_arrays(config):
         return [
-            Picture(file.where, file.labels, file.group, file.split, file.source)
+            Picture(file.where, file.labels, file.split, file.file, file.source)
             for file in labelled_files(config, SUFFIXES, "image")
         ]
     rows = {
@@ -63,8 +65,10 @@ def pictures(config: DataConfig) -> list[Picture]:
         if split == "train" or of.path
     }
     return [
-        Picture(where, (label,), None, split, pixels)
-        for split, (where, label, pixels) in in_splits(config, lambda split: iter(rows[split]))
+        Picture(where, (label,), split, path, pixels)
+        for split, (where, label, path, pixels) in in_splits(
+            config, lambda split: iter(rows[split])
+        )
     ]
 
 
@@ -130,19 +134,26 @@ def _in_arrays(config: DataConfig) -> bool:
             f"data.format is {config.format}, which holds no images; set it to images, idx, numpy, "
             f"csv, tsv or jsonl."
         )
-    if config.format != "auto":
-        return config.format in ("idx", "numpy")
     path = config.train.path
     names = [path] if isinstance(path, str) else path or []
-    return bool(names) and all(map(_is_array, names))
+    found = config.format in ("idx", "numpy")
+    if config.format == "auto":
+        found = bool(names) and all(map(_is_array, names))
+    for split, of in config.splits.items():
+        if found and of.where is not None:
+            raise ConfigError(
+                f"data.{split}.where is for files with fields in their names, and {path} holds "
+                f"arrays; set data.{split}.fraction."
+            )
+    return found
 
 
 def _is_array(path: str) -> bool:
     return path.lower().removesuffix(".gz").endswith((".npy", ".npz", ".idx", "ubyte"))
 
 
-def _arrays(config: DataConfig, split: SplitName) -> Iterator[tuple[str, str, np.ndarray]]:
-    """Origin, class and pixels (a view) of each image of a split."""
+def _arrays(config: DataConfig, split: SplitName) -> Iterator[tuple[str, str, str, np.ndarray]]:
+    """Origin, class, file and pixels (a view) of each image of a split."""
     of = config.splits[split]
     path = _single(of.path, config, f"{split}.path")
     if of.labels is not None:
@@ -151,7 +162,8 @@ def _arrays(config: DataConfig, split: SplitName) -> Iterator[tuple[str, str, np
         label_path = path
     else:
         raise ConfigError(
-            f"data.{split}.labels is not set; give the file with the classes of {path}."
+            f"data.{split}.labels is not set; give the file with the classes of {path}, or an .npz "
+            "file that holds both."
         )
     stack, labels = _stack(_array(path, IMAGES), path), _array(label_path, LABELS)
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
@@ -168,7 +180,7 @@ def _arrays(config: DataConfig, split: SplitName) -> Iterator[tuple[str, str, np
         )
     names = {label: named_class(str(label), config, label_path) for label in set(labels.tolist())}
     for i, (label, pixels) in enumerate(zip(labels.tolist(), stack, strict=True), 1):
-        yield f"{path}, image {i}", names[label], pixels
+        yield f"{path}, image {i}", names[label], path, pixels
 
 
 def _single(named: str | list[str] | None, config: DataConfig, setting: str) -> str:

@@ -15,7 +15,7 @@ SUFFIXES = (".wav", ".wave")
 
 @dataclass(frozen=True, slots=True)
 class Recording(LabelledFile):
-    """An audio file, its distinct classes, its group (such as the speaker) and its split."""
+    """An audio file, its distinct classes and its split."""
 
     def samples(self) -> tuple[np.ndarray, int]:
         """Decode to float32 [T] in [-1, 1], and the sample rate; DataError: unreadable."""
@@ -26,7 +26,7 @@ def recordings(config: DataConfig) -> list[Recording]:
     """Every audio file of every split, in a fixed order, unopened; errors as of
     `labelled_files`."""
     files = labelled_files(config, SUFFIXES, "audio file")
-    return [Recording(file.source, file.labels, file.group, file.split) for file in files]
+    return [Recording(file.source, file.labels, file.split) for file in files]
 
 
 def sound(source: Source) -> tuple[np.ndarray, int]:

@@ -53,6 +53,11 @@ class Source:
     """The zip file of which `path` is a member."""
 
     @property
+    def file(self) -> str:
+        """The file on disk."""
+        return self.archive or self.path
+
+    @property
     def member(self) -> str:
         """The member's name in the archive."""
         return self.path.removeprefix(f"{self.archive}/")
@@ -69,7 +74,7 @@ class Source:
     def stamp(self) -> dict[str, str | int]:
         """Path, size and modification time of the file."""
         with reading(self.path):
-            status = os.stat(self.archive or self.path)
+            status = os.stat(self.file)
         return {"path": self.path, "size": status.st_size, "mtime_ns": status.st_mtime_ns}
 
 

@@ -17,7 +17,7 @@ from glassformer.media.patches import unpatchify
 from glassformer.media.wav import read_wav, write_wav
 from glassformer.processors.config import ProcessorConfig
 from glassformer.processors.inputs import Records, by_split
-from glassformer.processors.media import Files, MediaProcessor
+from glassformer.processors.media import MediaProcessor, skips
 from glassformer.processors.processor import ModelFacts
 
 
@@ -29,7 +29,6 @@ class AudioProcessor(MediaProcessor[AudioReader]):
     kind = AudioReader
     stored_fields = frozenset({"rate", "seconds", "position"})
     accept = "audio/wav,.wav"
-    _cut = 0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -53,20 +52,21 @@ class AudioProcessor(MediaProcessor[AudioReader]):
         """See `Processor`."""
         if config.audio is None:
             raise ConfigError(
-                "The recipe has no section processor.audio, which says how audio is cut; add it."
+                "The recipe has no section processor.audio, which says how audio is cut; add it "
+                "(audio: {} takes all defaults)."
             )
-        return cls(AudioReader(config.audio), facts, Files.of(data))
+        return cls(AudioReader(config.audio), facts, skips(data))
 
     @classmethod
     def record_at(cls, path: str, split: SplitName) -> Recording:
         """See `MediaProcessor`."""
-        return Recording(source_at(path), (), None, split)
+        return Recording(source_at(path), (), split)
 
     def decode(self, thing: Any) -> np.ndarray:
         """See `MediaProcessor`."""
         samples, rate = _samples(thing)
         if isinstance(thing, Recording):
-            self._cut += self.reader.cuts(len(samples), rate)
+            self.clipped += self.reader.cuts(len(samples), rate)
         return self.reader.clip(samples, rate)
 
     def sounds(self, array: np.ndarray, numbers: np.ndarray, step: int) -> np.ndarray:
@@ -116,14 +116,10 @@ class AudioProcessor(MediaProcessor[AudioReader]):
     def description(self) -> list[str]:
         """See `Processor`."""
         c, (times, bands) = self.reader.config, self.reader.grid
-        sentences = [
+        return [
             f"clips of {c.seconds:g} s at {c.rate:,} Hz, {c.frames} frames of {c.n_mels} mel bands "
             f"in {times} x {bands} patches of {counted(self.reader.patch_width, 'number')}"
         ]
-        if self._cut:
-            cut = counted(self._cut, "recording")
-            sentences.append(f"{cut} longer than a clip: what is beyond it is not heard")
-        return sentences
 
 
 def _samples(thing: Any) -> tuple[np.ndarray, int]:

@@ -19,7 +19,7 @@ from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.media.image_augment import Augmentation, AugmentConfig
 from glassformer.processors.config import ProcessorConfig
 from glassformer.processors.inputs import Records, by_split, split_of
-from glassformer.processors.media import Files, MediaProcessor, hinting
+from glassformer.processors.media import MediaProcessor, hinting, skips
 from glassformer.processors.processor import ModelFacts
 
 
@@ -57,16 +57,17 @@ class ImageProcessor(MediaProcessor[ImageReader]):
         """See `Processor`: the first training image tells the size."""
         if config.image is None:
             raise ConfigError(
-                "The recipe has no section processor.image, which says how images are cut; add it."
+                "The recipe has no section processor.image, which says how images are cut; add it "
+                "(image: {} takes all defaults)."
             )
-        files = Files.of(data)
-        sized = _sized(config.image, split_of(records, "train"), files.skip)
-        return cls(ImageReader(sized), facts, files)
+        sized = _sized(config.image, split_of(records, "train"), skips(data))
+        return cls(ImageReader(sized), facts, skips(data))
 
     @classmethod
     def record_at(cls, path: str, split: SplitName) -> Picture:
         """See `MediaProcessor`."""
-        return Picture(path, (), None, split, source_at(path))
+        source = source_at(path)
+        return Picture(path, (), split, source.file, source)
 
     def decode(self, thing: Any) -> np.ndarray:
         """See `MediaProcessor`."""

@@ -55,7 +55,7 @@ class Rows:
         self, order: ShuffledOrder | LengthOrder, bundles: Sequence[list[int]] | None = None
     ):
         self._order, self._bundles, self.batches = order, bundles, order.batches
-        self.padding = order.padding if bundles is None else 0.0
+        self.padding = order.padding
 
     def rows(self, step: int) -> list[list[int]]:
         """See `Order`."""
@@ -68,6 +68,8 @@ class Inputs(ABC):
 
     skipped: tuple[str, ...] = ()
     """Why each unreadable record was left out."""
+    clipped: int = 0
+    """Recordings that are longer than the clip that is read of them."""
 
     def __init__(self, records: Sequence[Any], owner: np.ndarray | None = None):
         self.records = records

@@ -5,10 +5,10 @@ audio    float32 [N, T]      ── augmented ──> spectrograms ── masked
 """
 
 import hashlib
+import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -38,32 +38,18 @@ EXAMPLE = "example:"
 """Prefix, in a request, of the number of an example that the run folder keeps."""
 
 
-@dataclass(frozen=True)
-class Files:
-    """A stamp of the data's files, and whether unreadable files are left out."""
-
-    stamp: str = ""
-    skip: bool = False
-
-    @classmethod
-    def of(cls, data: DataConfig) -> Self:
-        """Names, sizes and times of the files that the settings name."""
-        named = [*(of.path for of in data.splits.values()), data.target_image]
-        return cls(stamp_of(named), data.bad_files == "skip")
-
-
 class MediaInputs(Inputs):
     """Decoded images or audio clips of one split, memory-mapped."""
 
     def __init__(
         self,
         processor: "MediaProcessor",
-        array: np.ndarray,
         records: Sequence[Any],
-        skipped: tuple[str, ...],
+        stored: ArraySplit,
     ):
         super().__init__(records)
-        self.processor, self.array, self.skipped = processor, array, skipped
+        self.processor, self.array = processor, stored.array
+        self.skipped, self.clipped = stored.skipped, stored.clipped
 
     @property
     def lengths(self) -> np.ndarray:
@@ -107,17 +93,19 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
     """Fields of the reader's configuration that the stored arrays depend on."""
     accept: ClassVar[str]
     """Media types of files, the first that of `to_file`, as `accept` of an HTML input."""
+    clipped = 0
+    """Records that were longer than what is decoded of them."""
 
     def __init__(
         self,
         reader: ReaderKind,
         facts: ModelFacts | None = None,
-        files: Files | None = None,
+        skip: bool = False,
         how: Augmentations | None = None,
     ):
         self.reader: ReaderKind = reader
         self.facts = facts or ModelFacts(reader.n_patches, reader.n_patches)
-        self.files, self.how = files or Files(), how or Augmentations()
+        self.skip, self.how = skip, how or Augmentations()
 
     @classmethod
     def load(cls, folder: Path, data: DataConfig, model: ModelConfig, facts: ModelFacts) -> Self:
@@ -131,7 +119,7 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
                 f"{folder / f'{cls.name}.json'} makes {made[0]} patches of {made[1]} numbers and "
                 f"its model reads {own[0]} of {own[1]}; they are of different runs."
             )
-        return cls(reader, facts, Files.of(data))
+        return cls(reader, facts, skips(data))
 
     @classmethod
     @abstractmethod
@@ -177,7 +165,7 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
 
     def for_training(self, facts: ModelFacts, how: Augmentations) -> Self:
         """See `Processor`."""
-        return type(self)(self.reader, facts, self.files, how)
+        return type(self)(self.reader, facts, self.skip, how)
 
     @abstractmethod
     def from_file(self, content: bytes) -> Any:
@@ -202,15 +190,13 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
     ) -> dict[str, MediaInputs]:
         """See `Processor`: each file is decoded once."""
         chosen = {name: split_of(records, name) for name in splits or records}
-        request = request_of(self.files, self.settings, chosen)
-        with hinting(self.files.skip or splits is not None):  # an evaluation has no recipe
-            stored = decoded(
-                folder / self.array, request, chosen, self.decode, self.shape, self.dtype
-            )
+        request = request_of(chosen, self.settings, self.skip)
+        form = self.shape, self.dtype, lambda: self.clipped
+        stored = decoded(folder / self.array, request, chosen, self.decode, *form)
         found = {}
         for name, rows in stored.items():
             kept = [chosen[name][i] for i in rows.kept.tolist()]
-            found[name] = MediaInputs(self, rows.array, kept, rows.skipped)
+            found[name] = MediaInputs(self, kept, rows)
         if "train" in found and not found["train"].records:
             first = found["train"].skipped[0]
             raise DataError(f"no training {self.noun} could be read, the first: {first}")
@@ -226,7 +212,7 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         """Whether a run folder holds the decoded files of these records, unchanged since."""
         with suppress(DataError):
             store = Store.open(folder / self.array, KIND)
-            request = request_of(self.files, self.settings, records)
+            request = request_of(records, self.settings, self.skip)
             return all(store.request[name] == value for name, value in request.items())
         return False
 
@@ -319,14 +305,19 @@ class MediaProcessor(Processor, Generic[ReaderKind]):
         return [{self.name: f"{EXAMPLE}{i}"} for i in range(len(self.kept_inputs(folder)))]
 
 
-def request_of(files: Files, settings: Mapping[str, Any], records: Records) -> dict[str, Any]:
+def skips(data: DataConfig) -> bool:
+    """Whether unreadable files are left out."""
+    return data.bad_files == "skip"
+
+
+def request_of(records: Records, settings: Mapping[str, Any], skip: bool) -> dict[str, Any]:
     """Everything that decoded files depend on."""
-    where = "\n".join(record.where for of in records.values() for record in of)
+    where = json.dumps({name: [record.where for record in of] for name, of in records.items()})
     return {
-        "stamp": files.stamp,
-        "files": hashlib.sha256(where.encode(errors="replace")).hexdigest()[:16],
+        "stamp": stamp_of(record.file for of in records.values() for record in of),
+        "files": hashlib.sha256(where.encode()).hexdigest()[:16],
         "settings": settings,
-        "skip": files.skip,
+        "skip": skip,
     }
 
 
@@ -337,10 +328,12 @@ def decoded(
     decode: Callable[[Any], np.ndarray],
     shape: Sequence[int],
     dtype: str,
+    clipped: Callable[[], int] = int,
 ) -> dict[str, ArraySplit]:
     """The decoded files of each split, stored in a folder; DataError: one cannot be read."""
     items = {name: [partial(decode, record) for record in of] for name, of in records.items()}
-    store = store_arrays(place, request, items, shape, dtype, request["skip"])
+    with hinting(request["skip"] or "train" not in records):  # an evaluation has no recipe
+        store = store_arrays(place, request, items, shape, dtype, request["skip"], clipped)
     return {name: arrays_of(store, name) for name in records}
 
 

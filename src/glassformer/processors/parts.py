@@ -1,7 +1,7 @@
 """The processor of rows of parts: text, images and audio in one sequence (Note D: multimodal)."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -83,13 +83,8 @@ class PartsProcessor(TokenProcessor):
                 if kind != TEXT and getattr(config, kind) is None:
                     raise ConfigError(
                         f"{row.where} has the part {kind}, and the recipe no section "
-                        f"processor.{kind}; add one."
+                        f"processor.{kind}; add one ({kind}: {{}} takes all defaults)."
                     )
-        if not config.tokenizer.shared:
-            raise ConfigError(
-                "Rows of parts have one vocabulary, so processor.tokenizer.shared=false has no "
-                "use; leave it out."
-            )
         readers = {
             kind: READERS[kind].fit(config, data, files, facts)
             for kind, files in files_of(records).items()
@@ -142,10 +137,19 @@ class PartsProcessor(TokenProcessor):
 
     def one_or_several(self, given: Any) -> tuple[bool, list[Any]]:
         """See `Processor`: a list of parts, or a list of such lists."""
-        single = isinstance(given, str) or (bool(given) and isinstance(given[0], str | Mapping))
-        if single:
-            return True, [[given] if isinstance(given, str) else given]
-        return False, list(given)
+        listed = self._listed(given)
+        single = listed is not given or (bool(given) and isinstance(given[0], str | Mapping))
+        return single, [listed] if single else list(given)
+
+    def _listed(self, given: Any) -> Sequence[Any]:
+        """Parts as they are; a text, {KIND: VALUE}, a path, pixels or (samples, rate) as a list."""
+        if isinstance(given, Path):
+            given = {min(self.readers, default=TEXT): given}
+        elif isinstance(given, np.ndarray):
+            given = {"image": given}
+        elif isinstance(given, tuple) and given and isinstance(given[0], np.ndarray):
+            given = {"audio": given}
+        return given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
 
     def _length(self, row: Mixed) -> int:
         """Elements of a row, its answer among them."""
@@ -160,8 +164,9 @@ class PartsProcessor(TokenProcessor):
         return max(self._length(row) for rows in records.values() for row in rows)
 
     def check(self, records: Records) -> None:
-        """See `Processor`: lengths, and the order of parts."""
+        """See `Processor`: lengths, kinds, and the order of parts."""
         for row in (row for rows in records.values() for row in rows):
+            self._check_kinds(kinds_of(row), f"{row.where}: a part")
             check_order(kinds_of(row), self.modality_order, row.where)
             if (n := self._length(row)) > (most := self.facts.context):
                 raise DataError(
@@ -198,8 +203,9 @@ class PartsProcessor(TokenProcessor):
         for name, inputs in found.items():
             if not inputs.records:
                 raise DataError(f"no {name} row has files that can all be read; see data.bad_files")
-            own = (of[name].skipped for of in media.values() if name in of)
-            inputs.skipped = tuple(chain.from_iterable(own))
+            own = [of[name] for of in media.values() if name in of]
+            inputs.skipped = tuple(chain.from_iterable(one.skipped for one in own))
+            inputs.clipped = sum(one.clipped for one in own)
         return found
 
     def stored(self, data: DataConfig, folder: Path) -> dict[str, PartsInputs] | None:
@@ -230,12 +236,15 @@ class PartsProcessor(TokenProcessor):
 
     def named_parts(self, given: Any) -> list[tuple[str, Any]]:
         """Kind and content of each part; DataError: a part that the model does not read."""
-        known = (TEXT, *self.readers)
-        parts = [part_of(part) for part in ([given] if isinstance(given, str | Mapping) else given)]
-        for kind, _ in parts:
-            if kind not in known:
-                raise DataError(f"a part was given as {kind}; {suggest(kind, known)}")
+        parts = [part_of(part) for part in self._listed(given)]
+        self._check_kinds((kind for kind, _ in parts), "a part")
         return parts
+
+    def _check_kinds(self, kinds: Iterable[str], what: str) -> None:
+        known = (TEXT, *self.readers)
+        for kind in kinds:
+            if kind not in known:
+                raise DataError(f"{what} was given as {kind}; {suggest(kind, known)}")
 
     def example(self, parts: Sequence[tuple[str, Any]]) -> Example:
         """The sequence of parts; DataError: a file, pixels or samples that cannot be read."""
@@ -248,6 +257,11 @@ class PartsProcessor(TokenProcessor):
     def encode(self, given: Any) -> EncodedInput:
         """See `Processor`: parts, or a tuple of parts and the answer generated so far."""
         if (ids := ids_of(given)) is not None:
+            if self.facts.encoder_decoder:
+                raise ConfigError(
+                    "Token ids are of one sequence, and an encoder-decoder reads a source and "
+                    "writes another; give parts."
+                )
             return self.encoded_ids(ids)
         parts, answer = self._parts_and_answer(given)
         crossed, longest = self.facts.encoder_decoder, self.facts.context
@@ -282,13 +296,7 @@ class PartsProcessor(TokenProcessor):
             given, answer = given
         if answer is not None and not self.facts.answers:
             raise ConfigError("An answer was given, and this model writes none; leave it out.")
-        if isinstance(given, np.ndarray):  # an image alone
-            given = {"image": given}
-        elif isinstance(given, tuple) and given and isinstance(given[0], np.ndarray):
-            given = {"audio": given}
-        elif isinstance(given, Path):
-            given = {min(self.readers): given}
-        return self.named_parts(given if isinstance(given, Sequence) else [given]), answer
+        return self.named_parts(given), answer
 
     def _elements(self, parts: Sequence[tuple[str, Any]], ids: Sequence[int]) -> list[Element]:
         elements = list(token_elements(self.tokenizer, self.parts.bos.tolist()))

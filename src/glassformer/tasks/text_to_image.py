@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import torch
 from glassformer.batch import Batch
 from glassformer.data.arrays import ArraySplit
 from glassformer.data.example import Example
+from glassformer.data.parts import Mixed
 from glassformer.data.pictures import Picture
 from glassformer.errors import CheckpointError, ConfigError, DataError
 from glassformer.generate.config import GenerateConfig
@@ -25,10 +27,10 @@ from glassformer.models.transformer import Transformer
 from glassformer.processors.elements import Element, token_elements
 from glassformer.processors.image import ImageProcessor
 from glassformer.processors.inputs import Inputs, Records
-from glassformer.processors.media import Files, decoded, request_of
+from glassformer.processors.media import decoded, request_of, skips
 from glassformer.processors.parts import PartsProcessor
 from glassformer.processors.parts_inputs import PartsInputs
-from glassformer.processors.processor import EncodedInput, Processor, check_length, ids_of
+from glassformer.processors.processor import EncodedInput, Processor, ids_of
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.generative import GenerativeTask
 from glassformer.tasks.shown import shown
@@ -78,22 +80,14 @@ class TextToImage(GenerativeTask):
                 "text-to-image draws the images of texts alone and needs processor.palette; "
                 "leave out image and audio."
             )
-        more, needed = recipe.processor.palette.n_pixels - 1, dict[int, str]()
-        recipe = recipe.with_vocabulary(processor.vocab_size + recipe.processor.palette.colours)
-        for row in (row for own in records.values() for row in own):
-            if row.image is None:
-                raise DataError(
-                    f"{row.where} has no image to be drawn; set data.target_image, or another task"
-                )
-            n = len(brief(processor.parts, row.parts, 0).ids) + more
-            needed.setdefault(n, row.where)
+        palette, rows = recipe.processor.palette, list(chain.from_iterable(records.values()))
+        recipe = recipe.with_vocabulary(processor.vocab_size + palette.colours)
+        lengths = [len(processor.unfilled(row).ids) for row in rows]
         if recipe.max_length_open:
-            recipe = recipe.with_model({"max_length": max(needed)})
-        for n, where in needed.items():
-            if n > (most := recipe.model.max_length):
-                raise DataError(
-                    f"{where} has {n} elements and the model {most}; raise model.max_length"
-                )
+            recipe = recipe.with_model({"max_length": max(lengths) + palette.n_pixels - 1})
+        check_rows(rows, lengths, recipe)
+        nothing = processor.parts.example([])
+        brief(processor.parts, nothing, len(nothing.ids))  # refused without an end symbol
         return recipe
 
     @property
@@ -141,6 +135,8 @@ class TextToImage(GenerativeTask):
         """See `Task`: the target images are stored, each once."""
         config = recipe.processor.palette
         assert config is not None
+        for of in inputs.values():
+            check_rows(of.records, of.lengths, recipe)
         files = {
             split: [
                 ImageProcessor.record_at(path, "train")
@@ -153,7 +149,7 @@ class TextToImage(GenerativeTask):
             return config.fit(image.pixels(), image.where)
 
         settings = config.model_dump(mode="json", exclude={"colours"})
-        request, shape = request_of(Files.of(recipe.data), settings, files), (*config.dims, 3)
+        request, shape = request_of(files, settings, skips(recipe.data)), (*config.dims, 3)
         stored = decoded(folder / ARRAY, request, files, pixels, shape, "uint8")
         found = {}
         for split, array in stored.items():
@@ -168,14 +164,9 @@ class TextToImage(GenerativeTask):
         assert isinstance(inputs, ImageTargets)
         colours = self.palette.ids(inputs.pixels(numbers)) + self.processor.vocab_size
         return [
-            replace(e, ids=self._filled(e.ids), answer=row)
+            replace(brief(self.processor.parts, e, self.width), answer=row)
             for e, row in zip(inputs.examples(numbers), colours.astype(np.int32), strict=True)
         ]
-
-    def _filled(self, ids: np.ndarray) -> np.ndarray:
-        """Ids of a text, its end repeated up to the first pixel."""
-        missing = max(0, self.width - len(ids))
-        return np.concatenate([ids, np.repeat(self.processor.parts.eos, missing)])
 
     def with_targets(self, numbers: Sequence[int], step: int) -> list[Example]:
         """See `RecordTask`."""
@@ -241,9 +232,7 @@ class TextToImage(GenerativeTask):
             return replace(found, elements=tuple(named))
         parts, width = self.processor.named_parts(given), self.width
         self.processor.check_texts(parts, width, "The prompt")
-        ids = self.processor.example(parts).ids
-        check_length(len(ids), width, "The prompt")
-        ids = self._filled(ids).tolist()
+        ids = brief(self.processor.parts, self.processor.example(parts), width).ids.tolist()
         own = self.processor.encode([given] if isinstance(given, str | Mapping) else given).elements
         more = token_elements(self.processor.tokenizer, ids[len(own) :])
         return EncodedInput(Batch(torch.tensor([ids])), (*own, *more))
@@ -283,6 +272,21 @@ class TextToImage(GenerativeTask):
     def reply(self) -> dict[str, Any]:
         """See `Task`."""
         return {"image": {"type": "string", "description": "a PNG file as a data: address"}}
+
+
+def check_rows(rows: Sequence[Mixed], lengths: Sequence[int] | np.ndarray, recipe: Recipe) -> None:
+    """Raise DataError for a row without an image to draw, or longer with it than the model."""
+    assert recipe.processor.palette is not None
+    more, most = recipe.processor.palette.n_pixels - 1, recipe.model.max_length
+    for row, length in zip(rows, lengths, strict=True):
+        if row.image is None:
+            raise DataError(
+                f"{row.where} has no image to be drawn; set data.target_image, or another task"
+            )
+        if (n := int(length) + more) > most:
+            raise DataError(
+                f"{row.where} has {n} elements and the model {most}; raise model.max_length"
+            )
 
 
 def in_characters(pixels: np.ndarray) -> str:

@@ -14,7 +14,7 @@ from glassformer.data.formats.archives import members
 from glassformer.data.formats.contents import source_at
 from glassformer.data.formats.file_names import fields_of, template
 from glassformer.data.formats.lines import checked_text
-from glassformer.data.formats.records import classes_at, values
+from glassformer.data.formats.records import classes_at, named_class, values
 from glassformer.data.sources import Source, resolve
 from glassformer.data.splits import in_splits
 from glassformer.errors import ConfigError, DataError, suggest
@@ -28,23 +28,27 @@ SPLITS: dict[str, SplitName] = {
 TABLES = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 METADATA = "metadata"
 """Name of a table in a folder of files that lists their classes."""
-Row = tuple[Source, tuple[str, ...], str | None, str]
-"""Source, classes, group, origin."""
+Row = tuple[Source, tuple[str, ...], str]
+"""Source, classes, origin."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledFile:
-    """A file, its distinct classes, its group and its split."""
+    """A file, its distinct classes and its split."""
 
     source: Source
     labels: tuple[str, ...]
-    group: str | None
     split: SplitName
 
     @property
     def where(self) -> str:
         """The file's path, which errors name."""
         return self.source.path
+
+    @property
+    def file(self) -> str:
+        """The file on disk that holds it."""
+        return self.source.file
 
 
 def labelled_files(config: DataConfig, suffixes: Collection[str], noun: str) -> list[LabelledFile]:
@@ -79,22 +83,6 @@ def labelled_files(config: DataConfig, suffixes: Collection[str], noun: str) -> 
     return [*(replace(file, split=split) for split, file in drawn), *elsewhere]
 
 
-def named_class(written: str, config: DataConfig, where: str) -> str:
-    """The name of a class: by number from `class_names`, cut at `label_delimiter`.
-
-    DataError: a number without a name.
-    """
-    if config.class_names and written.isascii() and written.isdigit():
-        if int(written[:9]) >= len(config.class_names):
-            names = f"{len(config.class_names)} names, for 0 to {len(config.class_names) - 1}"
-            raise DataError(
-                f"{where} is of class {written}, but data.class_names has {names}; add what is "
-                f"missing"
-            )
-        written = config.class_names[int(written)]
-    return config.class_name(written)
-
-
 def _files(
     config: DataConfig, split: SplitName, suffixes: Collection[str], noun: str
 ) -> Iterator[LabelledFile]:
@@ -104,13 +92,12 @@ def _files(
             f"data.train.path is not set; give a folder or zip archive of {noun}s, or a table that "
             f"lists them"
         )
-    for source, labels, group, where in _rows(config, named, suffixes):
+    for source, labels, where in _rows(config, named, suffixes):
         some = True
         fields = _fields(source, config)
         classes = dict.fromkeys(named_class(label, config, where) for label in labels)
-        group = fields.get(config.group_field or "", group)
-        own = _split_by(fields, config) if split == "train" else split
-        yield LabelledFile(source, tuple(classes), group, own)
+        own = _told_split(fields, config) if split == "train" else split
+        yield LabelledFile(source, tuple(classes), own)
     if not some:
         looked = ", ".join(sorted(suffixes))
         raise DataError(
@@ -153,13 +140,8 @@ def _whole(name: str, root: str | None) -> str | None:
 
 
 def _folder_rows(files: list[Source], config: DataConfig) -> Iterator[Row]:
-    known = _pattern_fields(config)
-    if config.group_field is not None and config.group_field not in known:
-        raise ConfigError(
-            f"data.group_field is {config.group_field!r}, which is no field of data.label_pattern; "
-            f"add it there"
-        )
-    by_name, names = "label" in known, {_folder(source, 1) or "" for source in files}
+    by_name = "label" in _pattern_fields(config)
+    names = {_folder(source, 1) or "" for source in files}
     if not by_name and len(names) > 1 and names <= SPLITS.keys():
         raise DataError(
             f"the only folders around {files[0].path} and the others are "
@@ -173,7 +155,7 @@ def _folder_rows(files: list[Source], config: DataConfig) -> Iterator[Row]:
                 f"{source.path} lies in no folder, so its class is unknown; make a folder for each "
                 f"class, or set data.label_pattern"
             )
-        yield source, (label,), None, source.path
+        yield source, (label,), source.path
 
 
 def _pattern_fields(config: DataConfig) -> tuple[str, ...]:
@@ -208,7 +190,7 @@ def _fields(source: Source, config: DataConfig) -> dict[str, str]:
     return fields
 
 
-def _split_by(fields: dict[str, str], config: DataConfig) -> SplitName:
+def _told_split(fields: dict[str, str], config: DataConfig) -> SplitName:
     for split, wanted in _wheres(config).items():
         if all(fields[field] in values for field, values in wanted.items()):
             return split
@@ -238,13 +220,11 @@ def _check(config: DataConfig) -> None:
 def _table_rows(table: Source, config: DataConfig) -> Iterator[Row]:
     """The rows of a table; `data.format` may be that of the files instead."""
     kind = config.format if config.format in TABLES.values() else TABLES[table.suffix]
-    group = None if config.group_field in _pattern_fields(config) else config.group_field
-    config = config.model_copy(update={"format": kind, "group_field": group})
-    settings = ("file_field", "label_field", "group_field")
+    config = config.model_copy(update={"format": kind})
+    settings = ("file_field", "label_field")
     rows = values(table, config, settings, "a file and its class", untyped=settings)
-    for (name, label, group), where in rows:
-        file, classes = _listed(table, name, config, where), classes_at(label, config, where)
-        yield file, classes, None if group is None else str(group), where
+    for (name, label), where in rows:
+        yield _listed(table, name, config, where), classes_at(label, config, where), where
 
 
 def _listed(table: Source, name: Any, config: DataConfig, where: str) -> Source:

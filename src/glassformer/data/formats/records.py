@@ -99,6 +99,22 @@ def classes_at(value: Any, config: DataConfig, where: str) -> tuple[str, ...]:
     return labels
 
 
+def named_class(written: str, config: DataConfig, where: str) -> str:
+    """The name of a class: by number from `class_names`, cut at `label_delimiter`.
+
+    DataError: a number without a name.
+    """
+    if config.class_names and written.isascii() and written.isdigit():
+        if int(written[:9]) >= len(config.class_names):
+            names = f"{len(config.class_names)} names, for 0 to {len(config.class_names) - 1}"
+            raise DataError(
+                f"{where} is of class {written}, but data.class_names has {names}; add what is "
+                f"missing"
+            )
+        written = config.class_names[int(written)]
+    return config.class_name(written)
+
+
 def filled(template: str, row: Any, where: str, setting: str) -> str:
     """Fill each {field} of a template with the row's value; other braces stay."""
     return FIELD.sub(
