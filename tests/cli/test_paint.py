@@ -52,7 +52,7 @@ A = ["--prompt", "a"]
         (["--to-image", "x.png", *A, "--max-new-tokens", 3], "max_new_tokens is for text"),
         (
             ["--to-image", "x.png", "--prompt", "a " * 7],
-            "The prompt has 9 tokens and this model reads at most 7",
+            "The prompt has 9 elements and the model reads 7 at once; shorten it by 2",
         ),
         (A, "so generating text is not for it; use `glassformer generate --to-image`"),
     ],

@@ -146,6 +146,10 @@ def test_each_split_may_have_templates_of_its_own(folder):
         ConfigError, match=r"data\.test\.parts is set but data\.test\.path is not; set both"
     ):
         read(folder, "rows.json", **NUMBERED, test_parts=[{"text": "{1}"}])
+    for own, setting in ([{"text": "{9}"}], "test"), ([], "train"):
+        parts = {"train_parts": [{"text": "{1}" if own else "{9}"}], "test_parts": own}
+        with pytest.raises(DataError, match=rf"none is '9'; set data\.{setting}\.parts"):
+            read(folder, "rows.json", target="{2}", test_path="test.json", **parts)
 
 
 def test_classes_are_read_as_elsewhere(folder):

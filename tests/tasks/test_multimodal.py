@@ -3,6 +3,7 @@ wrong is said."""
 
 import json
 from collections import Counter
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -17,6 +18,7 @@ from glassformer.media.image import ImageReader
 from glassformer.media.wav import write_wav
 from glassformer.processors.parts_inputs import common_order
 from glassformer.recipe.recipe import Recipe
+from glassformer.tasks.text_to_text import PartsToText
 from small_parts import ASKED, SKIES, rows_file, sky
 from small_parts import parts_recipe as recipe
 from small_runs import go, hashes, laid, nested
@@ -40,7 +42,7 @@ def test_every_form_learns_to_look(form, tmp_path):
         tmp_path,
         model=FORMS[form],
         train=LEARNING | best | {"steps": steps},
-        data={"group_field": "kind"},
+        data={} if "classes" in form else {"group_field": "kind"},
     )
     scores = go(made, tmp_path / "run")[0].scores
     run = gf.load(tmp_path / "run")
@@ -66,9 +68,8 @@ def test_every_form_learns_to_look(form, tmp_path):
 
 @pytest.mark.parametrize("form", ["decoder", "encoder_decoder", "classes by an encoder"])
 def test_scores_of_a_run_are_those_of_its_training(form, tmp_path):
-    made = recipe(
-        tmp_path, model=FORMS[form], train=LEARNING | {"steps": 12, "evaluate.decode_lines": None}
-    )
+    decoded = {} if "classes" in form else {"evaluate.decode_lines": None}
+    made = recipe(tmp_path, model=FORMS[form], train=LEARNING | {"steps": 12} | decoded)
     scores = go(made, tmp_path / "run")[0].scores
     run = gf.load(tmp_path / "run")
     changes = {} if "classes" in form else {"beams": 1}
@@ -123,6 +124,10 @@ def test_batches_are_functions_of_the_step_and_an_epoch_has_every_row_once(form,
     assert sum(len(batch.elements) for batch in batches) == (
         len(pictures) if form == "decoder" else 30
     )
+    if form == "decoder":
+        read = sum(batch.n_elements for batch in batches)
+        slots = sum(batch.elements.numel() for batch in batches)
+        assert 0 < task.order.padding == pytest.approx(1 - read / slots)
     rows = chain.from_iterable(task.order.rows(step) for step in range(steps))
     assert Counter(chain.from_iterable(rows)) == Counter(range(30))
     for step in reversed(range(2 * steps)):
@@ -158,6 +163,48 @@ def test_a_picture_is_decoded_once_and_augmented_at_every_step_anew(tmp_path, mo
         assert_close(one.patches[0].values, again.patches[0].values)  # scores see them as they are
     first, later = (changed.training.examples(rows, step)[0].patches[0].values for step in (0, 1))
     assert not np.allclose(first, later)
+
+
+def test_other_pictures_under_the_same_names_are_decoded_anew(tmp_path):
+    task = prepared(recipe(tmp_path), tmp_path / "run")
+    assert task.stored() is not None
+    write_picture(tmp_path / "pictures" / "01.png", np.zeros((8, 8, 1), np.uint8))
+    assert task.stored() is None
+
+
+@pytest.mark.parametrize(
+    ("form", "changes", "sentence"),
+    [
+        ("decoder", {"target": None}, "has no target to be written; set data.target"),
+        (
+            "classes by an encoder",
+            {"parts": (("audio", "a.wav"),)},
+            r"rows.jsonl, line \d+: a part was given as audio; known are image, text",
+        ),
+    ],
+)
+def test_other_rows_that_do_not_fit_are_named(form, changes, sentence, tmp_path):
+    task = prepared(recipe(tmp_path, model=FORMS[form]), tmp_path / "run")
+    records = {"validation": [replace(task.training.records[0], **changes)]}
+
+    def opened() -> list:
+        task.processor.check(records)
+        inputs = task.processor.open(records, tmp_path / "other", ["validation"])
+        return task.targets_of(inputs["validation"], [0])
+
+    with pytest.raises(DataError, match=sentence):
+        opened()
+
+
+def test_only_an_encoder_decoder_searches(tmp_path):
+    for form in ("encoder_decoder", "decoder"):
+        made = recipe(tmp_path, model=FORMS[form])
+        task = PartsToText(made, None, tmp_path)
+        if form == "decoder":
+            with pytest.raises(ConfigError, match="this model is none; leave it out"):
+                task.check_search()
+        else:
+            task.check_search()
 
 
 def test_loss_is_on_the_answers_alone(tmp_path):
@@ -274,7 +321,10 @@ def test_a_picture_that_cannot_be_read_stops_or_is_left_out_and_counted(tmp_path
             "has the part image, and the recipe no section processor.image; add",
         ),
         ({"augment.image": {"mixup": 0.2}}, r"augment\.image\.mixup and cutmix mix two images"),
-        ({"processor.tokenizer": {"shared": False}}, "processor.tokenizer.shared=false has no use"),
+        (
+            {"processor.tokenizer": {"shared": False}},
+            "processor.tokenizer.shared has no use for input='parts', only",
+        ),
         ({"train": {"evaluate.best": "bleu"}}, "train.evaluate.best='bleu' is no score"),
         (
             {

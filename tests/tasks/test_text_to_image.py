@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -153,9 +154,10 @@ def test_a_short_text_is_filled_up(tmp_path):
     task = prepared(recipe(tmp_path), tmp_path / "run")
     parts = task.processor.parts
     (end,) = parts.eos
-    ids = brief(parts, [("text", "a flag")], 7).ids
-    assert ids.tolist() == [*parts.example([("text", "a flag")]).ids, end, end, end]
-    assert len(brief(parts, [("text", "a flag")], 2).ids) == 4
+    text = parts.example([("text", "a flag")])
+    assert brief(parts, text, 7).ids.tolist() == [*text.ids, end, end, end]
+    with pytest.raises(ConfigError, match="The prompt has 4 elements and the model reads 3 at"):
+        brief(parts, text, 3)
 
 
 def test_rows_of_a_table_name_their_pictures(tmp_path):
@@ -178,7 +180,7 @@ def test_a_picture_that_cannot_be_read_stops_or_is_counted(tmp_path):
     with (tmp_path / "rows.jsonl").open("a") as rows:
         rows.write(json.dumps({"input": "third", "target": {"image": "third.png"}}) + "\n")
     (tmp_path / "third.png").write_bytes(b"no picture")
-    with pytest.raises(DataError, match=r"third\.png is not an image"):
+    with pytest.raises(DataError, match=r"third\.png is not an image; .* data\.bad_files=skip"):
         prepared(made, tmp_path / "stopped")
     data = {
         "train.path": str(tmp_path / "rows.jsonl"),
@@ -213,6 +215,20 @@ def test_what_cannot_be_trained(tmp_path):
     (tmp_path / "rows.jsonl").write_text('{"input": "a", "target": "b"}\n' * 9)
     with pytest.raises(DataError, match=r"no image to be drawn; set data\.target_image"):
         prepared(made, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"image": None}, "has no image to be drawn; set data.target_image"),
+        ({"parts": (("text", "a " * 9),)}, "has 34 elements and the model 30; raise"),
+    ],
+)
+def test_other_rows_that_do_not_fit_are_named(tmp_path, changes, sentence):
+    task = prepared(recipe(tmp_path), tmp_path / "run")
+    records = {"validation": [replace(task.training.records[0], **changes)]}
+    with pytest.raises(DataError, match=sentence):
+        task.open(task.recipe, task.processor, records, tmp_path / "other", ["validation"])
 
 
 def test_a_palette_of_another_run_is_refused(learned, tmp_path):

@@ -19,6 +19,7 @@ from glassformer.generate.decode import decode
 from glassformer.media.palette import Palette
 from glassformer.models.transformer import Transformer
 from glassformer.processors.parts_tokenizer import TEXT, PartsTokenizer
+from glassformer.processors.processor import check_length
 
 
 def draw(
@@ -37,13 +38,8 @@ def draw(
     first, n = tokenizer.text.vocab_size, palette.config.n_pixels
     width, colours = model.config.max_length - n + 1, range(first, first + len(palette.colours))
     config = config.model_copy(update={"max_new_tokens": n, "stop": ()})
-    briefs = [brief(tokenizer, [(TEXT, prompt)], width) for prompt in prompts]
-    longest = max((len(one.ids) for one in briefs), default=0)
-    if longest > width:
-        raise ConfigError(
-            f"The prompt has {longest} tokens and this model reads at most {width} before an "
-            "image; shorten it, or train with a larger model.max_length."
-        )
+    texts = (tokenizer.example([(TEXT, prompt)]) for prompt in prompts)
+    briefs = [brief(tokenizer, text, width) for text in texts]
     found = np.empty((len(prompts), n), np.int64)
     for begin in range(0, len(briefs), batch_size):
         batch = found[begin : begin + batch_size]
@@ -53,18 +49,16 @@ def draw(
     return found
 
 
-def brief(
-    tokenizer: PartsTokenizer, parts: Sequence[tuple[str, str | np.ndarray]], width: int
-) -> Example:
-    """The text of an image, padded with its end symbol to at least `width` elements.
+def brief(tokenizer: PartsTokenizer, text: Example, width: int) -> Example:
+    """The text of an image, padded with its end symbol to `width` elements.
 
-    ConfigError: the tokenizer has no end symbol.
+    ConfigError: the tokenizer has no end symbol, or the text is longer.
     """
     if not len(tokenizer.eos):
         raise ConfigError(
             "The tokenizer has no eos symbol, behind which an image begins; train one of kind "
             "bpe, word, character or byte."
         )
-    example = tokenizer.example(parts)
-    missing = max(0, width - len(example.ids))
-    return replace(example, ids=np.concatenate([example.ids, np.repeat(tokenizer.eos, missing)]))
+    check_length(len(text.ids), width, "The prompt")
+    missing = width - len(text.ids)
+    return replace(text, ids=np.concatenate([text.ids, np.repeat(tokenizer.eos, missing)]))

@@ -102,19 +102,19 @@ def encoded_rows(task: Task, rows: int, step: int) -> Iterator[EncodedRow | Enco
 def batch_page(task: Task, rows: int, step: int, title: str) -> str:
     """The same as a self-contained HTML document."""
     if task.processor.elements == "patches":
-        fed: list[EncodedInput] = [one.drawn for one in media_rows(task, rows, step)]
+        shown: list[EncodedInput] = [one.drawn for one in media_rows(task, rows, step)]
     else:
-        fed = list(_sequences(task, rows, step))
+        shown = list(_sequences(task, rows, step))
     said = [f"{sentence[:1].upper()}{sentence[1:]}." for sentence in task.opening()]
-    first = f"The first {len(fed)} of the batch of step {step:,}, as the model reads them."
-    return batch_html(title, [first, *said], fed)
+    first = f"The first {len(shown)} of the batch of step {step:,}, as the model reads them."
+    return batch_html(title, [first, *said], shown)
 
 
 def _sequences(task: Task, rows: int, step: int) -> Iterator[EncodedSequence]:
     readers: Mapping[str, MediaProcessor] = task.processor.media()
     places = ((batch, row) for batch in task.batches(step) for row in range(len(batch.elements)))
-    fed = zip(token_rows(task, rows, step), places, strict=False)
-    for number, (one, (batch, row)) in enumerate(fed, 1):
+    encoded = zip(token_rows(task, rows, step), places, strict=False)
+    for number, (one, (batch, row)) in enumerate(encoded, 1):
         said = [
             None if target == IGNORE else piece
             for target, piece in zip(one.targets, one.target_pieces, strict=True)

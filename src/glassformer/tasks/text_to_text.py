@@ -13,6 +13,7 @@ import numpy as np
 from glassformer.batch import Batch
 from glassformer.data.collate import encoder_decoder
 from glassformer.data.example import Example
+from glassformer.data.parts import Mixed
 from glassformer.errors import ConfigError, DataError
 from glassformer.generate import score_pairs, transduce
 from glassformer.generate.config import GenerateConfig
@@ -74,6 +75,11 @@ class TextToText(GenerativeTask):
         of = self.recipe.generate
         limits = {"max_new_tokens": of.max_new_tokens, "stop": of.stop}
         return GenerateConfig.parse({**limits, **self.search})
+
+    def check_search(self) -> None:
+        """See `Task`: an encoder-decoder searches."""
+        if not self.encoder_decoder:
+            super().check_search()
 
     def collate(self, rows: Sequence[Sequence[Example]]) -> Batch:
         """See `RecordTask`."""
@@ -200,10 +206,6 @@ class PairsToText(TextToText):
         """See `Task`."""
         return self.pair.source.piece(index)
 
-    def check_search(self) -> None:
-        """See `Task`: targets are searched for."""
-        return
-
     def translate(
         self,
         model: Transformer,
@@ -244,6 +246,15 @@ class PairsToText(TextToText):
         )
 
 
+def target_of(row: Mixed) -> str:
+    """The target of a row; DataError: it has none."""
+    if row.target is None:
+        raise DataError(
+            f"{row.where} has no target to be written; set data.target, or another task"
+        )
+    return row.target
+
+
 class PartsToText(TextToText):
     """An answer to a row of parts."""
 
@@ -256,10 +267,7 @@ class PartsToText(TextToText):
         """See `Task`. DataError: a row without a target."""
         recipe = recipe.with_vocabulary(processor.vocab_size)
         for row in (row for rows in records.values() for row in rows):
-            if row.target is None:
-                raise DataError(
-                    f"{row.where} has no target to be written; set data.target, or another task"
-                )
+            target_of(row)
         if recipe.model.architecture == "encoder_decoder":
             _ = processor.parts.begin  # pyright: ignore
         processor.parts.answer("")  # pyright: ignore  (refused without an end symbol)
@@ -272,7 +280,7 @@ class PartsToText(TextToText):
 
     def target(self, record: Any, units: slice) -> dict[str, Any]:
         """See `RecordTask`."""
-        return {"answer": self.processor.parts.answer(record.target)}
+        return {"answer": self.processor.parts.answer(target_of(record))}
 
     @cached_property
     def lengths(self) -> np.ndarray:
