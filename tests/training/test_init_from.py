@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from bare_runs import write_config
 from glassformer.errors import CheckpointError, ConfigError, DataError
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.resolution import at_grid
@@ -23,6 +24,7 @@ from glassformer.recipe.recipe import Recipe, read_yaml
 from glassformer.tasks.encoded_batch import encoded_rows
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.training import loop
+from glassformer.training.init_from import with_start
 from glassformer.training.plan import make_plan
 from glassformer.training.run_folder import temporary_task
 from small_drawings import recipe as drawing_recipe
@@ -205,6 +207,14 @@ def test_what_cannot_begin(tmp_path, pretrained, changes, kind, sentence):
     with pytest.raises(kind, match=sentence):
         go(tag_recipe(tmp_path, **changes | {"train": train}), tmp_path / "x")
     assert not (tmp_path / "x").exists()
+
+
+def test_a_trunk_and_a_head_that_contradict_each_other_are_refused(tmp_path):
+    trunk = ModelConfig.parse(SIZES | {"position_combination": "concatenate", "tied": False})
+    write_config(tmp_path, trunk)
+    made = masked_recipe(tmp_path, train={"init_from": str(tmp_path)})
+    with pytest.raises(ConfigError, match="concatenate.* set tied=false"):
+        with_start(made)
 
 
 def test_weights_that_do_not_fit_their_configuration_are_refused(tmp_path, pretrained):

@@ -52,9 +52,7 @@ def with_start(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
             f"{recipe.model.elements}; make them "
             "alike."
         )
-    model = recipe.model.model_copy(
-        update={k: v for k, v in trunk.model_dump().items() if k not in OWN}
-    )
+    recipe = recipe.with_model({k: v for k, v in trunk.model_dump().items() if k not in OWN})
     train = recipe.train.model_copy(update={"init_from": str(folder)})
     own = recipe.processor
     changed: dict[str, Any] = _readers(own, trunk, folder, begun)
@@ -62,7 +60,7 @@ def with_start(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
         update = {"path": str(folder), **sides}
         changed["tokenizer"] = own.tokenizer.model_copy(update=update)
     processor = own.model_copy(update=changed)
-    return replace(recipe, processor=processor, model=model, train=train, max_length_open=False)
+    return replace(recipe, processor=processor, train=train)
 
 
 def _readers(

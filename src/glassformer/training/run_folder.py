@@ -89,6 +89,7 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
         check_same(recipe, begun, run)
         if recipe.train.precision == "auto":  # measured once: today's measurement could differ
             recipe = recipe.with_precision(begun.train.precision)
+    recipe.check()  # again: the data and the trunk changed the model
     return Prepared(recipe, kind, processor, records, run, resumed=begun is not None)
 
 
