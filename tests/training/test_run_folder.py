@@ -1,20 +1,23 @@
 """What a run folder holds in the end, and what it refuses to touch."""
 
 import inspect
+import io
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from glassformer.errors import ConfigError, DataError
+from glassformer.files import LOCK
 from glassformer.metrics.scores import SCORES
 from glassformer.models.weights import load_model
 from glassformer.processors.catalogue import PROCESSORS
 from glassformer.recipe.pipelines import PIPELINES
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.catalogue import KINDS, OF_INPUT, TASKS, kinds_of
-from glassformer.training.run_folder import absolute
+from glassformer.training.run_folder import absolute, prepare
 from small_runs import data_config, go, recipe, text_file
 from small_senses import picture_recipe
 from small_tasks import class_recipe
@@ -99,6 +102,15 @@ def test_a_run_that_never_saved_may_begin_anew(tmp_path):
     with pytest.raises(DataError, match="a training sequence needs"):
         go(recipe(tmp_path, model={"max_length": 100_000}), run)
     assert go(recipe(tmp_path), run)[0].steps == 8
+
+
+def test_a_new_attempt_reads_standard_input_again(tmp_path, monkeypatch):
+    run, made = tmp_path / "x", recipe(tmp_path, data={"train.path": "-"})
+    for text, resume, kept in (("one", False, "one"), ("two", False, "two"), ("", True, "two")):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        prepare(made, run, resume, lambda said: None)
+        assert (run / "stdin.txt").read_text() == kept
+        (run / LOCK).touch()
 
 
 def test_a_file_is_no_run_folder(tmp_path):

@@ -61,7 +61,7 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
             "The recipe has no data.train.path; add data.train.path=FILE (a text file, glob, "
             "folder or -)."
         )
-    saved = run / "recipe.yaml"
+    saved, again = run / "recipe.yaml", resume
     if resume and not saved.is_file():
         if not (run / LOCK).is_file():
             raise ConfigError(f"{run} holds no run to resume; leave out --resume to begin one.")
@@ -74,7 +74,7 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
     begun = Recipe.parse(read_yaml(saved)) if resume else None
     recipe = with_start(recipe, begun)
     kind, inputs = kinds_of(recipe)
-    recipe = replace(recipe, data=absolute(capture_stdin(recipe.data, run)))
+    recipe = replace(recipe, data=absolute(capture_stdin(recipe.data, run, reuse=again)))
     records = inputs.read(recipe.data)
     if begun is None:
         processor = inputs.fit(recipe.processor, recipe.data, records, recipe.facts)
