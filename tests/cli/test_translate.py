@@ -95,6 +95,19 @@ def test_the_options_of_the_search(cli, run, opened):
         assert said.out.split("\n")[:-1] == opened.translate(LINES, **changes)
 
 
+def test_a_folder_without_its_recipe_searches_as_it_was_trained_to(refused, own, opened):
+    from glassformer.run import load
+
+    (own / "recipe.yaml").unlink()
+    assert load(own).options() == opened.options()
+    path = own / "generation_config.json"
+    path.write_text("{")
+    said = refused("translate", own, code=1, keep=own, stdin=TEXT)
+    assert "generation_config.json is not readable JSON; restore it" in said
+    path.unlink()
+    assert load(own).options().beams == 5
+
+
 def test_scores_stand_in_front(cli, run, opened):
     plain = cli("translate", run, stdin=TEXT).out.split("\n")
     said = cli("translate", run, "--scores", stdin=TEXT).out.split("\n")
