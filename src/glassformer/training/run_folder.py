@@ -31,6 +31,11 @@ from glassformer.training.init_from import with_start
 FIXED = ("task", "processor", "model", "data", "train.optimizer.kind", "train.seed")
 """What a run keeps when it is resumed; the other fields may change."""
 LOGS = ("metrics.jsonl", "report.html")
+OWN = (
+    *("recipe.yaml", "config.json", "generation_config.json", "README.md"),
+    *("tokenizer.json", "source_tokenizer.json", "image.json", "audio.json", PALETTE),
+)
+"""Other files of a run folder that training writes."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +119,7 @@ def check_unused(run: Path) -> None:
         raise ConfigError(f"{run} already holds a model; choose another --run.")
     if (run / LOCK).exists():  # a run that was stopped before its first checkpoint
         return
-    others = ("recipe.yaml", "tokenizer.json", "source_tokenizer.json", "config.json")
-    for name in (*others, "generation_config.json", "README.md", *LOGS):
+    for name in (*OWN, *LOGS):
         if (run / name).exists():
             raise ConfigError(
                 f"{run} already holds {name}, which training would replace; choose another --run."
