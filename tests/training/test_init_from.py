@@ -3,6 +3,7 @@ keeps them."""
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from bare_runs import write_config
+from glassformer.data.config import DataConfig
 from glassformer.errors import CheckpointError, ConfigError, DataError
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.resolution import at_grid
@@ -317,6 +319,17 @@ def test_plan_and_data_show_know_the_start(tmp_path, pretrained):
     go(recipe(tmp_path, model={"d_model": 12}), tmp_path / "lm")
     text = recipe(tmp_path, train={"init_from": str(tmp_path / "lm")})
     assert make_plan(text).parameters == load_model(tmp_path / "lm").n_parameters
+    without = replace(text, data=DataConfig())
+    assert make_plan(without).parameters == load_model(tmp_path / "lm").n_parameters
+
+
+def test_tokenize_and_recipe_show_know_the_start(cli, tmp_path, pretrained):
+    made = tag_recipe(tmp_path, train={"init_from": str(pretrained)})
+    path = tmp_path / "tag.yaml"
+    path.write_text(made.yaml())
+    ids = cli("tokenize", path, "--text", "the dog", "--json").json["ids"]
+    assert ids == Tokenizer.load(pretrained).encode("the dog").tolist()
+    assert cli("recipe", "show", path, "--json").json["model"]["d_model"] == 24
 
 
 @pytest.fixture(scope="module")

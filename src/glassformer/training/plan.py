@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from glassformer.batch import Batch
-from glassformer.errors import plural
+from glassformer.errors import ConfigError, plural
 from glassformer.losses import LossSum, cross_entropy
 from glassformer.models.cost import (
     Matrix,
@@ -100,8 +100,8 @@ class Plan:
 def make_plan(recipe: Recipe) -> Plan:
     """Measure three real training steps, and count the rest; without data, on random tokens."""
     if recipe.data.train.path is None:
-        return _without_data(recipe)
-    with temporary_task(with_start(recipe)) as task:
+        return _without_data(with_start(recipe))
+    with temporary_task(recipe) as task:
         per_step = task.sequences * task.length
         step = f"{per_step:,} {plural(task.processor.unit)}"
         if task.processor.elements != "tokens":
@@ -123,6 +123,11 @@ class Costs:
 
 
 def _without_data(recipe: Recipe) -> Plan:
+    if not recipe.model.predicts_words:
+        raise ConfigError(
+            f"A plan of task={recipe.task!r} needs data, because only models of text are planned "
+            "on random tokens; add data.train.path=FILE."
+        )
     length = recipe.train.length or recipe.model.max_length
     if not recipe.model.vocab_size:
         recipe = recipe.with_vocabulary(recipe.processor.tokenizer.vocab_size or 8192)
