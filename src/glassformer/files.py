@@ -23,7 +23,7 @@ def writing(what: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        remedy = "free some space" if error.errno in FULL else "choose another folder with --run"
+        remedy = "free some space" if error.errno in FULL else "choose another place"
         raise CheckpointError(
             f"Cannot write {what}: {error.strerror or error}; {remedy}."
         ) from None

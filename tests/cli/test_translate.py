@@ -314,6 +314,7 @@ def test_ctrl_c_ends_it_while_it_waits(run):
             "temperature=1.0 is for sampling and beams=3 searches",
         ),
         (["--temperature", -1], TEXT, 2, "generate.temperature"),
+        (["--seed", 3], TEXT, 2, "--seed is for sampling, and beams=5 searches; add --temperature"),
         (["--beams", 2, "--n-best", 3], TEXT, 2, "n_best=3 is more than beams=2; raise beams"),
         (["--n-best", 9], TEXT, 2, "n_best=9 is more than beams=5; raise beams"),
         (
@@ -382,6 +383,7 @@ def test_unequal_numbers_of_sources_and_targets(refused, run, tmp_path):
         ["--show-attention", "x.html"],
         ["--window"],
         ["--seed", 3],
+        ["--batch-size", 4],
     ],
     ids=lambda value: value[0],
 )

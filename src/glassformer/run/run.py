@@ -123,6 +123,11 @@ class Run:
             )
         if targets is not None and data is None:
             raise ConfigError("--targets are those of --data's sources; give --data PATH too.")
+        if split != "validation" and data is not None:
+            raise ConfigError(
+                f"The split {split!r} is of the run's own data, and --data is scored whole; leave "
+                "one of them out."
+            )
         with tempfile.TemporaryDirectory(prefix="glassformer-") as scratch:
             place = Path(scratch)  # a run folder may be read-only
             if data is None:
