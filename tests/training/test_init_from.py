@@ -215,7 +215,7 @@ def test_a_trunk_and_a_head_that_contradict_each_other_are_refused(tmp_path):
     trunk = ModelConfig.parse(SIZES | {"position_combination": "concatenate", "tied": False})
     write_config(tmp_path, trunk)
     made = masked_recipe(tmp_path, train={"init_from": str(tmp_path)})
-    with pytest.raises(ConfigError, match="concatenate.* set tied=false"):
+    with pytest.raises(ConfigError, match=r"concatenate.* set tied=false"):
         with_start(made)
 
 

@@ -57,7 +57,7 @@ def kinds_of(recipe: Recipe) -> tuple[type[Task], type[Processor]]:
 
 
 def recipe_of_folder(model: ModelConfig, folder: Path) -> Recipe:
-    """The recipe of a model folder without one: its task and input are in `config.json`, its section
+    """The recipe of a model folder without one: task and input are in `config.json`, the section
     `generate` in `generation_config.json` if that is there.
 
     CheckpointError: no task or input, or a file that cannot be read.
