@@ -227,9 +227,7 @@ class _Training:
         left = (config.steps - step - 1) * self.per_step
         loss = self.scores.get("loss")
         pace = self.task.pace(speed)
-        self.progress.show(
-            Moment(step + 1, config.steps, result.loss, factor, pace, share, left, loss)
-        )
+        self.progress.show(Moment(step + 1, config.steps, result.loss, pace, share, left, loss))
 
     def _log(self, result: StepResult, factor: float, speed: float) -> None:
         self.history.add(

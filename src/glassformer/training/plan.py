@@ -32,12 +32,6 @@ from glassformer.training.step import training_step
 
 Batches = Callable[[int], list[Batch]]
 Loss = Callable[[torch.Tensor, torch.Tensor], LossSum]
-ELEMENTS = {
-    "token": ("a token", "tokens"),
-    "patch": ("a patch", "patches"),
-    "element": ("an element", "elements"),
-}
-"""What a sequence is made of, one and several."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +70,7 @@ class Plan:
             lines.append(f"{name:48} {shape:>16} {count * matrix.numbers:>14,}")
         total = sum(self.memory.values())
         parts = ", ".join(f"{name} {_size(value)}" for name, value in self.memory.items())
+        article = "an" if self.element[0] in "aeiou" else "a"
         epochs = "" if self.epochs is None else f" ({self.epochs:.1f} epochs)"
         return "\n".join(
             [
@@ -83,14 +78,13 @@ class Plan:
                 f"{'parameters':48} {'':>16} {self.parameters:>14,}",
                 "",
                 f"machine    {self.machine}",
-                f"operations {self.forward_flops / 1e6:,.2f} MFLOP {ELEMENTS[self.element][0]} "
-                f"forward, "
-                f"{self.training_flops / 1e6:,.2f} in training",
+                f"operations {self.forward_flops / 1e6:,.2f} MFLOP {article} {self.element} "
+                f"forward, {self.training_flops / 1e6:,.2f} in training",
                 f"memory     about {_size(total)}: {parts}",
                 f"disk       about {_size(self.disk)} for checkpoints and the model",
                 f"time       {self.seconds_per_step * 1e3:,.0f} ms a step of {self.step} "
                 f"({self.tokens_per_step / self.seconds_per_step:,.0f} "
-                f"{ELEMENTS[self.element][1]}/s"
+                f"{plural(self.element)}/s"
                 f"{f', {self.share_of_peak:.0%} of peak' if self.share_of_peak <= 1 else ''})",
                 f"           {clock(self.seconds)} for all steps{epochs}, without evaluations",
             ]

@@ -28,12 +28,11 @@ Loss = Callable[[Tensor, Tensor], LossSum]
 
 @dataclass(frozen=True)
 class StepResult:
-    """The mean loss per target of a step, in nats, the norm of its gradient before clipping,
-    targets and elements."""
+    """The mean loss per target of a step, in nats, the norm of its gradient before clipping, and
+    its elements."""
 
     loss: float
     gradient_norm: float
-    targets: int
     elements: int
 
 
@@ -88,7 +87,7 @@ def training_step(
         what = f"loss is {total}" if not abs(total) < torch.inf else f"gradient's norm is {norm}"
         raise TrainingError(f"At step {step} the {what}.")
     optimizer.step(factor)
-    return StepResult(total, norm, n_targets, sum(batch.n_elements for batch in batches))
+    return StepResult(total, norm, sum(batch.n_elements for batch in batches))
 
 
 def _in_turn(
