@@ -26,7 +26,7 @@ from glassformer.recipe.recipe import Recipe, read_yaml
 from glassformer.tasks.encoded_batch import encoded_rows
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.training import loop
-from glassformer.training.init_from import with_start
+from glassformer.training.init_from import with_init_from
 from glassformer.training.plan import make_plan
 from glassformer.training.run_folder import temporary_task
 from small_drawings import recipe as drawing_recipe
@@ -216,7 +216,7 @@ def test_a_trunk_and_a_head_that_contradict_each_other_are_refused(tmp_path):
     write_config(tmp_path, trunk)
     made = masked_recipe(tmp_path, train={"init_from": str(tmp_path)})
     with pytest.raises(ConfigError, match=r"concatenate.* set tied=false"):
-        with_start(made)
+        with_init_from(made)
 
 
 def test_weights_that_do_not_fit_their_configuration_are_refused(tmp_path, pretrained):

@@ -35,7 +35,7 @@ def tokenize(
     from glassformer.tokenizers.report import report as make_report
     from glassformer.tokenizers.text import Tokenizer
     from glassformer.tokenizers.train import train_tokenizer
-    from glassformer.training.init_from import with_start
+    from glassformer.training.init_from import with_init_from
 
     recipe = _recipe_of(where, overrides) if where.endswith((".yaml", ".yml")) else None
     if recipe is None and overrides:
@@ -44,7 +44,7 @@ def tokenize(
         _check_reads_text(where)
         tokenizer = Tokenizer.load(where)
     else:
-        recipe = with_start(recipe)
+        recipe = with_init_from(recipe)
         tokenizer = train_tokenizer(recipe.processor.tokenizer, _training_texts(recipe))
     if text is None:
         text = read_stdin(piped=recipe is not None)
@@ -141,11 +141,11 @@ def recipe_show(
     json: Json = False,
 ) -> None:
     """Print a recipe with every default filled in."""
-    from glassformer.training.init_from import with_start
+    from glassformer.training.init_from import with_init_from
 
     recipe = _recipe_of(where, overrides)
     if not Path(where).is_dir():  # a run's own recipe has taken it over
-        recipe = with_start(recipe)
+        recipe = with_init_from(recipe)
     if json:
         print_json(recipe.values())
     else:

@@ -22,7 +22,7 @@ OWN = {*HEAD_FIELDS, "dropout", "attention_dropout"}
 """Fields of a model that the recipe keeps: those of the head, and dropout."""
 
 
-def with_start(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
+def with_init_from(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
     """The recipe with the trunk and the processor of `train.init_from`, by its absolute path.
 
     The image size may differ where the model reads nothing but images. A run that has `begun`, with

@@ -22,10 +22,10 @@ from glassformer.models.cost import (
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.training.device import choose_machine
-from glassformer.training.init_from import with_start
+from glassformer.training.init_from import with_init_from
 from glassformer.training.memory import keep_freed_memory
 from glassformer.training.optimizer import Optimizer
-from glassformer.training.parallel import hands
+from glassformer.training.parallel import micro_batch_threads
 from glassformer.training.progress import clock
 from glassformer.training.run_folder import temporary_task
 from glassformer.training.step import training_step
@@ -94,7 +94,7 @@ class Plan:
 def make_plan(recipe: Recipe) -> Plan:
     """Measure three real training steps, and count the rest; without data, on random tokens."""
     if recipe.data.train.path is None:
-        return _without_data(with_start(recipe))
+        return _without_data(with_init_from(recipe))
     with temporary_task(recipe) as task:
         per_step = task.sequences * task.length
         step = f"{per_step:,} {plural(task.processor.unit)}"
@@ -149,9 +149,9 @@ def _plan(costs: Costs, batches: Batches, loss: Loss, elements: int | None) -> P
     if share > 1:
         machine = machine.again()
         share = flops * per_step / seconds / machine.peak
-    at_once = train.parallel_micro_batches if machine.device.type == "cpu" else 1
+    parallel = train.parallel_micro_batches if machine.device.type == "cpu" else 1
     rows = max(1, costs.sequences // train.micro_batches)
-    memory = training_bytes(config, rows, length, train.optimizer.kind, at_once)
+    memory = training_bytes(config, rows, length, train.optimizer.kind, parallel)
     kept = (train.save.keep_last + 1) * (memory["weights"] + memory["optimizer"]) + memory[
         "weights"
     ]
@@ -180,7 +180,7 @@ def step_seconds(
     train = recipe.train
     model = Transformer(recipe.model, train.seed, device)
     optimizer, times = Optimizer(model, train.optimizer, train.freeze_trunk), []
-    with hands(train.parallel_micro_batches, device) as threads:
+    with micro_batch_threads(train.parallel_micro_batches, device) as threads:
         for step in range(4):
             parts = batches(step)
             begin = time.perf_counter()
@@ -195,7 +195,7 @@ def step_seconds(
                 precision=precision,
                 max_grad_norm=train.optimizer.max_grad_norm,
                 loss=loss,
-                hands=threads,
+                threads=threads,
             )
             times.append(time.perf_counter() - begin)
     return sorted(times[1:])[1]

@@ -26,7 +26,7 @@ from glassformer.tasks.catalogue import kinds_of
 from glassformer.tasks.task import Task
 from glassformer.training.checkpoint import Checkpoints
 from glassformer.training.device import find_device
-from glassformer.training.init_from import with_start
+from glassformer.training.init_from import with_init_from
 
 FIXED = ("task", "processor", "model", "data", "train.optimizer.kind", "train.seed")
 """What a run keeps when it is resumed; the other fields may change."""
@@ -77,7 +77,7 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
     check_writable(run)
     find_device(recipe.train.device)
     begun = Recipe.parse(read_yaml(saved)) if resume else None
-    recipe = with_start(recipe, begun)
+    recipe = with_init_from(recipe, begun)
     kind, inputs = kinds_of(recipe)
     recipe = replace(recipe, data=absolute(capture_stdin(recipe.data, run, reuse=again)))
     records = inputs.read(recipe.data)
