@@ -75,7 +75,7 @@ def recipe_of_folder(model: ModelConfig, folder: Path) -> Recipe:
         return recipe
     try:
         generate = GenerateConfig.parse(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError, TypeError, RecursionError):
         raise CheckpointError(f"{path} is not readable JSON; restore it from a backup.") from None
     except ConfigError as error:
         raise CheckpointError(f"{path}: {error}") from None
