@@ -43,8 +43,8 @@ def test_a_name_that_is_no_utf8_survives(tmp_path):
         (errno.ENOSPC, "free some space"),
         (errno.EFBIG, "free some space"),
         (errno.EDQUOT, "free some space"),
-        (errno.EACCES, "--run"),
-        (errno.EROFS, "--run"),
+        (errno.EACCES, "choose another place"),
+        (errno.EROFS, "choose another place"),
     ],
 )
 @pytest.mark.parametrize("call", ["fsync", "replace"])
