@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from copy import copy
 from pathlib import Path
 
 import pytest
@@ -572,7 +573,9 @@ def test_options_of_python_are_those_of_the_recipe_with_changes(opened):
     sampling = replace(
         opened.recipe, generate=opened.recipe.generate.model_copy(update={"beams": 0, "top_p": 0.5})
     )
-    by_sampling = Run(opened.folder, opened.model, opened.task, sampling)
+    task = copy(opened.task)
+    task.recipe = sampling
+    by_sampling = Run(opened.folder, opened.model, task, sampling)
     assert (by_sampling.options().beams, by_sampling.options().top_p) == (0, 0.5)
     assert (by_sampling.options(beams=3).beams, by_sampling.options(beams=3).top_p) == (3, None)
     assert by_sampling.options(beams=0).top_p == 0.5
