@@ -77,10 +77,10 @@ def translate(
     options |= {"max_new_tokens": max_new_tokens, "temperature": temperature, "seed": seed}
     options |= {"overflow": "window" if window else None}
     printed = {"scores": scores, "alignments": alignments, "show_attention": show_attention}
-    printed["batch_size"], batch_size = batch_size, batch_size or 32
+    printed |= {"batch_size": batch_size}
     _check(given(options), printed, bool(layer or head), targets)
     opened = load(run, device)
-    config = opened.options(**given(options))
+    config, batch_size = opened.options(**given(options)), batch_size or 32
     if seed is not None and config.beams:
         raise ConfigError(
             f"--seed is for sampling, and beams={config.beams} searches; add --temperature or "
