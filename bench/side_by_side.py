@@ -24,7 +24,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 from glassformer.training.optimizer import Optimizer
-from glassformer.training.parallel import hands
+from glassformer.training.parallel import micro_batch_threads
 from glassformer.training.run_folder import prepare
 from glassformer.training.step import training_step
 
@@ -53,8 +53,8 @@ class OurTraining:
         self.model = Transformer(task.recipe.model, self.config.seed)
         self.optimizer = Optimizer(self.model, self.config.optimizer)
         self.open = ExitStack()  # for as long as this is trained
-        self.hands = self.open.enter_context(
-            hands(self.config.parallel_micro_batches, torch.device("cpu"))
+        self.threads = self.open.enter_context(
+            micro_batch_threads(self.config.parallel_micro_batches, torch.device("cpu"))
         )
 
     def train(self, steps: int) -> Told:
@@ -73,7 +73,7 @@ class OurTraining:
                 precision=torch.float32,
                 max_grad_norm=self.config.max_grad_norm,
                 loss=self.task.loss,
-                hands=self.hands,
+                threads=self.threads,
             )
             self.step += 1
             losses.append(result.loss)

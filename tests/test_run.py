@@ -153,7 +153,6 @@ def test_options_are_the_recipes_with_changes(run):
     assert run.options(temperature=2).temperature == 2
     with pytest.raises(ConfigError, match=r"generate\.temprature; did you mean 'temperature'"):
         run.generate("the", temprature=1)
-    assert gf.Run(run.folder, run.model, run.task).options().temperature == 1.0
 
 
 def test_a_record_is_the_text_with_every_choice_among_its_alternatives(run):
@@ -261,7 +260,7 @@ def small(tmp_path_factory):
     """A run for each head, and where their data are."""
     folder = tmp_path_factory.mktemp("tasks")
     text_file(folder, 2000)
-    train = {"steps": 4, "optimizer.learning_rate": 0.01}
+    train = {"steps": 4, "optimizer.learning_rate": 0.01, "evaluate.batches": None}
     made = {
         "tag": tag_recipe(folder, data={"train.path": tag_file(folder), **HELD}, train=train),
         "classify": class_recipe(
@@ -273,7 +272,7 @@ def small(tmp_path_factory):
             data={"train.path": class_file(folder, label=two_labels, name="several.jsonl"), **HELD},
             train=train,
         ),
-        "masked": masked_recipe(folder, data=HELD, train={"evaluate.batches": None, **train}),
+        "masked": masked_recipe(folder, data=HELD, train=train),
     }
     for name, one in made.items():
         go(one, folder / name)
@@ -455,12 +454,9 @@ def test_windows_are_those_of_training(tmp_path):
 
 
 def test_other_text_is_read_in_the_form_of_the_runs_own(run, tmp_path):
-    changed = dataclasses.replace(
-        run,
-        recipe=dataclasses.replace(
-            run.recipe, data=run.recipe.data.model_copy(update={"format": "slash"})
-        ),
-    )
+    data = run.recipe.data.model_copy(update={"format": "slash"})
+    recipe = dataclasses.replace(run.recipe, data=data)
+    changed = dataclasses.replace(run, task=type(run.task)(recipe, run.processor, run.folder))
     words, plain = tmp_path / "words.txt", tmp_path / "plain.txt"
     words.write_text("the/DET old/ADJ man/NOUN\nthe/DET boats/NOUN\n" * 20, encoding="utf-8")
     plain.write_text(" the old man\n the boats\n" * 20, encoding="utf-8")

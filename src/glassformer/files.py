@@ -23,7 +23,7 @@ def writing(what: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        remedy = "free some space" if error.errno in FULL else "choose another folder with --run"
+        remedy = "free some space" if error.errno in FULL else "choose another place"
         raise CheckpointError(
             f"Cannot write {what}: {error.strerror or error}; {remedy}."
         ) from None
@@ -91,25 +91,41 @@ def replacing(path: Path) -> Iterator[Path]:
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """A temporary folder to fill; it becomes `path` at the end, or vanishes if anything failed."""
-    temporary, before = path.with_name(f".tmp-{path.name}"), path.with_name(f".old-{path.name}")
+    temporary = path.with_name(f".tmp-{path.name}")
     with writing(path):
         shutil.rmtree(temporary, ignore_errors=True)
-        _settle(before, path)
+        _settle(path)
         temporary.mkdir(parents=True)
         try:
             yield temporary
             write_manifest(temporary)
-            if path.exists():  # a folder that is not empty cannot be renamed over
-                path.rename(before)
-            temporary.rename(path)
-            sync(path.parent)
+            replace_folder(temporary, path)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-            _settle(before, path)
 
 
-def _settle(before: Path, path: Path) -> None:
+def replace_folder(new: Path, path: Path) -> None:
+    """Rename the folder `new` to `path`. Maps of files of an earlier folder stay valid; it is
+    restored if this fails."""
+    try:
+        if path.exists():  # a folder that is not empty cannot be renamed over
+            before = _before(path)
+            shutil.rmtree(before, ignore_errors=True)
+            path.rename(before)
+        new.rename(path)
+        sync(path.parent)
+    finally:
+        _settle(path)
+
+
+def _before(path: Path) -> Path:
+    """The place of an earlier folder while it is replaced."""
+    return path.with_name(f".old-{path.name}")
+
+
+def _settle(path: Path) -> None:
     """Restore the earlier folder if nothing took its place, else remove it."""
+    before = _before(path)
     if path.exists():
         shutil.rmtree(before, ignore_errors=True)
     elif before.exists():
@@ -118,13 +134,13 @@ def _settle(before: Path, path: Path) -> None:
 
 def sweep(folder: Path) -> None:
     """Remove the unfinished files and folders of a killed process."""
-    for rest in [*folder.glob(".tmp-*"), *folder.glob(".*.tmp"), *folder.glob(".*.old")]:
+    for rest in [*folder.glob(".tmp-*"), *folder.glob(".*.tmp")]:
         if rest.is_dir():
             shutil.rmtree(rest, ignore_errors=True)
         else:
             rest.unlink(missing_ok=True)
     for rest in folder.glob(".old-*"):
-        _settle(rest, folder / rest.name.removeprefix(".old-"))
+        _settle(folder / rest.name.removeprefix(".old-"))
 
 
 def write_manifest(folder: Path) -> None:

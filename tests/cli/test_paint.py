@@ -49,7 +49,8 @@ A = ["--prompt", "a"]
         (["--to-image", "no/where/x.png", *A], "there is no folder no/where"),
         (["--to-image", "x.png", *A, "--score"], "--score has no use"),
         (["--to-image", "x.png", *A, "--image", "y.png"], "--image has no use"),
-        (["--to-image", "x.png", *A, "--max-new-tokens", 3], "max_new_tokens is for text"),
+        (["--to-image", "x.png", *A, "--max-new-tokens", 3], "so --max-new-tokens has no use"),
+        (["--to-image", "x.png", *A, "--window"], "so --window has no use"),
         (
             ["--to-image", "x.png", "--prompt", "a " * 7],
             "The prompt has 9 elements and the model reads 7 at once; shorten it by 2",

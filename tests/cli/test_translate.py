@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from copy import copy
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,19 @@ def test_the_options_of_the_search(cli, run, opened):
     ):
         said = cli("translate", run, *arguments, stdin=TEXT)
         assert said.out.split("\n")[:-1] == opened.translate(LINES, **changes)
+
+
+def test_a_folder_without_its_recipe_searches_as_it_was_trained_to(refused, own, opened):
+    from glassformer.run import load
+
+    (own / "recipe.yaml").unlink()
+    assert load(own).options() == opened.options()
+    path = own / "generation_config.json"
+    path.write_text("{")
+    said = refused("translate", own, code=1, keep=own, stdin=TEXT)
+    assert "generation_config.json is not readable JSON; restore it" in said
+    path.unlink()
+    assert load(own).options().beams == 5
 
 
 def test_scores_stand_in_front(cli, run, opened):
@@ -301,6 +315,7 @@ def test_ctrl_c_ends_it_while_it_waits(run):
             "temperature=1.0 is for sampling and beams=3 searches",
         ),
         (["--temperature", -1], TEXT, 2, "generate.temperature"),
+        (["--seed", 3], TEXT, 2, "--seed is for sampling, and beams=5 searches; add --temperature"),
         (["--beams", 2, "--n-best", 3], TEXT, 2, "n_best=3 is more than beams=2; raise beams"),
         (["--n-best", 9], TEXT, 2, "n_best=9 is more than beams=5; raise beams"),
         (
@@ -369,6 +384,7 @@ def test_unequal_numbers_of_sources_and_targets(refused, run, tmp_path):
         ["--show-attention", "x.html"],
         ["--window"],
         ["--seed", 3],
+        ["--batch-size", 4],
     ],
     ids=lambda value: value[0],
 )
@@ -557,7 +573,9 @@ def test_options_of_python_are_those_of_the_recipe_with_changes(opened):
     sampling = replace(
         opened.recipe, generate=opened.recipe.generate.model_copy(update={"beams": 0, "top_p": 0.5})
     )
-    by_sampling = Run(opened.folder, opened.model, opened.task, sampling)
+    task = copy(opened.task)
+    task.recipe = sampling
+    by_sampling = Run(opened.folder, opened.model, task, sampling)
     assert (by_sampling.options().beams, by_sampling.options().top_p) == (0, 0.5)
     assert (by_sampling.options(beams=3).beams, by_sampling.options(beams=3).top_p) == (3, None)
     assert by_sampling.options(beams=0).top_p == 0.5

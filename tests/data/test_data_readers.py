@@ -12,7 +12,7 @@ import pytest
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.documents import read
 from glassformer.data.sources import capture_stdin, resolve
-from glassformer.errors import ConfigError, DataError
+from glassformer.errors import CheckpointError, ConfigError, DataError
 from small_runs import data_config
 
 
@@ -166,14 +166,16 @@ def stdin(monkeypatch, raw):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
 
 
-def test_standard_input_is_copied_once(tmp_path, monkeypatch):
+def test_standard_input_is_copied(tmp_path, monkeypatch):
     stdin(monkeypatch, "piped é".encode())
     config = data_config({"train.path": "-"})
     captured = capture_stdin(config, tmp_path / "run")
     assert texts(captured.train.path) == ["piped é"]
-    assert texts(captured.train.path) == ["piped é"]
     stdin(monkeypatch, b"")  # as on --resume
-    assert texts(capture_stdin(config, tmp_path / "run").train.path) == ["piped é"]
+    assert texts(capture_stdin(config, tmp_path / "run", reuse=True).train.path) == ["piped é"]
+    stdin(monkeypatch, b"another")
+    assert texts(capture_stdin(config, tmp_path / "run").train.path) == ["another"]
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["stdin.txt"]
     assert capture_stdin(data_config({"train.path": "x"}), tmp_path / "no") == data_config(
         {"train.path": "x"}
     )
@@ -192,7 +194,7 @@ def test_standard_input_that_cannot_be_had_is_one_sentence(tmp_path, monkeypatch
     with pytest.raises(DataError, match=r"read only once"):
         resolve("-")
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match=r"cannot copy standard input"):
+    with pytest.raises(CheckpointError, match=r"Cannot write .*stdin\.txt: "):
         capture_stdin(data_config({"train.path": "-"}), tmp_path / "file")
 
 

@@ -3,12 +3,14 @@ interruption is never read."""
 
 import errno
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glassformer import files
 from glassformer.data import store as store_module
 from glassformer.data.store import Column, Store, Writer
 from glassformer.errors import DataError
@@ -80,6 +82,24 @@ def test_it_is_reused_while_the_request_is_the_same(folder):
     assert content(folder) == made
     with pytest.raises(AssertionError, match="second time"):
         Store.open_or_build(folder, REQUEST | {"of": "y"}, never)
+
+
+def test_a_kill_while_a_store_is_replaced_loses_nothing(folder, monkeypatch):
+    made, rename = content(folder), Path.rename
+
+    def killed(self, target):
+        if target == folder:
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", killed)
+        patch.setattr(files, "_settle", lambda path: None)
+        with pytest.raises(KeyboardInterrupt):
+            Store.open_or_build(folder, REQUEST | {"of": "y"}, write)
+    assert not folder.exists()
+    files.sweep(folder.parent)  # as the next start does
+    assert content(folder) == made
 
 
 def test_maps_of_a_store_that_is_replaced_stay_valid(folder):
@@ -209,6 +229,6 @@ def test_a_store_that_another_process_finished_first_is_taken(tmp_path, monkeypa
         Store.open_or_build(folder, REQUEST, write)
         raise OSError(errno.ENOTEMPTY, "Directory not empty")
 
-    monkeypatch.setattr(store_module, "_replace", late)
+    monkeypatch.setattr(store_module, "replace_folder", late)
     store = Store.open_or_build(tmp_path / "store", REQUEST, write)
     assert len(store.array("test", "pixels")) == 2

@@ -3,12 +3,15 @@ keeps them."""
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from bare_runs import write_config
+from glassformer.data.config import DataConfig
 from glassformer.errors import CheckpointError, ConfigError, DataError
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.resolution import at_grid
@@ -23,6 +26,7 @@ from glassformer.recipe.recipe import Recipe, read_yaml
 from glassformer.tasks.encoded_batch import encoded_rows
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.training import loop
+from glassformer.training.init_from import with_init_from
 from glassformer.training.plan import make_plan
 from glassformer.training.run_folder import temporary_task
 from small_drawings import recipe as drawing_recipe
@@ -207,6 +211,14 @@ def test_what_cannot_begin(tmp_path, pretrained, changes, kind, sentence):
     assert not (tmp_path / "x").exists()
 
 
+def test_a_trunk_and_a_head_that_contradict_each_other_are_refused(tmp_path):
+    trunk = ModelConfig.parse(SIZES | {"position_combination": "concatenate", "tied": False})
+    write_config(tmp_path, trunk)
+    made = masked_recipe(tmp_path, train={"init_from": str(tmp_path)})
+    with pytest.raises(ConfigError, match=r"concatenate.* set tied=false"):
+        with_init_from(made)
+
+
 def test_weights_that_do_not_fit_their_configuration_are_refused(tmp_path, pretrained):
     start = tmp_path / "start"
     shutil.copytree(pretrained, start)
@@ -307,6 +319,17 @@ def test_plan_and_data_show_know_the_start(tmp_path, pretrained):
     go(recipe(tmp_path, model={"d_model": 12}), tmp_path / "lm")
     text = recipe(tmp_path, train={"init_from": str(tmp_path / "lm")})
     assert make_plan(text).parameters == load_model(tmp_path / "lm").n_parameters
+    without = replace(text, data=DataConfig())
+    assert make_plan(without).parameters == load_model(tmp_path / "lm").n_parameters
+
+
+def test_tokenize_and_recipe_show_know_the_start(cli, tmp_path, pretrained):
+    made = tag_recipe(tmp_path, train={"init_from": str(pretrained)})
+    path = tmp_path / "tag.yaml"
+    path.write_text(made.yaml())
+    ids = cli("tokenize", path, "--text", "the dog", "--json").json["ids"]
+    assert ids == Tokenizer.load(pretrained).encode("the dog").tolist()
+    assert cli("recipe", "show", path, "--json").json["model"]["d_model"] == 24
 
 
 @pytest.fixture(scope="module")

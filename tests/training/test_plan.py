@@ -1,9 +1,12 @@
 """What `plan` says is what training does."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from glassformer.data.config import DataConfig
+from glassformer.errors import ConfigError
 from glassformer.models import Transformer
 from glassformer.training.plan import make_plan
 from glassformer.training.run_folder import prepare
@@ -38,6 +41,14 @@ def test_a_plan_needs_no_text(tmp_path):
     plan = make_plan(recipe(tmp_path, data={"train.path": None}, model={"vocab_size": 50}))
     assert plan.epochs is None
     assert plan.parameters > 50 * 16
+
+
+@pytest.mark.parametrize("made_by", [tag_recipe, class_recipe, picture_recipe])
+def test_a_plan_of_classes_needs_data(tmp_path, made_by):
+    made = made_by(tmp_path, model={"n_classes": 2})
+    made = replace(made, data=DataConfig())
+    with pytest.raises(ConfigError, match=f"task='{made.task}' needs data.*add data.train.path"):
+        make_plan(made)
 
 
 def test_disk_is_what_checkpoints_take(tmp_path):

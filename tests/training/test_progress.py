@@ -17,7 +17,7 @@ class Terminal(io.StringIO):
 
 
 def moment(step: int, steps: int = 100) -> Moment:
-    return Moment(step, steps, 2.5, 1.0, "12,346 tokens/s", 0.42, 61.4, None)
+    return Moment(step, steps, 2.5, "12,346 tokens/s", 0.42, 61.4, None)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_a_line_says_step_loss_speed_share_and_time_left():
         line(replace(moment(3), share_of_peak=1.3))
         == "step 3/100  loss 2.5000  12,346 tokens/s  1:01 left"
     )
-    assert "validation 2.0000" in line(Moment(3, 4, 2.5, 1.0, "1 token/s", 0.1, 1.0, 2.0))
+    assert "validation 2.0000" in line(Moment(3, 4, 2.5, "1 token/s", 0.1, 1.0, 2.0))
 
 
 @pytest.mark.parametrize(

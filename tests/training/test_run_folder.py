@@ -1,21 +1,25 @@
 """What a run folder holds in the end, and what it refuses to touch."""
 
 import inspect
+import io
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from glassformer.errors import ConfigError, DataError
+from glassformer.files import LOCK
 from glassformer.metrics.scores import SCORES
 from glassformer.models.weights import load_model
 from glassformer.processors.catalogue import PROCESSORS
 from glassformer.recipe.pipelines import PIPELINES
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.catalogue import OF_INPUT, TASKS, kinds_of
-from glassformer.training.run_folder import absolute
+from glassformer.training.run_folder import absolute, prepare
 from small_runs import data_config, go, recipe, text_file
+from small_senses import picture_recipe
 from small_tasks import class_recipe
 
 
@@ -82,7 +86,8 @@ def test_a_folder_with_a_run_or_a_model_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "config.json", "tokenizer.json", "recipe.yaml", "report.html"]
+    "name",
+    ["README.md", "tokenizer.json", "recipe.yaml", "report.html", "palette.json", "image.json"],
 )
 def test_files_of_others_are_never_replaced(tmp_path, name):
     place = tmp_path / "project"
@@ -98,6 +103,15 @@ def test_a_run_that_never_saved_may_begin_anew(tmp_path):
     with pytest.raises(DataError, match="a training sequence needs"):
         go(recipe(tmp_path, model={"max_length": 100_000}), run)
     assert go(recipe(tmp_path), run)[0].steps == 8
+
+
+def test_a_new_attempt_reads_standard_input_again(tmp_path, monkeypatch):
+    run, made = tmp_path / "x", recipe(tmp_path, data={"train.path": "-"})
+    for text, resume, kept in (("one", False, "one"), ("two", False, "two"), ("", True, "two")):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        prepare(made, run, resume, lambda said: None)
+        assert (run / "stdin.txt").read_text() == kept
+        (run / LOCK).touch()
 
 
 def test_a_file_is_no_run_folder(tmp_path):
@@ -139,6 +153,12 @@ def test_an_unwritable_folder_is_refused_before_any_work(tmp_path, monkeypatch):
 def test_what_cannot_be_trained_is_refused(tmp_path, task, changes, sentence):
     with pytest.raises(ConfigError, match=sentence):
         go(recipe(tmp_path, task=task, model=changes), tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+def test_fields_that_contradict_what_the_data_make_of_the_model_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"train\.length=5 exceeds model\.max_length=4"):
+        go(picture_recipe(tmp_path, train={"length": 5}), tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 

@@ -15,7 +15,7 @@ from glassformer.losses import LossSum, cross_entropy
 from glassformer.models import ModelConfig, Transformer
 from glassformer.recipe.train import OptimizerConfig
 from glassformer.training.optimizer import Optimizer
-from glassformer.training.parallel import hands
+from glassformer.training.parallel import micro_batch_threads
 from glassformer.training.step import dropout_seed, training_step
 
 ROWS, LENGTH, VOCABULARY = 16, 6, 11
@@ -102,12 +102,14 @@ def reference(
 def test_any_cut_of_the_batch_gives_the_gradient_of_one_mean(n, smoothing, parallel_micro_batches):
     made = model()
     loss, gradients = reference(made, batch(), smoothing)
-    with hands(parallel_micro_batches, CPU) as threads:
+    with micro_batch_threads(parallel_micro_batches, CPU) as threads:
         result, kept = run(
-            made, parts(batch(), n), loss=partial(cross_entropy, smoothing=smoothing), hands=threads
+            made,
+            parts(batch(), n),
+            loss=partial(cross_entropy, smoothing=smoothing),
+            threads=threads,
         )
     assert result.loss == pytest.approx(loss, rel=1e-12)
-    assert result.targets == batch().n_targets
     largest = max(
         gradient.abs().max() for gradient in gradients.values()
     )  # that of the key bias is 0 but for rounding
@@ -166,8 +168,8 @@ def test_dropout_is_a_function_of_seed_step_and_part(changes):
 def test_parts_computed_at_the_same_time_drop_and_sum_what_one_after_the_other_does(changes):
     made, cut = model(**changes), parts(batch(), 8)
     one, kept = run(made, cut)
-    with hands(3, CPU) as threads:
-        found = [run(made, cut, hands=threads) for _ in range(5)]
+    with micro_batch_threads(3, CPU) as threads:
+        found = [run(made, cut, threads=threads) for _ in range(5)]
     assert all(result == found[0][0] for result, _ in found), (
         "threads that end in another order change nothing"
     )
@@ -186,8 +188,8 @@ def test_what_is_not_learned_has_no_gradient_from_threads_either():
     made = model()
     optimizer = Unlearning(made, OptimizerConfig())
     made.decoder.blocks[0].requires_grad_(False)
-    with hands(2, CPU) as threads:
-        result, _ = run(made, parts(batch(), 2), optimizer, hands=threads)
+    with micro_batch_threads(2, CPU) as threads:
+        result, _ = run(made, parts(batch(), 2), optimizer, threads=threads)
     assert result.loss == pytest.approx(reference(made, batch())[0], rel=1e-12)
     assert {p.grad is not None for p in made.decoder.blocks[1].parameters()} == {True}
     assert {p.grad for p in made.decoder.blocks[0].parameters()} == {None}
@@ -197,8 +199,8 @@ def test_an_error_in_a_thread_is_the_step_s_error():
     def broken(logits: torch.Tensor, targets: torch.Tensor) -> LossSum:
         raise TrainingError("broken")
 
-    with hands(2, CPU) as threads, pytest.raises(TrainingError, match="broken"):
-        run(model(), parts(batch(), 4), loss=broken, hands=threads)
+    with micro_batch_threads(2, CPU) as threads, pytest.raises(TrainingError, match="broken"):
+        run(model(), parts(batch(), 4), loss=broken, threads=threads)
 
 
 @pytest.mark.parametrize(("count", "cores", "share"), [(2, 4, 2), (3, 4, 1), (4, 2, 1)])
@@ -211,7 +213,7 @@ def test_each_thread_has_its_share_of_the_cores_and_others_keep_theirs(count, co
 
     torch.set_num_threads(cores)
     try:
-        with hands(count, CPU) as pool:
+        with micro_batch_threads(count, CPU) as pool:
             assert list(pool.map(threads_of, range(count))) == [share] * count
             assert torch.get_num_threads() == cores
             with ThreadPoolExecutor(1) as later:
@@ -221,7 +223,7 @@ def test_each_thread_has_its_share_of_the_cores_and_others_keep_theirs(count, co
 
 
 def test_one_part_at_a_time_and_other_devices_need_no_threads():
-    with hands(1, CPU) as one, hands(2, torch.device("meta")) as other:
+    with micro_batch_threads(1, CPU) as one, micro_batch_threads(2, torch.device("meta")) as other:
         assert one is other is None
 
 

@@ -122,6 +122,10 @@ def _check_files(out: Path | None, html: Path | None, as_json: bool) -> None:
     for name, path, suffix in (("out", out, ".npy"), ("html", html, ".html")):
         if path is not None and path.suffix.lower() != suffix:
             raise ConfigError(f"--{name} writes {suffix}, not {path.name!r}; name such a file.")
+        if path is not None and not path.parent.is_dir():
+            raise ConfigError(
+                f"--{name} cannot write {path}: there is no folder {path.parent}; make it first."
+            )
 
 
 def _vectors(

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from typer import Argument
 
-from glassformer.cli.options import Count, Index, Json, Overrides
+from glassformer.cli.options import Count, Index, Json, Overrides, refuse
 from glassformer.cli.terminal import on_terminal, print_json, read_stdin
 from glassformer.errors import ConfigError
 
@@ -35,12 +35,16 @@ def tokenize(
     from glassformer.tokenizers.report import report as make_report
     from glassformer.tokenizers.text import Tokenizer
     from glassformer.tokenizers.train import train_tokenizer
+    from glassformer.training.init_from import with_init_from
 
     recipe = _recipe_of(where, overrides) if where.endswith((".yaml", ".yml")) else None
+    if recipe is None and overrides:
+        raise ConfigError(f"{overrides[0]} changes a recipe, and {where} is none; leave it out.")
     if recipe is None:
         _check_reads_text(where)
         tokenizer = Tokenizer.load(where)
     else:
+        recipe = with_init_from(recipe)
         tokenizer = train_tokenizer(recipe.processor.tokenizer, _training_texts(recipe))
     if text is None:
         text = read_stdin(piped=recipe is not None)
@@ -137,7 +141,11 @@ def recipe_show(
     json: Json = False,
 ) -> None:
     """Print a recipe with every default filled in."""
+    from glassformer.training.init_from import with_init_from
+
     recipe = _recipe_of(where, overrides)
+    if not Path(where).is_dir():  # a run's own recipe has taken it over
+        recipe = with_init_from(recipe)
     if json:
         print_json(recipe.values())
     else:
@@ -159,7 +167,10 @@ def recipe_fields(
     """
     from glassformer.recipe.fields import as_markdown, field_rows, shown, task_rows
 
+    if section is not None:
+        refuse({"task": task, "markdown": markdown}, f"Only the section {section} is printed")
     if markdown:
+        refuse({"task": task, "json": json}, "--markdown prints the page of all tasks")
         print(as_markdown(), end="")
         return
     for row in field_rows(section) if task is None else task_rows(task):

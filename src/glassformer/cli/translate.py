@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.lines import chunks, numbered, one_line
 from glassformer.cli.options import (
-    Count,
     Device,
     Json,
     MaxNewTokens,
@@ -51,7 +50,7 @@ def translate(
     head: list[int] | None = None,
     targets: Path | None = None,
     show_attention: Path | None = None,
-    batch_size: Count = 32,
+    batch_size: OptionalCount = None,
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
@@ -78,9 +77,15 @@ def translate(
     options |= {"max_new_tokens": max_new_tokens, "temperature": temperature, "seed": seed}
     options |= {"overflow": "window" if window else None}
     printed = {"scores": scores, "alignments": alignments, "show_attention": show_attention}
+    printed |= {"batch_size": batch_size}
     _check(given(options), printed, bool(layer or head), targets)
     opened = load(run, device)
-    config = opened.options(**given(options))
+    config, batch_size = opened.options(**given(options)), batch_size or 32
+    if seed is not None and config.beams:
+        raise ConfigError(
+            f"--seed is for sampling, and beams={config.beams} searches; add --temperature or "
+            "leave it out."
+        )
     opened.transduced([], config, batch_size)  # another task is refused before a line is waited for
     align = partial(_alignment, opened, layer, head) if alignments else None
     if targets is not None:

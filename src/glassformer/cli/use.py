@@ -145,7 +145,9 @@ def generate(
     if to_image is None:
         _write(run, prompt, files, given(options), stream, score, device, json)
     else:
-        refuse({**files, "stream": stream, "score": score}, "--to-image draws what a text says")
+        unused = {name: options[name] for name in ("max_new_tokens", "stop", "overflow")}
+        unused |= {**files, "stream": stream, "score": score}
+        refuse(unused, "--to-image draws what a text says, always in the same size")
         _draw(run, prompt or [], to_image, given(options), device, json)
 
 
@@ -163,8 +165,10 @@ def _write(
     from glassformer.run import load
 
     if scored:
-        unused = {**options, "stream": streamed}
+        unused = {**options, **files, "stream": streamed}
         refuse(unused, "--score reads the prompt and writes nothing")
+    if streamed:
+        refuse(files, "--stream shows text that continues a text")
     if streamed and prompts is not None and len(prompts) > 1:
         raise ConfigError(
             f"--stream shows one text as it grows, not {len(prompts)}; give one --prompt."

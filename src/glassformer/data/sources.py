@@ -7,13 +7,14 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.archives import matches, members
 from glassformer.errors import ConfigError, DataError, suggest
+from glassformer.files import replacing
 
 STDIN = "-"
 FORMATS = {
@@ -105,12 +106,14 @@ def resolve(named: str | list[str] | None, root: str | None = None) -> list[Sour
     return list(dict.fromkeys(source for name in names for source in _resolve(name, root)))
 
 
-def capture_stdin(config: DataConfig, folder: str | os.PathLike[str]) -> DataConfig:
-    """Replace `-` in the settings by a copy of standard input in `folder`, made once and then
-    reused.
+def capture_stdin(
+    config: DataConfig, folder: str | os.PathLike[str], reuse: bool = False
+) -> DataConfig:
+    """Replace `-` in the settings by a copy of standard input in `folder`.
 
-    Standard input can be read only once, but training reads its text several times and again when
-    it resumes. DataError: it is empty, or the copy cannot be written.
+    Standard input can be read only once, but training reads its text several times; with `reuse`,
+    as when it resumes, an earlier copy stays. DataError: standard input is empty; CheckpointError:
+    the copy cannot be written.
     """
     copy = Path(folder).absolute() / ("stdin.jsonl" if config.format == "jsonl" else "stdin.txt")
     changed: dict[str, dict[str, list[str]]] = {}
@@ -118,30 +121,20 @@ def capture_stdin(config: DataConfig, folder: str | os.PathLike[str]) -> DataCon
         names = [of.path] if isinstance(of.path, str) else of.path or []
         if STDIN in names:
             changed[split] = {"path": [str(copy) if name == STDIN else name for name in names]}
-    if changed and not copy.exists():
+    if changed and not (reuse and copy.exists()):
         _copy_stdin(copy)
     return config.with_splits(**changed)
 
 
 def _copy_stdin(copy: Path) -> None:
-    part = copy.with_name(f"{copy.name}.{os.getpid()}.tmp")
-    try:
+    with replacing(copy) as part:
         copy.parent.mkdir(parents=True, exist_ok=True)
-        with open(part, "wb") as out:
+        with part.open("wb") as out:
             shutil.copyfileobj(sys.stdin.buffer, out)
         if part.stat().st_size == 0:
             raise DataError(
                 "standard input is empty; pipe text into it or set data.train.path to a file"
             )
-        part.replace(copy)
-    except OSError as problem:
-        raise DataError(
-            f"cannot copy standard input to {copy}: {problem.strerror}; free space or choose "
-            f"another run folder"
-        ) from problem
-    finally:
-        with suppress(OSError):  # there is nothing to remove where nothing could be made
-            part.unlink()
 
 
 def _resolve(name: str, root: str | None) -> Iterator[Source]:

@@ -26,7 +26,7 @@ import numpy as np
 from glassformer.data.config import DataConfig
 from glassformer.data.sources import Source
 from glassformer.errors import DataError
-from glassformer.files import sync
+from glassformer.files import replace_folder, sync
 
 FORMAT, VERSION, MANIFEST = "glassformer store", 2, "manifest.json"
 _FILE = re.compile(r"(train|validation|test)\.[a-z]+\.(values|ends|jsonl)")
@@ -261,7 +261,7 @@ def _build(
         (work / MANIFEST).write_text(json.dumps(manifest, indent=1))
         for file in work.iterdir():
             sync(file)
-        _replace(work, folder)
+        replace_folder(work, folder)
     except OSError as problem:
         other = _whole(folder)  # another process may have built the same at the same time
         if other is not None and other["request"] == request:
@@ -285,13 +285,3 @@ def _refuse_other_files(folder: Path) -> None:
             raise DataError(f"the folder {folder} holds {held}; choose another data.store")
     elif folder.exists():
         raise DataError(f"{folder} is a file, not the folder of a store; choose another data.store")
-
-
-def _replace(work: Path, folder: Path) -> None:
-    """Put `work` in the place of `folder` by renaming: maps of the old files stay valid."""
-    old = work.with_suffix(".old")
-    if folder.exists():
-        folder.rename(old)
-    work.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
-    sync(folder.parent)

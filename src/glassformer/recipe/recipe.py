@@ -114,7 +114,8 @@ class Recipe:
     def of_model(cls, task: str, given: str, model: ModelConfig) -> "Recipe":
         """The recipe of a model that was not trained here: defaults beside its configuration."""
         recipe = cls.parse({"task": task, "processor": {"input": given}})
-        return replace(recipe, model=model, max_length_open=False)
+        generate = _generation({}, PIPELINES[task], model.architecture)
+        return replace(recipe, model=model, generate=generate, max_length_open=False)
 
     @property
     def facts(self) -> ModelFacts:

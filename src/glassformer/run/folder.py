@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 from glassformer.batch import Batch
-from glassformer.data.config import DataConfig
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.generate.advance import check_ids
 from glassformer.inspect import look as looks
@@ -40,9 +39,8 @@ def load(folder: str | Path, device: str = "cpu", checkpoint: int | None = None)
     own = Recipe.parse(read_yaml(file)) if file.is_file() else None
     recipe = own or recipe_of_folder(model.config, folder)
     kind, inputs = kinds_of(recipe)
-    data = own.data if own else DataConfig()
     facts = ModelFacts.of(model.config, recipe.train.length, recipe.data.overlap)
-    processor = inputs.load(folder, data, model.config, facts)
+    processor = inputs.load(folder, recipe.data, model.config, facts)
     task = kind(recipe, processor, folder)
     task.check_folder()
     run = Run(folder, model, task, own)

@@ -86,7 +86,7 @@ class Run:
     def options(self, **changes: Any) -> GenerateConfig:
         """The run's generation defaults with changes; unknown names and bad values are
         ConfigErrors."""
-        base = self.recipe.generate.model_dump() if self.recipe else {}
+        base = self.task.recipe.generate.model_dump()
         if "beams" not in changes and SAMPLING & changes.keys():  # sampling replaces a search
             base |= {"beams": 0, "n_best": 1}
         if changes.get("beams"):  # and a search replaces sampling
@@ -123,12 +123,17 @@ class Run:
             )
         if targets is not None and data is None:
             raise ConfigError("--targets are those of --data's sources; give --data PATH too.")
+        if split != "validation" and data is not None:
+            raise ConfigError(
+                f"The split {split!r} is of the run's own data, and --data is scored whole; leave "
+                "one of them out."
+            )
         with tempfile.TemporaryDirectory(prefix="glassformer-") as scratch:
             place = Path(scratch)  # a run folder may be read-only
             if data is None:
                 task, of = self._own_data(split, place), split
             else:
-                form = _other_data(self._trained_by.data, data, targets)
+                form = _other_data(self.task.recipe.data, data, targets)
                 task, of = self._opened(capture_stdin(form, place), place, "validation"), "all"
             how = self.options(**{"overflow": "window", **changes})
             scores = task.evaluate(
@@ -136,19 +141,15 @@ class Run:
             )
         return {"run": str(self.folder), "split": of, "data": data, **scores}
 
-    @property
-    def _trained_by(self) -> Recipe:
-        return self.recipe or self.task.recipe
-
     def _own_data(self, split: str, scratch: Path) -> Task:
-        recipe = self._trained_by
+        recipe = self.task.recipe
         kept = self.task.stored()
         if kept is not None:
             return type(self.task)(recipe, self.processor, self.folder, kept)
         return self._opened(recipe.data, scratch, split)
 
     def _opened(self, data: DataConfig, scratch: Path, split: str) -> Task:
-        recipe = replace(self._trained_by, data=data)
+        recipe = replace(self.task.recipe, data=data)
         records = self.processor.read(data)
         self.processor.check(records)
         kind = type(self.task)

@@ -1,9 +1,11 @@
 """The tasks by their names; the task of a recipe, or of a model folder without a recipe."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from glassformer.errors import CheckpointError, ConfigError
+from glassformer.generate.config import GenerateConfig
 from glassformer.models.config import ModelConfig
 from glassformer.processors.catalogue import PROCESSORS, processor_named
 from glassformer.processors.processor import Processor
@@ -54,9 +56,10 @@ def kinds_of(recipe: Recipe) -> tuple[type[Task], type[Processor]]:
 
 
 def recipe_of_folder(model: ModelConfig, folder: Path) -> Recipe:
-    """The recipe of a model folder without one: its task and input are in `config.json`.
+    """The recipe of a model folder without one: task and input are in `config.json`, the section
+    `generate` in `generation_config.json` if that is there.
 
-    CheckpointError: they are not.
+    CheckpointError: no task or input, or a file that cannot be read.
     """
     values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     task, given = values.get("task"), values.get("input")
@@ -66,4 +69,13 @@ def recipe_of_folder(model: ModelConfig, folder: Path) -> Recipe:
             f'{given!r}; add them, for example "task": "text-generation", "input": '
             '"documents".'
         )
-    return Recipe.of_model(task, given, model)
+    recipe, path = Recipe.of_model(task, given, model), folder / "generation_config.json"
+    if not path.is_file():
+        return recipe
+    try:
+        generate = GenerateConfig.parse(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, RecursionError):
+        raise CheckpointError(f"{path} is not readable JSON; restore it from a backup.") from None
+    except ConfigError as error:
+        raise CheckpointError(f"{path}: {error}") from None
+    return replace(recipe, generate=generate)

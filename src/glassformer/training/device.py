@@ -61,12 +61,10 @@ def find_device(device: str) -> torch.device:
     try:
         chosen = torch.device(device)
     except RuntimeError:
-        raise ConfigError(
-            f"train.device={device!r} is no device; use auto, cpu, cuda, cuda:1 or mps."
-        ) from None
+        raise ConfigError(f"{device!r} is no device; use auto, cpu, cuda, cuda:1 or mps.") from None
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": _mps()}.get(chosen.type, False)
     if not there or (chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count()):
-        raise ConfigError(f"train.device={device!r} is not on this machine; use auto or cpu.")
+        raise ConfigError(f"The device {device!r} is not on this machine; use auto or cpu.")
     return chosen
 
 

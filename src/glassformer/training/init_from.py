@@ -22,7 +22,7 @@ OWN = {*HEAD_FIELDS, "dropout", "attention_dropout"}
 """Fields of a model that the recipe keeps: those of the head, and dropout."""
 
 
-def with_start(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
+def with_init_from(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
     """The recipe with the trunk and the processor of `train.init_from`, by its absolute path.
 
     The image size may differ where the model reads nothing but images. A run that has `begun`, with
@@ -52,9 +52,7 @@ def with_start(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
             f"{recipe.model.elements}; make them "
             "alike."
         )
-    model = recipe.model.model_copy(
-        update={k: v for k, v in trunk.model_dump().items() if k not in OWN}
-    )
+    recipe = recipe.with_model({k: v for k, v in trunk.model_dump().items() if k not in OWN})
     train = recipe.train.model_copy(update={"init_from": str(folder)})
     own = recipe.processor
     changed: dict[str, Any] = _readers(own, trunk, folder, begun)
@@ -62,7 +60,7 @@ def with_start(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
         update = {"path": str(folder), **sides}
         changed["tokenizer"] = own.tokenizer.model_copy(update=update)
     processor = own.model_copy(update=changed)
-    return replace(recipe, processor=processor, model=model, train=train, max_length_open=False)
+    return replace(recipe, processor=processor, train=train)
 
 
 def _readers(

@@ -37,7 +37,7 @@ from glassformer.training.history import History
 from glassformer.training.interrupt import interruptions
 from glassformer.training.memory import keep_freed_memory
 from glassformer.training.optimizer import Optimizer
-from glassformer.training.parallel import hands
+from glassformer.training.parallel import micro_batch_threads
 from glassformer.training.prefetch import batches_ahead
 from glassformer.training.progress import Moment, Progress
 from glassformer.training.run_folder import check_unused, export, is_exported, prepare
@@ -133,7 +133,7 @@ class _Training:
             closing(
                 batches_ahead(self.task.batches, self.state.step, config.steps, config.workers)
             ) as self.batches,
-            hands(config.parallel_micro_batches, self.machine.device) as self.hands,
+            micro_batch_threads(config.parallel_micro_batches, self.machine.device) as self.threads,
         ):
             while self.state.step < config.steps and not signals:
                 self.advance()
@@ -205,7 +205,7 @@ class _Training:
                 precision=self.machine.precision,
                 max_grad_norm=config.optimizer.max_grad_norm,
                 loss=self.task.loss,
-                hands=self.hands,
+                threads=self.threads,
             )
         except TrainingError as error:
             raise TrainingError(f"{error} {self._where_it_stood(batches, step)}") from None
@@ -227,9 +227,7 @@ class _Training:
         left = (config.steps - step - 1) * self.per_step
         loss = self.scores.get("loss")
         pace = self.task.pace(speed)
-        self.progress.show(
-            Moment(step + 1, config.steps, result.loss, factor, pace, share, left, loss)
-        )
+        self.progress.show(Moment(step + 1, config.steps, result.loss, pace, share, left, loss))
 
     def _log(self, result: StepResult, factor: float, speed: float) -> None:
         self.history.add(

@@ -16,7 +16,7 @@ import torch
 
 
 @contextmanager
-def hands(count: int, device: torch.device) -> Iterator[Executor | None]:
+def micro_batch_threads(count: int, device: torch.device) -> Iterator[Executor | None]:
     """So many threads, while they are needed; None: one is enough, or the device is no CPU and
     computes by itself."""
     if count == 1 or device.type != "cpu":

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from glassformer.batch import Batch
-from glassformer.errors import plural
+from glassformer.errors import ConfigError, plural
 from glassformer.losses import LossSum, cross_entropy
 from glassformer.models.cost import (
     Matrix,
@@ -22,22 +22,16 @@ from glassformer.models.cost import (
 from glassformer.models.transformer import Transformer
 from glassformer.recipe.recipe import Recipe
 from glassformer.training.device import choose_machine
-from glassformer.training.init_from import with_start
+from glassformer.training.init_from import with_init_from
 from glassformer.training.memory import keep_freed_memory
 from glassformer.training.optimizer import Optimizer
-from glassformer.training.parallel import hands
+from glassformer.training.parallel import micro_batch_threads
 from glassformer.training.progress import clock
 from glassformer.training.run_folder import temporary_task
 from glassformer.training.step import training_step
 
 Batches = Callable[[int], list[Batch]]
 Loss = Callable[[torch.Tensor, torch.Tensor], LossSum]
-ELEMENTS = {
-    "token": ("a token", "tokens"),
-    "patch": ("a patch", "patches"),
-    "element": ("an element", "elements"),
-}
-"""What a sequence is made of, one and several."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +70,7 @@ class Plan:
             lines.append(f"{name:48} {shape:>16} {count * matrix.numbers:>14,}")
         total = sum(self.memory.values())
         parts = ", ".join(f"{name} {_size(value)}" for name, value in self.memory.items())
+        article = "an" if self.element[0] in "aeiou" else "a"
         epochs = "" if self.epochs is None else f" ({self.epochs:.1f} epochs)"
         return "\n".join(
             [
@@ -83,14 +78,13 @@ class Plan:
                 f"{'parameters':48} {'':>16} {self.parameters:>14,}",
                 "",
                 f"machine    {self.machine}",
-                f"operations {self.forward_flops / 1e6:,.2f} MFLOP {ELEMENTS[self.element][0]} "
-                f"forward, "
-                f"{self.training_flops / 1e6:,.2f} in training",
+                f"operations {self.forward_flops / 1e6:,.2f} MFLOP {article} {self.element} "
+                f"forward, {self.training_flops / 1e6:,.2f} in training",
                 f"memory     about {_size(total)}: {parts}",
                 f"disk       about {_size(self.disk)} for checkpoints and the model",
                 f"time       {self.seconds_per_step * 1e3:,.0f} ms a step of {self.step} "
                 f"({self.tokens_per_step / self.seconds_per_step:,.0f} "
-                f"{ELEMENTS[self.element][1]}/s"
+                f"{plural(self.element)}/s"
                 f"{f', {self.share_of_peak:.0%} of peak' if self.share_of_peak <= 1 else ''})",
                 f"           {clock(self.seconds)} for all steps{epochs}, without evaluations",
             ]
@@ -100,8 +94,8 @@ class Plan:
 def make_plan(recipe: Recipe) -> Plan:
     """Measure three real training steps, and count the rest; without data, on random tokens."""
     if recipe.data.train.path is None:
-        return _without_data(recipe)
-    with temporary_task(with_start(recipe)) as task:
+        return _without_data(with_init_from(recipe))
+    with temporary_task(recipe) as task:
         per_step = task.sequences * task.length
         step = f"{per_step:,} {plural(task.processor.unit)}"
         if task.processor.elements != "tokens":
@@ -123,6 +117,11 @@ class Costs:
 
 
 def _without_data(recipe: Recipe) -> Plan:
+    if not recipe.model.predicts_words:
+        raise ConfigError(
+            f"A plan of task={recipe.task!r} needs data, because only models of text are planned "
+            "on random tokens; add data.train.path=FILE."
+        )
     length = recipe.train.length or recipe.model.max_length
     if not recipe.model.vocab_size:
         recipe = recipe.with_vocabulary(recipe.processor.tokenizer.vocab_size or 8192)
@@ -150,9 +149,9 @@ def _plan(costs: Costs, batches: Batches, loss: Loss, elements: int | None) -> P
     if share > 1:
         machine = machine.again()
         share = flops * per_step / seconds / machine.peak
-    at_once = train.parallel_micro_batches if machine.device.type == "cpu" else 1
+    parallel = train.parallel_micro_batches if machine.device.type == "cpu" else 1
     rows = max(1, costs.sequences // train.micro_batches)
-    memory = training_bytes(config, rows, length, train.optimizer.kind, at_once)
+    memory = training_bytes(config, rows, length, train.optimizer.kind, parallel)
     kept = (train.save.keep_last + 1) * (memory["weights"] + memory["optimizer"]) + memory[
         "weights"
     ]
@@ -181,7 +180,7 @@ def step_seconds(
     train = recipe.train
     model = Transformer(recipe.model, train.seed, device)
     optimizer, times = Optimizer(model, train.optimizer, train.freeze_trunk), []
-    with hands(train.parallel_micro_batches, device) as threads:
+    with micro_batch_threads(train.parallel_micro_batches, device) as threads:
         for step in range(4):
             parts = batches(step)
             begin = time.perf_counter()
@@ -196,7 +195,7 @@ def step_seconds(
                 precision=precision,
                 max_grad_norm=train.optimizer.max_grad_norm,
                 loss=loss,
-                hands=threads,
+                threads=threads,
             )
             times.append(time.perf_counter() - begin)
     return sorted(times[1:])[1]

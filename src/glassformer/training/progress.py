@@ -18,7 +18,6 @@ class Moment:
     step: int
     steps: int
     loss: float
-    rate: float
     pace: str
     """How fast data go by."""
     share_of_peak: float

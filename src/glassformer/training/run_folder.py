@@ -26,11 +26,16 @@ from glassformer.tasks.catalogue import kinds_of
 from glassformer.tasks.task import Task
 from glassformer.training.checkpoint import Checkpoints
 from glassformer.training.device import find_device
-from glassformer.training.init_from import with_start
+from glassformer.training.init_from import with_init_from
 
 FIXED = ("task", "processor", "model", "data", "train.optimizer.kind", "train.seed")
 """What a run keeps when it is resumed; the other fields may change."""
 LOGS = ("metrics.jsonl", "report.html")
+OWN = (
+    *("recipe.yaml", "config.json", "generation_config.json", "README.md"),
+    *("tokenizer.json", "source_tokenizer.json", "image.json", "audio.json", PALETTE),
+)
+"""Other files of a run folder that training writes."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
             "The recipe has no data.train.path; add data.train.path=FILE (a text file, glob, "
             "folder or -)."
         )
-    saved = run / "recipe.yaml"
+    saved, again = run / "recipe.yaml", resume
     if resume and not saved.is_file():
         if not (run / LOCK).is_file():
             raise ConfigError(f"{run} holds no run to resume; leave out --resume to begin one.")
@@ -72,9 +77,9 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
     check_writable(run)
     find_device(recipe.train.device)
     begun = Recipe.parse(read_yaml(saved)) if resume else None
-    recipe = with_start(recipe, begun)
+    recipe = with_init_from(recipe, begun)
     kind, inputs = kinds_of(recipe)
-    recipe = replace(recipe, data=absolute(capture_stdin(recipe.data, run)))
+    recipe = replace(recipe, data=absolute(capture_stdin(recipe.data, run, reuse=again)))
     records = inputs.read(recipe.data)
     if begun is None:
         processor = inputs.fit(recipe.processor, recipe.data, records, recipe.facts)
@@ -89,6 +94,7 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
         check_same(recipe, begun, run)
         if recipe.train.precision == "auto":  # measured once: today's measurement could differ
             recipe = recipe.with_precision(begun.train.precision)
+    recipe.check()  # again: the data and the trunk changed the model
     return Prepared(recipe, kind, processor, records, run, resumed=begun is not None)
 
 
@@ -113,8 +119,7 @@ def check_unused(run: Path) -> None:
         raise ConfigError(f"{run} already holds a model; choose another --run.")
     if (run / LOCK).exists():  # a run that was stopped before its first checkpoint
         return
-    others = ("recipe.yaml", "tokenizer.json", "source_tokenizer.json", "config.json")
-    for name in (*others, "generation_config.json", "README.md", *LOGS):
+    for name in (*OWN, *LOGS):
         if (run / name).exists():
             raise ConfigError(
                 f"{run} already holds {name}, which training would replace; choose another --run."

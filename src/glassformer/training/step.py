@@ -3,7 +3,7 @@ applied.
 
 The batch may be computed in parts: the loss is summed over all of them and divided once by the
 number of targets of the whole step, so the parts change nothing but memory. They are computed one
-after the other, or at the same time by the `hands` of as many threads.
+after the other, or at the same time by as many threads.
 """
 
 import hashlib
@@ -28,12 +28,11 @@ Loss = Callable[[Tensor, Tensor], LossSum]
 
 @dataclass(frozen=True)
 class StepResult:
-    """The mean loss per target of a step, in nats, the norm of its gradient before clipping,
-    targets and elements."""
+    """The mean loss per target of a step, in nats, the norm of its gradient before clipping, and
+    its elements."""
 
     loss: float
     gradient_norm: float
-    targets: int
     elements: int
 
 
@@ -59,7 +58,7 @@ def training_step(
     precision: torch.dtype,
     max_grad_norm: float,
     loss: Loss = cross_entropy,
-    hands: Executor | None = None,
+    threads: Executor | None = None,
 ) -> StepResult:
     """Run one step on the parts of its batch; a loss or gradient that is not finite raises and
     changes nothing."""
@@ -77,10 +76,10 @@ def training_step(
         return loss(logits, batch.targets.to(device)).total / n_targets
 
     seeds = [dropout_seed(seed, step, part) for part in range(len(batches))]
-    if hands is None:
+    if threads is None:
         total = _in_turn(mean_loss, batches, seeds)
     else:
-        total = _in_parallel(mean_loss, batches, seeds, parameters, hands)
+        total = _in_parallel(mean_loss, batches, seeds, parameters, threads)
     norm = float(nn.utils.clip_grad_norm_(parameters, max_grad_norm or torch.inf, foreach=True))
     if not (abs(total) < torch.inf and norm < torch.inf):
         for parameter in parameters:
@@ -88,7 +87,7 @@ def training_step(
         what = f"loss is {total}" if not abs(total) < torch.inf else f"gradient's norm is {norm}"
         raise TrainingError(f"At step {step} the {what}.")
     optimizer.step(factor)
-    return StepResult(total, norm, n_targets, sum(batch.n_elements for batch in batches))
+    return StepResult(total, norm, sum(batch.n_elements for batch in batches))
 
 
 def _in_turn(
@@ -109,7 +108,7 @@ def _in_parallel(
     batches: Sequence[Batch],
     seeds: Sequence[int],
     parameters: Sequence[Tensor],
-    hands: Executor,
+    threads: Executor,
 ) -> float:
     """The same with parts at the same time, added in the order of the parts, so that the sum is
     always the same."""
@@ -121,7 +120,7 @@ def _in_parallel(
         return part_loss.item(), torch.autograd.grad(part_loss, learned, allow_unused=True)
 
     total = 0.0
-    for part_total, found in hands.map(gradients, batches, seeds):
+    for part_total, found in threads.map(gradients, batches, seeds):
         total += part_total
         for parameter, gradient in zip(learned, found, strict=True):
             if gradient is not None:
