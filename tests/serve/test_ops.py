@@ -2,16 +2,21 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from glassformer.data.collate import padded
+from glassformer.data.example import Example, Patches
 from glassformer.data.store import Store
 from glassformer.errors import ConfigError
 from glassformer.inspect.edits import Mean, Patch, Zero
 from glassformer.inspect.headmetrics import METRICS, head_metrics
 from glassformer.serve.explorer.handler import UnknownOp
+from glassformer.serve.explorer.ops_model import picture
 from serve.asking import CLOSE, ask, everywhere, first, model_of, own_look, softmax
 from serve.conftest import CAPABILITIES
 
@@ -463,6 +468,30 @@ def test_pictures_come_as_the_model_was_given_them(explorer_of):
         ask(mixture, "picture", look={"input": first(mixture)}, part=1)
     with pytest.raises(ConfigError, match="it has 0"):
         ask(explorer_of("lm"), "picture", look={"input": "a"})
+
+
+def test_images_and_audio_are_counted_in_the_order_of_the_sequence():
+    """A batch has them by kind, audio first."""
+
+    def reader(pixels):
+        return SimpleNamespace(
+            reader=SimpleNamespace(n_patches=2, grid=(1, 2)),
+            restored=lambda patches: pixels(patches.numpy()[None]),
+        )
+
+    media = {"image": reader(np.uint8), "audio": reader(np.float32)}
+    kinds = ["image", "audio", "image"]
+    patches = [
+        Patches(kind, 1 + 2 * i, np.full((2, 3), i, np.float32)) for i, kind in enumerate(kinds)
+    ]
+    batch = padded([Example(np.zeros(8, np.int32), patches=tuple(patches))])
+    processor = SimpleNamespace(media=lambda: media, medium=None)
+    context: Any = SimpleNamespace(run=SimpleNamespace(processor=processor))
+    look: Any = SimpleNamespace(batch=batch)
+    replies = [picture(context, look, part=part) for part in range(3)]
+    shown = {"image": "image", "audio": "spectrogram"}
+    assert [reply.header["kind"] for reply in replies] == [shown[kind] for kind in kinds]
+    assert [int(replies[part].arrays["pixels"][0, 0, 0]) for part in (0, 2)] == [0, 2]
 
 
 def test_a_sent_picture_is_the_same_as_the_file(explorer_of, tmp_path):
