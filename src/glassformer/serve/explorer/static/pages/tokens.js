@@ -503,7 +503,7 @@ function render(el, app) {
         `${number(list.filter((one) => one.kind !== "class").length)} of at most ` +
           `${number(app.model.max_length)}`,
       ),
-      wordsThere && fact("words", number(wordsThere)),
+      wordsThere > 0 && fact("words", number(wordsThere)),
       ids.length > 0 && fact("different tokens", number(new Set(ids).size)),
       fact(
         "special",
