@@ -404,6 +404,33 @@ def test_answers_beyond_the_limit_are_left_out(view, monkeypatch):
     assert 2 <= len(kept) < len(whole)  # the model and the look, which have no arrays
 
 
+def looked_at(kind, labels):
+    """The header of a look at tokens; special ones stand in angle brackets."""
+    elements = [
+        {"label": label, "kind": "special" if label[0] == "<" else "token"} for label in labels
+    ]
+    rows = [{"position": i, "top": [{"id": 10 + i}]} for i in range(len(labels))]
+    return {"elements": elements, "source_elements": [], "outcome": {"kind": kind, "rows": rows}}
+
+
+FILLED, TAGGED = ["a", "<mask>", "fgh", "<eos>"], ["the", "cat", "no", ".", "<eos>"]
+POSITIONS = [
+    (looked_at("tokens", FILLED), -1, 1),
+    (looked_at("tokens", FILLED), -2, 2),
+    (looked_at("tokens", FILLED), 0, 0),
+    (looked_at("tokens", TAGGED), -1, 4),
+    (looked_at("tags", TAGGED), -1, 1),
+    (looked_at("tags", [".", "<eos>"]), -1, 1),
+]
+"""Looks, selected positions, and the positions that pages explain."""
+
+
+@pytest.mark.parametrize(("looked", "position", "expected"), POSITIONS)
+def test_a_copy_explains_the_position_that_the_page_chooses(looked, position, expected):
+    found = opened({**DEFAULTS, "page": "explain", "position": position}, looked)
+    assert (found["position"], found["target"]) == (expected, 10 + expected)
+
+
 def test_every_family_has_a_cell(explorer):
     card = model_of(explorer)
     for name, page in PAGES.items():

@@ -9,6 +9,7 @@ import pytest
 from safetensors.numpy import save
 
 from glassformer.serve.explorer.schema import PAGES
+from serve.test_notebook import POSITIONS
 
 
 def run(page, script, *given):
@@ -119,6 +120,15 @@ def test_the_selection_as_python_compiles(visit):
     )
     assert text.splitlines()[-1] == "pattern[8, 1]"
     assert 'look.pattern(layer=3, head=5, side="encoder")' in text
+
+
+def test_pages_choose_the_position_that_python_chooses(visit):
+    script = """async (cases) => {
+      const {aimOf} = await import("./pages/aimed.js");
+      return cases.map(([looked, position]) =>
+        aimOf({position, target: null, against: null}, looked).position);
+    }"""
+    assert run(visit.open(), script, POSITIONS) == [expected for _, _, expected in POSITIONS]
 
 
 def test_arrays_arrive_as_they_were_sent(visit):

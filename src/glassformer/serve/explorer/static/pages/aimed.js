@@ -18,16 +18,14 @@ export const AIM = ["position", "target", "against"];
 
 /**
  * Position and outcome: the selected ones, or the likeliest outcome at an informative position.
- * @param {any} s @param {any} looked
+ * Positions below -1 count from the end. @param {any} s @param {any} looked
  */
 export function aimOf({position, target, against}, looked) {
   const rows = looked.outcome.rows,
-    whole = looked.outcome.kind === "class";
-  const at = whole
-    ? -1
-    : position >= 0 && position < looked.elements.length
-      ? position
-      : telling(looked);
+    count = looked.elements.length,
+    whole = looked.outcome.kind === "class",
+    there = position !== -1 && position >= -count && position < count;
+  const at = whole ? -1 : there ? (position + count) % count : telling(looked);
   const row = whole ? rows[0] : rows[at],
     chosen = target ?? row?.top[0]?.id ?? 0;
   return {
