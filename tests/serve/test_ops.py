@@ -2,23 +2,24 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from glassformer.data.collate import padded
-from glassformer.data.example import Example, Patches
+from bare_runs import bare_run
 from glassformer.data.store import Store
 from glassformer.errors import ConfigError
 from glassformer.inspect.edits import Mean, Patch, Zero
 from glassformer.inspect.headmetrics import METRICS, head_metrics
-from glassformer.serve.explorer.handler import UnknownOp
-from glassformer.serve.explorer.ops_model import picture
+from glassformer.media.audio import AudioConfig, AudioReader
+from glassformer.media.image import ImageConfig, ImageReader
+from glassformer.serve.explorer.handler import Explorer, UnknownOp
+from glassformer.tokenizers.config import TokenizerConfig
+from glassformer.tokenizers.train import train_tokenizer
 from serve.asking import CLOSE, ask, everywhere, first, model_of, own_look, softmax
 from serve.conftest import CAPABILITIES
+from small_senses import AUDIO, tone
 
 
 def test_a_model_says_what_it_is_and_begins_with_inputs_that_it_can_read(explorer, request):
@@ -125,7 +126,6 @@ def test_a_head_is_its_pattern(explorer):
 
 def test_a_window_comes_with_the_mask(run_folder, monkeypatch):
     from glassformer.run import load
-    from glassformer.serve.explorer.handler import Explorer
 
     run = load(run_folder("lm"))
     from glassformer.layers.mask import Causal, Window
@@ -199,6 +199,18 @@ def test_the_lens_ends_in_the_models_own_answer(explorer):
     assert {int(i): label for i, label in reply.header["labels"].items()} == {
         i: own.names[i] for i in np.unique(reply.arrays["ids"]).tolist()
     }
+
+
+@pytest.mark.parametrize("family", ["lm", "classify"])
+def test_a_lens_is_limited_by_its_answers(explorer_of, family, monkeypatch):
+    explorer = explorer_of(family)
+    monkeypatch.setattr("glassformer.serve.explorer.ops_explain.MOST_CELLS", 2)
+    request = {"look": {"input": first(explorer)}, "layers": [0], "k": 1}
+    if explorer.run.model.config.head == "classify":  # one answer for all elements
+        assert ask(explorer, "lens", **request).arrays["p"].shape == (1, 1, 1)
+        return
+    with pytest.raises(ConfigError, match="is too large for one answer; name at most 2 positions"):
+        ask(explorer, "lens", **request)
 
 
 def test_the_ledger_adds_up(explorer):
@@ -470,28 +482,22 @@ def test_pictures_come_as_the_model_was_given_them(explorer_of):
         ask(explorer_of("lm"), "picture", look={"input": "a"})
 
 
-def test_images_and_audio_are_counted_in_the_order_of_the_sequence():
+def test_images_and_audio_are_counted_in_the_order_of_the_sequence(tmp_path):
     """A batch has them by kind, audio first."""
-
-    def reader(pixels):
-        return SimpleNamespace(
-            reader=SimpleNamespace(n_patches=2, grid=(1, 2)),
-            restored=lambda patches: pixels(patches.numpy()[None]),
-        )
-
-    media = {"image": reader(np.uint8), "audio": reader(np.float32)}
-    kinds = ["image", "audio", "image"]
-    patches = [
-        Patches(kind, 1 + 2 * i, np.full((2, 3), i, np.float32)) for i, kind in enumerate(kinds)
-    ]
-    batch = padded([Example(np.zeros(8, np.int32), patches=tuple(patches))])
-    processor = SimpleNamespace(media=lambda: media, medium=None)
-    context: Any = SimpleNamespace(run=SimpleNamespace(processor=processor))
-    look: Any = SimpleNamespace(batch=batch)
-    replies = [picture(context, look, part=part) for part in range(3)]
-    shown = {"image": "image", "audio": "spectrogram"}
-    assert [reply.header["kind"] for reply in replies] == [shown[kind] for kind in kinds]
-    assert [int(replies[part].arrays["pixels"][0, 0, 0]) for part in (0, 2)] == [0, 2]
+    levels = {"mean": (0.5,) * 3, "std": (0.25,) * 3}
+    image = ImageReader(ImageConfig.parse({"size": 8, "channels": 3, "patch": 4, **levels}))
+    audio = AudioReader(AudioConfig.parse(AUDIO | {"mean": (0.0,) * 16, "std": (1.0,) * 16}))
+    tokenizer = train_tokenizer(TokenizerConfig.parse({"kind": "word"}), ["the cat"])
+    parts = {"parts": {"image": 48, "audio": 40}, "part_patches": {"image": 4, "audio": 4}}
+    explorer = Explorer(bare_run(tmp_path, tokenizer, [image, audio], position="learned", **parts))
+    draw = np.random.default_rng(0)
+    one, other = draw.integers(0, 256, (2, 8, 8, 3), np.uint8)
+    given = [{"image": one}, {"audio": (tone(400, draw), 8000)}, "the cat", {"image": other}]
+    look = {"input": explorer.looks.inputs.encode(given)}
+    replies = [ask(explorer, "picture", look=look, part=part) for part in range(3)]
+    assert [reply.header["kind"] for reply in replies] == ["image", "spectrogram", "image"]
+    np.testing.assert_array_equal(replies[0].arrays["pixels"], one)
+    np.testing.assert_array_equal(replies[2].arrays["pixels"], other)
 
 
 def test_a_sent_picture_is_the_same_as_the_file(explorer_of, tmp_path):
@@ -580,7 +586,6 @@ def test_edits_reach_the_look_and_its_source_is_a_look(lm):
 
 def test_another_checkpoint_is_another_model(run_folder):
     from glassformer.run import load
-    from glassformer.serve.explorer.handler import Explorer
     from glassformer.training.checkpoint import Checkpoints
 
     explorer = Explorer(load(run_folder("lm")))
@@ -650,7 +655,6 @@ def test_an_op_that_is_not_there(lm):
 
 def test_looks_are_let_go_when_there_is_no_room(run_folder):
     from glassformer.run import load
-    from glassformer.serve.explorer.handler import Explorer
 
     explorer = Explorer(load(run_folder("lm")), room=1)
     for text in ("a", "b"):
@@ -663,8 +667,6 @@ def test_requests_with_other_edits_do_not_disturb_each_other(lm):
     """Three kinds of requests on one model from many threads at once: each gets what it would get
     alone."""
     from concurrent.futures import ThreadPoolExecutor
-
-    from glassformer.serve.explorer.handler import Explorer
 
     edits = [
         [],

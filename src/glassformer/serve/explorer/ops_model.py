@@ -104,7 +104,8 @@ def name_of(look: Look, index: int) -> str:
 def picture(context: OpContext, look: Look, part: int) -> Reply:
     """An image or spectrogram of the input in pixels, as the model got it, and its grid of patches.
 
-    `part` counts images and audio in the order of the sequence. A spectrogram is `turned`: an element's row runs from left to right, its column upwards.
+    `part` counts images and audio in the order of the sequence. A spectrogram is `turned`: an
+    element's row runs from left to right, its column upwards.
     """
     processor, batch = context.run.processor, look.batch
     readers = processor.media()
