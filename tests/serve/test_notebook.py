@@ -185,6 +185,17 @@ def test_a_bug_is_said_too():
     assert "ZeroDivisionError: a bug" in said["error"]
 
 
+def test_a_request_whose_answer_cannot_be_sent_is_forgotten():
+    def closed(message, parts):
+        raise RuntimeError("the channel is closed")
+
+    mail = Mailbox(Slow(), closed)
+    mail._waiting["v", 1] = gone = threading.Event()
+    with pytest.raises(RuntimeError):
+        mail._answer({"view": "v", "id": 1, "ask": {}}, gone)
+    assert not mail._waiting
+
+
 # the selection, from both sides
 
 

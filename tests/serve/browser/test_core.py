@@ -212,6 +212,16 @@ WIRE = """async (script) => {
     await wire.call("head", {layer: 3}, {key: "panel"});
     return [await page, await panel, still, given];
   }
+  if (script === "cut off") {
+    const {overHttp} = await import("./wire.js"), items = [], line = '{"a": 1}\\n';
+    const answer = new ReadableStream({
+      start: (one) => one.enqueue(new TextEncoder().encode(line)),
+      pull: (one) => one.error(new TypeError("network error")),
+    });
+    window.fetch = async () => new Response(answer);
+    return makeWire(overHttp()).stream("effects", {}, (item) => items.push(item.a))
+      .catch((e) => [items, e.kind]);
+  }
   const items = [], say = (e) => [e.name, e.message];
   const numbers = [{a: 1}, {a: 2}, {done: true}];
   const good = await wire.stream("effects", {items: numbers}, (item) => items.push(item.a))
@@ -241,6 +251,10 @@ def test_a_shared_question_is_given_up_when_nobody_waits_any_more(visit):
 
 def test_a_stream_ends_with_done_or_with_an_error(visit):
     assert run(visit.open(), WIRE, "stream") == [[1, 2], "done", "WireError", ["WireError", "No."]]
+
+
+def test_a_stream_that_is_cut_off_is_an_error_in_a_sentence(visit):
+    assert run(visit.open(), WIRE, "cut off") == [[1], "Offline"]
 
 
 @pytest.mark.parametrize("dark", [False, True])
