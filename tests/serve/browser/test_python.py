@@ -36,7 +36,7 @@ PLAIN = [
         "b=" + quote('{"input":"the dog"}'),
         "compare",
     ),
-    ("compare", "", "compare"),
+    ("compare", f"layer=1&edits={EDITS}", "compare"),
     ("train", "", "curves"),
     ("export", "", "points"),
 ]
@@ -69,7 +69,7 @@ def test_the_code_of_a_page_gives_what_it_shows(
     def heard(response) -> None:
         asked = response.request.post_data_json if response.request.method == "POST" else None
         # a page with edits also asks what comes without them
-        edited = bool(asked and asked.get("look", {}).get("edits"))
+        edited = bool(asked and (asked.get("look") or asked.get("a") or {}).get("edits"))
         if asked and asked.get("op") == op and edited == ("edits=" in selected):
             answers.append(response)
 
