@@ -94,7 +94,7 @@ function lookPython(look, checkpoint, run) {
 }
 
 /**
- * An input as `gf.look` takes it: pairs are tuples, pictures and recordings are files. @param {any}
+ * An input as `gf.look` takes it: pairs are tuples, images and audio are files. @param {any}
  * input @returns {string}
  */
 function inputPython(input) {

@@ -217,7 +217,7 @@ function closeness() {
 const AT = [0, 25, 50, 75, 100],
   TOKENS = ["The", "tallest", "building", "in", "NYC"];
 /** Note E's printed values, two places. */
-export const PRINTED = [
+const PRINTED = [
   [0, 1, 0, 1],
   [-0.13, 0.99, 0.6, -0.8],
   [-0.26, 0.96, -0.96, 0.28],

@@ -46,7 +46,7 @@ export function patches(image, size) {
  * The picture that patches came from. @param {number[][]} flat @param {number} size @param {number}
  * side
  */
-export function assembled(flat, size, side) {
+function assembled(flat, size, side) {
   const across = side / size;
   return Array.from({length: side}, (_, r) =>
     Array.from({length: side}, (_, c) => {

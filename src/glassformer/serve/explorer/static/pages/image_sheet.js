@@ -19,7 +19,7 @@ const TALL = 220;
  * scale?: string, high?: number, opacity?: number, selected?: number | null,
  *   bare?: boolean, grid?: boolean, smooth?: boolean, most?: number, name: string, valueName?:
  * string, label?: (patch: number) => string, onselect?: ((patch: number) => void) | null}} options
- *   bare: the values alone, without the picture; smooth: colours run into each other; label: what a
+ *   bare: the values alone, without the image; smooth: colours run into each other; label: what a
  * patch is called
  */
 export function sheet(options) {
@@ -40,7 +40,7 @@ export function sheet(options) {
     "div.patches",
     {
       ...(o.onselect
-        ? {tabindex: 0, role: "application", "aria-roledescription": "picture in patches"}
+        ? {tabindex: 0, role: "application", "aria-roledescription": "image in patches"}
         : {role: "img"}),
     },
     canvas,

@@ -27,7 +27,7 @@ import {positions} from "./tokens_positions.js";
 const MOST = 4096;
 
 /** A token's text as UTF-8 bytes: c3 bc. @param {string} text */
-export function bytesOf(text) {
+function bytesOf(text) {
   return Array.from(new TextEncoder().encode(text), (byte) =>
     byte.toString(16).padStart(2, "0"),
   ).join(" ");
