@@ -2,8 +2,8 @@
 // Lesson 5, Notes A, C, E: positions as waves, and what their dot products say.
 import {fill, h} from "../dom.js";
 import {fixed, number} from "../format.js";
-import {choice, figure, formula, heatmap, legend, lines, slider, table} from "../marks.js";
-import {p, reading, section, trap} from "./article.js";
+import {choice, figure, formula, heatmap, legend, lines, reading, slider, table} from "../marks.js";
+import {p, section, trap} from "./article.js";
 import {dot, flat, sinusoid} from "./numbers.js";
 
 const T = 100,

@@ -3,8 +3,7 @@
 // differ, B - A.
 import {fill, h} from "../dom.js";
 import {fixed, labelOf, number} from "../format.js";
-import {bars, button, figure, heatmap, legend, select} from "../marks.js";
-import {reading} from "../learn/article.js";
+import {bars, button, figure, heatmap, legend, reading, select} from "../marks.js";
 import {part} from "../wire.js";
 import {PAIR, changesOfB, otherLook, round, shown} from "./aimed.js";
 import {LOOK, SHARES, follow, headDials, kindOf, kindTabs, sequences} from "./attended.js";

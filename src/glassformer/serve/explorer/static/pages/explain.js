@@ -3,8 +3,7 @@
 // check by removing elements.
 import {fill, h} from "../dom.js";
 import {aligned, fixed, number, percent, tick} from "../format.js";
-import {bars, button, choice, figure, legend, lines, select} from "../marks.js";
-import {reading} from "../learn/article.js";
+import {bars, button, choice, figure, legend, lines, reading, select} from "../marks.js";
 import {superseded} from "../wire.js";
 import {schema} from "../schema.js";
 import {AIM, aimControls, aimOf, outcomeName, positionStrip, round, shown, strip} from "./aimed.js";

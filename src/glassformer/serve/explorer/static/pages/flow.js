@@ -3,8 +3,7 @@
 // and descriptions of heads.
 import {fill, h} from "../dom.js";
 import {aligned, alignedPercent, number, percent, token} from "../format.js";
-import {bars, button, choice, figure, heatmap, legend, toggle} from "../marks.js";
-import {reading} from "../learn/article.js";
+import {bars, button, choice, figure, heatmap, legend, reading, toggle} from "../marks.js";
 import {part, superseded} from "../wire.js";
 import {
   AIM,

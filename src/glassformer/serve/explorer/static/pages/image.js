@@ -3,20 +3,10 @@
 // layer by layer; images and words apart.
 import {fill, h} from "../dom.js";
 import {fixed, isPatch, number, tick} from "../format.js";
-import {choice, figure, heatmap, legend, slider, toggle} from "../marks.js";
-import {reading} from "../learn/article.js";
+import {choice, figure, heatmap, legend, reading, slider, toggle} from "../marks.js";
 import {part} from "../wire.js";
 import {round, shown, strip} from "./aimed.js";
-import {
-  HEAD,
-  askHead,
-  follow,
-  headDials,
-  kindOf,
-  kindTabs,
-  placeOf,
-  sequences,
-} from "./attended.js";
+import {HEAD, follow, headDials, kindOf, kindTabs, placeOf, sequences} from "./attended.js";
 import {partsOf, picturesOf, sheet, sheetsSvg} from "./image_sheet.js";
 
 const WHOLE = 1 << 22,
@@ -368,7 +358,7 @@ function render(el, app) {
       room.hidden = false;
       const {layer: l, head: k} = state.get(),
         query = asking(queries, state.get().query),
-        at = {...askHead(app), query};
+        at = app.args("row", {query});
       const whole = kind.layers * kind.heads * queries.length * keys.length <= WHOLE,
         many = kind.layers * kind.heads > ROWS,
         every = Array.from({length: kind.layers}, (_, i) => i);
