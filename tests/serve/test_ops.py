@@ -7,19 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from bare_runs import bare_run
 from glassformer.data.store import Store
 from glassformer.errors import ConfigError
 from glassformer.inspect.edits import Mean, Patch, Zero
 from glassformer.inspect.headmetrics import METRICS, head_metrics
-from glassformer.media.audio import AudioConfig, AudioReader
-from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.serve.explorer.handler import Explorer, UnknownOp
-from glassformer.tokenizers.config import TokenizerConfig
-from glassformer.tokenizers.train import train_tokenizer
-from serve.asking import CLOSE, ask, everywhere, first, model_of, own_look, softmax
+from serve.asking import CLOSE, ask, everywhere, first, model_of, own_look, softmax, untrained
 from serve.conftest import CAPABILITIES
-from small_senses import AUDIO, tone
+from small_senses import tone
 
 
 def test_a_model_says_what_it_is_and_begins_with_inputs_that_it_can_read(explorer, request):
@@ -484,13 +479,7 @@ def test_pictures_come_as_the_model_was_given_them(explorer_of):
 
 def test_images_and_audio_are_counted_in_the_order_of_the_sequence(tmp_path):
     """A batch has them by kind, audio first."""
-    levels = {"mean": (0.5,) * 3, "std": (0.25,) * 3}
-    image = ImageReader(ImageConfig.parse({"size": 8, "channels": 3, "patch": 4, **levels}))
-    audio = AudioReader(AudioConfig.parse(AUDIO | {"mean": (0.0,) * 16, "std": (1.0,) * 16}))
-    tokenizer = train_tokenizer(TokenizerConfig.parse({"kind": "word"}), ["the cat"])
-    parts = {"parts": {"image": 48, "audio": 40}, "part_patches": {"image": 4, "audio": 4}}
-    explorer = Explorer(bare_run(tmp_path, tokenizer, [image, audio], position="learned", **parts))
-    draw = np.random.default_rng(0)
+    explorer, draw = untrained(tmp_path), np.random.default_rng(0)
     one, other = draw.integers(0, 256, (2, 8, 8, 3), np.uint8)
     given = [{"image": one}, {"audio": (tone(400, draw), 8000)}, "the cat", {"image": other}]
     look = {"input": explorer.looks.inputs.encode(given)}
