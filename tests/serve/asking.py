@@ -1,17 +1,35 @@
 """What tests of the explorer ask, and how they look themselves."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from safetensors.numpy import load
 
+from bare_runs import bare_run
 from glassformer.inspect.look import Look
+from glassformer.media.audio import AudioConfig, AudioReader
+from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.wire import Reply
+from glassformer.tokenizers.config import TokenizerConfig
+from glassformer.tokenizers.train import train_tokenizer
+from small_senses import AUDIO
 
 CLOSE = {"rtol": 2e-5, "atol": 2e-6}
 """float32 with sums of at most a few dozen terms, in another order."""
+
+
+def untrained(folder: Path, **model: Any) -> Explorer:
+    """An explorer of a run that reads images of 8 x 8, audio of a tenth of a second, and text."""
+    levels = {"mean": (0.5,) * 3, "std": (0.25,) * 3}
+    image = ImageReader(ImageConfig.parse({"size": 8, "channels": 3, "patch": 4, **levels}))
+    audio = AudioReader(AudioConfig.parse(AUDIO | {"mean": (0.0,) * 16, "std": (1.0,) * 16}))
+    tokenizer = train_tokenizer(TokenizerConfig.parse({"kind": "word"}), ["the cat"])
+    parts = {"parts": {"image": 48, "audio": 40}, "part_patches": {"image": 4, "audio": 4}}
+    kept = [image, audio]
+    return Explorer(bare_run(folder, tokenizer, kept, position="learned", **parts, **model))
 
 
 def model_of(explorer: Explorer) -> dict[str, Any]:

@@ -63,6 +63,16 @@ def test_a_pair_may_be_token_ids_on_either_side(explorer_of):
             ask(explorer, "look", look={"input": value})
 
 
+@pytest.mark.parametrize("given", [["a", "b"], ("a", "b"), ["a", "b", "c"]])
+def test_texts_of_parts_are_what_a_look_takes(explorer_of, given):
+    """Two texts are parts; as a tuple, a part and the answer so far."""
+    inputs = explorer_of("mixture").looks.inputs
+    sent = inputs.encode(given)
+    assert inputs.encode(sent) == sent
+    run = inputs.run
+    assert run.encode(inputs.decode(sent)).elements == run.encode(given).elements
+
+
 def test_the_special_tokens_are_named(explorer):
     specials = model_of(explorer)["specials"]
     tokenizer = getattr(explorer.run.processor, "tokenizer", None)

@@ -185,6 +185,17 @@ def test_a_bug_is_said_too():
     assert "ZeroDivisionError: a bug" in said["error"]
 
 
+def test_a_request_whose_answer_cannot_be_sent_is_forgotten():
+    def closed(message, parts):
+        raise RuntimeError("the channel is closed")
+
+    mail = Mailbox(Slow(), closed)
+    mail._waiting["v", 1] = gone = threading.Event()
+    with pytest.raises(RuntimeError):
+        mail._answer({"view": "v", "id": 1, "ask": {}}, gone)
+    assert not mail._waiting
+
+
 # the selection, from both sides
 
 
@@ -402,6 +413,33 @@ def test_answers_beyond_the_limit_are_left_out(view, monkeypatch):
     monkeypatch.setattr("glassformer.serve.explorer.snapshot.LARGEST", 2000)
     kept = held(snapshot(view.explorer, view.selection, alone=True).decode())["answers"]
     assert 2 <= len(kept) < len(whole)  # the model and the look, which have no arrays
+
+
+def looked_at(kind, labels):
+    """The header of a look at tokens; special ones stand in angle brackets."""
+    elements = [
+        {"label": label, "kind": "special" if label[0] == "<" else "token"} for label in labels
+    ]
+    rows = [{"position": i, "top": [{"id": 10 + i}]} for i in range(len(labels))]
+    return {"elements": elements, "source_elements": [], "outcome": {"kind": kind, "rows": rows}}
+
+
+FILLED, TAGGED = ["a", "<mask>", "fgh", "<eos>"], ["the", "cat", "no", ".", "<eos>"]
+POSITIONS = [
+    (looked_at("tokens", FILLED), -1, 1),
+    (looked_at("tokens", FILLED), -2, 2),
+    (looked_at("tokens", FILLED), 0, 0),
+    (looked_at("tokens", TAGGED), -1, 4),
+    (looked_at("tags", TAGGED), -1, 1),
+    (looked_at("tags", [".", "<eos>"]), -1, 1),
+]
+"""Looks, selected positions, and the positions that pages explain."""
+
+
+@pytest.mark.parametrize(("looked", "position", "expected"), POSITIONS)
+def test_a_copy_explains_the_position_that_the_page_chooses(looked, position, expected):
+    found = opened({**DEFAULTS, "page": "explain", "position": position}, looked)
+    assert (found["position"], found["target"]) == (expected, 10 + expected)
 
 
 def test_every_family_has_a_cell(explorer):

@@ -11,9 +11,10 @@ from glassformer.data.store import Store
 from glassformer.errors import ConfigError
 from glassformer.inspect.edits import Mean, Patch, Zero
 from glassformer.inspect.headmetrics import METRICS, head_metrics
-from glassformer.serve.explorer.handler import UnknownOp
-from serve.asking import CLOSE, ask, everywhere, first, model_of, own_look, softmax
+from glassformer.serve.explorer.handler import Explorer, UnknownOp
+from serve.asking import CLOSE, ask, everywhere, first, model_of, own_look, softmax, untrained
 from serve.conftest import CAPABILITIES
+from small_senses import tone
 
 
 def test_a_model_says_what_it_is_and_begins_with_inputs_that_it_can_read(explorer, request):
@@ -120,7 +121,6 @@ def test_a_head_is_its_pattern(explorer):
 
 def test_a_window_comes_with_the_mask(run_folder, monkeypatch):
     from glassformer.run import load
-    from glassformer.serve.explorer.handler import Explorer
 
     run = load(run_folder("lm"))
     from glassformer.layers.mask import Causal, Window
@@ -194,6 +194,18 @@ def test_the_lens_ends_in_the_models_own_answer(explorer):
     assert {int(i): label for i, label in reply.header["labels"].items()} == {
         i: own.names[i] for i in np.unique(reply.arrays["ids"]).tolist()
     }
+
+
+@pytest.mark.parametrize("family", ["lm", "classify"])
+def test_a_lens_is_limited_by_its_answers(explorer_of, family, monkeypatch):
+    explorer = explorer_of(family)
+    monkeypatch.setattr("glassformer.serve.explorer.ops_explain.MOST_CELLS", 2)
+    request = {"look": {"input": first(explorer)}, "layers": [0], "k": 1}
+    if explorer.run.model.config.head == "classify":  # one answer for all elements
+        assert ask(explorer, "lens", **request).arrays["p"].shape == (1, 1, 1)
+        return
+    with pytest.raises(ConfigError, match="is too large for one answer; name at most 2 positions"):
+        ask(explorer, "lens", **request)
 
 
 def test_the_ledger_adds_up(explorer):
@@ -465,6 +477,18 @@ def test_pictures_come_as_the_model_was_given_them(explorer_of):
         ask(explorer_of("lm"), "picture", look={"input": "a"})
 
 
+def test_images_and_audio_are_counted_in_the_order_of_the_sequence(tmp_path):
+    """A batch has them by kind, audio first."""
+    explorer, draw = untrained(tmp_path), np.random.default_rng(0)
+    one, other = draw.integers(0, 256, (2, 8, 8, 3), np.uint8)
+    given = [{"image": one}, {"audio": (tone(400, draw), 8000)}, "the cat", {"image": other}]
+    look = {"input": explorer.looks.inputs.encode(given)}
+    replies = [ask(explorer, "picture", look=look, part=part) for part in range(3)]
+    assert [reply.header["kind"] for reply in replies] == ["image", "spectrogram", "image"]
+    np.testing.assert_array_equal(replies[0].arrays["pixels"], one)
+    np.testing.assert_array_equal(replies[2].arrays["pixels"], other)
+
+
 def test_a_sent_picture_is_the_same_as_the_file(explorer_of, tmp_path):
     import base64
 
@@ -551,7 +575,6 @@ def test_edits_reach_the_look_and_its_source_is_a_look(lm):
 
 def test_another_checkpoint_is_another_model(run_folder):
     from glassformer.run import load
-    from glassformer.serve.explorer.handler import Explorer
     from glassformer.training.checkpoint import Checkpoints
 
     explorer = Explorer(load(run_folder("lm")))
@@ -621,7 +644,6 @@ def test_an_op_that_is_not_there(lm):
 
 def test_looks_are_let_go_when_there_is_no_room(run_folder):
     from glassformer.run import load
-    from glassformer.serve.explorer.handler import Explorer
 
     explorer = Explorer(load(run_folder("lm")), room=1)
     for text in ("a", "b"):
@@ -634,8 +656,6 @@ def test_requests_with_other_edits_do_not_disturb_each_other(lm):
     """Three kinds of requests on one model from many threads at once: each gets what it would get
     alone."""
     from concurrent.futures import ThreadPoolExecutor
-
-    from glassformer.serve.explorer.handler import Explorer
 
     edits = [
         [],

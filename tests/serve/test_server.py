@@ -283,6 +283,13 @@ def test_a_body_has_a_length_and_a_limit(client):
         *client("POST", "/api", None, Content_Length=str(LARGEST_BODY + 1)), 413
     )
     assert "larger than" in refusal(*client("POST", "/api", None, Content_Length="9" * 5000), 413)
+    unsent = {"Content_Length": str(LARGEST_BODY)}  # who may not ask is not waited for
+    assert "no token yet" in refusal(*client("POST", "/api", None, Cookie=None, **unsent), 403)
+    assert "not the explorer's own" in refusal(
+        *client("POST", "/api", None, Host="a", **unsent), 403
+    )
+    large = b" " * (8 << 20)  # more than a connection holds back
+    assert "no token yet" in refusal(*client("POST", "/api", large, Cookie=None), 403)
     refusal(*client("POST", "/api", None, Content_Length="-5"), 411)
     refusal(*client("POST", "/api", None, Content_Length="5", Transfer_Encoding="chunked"), 411)
 
@@ -300,15 +307,25 @@ def test_a_stream_is_a_line_for_each_item_and_ends_with_done(client):
     assert "an op of /api" in refusal(*client("POST", "/stream", {"op": "model"}), 404)
 
 
-def test_an_error_in_the_middle_of_a_stream_is_its_last_line(client, server, monkeypatch):
+STOP = ConfigError("No more of this; stop.")
+UNEXPECTED = "An unexpected error occurred (KeyError: 'x'); please report it with the request."
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence", "kind"),
+    [(STOP, str(STOP), "ConfigError"), (KeyError("x"), UNEXPECTED, "Bug")],
+)
+def test_an_error_in_the_middle_of_a_stream_is_its_last_line(
+    client, server, monkeypatch, error, sentence, kind
+):
     def broken(request, gone):
         yield {"step": 0}
-        raise ConfigError("No more of this; stop.")
+        raise error
 
     monkeypatch.setattr(server.explorer, "stream", broken)
     _, body = client("POST", "/stream", {"op": "generate"})
     lines = [json.loads(line) for line in body.splitlines()]
-    assert lines == [{"step": 0}, {"error": "No more of this; stop.", "kind": "ConfigError"}]
+    assert lines == [{"step": 0}, {"error": sentence, "kind": kind}]
 
 
 def test_whoever_hangs_up_ends_the_stream(client, server, monkeypatch):
@@ -349,6 +366,9 @@ def test_several_requests_on_one_connection(client):
         answer = connection.getresponse()
         answer.read()
         assert answer.status == status
+    connection.request("PUT", "/api", headers={"Cookie": client.cookie})
+    answer = connection.getresponse()
+    assert "the explorer answers GET, HEAD and POST" in refusal(answer, answer.read(), 501)
     connection.close()
 
 
@@ -359,6 +379,7 @@ def test_what_is_no_http_is_refused(client):
         b"GET\r\n\r\n",
         b"GET / HTTP/9.9\r\n\r\n",
         b"\x16\x03\x01\x00\xa5\x01",
+        b"nonsense" * 1000 + b"\r\n\r\n",
         b"GET " + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n",
     ):
         with socket.create_connection(("127.0.0.1", client.port), timeout=20) as connection:
@@ -367,6 +388,7 @@ def test_what_is_no_http_is_refused(client):
             said = b"".join(iter(lambda connection=connection: _received(connection), b""))
         assert b"500" not in said.split(b"\r\n")[0]
         assert b"Traceback" not in said
+        assert b"the explorer answers GET, HEAD and POST" in said or not raw.strip()
     assert client("GET", "/")[0].status == 200
 
 

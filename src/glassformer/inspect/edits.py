@@ -8,7 +8,7 @@ An edit is given a point (or a pattern such as `*.attention.z`), its own options
 acts by the names of axes: a number, a list of numbers or a slice (`"2:5"` in JSON) each; an axis
 that is not named is meant as a whole. An axis called `class` is written `class_`. Edits change
 copies. Scores that the mask closed stay closed; a pattern has no mask any more, so that a weight
-set on a later key lets the query see the future. (`layers.tap`).
+set on a later key lets the query see the future.
 """
 
 import math

@@ -69,7 +69,11 @@ class Ledger:
 
     @property
     def gap(self) -> float:
-        """|total - logit| / (Σ |entries| + |bias|), the rounding error: below 1e-5 in float32."""
+        """|total - logit| / (Σ |entries| + |bias|), the rounding error: below 1e-5 in float32.
+
+        With an entry `edit` it checks only the sum behind that edit: the entry takes up every error
+        before it.
+        """
         scale = sum(abs(entry.value) for entry in self.entries) + abs(self.bias)
         return abs(self.total - self.logit) / (scale or 1)
 

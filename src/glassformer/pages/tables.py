@@ -1,4 +1,4 @@
-"""Constant data of the pages: style sheet, shades, styles of tags, scores."""
+"""Constant data of the pages: style sheet, shades, styles of tags."""
 
 from pathlib import Path
 

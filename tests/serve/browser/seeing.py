@@ -69,6 +69,10 @@ PICTURES = """() => {
     .map((el) => el.outerHTML.slice(0, 120));
 }"""
 """Pictures without a name."""
+STRAY = """() => [...document.querySelectorAll("main .readings")]
+  .flatMap((el) => [...el.childNodes]).filter((one) => one.nodeType === 3)
+  .map((one) => one.textContent)"""
+"""Texts among the numbers that have no name."""
 WIDTH = "document.documentElement.scrollWidth"
 FITTED = f"""(width) => new Promise((done) => {{
   let frames = 60;
@@ -140,6 +144,7 @@ def faults(page: Any, model: bool = True) -> dict[str, Any]:
         "problems": page.locator("main .problem").all_text_contents(),
         "nameless": page.evaluate(NAMELESS),
         "pictures": page.evaluate(PICTURES),
+        "stray": page.evaluate(STRAY),
         "small": page.evaluate(SMALL),
         "tree": tree_faults(page, model),
     }

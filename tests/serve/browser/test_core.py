@@ -9,6 +9,7 @@ import pytest
 from safetensors.numpy import save
 
 from glassformer.serve.explorer.schema import PAGES
+from serve.test_notebook import POSITIONS
 
 
 def run(page, script, *given):
@@ -121,6 +122,15 @@ def test_the_selection_as_python_compiles(visit):
     assert 'look.pattern(layer=3, head=5, side="encoder")' in text
 
 
+def test_pages_choose_the_position_that_python_chooses(visit):
+    script = """async (cases) => {
+      const {aimOf} = await import("./pages/aimed.js");
+      return cases.map(([looked, position]) =>
+        aimOf({position, target: null, against: null}, looked).position);
+    }"""
+    assert run(visit.open(), script, POSITIONS) == [expected for _, _, expected in POSITIONS]
+
+
 def test_arrays_arrive_as_they_were_sent(visit):
     page = visit.open()
     rng = np.random.default_rng(0)
@@ -202,6 +212,16 @@ WIRE = """async (script) => {
     await wire.call("head", {layer: 3}, {key: "panel"});
     return [await page, await panel, still, given];
   }
+  if (script === "cut off") {
+    const {overHttp} = await import("./wire.js"), items = [], line = '{"a": 1}\\n';
+    const answer = new ReadableStream({
+      start: (one) => one.enqueue(new TextEncoder().encode(line)),
+      pull: (one) => one.error(new TypeError("network error")),
+    });
+    window.fetch = async () => new Response(answer);
+    return makeWire(overHttp()).stream("effects", {}, (item) => items.push(item.a))
+      .catch((e) => [items, e.kind]);
+  }
   const items = [], say = (e) => [e.name, e.message];
   const numbers = [{a: 1}, {a: 2}, {done: true}];
   const good = await wire.stream("effects", {items: numbers}, (item) => items.push(item.a))
@@ -231,6 +251,10 @@ def test_a_shared_question_is_given_up_when_nobody_waits_any_more(visit):
 
 def test_a_stream_ends_with_done_or_with_an_error(visit):
     assert run(visit.open(), WIRE, "stream") == [[1, 2], "done", "WireError", ["WireError", "No."]]
+
+
+def test_a_stream_that_is_cut_off_is_an_error_in_a_sentence(visit):
+    assert run(visit.open(), WIRE, "cut off") == [[1], "Offline"]
 
 
 @pytest.mark.parametrize("dark", [False, True])

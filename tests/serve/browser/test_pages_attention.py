@@ -86,8 +86,12 @@ PLACES = [("lm", "", "self"), ("translate", "", "cross"), ("translate", "encoder
 
 @pytest.mark.parametrize(("family", "side", "site"), PLACES)
 def test_the_matrix_holds_the_models_own_weights(opened, explorer_of, family, side, site):
-    page = opened(family, f"page=head&layer=1&head=1&side={side}&site={site}")
-    pattern = look_of(explorer_of(family)).pattern(1, 1, side=side, site=site)
+    page = opened(family, f"page=head&layer=1&head=1&side={side}&site={site}&query=1&key=0")
+    look = look_of(explorer_of(family))
+    names = page.locator(".inspector dd bdi").all_text_contents()
+    queries, keys = look.sequences(side, site)
+    assert names == [queries[1].label.replace(" ", "·"), keys[0].label.replace(" ", "·")]
+    pattern = look.pattern(1, 1, side=side, site=site)
     rows = [row[1:] for row in table(page, "Attention pattern")]
     assert len(rows) == pattern.shape[0]
     for shown, own in zip(rows, pattern, strict=True):

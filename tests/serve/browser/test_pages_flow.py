@@ -8,8 +8,9 @@ import torch
 from glassformer.inspect.attribution import attribute
 from glassformer.inspect.ledger import ledger
 from glassformer.inspect.lens import lens
-from serve.asking import first, own_look
+from serve.asking import first, own_look, untrained
 from serve.browser.seeing import number, reading, table
+from serve.test_server import served
 
 SHOWN = {"rtol": 2e-3, "atol": 1e-7}
 """Three significant digits or more."""
@@ -141,6 +142,26 @@ def test_scores_and_the_gap_are_the_methods_own(visiting_model, explorer_of):
     assert number(curve[0][1]) == pytest.approx(
         float(seen.probabilities()[best]), rel=1e-3
     )  # nothing taken away yet
+
+
+def test_the_image_of_a_source_has_the_scores_of_the_source(visiting_at, tmp_path):
+    explorer = untrained(tmp_path, architecture="encoder_decoder")
+    with (
+        served(explorer) as server,
+        visiting_at(server.address.partition("?")[0]) as visit,
+    ):
+        visit.page.goto(server.address)  # the cookie
+        page = visit.turn_to("explain")
+        names = page.locator(".explain-sheets .patches").evaluate_all(
+            "all => all.map((one) => one.ariaLabel)"
+        )
+        kinds = [row[0].split()[0] for row in table(page, page.locator("h3").first.text_content())]
+    assert {name.partition(",")[0] for name in names} == {
+        "The image alone",
+        "Scores of image 1",
+        "Scores of image 2",
+    }
+    assert kinds.count("patch") == kinds.count("frame") == 4
 
 
 def test_the_difference_is_b_minus_a(visiting_model, explorer_of):

@@ -15,13 +15,17 @@ from serve.asking import reply_of
 CLOSE = {"rtol": 2e-4, "atol": 2e-5}
 """float32, in another order, with one input more or less in a batch."""
 EDITS = quote('[{"edit":"Zero","point":"*.0.attention.z","head":1}]')
+PATCH = quote(
+    '[{"edit":"Patch","point":"*.0.resid_post","position":1,'
+    '"source":{"input":"the dog","edits":[],"checkpoint":null}}]'
+)
 AT = "query=1&key=0&layer=1&head=1"
 PLAIN = [
     ("model", "", "model"),
     ("tokens", "", "look"),
     ("attention", "", "thumbnails"),
     ("head", AT, "row"),
-    ("edit", f"edits={EDITS}", "look"),
+    ("edit", f"input=the+cat&edits={PATCH}", "look"),
     ("flow", "position=2", "ledger"),
     ("flow", f"against=2&edits={EDITS}", "lens"),
     ("explain", "position=3", "attribute"),
@@ -32,6 +36,7 @@ PLAIN = [
         "b=" + quote('{"input":"the dog"}'),
         "compare",
     ),
+    ("compare", f"layer=1&edits={EDITS}", "compare"),
     ("train", "", "curves"),
     ("export", "", "points"),
 ]
@@ -64,7 +69,7 @@ def test_the_code_of_a_page_gives_what_it_shows(
     def heard(response) -> None:
         asked = response.request.post_data_json if response.request.method == "POST" else None
         # a page with edits also asks what comes without them
-        edited = bool(asked and asked.get("look", {}).get("edits"))
+        edited = bool(asked and (asked.get("look") or asked.get("a") or {}).get("edits"))
         if asked and asked.get("op") == op and edited == ("edits=" in selected):
             answers.append(response)
 
@@ -81,7 +86,7 @@ def test_the_code_of_a_page_gives_what_it_shows(
         Image.fromarray(row.squeeze()).save(file, "png")
         (tmp_path / f"example-{i}.png").write_bytes(file.getvalue())
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(gf, "load", lambda folder, **options: run, raising=False)
+    monkeypatch.setattr(gf, "load", {str(run.folder): run}.__getitem__, raising=False)
     names: dict = {}
     compared(op, page, value_of(code, names), names, reply)
 
@@ -116,6 +121,7 @@ def compared(op, page, value, names, reply) -> None:  # noqa: C901
             assert np.abs(arrays["scores"]).max() > 0
         case "compare":
             both = arrays["pattern_b"] - arrays["pattern_a"]
+            assert np.abs(both).max() > 0
             np.testing.assert_allclose(value, both, **CLOSE)
         case "curves":
             (name, *_) = header["names"]

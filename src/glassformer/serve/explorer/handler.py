@@ -109,10 +109,7 @@ def _out_of_memory() -> Iterator[None]:
 
 
 def problem(error: Exception) -> dict[str, str]:
-    """An error as an answer: `error` is one sentence, `kind` its class; "Bug": an unexpected one.
-
-    The kind UnknownOp is that of a ConfigError.
-    """
+    """An error as an answer: `error` is a sentence, `kind` its class; "Bug": unexpected."""
     if isinstance(error, GlassformerError):
         return {"error": str(error), "kind": type(error).__name__}
     what = " ".join(f"{type(error).__name__}: {error}".split())[:300]

@@ -5,6 +5,7 @@
     [12, 7, 3]      [[12, 7, 3], "ein Hund"]            token ids; also of a source, a target, both
     {"image": ADDRESS}     {"audio": ADDRESS}           one image or audio clip
     [{"image": ADDRESS}, "what is it?"]                 parts in their order
+    [{"text": "a dog"}, "runs"]                         parts, not a source and its target
     [[{"image": ADDRESS}, "what is it?"], "a dog"]      parts, and the answer so far
 
 ADDRESS is the content of a file, `data:image/png;base64,...`, or `example:3` of the run. It is
@@ -128,6 +129,9 @@ class RunInputs:
         ConfigError: it is no input; DataError: no such file.
         """
         kind = self.run.processor.medium
+        match given:
+            case [str() as first, str() as second] if "parts" in self.run.processor.capabilities:
+                given = [[first], second] if isinstance(given, tuple) else [{"text": first}, second]
         return self._plain({kind: given} if kind and not isinstance(given, Mapping) else given)
 
     def _plain(self, given: Any) -> Any:

@@ -61,20 +61,21 @@ class Mailbox:
                 raise ClientDisconnected
             self.send({"to": key[0], "id": key[1], **part}, list(files))
 
-        with suppress(ClientDisconnected):
-            try:
-                if "lines" in message:
-                    stream = self.explorer.stream(message["lines"], gone.is_set)
-                    with closing(cast(Any, stream)) as items:
-                        for item in items:
-                            say({"item": item})
-                    say({"done": True})
-                else:
-                    reply = self.explorer.handle(message.get("ask"), gone.is_set)
-                    say({"done": True}, reply.to_bytes())
-            except ClientDisconnected:
-                raise
-            except Exception as error:  # noqa: BLE001 - nothing above this could answer
+        try:
+            if "lines" in message:
+                stream = self.explorer.stream(message["lines"], gone.is_set)
+                with closing(cast(Any, stream)) as items:
+                    for item in items:
+                        say({"item": item})
+                say({"done": True})
+            else:
+                reply = self.explorer.handle(message.get("ask"), gone.is_set)
+                say({"done": True}, reply.to_bytes())
+        except ClientDisconnected:
+            pass
+        except Exception as error:  # noqa: BLE001 - nothing above this could answer
+            with suppress(ClientDisconnected):
                 say(problem(error))
-        with self._lock:
-            self._waiting.pop(key, None)
+        finally:
+            with self._lock:
+                self._waiting.pop(key, None)

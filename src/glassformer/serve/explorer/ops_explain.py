@@ -39,7 +39,7 @@ def lens(
 ) -> Reply:
     """The outcomes after each layer: ids and probabilities [layers, positions, k], and names."""
     rows = look.model.config.n_layers + 1 if layers is None else len(layers)
-    count = len(positions or look.elements)
+    count = 1 if look.logits.dim() == 1 else len(positions or look.elements)
     if rows * count * k > MOST_CELLS:
         raise ConfigError(
             f"A lens of {rows} layers and {count:,} positions is too large for one answer; "

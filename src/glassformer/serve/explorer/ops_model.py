@@ -1,6 +1,8 @@
 """The model and its looks: the ops `model`, `look`, `picture`, `curves`, `raw`, `points`."""
 
 from dataclasses import asdict
+from itertools import repeat
+from operator import itemgetter
 from time import perf_counter
 from typing import Any
 
@@ -102,19 +104,22 @@ def name_of(look: Look, index: int) -> str:
 def picture(context: OpContext, look: Look, part: int) -> Reply:
     """An image or spectrogram of the input in pixels, as the model got it, and its grid of patches.
 
-    A spectrogram is `turned`: an element's row runs from left to right, its column upwards.
+    `part` counts images and audio in the order of the sequence. A spectrogram is `turned`: an
+    element's row runs from left to right, its column upwards.
     """
     processor, batch = context.run.processor, look.batch
     readers = processor.media()
-    shown = [(readers[processor.medium], batch.elements[0])] if processor.medium else []
-    for one in (batch.source or batch).parts:
+    shown = [(0, readers[processor.medium], batch.elements[0])] if processor.medium else []
+    for one in (batch.source or batch).parts:  # of one kind
         reader = readers[one.name]
-        shown += [(reader, values) for values in one.values.split(reader.reader.n_patches)]
+        n = reader.reader.n_patches
+        shown += zip(one.at[::n].tolist(), repeat(reader), one.values.split(n), strict=False)
+    shown.sort(key=itemgetter(0))
     if part >= len(shown):
         raise ConfigError(
             f"There is no image or audio {part} in this input; it has {len(shown)} of them."
         )
-    reader, patches = shown[part]
+    _, reader, patches = shown[part]
     pixels = reader.restored(patches.float().cpu())
     if turned := pixels.dtype != np.uint8:  # a spectrogram
         pixels = np.rint(255 * brightness(pixels)).astype(np.uint8)[..., None]

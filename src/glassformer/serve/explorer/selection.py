@@ -7,6 +7,7 @@ Fields, defaults and pages are those of the schema. Values of a page's first que
 that a question leaves out come from the selection if it has a field of that name.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any
@@ -23,6 +24,8 @@ from glassformer.serve.explorer.schema import (
 )
 
 Selection = dict[str, Any]
+WORD = re.compile(r"[^\W\d_]{3}").search
+"""Three letters."""
 
 
 def look_of(s: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,11 +102,25 @@ def opened(s: Selection, looked: Mapping[str, Any]) -> Selection:
     if "query" in chooses and s["query"] is None:
         found["query"] = 0 if queries[0]["kind"] == "class" else len(queries) - 1
     if "target" in chooses and outcome["rows"]:
-        whole = outcome["kind"] == "class"
-        found["position"] = -1 if whole else s["position"] % len(looked["elements"])
+        at = telling(looked) if s["position"] == -1 else s["position"] % len(looked["elements"])
+        found["position"] = -1 if outcome["kind"] == "class" else at
         if s["target"] is None:
             found["target"] = outcome["rows"][found["position"]]["top"][0]["id"]
     return found
+
+
+def telling(looked: Mapping[str, Any]) -> int:
+    """The position of a mask; for tags, of the last word of three letters; otherwise the last
+    (`telling` of pages/aimed.js)."""
+    elements = looked["elements"]
+    for i, one in enumerate(elements):
+        if one["kind"] == "special" and "mask" in one["label"].lower():
+            return i
+    last = len(elements) - 1
+    if looked["outcome"]["kind"] != "tags":
+        return last
+    words = [i for i, one in enumerate(elements) if one["kind"] == "token" and WORD(one["label"])]
+    return max(words, default=last)
 
 
 def questions(

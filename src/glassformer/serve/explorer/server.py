@@ -40,6 +40,8 @@ PORT, PORTS = 8420, 50
 """The port that is tried first if none is asked for, and how many after it."""
 SMALL = 1 << 10
 """Bytes below which an answer is not compressed."""
+PORTION = 1 << 16
+"""Bytes of a rejected request that are read at a time."""
 TIMEOUT, ENDING = 60, 2.0
 """Seconds of silence in the middle of a request; seconds that a closing server waits for the thread
 of each connection."""
@@ -148,10 +150,9 @@ class Handler(BaseHTTPRequestHandler):
         """Answer with a file or, to POST, with the answer of an op; or with the error."""
         self._begun = False
         try:
-            body = self._body() if self.command == "POST" else b""
             self.own.guard.check_host(self.headers)
             if self.command == "POST":
-                self._op(body)
+                self._op()
             else:
                 self._file()
         except (ClientDisconnected, ConnectionError, TimeoutError):
@@ -166,6 +167,7 @@ class Handler(BaseHTTPRequestHandler):
         form."""
         said = message or HTTPStatus(code).phrase
         sentence = f"{said}; the explorer answers GET, HEAD and POST."
+        self._begun = False
         self._fail(Refused(HTTPStatus(code), sentence))
 
     def _file(self) -> None:
@@ -186,12 +188,12 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self._send(HTTPStatus.OK, content, kind, headers)
 
-    def _op(self, body: bytes) -> None:
+    def _op(self) -> None:
         path = urlsplit(self.path).path
         if path not in ("/api", "/stream"):
             raise Refused(HTTPStatus.NOT_FOUND, "Requests are sent to /api and /stream.")
         self.own.guard.check_page(self.headers)
-        request = parsed(body)
+        request = parsed(self._body())
         if path == "/stream":
             self._stream(request)
             return
@@ -200,8 +202,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send(HTTPStatus.OK, reply.to_bytes(), kind, compress=worth(reply))
 
     def _body(self) -> bytes:
-        """Body of a request; it is read before any check, so that the next request begins behind
-        it."""
+        """Body of a request that has passed the checks of its headers."""
         size = self.headers.get("Content-Length", "")
         if "Transfer-Encoding" in self.headers or not (size.isascii() and size.isdigit()):
             raise Refused(HTTPStatus.LENGTH_REQUIRED, "The request must state its Content-Length.")
@@ -210,13 +211,12 @@ class Handler(BaseHTTPRequestHandler):
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                 f"The request is larger than {LARGEST_BODY >> 20} MB; send a smaller file.",
             )
-        body = self.rfile.read(int(size))
         if self.headers.get_content_type() != "application/json":
             raise Refused(
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
                 "A request is sent as Content-Type: application/json.",
             )
-        return body
+        return self.rfile.read(int(size))
 
     def _stream(self, request: Any) -> None:
         """Send line after line; an error before the first is an error of its own, a later one the
@@ -231,7 +231,9 @@ class Handler(BaseHTTPRequestHandler):
                 while item is not None:
                     self._line(item)
                     item = following()
-            except GlassformerError as error:
+            except (ClientDisconnected, ConnectionError, TimeoutError):
+                raise
+            except Exception as error:  # noqa: BLE001 - nothing above this could answer
                 last = problem(error)
             self._line(last)
         self.wfile.write(b"0\r\n\r\n")
@@ -266,7 +268,19 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         with suppress(ConnectionError, TimeoutError):
-            self._send(status, text(problem(error)).encode(), "application/json")
+            content = text(problem(error)).encode()
+            self._send(status, content, "application/json", compress=False)
+            if isinstance(error, Refused):
+                self._discard()
+
+    def _discard(self) -> None:
+        """Read what the client still sends of a rejected request: unread bytes would make the
+        closing connection drop the answer."""
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_WR)
+            for _ in range(LARGEST_BODY // PORTION):
+                if not self.rfile.read1(PORTION):
+                    break
 
     def _send(
         self,

@@ -2,6 +2,7 @@
 // Labelled controls: slider, choice, toggle, button, stepper, table; all native to the browser.
 import {fill, h, still, unique} from "./dom.js";
 import {number} from "./format.js";
+import {prose} from "./mathml.js";
 
 /**
  * A range with a number box beside it. `set(value)` moves it without calling `oninput`.
@@ -278,5 +279,23 @@ export function table({caption, columns, rows, quiet = true}) {
       body,
     ),
     more,
+  );
+}
+
+/**
+ * A number that is looked at: its name and its value, marked when it is not as it should be. @param
+ * {string} name @param {any} value @param {"" | "good" | "bad"} [how]
+ */
+export function reading(name, value, how = "") {
+  return h(
+    "p",
+    {class: `reading ${how}`},
+    h("span", prose(name)),
+    h(
+      "output",
+      {class: `value ${how}`},
+      value,
+      how ? h("span", {"aria-hidden": true}, how === "good" ? " ✓" : " ✗") : null,
+    ),
   );
 }

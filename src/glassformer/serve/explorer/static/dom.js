@@ -127,6 +127,19 @@ export function save(name, blob) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
+/**
+ * Copy a text, and tell what came of it. @param {string} text @param {string} what @param {(said:
+ * string) => void} tell
+ */
+export async function copy(text, what, tell) {
+  try {
+    await navigator.clipboard.writeText(text);
+    tell(`${what} copied.`);
+  } catch {
+    tell("The browser does not let this page copy; select the text.");
+  }
+}
+
 function element(space, selector, [props, ...children]) {
   const [tag, ...classes] = selector.split("."),
     el = document.createElementNS(space, tag);

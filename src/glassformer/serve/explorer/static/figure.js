@@ -185,7 +185,7 @@ const KEPT = [
 ];
 
 /** A chart as an SVG file without a style sheet. @param {Picture} picture */
-export function svgText(picture) {
+function svgText(picture) {
   const source =
     picture.toSvg?.() ??
     (picture.el instanceof SVGElement
@@ -229,7 +229,7 @@ export async function png(picture) {
   URL.revokeObjectURL(url);
   return new Promise((resolve, reject) =>
     canvas.toBlob(
-      (blob) => (blob ? resolve(blob) : reject(new Error("The browser made no picture."))),
+      (blob) => (blob ? resolve(blob) : reject(new Error("The browser made no image."))),
       "image/png",
     ),
   );

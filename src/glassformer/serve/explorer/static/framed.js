@@ -15,7 +15,7 @@ import {cancelled, makeWire, WireError} from "./wire.js";
 const TOLD_EVERY = 60; // milliseconds: not one message for each cell of a hover
 
 /** Questions over a port. @param {MessagePort} port @returns {import("./wire.js").Carrier} */
-export function overPort(port) {
+function overPort(port) {
   let count = 0;
   /** @type {Map<number, (said: any) => void>} */
   const waiting = new Map();

@@ -1,6 +1,6 @@
 // @ts-check
 // All parts of pages in one module: charts, their frame, controls, formulas.
-import {button, choice, select, slider, stepper, table, toggle} from "./controls.js";
+import {button, choice, reading, select, slider, stepper, table, toggle} from "./controls.js";
 import {colour, csv, figure, legend} from "./figure.js";
 import {atlas, heatmap} from "./matrix.js";
 import {formula, prose, tex} from "./mathml.js";
@@ -20,6 +20,7 @@ export {
   lines,
   plane,
   prose,
+  reading,
   select,
   slider,
   stepper,

@@ -1,6 +1,6 @@
 // @ts-check
 // Python code for the content of a page: lines of the schema, filled from a selection.
-import {firstChoice} from "./pages/aimed.js";
+import {firstChoice, otherLook} from "./pages/aimed.js";
 import {schema} from "./schema.js";
 
 /**
@@ -17,7 +17,6 @@ export function toPython(s, run, lines, values = {}) {
     where,
     place: `layer=${s.layer}, head=${s.head}${where}`,
     cell: s.query === null ? "" : s.key === null ? `[${s.query}]` : `[${s.query}, ${s.key}]`,
-    other: lookPython({...s, ...(s.b ?? {})}, s.checkpoint, run),
     ...values,
   };
   const filled = lines.map((line) => line.replace(/\{(\w+)\}/g, (_, name) => known[name]));
@@ -41,9 +40,10 @@ export async function pythonOf(app, s = app.state.get()) {
   const page = app.pages.find((one) => one.id === s.page) ?? app.pages[0];
   const run = app.model.path ?? app.model.name;
   const lines = (s.mean && page.python_mean) || page.python;
-  let values = {};
+  /** @type {Record<string, string>} */
+  let values = {other: lookPython(otherLook(app, s), s.checkpoint, run)};
   try {
-    values = valuesOf(app, s, await app.looked());
+    values = {...values, ...valuesOf(app, s, await app.looked())};
   } catch {
     // without a look, only the fields of the selection are known
   }
@@ -84,7 +84,8 @@ function runPython(run, checkpoint) {
 
 /** A look; `run` if it is of the same checkpoint. */
 function lookPython(look, checkpoint, run) {
-  const edits = look.edits?.length ? `, edits=[${look.edits.map(editPython).join(", ")}]` : "";
+  const edited = (look.edits ?? []).map((edit) => editPython(edit, checkpoint, run));
+  const edits = edited.length ? `, edits=[${edited.join(", ")}]` : "";
   const own = look.checkpoint === undefined || look.checkpoint === checkpoint;
   return (
     `gf.look(${own ? "run" : runPython(run, look.checkpoint)}, ` +
@@ -93,7 +94,7 @@ function lookPython(look, checkpoint, run) {
 }
 
 /**
- * An input as `gf.look` takes it: pairs are tuples, pictures and recordings are files. @param {any}
+ * An input as `gf.look` takes it: pairs are tuples, images and audio are files. @param {any}
  * input @returns {string}
  */
 function inputPython(input) {
@@ -127,8 +128,9 @@ function fileName(kind, where) {
   return `${stem}.${SUFFIX[kind]}`;
 }
 
-function editPython({edit, point, ...rest}) {
-  const source = (look) => (typeof look === "string" ? look : lookPython(look));
+/** An edit; `checkpoint` and `run` as for the look that it is made in. */
+function editPython({edit, point, ...rest}, checkpoint, run) {
+  const source = (look) => (typeof look === "string" ? look : lookPython(look, checkpoint, run));
   const options = Object.entries(rest).map(
     ([name, value]) => `${name}=${name === "source" ? source(value) : python(value)}`,
   );

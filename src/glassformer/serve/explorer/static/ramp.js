@@ -103,7 +103,7 @@ const MAKERS = {
  * sRGB bytes of a colour of OKLCH; its chroma is lowered into the gamut of the screen. @returns
  * {number[]}
  */
-export function oklch(/** @type {number} */ l, /** @type {number} */ c, /** @type {number} */ hue) {
+function oklch(/** @type {number} */ l, /** @type {number} */ c, /** @type {number} */ hue) {
   const a = c * Math.cos((hue * Math.PI) / 180),
     b = c * Math.sin((hue * Math.PI) / 180);
   const [x, y, z] = [

@@ -1,21 +1,14 @@
 // @ts-check
 // The present page as Python code, and its link, both for copying.
 import {button} from "./controls.js";
-import {h} from "./dom.js";
+import {copy, h} from "./dom.js";
 import {pythonOf} from "./python.js";
 
 /** @param {any} app */
 export function shareBox(app) {
   const said = h("span.soft", {role: "status"}),
     code = h("pre.code", {tabindex: 0, "aria-label": "This page in Python"});
-  const copy = async (text, what) => {
-    try {
-      await navigator.clipboard.writeText(text);
-      said.textContent = `${what} copied`;
-    } catch {
-      said.textContent = "The browser does not let this page copy; select the text.";
-    }
-  };
+  const told = (/** @type {string} */ text) => (said.textContent = text);
   let turn = 0;
   const show = async () => {
     const mine = ++turn,
@@ -30,11 +23,11 @@ export function shareBox(app) {
     code,
     h(
       "div.row",
-      button("Copy", () => copy(code.textContent ?? "", "Python"), {
+      button("Copy", () => copy(code.textContent ?? "", "Python", told), {
         kind: "quiet",
         name: "Copy as Python",
       }),
-      app.linked && button("Copy link", () => copy(location.href, "Link"), {kind: "quiet"}),
+      app.linked && button("Copy link", () => copy(location.href, "Link", told), {kind: "quiet"}),
       said,
     ),
   );

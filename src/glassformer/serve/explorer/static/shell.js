@@ -9,7 +9,7 @@ import {link} from "./link.js";
 import {prose} from "./mathml.js";
 import {lookOf, request} from "./schema.js";
 import {shareBox} from "./share.js";
-import {kindOf} from "./pages/attended.js";
+import {kindOf, sequences} from "./pages/attended.js";
 import {bindToAddress, makeState} from "./state.js";
 import {superseded} from "./wire.js";
 
@@ -339,12 +339,9 @@ function selectionBox(el, app) {
   app
     .looked()
     .then((looked) => {
-      const keys =
-        s.site === "cross" && looked.source_elements?.length
-          ? looked.source_elements
-          : looked.elements;
+      const {queries, keys} = sequences(looked, kindOf(app));
       for (const [name, index, list] of [
-        ["query", s.query, looked.elements],
+        ["query", s.query, queries],
         ["key", s.key, keys],
       ]) {
         if (index !== null && list[index])

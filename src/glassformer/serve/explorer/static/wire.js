@@ -171,22 +171,22 @@ export function makeWire(carrier) {
   };
 }
 
+/** An error of the network as a WireError. @param {any} error @returns {never} */
+function offline(error) {
+  if (superseded(error)) throw error;
+  throw new WireError("There is no answer; is `glassformer inspect` still running?", "Offline");
+}
+
 /** Requests over HTTP to the server of the page. @returns {Carrier} */
 export function overHttp(base = ".") {
   async function post(path, body, signal) {
-    let response;
-    try {
-      response = await fetch(`${base}/${path}`, {
-        method: "POST",
-        headers: {"Content-Type": "application/json"},
-        body: JSON.stringify(body),
-        signal,
-        credentials: "same-origin",
-      });
-    } catch (error) {
-      if (superseded(error)) throw error;
-      throw new WireError("There is no answer; is `glassformer inspect` still running?", "Offline");
-    }
+    const response = await fetch(`${base}/${path}`, {
+      method: "POST",
+      headers: {"Content-Type": "application/json"},
+      body: JSON.stringify(body),
+      signal,
+      credentials: "same-origin",
+    }).catch(offline);
     if (response.ok) return response;
     let said = null;
     try {
@@ -201,7 +201,7 @@ export function overHttp(base = ".") {
     );
   }
   return {
-    ask: async (body, signal) => (await post("api", body, signal)).arrayBuffer(),
+    ask: async (body, signal) => (await post("api", body, signal)).arrayBuffer().catch(offline),
     async *lines(body, signal) {
       const response = await post("stream", body, signal);
       if (!response.body) return;
@@ -209,7 +209,7 @@ export function overHttp(base = ".") {
         decoder = new TextDecoder();
       let rest = "";
       for (;;) {
-        const {done, value} = await reader.read();
+        const {done, value} = await reader.read().catch(offline);
         const parts = (
           rest + (done ? decoder.decode() : decoder.decode(value, {stream: true}))
         ).split("\n");

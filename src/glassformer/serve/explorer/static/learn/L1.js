@@ -2,8 +2,8 @@
 // Lesson 1, Note C: mix a word with its neighbours by hand, and contextual meaning appears.
 import {fill, h} from "../dom.js";
 import {fixed} from "../format.js";
-import {button, choice, figure, formula, plane, slider, toggle} from "../marks.js";
-import {p, reading, section} from "./article.js";
+import {button, choice, figure, formula, plane, reading, slider, toggle} from "../marks.js";
+import {p, section} from "./article.js";
 import {dot, softmax, total} from "./numbers.js";
 
 // Two made-up dimensions: finance to the right, geography upward; "bank" is between.

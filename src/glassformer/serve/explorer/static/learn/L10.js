@@ -11,10 +11,11 @@ import {
   heatmap,
   legend,
   prose,
+  reading,
   slider,
   toggle,
 } from "../marks.js";
-import {p, reading, section} from "./article.js";
+import {p, section} from "./article.js";
 import {dot, flat, softmax, times, total} from "./numbers.js";
 
 const TEXTS = [

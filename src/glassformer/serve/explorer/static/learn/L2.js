@@ -3,8 +3,18 @@
 // follows.
 import {fill, h, svg} from "../dom.js";
 import {fixed, number} from "../format.js";
-import {button, choice, figure, formula, heatmap, legend, plane, slider} from "../marks.js";
-import {p, reading, section, trap} from "./article.js";
+import {
+  button,
+  choice,
+  figure,
+  formula,
+  heatmap,
+  legend,
+  plane,
+  reading,
+  slider,
+} from "../marks.js";
+import {p, section, trap} from "./article.js";
 import {trainedPlane} from "./trained.js";
 import {dot, flat, furthest, softmax, times, total, transposed, turned} from "./numbers.js";
 

@@ -2,8 +2,8 @@
 // Lesson 3, Note D: self-attention step by step, with the lecture's scores 102 and 99.
 import {fill, h} from "../dom.js";
 import {fixed, number} from "../format.js";
-import {bars, choice, figure, formula, lines, prose, slider, stepper} from "../marks.js";
-import {beside, p, reading, section, trap, vec} from "./article.js";
+import {bars, choice, figure, formula, lines, prose, reading, slider, stepper} from "../marks.js";
+import {beside, p, section, trap, vec} from "./article.js";
 import {attention, dot, noise, softmax, times, transposed} from "./numbers.js";
 
 // The note gives only the scores; these small whole numbers lead to them.

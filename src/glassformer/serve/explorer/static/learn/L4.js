@@ -2,8 +2,8 @@
 // Lesson 4, Notes A, C, D, E: the causal mask, before softmax or after it.
 import {fill, h} from "../dom.js";
 import {fixed, number} from "../format.js";
-import {bars, choice, figure, formula, heatmap, legend} from "../marks.js";
-import {p, reading, section, trap} from "./article.js";
+import {bars, choice, figure, formula, heatmap, legend, reading} from "../marks.js";
+import {p, section, trap} from "./article.js";
 import {flat, furthest, softmax, times, total} from "./numbers.js";
 
 const WORDS = ["the", "tallest", "building", "in", "NYC"];

@@ -2,8 +2,8 @@
 // Lesson 5, Notes A, C, E: positions as waves, and what their dot products say.
 import {fill, h} from "../dom.js";
 import {fixed, number} from "../format.js";
-import {choice, figure, formula, heatmap, legend, lines, slider, table} from "../marks.js";
-import {p, reading, section, trap} from "./article.js";
+import {choice, figure, formula, heatmap, legend, lines, reading, slider, table} from "../marks.js";
+import {p, section, trap} from "./article.js";
 import {dot, flat, sinusoid} from "./numbers.js";
 
 const T = 100,
@@ -217,7 +217,7 @@ function closeness() {
 const AT = [0, 25, 50, 75, 100],
   TOKENS = ["The", "tallest", "building", "in", "NYC"];
 /** Note E's printed values, two places. */
-export const PRINTED = [
+const PRINTED = [
   [0, 1, 0, 1],
   [-0.13, 0.99, 0.6, -0.8],
   [-0.26, 0.96, -0.96, 0.28],

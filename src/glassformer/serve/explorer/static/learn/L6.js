@@ -2,8 +2,8 @@
 // Lesson 6, Notes A and D: shuffle the words, and attention shuffles with them.
 import {fill, h} from "../dom.js";
 import {number} from "../format.js";
-import {button, figure, formula, heatmap, legend, toggle} from "../marks.js";
-import {beside, p, reading, section} from "./article.js";
+import {button, figure, formula, heatmap, legend, reading, toggle} from "../marks.js";
+import {beside, p, section} from "./article.js";
 import {flat, furthest, noiseMatrix, sinusoid} from "./numbers.js";
 
 const WORDS = ["She", "prefers", "cats", "to", "dogs"],

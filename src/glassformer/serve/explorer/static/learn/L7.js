@@ -2,8 +2,8 @@
 // Lesson 7, Note D: a picture as a sequence of patches, and text and picture in one row.
 import {fill, h, on} from "../dom.js";
 import {number} from "../format.js";
-import {bars, choice, figure, formula, toggle} from "../marks.js";
-import {p, reading, section} from "./article.js";
+import {bars, choice, figure, formula, reading, toggle} from "../marks.js";
+import {p, section} from "./article.js";
 import {noiseMatrix, times} from "./numbers.js";
 
 const SIDE = 64;
@@ -46,7 +46,7 @@ export function patches(image, size) {
  * The picture that patches came from. @param {number[][]} flat @param {number} size @param {number}
  * side
  */
-export function assembled(flat, size, side) {
+function assembled(flat, size, side) {
   const across = side / size;
   return Array.from({length: side}, (_, r) =>
     Array.from({length: side}, (_, c) => {

@@ -3,8 +3,8 @@
 // "tallest".
 import {fill, h} from "../dom.js";
 import {fixed, number} from "../format.js";
-import {bars, button, figure, formula, plane, prose, slider} from "../marks.js";
-import {p, reading, section, vec} from "./article.js";
+import {bars, button, figure, formula, plane, prose, reading, slider} from "../marks.js";
+import {p, section, vec} from "./article.js";
 import {softmax, times, total} from "./numbers.js";
 
 // Made up so that one direction is royalty and the other gender.

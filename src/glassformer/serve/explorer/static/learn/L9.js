@@ -3,8 +3,8 @@
 // stands.
 import {fill, h, svg} from "../dom.js";
 import {fixed, number} from "../format.js";
-import {bars, choice, figure, formula, lines, plane, prose, slider} from "../marks.js";
-import {p, reading, section, trap} from "./article.js";
+import {bars, choice, figure, formula, lines, plane, prose, reading, slider} from "../marks.js";
+import {p, section, trap} from "./article.js";
 import {layerNorm, noiseMatrix, times} from "./numbers.js";
 
 const ACTIVATIONS = {

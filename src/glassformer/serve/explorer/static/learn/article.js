@@ -135,21 +135,3 @@ export function vec(values, role = "", places = 0) {
     ),
   );
 }
-
-/**
- * A number that is looked at: its name and its value, marked when it is not as it should be. @param
- * {string} name @param {any} value @param {"" | "good" | "bad"} [how]
- */
-export function reading(name, value, how = "") {
-  return h(
-    "p",
-    {class: `reading ${how}`},
-    h("span", prose(name)),
-    h(
-      "output",
-      {class: `value ${how}`},
-      value,
-      how ? h("span", {"aria-hidden": true}, how === "good" ? " ✓" : " ✗") : null,
-    ),
-  );
-}

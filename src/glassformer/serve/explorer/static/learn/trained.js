@@ -10,11 +10,10 @@
 // not see it.
 import {fill, h} from "../dom.js";
 import {labelOf, number, percent, token} from "../format.js";
-import {figure, heatmap, legend, plane, select, slider} from "../marks.js";
+import {figure, heatmap, legend, plane, reading, select, slider} from "../marks.js";
 import {part} from "../wire.js";
 import {follow, HEAD, kindName, kindOf, placeOf, sequences} from "../pages/attended.js";
 import {strip} from "../pages/aimed.js";
-import {reading} from "./article.js";
 import {noise, softmax, times, transposed, turned} from "./numbers.js";
 
 const MOST = 256,

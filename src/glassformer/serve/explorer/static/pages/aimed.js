@@ -5,7 +5,8 @@ import {fill, h, on} from "../dom.js";
 import {isPatch, number, percent, token} from "../format.js";
 import {css, ink, isDark, level, ramp} from "../ramp.js";
 import {select} from "../marks.js";
-import {schema} from "../schema.js";
+import {lookOf, schema} from "../schema.js";
+import {same} from "../state.js";
 
 /**
  * @typedef {{label: string, id: number | null, kind: string, word?: number | null, row?: number |
@@ -17,16 +18,14 @@ export const AIM = ["position", "target", "against"];
 
 /**
  * Position and outcome: the selected ones, or the likeliest outcome at an informative position.
- * @param {any} s @param {any} looked
+ * Positions below -1 count from the end. @param {any} s @param {any} looked
  */
 export function aimOf({position, target, against}, looked) {
   const rows = looked.outcome.rows,
-    whole = looked.outcome.kind === "class";
-  const at = whole
-    ? -1
-    : position >= 0 && position < looked.elements.length
-      ? position
-      : telling(looked);
+    count = looked.elements.length,
+    whole = looked.outcome.kind === "class",
+    there = position !== -1 && position >= -count && position < count;
+  const at = whole ? -1 : there ? (position + count) % count : telling(looked);
   const row = whole ? rows[0] : rows[at],
     chosen = target ?? row?.top[0]?.id ?? 0;
   return {
@@ -66,6 +65,28 @@ export function firstChoice(app, s, looked) {
     positions: aim.whole ? null : Array.from({length: Math.min(most, count)}, (_, i) => begin + i),
     k: Math.min(outcomes, app.model.classes.length || outcomes),
   };
+}
+
+/** Two sentences that differ in one word, for the page *Compare*. */
+export const PAIR = [
+  "The chicken didn't cross the road because it was too tired.",
+  "The chicken didn't cross the road because it was too wide.",
+];
+
+/**
+ * The changes of A that make B, on the page *Compare*: the chosen ones, else without its edits, else
+ * the other sentence of the pair, or another example. @param {any} app @param {any} s
+ */
+export function changesOfB(app, {b, input, edits}) {
+  if (b) return b;
+  if (edits.length) return {input, edits: []};
+  const another = app.model.examples.find((one) => !same(one, input)) ?? input;
+  return {input: input === PAIR[0] ? PAIR[1] : another};
+}
+
+/** The look B of the page *Compare*. @param {any} app @param {any} s */
+export function otherLook(app, s) {
+  return {...lookOf(s), ...changesOfB(app, s)};
 }
 
 /** The elements of which one is the position of the answer. @param {any} app */

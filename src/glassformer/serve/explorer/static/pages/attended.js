@@ -33,11 +33,6 @@ export function kindName({site, stack}) {
     : `self-attention of the ${stack}`;
 }
 
-/** Side and site, layer and head, as requests name them. @param {any} app */
-export function askHead(app) {
-  return app.args("head");
-}
-
 /**
  * Where an attention's points are: decoder.blocks.3.attention. @param {any} app @param {number}
  * [layer]

@@ -5,7 +5,7 @@ import {fixed, number} from "../format.js";
 import {link} from "../link.js";
 import {atlas, bars, figure, legend, select, slider} from "../marks.js";
 import {part} from "../wire.js";
-import {askHead, follow, headName, kindName, kindOf, kindTabs, LOOK, SHARES} from "./attended.js";
+import {follow, headName, kindName, kindOf, kindTabs, LOOK, SHARES} from "./attended.js";
 
 const RANKED = 16;
 const TITLES = {entropy: "entropy (bits)", distance: "mean distance", ...SHARES};
@@ -174,7 +174,7 @@ function render(el, app) {
     frames.forEach((frame) => frame.refresh());
     painted()
       .then(() => app.looked())
-      .then(() => app.call("head", askHead(app), {key: "chosen head"}))
+      .then(() => app.ask("head", {}, {key: "chosen head"}))
       .catch(() => {}); // it is the likeliest to be opened
   }
 

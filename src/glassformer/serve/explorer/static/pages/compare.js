@@ -3,19 +3,13 @@
 // differ, B - A.
 import {fill, h} from "../dom.js";
 import {fixed, labelOf, number} from "../format.js";
-import {bars, button, figure, heatmap, legend, select} from "../marks.js";
-import {reading} from "../learn/article.js";
-import {same} from "../state.js";
+import {bars, button, figure, heatmap, legend, reading, select} from "../marks.js";
 import {part} from "../wire.js";
-import {round, shown} from "./aimed.js";
+import {PAIR, changesOfB, otherLook, round, shown} from "./aimed.js";
 import {LOOK, SHARES, follow, headDials, kindOf, kindTabs, sequences} from "./attended.js";
 import {pairLine, scatter} from "./compare_marks.js";
 import {stagesPicture} from "./next_stages.js";
 
-const PAIR = [
-  "The chicken didn't cross the road because it was too tired.",
-  "The chicken didn't cross the road because it was too wide.",
-];
 const TITLES = {entropy: "entropy (bits)", distance: "mean distance", ...SHARES},
   RANKED = 10;
 
@@ -29,22 +23,8 @@ function render(el, app) {
     !["pair", "parts", "draws"].some(app.has) &&
     typeof model.examples[0] === "string" &&
     model.max_length > 64; // the pair is that long in characters
-  /**
-   * Default of B: A without its edits, the other sentence of the pair, or another example.
-   */
-  const unsaid = () => {
-    const {input, edits} = app.look();
-    return edits.length
-      ? {input, edits: []}
-      : {
-          input:
-            input === PAIR[0]
-              ? PAIR[1]
-              : (model.examples.find((one) => !same(one, input)) ?? input),
-        };
-  };
-  const asB = () => state.get().b ?? unsaid(),
-    other = () => ({edits: state.get().edits, checkpoint: state.get().checkpoint, ...asB()});
+  const asB = () => changesOfB(app, state.get()),
+    other = () => otherLook(app, state.get());
   const field = h("input.compare-b", {
     type: "text",
     "aria-label": "Input of B",

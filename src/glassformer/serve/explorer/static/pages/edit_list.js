@@ -110,7 +110,7 @@ const WHAT = {attention: "self-attention", cross: "cross-attention"};
  * Where an edit acts: "layer 2 head 3", "layer 1 resid_post". `alone`: the model has one stack
  * only. @param {Edit} edit
  */
-export function whereOf({point, head}, alone = false) {
+function whereOf({point, head}, alone = false) {
   const at = /^(\w+)\.blocks\.(\d+|\*)\.(?:(attention|cross)\.)?(\w+)$/.exec(point);
   if (!at) return point;
   const [, stack, layer, site, kind] = at;

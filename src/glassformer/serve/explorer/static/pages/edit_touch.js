@@ -5,7 +5,7 @@ import {fill, h} from "../dom.js";
 import {labelOf, token} from "../format.js";
 import {button, slider, toggle} from "../marks.js";
 import {cut, found, mean, put, scale, temperature, weight, without, zero} from "./edit_list.js";
-import {askHead, follow, HEAD, kindOf, placeOf, sequences} from "./attended.js";
+import {follow, HEAD, kindOf, placeOf, sequences} from "./attended.js";
 
 const LEAST = 1e-6;
 
@@ -87,11 +87,11 @@ export function touch(app) {
       return;
     }
     const place = placeOf(app),
-      ask = askHead(app),
+      ask = app.args("row", {query}),
       looked = await app.looked();
     const {queries, keys} = sequences(looked, kindOf(app));
     if (!queries[query] || !keys[key]) return;
-    const {header, arrays} = await app.call("row", {...ask, query}, {key: "touch"});
+    const {header, arrays} = await app.call("row", ask, {key: "touch"});
     if (!fresh()) return;
     const seen = arrays.weights.data[key],
       cutIt = cut(place, number, query, key),

@@ -3,8 +3,7 @@
 // check by removing elements.
 import {fill, h} from "../dom.js";
 import {aligned, fixed, number, percent, tick} from "../format.js";
-import {bars, button, choice, figure, legend, lines, select} from "../marks.js";
-import {reading} from "../learn/article.js";
+import {bars, button, choice, figure, legend, lines, reading, select} from "../marks.js";
 import {superseded} from "../wire.js";
 import {schema} from "../schema.js";
 import {AIM, aimControls, aimOf, outcomeName, positionStrip, round, shown, strip} from "./aimed.js";
@@ -266,6 +265,8 @@ function render(el, app) {
     measure.textContent = "Measure";
     drawCurves();
   }
+  /** The elements that may hold images and audio. */
+  const given = () => (translates() ? looked.source_elements : looked.elements);
   const question = () => ({target: aim.target, position: aim.position, against: aim.against});
 
   function draw() {
@@ -277,27 +278,28 @@ function render(el, app) {
       logit = Math.abs(found.header.logit),
       floor = signed ? SMALL * logit : 0,
       high = round(Math.max(1e-9, largest, floor));
-    const parts = partsOf(looked.elements),
+    const parts = partsOf(given()),
+      scores = found.source ?? values,
       readable = looked.elements.some((one) => one.kind === "token" || one.kind === "special");
     sheets.forEach((one) => one.destroy());
-    const most = Math.max(0, ...parts.flat().map((at) => Math.abs(values[at]))),
+    const most = Math.max(0, ...parts.flat().map((at) => Math.abs(scores[at]))),
       faint = most > floor && most < high / 4,
       reach = faint ? round(most) : high;
     sheets = parts.map((part, i) =>
       sheet({
         shown: pictures[i],
-        values: part.map((at) => values[at]),
+        values: part.map((at) => scores[at]),
         colours: kind,
         scale: "linear",
         high: reach,
         opacity: 0.7,
-        label: (patch) => shown(looked.elements[part[patch]]),
-        name: `Scores of picture ${i + 1}`,
+        label: (patch) => shown(given()[part[patch]]),
+        name: `Scores of image ${i + 1}`,
         valueName: "score",
       }),
     );
     const raws = parts.map((_, i) =>
-      sheet({shown: pictures[i], name: "The picture alone", grid: false}),
+      sheet({shown: pictures[i], name: "The image alone", grid: false}),
     );
     fill(
       drawn,
@@ -305,7 +307,7 @@ function render(el, app) {
       faint
         ? h(
             "p.soft.explain-scale",
-            `The picture has a scale of its own, up to ${tick(reach)}: its scores are ` +
+            `The image has a scale of its own, up to ${tick(reach)}: its scores are ` +
               "small beside those of the other elements.",
           )
         : null,
@@ -397,7 +399,7 @@ function render(el, app) {
       line.el.previousElementSibling.hidden = aim.whole;
       line.update({elements: looked.elements, selected: aim.position});
       outcome.show(looked);
-      const shownParts = await picturesOf(app, partsOf(looked.elements).length),
+      const shownParts = await picturesOf(app, partsOf(given()).length),
         {header, arrays} = await app.ask("attribute", question(), {key: "attribute"});
       if (!fresh()) return;
       pictures = shownParts;

@@ -1,7 +1,7 @@
 // @ts-check
 // Exports: the selection as a link, as JSON and as Python; the pages with their answers as one
 // file; exact tensors.
-import {fill, h, save} from "../dom.js";
+import {copy, fill, h, save} from "../dom.js";
 import {number, plural} from "../format.js";
 import {button, select, toggle} from "../marks.js";
 import {pythonOf} from "../python.js";
@@ -32,14 +32,6 @@ function render(el, app) {
   const told = (/** @type {string} */ text) => {
     said.textContent = text;
   };
-  const copy = async (text, what) => {
-    try {
-      await navigator.clipboard.writeText(text);
-      told(`${what} copied.`);
-    } catch {
-      told("The browser does not let this page copy; select the text.");
-    }
-  };
   const own = h("pre.code.points-python", {tabindex: 0, "aria-label": "Points in Python"});
   let written = "";
   const shown = () => ({
@@ -61,7 +53,7 @@ function render(el, app) {
         code,
         h(
           "div.row",
-          button("Copy", () => copy(text(), what), {name: `Copy: ${what}`}),
+          button("Copy", () => copy(text(), what, told), {name: `Copy: ${what}`}),
           file
             ? button("Save", () => save(file, new Blob([text()], {type})), {
                 kind: "quiet",

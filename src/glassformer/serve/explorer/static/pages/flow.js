@@ -3,8 +3,7 @@
 // and descriptions of heads.
 import {fill, h} from "../dom.js";
 import {aligned, alignedPercent, number, percent, token} from "../format.js";
-import {bars, button, choice, figure, heatmap, legend, toggle} from "../marks.js";
-import {reading} from "../learn/article.js";
+import {bars, button, choice, figure, heatmap, legend, reading, toggle} from "../marks.js";
 import {part, superseded} from "../wire.js";
 import {
   AIM,
@@ -95,21 +94,27 @@ function ledgerPart(app) {
       "in the order in which they did. Full bars speak for it, hollow ones against.",
     hides:
       "what would happen without a part. Norms are frozen at their values in this run, and " +
-      "later layers read what earlier ones wrote: that is measured below, under *Looks and " +
-      "does*.",
+      "later layers read what earlier ones wrote: that is measured below, under *Effects of " +
+      "heads*.",
   });
   function draw() {
     if (!found) return;
     const {entries, bias, total, logit, gap} = found,
+      edited = entries.some(({name}) => name === "edit"),
       good = gap < 1e-5;
     picture.update({steps: stepsOf(entries, bias, each), total});
     fill(
       check,
       reading("sum of all parts", number(total, 6)),
       reading(found.against ? "the model’s difference" : "the model’s logit", number(logit, 6)),
-      reading("gap, of all that was written", number(gap, 2), good ? "good" : "bad"),
+      reading("gap, of all that was written", number(gap, 2), edited ? "" : good ? "good" : "bad"),
     );
-    fill(note, found.note);
+    fill(
+      note,
+      found.note,
+      edited &&
+        " What an edit changed is a part of the sum, so the gap checks only what follows it.",
+    );
     frame.refresh();
   }
   return {

@@ -7,7 +7,6 @@ import {fixed, number, percent, token} from "../format.js";
 import {bars, choice, figure, heatmap, legend, slider, toggle} from "../marks.js";
 import {part} from "../wire.js";
 import {
-  askHead,
   follow,
   HEAD,
   headName,
@@ -28,7 +27,7 @@ const TOP = 10,
 
 /** The pattern of the selected head, exact where it is small. @param {any} app */
 async function patternOf(app) {
-  const ask = askHead(app),
+  const ask = app.args("head"),
     kind = kindOf(app),
     looked = await app.looked(),
     {queries, keys} = sequences(looked, kind);
@@ -75,7 +74,7 @@ async function patternOf(app) {
 function render(el, app) {
   app
     .looked()
-    .then(() => app.call("head", askHead(app)))
+    .then(() => app.ask("head"))
     // sent before anything is built; an error is handled by the second request
     .catch(() => {});
   const {state} = app,
@@ -352,7 +351,7 @@ function render(el, app) {
     const looked = await app.looked(),
       {queries, keys} = sequences(looked, kindOf(app));
     if (query >= queries.length) return void state.set({query: null, key: null}, {replace: true});
-    const {header, arrays} = await later.call("row", {...askHead(app), query}, {key: "row"});
+    const {header, arrays} = await later.call("row", app.args("row", {query}), {key: "row"});
     if (!fresh()) return;
     const {weights, scores} = {weights: arrays.weights.data, scores: arrays.scores.data},
       hidden = new Set(header.masked);

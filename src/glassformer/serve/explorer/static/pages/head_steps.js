@@ -8,7 +8,7 @@ import {bars, choice, figure, legend, prose, stepper} from "../marks.js";
 import {isDark, level, onTheme, ramp} from "../ramp.js";
 import {part} from "../wire.js";
 import {acts} from "./edit_list.js";
-import {askHead, follow, HEAD, kindOf, placeOf, sequences} from "./attended.js";
+import {follow, HEAD, kindOf, placeOf, sequences} from "./attended.js";
 
 const KEYS = 10,
   DIMS = 12,
@@ -498,7 +498,7 @@ export function steps(app) {
       {queries, keys} = sequences(looked, kindOf(app)),
       chosen = state.get().query,
       query = Math.min(chosen ?? queries.length - 1, queries.length - 1);
-    const reply = await app.call("step", {...askHead(app), query}, {key: "step"});
+    const reply = await app.ask("step", {query}, {key: "step"});
     if (!fresh()) return;
     got = {...reply, mine: again(reply), queries, keys};
     fill(

@@ -1,33 +1,17 @@
 // @ts-check
-// Where attention falls on a picture or a spectrogram: a patch or a word asks, the patches answer;
-// layer by layer; pictures and words apart.
+// Where attention falls on an image or a spectrogram: a patch or a word asks, the patches answer;
+// layer by layer; images and words apart.
 import {fill, h} from "../dom.js";
 import {fixed, isPatch, number, tick} from "../format.js";
-import {choice, figure, heatmap, legend, slider, toggle} from "../marks.js";
-import {reading} from "../learn/article.js";
+import {choice, figure, heatmap, legend, reading, slider, toggle} from "../marks.js";
 import {part} from "../wire.js";
 import {round, shown, strip} from "./aimed.js";
-import {
-  HEAD,
-  askHead,
-  follow,
-  headDials,
-  kindOf,
-  kindTabs,
-  placeOf,
-  sequences,
-} from "./attended.js";
+import {HEAD, follow, headDials, kindOf, kindTabs, placeOf, sequences} from "./attended.js";
 import {partsOf, picturesOf, sheet, sheetsSvg} from "./image_sheet.js";
 
 const WHOLE = 1 << 22,
   ROWS = 48; // numbers of all patterns that are asked for at once; rows that are
-const GROUPS = {
-  image: "picture",
-  audio: "sound",
-  token: "words",
-  special: "special",
-  class: "class",
-};
+const GROUPS = {image: "image", audio: "audio", token: "words", special: "special", class: "class"};
 
 /**
  * Who asks: the chosen element, else the class token, else where the answer is given. @param
@@ -106,15 +90,15 @@ function render(el, app) {
   };
   const first = figure({
     title: "Attention of a patch",
-    name: "picture attention",
+    name: "image attention",
     wide: true,
     picture,
     controls: [tabs?.el, heads.el, layer.el, head.el, see.el, blur.el],
     legend: key,
     below: [readings, limit],
     shows:
-      "Choose a patch of the picture, or a word: it asks, and every patch is coloured by " +
-      "the attention that it gets. At the left the picture, in the middle the colours over " +
+      "Choose a patch of the image, or a word: it asks, and every patch is coloured by " +
+      "the attention that it gets. At the left the image, in the middle the colours over " +
       "it, at the right the colours alone.",
     hides:
       "edges finer than a patch: the model sees no borders within one. A bright patch was " +
@@ -124,7 +108,7 @@ function render(el, app) {
     layersKey = h("div");
   const second = figure({
     title: "Layer by layer",
-    name: "picture layers",
+    name: "image layers",
     wide: true,
     legend: layersKey,
     picture: {
@@ -366,7 +350,7 @@ function render(el, app) {
           said,
           h(
             "p.problem",
-            "There is no picture or sound among the elements that are looked at here; " +
+            "There is no image or audio among the elements that are looked at here; " +
               "choose another attention, or an input with one.",
           ),
         );
@@ -374,7 +358,7 @@ function render(el, app) {
       room.hidden = false;
       const {layer: l, head: k} = state.get(),
         query = asking(queries, state.get().query),
-        at = {...askHead(app), query};
+        at = app.args("row", {query});
       const whole = kind.layers * kind.heads * queries.length * keys.length <= WHOLE,
         many = kind.layers * kind.heads > ROWS,
         every = Array.from({length: kind.layers}, (_, i) => i);
@@ -445,7 +429,7 @@ function render(el, app) {
         limit,
         whole
           ? null
-          : `With ${number(keys.length)} elements a row is asked for at a time: pictures and ` +
+          : `With ${number(keys.length)} elements a row is asked for at a time: images and ` +
               "words are not summed up " +
               "here" +
               (now.layers.length

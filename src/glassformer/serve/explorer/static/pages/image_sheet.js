@@ -19,7 +19,7 @@ const TALL = 220;
  * scale?: string, high?: number, opacity?: number, selected?: number | null,
  *   bare?: boolean, grid?: boolean, smooth?: boolean, most?: number, name: string, valueName?:
  * string, label?: (patch: number) => string, onselect?: ((patch: number) => void) | null}} options
- *   bare: the values alone, without the picture; smooth: colours run into each other; label: what a
+ *   bare: the values alone, without the image; smooth: colours run into each other; label: what a
  * patch is called
  */
 export function sheet(options) {
@@ -40,7 +40,7 @@ export function sheet(options) {
     "div.patches",
     {
       ...(o.onselect
-        ? {tabindex: 0, role: "application", "aria-roledescription": "picture in patches"}
+        ? {tabindex: 0, role: "application", "aria-roledescription": "image in patches"}
         : {role: "img"}),
     },
     canvas,
@@ -216,22 +216,22 @@ export function sheetsSvg(sheets, columns = 3) {
 }
 
 /**
- * The runs of patches in a sequence: one for each image or audio. @param {any[]} elements
- * @returns {{kind: string, from: number[]}[]}
+ * The elements of each image or audio of a sequence, by index. @param {any[]} elements
+ * @returns {number[][]}
  */
-export function parts(elements) {
-  /** @type {{kind: string, from: number[]}[]} */
+export function partsOf(elements) {
+  /** @type {number[][]} */
   const all = [];
   elements.forEach((one, i) => {
     if (!isPatch(one)) return;
     const last = all[all.length - 1],
       goes =
         last &&
-        last.kind === one.kind &&
-        last.from[last.from.length - 1] === i - 1 &&
+        elements[last[0]].kind === one.kind &&
+        last[last.length - 1] === i - 1 &&
         !(one.row === 0 && one.column === 0);
-    if (goes) last.from.push(i);
-    else all.push({kind: one.kind, from: [i]});
+    if (goes) last.push(i);
+    else all.push([i]);
   });
   return all;
 }
@@ -250,11 +250,6 @@ export function canvasOf({shape: [height, width, channels], data}) {
   }
   context.putImageData(image, 0, 0);
   return canvas;
-}
-
-/** The elements of each image or audio of a sequence. @param {any[]} elements */
-export function partsOf(elements) {
-  return parts(elements).map(({from}) => from);
 }
 
 /**

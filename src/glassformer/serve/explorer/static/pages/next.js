@@ -3,8 +3,7 @@
 // alternatives.
 import {fill, h} from "../dom.js";
 import {fixed, isPatch, number, percent} from "../format.js";
-import {button, figure, heatmap, legend, slider, toggle} from "../marks.js";
-import {reading} from "../learn/article.js";
+import {button, figure, heatmap, legend, reading, slider, toggle} from "../marks.js";
 import {superseded} from "../wire.js";
 import {shown} from "./aimed.js";
 import {follow, LOOK} from "./attended.js";

@@ -3,7 +3,7 @@
 // positions.
 import {fill, h, redrawn, svg} from "../dom.js";
 import {isPatch, number, plural, token, tokenText} from "../format.js";
-import {button, choice, figure, toggle} from "../marks.js";
+import {button, choice, figure, reading, toggle} from "../marks.js";
 import {same} from "../state.js";
 import {follow, LOOK} from "./attended.js";
 import {units} from "./head_patterns.js";
@@ -20,14 +20,14 @@ import {
   without,
 } from "./tokens_moves.js";
 import {answers} from "./tokens_outcome.js";
-import {parts} from "./image_sheet.js";
+import {partsOf} from "./image_sheet.js";
 import {patches} from "./tokens_patches.js";
 import {positions} from "./tokens_positions.js";
 
 const MOST = 4096;
 
 /** A token's text as UTF-8 bytes: c3 bc. @param {string} text */
-export function bytesOf(text) {
+function bytesOf(text) {
   return Array.from(new TextEncoder().encode(text), (byte) =>
     byte.toString(16).padStart(2, "0"),
   ).join(" ");
@@ -472,7 +472,7 @@ function render(el, app) {
   // Patches of an image are in their grid; among the tokens they are one chip, to show the order.
   function joined(list) {
     const part = new Map(
-      parts(list).flatMap(({from}, n) =>
+      partsOf(list).flatMap((from, n) =>
         from.map((i, k) => [
           i,
           {word: `part ${n}`, label: k ? "" : `[${list[i].kind}]`, kind: "special"},
@@ -495,21 +495,20 @@ function render(el, app) {
         .filter((one) => one.kind === "token")
         .reduce((sum, one) => sum + one.label.length, 0),
       plain = list.filter((one) => one.kind === "token").length;
-    const fact = (name, value) => h("p.reading", h("span", name), h("output.value", value));
     fill(
       facts,
-      fact(
+      reading(
         "elements",
         `${number(list.filter((one) => one.kind !== "class").length)} of at most ` +
           `${number(app.model.max_length)}`,
       ),
-      wordsThere && fact("words", number(wordsThere)),
-      ids.length > 0 && fact("different tokens", number(new Set(ids).size)),
-      fact(
+      wordsThere > 0 && reading("words", number(wordsThere)),
+      ids.length > 0 && reading("different tokens", number(new Set(ids).size)),
+      reading(
         "special",
         number(list.filter((one) => one.kind === "special" || one.kind === "class").length),
       ),
-      plain ? fact("characters per token", number(letters / plain, 3)) : null,
+      plain ? reading("characters per token", number(letters / plain, 3)) : null,
     );
   }
 

@@ -65,7 +65,7 @@ export function spelled(model, which, text) {
  * The edits that hide tokens from everybody: their columns of the scores are −∞ in every layer.
  * @param {any} model @param {"" | "source"} which @param {number[]} places
  */
-export function hiding(model, which, places) {
+function hiding(model, which, places) {
   const stack = model.attentions[0].stack,
     key = places.length === 1 ? places[0] : [...places].sort((a, b) => a - b),
     at = (/** @type {string} */ place) => ({edit: "Mask", point: `${place}.scores`, key});

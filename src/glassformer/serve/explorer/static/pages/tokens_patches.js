@@ -4,7 +4,7 @@
 import {fill, h} from "../dom.js";
 import {number} from "../format.js";
 import {superseded} from "../wire.js";
-import {canvasOf, sheet as drawing, parts} from "./image_sheet.js";
+import {canvasOf, sheet as drawing, partsOf} from "./image_sheet.js";
 
 /** Up to this many patches, each is a button; more are one image. */
 const BUTTONS = 400;
@@ -15,7 +15,7 @@ const BUTTONS = 400;
  * => void}} how
  */
 export function patches(app, elements, {selected, onselect}) {
-  const all = parts(elements);
+  const all = partsOf(elements);
   if (!all.length) return null;
   let over = false;
   const offs = /** @type {(() => void)[]} */ ([]),
@@ -23,7 +23,7 @@ export function patches(app, elements, {selected, onselect}) {
   let out = /** @type {Set<number>} */ (new Set());
   const el = h(
     "div.patch-sheets",
-    all.map(({from}, number_) => {
+    all.map((from, number_) => {
       const sheet = h("div.patch-sheet", h("p.soft", "…"));
       app
         .call("picture", {look: app.look(), part: number_})
