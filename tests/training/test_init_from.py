@@ -202,6 +202,11 @@ def test_another_start_is_another_run(tmp_path, pretrained):
             ConfigError,
             "freeze_trunk leaves a random trunk",
         ),
+        (
+            {"model": {"max_length": 32}, "train": {"length": 24}},
+            ConfigError,
+            r"train\.length=24 exceeds model\.max_length=20; make the model longer",
+        ),
     ],
 )
 def test_what_cannot_begin(tmp_path, pretrained, changes, kind, sentence):
