@@ -49,6 +49,13 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "glassform
 torch.set_num_threads(1)
 
 
+def pytest_collection_modifyitems(items):
+    """A test that trains a whole demo takes minutes, and longer where another one runs beside it."""
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.timeout(1500))
+
+
 @pytest.fixture(autouse=True)
 def _same_numbers_every_time():
     """No test depends on which tests ran before it."""
