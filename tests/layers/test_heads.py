@@ -133,11 +133,18 @@ def test_language_model_head_is_h_times_e_transposed():
     assert_close(own(h[:, 0]), h[:, 0] @ own.weight.T + own.bias)  # any leading axes
 
 
+def drawn(head):
+    """A model draws the parameters of its heads; before that they are whatever memory held."""
+    for parameter in head.parameters():
+        torch.nn.init.normal_(parameter)
+    return head
+
+
 def test_tag_and_classify_heads():
     h = torch.randn(2, 3, 4, dtype=torch.float64)
-    tag = TagHead(4, 5).double()
+    tag = drawn(TagHead(4, 5).double())
     assert_close(tag(h), h @ tag.proj.weight.T + tag.proj.bias, **EXACT)
-    classify = ClassifyHead(4, 5, "last", dense=True).double()
+    classify = drawn(ClassifyHead(4, 5, "last", dense=True).double())
     expected = classify.proj(torch.tanh(classify.dense(h[:, -1])))
     assert_close(classify(h, Positions.arange(3)), expected, **EXACT)
     assert ClassifyHead(4, None, "mean", dense=False)(h, Positions.arange(3)).shape == (2, 4)
