@@ -11,6 +11,7 @@ from glassformer.training.device import Machine, choose_machine, find_device, ma
 def speeds(monkeypatch, float32: float, bfloat16: float) -> None:
     peaks = {torch.float32: float32, torch.bfloat16: bfloat16}
     monkeypatch.setattr(device, "matmul_peak", lambda where, dtype: peaks[dtype])
+    monkeypatch.setattr(device, "measured_peak", lambda where, dtype, threads: peaks[dtype])
 
 
 @pytest.mark.parametrize(

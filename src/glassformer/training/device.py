@@ -6,6 +6,7 @@ tells.
 
 import time
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Self
 
 import torch
@@ -45,13 +46,14 @@ def choose_machine(device: str, precision: str) -> Machine:
     Errors: a device that is not there (ConfigError).
     """
     chosen = find_device(device)
-    peaks = {dtype: matmul_peak(chosen, dtype) for dtype in candidates(precision)}
+    threads = torch.get_num_threads()
+    peaks = {dtype: measured_peak(chosen, dtype, threads) for dtype in candidates(precision)}
     first, *others = peaks
     best = next((dtype for dtype in others if peaks[dtype] > CLEARLY * peaks[first]), first)
     words = ", ".join(f"{_name(dtype)} {peak / 1e9:,.0f} GFLOP/s" for dtype, peak in peaks.items())
     how = "measured matrix products" if len(peaks) > 1 else "as asked; measured"
-    threads = f", {counted(torch.get_num_threads(), 'thread')}" if chosen.type == "cpu" else ""
-    return Machine(chosen, best, peaks[best], f"{chosen}{threads}, {_name(best)} ({how}: {words})")
+    on = f"{chosen}, {counted(threads, 'thread')}" if chosen.type == "cpu" else f"{chosen}"
+    return Machine(chosen, best, peaks[best], f"{on}, {_name(best)} ({how}: {words})")
 
 
 def find_device(device: str) -> torch.device:
@@ -72,6 +74,12 @@ def candidates(precision: str) -> list[torch.dtype]:
     """The precisions that a choice leaves open."""
     known = {"float32": torch.float32, "bfloat16": torch.bfloat16}
     return list(known.values()) if precision == "auto" else [known[precision]]
+
+
+@cache
+def measured_peak(device: torch.device, dtype: torch.dtype, threads: int) -> float:
+    """`matmul_peak` for so many threads, measured once in a process: all its runs choose alike."""
+    return matmul_peak(device, dtype)
 
 
 def matmul_peak(

@@ -120,7 +120,8 @@ class _Training:
         self.saved = self.state.step
         self.per_step = 0.0
         self.measured_again = False
-        write_text(run / "recipe.yaml", task.recipe.yaml())
+        self.resolved = task.recipe.yaml()  # slow to write, and shown by every report
+        write_text(run / "recipe.yaml", self.resolved)
         if self.state.step:
             self._export_again()
 
@@ -333,7 +334,7 @@ class _Training:
 
     def _report(self) -> None:
         thumbnail = self._thumbnail if self.task.pictured else None
-        page = report_html(self.history.lines, self.task.recipe.yaml(), self.run.name, thumbnail)
+        page = report_html(self.history.lines, self.resolved, self.run.name, thumbnail)
         write_text(self.run / "report.html", page)
 
     def _thumbnail(self, where: str) -> str | None:

@@ -16,30 +16,34 @@ def run(page, script, *given):
     return page.evaluate(script, *given)
 
 
+@pytest.fixture(scope="module")
+def modules(visiting):
+    """One page for all tests that only call functions of its modules."""
+    with visiting() as visit:
+        yield visit.open()
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0.849671, "0.8497"), (58.8897, "58.89"), (-1.2034, "−1.203"), (0, "0"), (1234567, "1 234 "
     "567"), (2.05e-7, "2.05e−7"), (102, "102"), (None, "–"), (12345.678, "12 346")],
 )  # fmt: skip
-def test_numbers_are_written_with_four_digits(visit, value, text):
-    page = visit.open()
+def test_numbers_are_written_with_four_digits(modules, value, text):
     assert (
-        run(page, "async (x) => (await import('./format.js')).number(x)", value).replace(
+        run(modules, "async (x) => (await import('./format.js')).number(x)", value).replace(
             "\u2009", " "
         )
         == text
     )
 
 
-def test_infinities_have_names(visit):
-    page = visit.open()
-    assert run(page, "async () => (await import('./format.js')).number(-Infinity)") == "−∞"
+def test_infinities_have_names(modules):
+    assert run(modules, "async () => (await import('./format.js')).number(-Infinity)") == "−∞"
 
 
-def test_whitespace_of_tokens_is_drawn_and_markup_stays_text(visit):
-    page = visit.open()
+def test_whitespace_of_tokens_is_drawn_and_markup_stays_text(modules):
     drawn = run(
-        page,
+        modules,
         """async () => {
         const {token} = await import("./format.js");
         const el = token({label: " <img src=x onerror=alert(1)>\\n\\t", kind: "token"});
@@ -66,10 +70,9 @@ SELECTIONS = [
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
-def test_the_address_restores_the_selection(visit, selection):
-    page = visit.open()
+def test_the_address_restores_the_selection(modules, selection):
     back = run(
-        page,
+        modules,
         """async (selection) => {
         const {makeState, fromHash} = await import("./state.js");
         const {DEFAULTS} = await import("./schema.js"), state = makeState(selection);
@@ -78,14 +81,13 @@ def test_the_address_restores_the_selection(visit, selection):
     }""",
         selection,
     )
-    defaults = run(page, "async () => ({...(await import('./schema.js')).DEFAULTS})")
+    defaults = run(modules, "async () => ({...(await import('./schema.js')).DEFAULTS})")
     assert back == {**defaults, **selection}
 
 
-def test_the_selection_tells_who_listens_and_only_of_changes(visit):
-    page = visit.open()
+def test_the_selection_tells_who_listens_and_only_of_changes(modules):
     assert run(
-        page,
+        modules,
         """async () => {
         const {makeState} = await import("./state.js"), state = makeState(), heard = [];
         const off = state.subscribe(
@@ -100,15 +102,14 @@ def test_the_selection_tells_who_listens_and_only_of_changes(visit):
     ) == [[2, 0, False], [3, 2, True]]
 
 
-def test_the_selection_as_python_compiles(visit):
-    page = visit.open()
+def test_the_selection_as_python_compiles(modules):
     edit = {"edit": "Set", "point": "*.pattern", "head": 5, "to": 0.9, "renormalise": True}
     selection = {
         "input": 'say "hi"\nthere', "layer": 3, "head": 5, "query": 8, "key": 1,
         "side": "encoder", "edits": [edit],
     }  # fmt: skip
     text = run(
-        page,
+        modules,
         "async ([s, lines]) => (await import('./python.js')).toPython("
         "(await import('./state.js')).makeState(s).get(), 'runs/demo', lines)",
         [selection, PAGES["head"]["python"]],
@@ -122,17 +123,16 @@ def test_the_selection_as_python_compiles(visit):
     assert 'look.pattern(layer=3, head=5, side="encoder")' in text
 
 
-def test_pages_choose_the_position_that_python_chooses(visit):
+def test_pages_choose_the_position_that_python_chooses(modules):
     script = """async (cases) => {
       const {aimOf} = await import("./pages/aimed.js");
       return cases.map(([looked, position]) =>
         aimOf({position, target: null, against: null}, looked).position);
     }"""
-    assert run(visit.open(), script, POSITIONS) == [expected for _, _, expected in POSITIONS]
+    assert run(modules, script, POSITIONS) == [expected for _, _, expected in POSITIONS]
 
 
-def test_arrays_arrive_as_they_were_sent(visit):
-    page = visit.open()
+def test_arrays_arrive_as_they_were_sent(modules):
     rng = np.random.default_rng(0)
     arrays = {
         "u8": rng.integers(0, 256, (3, 5), dtype=np.uint8),
@@ -142,7 +142,7 @@ def test_arrays_arrive_as_they_were_sent(visit):
     }
     data = save(arrays, {"header": json.dumps({"note": "ü"})})
     got = run(
-        page,
+        modules,
         """async (text) => {
         const {readSafetensors, part} = await import("./wire.js");
         const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
@@ -233,24 +233,24 @@ WIRE = """async (script) => {
 }"""
 
 
-def test_a_newer_question_takes_the_place_of_an_older(visit):
-    assert run(visit.open(), WIRE, "newest") == ["superseded", "answered"]
+def test_a_newer_question_takes_the_place_of_an_older(modules):
+    assert run(modules, WIRE, "newest") == ["superseded", "answered"]
 
 
-def test_the_same_question_is_asked_once(visit):
-    assert run(visit.open(), WIRE, "kept") == 2
+def test_the_same_question_is_asked_once(modules):
+    assert run(modules, WIRE, "kept") == 2
 
 
-def test_what_is_being_asked_is_not_asked_again(visit):
-    assert run(visit.open(), WIRE, "together") == [1, True]
+def test_what_is_being_asked_is_not_asked_again(modules):
+    assert run(modules, WIRE, "together") == [1, True]
 
 
-def test_a_shared_question_is_given_up_when_nobody_waits_any_more(visit):
-    assert run(visit.open(), WIRE, "given up") == ["superseded", "superseded", 0, [1]]
+def test_a_shared_question_is_given_up_when_nobody_waits_any_more(modules):
+    assert run(modules, WIRE, "given up") == ["superseded", "superseded", 0, [1]]
 
 
-def test_a_stream_ends_with_done_or_with_an_error(visit):
-    assert run(visit.open(), WIRE, "stream") == [[1, 2], "done", "WireError", ["WireError", "No."]]
+def test_a_stream_ends_with_done_or_with_an_error(modules):
+    assert run(modules, WIRE, "stream") == [[1, 2], "done", "WireError", ["WireError", "No."]]
 
 
 def test_a_stream_that_is_cut_off_is_an_error_in_a_sentence(visit):
@@ -258,10 +258,9 @@ def test_a_stream_that_is_cut_off_is_an_error_in_a_sentence(visit):
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_attention_is_monotone_in_lightness(visit, dark):
-    page = visit.open()
+def test_attention_is_monotone_in_lightness(modules, dark):
     table = run(
-        page,
+        modules,
         "async (dark) => Array.from((await import('./ramp.js')).ramp('attention', dark))",
         dark,
     )
@@ -274,10 +273,9 @@ def test_attention_is_monotone_in_lightness(visit, dark):
     assert (steps > 0).all() if dark else (steps < 0).all()
 
 
-def test_signed_numbers_are_neutral_at_zero_and_as_strong_on_both_sides(visit):
-    page = visit.open()
+def test_signed_numbers_are_neutral_at_zero_and_as_strong_on_both_sides(modules):
     levels = run(
-        page,
+        modules,
         "async () => { const {level} = await import('./ramp.js'); return [-2, -1, 0, 1, "
         "2].map((x) => level(x, {kind: 'signed', high: 2})); }",
     )
@@ -394,20 +392,18 @@ def test_a_large_matrix_is_summed_up_whole_and_hatched_in_one_go(visit):
         ({"kind": "signed", "high": 2}, ["−2", "0", "2"]),
     ],
 )
-def test_the_numbers_of_a_legend_do_not_stand_in_each_others_way(visit, how, expected):
-    page = visit.open()
+def test_the_numbers_of_a_legend_do_not_stand_in_each_others_way(modules, how, expected):
     script = (
         "async (how) => [...(await "
         "import('./marks.js')).legend(how).querySelectorAll('.legend-tick')].map((t) => "
         "t.textContent)"
     )
-    assert run(page, script, how) == expected
+    assert run(modules, script, how) == expected
 
 
-def test_csv_quotes_what_needs_it(visit):
-    page = visit.open()
+def test_csv_quotes_what_needs_it(modules):
     got = run(
-        page,
+        modules,
         """async () => (await import('./marks.js'))
         .csv({columns: ["a,b", 'q"'], rows: [["x\\ny", 1]]})""",
     )
@@ -415,9 +411,8 @@ def test_csv_quotes_what_needs_it(visit):
 
 
 @pytest.mark.parametrize("bits", [0, 1, 0x3C00, 0xBC00, 0x7BFF, 0x0400, 0x3555, 0x8001])
-def test_halves_are_those_of_numpy(visit, bits):
-    page = visit.open()
+def test_halves_are_those_of_numpy(modules, bits):
     expected = np.frombuffer(struct.pack("<H", bits), dtype=np.float16)[0]
-    assert run(page, "async (bits) => (await import('./wire.js')).half(bits)", bits) == float(
+    assert run(modules, "async (bits) => (await import('./wire.js')).half(bits)", bits) == float(
         expected
     )

@@ -48,7 +48,7 @@ def test_the_table_of_contents_has_all_ten(visit):
 
 
 @every_lesson
-def test_values_are_those_of_the_note(visit, lesson):
+def test_values_are_those_of_the_note_and_every_picture_has_limits_and_a_table(visit, lesson):
     page = visit.open(lesson)
     rows = page.evaluate(RESULTS, lesson)
     assert len(rows) >= 4
@@ -56,11 +56,6 @@ def test_values_are_those_of_the_note(visit, lesson):
     assert all(row[4] for row in rows)
     said = page.locator(".checked summary").text_content()
     assert f"{len(rows)} of {len(rows)} values agree" in said
-
-
-@every_lesson
-def test_every_picture_says_what_it_does_not_show_and_has_a_table(visit, lesson):
-    page = visit.open(lesson)
     figures = page.locator("figure.figure")
     assert figures.count() >= 1
     for i in range(figures.count()):

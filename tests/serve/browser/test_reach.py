@@ -6,16 +6,11 @@ from serve.browser.test_learn import LESSONS, every_lesson
 
 
 @every_lesson
-def test_landmarks_one_heading_and_names(visit, lesson):
+def test_a_lesson_has_landmarks_and_names_can_be_read_and_fits_the_screen(visit, lesson):
     page = visit.open(lesson)
     assert faults(page, model=False) == {}
     assert page.title().endswith("glassformer")
     assert page.locator("[role=status]").count() >= 1
-
-
-@every_lesson
-def test_text_can_be_read_and_nothing_is_wider_than_the_screen(visit, lesson):
-    page = visit.open(lesson)
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         assert page.evaluate(FAINT) == [], scheme
