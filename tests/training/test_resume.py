@@ -297,7 +297,11 @@ def test_the_precision_is_measured_once_and_may_be_changed_by_name(tmp_path, mon
     from glassformer.training import device
 
     faster = torch.bfloat16
-    monkeypatch.setattr(device, "matmul_peak", lambda where, dtype: 9e9 if dtype == faster else 1e9)
+
+    def peak(where, dtype, threads):
+        return 9e9 if dtype == faster else 1e9
+
+    monkeypatch.setattr(device, "measured_peak", peak)
     auto = recipe(tmp_path, train={"precision": "auto", "steps": 2})
     go(auto, tmp_path / "x")
     assert "precision: bfloat16" in (tmp_path / "x" / "recipe.yaml").read_text()
