@@ -126,7 +126,7 @@ def test_a_folder_is_the_old_one_or_the_new_one_wherever_it_stops(tmp_path, monk
         if not calls_of(place, monkeypatch, stopped, kill):
             break
         if kill:
-            files.sweep(place)  # as the next start does
+            files.sweep(place, "step".__eq__)  # as the next start does
         files.check_manifest(place / "step", ("one", "two"))
         seen.add((place / "step" / "one").read_text())
         assert [p.name for p in place.iterdir()] == ["step"]
@@ -142,10 +142,13 @@ def test_a_failed_folder_vanishes_and_sweep_takes_what_a_kill_left(tmp_path):
     (tmp_path / ".old-step").mkdir()
     (tmp_path / "step").mkdir()
     (tmp_path / ".a.json.tmp").write_text("")
-    (tmp_path / ".tokens.0123.tmp").mkdir()
-    (tmp_path / "kept").write_text("")
-    files.sweep(tmp_path)
-    assert {p.name for p in tmp_path.iterdir()} == {"kept", "step"}
+    (tmp_path / ".tokens.0123456789ab.tmp").mkdir()
+    others = {"kept", ".tmp-notes", ".old-photos", ".thesis.tmp", ".tmp-", ".old-", "..tmp"}
+    for name in others - {".old-photos"}:
+        (tmp_path / name).write_text("")
+    (tmp_path / ".old-photos").mkdir()
+    files.sweep(tmp_path, {"step", "a.json", "tokens"}.__contains__)
+    assert {p.name for p in tmp_path.iterdir()} == {"step", *others}
 
 
 def test_everything_is_synced_before_it_is_renamed(tmp_path, monkeypatch):

@@ -5,8 +5,9 @@ import hashlib
 import json
 import math
 import os
+import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from glassformer.errors import CheckpointError, ConfigError, DataError, Glassfor
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOCK = "run.lock"
+TEMPORARY = re.compile(r"\.tmp-(.+)|\.old-(.+)|\.(.+?)(?:\.[0-9a-f]{12})?\.tmp")
+"""Names of what is being written: a folder, the folder that it replaces, a file or a store."""
 
 
 @contextmanager
@@ -132,15 +135,25 @@ def _settle(path: Path) -> None:
         before.rename(path)
 
 
-def sweep(folder: Path) -> None:
-    """Remove the unfinished files and folders of a killed process."""
-    for rest in [*folder.glob(".tmp-*"), *folder.glob(".*.tmp")]:
-        if rest.is_dir():
+def sweep(folder: Path, own: Callable[[str], bool]) -> None:
+    """Remove what a killed process left unfinished of the files and folders that are its `own`."""
+    for rest in folder.iterdir() if folder.is_dir() else ():
+        name = finished_name(rest.name)
+        if name == rest.name or not own(name):
+            continue
+        if rest.name.startswith(".old-"):
+            _settle(folder / name)
+        elif rest.is_dir() and not rest.is_symlink():
             shutil.rmtree(rest, ignore_errors=True)
         else:
             rest.unlink(missing_ok=True)
-    for rest in folder.glob(".old-*"):
-        _settle(folder / rest.name.removeprefix(".old-"))
+
+
+def finished_name(name: str) -> str:
+    """The name that a file or folder gets when it is whole; its own name if it is no temporary
+    one."""
+    found = TEMPORARY.fullmatch(name)
+    return next(filter(None, found.groups())) if found else name
 
 
 def write_manifest(folder: Path) -> None:

@@ -112,7 +112,7 @@ def test_a_file_that_cannot_be_read(refused, runs, tmp_path, name):
     for command in (
         ["train", "--run", runs / "new"],
         ["data", "show"],
-        ["data", "show", "--html", tmp_path / "page"],
+        ["data", "show", "--html", tmp_path / "page.html"],
     ):
         found = refused(*command, tmp_path / "r.yaml", code=1, keep=tmp_path)
         assert found.startswith(f"{own} {sentence}")
@@ -145,7 +145,7 @@ def test_a_row_with_a_part_that_cannot_be(refused, runs, tmp_path, part, sentenc
     (tmp_path / "r.yaml").write_text(parts_recipe(tmp_path, data={"train.path": str(path)}).yaml())
     for command in (
         ["train", tmp_path / "r.yaml", "--run", tmp_path / "run"],
-        ["data", "show", tmp_path / "r.yaml", "--html", tmp_path / "page"],
+        ["data", "show", tmp_path / "r.yaml", "--html", tmp_path / "page.html"],
         ["evaluate", runs / "answers-run", "--data", path],
         ["evaluate", runs / "classes-run", "--data", path],
     ):

@@ -228,14 +228,14 @@ def test_verify_a_run(cli, trained, tmp_path):
 def test_verify_a_run_that_reads_pictures_or_tags_words(cli, saved, tmp_path):
     go(
         picture_recipe(tmp_path, model={"position": "rotary_2d", "stem": [4]}),
-        tmp_path / "pictures",
+        tmp_path / "run",
     )
-    for run in (tmp_path / "pictures", saved("tags", head="tag", classes=("noun", "verb"))):
+    for run in (tmp_path / "run", saved("tags", head="tag", classes=("noun", "verb"))):
         said = cli("verify", run, "--json")
         assert said.code == 0, said
         assert all(row["passed"] for row in said.json)
         assert any("whole forward pass" in row["formula"] for row in said.json)
-    said = cli("verify", tmp_path / "pictures", "--text", "a.png")
+    said = cli("verify", tmp_path / "run", "--text", "a.png")
     assert said.code == 2
     assert "reads one image and no text, got --text 'a.png'; leave it out" in said.err
 

@@ -114,7 +114,7 @@ def test_a_table(cli, encoder, opened, tmp_path):
     assert (table.dtype, table.shape) == (np.float32, (5, 16))
     assert not table[[1, 3]].any()
     assert (table[[0, 2, 4]] == opened.embed([line for line in LINES if line.strip()])).all()
-    assert cli("embed", encoder, "--out", out, stdin=b"").code == 0
+    assert cli("embed", encoder, "--out", out, "--force", stdin=b"").code == 0
     assert np.load(out).shape == (0, 16)
     assert [path.name for path in tmp_path.iterdir()] == ["v.npy"]
 
@@ -309,8 +309,8 @@ def test_a_table_that_cannot_be_written_is_no_table(cli, encoder, tmp_path):
     assert f"there is no folder {tmp_path / 'none'}; make it first" in said.err
     (tmp_path / "v.npy").mkdir()
     said = cli("embed", encoder, "--out", tmp_path / "v.npy", stdin=BANK)
-    assert said.code == 1
-    assert "v.npy: Is a directory; choose another place." in said.err
+    assert said.code == 2
+    assert "v.npy: it is a folder; name a file." in said.err
     assert list(tmp_path.rglob("*")) == [tmp_path / "v.npy"]
 
 

@@ -43,7 +43,7 @@ A = ["--prompt", "a"]
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--to-image", "x.jpg", *A], "name a .png file"),
+        (["--to-image", "x.jpg", *A], "--to-image writes .png, not 'x.jpg'"),
         (["--to-image", "x.png"], "of one --prompt, not of 0"),
         (["--to-image", "x.png", *A, *A], "not of 2"),
         (["--to-image", "no/where/x.png", *A], "there is no folder no/where"),

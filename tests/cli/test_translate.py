@@ -324,8 +324,8 @@ def test_ctrl_c_ends_it_while_it_waits(run):
             2,
             "--show-attention writes .html or .png, not 'picture.jpg'",
         ),
-        (["--show-attention", "no/folder/x.html"], TEXT, 1, "no/folder/x.html"),
-        (["--show-attention", "no/folder/x.png"], TEXT, 1, "no/folder/x.png"),
+        (["--show-attention", "no/folder/x.html"], TEXT, 2, "there is no folder no/folder"),
+        (["--show-attention", "no/folder/x.png"], TEXT, 2, "there is no folder no/folder"),
         (
             ["--show-attention", "x.html"],
             b"\n \n",

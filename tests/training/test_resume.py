@@ -13,6 +13,7 @@ from glassformer.errors import CheckpointError, ConfigError, TrainingError
 from glassformer.tasks.text_generation import TextGeneration
 from glassformer.training import loop
 from glassformer.training.history import read_metrics
+from glassformer.training.run_folder import is_own
 from small_drawings import recipe as drawing_recipe
 from small_parts import parts_recipe
 from small_runs import flat, go, hashes, losses, pair_recipe, recipe, text_file, values
@@ -164,6 +165,7 @@ def test_other_tasks_too(tmp_path, name):
     go(made, tmp_path / "cut", resume=True)
     assert hashes(tmp_path / "cut") == hashes(tmp_path / "whole")
     assert losses(tmp_path / "cut") == losses(tmp_path / "whole")
+    assert all(is_own(entry.name) for entry in (tmp_path / "cut").iterdir())
 
 
 @pytest.mark.parametrize("make", [tag_recipe, class_recipe])

@@ -86,7 +86,7 @@ def test_a_folder_with_a_run_or_a_model_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    ["README.md", "tokenizer.json", "recipe.yaml", "report.html", "palette.json", "image.json"],
+    ["README.md", "tokenizer.json", "recipe.yaml", "tokens", ".tmp-notes", ".x.tmp", "thesis.tex"],
 )
 def test_files_of_others_are_never_replaced(tmp_path, name):
     place = tmp_path / "project"

@@ -17,6 +17,7 @@ from typer import Argument
 
 from glassformer.cli.lines import chunks, numbered, one_line
 from glassformer.cli.options import Device, Json, OptionalCount, given
+from glassformer.cli.outputs import Force, check_output
 from glassformer.cli.terminal import print_json
 from glassformer.errors import ConfigError, DataError, counted
 
@@ -37,8 +38,8 @@ MATRIX = 12
 MODES = {
     "near": {"pool", "layer", "top_k", "json"},
     "analogy": {"vectors", "top_k", "json"},
-    "word": {"html", "json"},
-    "": {"pool", "no_normalize", "layer", "out", "json"},
+    "word": {"html", "force", "json"},
+    "": {"pool", "no_normalize", "layer", "out", "force", "json"},
 }
 """Options of each mode; the one without a name writes vectors."""
 
@@ -54,6 +55,7 @@ def embed(
     vectors: Path | None = None,
     word: str | None = None,
     html: Path | None = None,
+    force: Force = False,
     top_k: OptionalCount = None,
     device: Device = "cpu",
     json: Json = False,
@@ -77,7 +79,13 @@ def embed(
     options = {"run": run, "pool": pool, "no_normalize": no_normalize, "layer": layer, "out": out}
     options |= {"near": near, "analogy": analogy, "vectors": vectors, "word": word, "html": html}
     _check(given({**options, "top_k": top_k, "json": json}))
-    _check_files(out, html, json)
+    if out is not None and json:
+        raise ConfigError(
+            "--out writes a table and nothing is printed, so --json has no use; leave one of them "
+            "out."
+        )
+    check_output("--out", out, (".npy",), force)
+    check_output("--html", html, (".html",), force)
     opened = None if run is None else load(run, device)
     if opened is None or analogy:
         _print_near(_analogies(opened, vectors, top_k or 10), json)
@@ -111,21 +119,6 @@ def _check(options: dict[str, Any]) -> None:
             if "run" in options
             else "Give the folder of a run, or the vectors of words with --analogy --vectors FILE."
         )
-
-
-def _check_files(out: Path | None, html: Path | None, as_json: bool) -> None:
-    if out is not None and as_json:
-        raise ConfigError(
-            "--out writes a table and nothing is printed, so --json has no use; leave one of them "
-            "out."
-        )
-    for name, path, suffix in (("out", out, ".npy"), ("html", html, ".html")):
-        if path is not None and path.suffix.lower() != suffix:
-            raise ConfigError(f"--{name} writes {suffix}, not {path.name!r}; name such a file.")
-        if path is not None and not path.parent.is_dir():
-            raise ConfigError(
-                f"--{name} cannot write {path}: there is no folder {path.parent}; make it first."
-            )
 
 
 def _vectors(

@@ -20,6 +20,14 @@ from typer import Argument, Option
 
 from glassformer.errors import ConfigError
 
+
+def _named(text: str) -> Path:
+    if not text:
+        raise ConfigError("--run is empty; name a folder, such as runs/mine.")
+    return Path(text)
+
+
+NewRun = Annotated[Path | None, Option(parser=_named, metavar="<path>")]
 RunFolder = Annotated[Path, Argument(help="A run folder.", metavar="RUN")]
 Overrides = Annotated[
     list[str] | None, Argument(help="Changes such as train.steps=500.", metavar="KEY=VALUE")

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from typer import Argument
 
 from glassformer.cli.options import Count, Index, Json, Overrides, refuse
+from glassformer.cli.outputs import Force, check_output
 from glassformer.cli.terminal import on_terminal, print_json, read_stdin
 from glassformer.errors import ConfigError
 
@@ -108,6 +109,7 @@ def data_show(
     step: Index = 0,
     width: Count = 24,
     html: Path | None = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Show rows as the model reads them. Ids, positions, mask, shifted targets, loss mask.
@@ -123,6 +125,7 @@ def data_show(
     from glassformer.tasks.encoded_batch import batch_page, encoded_rows
     from glassformer.training.run_folder import temporary_task
 
+    check_output("--html", html, (".html",), force)
     with temporary_task(_recipe_of(recipe, overrides)) as task:
         if html is not None:
             title = f"What the model of {Path(recipe).stem} reads"
@@ -202,6 +205,7 @@ def verify(
     ] = None,
     text: str | None = None,
     html: Path | None = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Check every equation of the notes against float64 NumPy.
@@ -214,6 +218,7 @@ def verify(
     from glassformer.pages.verification import verification_html
     from glassformer.run import load
 
+    check_output("--html", html, (".html",), force)
     title = "The equations of the notes"
     if run is not None:
         opened = load(run)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument
 
-from glassformer.cli.options import Json, OptionalCount, Overrides
+from glassformer.cli.options import Json, NewRun, OptionalCount, Overrides
 from glassformer.cli.terminal import ask, on_terminal, print_json
 from glassformer.errors import ConfigError, counted, suggest
 
@@ -19,7 +19,7 @@ DEMO = "Which demo: lm, translate, tag, classify, vision, vqa, audio."
 
 def demo(
     name: Annotated[str, Argument(help=DEMO)] = "lm",
-    run: Path | None = None,
+    run: NewRun = None,
     steps: OptionalCount = None,
     json: Json = False,
 ) -> None:
@@ -55,7 +55,7 @@ def train(
         str | None, Argument(help="A YAML recipe; see recipes/.", metavar="RECIPE")
     ] = None,
     overrides: Overrides = None,
-    run: Path | None = None,
+    run: NewRun = None,
     resume: bool = False,
     json: Json = False,
 ) -> None:

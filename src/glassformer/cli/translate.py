@@ -24,6 +24,7 @@ from glassformer.cli.options import (
     given,
     refuse,
 )
+from glassformer.cli.outputs import Force, check_output
 from glassformer.cli.terminal import print_json
 from glassformer.errors import ConfigError, DataError
 
@@ -50,6 +51,7 @@ def translate(
     head: list[int] | None = None,
     targets: Path | None = None,
     show_attention: Path | None = None,
+    force: Force = False,
     batch_size: OptionalCount = None,
     device: Device = "cpu",
     json: Json = False,
@@ -78,6 +80,7 @@ def translate(
     options |= {"overflow": "window" if window else None}
     printed = {"scores": scores, "alignments": alignments, "show_attention": show_attention}
     printed |= {"batch_size": batch_size}
+    check_output("--show-attention", show_attention, (".html", ".png"), force)
     _check(given(options), printed, bool(layer or head), targets)
     opened = load(run, device)
     config, batch_size = opened.options(**given(options)), batch_size or 32
@@ -97,11 +100,6 @@ def _check(
     options: dict[str, Any], printed: dict[str, Any], heads_chosen: bool, targets: Path | None
 ) -> None:
     """ConfigError: options that do not fit together."""
-    picture = printed["show_attention"]
-    if picture is not None and picture.suffix.lower() not in (".html", ".png"):
-        raise ConfigError(
-            f"--show-attention writes .html or .png, not {picture.name!r}; name such a file."
-        )
     if heads_chosen and not printed["alignments"]:
         raise ConfigError(
             "--layer and --head choose what --alignments reads; add --alignments or leave them out."

@@ -15,6 +15,7 @@ from glassformer.cli.options import (
     given,
     refuse,
 )
+from glassformer.cli.outputs import Force, check_output
 from glassformer.cli.terminal import on_terminal, print_json, read_stdin
 from glassformer.errors import ConfigError, counted
 
@@ -115,6 +116,7 @@ def generate(
     stream: bool = False,
     score: bool = False,
     to_image: Path | None = None,
+    force: Force = False,
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
@@ -148,6 +150,7 @@ def generate(
         unused = {name: options[name] for name in ("max_new_tokens", "stop", "overflow")}
         unused |= {**files, "stream": stream, "score": score}
         refuse(unused, "--to-image draws what a text says, always in the same size")
+        check_output("--to-image", to_image, (".png",), force)
         _draw(run, prompt or [], to_image, given(options), device, json)
 
 
@@ -247,27 +250,17 @@ def _draw(
     """Draw one prompt into a PNG file, enlarged by a whole number to about `SIDE` pixels."""
     from PIL import Image
 
+    from glassformer.pages.images import write_png
     from glassformer.run import load
 
     if len(prompts) != 1:
         raise ConfigError(
             f"--to-image draws one image, of one --prompt, not of {len(prompts)}; give one."
         )
-    if out.suffix.lower() != ".png":
-        raise ConfigError(f"--to-image writes PNG, and {out} is named otherwise; name a .png file.")
-    if not out.parent.is_dir():
-        raise ConfigError(
-            f"--to-image cannot write {out}: there is no folder {out.parent}; make it first."
-        )
     pixels = load(folder, device).draw(prompts[0], **options)
     height, width, _ = pixels.shape
     factor = max(1, SIDE // max(height, width))
-    try:
-        Image.fromarray(pixels.repeat(factor, 0).repeat(factor, 1)).save(out)
-    except OSError as error:
-        raise ConfigError(
-            f"Cannot write {out}: {error.strerror or error}; choose another file."
-        ) from None
+    write_png(Image.fromarray(pixels.repeat(factor, 0).repeat(factor, 1)), out)
     if as_json:
         print_json({"prompt": prompts[0], "image": str(out), "pixels": pixels.tolist()})
     else:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.data.config import DataConfig
-from glassformer.files import writing
+from glassformer.files import locked, writing
 from glassformer.recipe import read_recipe
 from glassformer.run import Run
 from glassformer.training import train
@@ -84,7 +84,8 @@ def _trained(training: Training, folder: Path, steps: int | None) -> Result:
     if not begun:
         check_unused(run)
         check_writable(run)
-    write_data(training.write, run / "data")
+    with locked(run):  # its file says that the data are a run's
+        write_data(training.write, run / "data")
     changes = [f"data.root={json.dumps(str((run / 'data').absolute()))}"]
     changes += [f"train.steps={steps}"] if steps else []
     return train(read_recipe(training.recipe, changes), run, begun)

@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw
 
-from glassformer.files import replacing
 from glassformer.inspect.alignment import CrossAttention
 from glassformer.pages import colours, kit
 from glassformer.pages.colours import INK, MARK, SOFT, TICKS, ramp, step, steps
-from glassformer.pages.images import palette
+from glassformer.pages.images import palette, write_png
 from glassformer.pages.kit import Html, cut, decimal, escape, spaced
 from glassformer.pages.lettering import blank, font_for, line_image
 
@@ -49,8 +48,7 @@ def attention_png(look: CrossAttention, path: Path) -> None:
     image = blank(width + 2 * MARGIN, height + 2 * MARGIN)
     image.paste(words, (MARGIN, MARGIN))
     image.paste(heads, (MARGIN, MARGIN + words.height + GAP))
-    with replacing(path) as temporary:
-        image.save(temporary, "png")
+    write_png(image, path)
 
 
 def _weight(weight: float) -> str:

@@ -1,11 +1,14 @@
-"""Arrays as images and files inside a page: data addresses."""
+"""Arrays as images and files inside a page, as data addresses; images as PNG files."""
 
 import base64
 import io
+from pathlib import Path
 
 import numpy as np
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
+from glassformer.files import replacing
 from glassformer.pages import colours
 
 SMALL = 96
@@ -20,6 +23,14 @@ def address(media_type: str, content: bytes) -> str:
 def png(pixels: np.ndarray) -> str:
     """Address of an image, uint8 [H, W, C] with C 1 (grey), 3 or 4 (with opacity)."""
     return _png(_image(pixels))
+
+
+def write_png(image: Image.Image, path: Path) -> None:
+    """Write a PNG file that names glassformer as its software; CheckpointError: it cannot be."""
+    about = PngInfo()
+    about.add_text("Software", "glassformer")
+    with replacing(path) as temporary:
+        image.save(temporary, "png", pnginfo=about)
 
 
 def shades(values: np.ndarray) -> tuple[str, str]:

@@ -29,6 +29,7 @@ def document(title: str, *body: str, style: str = "") -> str:
     name = escape(title)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="generator" content="glassformer">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{name}</title><style>{STYLE}{style}</style></head>"
         f"<body><main><h1>{name}</h1>{''.join(body)}</main></body></html>\n"

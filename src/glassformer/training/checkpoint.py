@@ -21,6 +21,7 @@ from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_tensors, load_weights, save_tensors, save_weights
 
 STEP_FOLDER = re.compile(r"step-(\d{8,})")
+BEST = "best.json"
 FILES = ("model.safetensors", "optimizer.safetensors", "state.json")
 
 
@@ -71,9 +72,7 @@ class Checkpoints:
             save_tensors(optimizer, folder / "optimizer.safetensors")
             write_json(folder / "state.json", asdict(state))
         if state.best_step is not None:
-            write_json(
-                self.folder / "best.json", {"step": state.best_step, "score": state.best_score}
-            )
+            write_json(self.folder / BEST, {"step": state.best_step, "score": state.best_score})
         self._prune(state)
 
     def _prune(self, state: State) -> None:
@@ -86,7 +85,7 @@ class Checkpoints:
 
     def sweep(self) -> None:
         """Remove what a trainer that was killed while saving left behind."""
-        sweep(self.folder)
+        sweep(self.folder, lambda name: name == BEST or bool(STEP_FOLDER.fullmatch(name)))
 
     def newest(self) -> tuple[State, list[str]]:
         """The newest whole checkpoint's state, and a sentence for each newer one that had to be

@@ -40,7 +40,7 @@ from glassformer.training.optimizer import Optimizer
 from glassformer.training.parallel import micro_batch_threads
 from glassformer.training.prefetch import batches_ahead
 from glassformer.training.progress import Moment, Progress
-from glassformer.training.run_folder import check_unused, export, is_exported, prepare
+from glassformer.training.run_folder import check_unused, export, is_exported, is_own, prepare
 from glassformer.training.schedule import rate
 from glassformer.training.step import StepResult, training_step
 
@@ -82,7 +82,7 @@ def train(
     with locked(run):
         if not resume:
             check_unused(run)  # again: another trainer may have come and gone
-        sweep(run)
+        sweep(run, is_own)
         training = _Training(prepared.task(), run, resume, progress)
         try:
             return training.go()

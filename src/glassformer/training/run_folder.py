@@ -16,7 +16,7 @@ from glassformer import __version__
 from glassformer.data.config import DataConfig
 from glassformer.data.sources import capture_stdin
 from glassformer.errors import ConfigError
-from glassformer.files import LOCK, digest, write_json, write_text, writing
+from glassformer.files import LOCK, digest, finished_name, write_json, write_text, writing
 from glassformer.media.palette import FILE as PALETTE
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import config_json, save_weights
@@ -30,12 +30,15 @@ from glassformer.training.init_from import with_init_from
 
 FIXED = ("task", "processor", "model", "data", "train.optimizer.kind", "train.seed")
 """What a run keeps when it is resumed; the other fields may change."""
-LOGS = ("metrics.jsonl", "report.html")
-OWN = (
-    *("recipe.yaml", "config.json", "generation_config.json", "README.md"),
+OWN = {
+    *("run.lock", "recipe.yaml", "metrics.jsonl", "report.html", "tensorboard", "checkpoints"),
     *("tokenizer.json", "source_tokenizer.json", "image.json", "audio.json", PALETTE),
-)
-"""Other files of a run folder that training writes."""
+    *("data", "stdin.txt", "stdin.jsonl", "tokens", "pixels", "clips"),
+    *("config.json", "model.safetensors", "generation_config.json", "README.md"),
+}
+"""Every file and folder that training and the demos' data write into a run folder."""
+SYSTEM = {".DS_Store", "Thumbs.db", "desktop.ini"}
+"""Files that systems put into folders."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +111,14 @@ def temporary_task(recipe: Recipe) -> Iterator[Task]:
         yield prepared.task()
 
 
+def is_own(name: str) -> bool:
+    """True for the name of a file or folder that training writes into a run folder."""
+    return name in OWN
+
+
 def check_unused(run: Path) -> None:
-    """Raise ConfigError if the folder holds a run or a model."""
+    """Raise ConfigError unless a new run may have the folder: it is not there, or empty, or a run
+    was stopped in it before its first checkpoint."""
     steps = Checkpoints(run).steps()
     if steps:
         raise ConfigError(
@@ -117,12 +126,15 @@ def check_unused(run: Path) -> None:
         )
     if (run / "model.safetensors").exists():
         raise ConfigError(f"{run} already holds a model; choose another --run.")
-    if (run / LOCK).exists():  # a run that was stopped before its first checkpoint
-        return
-    for name in (*OWN, *LOGS):
-        if (run / name).exists():
+    for place, what in ((Path.cwd(), "the current folder"), (Path.home(), "your home folder")):
+        if run.resolve() == place.resolve():
+            raise ConfigError(f"{run} is {what}; choose a new folder for --run, as runs/mine.")
+    begun = (run / LOCK).exists()
+    for name in sorted(os.listdir(run)) if run.is_dir() else ():
+        if name not in SYSTEM and not (begun and is_own(finished_name(name))):
             raise ConfigError(
-                f"{run} already holds {name}, which training would replace; choose another --run."
+                f"{run} already holds {name}, and a run has a folder of its own; choose another "
+                "--run."
             )
 
 
