@@ -7,7 +7,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from glassformer.errors import CheckpointError, ConfigError, DataError, GlassformerError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-LOCK = "run.lock"
+LOCK, BEFORE = "run.lock", "before"
 TEMPORARY = re.compile(r"\.tmp-(.+)|\.old-(.+)|\.(.+?)(?:\.[0-9a-f]{12})?\.tmp")
 """Names of what is being written: a folder, the folder that it replaces, a file or a store."""
 
@@ -205,6 +205,49 @@ def digest(file: Path) -> str:
     """SHA-256 of a file's bytes."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@contextmanager
+def unchanged_if_refused(folder: Path, names: Collection[str]) -> Iterator[None]:
+    """Put the files and folders of these names back as they were, if a GlassformerError comes.
+
+    They are kept by hard links meanwhile: every writer here replaces a file, and none changes one.
+    """
+    kept = folder / f".tmp-{BEFORE}"
+    with writing(kept):
+        kept.mkdir()
+        for name in names:
+            if (folder / name).is_dir():
+                shutil.copytree(folder / name, kept / name, copy_function=_link)
+            elif (folder / name).exists():
+                _link(folder / name, kept / name)
+    try:
+        yield
+    except GlassformerError:
+        for name in names:
+            _put_back(kept / name, folder / name)
+        raise
+    finally:
+        shutil.rmtree(kept, ignore_errors=True)
+
+
+def _link(source: str | Path, target: str | Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # a file system without hard links
+        shutil.copy2(source, target)
+
+
+def _put_back(before: Path, now: Path) -> None:
+    """Make `now` what `before` is: a file, a folder, or nothing."""
+    if before.is_file() and now.is_file() and before.samefile(now):
+        return
+    if now.is_dir():
+        shutil.rmtree(now)
+    if before.exists():
+        before.replace(now)
+    else:
+        now.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:

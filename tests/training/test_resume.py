@@ -9,7 +9,8 @@ from copy import deepcopy
 import pytest
 import torch
 
-from glassformer.errors import CheckpointError, ConfigError, TrainingError
+from command_line import tree
+from glassformer.errors import CheckpointError, ConfigError, DataError, TrainingError
 from glassformer.tasks.text_generation import TextGeneration
 from glassformer.training import loop
 from glassformer.training.history import read_metrics
@@ -175,8 +176,10 @@ def test_other_sentences_in_the_same_file_are_refused(tmp_path, make):
     path = tmp_path / ("tags.txt" if make is tag_recipe else "classes.jsonl")
     text = path.read_text()
     path.write_text(text.replace("a", "h", 1))
+    before = tree(tmp_path / "x")
     with pytest.raises(ConfigError, match=r"data\.train\.path is not what"):
         go(made, tmp_path / "x", resume=True)
+    assert tree(tmp_path / "x") == before
     path.write_text(text)
     assert go(made, tmp_path / "x", resume=True)[0].steps == 8
 
@@ -222,7 +225,8 @@ def test_a_finished_run_does_nothing_and_says_so(tmp_path):
     run, made = tmp_path / "x", recipe(tmp_path)
     first, _ = go(made, run)
     before = {p: p.read_bytes() for p in run.rglob("*") if p.is_file()}
-    again, said = go(made, run, resume=True)
+    other = recipe(tmp_path, train={"optimizer.learning_rate": 0.5})  # that it never used
+    again, said = go(other, run, resume=True)
     assert "nothing to do: the run stands at step 8 of 8" in said
     assert (again.steps, again.scores, again.best, again.interrupted) == (
         8,
@@ -270,10 +274,27 @@ def test_another_model_data_or_tokenizer_is_refused_by_name(tmp_path, section, f
 
 
 def test_another_text_in_the_same_file_is_refused(tmp_path):
-    go(recipe(tmp_path), tmp_path / "x")
+    run = tmp_path / "x"
+    go(recipe(tmp_path), run)
+    text = (tmp_path / "text.txt").read_bytes()
     text_file(tmp_path, seed=5)
+    before = tree(run)
     with pytest.raises(ConfigError, match=r"data\.train\.path is not what"):
-        go(recipe(tmp_path, train={"steps": 9}), tmp_path / "x", resume=True)
+        go(recipe(tmp_path, train={"steps": 9}), run, resume=True)
+    assert tree(run) == before
+    (tmp_path / "text.txt").write_bytes(text)
+    assert go(recipe(tmp_path, train={"steps": 9}), run, resume=True)[0].steps == 9
+
+
+@pytest.mark.parametrize("made_before", [False, True])
+def test_a_refused_beginning_leaves_nothing(tmp_path, made_before):
+    """Refused after the text was encoded and a tokenizer was trained."""
+    run, made = tmp_path / "x", recipe(tmp_path, model={"max_length": 100_000})
+    if made_before:
+        run.mkdir()
+    with pytest.raises(DataError, match="a training sequence needs"):
+        go(made, run)
+    assert (list(run.iterdir()) == []) if made_before else not run.exists()
 
 
 def test_a_touched_file_is_the_same_text(tmp_path):

@@ -22,7 +22,7 @@ from glassformer.errors import (
     TrainingError,
     printable,
 )
-from glassformer.files import locked, sweep, write_text
+from glassformer.files import locked, sweep, unchanged_if_refused, write_text
 from glassformer.metrics.scores import SCORES
 from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Transformer
@@ -40,7 +40,15 @@ from glassformer.training.optimizer import Optimizer
 from glassformer.training.parallel import micro_batch_threads
 from glassformer.training.prefetch import batches_ahead
 from glassformer.training.progress import Moment, Progress
-from glassformer.training.run_folder import check_unused, export, is_exported, is_own, prepare
+from glassformer.training.run_folder import (
+    GROWING,
+    OWN,
+    check_folder,
+    export,
+    is_exported,
+    is_own,
+    prepare,
+)
 from glassformer.training.schedule import rate
 from glassformer.training.step import StepResult, training_step
 
@@ -78,12 +86,12 @@ def train(
     folder that cannot be written.
     """
     progress = progress or Progress()
-    prepared = prepare(recipe, run, resume, progress.message)
+    check_folder(run, resume)  # before the lock leaves its file there, and again after it
     with locked(run):
-        if not resume:
-            check_unused(run)  # again: another trainer may have come and gone
         sweep(run, is_own)
-        training = _Training(prepared.task(), run, resume, progress)
+        with unchanged_if_refused(run, OWN - GROWING):
+            prepared = prepare(recipe, run, resume, progress.message)
+            training = _Training(prepared.task(), run, resume, progress)
         try:
             return training.go()
         finally:
@@ -121,7 +129,8 @@ class _Training:
         self.per_step = 0.0
         self.measured_again = False
         self.resolved = task.recipe.yaml()  # slow to write, and shown by every report
-        write_text(run / "recipe.yaml", self.resolved)
+        if self.state.step < config.steps:
+            write_text(run / "recipe.yaml", self.resolved)
         if self.state.step:
             self._export_again()
 

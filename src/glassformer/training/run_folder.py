@@ -16,7 +16,7 @@ from glassformer import __version__
 from glassformer.data.config import DataConfig
 from glassformer.data.sources import capture_stdin
 from glassformer.errors import ConfigError
-from glassformer.files import LOCK, digest, finished_name, write_json, write_text, writing
+from glassformer.files import BEFORE, LOCK, digest, finished_name, write_json, write_text, writing
 from glassformer.media.palette import FILE as PALETTE
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import config_json, save_weights
@@ -37,6 +37,8 @@ OWN = {
     *("config.json", "model.safetensors", "generation_config.json", "README.md"),
 }
 """Every file and folder that training and the demos' data write into a run folder."""
+GROWING = {"run.lock", "checkpoints", "tensorboard", "data"}
+"""Those that nothing changes before training begins."""
 SYSTEM = {".DS_Store", "Thumbs.db", "desktop.ini"}
 """Files that systems put into folders."""
 
@@ -69,15 +71,11 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
             "The recipe has no data.train.path; add data.train.path=FILE (a text file, glob, "
             "folder or -)."
         )
+    check_folder(run, resume)
     saved, again = run / "recipe.yaml", resume
     if resume and not saved.is_file():
-        if not (run / LOCK).is_file():
-            raise ConfigError(f"{run} holds no run to resume; leave out --resume to begin one.")
         resume = False
         say("the run was stopped before it began; beginning it")
-    if not resume:
-        check_unused(run)
-    check_writable(run)
     find_device(recipe.train.device)
     begun = Recipe.parse(read_yaml(saved)) if resume else None
     recipe = with_init_from(recipe, begun)
@@ -111,9 +109,18 @@ def temporary_task(recipe: Recipe) -> Iterator[Task]:
         yield prepared.task()
 
 
+def check_folder(run: Path, resume: bool) -> None:
+    """Raise ConfigError unless a run can begin in the folder, or be resumed there."""
+    if not (resume and (run / "recipe.yaml").is_file()):
+        if resume and not (run / LOCK).is_file():
+            raise ConfigError(f"{run} holds no run to resume; leave out --resume to begin one.")
+        check_unused(run)
+    check_writable(run)
+
+
 def is_own(name: str) -> bool:
     """True for the name of a file or folder that training writes into a run folder."""
-    return name in OWN
+    return name in OWN or name == BEFORE
 
 
 def check_unused(run: Path) -> None:
