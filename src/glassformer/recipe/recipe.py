@@ -20,6 +20,7 @@ from glassformer.models.presets import preset
 from glassformer.processors.catalogue import processor_named
 from glassformer.processors.config import Augmentations, ProcessorConfig
 from glassformer.processors.processor import ModelFacts
+from glassformer.recipe import yaml_text
 from glassformer.recipe.pipelines import PIPELINES, Pipeline, pipeline_of
 from glassformer.recipe.train import Precision, TrainConfig
 from glassformer.record import Record, uses
@@ -263,7 +264,7 @@ def read_recipe(path: str | Path | None, overrides: Sequence[str] = ()) -> Recip
                 "train.steps=500, or task=NAME."
             )
         try:
-            value = yaml.safe_load(text) if text else None
+            value = yaml_text.parse(text) if text else None
         except yaml.YAMLError:
             value = text
         values = changed(values, key, value)
@@ -293,7 +294,8 @@ def changed(values: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping in a YAML file; a ConfigError if there is none."""
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        with path.open(encoding="utf-8") as file:
+            values = yaml_text.parse(file.read(yaml_text.MOST_CHARACTERS + 1))
     except FileNotFoundError:
         raise ConfigError(f"The recipe {path} does not exist; `recipes/` holds examples.") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -303,8 +305,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" at line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or f"{error}".partition("\n")[0]
         raise ConfigError(
-            f"The recipe {path} is not valid YAML{line}; write section: and indented key: value."
+            f"The recipe {path} is not valid YAML{line} ({problem}); write section: and indented "
+            "key: value."
         ) from None
     if values is None:
         return {}
