@@ -29,6 +29,15 @@ class Classes:
                     f"{where} has the class {label!r}, which model.classes lacks; {known}"
                 )
 
+    def check_some_known(self, labels: Iterable[str], split: str) -> None:
+        """Raise DataError if the inputs of a split have classes, and none that the model knows."""
+        if (found := set(labels)) and found.isdisjoint(self.names):
+            theirs, known = (", ".join(sorted(some)[:3]) for some in (found, self.names))
+            raise DataError(
+                f"no class of the {split} data is known to the model: they are {theirs}, ..., and "
+                f"the model's {known}, ...; check data.{split} and its fields"
+            )
+
     def weights(
         self, counts: np.ndarray, asked: str | dict[str, float]
     ) -> Float[Tensor, "C"] | None:

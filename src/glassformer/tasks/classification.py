@@ -55,6 +55,8 @@ class Classification(LabelTask):
                 classes.check(labels, record.where)
             check_labels(record, multi)
         check_counts(counts, processor.noun, multi)
+        held_out = chain.from_iterable(map(labels_of, records.get("validation", ())))
+        classes.check_some_known(held_out, "validation")
         numbers = np.array([counts[name] for name in classes.names])
         classes.weights(numbers, recipe.train.class_weights)  # refused before anything is written
         return recipe

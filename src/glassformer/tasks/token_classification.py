@@ -45,6 +45,8 @@ class TokenClassification(LabelTask):
                 f"every training word has the tag {', '.join(names)!r}; give two or more (see "
                 "data.tag_field)"
             )
+        held_out = chain.from_iterable(one.tags for one in records.get("validation", ()))
+        classes.check_some_known(held_out, "validation")
         if recipe.train.evaluate.best == "f1" and not mark_spans(names):
             raise ConfigError(
                 "train.evaluate.best='f1' is of tags that mark spans, like B-PER; use accuracy, "
