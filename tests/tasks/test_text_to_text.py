@@ -12,6 +12,7 @@ from safetensors.numpy import load_file
 from glassformer.data.pair_split import KIND, pairs_of
 from glassformer.data.store import Store
 from glassformer.errors import CheckpointError, ConfigError, DataError
+from glassformer.files import LOCK
 from glassformer.run import load
 from glassformer.tasks.text_to_text import TextToText
 from glassformer.training.history import read_metrics
@@ -340,6 +341,7 @@ def test_a_second_tokenizer_of_a_run_that_never_began_is_not_left_behind(tmp_pat
         )
     prepared(pair_recipe(tmp_path, processor={"tokenizer": {"shared": False}}), run)
     assert (run / "source_tokenizer.json").exists()
+    (run / LOCK).touch()
     go(pair_recipe(tmp_path), run)
     assert load(run).task.pair.shared
     assert not (run / "source_tokenizer.json").exists()

@@ -205,9 +205,9 @@ def test_nothing_but_unseen_tags_is_scored(tmp_path):
     (tmp_path / "v.txt").write_text("a/NEW b/NEW\n")
     task = task_of(
         tmp_path,
-        data={"train.path": tag_file(tmp_path), "validation.path": str(tmp_path / "v.txt")},
+        data={"train.path": tag_file(tmp_path), "test.path": str(tmp_path / "v.txt")},
     )
-    scores = task.evaluate(Transformer(task.recipe.model).eval(), "validation")
+    scores = task.evaluate(Transformer(task.recipe.model).eval(), "test")
     assert (scores["accuracy"], scores["unseen"], scores["unseen_classes"]) == (0.0, 2, {"NEW": 2})
 
 

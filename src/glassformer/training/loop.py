@@ -22,7 +22,7 @@ from glassformer.errors import (
     TrainingError,
     printable,
 )
-from glassformer.files import locked, sweep, unchanged_if_refused, write_text
+from glassformer.files import write_text
 from glassformer.metrics.scores import SCORES
 from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Transformer
@@ -40,15 +40,7 @@ from glassformer.training.optimizer import Optimizer
 from glassformer.training.parallel import micro_batch_threads
 from glassformer.training.prefetch import batches_ahead
 from glassformer.training.progress import Moment, Progress
-from glassformer.training.run_folder import (
-    GROWING,
-    OWN,
-    check_folder,
-    export,
-    is_exported,
-    is_own,
-    prepare,
-)
+from glassformer.training.run_folder import export, held, is_exported, prepare, unchanged
 from glassformer.training.schedule import rate
 from glassformer.training.step import StepResult, training_step
 
@@ -86,10 +78,8 @@ def train(
     folder that cannot be written.
     """
     progress = progress or Progress()
-    check_folder(run, resume)  # before the lock leaves its file there, and again after it
-    with locked(run):
-        sweep(run, is_own)
-        with unchanged_if_refused(run, OWN - GROWING):
+    with held(run, resume):
+        with unchanged(run):
             prepared = prepare(recipe, run, resume, progress.message)
             training = _Training(prepared.task(), run, resume, progress)
         try:

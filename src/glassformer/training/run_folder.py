@@ -7,7 +7,7 @@ RUN/config.json  model.safetensors  generation_config.json  README.md     the mo
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,18 @@ from glassformer import __version__
 from glassformer.data.config import DataConfig
 from glassformer.data.sources import capture_stdin
 from glassformer.errors import ConfigError
-from glassformer.files import BEFORE, LOCK, digest, finished_name, write_json, write_text, writing
+from glassformer.files import (
+    BEFORE,
+    LOCK,
+    digest,
+    finished_name,
+    locked,
+    sweep,
+    unchanged_if_refused,
+    write_json,
+    write_text,
+    writing,
+)
 from glassformer.media.palette import FILE as PALETTE
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import config_json, save_weights
@@ -107,6 +118,20 @@ def temporary_task(recipe: Recipe) -> Iterator[Task]:
         prepared = prepare(recipe, run, resume=False, say=lambda text: None)
         run.mkdir(exist_ok=True)
         yield prepared.task()
+
+
+@contextmanager
+def held(run: Path, resume: bool) -> Iterator[None]:
+    """Hold a folder for one trainer: checked, locked, without what a killed one left unfinished."""
+    check_folder(run, resume)  # before the lock leaves its file there; `prepare` checks once more
+    with locked(run):
+        sweep(run, is_own)
+        yield
+
+
+def unchanged(run: Path) -> AbstractContextManager[None]:
+    """Put back what training wrote into its folder, if it is refused before it begins."""
+    return unchanged_if_refused(run, OWN - GROWING)
 
 
 def check_folder(run: Path, resume: bool) -> None:
