@@ -126,11 +126,15 @@ def test_a_module_has_a_docstring(name):
 @every_module
 def test_house_rules(name):
     tree, path = TREES[name], PATHS[name]
-    assert len(path.read_text().splitlines()) <= 400, "too long"
+    lines = path.read_text().splitlines()
+    assert len(lines) <= 400, "too long"
+    assert [line for line in lines if len(line) > 100] == []
     assert not re.search(r"utils?|common|helpers?|misc", path.stem), "a name that says nothing"
     for node in ast.walk(tree):
         where = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
         match node:
+            case ast.FunctionDef(lineno=first, end_lineno=last) if last is not None:
+                assert last - first < 50, where
             case ast.Import(names=aliases):
                 taken = {alias.name.split(".")[0] for alias in aliases}
                 assert not taken & {

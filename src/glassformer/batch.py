@@ -96,7 +96,7 @@ class Positions:
     def extended(self, new: "Positions") -> "Positions":
         """These positions with `new` ones appended."""
         rows, both = max(self.rows, new.rows), (self, new)
-        joined = lambda tensors: torch.cat([t.expand(rows, -1) for t in tensors], dim=1)  # noqa: E731
+        joined = lambda tensors: torch.cat([t.expand(rows, -1) for t in tensors], dim=1)
         document = valid = None
         if not (self.document is None and new.document is None):
             document = joined(
@@ -114,7 +114,7 @@ class Positions:
 
     def mapped(self, change: Callable[[Tensor], Tensor], start: int | None = None) -> "Positions":
         """These positions after the same change of each tensor, beginning at `start` if known."""
-        optional = lambda t: None if t is None else change(t)  # noqa: E731
+        optional = lambda t: None if t is None else change(t)
         return Positions(
             change(self.position), optional(self.document), optional(self.valid), start
         )
@@ -132,7 +132,7 @@ class Positions:
         real = torch.ones_like(slot, dtype=torch.bool) if self.valid is None else self.valid
         # Padding may follow the last real element.
         last = slot.where(real, 0).amax(1, keepdim=True).expand(self.rows, 1)
-        at_last = lambda t: t.expand(self.rows, -1).gather(1, last)  # noqa: E731
+        at_last = lambda t: t.expand(self.rows, -1).gather(1, last)
         # A row of nothing but padding begins at 0.
         ends = at_last(self.position).where(real.any(1, keepdim=True), -1)
         position = ends + torch.arange(1, length + 1, device=self.position.device)
@@ -231,7 +231,7 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on another device."""
-        move = lambda t: None if t is None else t.to(device)  # noqa: E731
+        move = lambda t: None if t is None else t.to(device)
         return replace(
             self,
             elements=self.elements.to(device),

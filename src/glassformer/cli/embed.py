@@ -79,13 +79,7 @@ def embed(
     options = {"run": run, "pool": pool, "no_normalize": no_normalize, "layer": layer, "out": out}
     options |= {"near": near, "analogy": analogy, "vectors": vectors, "word": word, "html": html}
     _check(given({**options, "top_k": top_k, "json": json}))
-    if out is not None and json:
-        raise ConfigError(
-            "--out writes a table and nothing is printed, so --json has no use; leave one of them "
-            "out."
-        )
-    check_output("--out", out, (".npy",), force)
-    check_output("--html", html, (".html",), force)
+    _check_files(out, html, force, json)
     opened = None if run is None else load(run, device)
     if opened is None or analogy:
         _print_near(_analogies(opened, vectors, top_k or 10), json)
@@ -119,6 +113,16 @@ def _check(options: dict[str, Any]) -> None:
             if "run" in options
             else "Give the folder of a run, or the vectors of words with --analogy --vectors FILE."
         )
+
+
+def _check_files(out: Path | None, html: Path | None, force: bool, as_json: bool) -> None:
+    if out is not None and as_json:
+        raise ConfigError(
+            "--out writes a table and nothing is printed, so --json has no use; leave one of them "
+            "out."
+        )
+    check_output("--out", out, (".npy",), force)
+    check_output("--html", html, (".html",), force)
 
 
 def _vectors(

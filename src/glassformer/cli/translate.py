@@ -56,8 +56,7 @@ def translate(
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
-    """Translate standard input line by line. For every text-to-text model; an empty line stays
-    empty.
+    """Translate each line of standard input, by any text-to-text model; empty lines stay empty.
 
     beams: Beam width; 1: greedy.
     n_best: Print the N best of each line.
@@ -73,8 +72,6 @@ def translate(
     show_attention: Draw the first line's cross-attention in this .html or .png file.
     batch_size: Lines translated together.
     """
-    from glassformer.run import load
-
     options = {"beams": beams, "n_best": n_best, "length_penalty": length_penalty}
     options |= {"max_new_tokens": max_new_tokens, "temperature": temperature, "seed": seed}
     options |= {"overflow": "window" if window else None}
@@ -82,18 +79,26 @@ def translate(
     printed |= {"batch_size": batch_size}
     check_output("--show-attention", show_attention, (".html", ".png"), force)
     _check(given(options), printed, bool(layer or head), targets)
-    opened = load(run, device)
-    config, batch_size = opened.options(**given(options)), batch_size or 32
-    if seed is not None and config.beams:
+    opened, config = _opened(run, device, given(options))
+    align = partial(_alignment, opened, layer, head) if alignments else None
+    if targets is not None:
+        return _score(opened, targets, json)
+    return _translate(opened, config, batch_size or 32, scores, align, show_attention, json)
+
+
+def _opened(folder: Path, device: str, options: dict[str, Any]) -> tuple["Run", "GenerateConfig"]:
+    """The run and how it searches or samples; ConfigError: another task, or options without use."""
+    from glassformer.run import load
+
+    run = load(folder, device)
+    config = run.options(**options)
+    if "seed" in options and config.beams:
         raise ConfigError(
             f"--seed is for sampling, and beams={config.beams} searches; add --temperature or "
             "leave it out."
         )
-    opened.transduced([], config, batch_size)  # another task is refused before a line is waited for
-    align = partial(_alignment, opened, layer, head) if alignments else None
-    if targets is not None:
-        return _score(opened, targets, json)
-    return _translate(opened, config, batch_size, scores, align, show_attention, json)
+    run.transduced([], config, 1)  # another task is refused before a line is waited for
+    return run, config
 
 
 def _check(

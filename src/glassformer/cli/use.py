@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS, MOST_NAMED = 30, 10
 """Classes in a table, and unseen ones that are named; --json has them all."""
+DRAWN = "--to-image draws what a text says, always in the same size"
 SIDE = 256
 """Pixels of the longer side of an enlarged image, about."""
 
@@ -120,8 +121,7 @@ def generate(
     device: Device = "cpu",
     json: Json = False,
 ) -> None:
-    """Continue a prompt. Without --prompt, read it from piped standard input, else begin with a new
-    line.
+    """Continue a prompt: of --prompt, else of piped standard input, else an empty line.
 
     With --image or --audio, a multimodal model answers the prompt about that file.
 
@@ -147,11 +147,9 @@ def generate(
     if to_image is None:
         _write(run, prompt, files, given(options), stream, score, device, json)
     else:
-        unused = {name: options[name] for name in ("max_new_tokens", "stop", "overflow")}
-        unused |= {**files, "stream": stream, "score": score}
-        refuse(unused, "--to-image draws what a text says, always in the same size")
-        check_output("--to-image", to_image, (".png",), force)
-        _draw(run, prompt or [], to_image, given(options), device, json)
+        unused = {name: options[name] for name in ("max_new_tokens", "stop", "overflow")} | files
+        refuse(unused | {"stream": stream, "score": score}, DRAWN)
+        _draw(run, prompt or [], to_image, force, given(options), device, json)
 
 
 def _write(
@@ -172,10 +170,10 @@ def _write(
         refuse(unused, "--score reads the prompt and writes nothing")
     if streamed:
         refuse(files, "--stream shows text that continues a text")
-    if streamed and prompts is not None and len(prompts) > 1:
-        raise ConfigError(
-            f"--stream shows one text as it grows, not {len(prompts)}; give one --prompt."
-        )
+        if (count := len(prompts or ())) > 1:
+            raise ConfigError(
+                f"--stream shows one text as it grows, not {count}; give one --prompt."
+            )
     run = load(folder, device)
     if prompts is None:
         prompts = [read_stdin(piped=True) or run.task.first_prompt]
@@ -243,6 +241,7 @@ def _draw(
     folder: Path,
     prompts: list[str],
     out: Path,
+    force: bool,
     options: dict[str, Any],
     device: str,
     as_json: bool,
@@ -253,6 +252,7 @@ def _draw(
     from glassformer.pages.images import write_png
     from glassformer.run import load
 
+    check_output("--to-image", out, (".png",), force)
     if len(prompts) != 1:
         raise ConfigError(
             f"--to-image draws one image, of one --prompt, not of {len(prompts)}; give one."

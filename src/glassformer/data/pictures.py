@@ -100,7 +100,7 @@ def decode(raw: bytes, where: str) -> np.ndarray:
             raise DataError(
                 f"{where} is not an image; give PNG, JPEG, WebP, BMP or GIF files"
             ) from None
-        except Exception as problem:  # noqa: BLE001 - what decoders raise on damaged files is not foreseeable
+        except Exception as problem:  # noqa: BLE001 - decoders raise anything
             reason = " ".join(str(problem).split())[:80] or type(problem).__name__
             raise DataError(f"{where} is a damaged image ({reason}); copy it again") from None
 

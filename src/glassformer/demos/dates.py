@@ -167,7 +167,8 @@ def _texts(locale: "Locale", pattern: str) -> tuple[str, ...]:
         return ()
     days = [date(2001, month, day) for month in range(1, 13) for day in range(1, 8)]
     days.sort(key=lambda day: (day.month, day.weekday()))
-    texts = (template % ChainMap(_SLOTS, DateTimeFormat(day, locale)) for day in days)  # pyright: ignore
+    formats = (ChainMap(_SLOTS, DateTimeFormat(day, locale)) for day in days)  # pyright: ignore
+    texts = (template % of for of in formats)
     plain = tuple(text.translate(PLAIN) for text in texts)
     return () if re.search(r"M\d\d", "\n".join(plain)) else plain  # CLDR's sign for a missing name
 

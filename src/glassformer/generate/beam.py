@@ -278,7 +278,7 @@ class Beams:
 
     def best(self) -> list[list[Hypothesis]]:
         """The `n_best` best of each sentence: by score, the unfinished behind the finished ones."""
-        rank = lambda one: (not one.finished, -one.score)  # noqa: E731
+        rank = lambda one: (not one.finished, -one.score)
         return [sorted(found, key=rank)[: self.config.n_best] for found in self.found]
 
 

@@ -66,7 +66,7 @@ class Interpolation:
             blank + share[..., None] * difference
             for share, (blank, difference) in zip(parts, self._ends, strict=True)
         )  # the encoder embeds first, and may share its embedding with the decoder
-        swap = lambda x: next(vectors).to(x.dtype)  # noqa: E731
+        swap = lambda x: next(vectors).to(x.dtype)
         changes, gradients = [Replaced(point, swap) for point in self._points], shares.requires_grad
         return rerun(self.look, self.target, changes, rows=len(shares), gradients=gradients)[0]
 

@@ -105,7 +105,7 @@ class Attention(nn.Module):
     ) -> Float[Tensor, "B Q D"]:
         """Attend from x (its selected positions) to `source` (x if None) and to cached elements."""
         q = self.queries(context.queried(x), context.rotation)
-        new = lambda: self.keys_values(x if source is None else source, context.key_rotation)  # noqa: E731
+        new = lambda: self.keys_values(x if source is None else source, context.key_rotation)
         k, v = update(new) if update else new()
         dropout = self.dropout if self.training else 0.0
         if watching(self, "scores", "pattern"):  # the same numbers, written out for the tape

@@ -92,7 +92,7 @@ class SameDocument(Mask):
 
     def table(self, query: Positions, key: Positions) -> Bool[Tensor, "B T S"]:
         """document(key) is document(query) or SHARED_PREFIX; None is document 0."""
-        side = lambda p: torch.zeros_like(p.position) if p.document is None else p.document  # noqa: E731
+        side = lambda p: torch.zeros_like(p.position) if p.document is None else p.document
         of = side(key)[:, None, :]
         return (of == side(query)[:, :, None]) | (of == SHARED_PREFIX)
 

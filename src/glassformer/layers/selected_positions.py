@@ -51,8 +51,8 @@ class SelectedPositions:
 
     def positions(self, positions: Positions) -> Positions:
         """Position, document and validity of each slot."""
-        take = lambda t: t.expand(self.rows, -1).flatten()[self.at].view(self.rows, -1)  # noqa: E731
-        optional = lambda t: None if t is None else take(t)  # noqa: E731
+        take = lambda t: t.expand(self.rows, -1).flatten()[self.at].view(self.rows, -1)
+        optional = lambda t: None if t is None else take(t)
         return Positions(
             take(positions.position), optional(positions.document), optional(positions.valid)
         )

@@ -44,7 +44,8 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
     """Every tensor of a safetensors file; CheckpointError: missing, cut short, or not one."""
     try:
         with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+            names = file.keys()  # `file` itself is no iterable of them
+            return {name: file.get_tensor(name) for name in names}
     except FileNotFoundError:
         raise CheckpointError(
             f"{path} does not exist; give a folder with a trained model."

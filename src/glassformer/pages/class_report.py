@@ -63,7 +63,7 @@ def largest_losses(
         figures = (_example(row, thumbnail(row["text"])) for row in rows[:MOST_IMAGES])
         found = f'<div class="thumbnails">{"".join(figures)}</div>'
     else:
-        short = lambda value: cut(value, MOST_LETTERS) if isinstance(value, str) else value  # noqa: E731
+        short = lambda value: cut(value, MOST_LETTERS) if isinstance(value, str) else value
         texts = [{name: short(value) for name, value in row.items()} for row in rows]
         found = record_table("Examples with the largest loss", texts, "texts")
     return f"<h2>Largest losses {step}</h2>{found}"

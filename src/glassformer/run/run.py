@@ -180,9 +180,10 @@ class Run:
         """Texts with token ids, log-probabilities and why each ended."""
         return self.task.generate(self.model, prompts, files or {}, config)
 
-    def recorded(self, prompt: str, watch: Watch = Watch(), **changes: Any) -> Generated:  # noqa: B008 (it is frozen)
+    def recorded(self, prompt: str, watch: Watch | None = None, **changes: Any) -> Generated:
         """The new text for a prompt with a record of each step; see `generate.watch`."""
-        return self.task.generate(self.model, [prompt], {}, self.options(**changes), watch=watch)[0]
+        config, watch = self.options(**changes), watch or Watch()
+        return self.task.generate(self.model, [prompt], {}, config, watch=watch)[0]
 
     def stream(self, prompt: str = "", **changes: Any) -> Iterator[Delta]:
         """The new text for a prompt as it grows; the last piece says why it ended."""

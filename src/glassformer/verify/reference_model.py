@@ -264,7 +264,7 @@ class ReferenceModel:
         if source is None:
             return x
         cross, seen = f"{name}.cross", self.source_mask(sample, source.positions)
-        attend = lambda y: self.attention(cross, y, source.hidden, seen)  # noqa: E731
+        attend = lambda y: self.attention(cross, y, source.hidden, seen)
         return self.sublayer(f"{cross}_norm", x, attend)
 
     def block(

@@ -77,7 +77,7 @@ def in_pieces(model: Transformer, pieces: list[Batch], cache: Cache) -> Tensor:
 
 def _taken(batch: Batch, slots: Tensor) -> Batch:
     """The elements in these slots, each with its own position; the source as it is."""
-    take = lambda t: None if t is None else t[:, slots]  # noqa: E731
+    take = lambda t: None if t is None else t[:, slots]
     p = batch.where()
     return Batch(
         batch.elements[:, slots],

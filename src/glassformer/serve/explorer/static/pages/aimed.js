@@ -74,8 +74,8 @@ export const PAIR = [
 ];
 
 /**
- * The changes of A that make B, on the page *Compare*: the chosen ones, else without its edits, else
- * the other sentence of the pair, or another example. @param {any} app @param {any} s
+ * The changes of A that make B, on the page *Compare*: the chosen ones, else without its edits,
+ * else the other sentence of the pair, or another example. @param {any} app @param {any} s
  */
 export function changesOfB(app, {b, input, edits}) {
   if (b) return b;

@@ -61,7 +61,8 @@ function render(el, app) {
     model.classes.length
       ? [
           "answers",
-          `${config.multi_label ? "any" : "one"} of ${plural(model.classes.length, "class", "classes")}: ` +
+          `${config.multi_label ? "any" : "one"} of ` +
+            `${plural(model.classes.length, "class", "classes")}: ` +
             `${model.classes.slice(0, 20).join(", ")}${model.classes.length > 20 ? ", …" : ""}`,
         ]
       : null,
