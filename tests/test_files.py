@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import tree
 from glassformer import files
 from glassformer.errors import CheckpointError, ConfigError
 
@@ -311,3 +312,49 @@ for write in (lambda: write_text(folder / "a.txt", "x" * 100000),
     assert (tmp_path / "a.txt").read_text() == "old"
     assert (tmp_path / "a.safetensors").stat().st_size < 1000
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.safetensors", "a.txt"]
+
+
+def no_links(*names):
+    raise OSError("this file system has no hard links")
+
+
+@pytest.mark.parametrize("linked", [True, False])
+@pytest.mark.parametrize("error", [CheckpointError("ours"), ValueError("not foreseen")])
+def test_what_is_refused_leaves_a_folder_as_it_was(tmp_path, monkeypatch, linked, error):
+    if not linked:
+        monkeypatch.setattr("os.link", no_links)
+    for name in ("changed", "removed", "kept", "foreign"):
+        (tmp_path / name).write_text(name)
+    for name in ("store", "same"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "values").write_text(name)
+    before, file = tree(tmp_path), (tmp_path / "same" / "values").stat().st_ino
+    own = {"changed", "removed", "kept", "store", "same", "new", "new store", "absent"}
+
+    def refused_after_changes():
+        with files.unchanged_if_refused(tmp_path, own):
+            files.write_text(tmp_path / "changed", "other")
+            (tmp_path / "removed").unlink()
+            (tmp_path / "new").write_text("")
+            (tmp_path / "new store").mkdir()
+            with files.new_folder(tmp_path / "store") as folder:
+                (folder / "values").write_text("other")
+            assert tree(tmp_path) != before
+            raise error
+
+    with pytest.raises(type(error)):
+        refused_after_changes()
+    assert tree(tmp_path) == before
+    if linked:  # what nobody changed was not touched
+        assert (tmp_path / "same" / "values").stat().st_ino == file
+
+
+def test_what_is_not_refused_stays_changed(tmp_path):
+    (tmp_path / "a").write_text("a")
+    with files.unchanged_if_refused(tmp_path, {"a", "b"}):
+        files.write_text(tmp_path / "a", "other")
+        files.write_text(tmp_path / "b", "new")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "a": "other",
+        "b": "new",
+    }

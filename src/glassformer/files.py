@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import CheckpointError, ConfigError, DataError, GlassformerError
+from glassformer.errors import CheckpointError, ConfigError, DataError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 LOCK, BEFORE = "run.lock", "before"
@@ -209,9 +209,10 @@ def digest(file: Path) -> str:
 
 @contextmanager
 def unchanged_if_refused(folder: Path, names: Collection[str]) -> Iterator[None]:
-    """Put the files and folders of these names back as they were, if a GlassformerError comes.
+    """Put the files and folders of these names back as they were, if an error comes.
 
     They are kept by hard links meanwhile: every writer here replaces a file, and none changes one.
+    A file system without hard links gets copies.
     """
     kept = folder / f".tmp-{BEFORE}"
     with writing(kept):
@@ -223,7 +224,7 @@ def unchanged_if_refused(folder: Path, names: Collection[str]) -> Iterator[None]
                 _link(folder / name, kept / name)
     try:
         yield
-    except GlassformerError:
+    except Exception:
         for name in names:
             _put_back(kept / name, folder / name)
         raise
@@ -240,7 +241,7 @@ def _link(source: str | Path, target: str | Path) -> None:
 
 def _put_back(before: Path, now: Path) -> None:
     """Make `now` what `before` is: a file, a folder, or nothing."""
-    if before.is_file() and now.is_file() and before.samefile(now):
+    if _same_files(before, now):
         return
     if now.is_dir():
         shutil.rmtree(now)
@@ -248,6 +249,14 @@ def _put_back(before: Path, now: Path) -> None:
         before.replace(now)
     else:
         now.unlink(missing_ok=True)
+
+
+def _same_files(one: Path, other: Path) -> bool:
+    """True for two names of a file, or two folders of such names."""
+    if one.is_dir() and other.is_dir():
+        names = {path.name for path in (*one.iterdir(), *other.iterdir())}
+        return all(_same_files(one / name, other / name) for name in names)
+    return one.is_file() and other.is_file() and one.samefile(other)
 
 
 def sync(path: Path) -> None:
@@ -287,7 +296,7 @@ def locked(folder: Path) -> Iterator[None]:
             pass
         try:
             yield
-        except GlassformerError:
+        except Exception:
             if [entry.name for entry in folder.iterdir()] == [LOCK]:
                 (folder / LOCK).unlink()
                 if new:

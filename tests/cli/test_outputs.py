@@ -24,7 +24,7 @@ def test_every_option_asks_before_any_work(cli, refused, tmp_path, command, name
     theirs = tmp_path / name
     theirs.write_bytes(b"<html>written with glassformer's help</html>")
     sentence = refused(*command, theirs, code=2, keep=tmp_path)
-    assert f"would replace {theirs}, which glassformer did not write" in sentence
+    assert f"would replace {theirs}, which does not say that glassformer wrote it" in sentence
     assert "--force" in sentence
     said = cli(*command, theirs, "--force")  # then the missing run is what it names
     assert "would replace" not in said.err
@@ -45,6 +45,6 @@ def test_anything_that_is_there_counts(tmp_path, make):
         path.symlink_to(tmp_path / "nowhere")
     else:
         path.touch()
-    with pytest.raises(ConfigError, match="did not write"):
+    with pytest.raises(ConfigError, match="does not say"):
         check_output("--html", path, (".html",), force=False)
     check_output("--html", path, (".html",), force=True)

@@ -33,6 +33,6 @@ def test_they_are_refused_before_anything_is_written(tmp_path, make, known):
     if known:
         assert go(made, tmp_path / "x")[0].scores["unseen"] > 0
         return
-    with pytest.raises(DataError, match="no class of the validation data is known to the model"):
+    with pytest.raises(DataError, match=r"no class of the validation .* is known to the model"):
         go(made, tmp_path / "x")
     assert not (tmp_path / "x").exists()

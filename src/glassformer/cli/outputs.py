@@ -9,18 +9,16 @@ from typer import Option
 
 from glassformer.errors import ConfigError
 
-Force = Annotated[
-    bool, Option("--force", help="Replace an output file that glassformer did not write.")
-]
+Force = Annotated[bool, Option("--force", help="Replace any output file that exists.")]
 MARKS = (b'<meta name="generator" content="glassformer">', b"Software\0glassformer")
-"""What pages (`pages/kit.py`) and images (`pages/images.py`) of glassformer hold among their first
-bytes."""
+"""What pages (`pages/kit.py`) and images (`pages/images.py`) hold among their first bytes; a .npy
+file has no place for it."""
 FIRST = 1024
 
 
 def check_output(option: str, path: Path | None, suffixes: Sequence[str], force: bool) -> None:
-    """ConfigError: another kind of file, no folder for it, or a file that glassformer did not
-    write, without `force`."""
+    """ConfigError: another kind of file, no folder for it, or, without `force`, a file that is
+    there and does not say that glassformer wrote it."""
     if path is None:
         return
     if path.suffix.lower() not in suffixes:
@@ -35,8 +33,8 @@ def check_output(option: str, path: Path | None, suffixes: Sequence[str], force:
         raise ConfigError(f"{option} cannot write {path}: it is a folder; name a file.")
     if os.path.lexists(path) and not force and not _is_ours(path):
         raise ConfigError(
-            f"{option} would replace {path}, which glassformer did not write; choose another file "
-            "or add --force."
+            f"{option} would replace {path}, which does not say that glassformer wrote it; choose "
+            "another file or add --force."
         )
 
 

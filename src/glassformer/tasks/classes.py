@@ -34,8 +34,8 @@ class Classes:
         if (found := set(labels)) and found.isdisjoint(self.names):
             theirs, known = (", ".join(sorted(some)[:3]) for some in (found, self.names))
             raise DataError(
-                f"no class of the {split} data is known to the model: they are {theirs}, ..., and "
-                f"the model's {known}, ...; check data.{split} and its fields"
+                f"no class of the {split} data (such as {theirs}) is known to the model (which has "
+                f"{known} and the like); check data.{split} and its fields"
             )
 
     def weights(
