@@ -14,6 +14,7 @@ from glassformer.models.config import ModelConfig
 from glassformer.models.weights import config_json, save_weights
 from glassformer.recipe.pipelines import PIPELINES
 from glassformer.tokenizers.text import Tokenizer
+from glassformer.training.model_files import accept_changed
 
 
 def bare_run(
@@ -28,6 +29,7 @@ def bare_run(
     for one in kept:
         one.save(folder)
     write_config(folder, model.config)
+    accept_changed(folder)
     return gf.load(folder)
 
 

@@ -162,6 +162,7 @@ def saved(tmp_path_factory) -> Callable[..., Path]:
     from glassformer.models.weights import save_weights
     from glassformer.tokenizers.definition import byte_definition
     from glassformer.tokenizers.text import Tokenizer
+    from glassformer.training.model_files import accept_changed
     from tiny import stir
 
     def make(name: str, tokenizer: Tokenizer | None = None, **model: Any) -> Path:
@@ -184,6 +185,7 @@ def saved(tmp_path_factory) -> Callable[..., Path]:
         for parameter in (p for n, p in made.named_parameters() if n.endswith("bias")):
             parameter.data.zero_()  # they are the same for everything
         save_weights(made, folder / "model.safetensors")
+        accept_changed(folder)
         return folder
 
     return make

@@ -5,13 +5,18 @@ import hashlib
 import io
 import random
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from glassformer.data.config import DataConfig
 from glassformer.recipe.fields import sections as all_sections
 from glassformer.recipe.recipe import Recipe, changed
 from glassformer.recipe.train import TrainConfig
+from glassformer.training import loop
 from glassformer.training.loop import Result, train
 from glassformer.training.progress import Progress
 
@@ -179,3 +184,22 @@ def losses(run: Path) -> list[dict[str, Any]]:
 
     timed = ("seconds", "tokens_per_second")
     return [{k: v for k, v in line.items() if k not in timed} for line in read_metrics(run)]
+
+
+class Killed(BaseException):
+    """What no handler expects: the process is gone."""
+
+
+@contextmanager
+def stopped_after(step: int) -> Iterator[None]:
+    """A run in the body is killed without warning once `step` steps are done."""
+    real = loop._Training.advance
+
+    def advance(self):
+        if self.state.step == step:
+            raise Killed
+        real(self)
+
+    with pytest.MonkeyPatch.context() as patch, suppress(Killed):
+        patch.setattr(loop._Training, "advance", advance)
+        yield

@@ -100,7 +100,9 @@ def sound_recipe(folder: Path, **changes: dict[str, Any]) -> Recipe:
 
 
 def prepared(made: Recipe, run: Path) -> Task:
-    """The task of a recipe with its data."""
+    """The task of a recipe with its data, its files in the folder."""
     found = prepare(made, run, False, lambda text: None)
     run.mkdir(exist_ok=True)
-    return found.task()
+    task = found.task()
+    task.save(run)
+    return task

@@ -13,6 +13,7 @@ from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import save_weights
 from glassformer.tokenizers.definition import byte_definition
 from glassformer.tokenizers.text import Tokenizer
+from glassformer.training.model_files import accept_changed
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -46,6 +47,7 @@ def test_highlight_colours_a_file_and_changes_nothing_else(example, tmp_path):
     save_weights(Transformer(config), tmp_path / "model.safetensors")
     write_config(tmp_path, config)
     tokenizer.save(tmp_path / "tokenizer.json")
+    accept_changed(tmp_path)
     source = "def area(r):\n    return 3.14 * r  # in m²\n"
     (tmp_path / "f.py").write_text(source, encoding="utf-8")
     printed = example("highlight.py", tmp_path, tmp_path / "f.py", "--html", tmp_path / "f.html")

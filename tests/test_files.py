@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import resource
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from command_line import tree
 from glassformer import files
 from glassformer.errors import CheckpointError, ConfigError
+from glassformer.manifest import new_folder
 
 
 def test_text_is_replaced_and_nothing_else_is_left(tmp_path):
@@ -68,172 +68,6 @@ def test_a_refusal_is_one_sentence_and_the_old_file_stays(
     assert str(caught.value).count(". ") == 0
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
-
-
-def fill(folder: Path, content: str) -> None:
-    (folder / "one").write_text(content)
-    (folder / "two").write_text(content * 3)
-
-
-class Stop(BaseException):
-    """What no handler expects: the process is gone."""
-
-
-def calls_of(tmp_path, monkeypatch, stop_at: int, kill: bool) -> bool:
-    """Replace a folder while the `stop_at`-th call to the file system fails (or kills); False if it
-    had fewer calls."""
-    count = 0
-
-    def counted(real):
-        def call(*arguments, **named):
-            nonlocal count
-            count += 1
-            if count == stop_at or (
-                kill and count > stop_at
-            ):  # after a kill nothing is cleaned up either
-                raise Stop if kill else OSError(errno.EIO, "Input/output error")
-            return real(*arguments, **named)
-
-        return call
-
-    target = tmp_path / "step"
-    with monkeypatch.context() as patch:
-        removing = [(shutil, "rmtree")] if kill else []  # it ignores errors, so it cannot fail
-        for module, name in [
-            (os, "fsync"),
-            (os, "open"),
-            (Path, "rename"),
-            (Path, "replace"),
-            *removing,
-        ]:
-            patch.setattr(module, name, counted(getattr(module, name)))
-        try:
-            with files.new_folder(target) as folder:
-                fill(folder, "new")
-        except (Stop, CheckpointError):
-            return True
-    return False
-
-
-@pytest.mark.parametrize("kill", [True, False])
-def test_a_folder_is_the_old_one_or_the_new_one_wherever_it_stops(tmp_path, monkeypatch, kill):
-    stopped, seen = 0, set()
-    while True:
-        place = tmp_path / str(stopped)
-        place.mkdir()
-        with files.new_folder(place / "step") as folder:
-            fill(folder, "old")
-        stopped += 1
-        if not calls_of(place, monkeypatch, stopped, kill):
-            break
-        if kill:
-            files.sweep(place, "step".__eq__)  # as the next start does
-        files.check_manifest(place / "step", ("one", "two"))
-        seen.add((place / "step" / "one").read_text())
-        assert [p.name for p in place.iterdir()] == ["step"]
-    assert stopped > 8
-    assert seen == {"old", "new"}
-
-
-def test_a_failed_folder_vanishes_and_sweep_takes_what_a_kill_left(tmp_path):
-    with pytest.raises(CheckpointError), files.new_folder(tmp_path / "step") as folder:
-        fill(folder / "nowhere", "x")
-    assert not list(tmp_path.iterdir())
-    (tmp_path / ".tmp-step").mkdir()
-    (tmp_path / ".old-step").mkdir()
-    (tmp_path / "step").mkdir()
-    (tmp_path / ".a.json.tmp").write_text("")
-    (tmp_path / ".tokens.0123456789ab.tmp").mkdir()
-    others = {"kept", ".tmp-notes", ".old-photos", ".thesis.tmp", ".tmp-", ".old-", "..tmp"}
-    for name in others - {".old-photos"}:
-        (tmp_path / name).write_text("")
-    (tmp_path / ".old-photos").mkdir()
-    files.sweep(tmp_path, {"step", "a.json", "tokens"}.__contains__)
-    assert {p.name for p in tmp_path.iterdir()} == {"step", *others}
-
-
-def test_everything_is_synced_before_it_is_renamed(tmp_path, monkeypatch):
-    events = []
-    fsync, rename, replace = os.fsync, Path.rename, Path.replace
-    monkeypatch.setattr(
-        os, "fsync", lambda fd: (events.append(os.readlink(f"/proc/self/fd/{fd}")), fsync(fd))[1]
-    )
-    monkeypatch.setattr(
-        Path, "rename", lambda a, b: (events.append(f"{a.name}>{b.name}"), rename(a, b))[1]
-    )
-    monkeypatch.setattr(
-        Path, "replace", lambda a, b: (events.append(f"{a.name}>{b.name}"), replace(a, b))[1]
-    )
-    with files.new_folder(tmp_path / "step") as folder:
-        fill(folder, "x")
-    made = events.index(".tmp-step>step")
-    for name in ("one", "two", ".manifest.json.tmp"):
-        assert events.index(str(tmp_path / ".tmp-step" / name)) < made
-    manifest = events.index(".manifest.json.tmp>manifest.json")
-    assert events.index(str(tmp_path / ".tmp-step" / "two")) < manifest < made
-    assert str(tmp_path / ".tmp-step") in events[manifest:made], (
-        "the folder itself must be synced too"
-    )
-    assert events[made + 1 :] == [str(tmp_path)]
-
-
-def damaged(folder: Path, how: str) -> None:
-    file = folder / "two"
-    content = file.read_bytes()
-    match how:
-        case "flipped":
-            file.write_bytes(bytes([content[0] ^ 1]) + content[1:])
-        case "cut":
-            file.write_bytes(content[:-1])
-        case "longer":
-            file.write_bytes(content + b"x")
-        case "deleted":
-            file.unlink()
-        case "a folder":
-            file.unlink()
-            file.mkdir()
-        case "no manifest":
-            (folder / "manifest.json").unlink()
-        case "empty manifest":
-            (folder / "manifest.json").write_text('{"files": {}}')
-        case "odd manifest":
-            (folder / "manifest.json").write_text('{"files": 3}')
-        case "cut manifest":
-            (folder / "manifest.json").write_bytes((folder / "manifest.json").read_bytes()[:-20])
-        case "deep manifest":
-            (folder / "manifest.json").write_text("[" * 100_000)
-
-
-DAMAGES = [
-    "flipped",
-    "cut",
-    "longer",
-    "deleted",
-    "a folder",
-    "no manifest",
-    "empty manifest",
-    "odd manifest",
-]
-DAMAGES += ["cut manifest", "deep manifest"]
-
-
-@pytest.mark.parametrize("how", DAMAGES)
-def test_every_damage_is_seen(tmp_path, how):
-    with files.new_folder(tmp_path / "step") as folder:
-        fill(folder, "content")
-    files.check_manifest(tmp_path / "step", ("one", "two"))
-    damaged(tmp_path / "step", how)
-    with pytest.raises(CheckpointError):
-        files.check_manifest(tmp_path / "step", ("one", "two"))
-
-
-def test_a_manifest_does_not_lead_out_of_its_folder(tmp_path):
-    (tmp_path / "step").mkdir()
-    (tmp_path / "outside").write_text("x")
-    entry = {"bytes": 1, "sha256": files.digest(tmp_path / "outside")}
-    (tmp_path / "step" / "manifest.json").write_text(json.dumps({"files": {"../outside": entry}}))
-    with pytest.raises(CheckpointError, match="missing"):
-        files.check_manifest(tmp_path / "step")
 
 
 def test_only_one_trainer_holds_the_lock(tmp_path):
@@ -337,7 +171,7 @@ def test_what_is_refused_leaves_a_folder_as_it_was(tmp_path, monkeypatch, linked
             (tmp_path / "removed").unlink()
             (tmp_path / "new").write_text("")
             (tmp_path / "new store").mkdir()
-            with files.new_folder(tmp_path / "store") as folder:
+            with new_folder(tmp_path / "store") as folder:
                 (folder / "values").write_text("other")
             assert tree(tmp_path) != before
             raise error

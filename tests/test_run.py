@@ -14,6 +14,7 @@ import torch
 import glassformer as gf
 from glassformer.errors import CheckpointError, ConfigError, DataError, GlassformerError
 from glassformer.tasks.task import Evaluation
+from glassformer.training.model_files import accept_changed
 from small_runs import go, text_file
 from small_tasks import (
     class_file,
@@ -89,7 +90,12 @@ def test_the_public_names_are_these():
         *("tag", "tagged", "classify", "classified", "embed", "contexts"),
         *("answer", "answered", "draw"),
     }
-    assert list(inspect.signature(module.load).parameters) == ["folder", "device", "checkpoint"]
+    assert list(inspect.signature(module.load).parameters) == [
+        "folder",
+        "device",
+        "checkpoint",
+        "accept_changed",
+    ]
     assert list(inspect.signature(gf.look).parameters) == ["what", "given", "edits", "checkpoint"]
     assert list(inspect.signature(gf.Run.recorded).parameters) == [
         "self",
@@ -400,6 +406,9 @@ def test_a_copied_folder_is_used_without_its_data(small, tmp_path, name):
         recipe.replace(str(small), str(tmp_path / "gone"))
     )
     for folder in (bare, tmp_path / "whole"):
+        with pytest.raises(CheckpointError, match=r"--accept-changed"):
+            gf.load(folder)
+        accept_changed(folder)
         copied = gf.load(folder)
         assert copied.classes == run.classes
         found = {"tag": copied.tag, "masked": copied.embed}.get(name, copied.classify)("a b")
@@ -412,7 +421,7 @@ def test_a_copied_folder_is_used_without_its_data(small, tmp_path, name):
     assert (values.pop("task"), values["input"]) == (run.recipe.task, run.recipe.processor.input)
     (bare / "config.json").write_text(json.dumps(values))
     with pytest.raises(CheckpointError, match=r"names task None and input '.*'; add them"):
-        gf.load(bare)
+        gf.load(bare, accept_changed=True)
 
 
 def test_a_run_is_asked_only_for_what_it_can(run, small):

@@ -14,6 +14,7 @@ import glassformer as gf
 from bare_runs import bare_run
 from glassformer.batch import Batch
 from glassformer.errors import ConfigError, DataError
+from glassformer.manifest import new_folder
 from glassformer.media.audio import AudioConfig, AudioReader
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.media.palette import Palette, PaletteConfig
@@ -363,8 +364,10 @@ def test_a_look_at_a_folder_and_at_a_model_alone(tmp_path):
     ):
         gf.load(tmp_path, checkpoint=40)
     for step, model in ((10, stirred), (20, run.model)):
-        (tmp_path / f"checkpoints/step-{step:08}").mkdir(parents=True)
-        save_weights(model, tmp_path / f"checkpoints/step-{step:08}/model.safetensors")
+        with new_folder(tmp_path / f"checkpoints/step-{step:08}") as folder:
+            save_weights(model, folder / "model.safetensors")
+            for other in ("optimizer.safetensors", "state.json"):
+                (folder / other).touch()
     earlier = replace(run, model=stirred).look("the cat")
     for what in (run, tmp_path, str(tmp_path)):
         assert torch.equal(gf.look(what, "the cat", checkpoint=10).logits, earlier.logits)

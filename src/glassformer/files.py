@@ -1,13 +1,12 @@
 """Files that are complete or absent: written beside their place, synced, then renamed into it."""
 
 import errno
-import hashlib
 import json
 import math
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -51,6 +50,19 @@ def read_bytes(file: Path, largest: int, what: str) -> bytes:
         ) from None
 
 
+def read_json(path: Path, largest: int = 1 << 20) -> Any:
+    """The value of a JSON file.
+
+    OSError: it cannot be read; ValueError: no JSON, nested too deeply, more than `largest` bytes.
+    """
+    if (size := path.stat().st_size) > largest:
+        raise ValueError(f"{path} has {size} bytes, more than {largest}")
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ValueError(f"{path} is nested too deeply") from None
+
+
 def write_text(path: Path, text: str) -> None:
     """Replace a file by `text` as one step."""
     with replacing(path) as temporary:
@@ -91,22 +103,6 @@ def replacing(path: Path) -> Iterator[Path]:
                 temporary.unlink(missing_ok=True)
 
 
-@contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder to fill; it becomes `path` at the end, or vanishes if anything failed."""
-    temporary = path.with_name(f".tmp-{path.name}")
-    with writing(path):
-        shutil.rmtree(temporary, ignore_errors=True)
-        _settle(path)
-        temporary.mkdir(parents=True)
-        try:
-            yield temporary
-            write_manifest(temporary)
-            replace_folder(temporary, path)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-
-
 def replace_folder(new: Path, path: Path) -> None:
     """Rename the folder `new` to `path`. Maps of files of an earlier folder stay valid; it is
     restored if this fails."""
@@ -118,7 +114,7 @@ def replace_folder(new: Path, path: Path) -> None:
         new.rename(path)
         sync(path.parent)
     finally:
-        _settle(path)
+        settle(path)
 
 
 def _before(path: Path) -> Path:
@@ -126,7 +122,7 @@ def _before(path: Path) -> Path:
     return path.with_name(f".old-{path.name}")
 
 
-def _settle(path: Path) -> None:
+def settle(path: Path) -> None:
     """Restore the earlier folder if nothing took its place, else remove it."""
     before = _before(path)
     if path.exists():
@@ -142,7 +138,7 @@ def sweep(folder: Path, own: Callable[[str], bool]) -> None:
         if name == rest.name or not own(name):
             continue
         if rest.name.startswith(".old-"):
-            _settle(folder / name)
+            settle(folder / name)
         elif rest.is_dir() and not rest.is_symlink():
             shutil.rmtree(rest, ignore_errors=True)
         else:
@@ -154,57 +150,6 @@ def finished_name(name: str) -> str:
     one."""
     found = TEMPORARY.fullmatch(name)
     return next(filter(None, found.groups())) if found else name
-
-
-def write_manifest(folder: Path) -> None:
-    """Sync every file of a folder and record its size and SHA-256 in `manifest.json`, written
-    last."""
-    files = {}
-    for file in sorted(folder.iterdir()):
-        sync(file)
-        files[file.name] = {"bytes": file.stat().st_size, "sha256": digest(file)}
-    write_json(folder / "manifest.json", {"format": 1, "files": files})
-    sync(folder)
-
-
-def check_manifest(folder: Path, required: Iterable[str] = ()) -> None:
-    """Raise CheckpointError unless every file of the folder, and all that are required, are as its
-    manifest says."""
-    try:
-        files = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["files"]
-        expected = {
-            Path(name).name: (entry["bytes"], entry["sha256"]) for name, entry in files.items()
-        }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise CheckpointError(
-            f"{folder} has no readable manifest.json; it is not a whole checkpoint."
-        ) from None
-    for name in sorted(set(required) - expected.keys()):
-        raise CheckpointError(
-            f"{folder / 'manifest.json'} does not mention {name}; it is not a whole checkpoint."
-        )
-    for name, (size, sha256) in expected.items():
-        file = folder / name
-        if not file.is_file():
-            raise CheckpointError(f"{file} is missing; the checkpoint is not whole.")
-        if (bytes_now := file.stat().st_size) != size:
-            raise CheckpointError(
-                f"{file} has {bytes_now} bytes instead of {size}; it is not as it was written."
-            )
-        try:
-            right = digest(file) == sha256
-        except OSError as error:
-            raise CheckpointError(
-                f"{file} cannot be read: {error.strerror or error}; it was damaged."
-            ) from None
-        if not right:
-            raise CheckpointError(f"{file} differs from its checksum; it was damaged.")
-
-
-def digest(file: Path) -> str:
-    """SHA-256 of a file's bytes."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @contextmanager

@@ -188,7 +188,7 @@ def cut(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "sentence"), [(cut, "bytes instead of"), (flip, "differs from its checksum")]
+    ("damage", "sentence"), [(cut, "bytes instead of"), (flip, "its SHA-256 differs")]
 )
 def test_a_damaged_checkpoint_is_not_resumed(refused, copied, damage, sentence):
     for step in (copied / "checkpoints").glob("step-*"):
@@ -219,8 +219,8 @@ def test_a_damaged_run(refused, copied, command):
     damaged(config, json.dumps(changed).encode(), "of another model")
     changed = json.loads(whole[config]) | {"d_modle": 32}
     damaged(config, json.dumps(changed).encode(), "d_modle")
-    damaged(tokenizer, b"{}", "tokenizer")
-    damaged(recipe, b"train: [", "is not valid YAML", code=2)
+    damaged(tokenizer, b"{}", "tokenizer.json has 2 bytes instead of")
+    damaged(recipe, b"train: [", "recipe.yaml has 8 bytes instead of")
 
 
 def test_the_tokenizer_of_another_run(refused, copied, tmp_path):
@@ -234,6 +234,8 @@ def test_the_tokenizer_of_another_run(refused, copied, tmp_path):
         other = train_tokenizer(TokenizerConfig.parse({"kind": "character"}), ["".join(characters)])
         other.save(copied / "tokenizer.json")
         sentence = refused("generate", copied, "--prompt", "x", code=1, keep=copied)
+        assert f"`glassformer verify {copied} --accept-changed`" in sentence
+        sentence = refused("verify", copied, "--accept-changed", code=1, keep=copied)
         assert "not the tokenizer" in sentence or "different runs" in sentence
 
 
@@ -311,6 +313,8 @@ def test_wrong_options_of_evaluate(refused, trained, recipe, tmp_path):
 
 def test_a_run_without_a_recipe_has_no_data_of_its_own(refused, cli, copied, text):
     (copied / "recipe.yaml").unlink()
+    assert "recipe.yaml is missing" in refused("evaluate", copied, code=1, keep=copied)
+    assert cli("verify", copied, "--accept-changed").code == 0
     assert "give --data PATH" in refused("evaluate", copied, code=2, keep=copied)
     assert cli("evaluate", copied, "--data", text).code == 0
     assert cli("generate", copied, "--prompt", "the").code == 0

@@ -195,11 +195,14 @@ def test_a_damaged_run_is_one_sentence(refused, pictures):
     (given,) = files(pictures / "pictures", 1)
     try:
         file.write_bytes(whole[:20])
-        assert "image.json is not JSON" in refused(
+        assert "image.json has 20 bytes instead of" in refused(
             "classify", pictures / "run", given, code=1, keep=pictures
         )
+        assert "image.json is not JSON" in refused(
+            "verify", pictures / "run", "--accept-changed", code=1, keep=pictures
+        )
         file.write_text(json.dumps({**json.loads(whole), "patch": 2}))
-        said = refused("classify", pictures / "run", given, code=1, keep=pictures)
+        said = refused("verify", pictures / "run", "--accept-changed", code=1, keep=pictures)
         assert (
             "makes 16 patches of 4 numbers and its model reads 2 of 32; they are of different runs"
             in said

@@ -15,6 +15,7 @@ from glassformer.models.weights import save_weights
 from glassformer.run import load
 from glassformer.tokenizers.config import TokenizerConfig
 from glassformer.tokenizers.train import train_tokenizer
+from glassformer.training.model_files import accept_changed
 from tiny import stir
 
 LINES = ["the bank of the river", "", "money in the bank", "   ", "naïve — café 日本"]
@@ -44,6 +45,7 @@ def encoder(tmp_path_factory):
     tokenizer.save(folder / "tokenizer.json")
     write_config(folder, config)
     save_weights(stir(Transformer(config)), folder / "model.safetensors")
+    accept_changed(folder)
     return folder
 
 

@@ -100,13 +100,13 @@ def test_a_folder_without_its_recipe_searches_as_it_was_trained_to(refused, own,
     from glassformer.run import load
 
     (own / "recipe.yaml").unlink()
-    assert load(own).options() == opened.options()
+    assert load(own, accept_changed=True).options() == opened.options()
     path = own / "generation_config.json"
     path.write_text("{")
-    said = refused("translate", own, code=1, keep=own, stdin=TEXT)
+    said = refused("verify", own, "--accept-changed", code=1, keep=own)
     assert "generation_config.json is not readable JSON; restore it" in said
     path.unlink()
-    assert load(own).options().beams == 5
+    assert load(own, accept_changed=True).options().beams == 5
 
 
 def test_scores_stand_in_front(cli, run, opened):
@@ -422,8 +422,11 @@ def test_the_vocabulary_of_another_run(refused, own):
         other = train_tokenizer(TokenizerConfig.parse({"kind": "character"}), ["".join(characters)])
         other.save(own / "tokenizer.json")
         for command in (["translate", own], ["evaluate", own], ["verify", own]):
-            sentence = refused(*command, code=1, keep=own, stdin=TEXT)
-            assert "not the tokenizer" in sentence or "different runs" in sentence
+            said = refused(*command, code=1, keep=own, stdin=TEXT)
+            assert "tokenizer.json" in said
+            assert f"`glassformer verify {own} --accept-changed`" in said
+        sentence = refused("verify", own, "--accept-changed", code=1, keep=own)
+        assert "not the tokenizer" in sentence or "different runs" in sentence
     (own / "tokenizer.json").unlink()
     assert "tokenizer" in refused("translate", own, code=1, keep=own, stdin=TEXT)
 
@@ -443,12 +446,12 @@ def test_the_source_vocabulary_of_another_run(cli, refused, pairs, pair_recipe, 
     own = source.read_bytes()
     for content in (own.replace(b'"a"', b'"k"'), target.read_bytes()):
         source.write_bytes(content)
-        sentence = refused("translate", run, code=1, keep=run, stdin=b"aa\n")
+        sentence = refused("verify", run, "--accept-changed", code=1, keep=run)
         assert (
             "different runs" in sentence or "source_tokenizer.json is not the tokenizer" in sentence
         )
     source.unlink()
-    sentence = refused("translate", run, code=1, keep=run, stdin=b"aa\n")
+    sentence = refused("verify", run, "--accept-changed", code=1, keep=run)
     assert "different runs" in sentence or "tokenizer.json is not the tokenizer" in sentence
 
 

@@ -94,7 +94,7 @@ def test_a_kill_while_a_store_is_replaced_loses_nothing(folder, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", killed)
-        patch.setattr(files, "_settle", lambda path: None)
+        patch.setattr(files, "settle", lambda path: None)
         with pytest.raises(KeyboardInterrupt):
             Store.open_or_build(folder, REQUEST | {"of": "y"}, write)
     assert not folder.exists()

@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from bare_runs import write_config
 from glassformer.errors import CheckpointError
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import (
@@ -153,5 +154,8 @@ def test_a_config_that_is_none_is_one_sentence(folder, content, words):
 
 
 def test_a_folder_without_weights_is_one_sentence(tmp_path):
+    with pytest.raises(CheckpointError, match=r"holds no config\.json"):
+        load_model(tmp_path)
+    write_config(tmp_path, small().config)
     with pytest.raises(CheckpointError, match="does not exist"):
         load_model(tmp_path)

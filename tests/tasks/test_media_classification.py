@@ -513,12 +513,12 @@ def test_a_run_folder_that_was_changed_is_one_sentence(trained, tmp_path):
         ):
             file.write_text(content)
             with pytest.raises((DataError, gf.errors.CheckpointError), match=sentence):
-                gf.load(trained)
+                gf.load(trained, accept_changed=True)
         file.unlink()
         with pytest.raises(
             (DataError, gf.errors.CheckpointError), match=r"image\.json: No such file"
         ):
-            gf.load(trained)
+            gf.load(trained, accept_changed=True)
     finally:
         file.write_text(whole)
     assert gf.load(trained).processor.noun == "image"

@@ -238,10 +238,10 @@ def test_a_palette_of_another_run_is_refused(learned, tmp_path):
         more = np.arange(90, dtype=np.uint8).reshape(30, 3)
         Palette(palette.config.model_copy(update={"colours": 40}), more).save(learned)
         with pytest.raises(CheckpointError, match="of different runs"):
-            gf.load(learned)
+            gf.load(learned, accept_changed=True)
         (learned / "palette.json").unlink()
         with pytest.raises(DataError, match="cannot read"):
-            gf.load(learned)
+            gf.load(learned, accept_changed=True)
     finally:
         (learned / "palette.json").write_bytes(kept)
 
@@ -280,7 +280,7 @@ def test_a_model_without_its_recipe_draws_the_same(learned, tmp_path):
     """As one that was downloaded: the palette alone says that it draws."""
     copied = Path(shutil.copytree(learned, tmp_path / "run"))
     (copied / "recipe.yaml").unlink()
-    alone, run = gf.load(copied), gf.load(learned)
+    alone, run = gf.load(copied, accept_changed=True), gf.load(learned)
     assert alone.recipe is None
     for name in FLAGS:
         assert (alone.draw(name, temperature=0) == run.draw(name, temperature=0)).all()

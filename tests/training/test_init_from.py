@@ -27,6 +27,7 @@ from glassformer.tasks.encoded_batch import encoded_rows
 from glassformer.tokenizers.text import Tokenizer
 from glassformer.training import loop
 from glassformer.training.init_from import with_init_from
+from glassformer.training.model_files import accept_changed
 from glassformer.training.plan import make_plan
 from glassformer.training.run_folder import temporary_task
 from small_drawings import recipe as drawing_recipe
@@ -219,6 +220,8 @@ def test_what_cannot_begin(tmp_path, pretrained, changes, kind, sentence):
 def test_a_trunk_and_a_head_that_contradict_each_other_are_refused(tmp_path):
     trunk = ModelConfig.parse(SIZES | {"position_combination": "concatenate", "tied": False})
     write_config(tmp_path, trunk)
+    save_weights(Transformer(trunk), tmp_path / "model.safetensors")
+    accept_changed(tmp_path)
     made = masked_recipe(tmp_path, train={"init_from": str(tmp_path)})
     with pytest.raises(ConfigError, match=r"concatenate.* set tied=false"):
         with_init_from(made)
@@ -230,7 +233,7 @@ def test_weights_that_do_not_fit_their_configuration_are_refused(tmp_path, pretr
     config = read_config(start).model_copy(update={"d_model": 12})
     save_weights(Transformer(config), start / "model.safetensors")
     with pytest.raises(
-        CheckpointError, match=r"has shape .* and this model needs .*; its trunk is another one"
+        CheckpointError, match=r"has shape .* and this model needs .*; it is of another model"
     ):
         go(tag_recipe(tmp_path, train={"init_from": str(start)}), tmp_path / "x")
 

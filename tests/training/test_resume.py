@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-from contextlib import contextmanager, suppress
 from copy import deepcopy
 
 import pytest
@@ -17,7 +16,17 @@ from glassformer.training.history import read_metrics
 from glassformer.training.run_folder import is_own
 from small_drawings import recipe as drawing_recipe
 from small_parts import parts_recipe
-from small_runs import flat, go, hashes, losses, pair_recipe, recipe, text_file, values
+from small_runs import (
+    flat,
+    go,
+    hashes,
+    losses,
+    pair_recipe,
+    recipe,
+    stopped_after,
+    text_file,
+    values,
+)
 from small_senses import picture_folder, picture_recipe, sound_recipe
 from small_tasks import class_file, class_recipe, masked_recipe, tag_recipe, two_labels
 
@@ -52,25 +61,6 @@ def configured(tmp_path, name: str, **train):
         changes["data"]["train.path"] = str(tmp_path / "d.jsonl")
     changes["train"] = changes.get("train", {}) | train
     return recipe(tmp_path, **changes)
-
-
-class Killed(BaseException):
-    """What no handler expects: the process is gone."""
-
-
-@contextmanager
-def stopped_after(step: int):
-    """A run in the body is killed without warning once `step` steps are done."""
-    real = loop._Training.advance
-
-    def advance(self):
-        if self.state.step == step:
-            raise Killed
-        real(self)
-
-    with pytest.MonkeyPatch.context() as patch, suppress(Killed):
-        patch.setattr(loop._Training, "advance", advance)
-        yield
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument
 
@@ -14,6 +14,9 @@ from glassformer.cli.options import Count, Index, Json, Overrides, refuse
 from glassformer.cli.outputs import Force, check_output
 from glassformer.cli.terminal import on_terminal, print_json, read_stdin
 from glassformer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from glassformer.verify import Row
 
 READ = {"image.json": "patches of images", "audio.json": "patches of audio"}
 """What a model reads that has this file in its folder."""
@@ -204,6 +207,7 @@ def verify(
         Path | None, Argument(help="Check this run's own weights.", metavar="RUN")
     ] = None,
     text: str | None = None,
+    accept_changed: bool = False,
     html: Path | None = None,
     force: Force = False,
     json: Json = False,
@@ -211,24 +215,19 @@ def verify(
     """Check every equation of the notes against float64 NumPy.
 
     text: Input text for the check.
+    accept_changed: Record the run's model files as they are, though they were changed.
     html: Also write the results as an HTML page.
     """
     from glassformer import verify as checks
     from glassformer.files import write_text
     from glassformer.pages.verification import verification_html
-    from glassformer.run import load
 
     check_output("--html", html, (".html",), force)
     title = "The equations of the notes"
     if run is not None:
-        opened = load(run)
-        if text is not None and (medium := opened.processor.medium):
-            raise ConfigError(
-                f"{run} reads one {medium} and no text, got --text {text!r}; leave it out to check "
-                f"an {medium} input that the run keeps."
-            )
-        batch = opened.task.batch_to_check(opened.model, text)
-        title, rows = f"{title} on {run.name}", list(checks.model_rows(opened.model, batch))
+        title, rows = f"{title} on {run.name}", _rows_on(run, text, accept_changed)
+    elif accept_changed:
+        raise ConfigError("--accept-changed is for the files of a RUN; give its folder.")
     elif text is not None:
         raise ConfigError(
             "--text needs a RUN whose model reads it; leave it out to check the equations alone."
@@ -243,3 +242,21 @@ def verify(
         print(checks.table(rows))
     if not all(row.passed for row in rows):
         sys.exit(1)
+
+
+def _rows_on(run: Path, text: str | None, accept_changed: bool) -> "list[Row]":
+    """The equations on a run's own weights; its files are recorded if they are to be accepted."""
+    from glassformer import verify as checks
+    from glassformer.run import load
+    from glassformer.training.model_files import accept_changed as record
+
+    opened = load(run, accept_changed=accept_changed)
+    if text is not None and (medium := opened.processor.medium):
+        raise ConfigError(
+            f"{run} reads one {medium} and no text, got --text {text!r}; leave it out to check "
+            f"an {medium} input that the run keeps."
+        )
+    batch = opened.task.batch_to_check(opened.model, text)
+    if accept_changed:
+        record(run)
+    return list(checks.model_rows(opened.model, batch))

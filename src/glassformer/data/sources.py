@@ -106,6 +106,17 @@ def resolve(named: str | list[str] | None, root: str | None = None) -> list[Sour
     return list(dict.fromkeys(source for name in names for source in _resolve(name, root)))
 
 
+def is_gone(config: DataConfig) -> bool:
+    """Whether a source that the settings name is not there (any more)."""
+    named = (getattr(of, side) for of in config.splits.values() for side in ("path", "targets"))
+    try:
+        for names in filter(None, named):
+            resolve(names, config.root)
+    except DataError:
+        return True
+    return False
+
+
 def capture_stdin(
     config: DataConfig, folder: str | os.PathLike[str], reuse: bool = False
 ) -> DataConfig:

@@ -17,8 +17,10 @@ from glassformer.layers.norm import NormKind
 from glassformer.layers.position import ADDED, PositionKind
 from glassformer.record import Record
 
-Count = Annotated[int, Field(gt=0)]
-Natural = Annotated[int, Field(ge=0)]
+LARGEST = 1 << 24
+"""Of a size: products of three of them, and bytes, are below 2**63 for 3 x 3 convolutions too."""
+Count = Annotated[int, Field(gt=0, le=LARGEST)]
+Natural = Annotated[int, Field(ge=0, le=LARGEST)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 HEAD_FIELDS = (
@@ -61,7 +63,7 @@ class ModelConfig(Record):
     """Longest sequence, in elements."""
     d_model: Count = 128
     """Width of the residual stream."""
-    n_layers: Count = 4
+    n_layers: int = Field(4, gt=0, le=10_000)
     """Blocks in the stack (of each stack, in an encoder-decoder)."""
     n_heads: Count = 4
     """Attention heads."""

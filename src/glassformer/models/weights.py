@@ -1,7 +1,10 @@
 """Weights as safetensors and configuration as JSON; loading is strict."""
 
 import json
-from collections.abc import Mapping
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -10,11 +13,14 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from glassformer.errors import CheckpointError, ConfigError
-from glassformer.files import replacing
+from glassformer.files import read_json, replacing
 from glassformer.layers.position import interpolated
 from glassformer.models.config import ModelConfig
 from glassformer.models.resolution import OF_A_GRID
 from glassformer.models.transformer import Transformer
+
+LARGEST_HEADER = 16 << 20
+"""Bytes of the names and shapes of a file's tensors; a block has about 2,000."""
 
 
 def save_weights(model: Transformer, path: Path) -> None:
@@ -42,18 +48,69 @@ def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
     """Every tensor of a safetensors file; CheckpointError: missing, cut short, or not one."""
+    with _reading(path), safe_open(path, framework="pt") as file:
+        names = file.keys()  # `file` itself is no iterable of them
+        return {name: file.get_tensor(name) for name in names}
+
+
+def shapes_in(path: Path) -> dict[str, tuple[int, ...]]:
+    """The shape of every tensor of a safetensors file, from its header alone: a length of 8 bytes
+    and JSON. CheckpointError: as `load_tensors`."""
+    with _reading(path), path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        if size > LARGEST_HEADER:
+            raise ValueError(f"its header has {size} bytes, more than {LARGEST_HEADER}")
+        header = json.loads(file.read(size))
+        return {
+            name: tuple(map(int, one["shape"]))
+            for name, one in header.items()
+            if name != "__metadata__"
+        }
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
     try:
-        with safe_open(path, framework="pt") as file:
-            names = file.keys()  # `file` itself is no iterable of them
-            return {name: file.get_tensor(name) for name in names}
+        yield
     except FileNotFoundError:
         raise CheckpointError(
-            f"{path} does not exist; give a folder with a trained model."
+            f"{path} does not exist; train until the first checkpoint, or give another folder."
         ) from None
-    except (SafetensorError, OSError, ValueError, TypeError, RuntimeError) as error:
+    except (
+        *(SafetensorError, OSError, ValueError, TypeError, RuntimeError),
+        *(KeyError, AttributeError, RecursionError),
+    ) as error:
         raise CheckpointError(
             f"{path} is not a readable safetensors file ({error}); it may be cut short."
         ) from None
+
+
+def check_fit(config: ModelConfig, path: Path) -> None:
+    """Raise CheckpointError unless a file has the weights of a configuration, and this machine the
+    memory for them. Nothing is allocated."""
+    found = shapes_in(path)
+    if config.n_layers > len(found):  # too many to be made even without memory
+        raise CheckpointError(
+            f"{path} has {len(found)} tensors, too few for n_layers={config.n_layers} of its "
+            f"config.json; it is of another model."
+        )
+    model = Transformer(config, seed=None, device="meta")
+    wanted = _shapes(dict(model.named_parameters()))
+    _check_shapes(wanted, found, path, "it is of another model")
+    needed, memory = 4 * sum(map(math.prod, wanted.values())), _memory()
+    if memory is not None and needed > memory:
+        raise CheckpointError(
+            f"The weights of {path} need {needed / 1e9:,.0f} GB and this machine has "
+            f"{memory / 1e9:,.0f} GB of memory; open it on a larger one."
+        )
+
+
+def _memory() -> int | None:
+    """Bytes of memory of this machine; None: the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # pragma: no cover - Windows
+        return None
 
 
 def load_weights(model: Transformer, path: Path) -> None:
@@ -81,22 +138,38 @@ def _fill(
     wanted: Mapping[str, Tensor], tensors: Mapping[str, Tensor], path: Path, otherwise: str
 ) -> None:
     """Copy the tensors of a file to the parameters of these names, which must be the same."""
-    for name in sorted(wanted.keys() - tensors.keys()):
-        raise CheckpointError(f"{path} lacks the parameter {name}; {otherwise}.")
-    for name in sorted(tensors.keys() - wanted.keys()):
-        raise CheckpointError(f"{path} holds {name}, which this model does not have; {otherwise}.")
-    for name, parameter in wanted.items():
-        shape, dtype = tuple(tensors[name].shape), tensors[name].dtype
-        if shape != parameter.shape:
+    _check_shapes(_shapes(wanted), _shapes(tensors), path, otherwise)
+    for name, tensor in tensors.items():
+        if not tensor.dtype.is_floating_point:
+            raise CheckpointError(f"{path}: {name} holds {tensor.dtype}, no weights; {otherwise}.")
+        if not tensor.isfinite().all():
             raise CheckpointError(
-                f"{path}: {name} has shape {shape} and this model needs {tuple(parameter.shape)}; "
-                f"{otherwise}."
+                f"{path}: {name} holds values that are not finite; restore it from a backup."
             )
-        if not dtype.is_floating_point:
-            raise CheckpointError(f"{path}: {name} holds {dtype}, no weights; {otherwise}.")
     with torch.no_grad():
         for name, parameter in wanted.items():
             parameter.copy_(tensors[name])
+
+
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(one.shape) for name, one in tensors.items()}
+
+
+def _check_shapes(
+    wanted: Mapping[str, tuple[int, ...]],
+    found: Mapping[str, tuple[int, ...]],
+    path: Path,
+    otherwise: str,
+) -> None:
+    for name in sorted(wanted.keys() - found.keys()):
+        raise CheckpointError(f"{path} lacks the parameter {name}; {otherwise}.")
+    for name in sorted(found.keys() - wanted.keys()):
+        raise CheckpointError(f"{path} holds {name}, which this model does not have; {otherwise}.")
+    for name, shape in wanted.items():
+        if found[name] != shape:
+            raise CheckpointError(
+                f"{path}: {name} has shape {found[name]} and this model needs {shape}; {otherwise}."
+            )
 
 
 def _regrid(tensors: dict[str, Tensor], path: Path, config: ModelConfig) -> None:
@@ -121,12 +194,12 @@ def read_config(folder: Path) -> ModelConfig:
     """Configuration in a folder's `config.json`; CheckpointError: missing or of another kind."""
     path = folder / "config.json"
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = read_json(path)
     except FileNotFoundError:
         raise CheckpointError(
             f"{folder} holds no config.json; give the folder of a trained model."
         ) from None
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         raise CheckpointError(f"{path} is not readable JSON; restore it from a backup.") from None
     if not isinstance(values, dict) or values.pop("model_type", None) != "glassformer":
         raise CheckpointError(f"{path} does not describe a glassformer model; give a run folder.")
@@ -142,11 +215,6 @@ def read_config(folder: Path) -> ModelConfig:
 
 def load_model(folder: Path, device: torch.device | str = "cpu") -> Transformer:
     """Model of a folder with `config.json` and `model.safetensors`, in evaluation mode."""
-    path = folder / "model.safetensors"
-    if not path.is_file():
-        raise CheckpointError(
-            f"{path} does not exist; train until the first checkpoint, or give another folder."
-        )
     model = Transformer(read_config(folder), seed=None, device=device)
-    load_weights(model, path)
+    load_weights(model, folder / "model.safetensors")
     return model.eval()

@@ -21,19 +21,26 @@ from glassformer.run.run import Run
 from glassformer.tasks.catalogue import kinds_of, recipe_of_folder
 from glassformer.training.device import find_device
 from glassformer.training.loop import train as train_run
+from glassformer.training.model_files import check_model
 
 
-def load(folder: str | Path, device: str = "cpu", checkpoint: int | None = None) -> Run:
+def load(
+    folder: str | Path,
+    device: str = "cpu",
+    checkpoint: int | None = None,
+    accept_changed: bool = False,
+) -> Run:
     """Open a run folder for use; with `checkpoint`, as it was at that step of training.
 
-    CheckpointError: there is no whole model in it; ConfigError: a device or a checkpoint that is
-    not there.
+    CheckpointError: there is no whole model in it, or a file of it is not as it was saved (which
+    `accept_changed` allows); ConfigError: a device or a checkpoint that is not there.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise CheckpointError(
             f"{folder} is not a folder; give the folder of a run, for example runs/demo-lm."
         )
+    check_model(folder, accept_changed)
     model = load_model(folder, find_device(device))
     file = folder / "recipe.yaml"
     own = Recipe.parse(read_yaml(file)) if file.is_file() else None

@@ -1,10 +1,10 @@
 """The tasks by their names; the task of a recipe, or of a model folder without a recipe."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 from glassformer.errors import CheckpointError, ConfigError
+from glassformer.files import read_json
 from glassformer.generate.config import GenerateConfig
 from glassformer.models.config import ModelConfig
 from glassformer.processors.catalogue import PROCESSORS, processor_named
@@ -61,7 +61,7 @@ def recipe_of_folder(model: ModelConfig, folder: Path) -> Recipe:
 
     CheckpointError: no task or input, or a file that cannot be read.
     """
-    values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    values = read_json(folder / "config.json")
     task, given = values.get("task"), values.get("input")
     if task not in TASKS or given not in PROCESSORS:
         raise CheckpointError(
@@ -73,8 +73,8 @@ def recipe_of_folder(model: ModelConfig, folder: Path) -> Recipe:
     if not path.is_file():
         return recipe
     try:
-        generate = GenerateConfig.parse(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, RecursionError):
+        generate = GenerateConfig.parse(read_json(path))
+    except (OSError, ValueError, TypeError):
         raise CheckpointError(f"{path} is not readable JSON; restore it from a backup.") from None
     except ConfigError as error:
         raise CheckpointError(f"{path}: {error}") from None

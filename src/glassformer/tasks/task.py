@@ -118,10 +118,12 @@ class Task(ABC):
         folder: Path,
         splits: Sequence[str] | None = None,
         scratch: Path | None = None,
+        kept: Mapping[str, Any] | None = None,
     ) -> Self:
-        """The task with its data: encoded in the run folder, or in another one (`scratch`)."""
+        """The task with its data: encoded in the run folder, or in another one (`scratch`), or
+        `kept` inputs as they are."""
         place = scratch or folder
-        inputs = processor.open(records, place, splits)
+        inputs = processor.open(records, place, splits) if kept is None else kept
         return cls(recipe, processor, folder, cls.data_of(recipe, inputs, place))
 
     @classmethod
@@ -138,6 +140,10 @@ class Task(ABC):
     def stored(self) -> Mapping[str, Any] | None:
         """The inputs that the run folder keeps, without their files; None: it keeps none."""
         return self.processor.stored(self.recipe.data, self.folder)
+
+    def save(self, folder: Path) -> None:
+        """Write the files that opening a run reads, beside its model and its recipe."""
+        self.processor.save(folder)
 
     @property
     def data(self) -> Mapping[str, Any]:

@@ -117,12 +117,14 @@ class TextToImage(GenerativeTask):
             return Palette.load(self.folder)
         train = self.recipe.train
         if train.init_from is not None:
-            palette = Palette.load(train.init_from)
-        else:
-            assert isinstance(self.training, ImageTargets)
-            palette = Palette.learn(self._config, self.training.array, train.seed)
-        palette.save(self.folder)
-        return palette
+            return Palette.load(train.init_from)
+        assert isinstance(self.training, ImageTargets)
+        return Palette.learn(self._config, self.training.array, train.seed)
+
+    def save(self, folder: Path) -> None:
+        """See `Task`."""
+        super().save(folder)
+        self.palette.save(folder)
 
     def stored(self) -> None:
         """See `Task`: target images are stored apart, and decoded again."""

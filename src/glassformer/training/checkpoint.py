@@ -7,16 +7,17 @@
 The state is small: everything else is a function of (seed, step).
 """
 
-import json
 import re
 import shutil
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from torch import Tensor, no_grad
 
 from glassformer.errors import CheckpointError, ConfigError
-from glassformer.files import check_manifest, new_folder, sweep, write_json
+from glassformer.files import read_json, sweep, write_json
+from glassformer.manifest import difference, new_folder
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_tensors, load_weights, save_tensors, save_weights
 
@@ -56,13 +57,23 @@ class Checkpoints:
         return self.folder / f"step-{step:08d}"
 
     def weights(self, step: int) -> Path:
-        """The weights of a step; ConfigError: there is no such step, and which there are."""
+        """The weights of a step, as they were saved.
+
+        ConfigError: there is no such step, and which there are; CheckpointError: they are damaged.
+        """
         if step not in (steps := self.steps()):
             there = f"it has {', '.join(map(str, steps))}" if steps else "it has none"
             raise ConfigError(
                 f"There is no checkpoint of step {step} in {self.folder.parent}; {there}."
             )
-        return self.path(step) / "model.safetensors"
+        weights = "model.safetensors"
+        self.check(step, only=[weights])
+        return self.path(step) / weights
+
+    def check(self, step: int, only: Collection[str] | None = None) -> None:
+        """Raise CheckpointError unless the files of a step (None: all) are as they were saved."""
+        if found := difference(self.path(step), FILES, only):
+            raise CheckpointError(f"{found}; the checkpoint is damaged.")
 
     def save(self, model: Transformer, optimizer: dict[str, Tensor], state: State) -> None:
         """Write a checkpoint as one step, then let go of those that are neither best nor among the
@@ -96,7 +107,7 @@ class Checkpoints:
         passed: list[str] = []
         for step in reversed(self.steps()):
             try:
-                check_manifest(self.path(step), FILES)
+                self.check(step)
                 return self.state(step), passed
             except CheckpointError as error:
                 passed.append(str(error))
@@ -110,7 +121,7 @@ class Checkpoints:
         """The state of a step."""
         path = self.path(step) / "state.json"
         try:
-            state = State(**json.loads(path.read_text(encoding="utf-8")))
+            state = State(**read_json(path))
         except (OSError, ValueError, TypeError):
             raise CheckpointError(f"{path} is not readable; the checkpoint is damaged.") from None
         if state.step != step:

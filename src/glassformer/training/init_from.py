@@ -14,6 +14,7 @@ from glassformer.models.weights import read_config
 from glassformer.processors.config import ProcessorConfig
 from glassformer.recipe.recipe import Recipe
 from glassformer.record import Record
+from glassformer.training.model_files import check_model
 
 READERS = {"image": ImageReader, "audio": AudioReader, "palette": Palette}
 """The reader of a run folder for each section of `processor` on which weights depend."""
@@ -27,12 +28,14 @@ def with_init_from(recipe: Recipe, begun: Recipe | None = None) -> Recipe:
 
     The image size may differ where the model reads nothing but images. A run that has `begun`, with
     that recipe, keeps what it took over then, whatever became of that folder. CheckpointError: the
-    folder holds no model. ConfigError: another architecture, other inputs or other readers.
+    folder holds no model, or one that was changed. ConfigError: another architecture, other inputs
+    or other readers.
     """
     if recipe.train.init_from is None:
         return recipe
     folder = Path(recipe.train.init_from).expanduser().absolute()
     if begun is None:
+        check_model(folder)
         trunk, own = read_config(folder), folder / "source_tokenizer.json"
         sides = {"shared": not own.is_file(), "source_path": str(own) if own.is_file() else None}
     else:

@@ -36,11 +36,12 @@ from glassformer.training.device import choose_machine
 from glassformer.training.history import History
 from glassformer.training.interrupt import interruptions
 from glassformer.training.memory import keep_freed_memory
+from glassformer.training.model_files import export, is_exported, save_inputs
 from glassformer.training.optimizer import Optimizer
 from glassformer.training.parallel import micro_batch_threads
 from glassformer.training.prefetch import batches_ahead
 from glassformer.training.progress import Moment, Progress
-from glassformer.training.run_folder import export, held, is_exported, prepare, unchanged
+from glassformer.training.run_folder import held, prepare, unchanged
 from glassformer.training.schedule import rate
 from glassformer.training.step import StepResult, training_step
 
@@ -120,7 +121,7 @@ class _Training:
         self.measured_again = False
         self.resolved = task.recipe.yaml()  # slow to write, and shown by every report
         if self.state.step < config.steps:
-            write_text(run / "recipe.yaml", self.resolved)
+            save_inputs(task, run, self.resolved)
         if self.state.step:
             self._export_again()
 

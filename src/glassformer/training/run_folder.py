@@ -1,36 +1,28 @@
-"""The run folder: what is in it before training begins, and the model that it holds in the end.
+"""The run folder: what is in it before training begins.
 
-RUN/recipe.yaml  tokenizer.json  tokens/  metrics.jsonl  report.html  checkpoints/
-RUN/config.json  model.safetensors  generation_config.json  README.md     the model, the best yet
+RUN/run.lock  stdin.txt  tokens/  metrics.jsonl  report.html  checkpoints/
+RUN/recipe.yaml  tokenizer.json  model.safetensors ...     see `model_files`
 """
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from glassformer import __version__
 from glassformer.data.config import DataConfig
-from glassformer.data.sources import capture_stdin
+from glassformer.data.sources import capture_stdin, is_gone
 from glassformer.errors import ConfigError
 from glassformer.files import (
     BEFORE,
     LOCK,
-    digest,
     finished_name,
     locked,
     sweep,
     unchanged_if_refused,
-    write_json,
-    write_text,
-    writing,
 )
-from glassformer.media.palette import FILE as PALETTE
-from glassformer.models.transformer import Transformer
-from glassformer.models.weights import config_json, save_weights
 from glassformer.processors.processor import Processor
 from glassformer.recipe.recipe import Recipe, read_yaml
 from glassformer.tasks.catalogue import kinds_of
@@ -38,14 +30,14 @@ from glassformer.tasks.task import Task
 from glassformer.training.checkpoint import Checkpoints
 from glassformer.training.device import find_device
 from glassformer.training.init_from import with_init_from
+from glassformer.training.model_files import CARD, INPUTS, MANIFEST, MODEL, check_inputs
 
 FIXED = ("task", "processor", "model", "data", "train.optimizer.kind", "train.seed")
 """What a run keeps when it is resumed; the other fields may change."""
 OWN = {
-    *("run.lock", "recipe.yaml", "metrics.jsonl", "report.html", "tensorboard", "checkpoints"),
-    *("tokenizer.json", "source_tokenizer.json", "image.json", "audio.json", PALETTE),
+    *(*MODEL, *INPUTS, MANIFEST, CARD),
+    *("run.lock", "metrics.jsonl", "report.html", "tensorboard", "checkpoints"),
     *("data", "stdin.txt", "stdin.jsonl", "tokens", "pixels", "clips"),
-    *("config.json", "model.safetensors", "generation_config.json", "README.md"),
 }
 """Every file and folder that training and the demos' data write into a run folder."""
 GROWING = {"run.lock", "checkpoints", "tensorboard", "data"}
@@ -64,14 +56,18 @@ class Prepared:
     records: Any
     folder: Path
     resumed: bool
+    kept: Mapping[str, Any] | None = None
+    """The encoded data of a run whose source is gone."""
 
     def task(self) -> Task:
         """The task with its data, encoded in the run folder; DataError: data of no use."""
-        if not self.resumed:  # of a run that was stopped before it began
-            (self.folder / PALETTE).unlink(missing_ok=True)
-        task = self.kind.open(self.recipe, self.processor, self.records, self.folder)
+        if not self.resumed:
+            for name in (*INPUTS, MANIFEST):  # of a run that was stopped before it began
+                (self.folder / name).unlink(missing_ok=True)
+        task = self.kind.open(
+            self.recipe, self.processor, self.records, self.folder, kept=self.kept
+        )
         task.check_size()
-        self.processor.save(self.folder)
         return task
 
 
@@ -88,6 +84,8 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
         resume = False
         say("the run was stopped before it began; beginning it")
     find_device(recipe.train.device)
+    if resume:
+        check_inputs(run)
     begun = Recipe.parse(read_yaml(saved)) if resume else None
     recipe = with_init_from(recipe, begun)
     kind, inputs = kinds_of(recipe)
@@ -107,7 +105,12 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
         if recipe.train.precision == "auto":  # measured once: today's measurement could differ
             recipe = recipe.with_precision(begun.train.precision)
     recipe.check()  # again: the data and the trunk changed the model
-    return Prepared(recipe, kind, processor, records, run, resumed=begun is not None)
+    kept = None
+    if begun is not None and is_gone(recipe.data):
+        kept = processor.stored(recipe.data, run)
+        if kept is not None:
+            say("the data are not where they were; going on with the tokens that the run keeps")
+    return Prepared(recipe, kind, processor, records, run, begun is not None, kept)
 
 
 @contextmanager
@@ -229,93 +232,3 @@ def absolute(data: DataConfig) -> DataConfig:
     }
     others = {field: placed(getattr(data, field)) for field in ("target_image", "store")}
     return data.with_splits(**changes).model_copy(update={**others, "root": None})
-
-
-def export(model: Transformer, task: Task, run: Path, step: int, scores: dict[str, Any]) -> None:
-    """Write the model itself into the run folder: weights, configuration, generation defaults,
-    card."""
-    with writing(run):
-        save_weights(model, run / "model.safetensors")
-        about = {"task": task.recipe.task, "input": task.recipe.processor.input}
-        write_json(run / "config.json", config_json(model.config) | about)
-        write_json(run / "generation_config.json", task.recipe.generate.model_dump(mode="json"))
-        write_text(run / "README.md", card(model, task, run, step, scores))
-
-
-def is_exported(run: Path, checkpoint: Path) -> bool:
-    """True if the run folder holds the model of a checkpoint, whole."""
-    weights, others = (
-        run / "model.safetensors",
-        ("config.json", "generation_config.json", "README.md"),
-    )
-    try:
-        return all((run / name).is_file() for name in others) and digest(weights) == digest(
-            checkpoint / weights.name
-        )
-    except OSError:
-        return False
-
-
-def card(model: Transformer, task: Task, run: Path, step: int, scores: dict[str, Any]) -> str:
-    """A model card: what it is, from what, how good, how to use it."""
-    config, train, data, of = model.config, task.recipe.train, task.recipe.data, task.card()
-    path = data.train.path
-    paths = path if isinstance(path, list) else [str(path)]
-    article = "A" if config.architecture == "decoder" else "An"
-    weights = (
-        "random weights"
-        if train.init_from is None
-        else f"the trunk of `{Path(train.init_from).name}`"
-    )
-    return f"""---
-library_name: glassformer
-pipeline_tag: {task.recipe.task}
-tags: [glassformer, transformer, {config.architecture}]
----
-
-# {run.name}
-
-{article} {config.architecture} Transformer with {model.n_parameters:,} parameters \
-({config.n_layers} layers,
-{config.d_model} wide, {config.n_heads} heads, context {config.max_length}), trained from {weights}.
-
-- **Data**: {", ".join(f"`{Path(path).name}`" for path in paths)}
-- **{of.reads}**: {of.tokenizer}
-- **Training**: step {step:,} of {train.steps:,}, {of.step} a step, {train.optimizer.kind}, \
-seed {train.seed}; every field is
-  in `recipe.yaml`
-- **Made with**: glassformer {__version__}
-
-## Evaluation on the validation split
-
-{_score_table(scores)}
-
-## Use
-
-```
-{of.use}
-```
-
-## Limits
-
-The model repeats the patterns of its training data, their errors and prejudices included; \
-what it says is not checked.
-"""
-
-
-def _score_table(scores: dict[str, Any]) -> str:
-    plain = {key: value for key, value in scores.items() if isinstance(value, int | float | str)}
-    if not plain:
-        return "There was no validation split."
-    rows = [f"| {key.replace('_', ' ')} | {_shown(value)} |" for key, value in plain.items()]
-    return "\n".join(["| score | value |", "| --- | --- |", *rows])
-
-
-def _shown(value: int | float | str) -> str:
-    return (
-        f"{value:,.4f}"
-        if isinstance(value, float)
-        else f"{value:,}"
-        if isinstance(value, int)
-        else f"`{value}`"
-    )

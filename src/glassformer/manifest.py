@@ -1,0 +1,146 @@
+"""Manifests: size and SHA-256 of each file of a folder, compared before the files are trusted.
+
+    manifest.json   {"format": 1, "files": {"config.json": {"bytes": 512, "sha256": "9f86..."}}}
+
+While files are replaced, a name has a list of two entries: the file before and the new one. So a
+process that is killed in between leaves files that are as the manifest says.
+"""
+
+import shutil
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from hashlib import file_digest
+from pathlib import Path
+from typing import Any
+
+from glassformer.files import read_json, replace_folder, settle, sync, write_json, writing
+
+NAME = "manifest.json"
+LARGEST = 16 << 20
+Entry = dict[str, Any]
+
+
+def digest(file: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with file.open("rb") as stream:
+        return file_digest(stream, "sha256").hexdigest()
+
+
+def write_manifest(folder: Path, names: Collection[str] | None = None) -> None:
+    """Put these files (None: all) on disk and write the folder's manifest, last."""
+    _write(folder, _entries(folder, names))
+
+
+def difference(
+    folder: Path, required: Collection[str] = (), only: Collection[str] | None = None
+) -> str | None:
+    """What is not as the folder's manifest says, in a clause; None: everything is.
+
+    Compared are the files of the manifest and those `required`, or `only` some. Sizes come first:
+    they are known without reading.
+    """
+    while True:  # another process may replace files meanwhile
+        before = _read(folder)
+        found = _difference(folder, before, required, only)
+        if found is None or _read(folder) == before:
+            return found
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder to fill; with its manifest it becomes `path` at the end, or vanishes if
+    anything failed."""
+    temporary = path.with_name(f".tmp-{path.name}")
+    with writing(path):
+        shutil.rmtree(temporary, ignore_errors=True)
+        settle(path)
+        temporary.mkdir(parents=True)
+        try:
+            yield temporary
+            write_manifest(temporary)
+            sync(temporary)
+            replace_folder(temporary, path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def replacing_files(folder: Path) -> Iterator[Path]:
+    """A temporary folder for new files, which replace those of `folder` at the end, with its
+    manifest; a file that is not replaced keeps its entry."""
+    temporary = folder / f".tmp-{NAME}"
+    with writing(folder):
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+        try:
+            yield temporary
+            before, new = _read(folder) or {}, _entries(temporary)
+            _write(folder, before | {name: [*before.get(name, []), *new[name]] for name in new})
+            for name in new:
+                (temporary / name).replace(folder / name)
+            sync(folder)
+            _write(folder, before | new)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _entries(folder: Path, names: Collection[str] | None = None) -> dict[str, list[Entry]]:
+    entries = {}
+    for file in sorted(folder.iterdir()):
+        if file.is_file() and file.name != NAME and (names is None or file.name in names):
+            sync(file)
+            entries[file.name] = [{"bytes": file.stat().st_size, "sha256": digest(file)}]
+    return entries
+
+
+def _write(folder: Path, entries: dict[str, list[Entry]]) -> None:
+    files = {name: own[0] if len(own) == 1 else own for name, own in sorted(entries.items())}
+    write_json(folder / NAME, {"format": 1, "files": files})
+
+
+def _read(folder: Path) -> dict[str, list[Entry]] | None:
+    """The entries of a manifest by plain file names; None: it cannot be read."""
+    try:
+        values = read_json(folder / NAME, LARGEST)
+        if values["format"] != 1:
+            return None
+        files = {
+            name: [
+                {"bytes": int(one["bytes"]), "sha256": str(one["sha256"])}
+                for one in (own if isinstance(own, list) else [own])
+            ]
+            for name, own in values["files"].items()
+        }
+        plain = all(name == Path(name).name and name not in ("", "..", NAME) for name in files)
+        return files if plain else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _difference(
+    folder: Path,
+    entries: dict[str, list[Entry]] | None,
+    required: Collection[str],
+    only: Collection[str] | None,
+) -> str | None:
+    if entries is None:
+        return f"{folder} has no readable {NAME}"
+    for name in sorted(set(required) - entries.keys()):
+        return f"{folder / NAME} does not mention {name}"
+    compared = [name for name in sorted(entries) if only is None or name in only]
+    sizes: dict[str, int] = {}
+    for name in compared:
+        file, expected = folder / name, sorted({one["bytes"] for one in entries[name]})
+        if not file.is_file():
+            return f"{file} is missing"
+        sizes[name] = file.stat().st_size
+        if sizes[name] not in expected:
+            return f"{file} has {sizes[name]} bytes instead of {expected[-1]}"
+    for name in compared:
+        try:
+            found = {"bytes": sizes[name], "sha256": digest(folder / name)}
+        except OSError as error:
+            return f"{folder / name} cannot be read ({error.strerror or error})"
+        if found not in entries[name]:
+            return f"{folder / name} is not as it was written: its SHA-256 differs from {NAME}"
+    return None

@@ -1,0 +1,151 @@
+"""The files of a run's model: written with a manifest, and checked before they are trusted.
+
+RUN/model.safetensors  config.json  generation_config.json     the model, the best yet
+RUN/recipe.yaml  tokenizer.json ...  palette.json              how its inputs are read
+RUN/manifest.json                                              SHA-256 of each of them
+RUN/README.md                                                  the model card, for anyone to edit
+"""
+
+from pathlib import Path
+from typing import Any
+
+from glassformer import __version__
+from glassformer.errors import CheckpointError
+from glassformer.files import write_json, write_text, writing
+from glassformer.manifest import NAME, difference, digest, replacing_files, write_manifest
+from glassformer.media.palette import FILE as PALETTE
+from glassformer.models.transformer import Transformer
+from glassformer.models.weights import check_fit, config_json, read_config, save_weights
+from glassformer.tasks.task import Task
+
+WEIGHTS = "model.safetensors"
+MODEL = {WEIGHTS, "config.json", "generation_config.json"}
+INPUTS = {
+    *("recipe.yaml", "tokenizer.json", "source_tokenizer.json", "image.json", "audio.json"),
+    PALETTE,
+}
+MANIFEST, CARD = NAME, "README.md"
+
+
+def check_model(folder: Path, accept_changed: bool = False) -> None:
+    """Raise CheckpointError unless a folder's model is whole and, without `accept_changed`, as it
+    was saved.
+
+    Sizes and shapes are compared first: nothing of a stranger's file is read or allocated by its
+    own word.
+    """
+    check_fit(read_config(folder), folder / WEIGHTS)
+    if not accept_changed:
+        _check(folder, difference(folder, (WEIGHTS, "config.json")))
+
+
+def check_inputs(folder: Path) -> None:
+    """Raise CheckpointError unless the recipe and the tokenizers of a run are as they were
+    saved."""
+    _check(folder, difference(folder, ("recipe.yaml",), only=INPUTS))
+
+
+def _check(folder: Path, found: str | None) -> None:
+    if found is not None:
+        raise CheckpointError(
+            f"{found}; restore it from a backup, or accept the files as they are by "
+            f"`glassformer verify {folder} --accept-changed`."
+        )
+
+
+def accept_changed(folder: Path) -> None:
+    """Record the files of a folder's model as they are now."""
+    with writing(folder):
+        write_manifest(folder, MODEL | INPUTS)
+
+
+def save_inputs(task: Task, run: Path, recipe: str) -> None:
+    """Write the recipe of a run that begins or goes on, its tokenizers and the like."""
+    with replacing_files(run) as new:
+        write_text(new / "recipe.yaml", recipe)
+        task.save(new)
+
+
+def export(model: Transformer, task: Task, run: Path, step: int, scores: dict[str, Any]) -> None:
+    """Write the model itself into the run folder: weights, configuration, generation defaults,
+    card."""
+    with replacing_files(run) as new:
+        save_weights(model, new / WEIGHTS)
+        about = {"task": task.recipe.task, "input": task.recipe.processor.input}
+        write_json(new / "config.json", config_json(model.config) | about)
+        write_json(new / "generation_config.json", task.recipe.generate.model_dump(mode="json"))
+    write_text(run / CARD, card(model, task, run, step, scores))
+
+
+def is_exported(run: Path, checkpoint: Path) -> bool:
+    """True if the run folder holds the model of a checkpoint, whole."""
+    try:
+        whole = difference(run, MODEL, only=MODEL) is None and (run / CARD).is_file()
+        return whole and digest(run / WEIGHTS) == digest(checkpoint / WEIGHTS)
+    except OSError:
+        return False
+
+
+def card(model: Transformer, task: Task, run: Path, step: int, scores: dict[str, Any]) -> str:
+    """A model card: what it is, from what, how good, how to use it."""
+    config, train, data, of = model.config, task.recipe.train, task.recipe.data, task.card()
+    path = data.train.path
+    paths = path if isinstance(path, list) else [str(path)]
+    article = "A" if config.architecture == "decoder" else "An"
+    weights = (
+        "random weights"
+        if train.init_from is None
+        else f"the trunk of `{Path(train.init_from).name}`"
+    )
+    return f"""---
+library_name: glassformer
+pipeline_tag: {task.recipe.task}
+tags: [glassformer, transformer, {config.architecture}]
+---
+
+# {run.name}
+
+{article} {config.architecture} Transformer with {model.n_parameters:,} parameters \
+({config.n_layers} layers,
+{config.d_model} wide, {config.n_heads} heads, context {config.max_length}), trained from {weights}.
+
+- **Data**: {", ".join(f"`{Path(path).name}`" for path in paths)}
+- **{of.reads}**: {of.tokenizer}
+- **Training**: step {step:,} of {train.steps:,}, {of.step} a step, {train.optimizer.kind}, \
+seed {train.seed}; every field is
+  in `recipe.yaml`
+- **Made with**: glassformer {__version__}
+
+## Evaluation on the validation split
+
+{_score_table(scores)}
+
+## Use
+
+```
+{of.use}
+```
+
+## Limits
+
+The model repeats the patterns of its training data, their errors and prejudices included; \
+what it says is not checked.
+"""
+
+
+def _score_table(scores: dict[str, Any]) -> str:
+    plain = {key: value for key, value in scores.items() if isinstance(value, int | float | str)}
+    if not plain:
+        return "There was no validation split."
+    rows = [f"| {key.replace('_', ' ')} | {_shown(value)} |" for key, value in plain.items()]
+    return "\n".join(["| score | value |", "| --- | --- |", *rows])
+
+
+def _shown(value: int | float | str) -> str:
+    return (
+        f"{value:,.4f}"
+        if isinstance(value, float)
+        else f"{value:,}"
+        if isinstance(value, int)
+        else f"`{value}`"
+    )
