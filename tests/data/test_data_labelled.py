@@ -172,7 +172,7 @@ def test_where_a_text_stands(tmp_path):
     fields = written(tmp_path, "a.csv", 'text,label\n"two\nlines",a\n\n,\nx,b\n')
     assert rows(tmp_path, **fields) == [("two\nlines", ("a",)), ("x", ("b",))]
     assert [found.where for found in read(tmp_path, **fields)] == [
-        f"{tmp_path}/a.csv, line 3", f"{tmp_path}/a.csv, line 6"
+        f"{tmp_path}/a.csv, line 2", f"{tmp_path}/a.csv, line 6"
     ]  # fmt: skip
 
 
@@ -277,7 +277,7 @@ BAD = {
     "latin.txt": (
         b"a x\nb \xf0\n",
         FIRST,
-        "byte 0xf0 at offset 6 does not fit; set data.encoding=latin-1",
+        "byte 0xf0 at offset 6 does not fit; set data.encoding=cp1252",
     ),
     "rot.tsv.gz": (gzip.compress(b"a\tO\n" * 99)[:-9], {}, "rot.tsv.gz is not a whole gzip file"),
     "plain.txt": (

@@ -292,7 +292,7 @@ def test_two_empty_files(tmp_path):
 def test_another_encoding_is_named_by_file_and_byte(tmp_path):
     files = two_files(tmp_path, b"ab\n\xe9t\xe9\n", b"x\ny\n")
     assert "s.txt is not utf-8: byte 0xe9 at offset 3 does not fit" in refused(tmp_path, **files)
-    assert "set data.encoding=latin-1" in refused(tmp_path, **files)
+    assert "set data.encoding=cp1252" in refused(tmp_path, **files)
     assert texts(tmp_path, **files, encoding="latin-1") == [("ab", "x"), ("été", "y")]
     wide = two_files(tmp_path, "a\n".encode("utf-16"), b"x\n")
     assert "set data.encoding=utf-16" in refused(tmp_path, **wide)
@@ -374,7 +374,7 @@ def test_a_nested_field_that_is_not_there(tmp_path):
             {"source_field": "1", "target_field": "3"},
             "has 2 columns and none is '3'",
         ),
-        ("p.csv", 'a,b\nc,"d\ne,f\n', {}, "p.csv, line 3 is no ',' table"),
+        ("p.csv", 'a,b\nc,"d\ne,f\n', {}, "p.csv, line 2 is no ',' table"),
         ("p.csv", 'a,b\nc,"d"e\n', {}, "p.csv, line 2 is no ',' table"),
         ("p.tsv", "a\tb\n\tc\n", {}, "p.tsv, line 2 has an empty source beside a target"),
     ],

@@ -303,7 +303,7 @@ BAD = {
     "latin.conll": (
         b"a O\n\xe9t\xe9 O\n",
         {},
-        "byte 0xe9 at offset 4 does not fit; set data.encoding=latin-1",
+        "byte 0xe9 at offset 4 does not fit; set data.encoding=cp1252",
     ),
     "rot.conll.gz": (
         gzip.compress(b"a\tO\n" * 99)[:-9],
@@ -342,3 +342,29 @@ def test_an_empty_file_among_others_is_named(tmp_path):
     assert f"there are no sentences in {tmp_path}/b.conll" in refused(
         tmp_path, train_path="*.conll"
     )
+
+
+COMMENTED = """\
+# newdoc id = 1
+# sent_id = 1
+A\tDET
+dog\tNOUN
+
+# text = # B
+#\tSYM
+B\tNOUN
+
+# id 7\tdomain=en
+#begin document (x); part 000
+#\tdog\tcat
+the\tDET
+#\tSYM
+"""
+
+
+def test_comments_before_a_sentence_are_no_words(tmp_path):
+    fields = {"train.path": "a.conll", "validation.fraction": 0.0}
+    words = [["A", "dog"], ["#", "B"], ["the", "#"]]
+    for content in (COMMENTED, COMMENTED.replace("\t", " ")):
+        (tmp_path / "a.conll").write_text(content)
+        assert [found for found, _ in sentences(tmp_path, **fields)] == words

@@ -6,14 +6,16 @@ import glob
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.archives import matches, members
-from glassformer.errors import ConfigError, DataError, suggest
+from glassformer.errors import ConfigError, DataError, counted, suggest
 from glassformer.files import replacing
 
 STDIN = "-"
@@ -154,7 +156,7 @@ def _resolve(name: str, root: str | None) -> Iterator[Source]:
             "standard input can be read only once and no copy was made; call "
             "capture_stdin(config, folder)"
         )
-    path = Path(root or ".").expanduser().joinpath(Path(name).expanduser()).absolute()
+    path = placed(name, root)
     if "\0" in name:
         raise DataError(f"the path {name!r} has a NUL character; give a path without one")
     with reading(str(path)):
@@ -178,11 +180,76 @@ def _resolve(name: str, root: str | None) -> Iterator[Source]:
 
 
 def _in_folder(folder: Path) -> Iterator[Source]:
-    found = []
-    for place, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [os.path.join(place, name) for name in files if not name.startswith(".")]
-    yield from _texts(map(Source, sorted(found)), f"the folder {folder}", f"{folder}/*")
+    found = listed(folder).files
+    yield from _texts(map(Source, found), f"the folder {folder}", f"{folder}/*")
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What is below a folder, by paths in order."""
+
+    files: list[str]
+    unreadable: list[str]
+    """Folders that may not be read."""
+
+
+def listed(folder: Path) -> Listing:
+    """The files below a folder; names that begin with a dot are left out.
+
+    A folder that has several names, by symbolic links, is entered once: by its name without links,
+    else by the first link; a link to a folder around `folder` is not followed.
+    """
+    files, unreadable, links = list[str](), list[str](), list[str]()
+    entered = {_identity(place) for place in folder.resolve().parents}
+    folders = [str(folder)]
+    while folders or links:
+        place = folders.pop() if folders else links.pop(links.index(min(links)))
+        try:
+            if (identity := _identity(place)) in entered:
+                continue
+            entered.add(identity)
+            entries = [one for one in os.scandir(place) if not one.name.startswith(".")]
+        except OSError:
+            unreadable.append(place)
+            continue
+        for entry in entries:
+            if entry.is_dir():
+                (links if entry.is_symlink() else folders).append(entry.path)
+            elif entry.is_file():
+                files.append(entry.path)
+    return Listing(sorted(files), sorted(unreadable))
+
+
+def _identity(place: str | Path) -> tuple[int, int]:
+    status = os.stat(place)
+    return status.st_dev, status.st_ino
+
+
+def left_out(config: DataConfig, suffixes: Collection[str]) -> list[str]:
+    """A sentence for each folder that the settings name, if it has files of other suffixes than
+    these, or folders that may not be read."""
+    named = (of.path for of in config.splits.values() if of.path)
+    names = [name for of in named for name in ([of] if isinstance(of, str) else of)]
+    sentences = []
+    for folder in dict.fromkeys(placed(name, config.root) for name in names if "\0" not in name):
+        if not folder.is_dir():
+            continue
+        found = listed(folder)
+        others = [file for file in found.files if Source(file).suffix not in suffixes]
+        if others:
+            kinds = Counter(Source(file).suffix or "without a suffix" for file in others)
+            most = ", ".join(f"{n:,} {kind}" for kind, n in kinds.most_common(4))
+            few = counted(len(others), "file") + " that cannot be read here"
+            sentences.append(f"left out of {folder}: {few} ({most}), such as {others[0]}")
+        if found.unreadable:
+            few = counted(len(found.unreadable), "folder") + " without permission"
+            sentences.append(f"left out of {folder}: {few}, such as {found.unreadable[0]}")
+    return sentences
+
+
+def placed(name: str, root: str | None) -> Path:
+    """The absolute path of a name in the settings."""
+    return Path(root or ".").expanduser().joinpath(Path(name).expanduser()).absolute()
 
 
 def _in_archive(archive: str, inside: str) -> Iterator[Source]:
@@ -226,9 +293,13 @@ def _texts(found: Iterable[Source], place: str, pattern: str) -> Iterator[Source
 
 
 def _matching(pattern: Path) -> Iterator[Source]:
-    found = [
-        path for path in sorted(glob.glob(str(pattern), recursive=True)) if os.path.isfile(path)
-    ]
+    if "**" in pattern.parts:
+        fixed = len(list(takewhile(lambda part: not glob.has_magic(part), pattern.parts)))
+        base, rest = Path(*pattern.parts[:fixed]), "/".join(pattern.parts[fixed:])
+        below = listed(base).files if base.is_dir() else []
+        found = [path for path in below if matches(os.path.relpath(path, base), rest)]
+    else:
+        found = [path for path in sorted(glob.glob(str(pattern))) if os.path.isfile(path)]
     if not found:
         raise DataError(
             f"no file matches {pattern}; check the pattern, or put it in quotes for the shell"

@@ -9,7 +9,8 @@ import numpy as np
 from glassformer.axes import Float, Tensor
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.contents import source_at
-from glassformer.data.recordings import Recording, recordings, sound
+from glassformer.data.formats.labelled_files import TABLES
+from glassformer.data.recordings import SUFFIXES, Recording, recordings, sound
 from glassformer.errors import ConfigError, DataError, counted
 from glassformer.media.audio import AudioReader
 from glassformer.media.audio_augment import SoundAugmentation, SoundAugmentConfig
@@ -26,6 +27,7 @@ class AudioProcessor(MediaProcessor[AudioReader]):
 
     name, noun, array, dtype = "audio", "recording", "clips", "float32"
     medium, capabilities = "audio", frozenset({"audio"})
+    suffixes = (*SUFFIXES, *TABLES)
     kind = AudioReader
     stored_fields = frozenset({"rate", "seconds", "position"})
     accept = "audio/wav,.wav"

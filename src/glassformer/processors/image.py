@@ -13,7 +13,8 @@ from PIL import Image
 from glassformer.axes import Float, Tensor
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.contents import content, source_at
-from glassformer.data.pictures import Picture, decode, pictures
+from glassformer.data.formats.labelled_files import TABLES
+from glassformer.data.pictures import SUFFIXES, Picture, decode, pictures
 from glassformer.errors import ConfigError, DataError, counted
 from glassformer.media.image import ImageConfig, ImageReader
 from glassformer.media.image_augment import Augmentation, AugmentConfig
@@ -30,6 +31,7 @@ class ImageProcessor(MediaProcessor[ImageReader]):
     medium, capabilities = "image", frozenset({"image"})
     kind = ImageReader
     stored_fields = frozenset(ImageConfig.model_fields) - {"mean", "std", "patch"}
+    suffixes = (*SUFFIXES, *TABLES)
     accept = "image/png,image/jpeg,image/gif,image/webp,image/bmp"
 
     @property

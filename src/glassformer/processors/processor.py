@@ -7,7 +7,7 @@ A processor is fitted on records, or loaded from a run folder. It never knows wh
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -17,6 +17,7 @@ import numpy as np
 from glassformer.batch import Batch
 from glassformer.data.config import DataConfig
 from glassformer.data.example import Example
+from glassformer.data.sources import TEXT_SUFFIXES
 from glassformer.errors import ConfigError
 from glassformer.models.config import ModelConfig
 from glassformer.processors.config import Augmentations, ProcessorConfig
@@ -113,6 +114,8 @@ class Processor(ABC):
     """Views of an input in the explorer: pair, parts, image, audio."""
     summary: str = ""
     """What a model with these inputs does, where that says more than its task."""
+    suffixes: ClassVar[Collection[str]] = TEXT_SUFFIXES
+    """Suffixes of the files that are read in a folder."""
     reads_files: ClassVar[bool] = False
     """Whether an input is a file, named by a line."""
     batch_rows: ClassVar[int] = 128

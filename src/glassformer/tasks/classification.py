@@ -28,6 +28,10 @@ CHUNK = 256
 """Records that are encoded together in an evaluation."""
 
 
+FEW_IDS = 10
+"""Training inputs from which as many classes are certainly none."""
+
+
 class Classification(LabelTask):
     """A class for each input, or several (`model.multi_label`)."""
 
@@ -251,4 +255,10 @@ def check_counts(counts: Counter[str], noun: str, multi: bool) -> None:
         raise DataError(
             f"every training {noun} is of the class {', '.join(counts)!r}; give {noun}s of at "
             "least two classes"
+        )
+    if len(counts) == counts.total() >= FEW_IDS:
+        few = ", ".join(map(repr, sorted(counts)[:3]))
+        raise DataError(
+            f"each of the {counts.total():,} training {noun}s has a class of its own ({few}, ...), "
+            "as numbers of rows have; set data.label_field to the classes"
         )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.data.config import DataConfig
-from glassformer.data.sources import capture_stdin, is_gone
+from glassformer.data.sources import capture_stdin, is_gone, left_out
 from glassformer.errors import ConfigError
 from glassformer.files import (
     BEFORE,
@@ -90,6 +90,8 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
     recipe = with_init_from(recipe, begun)
     kind, inputs = kinds_of(recipe)
     recipe = replace(recipe, data=absolute(capture_stdin(recipe.data, run, reuse=again)))
+    for sentence in left_out(recipe.data, inputs.suffixes):
+        say(sentence)
     records = inputs.read(recipe.data)
     if begun is None:
         processor = inputs.fit(recipe.processor, recipe.data, records, recipe.facts)

@@ -6,7 +6,6 @@ import os
 import posixpath
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from glassformer.data.config import NAMES, DataConfig, SplitName
@@ -15,7 +14,7 @@ from glassformer.data.formats.contents import source_at
 from glassformer.data.formats.file_names import fields_of, template
 from glassformer.data.formats.lines import checked_text
 from glassformer.data.formats.records import classes_at, named_class, values
-from glassformer.data.sources import Source, resolve
+from glassformer.data.sources import Source, listed, placed, resolve
 from glassformer.data.splits import in_splits
 from glassformer.errors import ConfigError, DataError, suggest
 
@@ -108,8 +107,8 @@ def _files(
 def _rows(config: DataConfig, named: str | list[str], suffixes: Collection[str]) -> Iterator[Row]:
     """Rows of the tables, if there is a `METADATA` or nothing else; else the files themselves."""
     names = [named] if isinstance(named, str) else named
-    patterns = [pattern for name in names if (pattern := _whole(name, config.root))]
-    sources = resolve(patterns) if patterns else []
+    found = (source for name in names for source in _everything(name, config.root))
+    sources = list(dict.fromkeys(found))
     files = [source for source in sources if posixpath.splitext(source.path)[1].lower() in suffixes]
     tables = [source for source in sources if source.suffix in TABLES]
     metadata = [t for t in tables if posixpath.basename(t.path).startswith(f"{METADATA}.")]
@@ -120,23 +119,20 @@ def _rows(config: DataConfig, named: str | list[str], suffixes: Collection[str])
             yield from _table_rows(table, config)
 
 
-def _whole(name: str, root: str | None) -> str | None:
-    """An absolute pattern for a name; everything in a folder or archive, None if it is empty."""
-    path = Path(root or ".").expanduser().joinpath(Path(name).expanduser()).absolute()
-    if "\0" in name:
-        return str(path)
-    if path.is_dir():
-        within = f"{glob.escape(str(path))}/**/*"
-        return within if any(map(os.path.isfile, glob.iglob(within, recursive=True))) else None
-    inside = source_at(str(path / "*"))
-    if inside.archive is None:
-        return str(path)
-    folder, names = inside.member[:-1], members(inside.archive)
-    if not names:
-        return None
-    if not any(name.startswith(folder) for name in names):
-        return str(path)
-    return f"{inside.archive}/{glob.escape(folder)}**"
+def _everything(name: str, root: str | None) -> list[Source]:
+    """The sources that a name means: every file of a folder or of an archive."""
+    path = placed(name, root)
+    if "\0" not in name:
+        if path.is_dir():
+            return [Source(file) for file in listed(path).files]
+        inside = source_at(str(path / "*"))
+        if inside.archive is not None:
+            folder, names = inside.member[:-1], members(inside.archive)
+            if not names:
+                return []
+            if any(name.startswith(folder) for name in names):
+                path = f"{inside.archive}/{glob.escape(folder)}**"
+    return resolve(str(path))
 
 
 def _folder_rows(files: list[Source], config: DataConfig) -> Iterator[Row]:

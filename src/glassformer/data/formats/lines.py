@@ -6,6 +6,7 @@ Errors name the file and the line or byte.
 import codecs
 import io
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,9 @@ from glassformer.data.config import DataConfig
 from glassformer.data.formats.contents import opened
 from glassformer.data.sources import Source
 from glassformer.errors import DataError, suggest
+
+_C1 = re.compile("[\x80\x82-\x84\x86-\x8c\x8e\x91-\x9c\x9e\x9f]")
+"""Control characters of latin-1 that are letters and signs in cp1252, but NEL, which is in use."""
 
 
 def decoded(raw: bytes, encoding: str, name: str, offset: int = 0) -> str:
@@ -30,15 +34,32 @@ def decoded(raw: bytes, encoding: str, name: str, offset: int = 0) -> str:
         if b"\0" in raw and not wide:
             raise _binary(name, offset + raw.index(b"\0")) from None
         at = mark + problem.start if isinstance(problem, UnicodeDecodeError) else 0
-        other = "utf-16" if wide else "latin-1" if unicode else "utf-8"
+        other = "utf-16" if wide else _western(raw) if unicode else "utf-8"
         raise DataError(
             f"{name} is not {encoding}: byte 0x{raw[at]:02x} at offset {offset + at} does not fit; "
             f"set data.encoding={other} if that is its encoding"
         ) from None
+    if (found := _C1.search(text)) and codecs.lookup(encoding).name == "iso8859-1":
+        byte = ord(found[0])
+        raise DataError(
+            f"{name} is not latin-1: byte 0x{byte:02x} at offset {offset + found.start()} is a "
+            f"control character there and {bytes([byte]).decode('cp1252')!r} in cp1252; set "
+            f"data.encoding=cp1252"
+        )
     if "\0" in text:
         before = text.partition("\0")[0].encode(encoding, errors="replace")
         raise _binary(name, offset + mark + len(before))
     return text
+
+
+def _western(raw: bytes) -> str:
+    """The likelier of two encodings of one byte a character: cp1252 has quotes where latin-1 has
+    control characters, and five bytes that are no characters."""
+    try:
+        raw.decode("cp1252")
+    except UnicodeDecodeError:
+        return "latin-1"
+    return "cp1252"
 
 
 def _binary(name: str, at: int) -> DataError:

@@ -10,10 +10,12 @@ import csv
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any
 
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.contents import opened
+from glassformer.data.formats.headers import looks_like_header
 from glassformer.data.formats.lines import checked_text, decoded, found, lines, objects
 from glassformer.data.sources import Source
 from glassformer.errors import DataError, counted, suggest
@@ -156,32 +158,54 @@ def _array(source: Source, config: DataConfig) -> Iterator[tuple[Any, str]]:
 def _table(
     source: Source, config: DataConfig, wanted: Mapping[str, str], columns: str | None
 ) -> Iterator[tuple[dict[str, str], str]]:
+    places, needed = None, 0
+    for row, line in _rows(source, config):
+        where = f"{source.path}, line {line}"
+        if places is None:
+            places, headed = _places(row, config, wanted, columns, where)
+            needed = 1 + max((places[field] for field in wanted), default=-1)
+            if headed:
+                needed = needed if columns else len(row)
+                continue
+        if len(row) < needed:
+            raise DataError(
+                f"{where} has {counted(len(row), 'column')}, and column {needed} is needed; mend it"
+            )
+        yield {field: row[place] for field, place in places.items() if place < len(row)}, where
+
+
+def _rows(source: Source, config: DataConfig) -> Iterator[tuple[list[str], int]]:
+    """The rows of a table that are not empty, and the number of the line where each begins.
+
+    A space behind every comma of the first row is not part of the cells.
+    """
     csv.field_size_limit(LONGEST_CELL)
     delimiter = "\t" if source.format(config) == "tsv" else ","
     # in TSV a quote is a character like any other; in CSV one that is never closed would swallow
     # the rest
     quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
     texts = (f"{line}\n" for line, _ in lines(source, config))
-    table = csv.reader(texts, delimiter=delimiter, quoting=quoting, strict=True)
-    places, needed = None, 0
+    head = list(islice(texts, 1))
+    cells = next(csv.reader(head, delimiter=delimiter, quoting=quoting), [])
+    spaced = delimiter == "," and len(cells) > 1 and all(cell[:1] == " " for cell in cells[1:])
+    table = csv.reader(
+        chain(head, texts),
+        delimiter=delimiter,
+        quoting=quoting,
+        strict=True,
+        skipinitialspace=spaced,
+    )
+    begin = 1
     try:
-        for row in filter(None, table):  # an empty line is no row
-            where = f"{source.path}, line {table.line_num}"
-            if places is None:
-                places, headed = _places(row, config, wanted, columns, where)
-                needed = 1 + max((places[field] for field in wanted), default=-1)
-                if headed:
-                    needed = needed if columns else len(row)
-                    continue
-            if len(row) < needed:
-                raise DataError(
-                    f"{where} has {counted(len(row), 'column')}, and column {needed} is needed; "
-                    f"mend it"
-                )
-            yield {field: row[place] for field, place in places.items() if place < len(row)}, where
+        for row in table:
+            if row:  # an empty line is no row
+                yield row, begin
+            begin = table.line_num + 1
     except csv.Error as problem:
+        unclosed = "unexpected end of data" in str(problem)
+        reason = "a quote that opens there is never closed" if unclosed else problem
         raise DataError(
-            f"{source.path}, line {table.line_num} is no {delimiter!r} table ({problem})"
+            f"{source.path}, line {begin} is no {delimiter!r} table ({reason})"
         ) from None
 
 
@@ -189,12 +213,21 @@ def _places(
     first: list[str], config: DataConfig, wanted: Mapping[str, str], columns: str | None, where: str
 ) -> tuple[dict[str, int], bool]:
     """The index of each field's column, and whether the first row is a header."""
+    first = [cell.strip() for cell in first]
     names = [field for field in wanted if not _is_number(field)]
     missing = [field for field in names if field not in first]
     default = columns is not None and all(is_default(config, name) for name in wanted.values())
     if default and missing == names:
         if len(first) < 2:
             raise DataError(f"{where} has 1 column, not {columns}; check data.format")
+        if looks_like_header(first):
+            named = ", ".join(repr(" ".join(cell.split())[:40]) for cell in first)
+            fields = " and ".join(f"data.{wanted[field]}" for field in wanted)
+            raise DataError(
+                f"{where} looks like the names of columns ({named}), none of which is "
+                f"{' or '.join(map(repr, wanted))}; set {fields} to such a name, or to a number "
+                f"from 1 if it is a row like the others"
+            )
         return dict(zip(wanted, (0, 1), strict=False)), False
     if missing:
         known = suggest(missing[0], (" ".join(cell.split())[:40] for cell in first))

@@ -24,6 +24,12 @@ Rows = Iterator[tuple[tuple[str, str] | None, str]]
 """A word and its tag, or None at the end of a sentence, and the origin of the line."""
 
 _CELL = re.compile(r"[^ \t]+")
+_COMMENT = re.compile(
+    r"#\s*(?:(?:newdoc|newpar|sent_id|text|id|doc|global\.columns|(?:begin|end) document)\b"
+    r"|\S+\s*=)"
+)
+"""Comments before a sentence: of CoNLL-U, CoNLL-U Plus, CoNLL-2012 and MultiCoNER. Another line
+that begins with # is one if it has another number of columns."""
 _SKIPPED = re.compile(r"\d+[-.]\d+")
 """Ids of words written as one (3-4) and of words left out (8.1)."""
 
@@ -87,21 +93,38 @@ def _universal(field: str, setting: str) -> int:
 
 
 def _conll(source: Source, config: DataConfig) -> Rows:
-    n = word = tag = 0
-    first = ""
+    n, first = _width(source, config)
+    word = tag = 0
+    begins, placed = True, False
     for line, where in lines(source, config):
-        cells = line.split("\t") if "\t" in line else _CELL.findall(line)
+        cells = _cells(line)
         if not line.strip() or cells[0] == "-DOCSTART-":
+            begins = True
             yield None, where
             continue
-        if not n:
-            n, first = len(cells), where.rpartition(", ")[2]
+        if begins and line.startswith("#") and (len(cells) != n or _COMMENT.match(line)):
+            continue
+        if not placed:
             word, tag = _places(config, n, where)
+        begins, placed = False, True
         if len(cells) != n:
             raise DataError(
                 f"{where} has {counted(len(cells), 'column')} where {first} has {n}; mend it"
             )
         yield (cells[word], cells[tag]), where
+
+
+def _cells(line: str) -> list[str]:
+    return line.split("\t") if "\t" in line else _CELL.findall(line)
+
+
+def _width(source: Source, config: DataConfig) -> tuple[int, str]:
+    """Columns of the first row that is certainly no comment (0: there is none), and its line."""
+    for line, where in lines(source, config):
+        cells = _cells(line)
+        if line.strip() and cells[0] != "-DOCSTART-" and not line.startswith("#"):
+            return len(cells), where.rpartition(", ")[2]
+    return 0, ""
 
 
 def _places(config: DataConfig, n: int, where: str) -> tuple[int, int]:

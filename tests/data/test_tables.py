@@ -1,0 +1,114 @@
+"""The first row of a table, spaces behind its commas, and a quote that stays open."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glassformer.data.formats.headers import NAMES, looks_like_header
+from glassformer.data.labelled import labelled
+from glassformer.data.pairs import pairs
+from glassformer.errors import DataError
+from small_runs import data_config
+
+HEADERS = [
+    "review,sentiment",
+    "Review,Sentiment",
+    "English,German",
+    "id,source,target",
+    "sentence1,sentence2,label",
+    "tweet_text,airline_sentiment,label",
+    "Text,Label",
+    "file,class",
+    "src,tgt",
+    "de,en",
+    " text , label",
+]
+ROWS = [
+    "good,positive",
+    "Hello,Hallo",
+    "Go.,Geh.",
+    "text,Text des Liedes",
+    "a dog runs,1",
+    "1,2",
+    "the film,good_film",
+    "x,y",
+    "German,Deutsch",
+    ",",
+]
+
+
+@pytest.mark.parametrize("row", HEADERS)
+def test_usual_names_of_columns(row):
+    assert looks_like_header(row.split(","))
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_what_is_data(row):
+    assert not looks_like_header(row.split(","))
+
+
+@given(st.lists(st.sampled_from(sorted(NAMES)), min_size=1, max_size=4))
+def test_any_of_the_names_in_any_case(names):
+    assert looks_like_header(names)
+    assert looks_like_header([name.upper() for name in names])
+    assert not looks_like_header([*names, f"{names[0]} is a word."])
+
+
+def labels(tmp_path, content: str, **fields):
+    (tmp_path / "t.csv").write_text(content)
+    values = {"train.path": str(tmp_path / "t.csv"), "validation.fraction": 0.0}
+    return [(row.text, *row.labels) for row in labelled(data_config(values | fields))]
+
+
+def test_a_header_of_other_names_asks_for_the_fields(tmp_path):
+    content = "review,sentiment\ngood,pos\nbad,neg\n"
+    with pytest.raises(DataError) as caught:
+        labels(tmp_path, content)
+    assert str(caught.value).removeprefix(f"{tmp_path}/") == (
+        "t.csv, line 1 looks like the names of columns ('review', 'sentiment'), none of which is "
+        "'text' or 'label'; set data.text_field and data.label_field to such a name, or to a "
+        "number from 1 if it is a row like the others"
+    )
+    named = {"text_field": "review", "label_field": "sentiment"}
+    assert labels(tmp_path, content, **named) == [("good", "pos"), ("bad", "neg")]
+    numbered = {"text_field": "1", "label_field": "2"}
+    assert labels(tmp_path, content, **numbered)[0] == ("review", "sentiment")
+    (tmp_path / "p.tsv").write_text("English\tGerman\nGo.\tGeh.\n")
+    with pytest.raises(DataError, match=r"\('English', 'German'\), none of which is 'source' or"):
+        list(pairs(data_config({"train.path": str(tmp_path / "p.tsv")})))
+
+
+@pytest.mark.parametrize(
+    "header", ["text, label", "text , label ", '"text", "label"', "text,label"]
+)
+def test_spaces_around_the_names_of_columns(tmp_path, header):
+    assert labels(tmp_path, f"{header}\ngood,pos\n") == [("good", "pos")]
+
+
+def test_a_space_behind_every_comma_is_not_part_of_a_cell(tmp_path):
+    content = 'text, label\n"well, good", "pos"\n"a ""b""", neg\n'
+    assert labels(tmp_path, content) == [("well, good", "pos"), ('a "b"', "neg")]
+    assert labels(tmp_path, "text,label\n  kept , pos\n") == [("  kept ", "pos")]
+
+
+@pytest.mark.parametrize("before", [0, 3])
+def test_a_quote_that_never_closes_is_reported_where_it_opened(tmp_path, before):
+    content = "text,label\n" + "good,pos\n" * before + '"open,neg\n' + "bad,neg\n" * 50
+    line = before + 2
+    with pytest.raises(DataError, match=rf"line {line} .*\(a quote that opens there is never"):
+        labels(tmp_path, content)
+
+
+def test_numbers_of_rows_are_no_classes(tmp_path):
+    from small_runs import go
+    from small_tasks import class_recipe
+
+    (tmp_path / "c.csv").write_text(
+        "text,id,label\n" + "".join(f"word {i} here,{i},{'ab'[i % 2]}\n" for i in range(30))
+    )
+    data = {"train.path": str(tmp_path / "c.csv"), "label_field": "id"}
+    with pytest.raises(
+        DataError, match=r"each of the 27 training texts has a class of its own \('0', '1', '10',"
+    ):
+        go(class_recipe(tmp_path, data=data), tmp_path / "x")
+    assert not (tmp_path / "x").exists()
