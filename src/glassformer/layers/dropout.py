@@ -1,15 +1,54 @@
 """Dropout: each number is zeroed with probability p, and the others are scaled by 1 / (1 - p)
 (Srivastava et al. 2014).
 
-All randomness comes from torch's generator, which a training step seeds by (seed, step,
-micro-batch), or from that of a thread (`cpu_kernels.thread_generator`).
+A training step draws all of it by (seed, step, micro-batch), from generators that nobody else uses
+(`drawn_by`); elsewhere it comes from torch's own.
 """
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
 from torch import nn
 from torch.nn import functional as F
 
 from glassformer.axes import Float, Tensor
 from glassformer.layers import cpu_kernels
+
+_LENT = threading.Lock()
+
+
+@contextmanager
+def drawn_by(seed: int, device: torch.device, compiled: bool = False) -> Iterator[None]:
+    """Draw this thread's dropout by a seed; whoever else draws in this process is not disturbed.
+
+    On a CPU from a generator of the thread. Compiled graphs and other devices know only the
+    device's own generator: one thread at a time has it, and its state is put back.
+    """
+    if device.type == "cpu" and not compiled:
+        with cpu_kernels.thread_generator(seed):
+            yield
+        return
+    with _LENT:
+        generator = _generator_of(device)
+        before = generator.get_state()
+        generator.manual_seed(seed)
+        try:
+            yield
+        finally:
+            generator.set_state(before)
+
+
+def _generator_of(device: torch.device) -> torch.Generator:
+    match device.type:
+        case "cuda":
+            torch.cuda.init()  # which makes the generators
+            return torch.cuda.default_generators[device.index or 0]
+        case "mps":
+            return torch.mps._get_default_mps_generator()
+        case _:
+            return torch.default_generator
 
 
 def dropout(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:

@@ -194,9 +194,10 @@ class Recipe:
         update = {"classes": tuple(names), "n_classes": len(names)}
         return replace(self, model=self.model.model_copy(update=update))
 
-    def with_precision(self, precision: Precision) -> "Recipe":
-        """This recipe with the precision that was found by measuring."""
-        return replace(self, train=self.train.model_copy(update={"precision": precision}))
+    def with_machine(self, precision: Precision, threads: int | None) -> "Recipe":
+        """This recipe with the precision and the threads that were chosen on this machine."""
+        chosen = {"precision": precision, "threads": threads}
+        return replace(self, train=self.train.model_copy(update=chosen))
 
 
 def _sections(values: dict[str, Any]) -> dict[str, dict[Any, Any]]:

@@ -205,6 +205,13 @@ class TrainConfig(Record):
         default=0, ge=0, le=64, description="Processes that make batches ahead of time; 0: none."
     )
     device: str = Field(default="auto", description="auto, cpu, cuda, cuda:1, mps.")
+    threads: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="Threads of each operation on a CPU, on which the last bits of results depend; "
+        "null: as many as torch chooses, or as the run that is resumed had.",
+    )
     precision: Precision = Field(
         default="auto", description="auto: the faster one, by measurement."
     )

@@ -56,6 +56,14 @@ def choose_machine(device: str, precision: str) -> Machine:
     return Machine(chosen, best, peaks[best], f"{on}, {_name(best)} ({how}: {words})")
 
 
+def platform(device: torch.device) -> str:
+    """What the last bits of results depend on beside the recipe, in words."""
+    if device.type == "cuda":
+        return f"torch {torch.__version__}, {torch.cuda.get_device_name(device)}"
+    kind = torch.backends.cpu.get_cpu_capability() if device.type == "cpu" else device.type
+    return f"torch {torch.__version__}, {kind}"
+
+
 def find_device(device: str) -> torch.device:
     """`auto` is a GPU if there is one; anything else must exist."""
     if device == "auto":
@@ -87,7 +95,8 @@ def matmul_peak(
 ) -> float:
     """FLOP/s of size³ matrix products, the best of several for about `seconds`."""
     size = size if device.type == "cpu" else 4096
-    a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+    random = torch.Generator(device).manual_seed(0)  # the caller's own stays as it is
+    a, b = (torch.randn(size, size, device=device, generator=random).to(dtype) for _ in range(2))
     best, end = float("inf"), time.perf_counter() + seconds
     torch.mm(a, b)
     while True:

@@ -7,7 +7,7 @@ in the same bits as one that was not.
 
 import math
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,13 @@ from glassformer.pages.training_report import report_html
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 from glassformer.training.checkpoint import Checkpoints, State
-from glassformer.training.device import choose_machine
+from glassformer.training.device import choose_machine, platform
 from glassformer.training.history import History
 from glassformer.training.interrupt import interruptions
 from glassformer.training.memory import keep_freed_memory
 from glassformer.training.model_files import export, is_exported, save_inputs
 from glassformer.training.optimizer import Optimizer
-from glassformer.training.parallel import micro_batch_threads
+from glassformer.training.parallel import cpu_threads, micro_batch_threads
 from glassformer.training.prefetch import batches_ahead
 from glassformer.training.progress import Moment, Progress
 from glassformer.training.run_folder import held, prepare, unchanged
@@ -79,9 +79,10 @@ def train(
     folder that cannot be written.
     """
     progress = progress or Progress()
-    with held(run, resume):
+    with held(run, resume), ExitStack() as computing:
         with unchanged(run):
             prepared = prepare(recipe, run, resume, progress.message)
+            computing.enter_context(cpu_threads(prepared.recipe.train.threads))
             training = _Training(prepared.task(), run, resume, progress)
         try:
             return training.go()
@@ -101,7 +102,7 @@ class _Training:
         self.state = self._first_state(resume, task.fingerprint)
         keep_freed_memory()
         self.machine = choose_machine(config.device, config.precision)
-        task.recipe = task.recipe.with_precision(self.machine.precision_name)
+        task.recipe = task.recipe.with_machine(self.machine.precision_name, torch.get_num_threads())
         self.config = config = task.recipe.train
         self.model = Transformer(task.recipe.model, config.seed, self.machine.device)
         self.optimizer = Optimizer(self.model, config.optimizer, config.freeze_trunk)
@@ -121,7 +122,8 @@ class _Training:
         self.measured_again = False
         self.resolved = task.recipe.yaml()  # slow to write, and shown by every report
         if self.state.step < config.steps:
-            save_inputs(task, run, self.resolved)
+            depends = f"{platform(self.machine.device)}, train.threads and train.precision"
+            save_inputs(task, run, f"# The last bits depend on {depends}.\n{self.resolved}")
         if self.state.step:
             self._export_again()
 
@@ -204,6 +206,7 @@ class _Training:
                 step=step,
                 factor=factor,
                 precision=self.machine.precision,
+                compiled=config.compile,
                 max_grad_norm=config.optimizer.max_grad_norm,
                 loss=self.task.loss,
                 threads=self.threads,

@@ -16,6 +16,21 @@ import torch
 
 
 @contextmanager
+def cpu_threads(count: int | None) -> Iterator[int]:
+    """So many threads for each operation on a CPU, for this thread and those that it begins; None:
+    as many as now. The number before is put back."""
+    before = torch.get_num_threads()
+    if count is None or count == before:
+        yield before
+        return
+    torch.set_num_threads(count)
+    try:
+        yield count
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
 def micro_batch_threads(count: int, device: torch.device) -> Iterator[Executor | None]:
     """So many threads, while they are needed; None: one is enough, or the device is no CPU and
     computes by itself."""

@@ -43,6 +43,7 @@ def batches_ahead(batches: Batches, begin: int, end: int, workers: int) -> Gener
                 prefetch_factor=AHEAD,
                 multiprocessing_context=context,
                 worker_init_fn=_begin,
+                generator=torch.Generator(),  # the caller's own stays as it is
             )
         )
     try:

@@ -104,8 +104,7 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
     processor.check(records)
     if begun is not None:
         check_same(recipe, begun, run)
-        if recipe.train.precision == "auto":  # measured once: today's measurement could differ
-            recipe = recipe.with_precision(begun.train.precision)
+        recipe = _as_begun(recipe, begun, say)
     recipe.check()  # again: the data and the trunk changed the model
     kept = None
     if begun is not None and is_gone(recipe.data):
@@ -113,6 +112,20 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
         if kept is not None:
             say("the data are not where they were; going on with the tokens that the run keeps")
     return Prepared(recipe, kind, processor, records, run, begun is not None, kept)
+
+
+def _as_begun(recipe: Recipe, begun: Recipe, say: Callable[[str], None]) -> Recipe:
+    """The precision and the threads of the run, where the recipe leaves them open: today's choice
+    could differ."""
+    precision, threads = recipe.train.precision, recipe.train.threads
+    if threads is None and (had := begun.train.threads) is not None:
+        threads = min(had, os.cpu_count() or had)
+        if threads < had:
+            say(
+                f"computing with {threads} threads, not {had}, of which there are not so many "
+                "here; the last bits of results will differ"
+            )
+    return recipe.with_machine(begun.train.precision if precision == "auto" else precision, threads)
 
 
 @contextmanager

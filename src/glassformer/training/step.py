@@ -17,7 +17,7 @@ from torch import nn
 from glassformer.axes import Tensor
 from glassformer.batch import Batch
 from glassformer.errors import TrainingError
-from glassformer.layers.cpu_kernels import thread_generator
+from glassformer.layers.dropout import drawn_by
 from glassformer.losses import LossSum, cross_entropy
 from glassformer.models.transformer import Output
 from glassformer.training.optimizer import Optimizer
@@ -59,6 +59,7 @@ def training_step(
     max_grad_norm: float,
     loss: Loss = cross_entropy,
     threads: Executor | None = None,
+    compiled: bool = False,
 ) -> StepResult:
     """Run one step on the parts of its batch; a loss or gradient that is not finite raises and
     changes nothing."""
@@ -69,8 +70,9 @@ def training_step(
         )
     device = parameters[0].device
 
-    def mean_loss(batch: Batch) -> Tensor:
-        with torch.autocast(device.type, precision, enabled=precision != torch.float32):
+    def mean_loss(batch: Batch, own: int) -> Tensor:
+        cast = torch.autocast(device.type, precision, enabled=precision != torch.float32)
+        with cast, drawn_by(own, device, compiled):
             logits = model(batch.to(device)).logits
         assert batch.targets is not None
         return loss(logits, batch.targets.to(device)).total / n_targets
@@ -91,20 +93,19 @@ def training_step(
 
 
 def _in_turn(
-    mean_loss: Callable[[Batch], Tensor], batches: Sequence[Batch], seeds: Sequence[int]
+    mean_loss: Callable[[Batch, int], Tensor], batches: Sequence[Batch], seeds: Sequence[int]
 ) -> float:
     """Add the gradients of each part; the sum of the losses."""
     total = 0.0
     for batch, own in zip(batches, seeds, strict=True):
-        torch.manual_seed(own)
-        part_loss = mean_loss(batch)
+        part_loss = mean_loss(batch, own)
         part_loss.backward()
         total += part_loss.item()
     return total
 
 
 def _in_parallel(
-    mean_loss: Callable[[Batch], Tensor],
+    mean_loss: Callable[[Batch, int], Tensor],
     batches: Sequence[Batch],
     seeds: Sequence[int],
     parameters: Sequence[Tensor],
@@ -115,8 +116,7 @@ def _in_parallel(
     learned = [parameter for parameter in parameters if parameter.requires_grad]
 
     def gradients(batch: Batch, own: int) -> tuple[float, tuple[Tensor | None, ...]]:
-        with thread_generator(own):
-            part_loss = mean_loss(batch)
+        part_loss = mean_loss(batch, own)
         return part_loss.item(), torch.autograd.grad(part_loss, learned, allow_unused=True)
 
     total = 0.0
