@@ -3,7 +3,8 @@ given."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any, ClassVar, Self, get_args
+from types import UnionType
+from typing import Any, ClassVar, Self, Union, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -15,6 +16,10 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from glassformer.errors import ConfigError, suggest
+
+LARGEST = 1 << 63
+MOST_SHOWN = 200
+"""Characters of a value in an error."""
 
 
 def uses(field: FieldInfo) -> dict[str, list[str]]:
@@ -46,7 +51,7 @@ class Record(BaseModel):
                 elif isinstance(part, int):
                     where.append(str(part))
             message = first["msg"].removeprefix("Value error, ")
-            got = "" if first["type"] == "value_error" else f", got {first['input']!r}"
+            got = "" if first["type"] == "value_error" else f", got {_given(first['input'])}"
             name = ".".join(filter(None, where))
             raise ConfigError(f"{name}: {message[0].lower() + message[1:]}{got}.") from None
 
@@ -98,6 +103,36 @@ class Record(BaseModel):
         kind = cls.model_fields[name].annotation
         if value is None and kind is cls.nested().get(name):
             return {}
+        value = _as_text(value, kind)
         if isinstance(value, bool) and kind is not bool and bool not in get_args(kind):
             raise ValueError(f"a yes or no is not what belongs here, got {value!r}")
         return value
+
+    @field_validator("*", mode="after")
+    @classmethod
+    def _in_64_bits(cls, value: object) -> object:
+        if isinstance(value, int) and value >= LARGEST:
+            raise ValueError("a whole number must be below 2^63 here")
+        return value
+
+
+def _given(value: object) -> str:
+    """A value as an error shows it: at most a line, numbers as they were written."""
+    number = isinstance(value, str) and value.lstrip("+-").replace(".", "", 1).isdecimal()
+    shown = f"{value}" if number else f"{value!r}"
+    return shown if len(shown) <= MOST_SHOWN else f"{shown[:MOST_SHOWN]}..."
+
+
+def _as_text(value: Any, kind: Any) -> Any:
+    """A whole number as the text that belongs there: `text_field: 2`, `class_names: [0, 1]`."""
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    if type(value) is int:
+        return str(value) if str in kinds and not {int, float} & set(kinds) else value
+    for one in kinds:
+        inside = get_args(one)
+        match value:
+            case list() | tuple() if get_origin(one) in (list, tuple):
+                return [_as_text(part, inside[0]) for part in value]
+            case dict() if get_origin(one) is dict:
+                return {_as_text(k, inside[0]): _as_text(v, inside[1]) for k, v in value.items()}
+    return value

@@ -4,7 +4,9 @@ Exit codes: 0 fine, 1 failed, 2 wrong usage, 130 interrupted. Heavy imports stan
 so that `--help` answers at once.
 """
 
+import os
 import sys
+from contextlib import suppress
 from io import TextIOWrapper
 from typing import Annotated
 
@@ -36,6 +38,8 @@ app = typer.Typer(
 COMMANDS = (demo, train, evaluate, generate, translate, tag, classify, embed)
 COMMANDS += (tokenize, plan, verify, inspect)
 """In the order of `--help`."""
+LAST_STANDARD = 2
+"""The number of standard error."""
 GROUPS = {
     "data": ("Look at training data.", {"show": data_show}),
     "recipe": ("Look at recipes.", {"show": recipe_show, "fields": recipe_fields}),
@@ -71,17 +75,45 @@ def options(
 
 def main() -> None:
     """Run the command line; an error is one sentence on stderr and an exit code."""
+    _open_closed_streams()
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     if isinstance(sys.stdout, TextIOWrapper):  # a character that the terminal lacks is no error
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        app(arguments, prog_name="glassformer")
+        try:
+            app(arguments, prog_name="glassformer")
+        finally:
+            sys.stdout.flush()  # a full disk is an error here, and a traceback when Python ends
     except Exception as error:
         if "--debug" in sys.argv:
             raise
         sentence, code = _said(error)
-        sys.stderr.write(f"glassformer: {sentence}\n")
+        with suppress(OSError):
+            sys.stderr.write(f"glassformer: {sentence}\n")
+        _give_up_on_full_streams()
         sys.exit(code)
+
+
+def _open_closed_streams() -> None:
+    """Connect the standard streams that the caller closed to nothing.
+
+    Or the next file that is opened would get the number of one, and `print` would write into it.
+    """
+    while (handle := os.open(os.devnull, os.O_RDWR)) <= LAST_STANDARD:
+        pass
+    os.close(handle)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+
+
+def _give_up_on_full_streams() -> None:
+    """Let Python end without another try to write what could not be written."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _said(error: Exception) -> tuple[str, int]:
@@ -92,6 +124,13 @@ def _said(error: Exception) -> tuple[str, int]:
     full = ("out of memory", "can't allocate memory")
     if isinstance(error, MemoryError) or any(words in message for words in full):
         return "Out of memory; use a smaller train.batch_size or more train.micro_batches.", 1
+    if isinstance(error, OSError) and error.strerror and error.filename is None:
+        return f"Cannot read or write: {error.strerror}; see where the output goes.", 1
+    if isinstance(error, OSError) and error.strerror:
+        return (
+            f"Cannot use {os.fsdecode(error.filename)}: {error.strerror}; see to its permissions, "
+            "or name another place."
+        ), 1
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return (
         f"Something went wrong that should not ({what}); please report it with what --debug shows."

@@ -199,7 +199,9 @@ def read_config(folder: Path) -> ModelConfig:
         raise CheckpointError(
             f"{folder} holds no config.json; give the folder of a trained model."
         ) from None
-    except (OSError, ValueError):
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror or error}.") from None
+    except ValueError:
         raise CheckpointError(f"{path} is not readable JSON; restore it from a backup.") from None
     if not isinstance(values, dict) or values.pop("model_type", None) != "glassformer":
         raise CheckpointError(f"{path} does not describe a glassformer model; give a run folder.")

@@ -5,6 +5,7 @@ recipe = read_recipe("recipes/lm.yaml", ["train.steps=200", "model.n_layers=6"])
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from dataclasses import field as own_field
 from pathlib import Path
@@ -254,8 +255,8 @@ def _generation(values: dict[str, Any], pipeline: Pipeline, architecture: str) -
 
 
 def read_recipe(path: str | Path | None, overrides: Sequence[str] = ()) -> Recipe:
-    """The recipe of a YAML file (None: all defaults) with `section.key=value` overrides, values
-    read as YAML."""
+    """The recipe of a YAML file (None: all defaults) with `section.key=value` overrides; see
+    `_meant`."""
     values = read_yaml(Path(path)) if path is not None else {}
     for override in overrides:
         key, equals, text = override.partition("=")
@@ -264,12 +265,32 @@ def read_recipe(path: str | Path | None, overrides: Sequence[str] = ()) -> Recip
                 f"{override!r} is no override; write section.key=value, for example "
                 "train.steps=500, or task=NAME."
             )
-        try:
-            value = yaml_text.parse(text) if text else None
-        except yaml.YAMLError:
-            value = text
-        values = changed(values, key, value)
+        values = changed(values, key, _meant(key, text))
     return Recipe.parse(values)
+
+
+def _meant(key: str, text: str) -> Any:
+    """The value that an override gives to a field, which reads a text by its own type.
+
+    `12:30` and `a: b.txt` stay as they are; `[a, b]`, `{a: b}` and quoted texts are YAML, their
+    parts texts; nothing, `null` and `~` are null where the field may be null.
+    """
+    if text in ("", "null", "~") and not _is_text(key):
+        return None
+    if text[:1] in ("[", "{", "'", '"'):
+        with suppress(yaml.YAMLError):
+            return yaml_text.parse(text, texts=True)
+    return text
+
+
+def _is_text(key: str) -> bool:
+    """Whether a field of a recipe is always a text."""
+    section, *inside, name = key.split(".")
+    record = SECTIONS.get(section)
+    for part in inside:
+        record = record and record.nested().get(part)
+    field = record and record.model_fields.get(name)
+    return field is not None and field.annotation is str
 
 
 def changed(values: dict[str, Any], key: str, value: Any) -> dict[str, Any]:

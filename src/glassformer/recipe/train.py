@@ -137,15 +137,21 @@ class TrainConfig(Record):
     section = "train"
 
     steps: int = Field(default=2000, ge=1, description="Optimizer steps.")
-    batch_size: int = Field(default=32, ge=1, description="Sequences in one optimizer step.")
+    batch_size: int = Field(
+        default=32, ge=1, le=1 << 20, description="Sequences in one optimizer step."
+    )
     batch_tokens: int | None = Field(
         default=None,
         ge=1,
+        le=1 << 32,
         description="Largest number of elements in a step, instead of batch_size; for pairs, "
         "counted on the longer side.",
     )
     micro_batches: int = Field(
-        default=1, ge=1, description="Parts in which a step's batch is computed, to save memory."
+        default=1,
+        ge=1,
+        le=1 << 20,
+        description="Parts in which a step's batch is computed, to save memory.",
     )
     parallel_micro_batches: int = Field(
         default=1,

@@ -20,11 +20,23 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def parse(text: str) -> Any:
-    """The value of a YAML text; YAMLError: it is not valid, has a key twice, or grows too large."""
+class _TextLoader(_Loader):
+    """Every value is a text, except null."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - as of yaml's own loaders
+        first: [one for one in known if one[0] == "tag:yaml.org,2002:null"]
+        for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+def parse(text: str, texts: bool = False) -> Any:
+    """The value of a YAML text, with `texts` the texts of its numbers and the like.
+
+    YAMLError: it is not valid, has a key twice, or grows too large.
+    """
     if len(text) > MOST_CHARACTERS:
         raise yaml.YAMLError(f"it has more than {MOST_CHARACTERS:,} characters")
-    loader = _Loader(text)
+    loader = (_TextLoader if texts else _Loader)(text)
     try:
         node = loader.get_single_node()
         if node is None:
@@ -33,6 +45,8 @@ def parse(text: str) -> Any:
         return loader.construct_document(node)
     except RecursionError:
         raise yaml.YAMLError("its values are nested too deeply") from None
+    except ValueError as error:  # of a number with thousands of digits
+        raise yaml.YAMLError(f"{error}") from None
     finally:
         loader.dispose()
 

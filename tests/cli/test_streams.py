@@ -1,0 +1,103 @@
+"""Standard streams that are closed, full or cut, and names that the system refuses: one sentence or
+none, never a traceback, never a file that `print` writes into."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = (sys.executable, "-m", "glassformer")
+
+
+def shell(command: str, *arguments: object, cwd=None) -> subprocess.CompletedProcess[str]:
+    """Run a shell line in which "$@" is the program with its arguments."""
+    given = ["sh", "-c", command, "sh", *PROGRAM, *map(str, arguments)]
+    return subprocess.run(given, capture_output=True, text=True, cwd=cwd)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+def test_a_full_disk_behind_standard_output(trained):
+    done = shell('"$@" > /dev/full', "generate", trained, "--prompt", "the")
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "glassformer: Cannot read or write: No space left on device; see where the output goes."
+    ]
+    both = shell('"$@" > /dev/full 2> /dev/full', "generate", trained, "--prompt", "the")
+    assert (both.returncode, both.stdout, both.stderr) == (1, "", "")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed(trained, recipe, tmp_path, closed):
+    done = shell(f'"$@" {closed}', "generate", trained, "--prompt", "the")
+    assert (done.returncode, done.stderr) == (0, "")
+    run = tmp_path / "run"
+    done = shell(f'"$@" {closed}', "train", recipe, "train.steps=2", "--run", run)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert b"loss" not in (run / "run.lock").read_bytes()
+    checked = shell('"$@"', "verify", run)
+    assert checked.returncode == 0, "nothing was printed into a file of the run"
+
+
+LONG = "a" * 300
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train", "RECIPE", "--run", LONG],
+        ["train", "RECIPE", f"data.train.path={LONG}", "--run", "x"],
+        ["train", "RECIPE", f"train.init_from={LONG}", "--run", "x"],
+        ["generate", LONG],
+        ["train", f"{LONG}.yaml", "--run", "x"],
+        ["data", "show", "RECIPE", "--html", f"{LONG}.html"],
+        ["inspect", LONG],
+        ["tokenize", LONG],
+    ],
+    ids=lambda arguments: " ".join(arguments)[:24],
+)
+def test_a_name_that_is_too_long(cli, recipe, tmp_path, arguments, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = cli(*(recipe if one == "RECIPE" else one for one in arguments))
+    assert said.code in (1, 2)
+    assert "File name too long" in said.err
+    assert "should not" not in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["tokens", "tokenizer.json", "checkpoints", ""])
+def test_what_may_not_be_read_is_not_missing(trained, tmp_path, place):
+    """As another user, since root may read everything."""
+    import shutil
+
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    script = (
+        "import os, sys\n"
+        "from glassformer.cli.main import main\n"
+        "import glassformer.run, glassformer.training.loop, tokenizers  # before rights are lost\n"
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "main()\n"
+    )
+    if os.geteuid() != 0:  # pragma: no cover - then the mode alone is enough
+        script = "from glassformer.cli.main import main; main()"
+    for path in (tmp_path, *tmp_path.parents):
+        if path.stat().st_uid == os.geteuid() and len(path.parts) > 2:
+            path.chmod(0o755)
+    (run / place).chmod(0)
+    try:
+        command = ["evaluate"] if place in ("tokens", "checkpoints") else ["generate"]
+        done = subprocess.run(
+            [sys.executable, "-c", script, *command, run, *(["--prompt", "the"] * (not place))],
+            capture_output=True,
+            text=True,
+        )
+    finally:
+        (run / place).chmod(0o755 if place != "tokenizer.json" else 0o644)
+    if place == "checkpoints":  # nothing of them is used
+        assert done.returncode == 0, done.stderr
+        return
+    assert "Permission denied" in done.stderr or "is not readable" in done.stderr
+    assert "does not exist" not in done.stderr
+    assert "should not" not in done.stderr
