@@ -20,6 +20,7 @@ class Bytes:
     def __init__(self, fingerprint="f", vocab_size=257, eos: int | None = EOS):
         self.fingerprint, self.vocab_size, self.calls = fingerprint, vocab_size, 0
         self.specials = {} if eos is None else {"eos": eos}
+        self.in_pieces = True
 
     def encode(self, text: str) -> np.ndarray:
         self.calls += 1

@@ -1,7 +1,7 @@
 """Records divided into training, validation and test: by file, or held out of those to train on."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -16,12 +16,15 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class Part:
-    """A document of a split, or a piece of one; `ends`: it reaches the document's end."""
+    """A document of a split, or a piece of one."""
 
     split: SplitName
     text: str
     source: str
+    begins: bool
+    """Whether nothing of the document came before in this split."""
     ends: bool
+    """Whether it reaches the document's end."""
 
 
 def borders(n: int, validation: float, test: float) -> tuple[int, int]:
@@ -43,14 +46,27 @@ def parts(config: DataConfig) -> Iterator[Part]:
         begins = (0, *borders(n, validation, test), n)
         yield from _cut(read(sources, config), begins)
     else:
-        yield from (
-            Part("train", document.text, document.source, True)
-            for document in read(sources, config)
-        )
+        yield from _parts("train", read(sources, config))
     for name in NAMES[1:]:
         if (path := config.splits[name].path) is not None:
-            for document in read(resolve(path, config.root), config):
-                yield Part(name, document.text, document.source, True)
+            yield from _parts(name, read(resolve(path, config.root), config))
+
+
+def whole(found: Iterable[Part]) -> Iterator[Part]:
+    """The same with all pieces of a document in one split as one."""
+    held: list[Part] = []
+    for part in found:
+        if held and (part.begins or part.split != held[0].split):
+            yield _joined(held)
+            held = []
+        held.append(part)
+    if held:
+        yield _joined(held)
+
+
+def _joined(held: list[Part]) -> Part:
+    text = "".join(part.text for part in held)
+    return replace(held[0], text=text, ends=held[-1].ends)
 
 
 def texts_for_tokenizer(config: DataConfig) -> Iterator[str]:
@@ -61,15 +77,26 @@ def texts_for_tokenizer(config: DataConfig) -> Iterator[str]:
         yield part.text
 
 
-def _cut(documents: Iterator[Document], begins: tuple[int, int, int, int]) -> Iterator[Part]:
-    start = 0
+def _parts(split: SplitName, documents: Iterable[Document]) -> Iterator[Part]:
+    begins = True
+    for document in documents:
+        yield Part(split, document.text, document.source, begins, document.ends)
+        begins = document.ends
+
+
+def _cut(documents: Iterable[Document], borders: tuple[int, int, int, int]) -> Iterator[Part]:
+    start, begun = 0, set[SplitName]()
     for document in documents:
         end = start + len(document.text)
-        for name, low, high in zip(NAMES, begins, begins[1:], strict=False):
+        for name, low, high in zip(NAMES, borders, borders[1:], strict=False):
             piece = document.text[max(low - start, 0) : max(high - start, 0)]
             if piece:
-                yield Part(name, piece, document.source, ends=end <= high)
+                ends = document.ends and end <= high
+                yield Part(name, piece, document.source, name not in begun, ends)
+                begun.add(name)
         start = end
+        if document.ends:
+            begun.clear()
 
 
 def in_splits(

@@ -11,7 +11,7 @@ import numpy as np
 from glassformer.data.config import DataConfig
 from glassformer.data.order import WindowOrder
 from glassformer.data.sources import resolve
-from glassformer.data.splits import parts
+from glassformer.data.splits import parts, whole
 from glassformer.data.store import Store, Writer, check_split, place_of, request_of
 from glassformer.errors import ConfigError, DataError, counted
 
@@ -34,6 +34,11 @@ class Encoder(Protocol):
     @property
     def specials(self) -> Mapping[str, int]:
         """The ids of special symbols; `eos` follows each document of a split with more than one."""
+        ...
+
+    @property
+    def in_pieces(self) -> bool:
+        """Whether a text may be encoded in the pieces of `cuts`."""
         ...
 
     def encode(self, text: str) -> np.ndarray:
@@ -85,7 +90,8 @@ def store_tokens(folder: str | os.PathLike[str], tokenizer: Encoder, config: Dat
 
     def write(writer: Writer) -> None:
         separate: dict[str, bool] = {}  # whether a document of this split has ended
-        for part in parts(config):
+        found = parts(config)
+        for part in found if tokenizer.in_pieces else whole(found):
             ids = tokenizer.encode(part.text)
             if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < size:
                 raise ConfigError(
@@ -93,16 +99,19 @@ def store_tokens(folder: str | os.PathLike[str], tokenizer: Encoder, config: Dat
                     f"vocabulary of {size}; use the tokenizer that belongs to this model"
                 )
             column = writer.column(part.split, KIND, dtype)
-            if eos is not None and separate.get(part.split):
-                column.extend(np.array([eos]))
-            column.append(ids)
+            if part.begins:
+                if eos is not None and separate.get(part.split):
+                    column.extend(np.array([eos]))
+                column.append(ids)
+            else:
+                column.extend(ids)
             separate[part.split] = part.ends
             count = writer.counts.setdefault(
                 part.split, {"tokens": 0, "bytes": 0, "characters": 0, "documents": 0}
             )
             count["bytes"] += len(part.text.encode("utf-8"))
             count["characters"] += len(part.text)
-            count["documents"] += 1
+            count["documents"] += part.begins
         for name, count in writer.counts.items():
             column = writer.column(name, KIND, dtype)
             if eos is not None and separate[name] and count["documents"] > 1:

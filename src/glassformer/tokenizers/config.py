@@ -6,6 +6,7 @@ from pydantic import Field
 
 from glassformer.errors import ConfigError
 from glassformer.record import Record
+from glassformer.tokenizers.definition import LARGEST_ID
 
 DEFAULT_VOCAB_SIZE = {"bpe": 8192, "word": 20000}
 
@@ -23,6 +24,7 @@ class TokenizerConfig(Record):
     vocab_size: int | None = Field(
         default=None,
         ge=1,
+        le=LARGEST_ID,
         description="Tokens in all, special symbols included; null: bpe 8192, word 20000, byte and "
         "character what the data has.",
     )
@@ -43,6 +45,7 @@ class TokenizerConfig(Record):
     min_frequency: int | None = Field(
         default=None,
         ge=1,
+        le=1 << 32,
         description="Least number of occurrences of a character, word or pair that is a token; "
         "null: 2 for bpe, else 1.",
     )

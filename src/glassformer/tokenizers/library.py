@@ -2,18 +2,17 @@
 encoding, and its errors as DataError."""
 
 import json
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from glassformer.cuts import chunks
 from glassformer.errors import DataError, GlassformerError
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Library
 
-CHUNK = 1 << 16
 GROUP = 64
 
 
@@ -48,25 +47,6 @@ def built(definition: dict[str, Any], name: str) -> "Library":
         library = Library.from_str(json.dumps(definition))
         library.encode_special_tokens = True
     return library
-
-
-_BREAK = re.compile(r"(?<=[\w!-~])[ \n]")
-
-
-def chunks(text: str, size: int = CHUNK) -> Iterator[str]:
-    """The text in pieces of about `size` characters that can be encoded apart without changing a
-    token.
-
-    A cut lies before a space or newline that follows a visible character: there every match of
-    GPT-2's pattern (and of words and punctuation) ends whatever comes next, and the pattern does
-    not look behind. Pieces join to the text.
-    """
-    start = 0
-    while start < len(text):
-        found = _BREAK.search(text, start + size)
-        end = found.start() if found else len(text)
-        yield text[start:end]
-        start = end
 
 
 def encode_chunks(library: "Library", text: str) -> list[int]:

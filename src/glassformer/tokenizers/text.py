@@ -103,6 +103,12 @@ class Tokenizer:
         prefixed = '"add_prefix_space": true' in json.dumps(self._definition.get("pre_tokenizer"))
         return self.bytewise and plain and not prefixed
 
+    @property
+    def in_pieces(self) -> bool:
+        """Whether a text may be encoded in the pieces of `cuts`; not by a tokenizer.json of another
+        kind, whose cutting points are unknown."""
+        return self.kind != "library"
+
     def at_least(self, text: str) -> int:
         """Fewest tokens that this text may have, without encoding it: characters / bytes of the
         longest token; 0 where tokens do not spell the text."""

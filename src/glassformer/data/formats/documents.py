@@ -1,14 +1,15 @@
 """Documents of running text: text files, JSONL, tables, the words of tagged files.
 
-One document is in memory at a time. A text file is one document, and so is a row of a table.
+A text file is one document, and so is a row of a table. A long text file comes in pieces, one in
+memory at a time.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from glassformer.cuts import pieces
 from glassformer.data.config import DataConfig
-from glassformer.data.formats.contents import opened
-from glassformer.data.formats.lines import decoded
+from glassformer.data.formats.lines import texts
 from glassformer.data.formats.records import values
 from glassformer.data.formats.tagged_words import sentences, words_text
 from glassformer.data.sources import Source
@@ -17,10 +18,12 @@ from glassformer.errors import DataError
 
 @dataclass(frozen=True)
 class Document:
-    """A text and its origin, for error messages."""
+    """A text, or a piece of one, and its origin, for error messages."""
 
     text: str
     source: str
+    ends: bool = True
+    """Whether the document ends with this piece."""
 
 
 def read(sources: Iterable[Source], config: DataConfig) -> Iterator[Document]:
@@ -51,5 +54,10 @@ def _documents(source: Source, config: DataConfig) -> Iterator[Document]:
             for (text,), where in values(source, config, ["text_field"], "a text and more"):
                 yield Document(text, where)
         case _:
-            with opened(source) as file:
-                yield Document(decoded(file.read(), config.encoding, source.path), source.path)
+            before = None
+            for piece in pieces(texts(source, config)):
+                if before is not None:
+                    yield Document(before, source.path, ends=False)
+                before = piece
+            if before is not None:
+                yield Document(before, source.path)

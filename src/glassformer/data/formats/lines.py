@@ -15,6 +15,9 @@ from glassformer.data.formats.contents import opened
 from glassformer.data.sources import Source
 from glassformer.errors import DataError, suggest
 
+PART = 1 << 22
+LONGEST_LINE = 1 << 28
+"""Bytes of one line, which is in memory as a whole."""
 _C1 = re.compile("[\x80\x82-\x84\x86-\x8c\x8e\x91-\x9c\x9e\x9f]")
 """Control characters of latin-1 that are letters and signs in cp1252, but NEL, which is in use."""
 
@@ -24,22 +27,53 @@ def decoded(raw: bytes, encoding: str, name: str, offset: int = 0) -> str:
 
     DataError: another encoding (with the offset of the byte), or binary (a NUL).
     """
-    unicode = codecs.lookup(encoding).name == "utf-8"
-    marked = unicode and offset == 0 and raw.startswith(codecs.BOM_UTF8)
-    mark = len(codecs.BOM_UTF8) if marked else 0
     try:
-        text = raw[mark:].decode(encoding)
+        text = raw.decode(encoding)
     except UnicodeError as problem:
-        wide = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        if b"\0" in raw and not wide:
-            raise _binary(name, offset + raw.index(b"\0")) from None
-        at = mark + problem.start if isinstance(problem, UnicodeDecodeError) else 0
-        other = "utf-16" if wide else _western(raw) if unicode else "utf-8"
-        raise DataError(
-            f"{name} is not {encoding}: byte 0x{raw[at]:02x} at offset {offset + at} does not fit; "
-            f"set data.encoding={other} if that is its encoding"
-        ) from None
-    if (found := _C1.search(text)) and codecs.lookup(encoding).name == "iso8859-1":
+        raise _misfit(raw, encoding, name, offset, problem) from None
+    return _checked(text, encoding, name, offset)
+
+
+def texts(source: Source, config: DataConfig) -> Iterator[str]:
+    """The text of a source, decoded in parts of PART bytes; errors as of `decoded`."""
+    name, encoding, offset = source.path, config.encoding, 0
+    decoder = codecs.getincrementaldecoder(encoding)()
+    with opened(source) as file:
+        while True:
+            raw = file.read(PART)
+            held = decoder.getstate()[0]  # the beginning of a character
+            begin = offset - len(held)
+            try:
+                text = decoder.decode(raw, final=not raw)
+            except UnicodeError as problem:
+                raise _misfit(held + raw, encoding, name, begin, problem) from None
+            yield _checked(text, encoding, name, begin)
+            if not raw:
+                return
+            offset += len(raw)
+
+
+def _misfit(raw: bytes, encoding: str, name: str, offset: int, problem: UnicodeError) -> DataError:
+    """The error for bytes of another encoding, with the likely one."""
+    wide = offset == 0 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    if b"\0" in raw and not wide:
+        return _binary(name, offset + raw.index(b"\0"))
+    at = problem.start if isinstance(problem, UnicodeDecodeError) else 0
+    unicode = codecs.lookup(encoding).name == "utf-8"
+    other = "utf-16" if wide else _western(raw) if unicode else "utf-8"
+    return DataError(
+        f"{name} is not {encoding}: byte 0x{raw[at]:02x} at offset {offset + at} does not fit; "
+        f"set data.encoding={other} if that is its encoding"
+    )
+
+
+def _checked(text: str, encoding: str, name: str, offset: int) -> str:
+    """The text without a mark at the start of the file; DataError: it is binary, or cp1252 that
+    was read as latin-1."""
+    kind = codecs.lookup(encoding).name
+    if offset == 0 and kind == "utf-8":
+        text = text.removeprefix("\ufeff")
+    if kind == "iso8859-1" and (found := _C1.search(text)):
         byte = ord(found[0])
         raise DataError(
             f"{name} is not latin-1: byte 0x{byte:02x} at offset {offset + found.start()} is a "
@@ -48,7 +82,7 @@ def decoded(raw: bytes, encoding: str, name: str, offset: int = 0) -> str:
         )
     if "\0" in text:
         before = text.partition("\0")[0].encode(encoding, errors="replace")
-        raise _binary(name, offset + mark + len(before))
+        raise _binary(name, offset + len(before))
     return text
 
 
@@ -76,7 +110,12 @@ def lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str]]:
                 yield line.rstrip("\r\n"), f"{name}, line {number}"
             return
         offset = 0
-        for number, raw in enumerate(file, 1):
+        for number, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
+            if len(raw) > LONGEST_LINE:
+                raise DataError(
+                    f"{name}, line {number} has more than {LONGEST_LINE:,} bytes, the most of one "
+                    f"line; divide it"
+                )
             yield decoded(raw, encoding, name, offset).rstrip("\r\n"), f"{name}, line {number}"
             offset += len(raw)
 

@@ -1,0 +1,49 @@
+"""Where a text may be cut so that its pieces can be encoded apart without changing a token.
+
+A cut lies before a space or newline that follows a visible character: there every match of GPT-2's
+pattern (and of words and punctuation) ends whatever comes next, and the pattern does not look
+behind. Pieces join to the text.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+CHUNK = 1 << 16
+"""Characters that are encoded at once."""
+PIECE = 1 << 22
+"""Characters of a long text that are in memory at once."""
+LONGEST = 4 * PIECE
+"""Characters without a good place, after which a text is cut anywhere."""
+_BREAK = re.compile(r"(?<=[\w!-~])[ \n]")
+
+
+def chunks(text: str, size: int = CHUNK) -> Iterator[str]:
+    """The text in pieces of about `size` characters."""
+    start = 0
+    while start < len(text):
+        found = _BREAK.search(text, start + size)
+        end = found.start() if found else len(text)
+        yield text[start:end]
+        start = end
+
+
+def pieces(texts: Iterable[str], size: int = PIECE, longest: int = LONGEST) -> Iterator[str]:
+    """A text that comes in parts, in pieces of about `size` characters that can be encoded apart;
+    of more than `longest` without a good place, cut anywhere."""
+    held: list[str] = []
+    length = searched = 0
+    for text in texts:
+        held.append(text)
+        length += len(text)
+        if length < size:
+            continue
+        whole = "".join(held)
+        found = _BREAK.search(whole, max(size, searched))
+        while found or len(whole) > longest:
+            end = found.start() if found else longest
+            yield whole[:end]
+            whole = whole[end:]
+            found = _BREAK.search(whole, size) if len(whole) > size else None
+        held, length, searched = [whole], len(whole), max(0, len(whole) - 1)
+    if length:
+        yield "".join(held)
