@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -350,6 +351,22 @@ def test_an_error_of_training_leaves_a_model_that_was_there(refused, copied):
         keep=copied,
     )
     assert "already holds a model" in sentence
+
+
+@pytest.mark.parametrize("times", [1, 2, 5])
+def test_ctrl_c_again_and_again_before_training_leaves_no_traceback(recipe, tmp_path, times):
+    run = tmp_path / "run"
+    arguments = ["train", recipe, "data.train.path=-", "--run", run]
+    command = [sys.executable, "-m", "glassformer", *map(str, arguments)]
+    with started(command, stdin=subprocess.PIPE) as process:
+        process.stdin.write(b"the cat sat\n" * 100_000)  # more than a pipe holds: it is being read
+        process.stdin.flush()
+        for _ in range(times):
+            process.send_signal(signal.SIGINT)
+        err = process.stderr.read().decode()
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert not (run / "recipe.yaml").exists()
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(cli, recipe, tmp_path):

@@ -330,7 +330,7 @@ def test_the_precision_is_measured_once_and_may_be_changed_by_name(tmp_path, mon
     assert "bfloat16" not in said
 
 
-@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_the_step_saves_and_says_which(tmp_path, monkeypatch, kind):
     made, run = recipe(tmp_path, train={"save.every": 100, "evaluate.every": 100}), tmp_path / "x"
     go(made, tmp_path / "whole")

@@ -19,7 +19,6 @@ def inspect(
     host: Address to listen at.
     no_browser: Only print the address.
     """
-    import signal
     import threading
     import webbrowser
 
@@ -44,5 +43,4 @@ def inspect(
         try:
             server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one: no traceback at the end
             sys.stderr.write("the explorer has ended\n")

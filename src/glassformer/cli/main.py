@@ -5,7 +5,9 @@ so that `--help` answers at once.
 """
 
 import os
+import signal
 import sys
+import threading
 from contextlib import suppress
 from io import TextIOWrapper
 from typing import Annotated
@@ -22,6 +24,7 @@ from glassformer.cli.train import demo, train
 from glassformer.cli.translate import translate
 from glassformer.cli.use import evaluate, generate
 from glassformer.errors import GlassformerError
+from glassformer.tokenizers.library import LEARNING
 
 app = typer.Typer(
     name="glassformer",
@@ -79,6 +82,7 @@ def main() -> None:
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     if isinstance(sys.stdout, TextIOWrapper):  # a character that the terminal lacks is no error
         sys.stdout.reconfigure(errors="backslashreplace")
+    _prepare_to_be_interrupted()
     try:
         try:
             app(arguments, prog_name="glassformer")
@@ -92,6 +96,34 @@ def main() -> None:
             sys.stderr.write(f"glassformer: {sentence}\n")
         _give_up_on_full_streams()
         sys.exit(code)
+    finally:
+        _abandon_learning()
+
+
+def _abandon_learning() -> None:
+    """Leave at once after Ctrl-C while a library still computes in a thread: it would not survive
+    the end of Python."""
+    if any(thread.name == LEARNING for thread in threading.enumerate()):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(128 + signal.SIGINT)
+
+
+def _prepare_to_be_interrupted() -> None:
+    """Let a second Ctrl-C end the program at once, wherever it tidies up after the first.
+
+    Nothing is lost by it: what is half written lies beside its place.
+    """
+
+    def first(number: int, frame: object) -> None:
+        signal.signal(number, second)
+        raise KeyboardInterrupt
+
+    def second(number: int, frame: object) -> None:
+        os._exit(128 + number)
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, first)
 
 
 def _open_closed_streams() -> None:

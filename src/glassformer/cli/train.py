@@ -1,6 +1,5 @@
 """`glassformer train` and `glassformer demo`."""
 
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -101,4 +100,4 @@ def _check_end(result: "Result") -> None:
             f"stopped at step {result.steps}; go on with: glassformer train --resume --run "
             f"{result.run}\n"
         )
-        sys.exit(130 if result.interrupted == signal.SIGINT else 143)
+        sys.exit(128 + result.interrupted)

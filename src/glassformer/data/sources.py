@@ -70,6 +70,11 @@ class Source:
         """The file's suffix in lower case, without .gz."""
         return Path(self.path.removesuffix(".gz")).suffix.lower()
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file on disk, of a compressed one as it is."""
+        return os.stat(self.file).st_size
+
     def format(self, config: DataConfig) -> str:
         """The format by the settings, or by the suffix."""
         return FORMATS.get(self.suffix, "text") if config.format == "auto" else config.format

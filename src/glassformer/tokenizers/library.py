@@ -2,18 +2,26 @@
 encoding, and its errors as DataError."""
 
 import json
-from collections.abc import Iterator
+import os
+import threading
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from glassformer import headway
 from glassformer.cuts import chunks
 from glassformer.errors import DataError, GlassformerError
 
 if TYPE_CHECKING:
+    from tokenizers.trainers import Trainer
+
     from tokenizers import Tokenizer as Library
 
-GROUP = 64
+LEARNING = "learning"
+"""Name of a thread in the library."""
+GROUP = 8 * (os.cpu_count() or 1)
+"""Chunks that are encoded at once, before Ctrl-C is heard again."""
 
 
 @contextmanager
@@ -47,6 +55,37 @@ def built(definition: dict[str, Any], name: str) -> "Library":
         library = Library.from_str(json.dumps(definition))
         library.encode_special_tokens = True
     return library
+
+
+def learn(library: "Library", trainer: "Trainer", texts: Iterable[str]) -> None:
+    """Train on the texts in a thread, so that Ctrl-C is heard while the library computes.
+
+    After Ctrl-C the thread gets no more texts, and is left to end by itself.
+    """
+    stopped, problems = threading.Event(), list[BaseException]()
+
+    def given() -> Iterator[str]:
+        for text in texts:
+            if stopped.is_set():
+                raise KeyboardInterrupt
+            yield text
+
+    def work() -> None:
+        try:
+            library.train_from_iterator(given(), trainer=trainer)
+        except BaseException as problem:  # noqa: BLE001 - raised below
+            problems.append(problem)
+
+    thread = threading.Thread(target=work, name=LEARNING, daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(0.1)
+            headway.report("learning the tokenizer")
+    finally:
+        stopped.set()
+    if problems:
+        raise problems[0]
 
 
 def encode_chunks(library: "Library", text: str) -> list[int]:

@@ -111,9 +111,9 @@ def _merges(config: TokenizerConfig, texts: Iterable[str]) -> list[tuple[str, st
 
 def _trained(definition: dict, trainer: "Trainer", texts: Iterable[str]) -> dict:
     learner = library.built(definition | {"added_tokens": []}, "the tokenizer")
+    pieces = chain.from_iterable(map(_without_long_runs, texts))
     with library.guarded("train the tokenizer"):
-        pieces = chain.from_iterable(map(_without_long_runs, texts))
-        learner.train_from_iterator(pieces, trainer=trainer)
+        library.learn(learner, trainer, pieces)
         return json.loads(learner.to_str())["model"]
 
 

@@ -1,15 +1,18 @@
-"""Ctrl-C and SIGTERM end a run after its step, so that it can be saved first."""
+"""Ctrl-C, SIGTERM and SIGHUP end a run after its step, so that it can be saved first."""
 
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+KINDS = ("SIGINT", "SIGTERM", "SIGHUP")
+"""Windows has no SIGHUP."""
+
 
 @contextmanager
 def interruptions() -> Iterator[list[int]]:
-    """A list that receives SIGINT and SIGTERM for the body; a second Ctrl-C raises
-    KeyboardInterrupt at once.
+    """A list that receives SIGINT, SIGTERM and SIGHUP (a terminal that is closed) for the body; a
+    second Ctrl-C does what it did before, which is to raise KeyboardInterrupt at once.
 
     Outside the main thread signals cannot be caught, and the list stays empty.
     """
@@ -20,10 +23,11 @@ def interruptions() -> Iterator[list[int]]:
 
     def receive(number: int, frame: object) -> None:
         if received and number == signal.SIGINT:
+            signal.signal(number, before[0])
             raise KeyboardInterrupt
         received.append(number)
 
-    kinds = (signal.SIGINT, signal.SIGTERM)
+    kinds = [getattr(signal, name) for name in KINDS if hasattr(signal, name)]
     before = [signal.signal(kind, receive) for kind in kinds]
     try:
         yield received

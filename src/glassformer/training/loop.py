@@ -23,6 +23,7 @@ from glassformer.errors import (
     printable,
 )
 from glassformer.files import write_text
+from glassformer.headway import following
 from glassformer.metrics.scores import SCORES
 from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Transformer
@@ -80,7 +81,7 @@ def train(
     """
     progress = progress or Progress()
     with held(run, resume), ExitStack() as computing:
-        with unchanged(run):
+        with unchanged(run), following(progress.before):
             prepared = prepare(recipe, run, resume, progress.message)
             computing.enter_context(cpu_threads(prepared.recipe.train.threads))
             training = _Training(prepared.task(), run, resume, progress)

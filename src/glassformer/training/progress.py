@@ -59,6 +59,7 @@ class Progress:
         self._stream = sys.stderr if stream is None else stream
         self._live = self._stream.isatty() and not quiet
         self._quiet, self._shown, self._width = quiet, 0.0, 0
+        self._began, self._told = time.monotonic(), 0.0
 
     def message(self, text: str) -> None:
         """A line that stays."""
@@ -80,6 +81,21 @@ class Progress:
         elif not self._live and (now - self._shown >= PLAIN_SECONDS or moment.step == moment.steps):
             self._shown = now
             self.message(line(moment))
+
+    def before(self, what: str) -> None:
+        """What is done before training, from its first second on: in place on a terminal, every ten
+        seconds when piped."""
+        now, often = time.monotonic(), 0.2 if self._live else PLAIN_SECONDS
+        if self._quiet or now - self._began < 1 or now - self._told < often:
+            return
+        self._told = now
+        if not self._live:
+            self.message(what)
+            return
+        text = what[: self._columns() - 1]
+        self._stream.write("\r" + text.ljust(self._width))
+        self._stream.flush()
+        self._width = len(text)
 
     def close(self) -> None:
         """Leave the live line behind, as the last thing that was shown."""

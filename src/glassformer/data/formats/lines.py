@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from glassformer import headway
 from glassformer.data.config import DataConfig
 from glassformer.data.formats.contents import opened
 from glassformer.data.sources import Source
@@ -36,7 +37,7 @@ def decoded(raw: bytes, encoding: str, name: str, offset: int = 0) -> str:
 
 def texts(source: Source, config: DataConfig) -> Iterator[str]:
     """The text of a source, decoded in parts of PART bytes; errors as of `decoded`."""
-    name, encoding, offset = source.path, config.encoding, 0
+    name, encoding, offset, size = source.path, config.encoding, 0, source.size
     decoder = codecs.getincrementaldecoder(encoding)()
     with opened(source) as file:
         while True:
@@ -51,6 +52,7 @@ def texts(source: Source, config: DataConfig) -> Iterator[str]:
             if not raw:
                 return
             offset += len(raw)
+            headway.report_reading(name, offset, size)
 
 
 def _misfit(raw: bytes, encoding: str, name: str, offset: int, problem: UnicodeError) -> DataError:
@@ -117,6 +119,8 @@ def lines(source: Source, config: DataConfig) -> Iterator[tuple[str, str]]:
                     f"line; divide it"
                 )
             yield decoded(raw, encoding, name, offset).rstrip("\r\n"), f"{name}, line {number}"
+            if offset // PART < (offset + len(raw)) // PART:
+                headway.report_reading(name, offset + len(raw), source.size)
             offset += len(raw)
 
 
