@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -105,6 +106,38 @@ def test_an_error_before_anything_was_written_leaves_no_trace(tmp_path):
     with pytest.raises(ConfigError), files.locked(run):
         raise ConfigError("a bad file")
     assert sorted(p.name for p in run.iterdir()) == ["run.lock", "tokenizer.json"]
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_windows_locks_by_another_call(tmp_path, monkeypatch, taken):
+    """By a stand-in for its module: nothing here has run on Windows itself."""
+    calls = []
+
+    def locking(handle, mode, size):
+        calls.append((mode, size))
+        if taken:
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    monkeypatch.setitem(sys.modules, "msvcrt", SimpleNamespace(locking=locking, LK_NBLCK=2))
+    begun = []
+    try:
+        with files.locked(tmp_path / "run"):
+            begun.append(True)
+    except ConfigError as error:
+        assert "Another process is training" in str(error)
+    assert calls == [(2, 1)]
+    assert bool(begun) == (not taken)
+
+
+def test_windows_syncs_files_and_no_folders(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "WINDOWS", True)
+    synced = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    files.sync(tmp_path)
+    assert not synced
+    files.write_text(tmp_path / "a.txt", "x")
+    assert len(synced) == 1
 
 
 def test_a_file_system_without_locks_is_no_obstacle(tmp_path, monkeypatch):

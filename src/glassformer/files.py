@@ -9,11 +9,12 @@ import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from glassformer.errors import CheckpointError, ConfigError, DataError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+WINDOWS = os.name == "nt"
 LOCK, BEFORE = "run.lock", "before"
 TEMPORARY = re.compile(r"\.tmp-(.+)|\.old-(.+)|\.(.+?)(?:\.[0-9a-f]{12})?\.tmp")
 """Names of what is being written: a folder, the folder that it replaces, a file or a store."""
@@ -206,11 +207,28 @@ def _same_files(one: Path, other: Path) -> bool:
 
 def sync(path: Path) -> None:
     """Ask the system to put a file or folder on disk now."""
-    handle = os.open(path, os.O_RDONLY)
+    if WINDOWS and path.is_dir():  # which has no handle there
+        return
+    handle = os.open(path, os.O_RDWR if WINDOWS else os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _take(file: IO[str]) -> None:
+    """Lock an open file for this process, until it is closed; BlockingIOError: another has it."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # pyright: ignore[reportAttributeAccessIssue]
+        except PermissionError as error:
+            raise BlockingIOError(error.errno, error.strerror) from None
+    else:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @contextmanager
@@ -221,18 +239,13 @@ def locked(folder: Path) -> Iterator[None]:
     Its file stays, as the mark of a folder in which a run began. After an error before anything was
     written there, it goes again, and the folder with it if it was made for this.
     """
-    try:
-        import fcntl
-    except ImportError:  # pragma: no cover - a system without advisory locks
-        yield
-        return
     with writing(folder):
         new = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / LOCK).open("w")
     with file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take(file)
         except BlockingIOError:
             raise ConfigError(
                 f"Another process is training in {folder}; wait for it or choose another --run."

@@ -1,9 +1,11 @@
 """`glassformer inspect`: prints where it is, answers, and ends at Ctrl-C."""
 
+import html
 import os
 import signal
 import sys
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +40,12 @@ def test_it_answers_until_ctrl_c(run_folder):
     assert "Traceback" not in said
 
 
+def page_of(address: str) -> tuple[Path, str, int]:
+    """The page of a file's address, its content, and who may read its folder."""
+    place = Path(address.removeprefix("file://"))
+    return place, html.unescape(place.read_text()), place.parent.stat().st_mode & 0o777
+
+
 def test_the_browser_is_opened_at_the_address(run_folder, monkeypatch, capsys):
     import threading
     import webbrowser
@@ -45,16 +53,25 @@ def test_the_browser_is_opened_at_the_address(run_folder, monkeypatch, capsys):
     from glassformer.cli.inspect import inspect
 
     opened, seen = threading.Event(), []
-    monkeypatch.setattr(webbrowser, "open", lambda address: (seen.append(address), opened.set()))
 
     def forever(server, poll_interval):
         opened.wait(20)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Server, "serve_forever", forever)
+    pages = []
+    monkeypatch.setattr(
+        webbrowser,
+        "open",
+        lambda address: (seen.append(address), pages.append(page_of(address)), opened.set()),
+    )
     inspect(run_folder("lm"), 0)
     said = capsys.readouterr()
-    assert said.out.strip() == seen[0]
+    ((place, content, mode),) = pages
+    assert "token" not in seen[0], "every user can read a browser's command line"
+    assert f'url={said.out.strip()}"' in content
+    assert mode == 0o700, "the folder of the page is the user's own"
+    assert not place.exists(), "it is gone with the explorer"
     opened.set()
     inspect(run_folder("lm"), 0, no_browser=True)
     assert len(seen) == 1

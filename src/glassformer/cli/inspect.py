@@ -1,9 +1,17 @@
 """`glassformer inspect`: the explorer of a run, in the browser, until Ctrl-C."""
 
 import sys
+import tempfile
+from contextlib import ExitStack, suppress
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from glassformer.cli.options import Device, OptionalIndex, RunFolder
 from glassformer.errors import counted
+
+if TYPE_CHECKING:
+    from glassformer.serve.explorer.server import Server
 
 
 def inspect(
@@ -19,17 +27,15 @@ def inspect(
     host: Address to listen at.
     no_browser: Only print the address.
     """
-    import threading
-    import webbrowser
-
     from glassformer.run import load
     from glassformer.serve.explorer.auth import LOCAL
+    from glassformer.serve.explorer.hand import Hand
     from glassformer.serve.explorer.handler import Explorer
-    from glassformer.serve.explorer.server import Server, one_hand
+    from glassformer.serve.explorer.server import Server
 
-    hand = one_hand()  # opens the run, too
+    hand = Hand()  # opens the run, too
     opened = hand.submit(load, run, device).result()
-    with Server(Explorer(opened), host, port, hand) as server:
+    with Server(Explorer(opened), host, port, hand) as server, ExitStack() as kept:
         parameters = counted(opened.model.n_parameters, "parameter")
         sys.stderr.write(f"{run}: {parameters}; Ctrl-C ends the explorer\n")
         if host not in LOCAL:
@@ -38,9 +44,47 @@ def inspect(
                 "this model\n"
             )
         print(server.address, flush=True)
-        if not no_browser:  # a browser in the terminal returns only when it is closed
-            threading.Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()
-        try:
+        if not no_browser:
+            place = kept.enter_context(tempfile.TemporaryDirectory(prefix="glassformer-"))
+            _open_in_browser(Path(place) / "explorer.html", server.address)
+        ended = _serve(server)
+        sys.stderr.write("the explorer has ended\n")
+    if ended is not None:
+        sys.exit(128 + ended)
+
+
+def _serve(server: "Server") -> int | None:
+    """Answer until Ctrl-C, or until SIGTERM, which lets the requests that are there be answered;
+    its number."""
+    import signal
+    import threading
+
+    ended: list[int] = []
+
+    def end(number: int, frame: object) -> None:
+        ended.append(number)
+        threading.Thread(target=server.shutdown, daemon=True).start()
+
+    with ExitStack() as kept:
+        if threading.current_thread() is threading.main_thread():
+            kept.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, end))
+        with suppress(KeyboardInterrupt):
             server.serve_forever(poll_interval=0.2)
-        except KeyboardInterrupt:
-            sys.stderr.write("the explorer has ended\n")
+            if not server.drain():
+                sys.stderr.write("some requests were not answered in time\n")
+    return ended[0] if ended else None
+
+
+def _open_in_browser(page: Path, address: str) -> None:
+    """Open an address by way of a page in a folder that only this user can read.
+
+    A browser's command line can be read by every user of the machine, and the address has the
+    token.
+    """
+    import threading
+    import webbrowser
+
+    head = f'<meta charset="utf-8"><meta http-equiv="refresh" content="0; url={escape(address)}">'
+    page.write_text(f"<!doctype html>{head}<title>glassformer</title>", encoding="utf-8")
+    # a browser in the terminal returns only when it is closed
+    threading.Thread(target=webbrowser.open, args=(page.as_uri(),), daemon=True).start()

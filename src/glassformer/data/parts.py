@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from glassformer.data.config import NAMES, DataConfig, SplitName
-from glassformer.data.formats.archives import members
+from glassformer.data.formats.archives import check_inside, members
 from glassformer.data.formats.contents import source_at
 from glassformer.data.formats.lines import checked_text, found
 from glassformer.data.formats.records import (
@@ -169,6 +169,7 @@ class _Files:
     def __init__(self, config: DataConfig):
         self._look = config.bad_files == "stop"
         self._names: dict[str, set[str]] = {}
+        self._archives: dict[str, str | None] = {}
 
     def placed(self, parts: Iterable[tuple[str, str]], folder: str, where: str) -> Parts:
         """Parts with absolute paths; DataError: no parts, or as of `path`."""
@@ -186,7 +187,13 @@ class _Files:
             raise DataError(
                 f"{where} names no {kind} file, but {name!r}; fill it or remove the row"
             )
-        path = os.path.abspath(os.path.join(os.path.expanduser(folder), os.path.expanduser(name)))
+        if folder not in self._archives:
+            self._archives[folder] = source_at(posixpath.join(folder, "row")).archive
+        archive = self._archives[folder]
+        home = name if archive else os.path.expanduser(name)
+        path = os.path.abspath(os.path.join(os.path.expanduser(folder), home))
+        if archive is not None:
+            check_inside(path, archive, where, name)
         if self._look and (own := posixpath.basename(path)) not in (beside := self._beside(path)):
             close = difflib.get_close_matches(own, beside, n=2)
             remedy = suggest(own, close) if close else "check the parts, data.root and the row"

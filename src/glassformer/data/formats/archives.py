@@ -40,6 +40,16 @@ def members(archive: str) -> list[str]:
     return names
 
 
+def check_inside(path: str, archive: str, where: str, name: str) -> None:
+    """Raise DataError for a file that a table in an archive names outside of it: who packed it must
+    not choose what is read here."""
+    if not path.startswith(f"{archive}/"):
+        raise DataError(
+            f"{where} names {name!r}, which is not in its archive; pack the file into it, or "
+            "unpack the archive if you trust it"
+        )
+
+
 def member(archive: str, name: str) -> io.BufferedIOBase:
     """Open a member; damage raises one of `BROKEN` while reading.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from glassformer.data.config import NAMES, DataConfig, SplitName
-from glassformer.data.formats.archives import members
+from glassformer.data.formats.archives import check_inside, members
 from glassformer.data.formats.contents import source_at
 from glassformer.data.formats.file_names import fields_of, template
 from glassformer.data.formats.lines import checked_text
@@ -231,5 +231,7 @@ def _listed(table: Source, name: Any, config: DataConfig, where: str) -> Source:
             f"row"
         )
     path = posixpath.normpath(posixpath.join(posixpath.dirname(table.path), name))
-    inside = table.archive is not None and path.startswith(f"{table.archive}/")
-    return Source(path, table.archive) if inside else source_at(os.path.expanduser(path))
+    if table.archive is None:
+        return source_at(os.path.expanduser(path))
+    check_inside(path, table.archive, where, name)
+    return Source(path, table.archive)

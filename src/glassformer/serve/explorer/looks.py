@@ -7,7 +7,7 @@ the model: two computations at the same time would be slower than one after the 
 
 import hashlib
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -39,6 +39,9 @@ class Looks:
         self.run, self.room, self.inputs = run, room, RunInputs(run)
         self.lock = threading.RLock()
         self._kept: OrderedDict[str, Look] = OrderedDict()
+        self._sizes: dict[str, int] = {}
+        self._used: deque[str] = deque(maxlen=2 * NESTED)
+        """Looks that may have grown since they were measured: they fetch points on demand."""
         self._at = lru_cache(MODELS)(run.at)
 
     def find(self, request: LookRequest, nested: int = 0) -> tuple[Look, bool]:
@@ -46,6 +49,7 @@ class Looks:
         name = content_of(request)
         if name in self._kept:
             self._kept.move_to_end(name)
+            self._evict(name)
             return self._kept[name], True
         edits = [self._edit(edit, nested) for edit in request.edits]
         # Encode an input once: looks with other edits reuse it.
@@ -56,7 +60,7 @@ class Looks:
             self._kept[name] = (self.run if step is None else self._at(step)).look(given, edits)
         else:
             self._kept[name] = base.edited(edits)
-        self._evict()
+        self._evict(name)
         return self._kept[name], False
 
     def _edit(self, value: dict[str, Any], nested: int) -> Edit:
@@ -73,15 +77,20 @@ class Looks:
         name = content_of(request)
         return edit_from_json({**value, "source": name}, {name: self.find(request, nested + 1)[0]})
 
-    def _evict(self) -> None:
-        """Forget the oldest looks until the others fit; a look grows with the points it fetches."""
-        sizes = {name: bytes_of(look) for name, look in self._kept.items()}
-        total = sum(sizes.values())
-        for name in list(self._kept)[:-1]:
+    def _evict(self, name: str) -> None:
+        """Forget the oldest looks until the others fit, but not the one of this name.
+
+        Only looks that were used since are measured again.
+        """
+        self._used.append(name)
+        for used in self._kept.keys() & set(self._used):
+            self._sizes[used] = bytes_of(self._kept[used])
+        total = sum(self._sizes.values())
+        for old in [kept for kept in self._kept if kept != name]:
             if total <= self.room:
                 return
-            del self._kept[name]
-            total -= sizes[name]
+            del self._kept[old]
+            total -= self._sizes.pop(old)
 
 
 @dataclass

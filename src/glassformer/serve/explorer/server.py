@@ -15,9 +15,8 @@ import select
 import socket
 import socketserver
 import threading
-from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -28,6 +27,7 @@ import numpy as np
 
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.serve.explorer.auth import HEADERS, Guard, Refused
+from glassformer.serve.explorer.hand import Hand
 from glassformer.serve.explorer.handler import Explorer, UnknownOp, problem
 from glassformer.serve.explorer.looks import ClientDisconnected
 from glassformer.serve.explorer.page import Files
@@ -36,6 +36,8 @@ from glassformer.serve.explorer.wire import Reply, text
 Answer = TypeVar("Answer")
 LARGEST_BODY = 48 << 20
 """Bytes of a request: an image or audio as text."""
+BODIES, CONNECTIONS = 4 * LARGEST_BODY, 128
+"""Bytes of all requests that are being read or answered; connections at once."""
 PORT, PORTS = 8420, 50
 """The port that is tried first if none is asked for, and how many after it."""
 SMALL = 1 << 10
@@ -45,16 +47,9 @@ PORTION = 1 << 16
 TIMEOUT, ENDING = 60, 2.0
 """Seconds of silence in the middle of a request; seconds that a closing server waits for the thread
 of each connection."""
-
-
-def one_hand() -> Executor:
-    """The one thread that computes.
-
-    Each computing thread keeps OpenMP helpers for its whole life. With more of them than
-    processors, OpenMP lets them sleep between two operations, and small operations take twice the
-    time.
-    """
-    return ThreadPoolExecutor(1, "explorer")
+DRAIN = 10.0
+"""Seconds that a server which is told to end gives the requests that it has."""
+FULL = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
 class Server(ThreadingHTTPServer):
@@ -72,10 +67,13 @@ class Server(ThreadingHTTPServer):
         explorer: Explorer,
         host: str = "127.0.0.1",
         port: int | None = None,
-        hand: Executor | None = None,
+        hand: Hand | None = None,
     ):
-        self.explorer, self.files, self._hand = explorer, Files(), hand or one_hand()
+        self.explorer, self.files, self.hand = explorer, Files(), hand or Hand()
         self._open: dict[threading.Thread, socket.socket] = {}
+        self._strangers: dict[socket.socket, None] = {}
+        self._bodies, self._answering, self.ending = 0, 0, False
+        self._changed = threading.Condition()
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         ports = range(PORT, PORT + PORTS) if port is None else [port]
         for number in ports:
@@ -103,25 +101,84 @@ class Server(ThreadingHTTPServer):
         host, port = self.server_address[:2]
         self.server_name, self.server_port = str(host), int(port)
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Begin a thread for a connection; of too many, the oldest that has shown no token ends."""
+        if len(self._open) >= CONNECTIONS:
+            oldest = next(iter(self._strangers), None)
+            if oldest is None:
+                with suppress(OSError):
+                    request.sendall(FULL)
+                self.shutdown_request(request)
+                return
+            self.known(oldest)
+            with suppress(OSError):
+                oldest.shutdown(socket.SHUT_RDWR)
+        self._strangers[request] = None
+        super().process_request(request, client_address)
+
+    def known(self, connection: socket.socket) -> None:
+        """Count a connection no longer among those that have shown no token."""
+        self._strangers.pop(connection, None)
+
+    @contextmanager
+    def room(self, size: int) -> Iterator[None]:
+        """Room for a request of so many bytes; Refused: all of it is taken."""
+        with self._changed:
+            if self._bodies + size > BODIES:
+                raise Refused(
+                    HTTPStatus.SERVICE_UNAVAILABLE,
+                    f"The requests that are being answered have {BODIES >> 20} MB, the most at "
+                    "once; send this one again in a moment.",
+                )
+            self._bodies += size
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._bodies -= size
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Count a request that is being answered; Refused: the server is ending."""
+        with self._changed:
+            if self.ending:
+                raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "The explorer is ending.")
+            self._answering += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._answering -= 1
+                self._changed.notify_all()
+
+    def drain(self, seconds: float = DRAIN) -> bool:
+        """Take no more requests, and wait for those that are being answered; whether all were."""
+        with self._changed:
+            self.ending = True
+            return self._changed.wait_for(lambda: not self._answering, seconds)
+
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answer a connection on its own thread, which is known until it has ended."""
         thread = threading.current_thread()
         self._open[thread] = request
         super().process_request_thread(request, client_address)
         self._open.pop(thread, None)
+        self.known(request)
 
     def computed(self, work: Callable[[], Answer]) -> Answer:
         """The result of `work`, in the one thread that computes."""
-        return self._hand.submit(work).result()
+        return self.hand.submit(work).result()
 
     def server_close(self) -> None:
         """Stop listening, close the connections, and wait for their threads: one that outlives
         Python may abort it."""
         super().server_close()
-        self._hand.shutdown(wait=False, cancel_futures=True)
-        for thread, own in list(self._open.items()):
+        waiting = list(self._open.items())
+        for _, own in waiting:  # whoever computes for one of them stops at its next step
             with suppress(OSError):
                 own.shutdown(socket.SHUT_RDWR)
+        self.hand.close(ENDING)
+        for thread, _ in waiting:
             thread.join(ENDING)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -151,10 +208,11 @@ class Handler(BaseHTTPRequestHandler):
         self._begun = False
         try:
             self.own.guard.check_host(self.headers)
-            if self.command == "POST":
-                self._op()
-            else:
-                self._file()
+            with self.own.answering():
+                if self.command == "POST":
+                    self._op()
+                else:
+                    self._file()
         except (ClientDisconnected, ConnectionError, TimeoutError):
             self.close_connection = True
         except Exception as error:  # noqa: BLE001 - nothing above this could answer
@@ -193,16 +251,19 @@ class Handler(BaseHTTPRequestHandler):
         if path not in ("/api", "/stream"):
             raise Refused(HTTPStatus.NOT_FOUND, "Requests are sent to /api and /stream.")
         self.own.guard.check_page(self.headers)
-        request = parsed(self._body())
-        if path == "/stream":
-            self._stream(request)
-            return
-        reply = self.own.computed(partial(self.own.explorer.handle, request, self._gone))
+        self.own.known(self.connection)
+        size = self._size()
+        with self.own.room(size):
+            request = parsed(self.rfile.read(size))
+            if path == "/stream":
+                self._stream(request)
+                return
+            reply = self.own.computed(partial(self.own.explorer.handle, request, self._gone))
         kind = "application/octet-stream"
         self._send(HTTPStatus.OK, reply.to_bytes(), kind, compress=worth(reply))
 
-    def _body(self) -> bytes:
-        """Body of a request that has passed the checks of its headers."""
+    def _size(self) -> int:
+        """Bytes of the body of a request that has passed the checks of its headers."""
         size = self.headers.get("Content-Length", "")
         if "Transfer-Encoding" in self.headers or not (size.isascii() and size.isdigit()):
             raise Refused(HTTPStatus.LENGTH_REQUIRED, "The request must state its Content-Length.")
@@ -216,7 +277,7 @@ class Handler(BaseHTTPRequestHandler):
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
                 "A request is sent as Content-Type: application/json.",
             )
-        return self.rfile.read(int(size))
+        return int(size)
 
     def _stream(self, request: Any) -> None:
         """Send line after line; an error before the first is an error of its own, a later one the
@@ -244,7 +305,8 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def _gone(self) -> bool:
-        """Whether the client has closed the connection."""
+        """Whether the client has closed the connection; before, others have their turn."""
+        self.own.hand.between()
         try:
             readable, _, _ = select.select([self.connection], [], [], 0)
             return bool(readable) and self.connection.recv(1, socket.MSG_PEEK) == b""

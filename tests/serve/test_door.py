@@ -1,0 +1,263 @@
+"""The explorer with many clients: nobody holds up another, takes all the memory or all connections,
+and SIGTERM lets those who are there finish."""
+
+import http.client
+import json
+import signal
+import socket
+import sys
+import threading
+import urllib.request
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+from glassformer.data.formats.labelled_files import labelled_files
+from glassformer.data.parts import mixed
+from glassformer.errors import DataError
+from glassformer.serve.explorer import looks as looks_module
+from glassformer.serve.explorer import server as server_module
+from glassformer.serve.explorer.hand import DEEPEST, Hand
+from glassformer.serve.explorer.handler import Explorer
+from glassformer.serve.explorer.looks import bytes_of
+from processes import started
+from serve.test_server import Client, refusal, served, static  # noqa: F401 - a fixture
+from small_runs import data_config
+
+
+@pytest.fixture
+def hand():
+    hand = Hand()
+    yield hand
+    hand.close(5)
+
+
+def test_tasks_are_done_in_their_order_by_one_thread(hand):
+    done: list[tuple[int, str]] = []
+    tasks = [
+        hand.submit(lambda i=i: done.append((i, threading.current_thread().name))) for i in range(9)
+    ]
+    for task in tasks:
+        task.result(5)
+    assert done == [(i, "explorer") for i in range(9)]
+
+
+def test_a_long_task_lets_others_have_their_turn_between_its_steps(hand):
+    begun, order = threading.Event(), []
+    asked: list = []
+
+    def long() -> None:
+        begun.set()
+        for step in range(3):
+            while step == 1 and not asked:  # the other asks in the middle
+                pass
+            hand.between()
+            order.append(f"step {step}")
+
+    task = hand.submit(long)
+    assert begun.wait(5)
+    asked.append(hand.submit(order.append, "look"))
+    asked[0].result(5)
+    task.result(5)
+    assert order in (["step 0", "look", "step 1", "step 2"], ["look", "step 0", "step 1", "step 2"])
+
+
+def test_modes_and_errors_of_one_task_are_not_those_of_another(hand):
+    ready, states = threading.Event(), []
+
+    def outer() -> str:
+        with torch.inference_mode():
+            ready.wait(5)
+            hand.between()
+            return "whole"
+
+    def inner() -> None:
+        states.append((torch.is_inference_mode_enabled(), torch.is_grad_enabled()))
+        raise ValueError("its own")
+
+    first, second = hand.submit(outer), hand.submit(inner)
+    ready.set()
+    assert first.result(5) == "whole"
+    with pytest.raises(ValueError, match="its own"):
+        second.result(5)
+    assert states == [(False, True)]
+
+
+def test_tasks_stand_within_each_other_only_so_deep(hand):
+    deepest, ready = [0], threading.Event()
+
+    def nested() -> None:
+        ready.wait(5)
+        deepest[0] = max(deepest[0], hand._depth)
+        hand.between()
+
+    tasks = [hand.submit(nested) for _ in range(30)]
+    ready.set()
+    for task in tasks:
+        task.result(5)
+    assert deepest == [DEEPEST]
+
+
+def test_what_waits_is_cancelled_at_the_end():
+    hand, go = Hand(), threading.Event()
+    running, waiting = hand.submit(go.wait, 5), hand.submit(int)
+    closing = threading.Thread(target=hand.close, args=(5,))
+    closing.start()
+    assert waiting.cancelled() or waiting.exception is not None
+    go.set()
+    closing.join(5)
+    assert running.result(5)
+    assert not hand._thread.is_alive()
+
+
+def test_a_look_is_answered_while_an_explanation_is_computed(explorer_of, static, monkeypatch):  # noqa: F811
+    explorer = explorer_of("lm")
+    with served(explorer) as server:
+        client, begun, answered = Client(server), threading.Event(), threading.Event()
+        real = Explorer.handle
+
+        def handle(self, request, gone):
+            if request["op"] != "ledger":
+                return real(self, request, gone)
+            begun.set()
+            while not answered.is_set():  # a long explanation, step by step
+                gone()
+            return real(self, {"op": "model"}, gone)
+
+        monkeypatch.setattr(Explorer, "handle", handle)
+        with ThreadPoolExecutor(1) as pool:
+            long = pool.submit(client.api, op="ledger")
+            assert begun.wait(10)
+            answer, _ = client.api(op="model")
+            assert answer.status == 200
+            answered.set()
+            assert long.result(10)[0].status == 200
+
+
+def test_of_too_many_connections_the_oldest_stranger_ends(explorer_of, static, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(server_module, "CONNECTIONS", 4)
+    with served(explorer_of("lm")) as server:
+        client = Client(server)
+        own = http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)
+        headers = {"Cookie": client.cookie, "Content-Type": "application/json"}
+        own.request("POST", "/api", json.dumps({"op": "model"}), headers)
+        assert own.getresponse().read()
+        strangers = [socket.create_connection(("127.0.0.1", client.port), 20) for _ in range(12)]
+        own.request("POST", "/api", json.dumps({"op": "model"}), headers)
+        assert own.getresponse().status == 200, "whoever has shown the token keeps the connection"
+        assert client.api(op="model")[0].status == 200, "and gets another one"
+        for stranger in strangers[:-4]:
+            assert stranger.recv(1) == b"", "ended"
+        for stranger in strangers:
+            stranger.close()
+        own.close()
+
+
+def test_requests_of_many_megabytes_have_room_together(explorer_of, static, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(server_module, "BODIES", 1000)
+    with served(explorer_of("lm")) as server:
+        client = Client(server)
+        with server.room(950):
+            said = refusal(*client("POST", "/api", {"op": "model", "x": "y" * 100}), 503)
+            assert "send this one again in a moment" in said
+            assert client.api(op="model")[0].status == 200
+        assert client("POST", "/api", {"op": "model"})[0].status == 200
+        with server.room(1000):
+            pass
+
+
+def test_strangers_with_large_requests_take_no_memory(explorer_of, static):  # noqa: F811
+    """Their requests are refused by their headers; what they send is read and forgotten."""
+    with served(explorer_of("lm")) as server:
+        client = Client(server)
+        before = resident()
+        body = b"x" * (8 << 20)
+
+        def ask(_: int) -> int:
+            return client("POST", "/api", body, Cookie=None)[0].status
+
+        with ThreadPoolExecutor(8) as pool:
+            assert set(pool.map(ask, range(16))) == {403}
+        assert resident() - before < 64 << 20  # 128 MB were sent; the client holds one copy
+
+
+def resident() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+
+def test_looks_are_measured_once_and_bounded(lm, monkeypatch):
+    measured: list[object] = []
+
+    def counted(look):
+        measured.append(look)
+        return bytes_of(look)
+
+    monkeypatch.setattr(looks_module, "bytes_of", counted)
+    lm.handle({"op": "row", "look": {"input": "the cat"}, "layer": 0, "head": 0, "query": 1})
+    room = 3 * bytes_of(next(iter(lm.looks._kept.values())))
+    lm.looks.room = room
+    for number in range(40):
+        words = f"the cat sat {number}"
+        lm.handle({"op": "row", "look": {"input": words}, "layer": 0, "head": 0, "query": 1})
+        total = sum(map(bytes_of, lm.looks._kept.values()))
+        assert total <= room or len(lm.looks._kept) <= 2
+        assert lm.looks._sizes.keys() == lm.looks._kept.keys()
+    assert len(measured) <= 41 * 2 * looks_module.NESTED
+
+
+def test_sigterm_answers_who_is_there_and_takes_no_more(run_folder):
+    command = [
+        sys.executable,
+        "-m",
+        "glassformer",
+        "inspect",
+        str(run_folder("lm")),
+        "--no-browser",
+    ]
+    with started([*command, "--port", "0"], text=True) as process:
+        address = process.stdout.readline().strip()
+        with urllib.request.urlopen(address, timeout=20) as page:
+            assert page.status == 200
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=30)
+    assert process.returncode == 143
+    assert said.endswith("the explorer has ended\n")
+    assert "Traceback" not in said
+
+
+def test_draining_waits_for_answers_and_refuses_others(explorer_of, static):  # noqa: F811
+    with served(explorer_of("lm")) as server:
+        client = Client(server)
+        with server.answering():
+            assert not server.drain(0.05)
+        assert server.drain(5)
+        assert "is ending" in refusal(*client.api(op="model"), 503)
+
+
+OUTSIDE = [
+    "../../secret.png",
+    "/etc/shadow",
+    "../x.zip.png",
+    "~/secret.png",
+    "a/../../../secret.png",
+]
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_a_table_in_an_archive_names_no_file_outside(tmp_path, name):
+    (tmp_path / "secret.png").write_bytes(b"secret")
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("metadata.csv", f"file_name,label\n{name},a\nin.png,b\n")
+        archive.writestr("in.png", b"")
+        archive.writestr("rows.jsonl", json.dumps({"input": [{"image": name}, "x"], "label": "a"}))
+    config = data_config({"train.path": str(tmp_path / "x.zip")})
+    if not name.startswith("~"):  # which is a name like another in an archive
+        with pytest.raises(DataError, match="which is not in its archive") as caught:
+            labelled_files(config, (".png",), "image")
+        assert "root:" not in str(caught.value)
+    rows = data_config({"train.path": str(tmp_path / "x.zip/rows.jsonl")})
+    with pytest.raises(DataError, match=r"not in its archive|which is not there"):
+        list(mixed(rows))
