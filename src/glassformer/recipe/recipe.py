@@ -285,9 +285,9 @@ def _meant(key: str, text: str) -> Any:
 
 def _is_text(key: str) -> bool:
     """Whether a field of a recipe is always a text."""
-    section, *inside, name = key.split(".")
-    record = SECTIONS.get(section)
-    for part in inside:
+    *sections, name = key.split(".")
+    record = SECTIONS.get(sections[0]) if sections else None
+    for part in sections[1:]:
         record = record and record.nested().get(part)
     field = record and record.model_fields.get(name)
     return field is not None and field.annotation is str
