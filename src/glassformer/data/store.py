@@ -1,6 +1,7 @@
 """One columnar, memory-mapped store of derived data, built once and reused while nothing changed.
 
-FOLDER/manifest.json           the request that it answers, and the columns and counts of each split
+FOLDER/manifest.json           the request that it answers, the columns and counts of each split;
+                               SHA-256 of each file and of itself, compared when it is opened
 FOLDER/train.NAME.values       numbers of a column: rows of one shape, or concatenated ragged rows
 FOLDER/train.NAME.ends         end of each ragged row, int64 offsets into the values
 FOLDER/test.NAME.jsonl         a JSON value for each row
@@ -8,6 +9,7 @@ FOLDER/test.NAME.jsonl         a JSON value for each row
 A folder is complete or absent: it is filled beside its place, then renamed into it.
 """
 
+import hashlib
 import json
 import math
 import os
@@ -27,8 +29,9 @@ from glassformer.data.config import DataConfig
 from glassformer.data.sources import Source
 from glassformer.errors import DataError
 from glassformer.files import replace_folder, sync
+from glassformer.manifest import digest
 
-FORMAT, VERSION, MANIFEST = "glassformer store", 2, "manifest.json"
+FORMAT, VERSION, MANIFEST = "glassformer store", 3, "manifest.json"
 _FILE = re.compile(r"(train|validation|test)\.[a-z]+\.(values|ends|jsonl)")
 _TYPES = ("uint8", "uint16", "uint32", "int32", "float32")
 
@@ -218,20 +221,28 @@ def request_of(
 
 
 def _whole(folder: Path) -> dict[str, Any] | None:
-    """The manifest of a store if its files have the sizes in it, or None."""
+    """The manifest of a store if its files have the sizes and the SHA-256 in it, or None."""
     try:
         manifest = json.loads((folder / MANIFEST).read_bytes())
         if (manifest["format"], manifest["version"]) != (FORMAT, VERSION):
+            return None
+        if manifest["seal"] != _seal(manifest):
             return None
         right = all(
             _FILE.fullmatch(name) and (folder / name).stat().st_size == size
             for split, of in manifest["splits"].items()
             for column, entry in of["columns"].items()
             for name, size in _sizes(f"{split}.{column}", entry)
-        )
+        ) and all(digest(folder / name) == own for name, own in manifest["sha256"].items())
         return manifest if right and manifest["splits"] and manifest["request"]["kind"] else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
+
+
+def _seal(manifest: dict[str, Any]) -> str:
+    """SHA-256 of everything else in a manifest."""
+    others = {name: value for name, value in manifest.items() if name != "seal"}
+    return hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
 
 
 def _sizes(path: str, column: dict[str, Any]) -> list[tuple[str, int]]:
@@ -258,6 +269,8 @@ def _build(
             writer = Writer(work, files)
             write(writer)
             manifest["splits"] = writer.finish()
+        manifest["sha256"] = {file.name: digest(file) for file in sorted(work.iterdir())}
+        manifest["seal"] = _seal(manifest)
         (work / MANIFEST).write_text(json.dumps(manifest, indent=1))
         for file in work.iterdir():
             sync(file)

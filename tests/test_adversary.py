@@ -1,0 +1,51 @@
+"""Laws over whole commands and whole run folders; `bench/adversary.py` has the cases and counts more
+of them."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+BENCH = Path(__file__).parents[1] / "bench" / "adversary.py"
+
+
+@pytest.fixture(scope="module")
+def adversary() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("adversary", BENCH)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def run(adversary, tmp_path_factory) -> Path:
+    return adversary.trained(tmp_path_factory.mktemp("adversary"))
+
+
+def test_a_refused_command_changes_nothing(adversary, run, monkeypatch, capsys):
+    monkeypatch.chdir(run.parent)
+    (run.parent / "notes.txt").write_text("mine")
+    assert adversary.refusals(run) == (len(adversary.REFUSED), 0), capsys.readouterr().out
+    assert len(adversary.REFUSED) == 60
+
+
+def test_no_command_changes_a_users_files(adversary, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("fcntl", reason="inotify is of Linux")
+    run = adversary.trained(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert adversary.others(run, adversary.foreign(tmp_path)) == (40, 0), capsys.readouterr().out
+
+
+def test_a_damaged_run_is_told_or_gives_the_same_answers(adversary, run, tmp_path, capsys):
+    found = adversary.corruptions(run, tmp_path, 220)
+    assert found.keys() == {"told", "harmless"}, capsys.readouterr().out
+    assert found["told"] > 80
+
+
+@pytest.mark.slow
+def test_two_thousand_damaged_runs(adversary, run, tmp_path, capsys):
+    found = adversary.corruptions(run, tmp_path, 2200)
+    assert found.keys() == {"told", "harmless"}, capsys.readouterr().out
