@@ -2,6 +2,7 @@
 of them."""
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -49,3 +50,13 @@ def test_a_damaged_run_is_told_or_gives_the_same_answers(adversary, run, tmp_pat
 def test_two_thousand_damaged_runs(adversary, run, tmp_path, capsys):
     found = adversary.corruptions(run, tmp_path, 2200)
     assert found.keys() == {"told", "harmless"}, capsys.readouterr().out
+
+
+def test_every_promise_names_a_test_that_is_there():
+    page = (BENCH.parents[1] / "docs" / "security.md").read_text(encoding="utf-8")
+    promises = [line for line in page.splitlines() if line.startswith("| ") and "`" in line]
+    assert len(promises) > 15
+    for line in promises:
+        named = re.findall(r"`((?:tests|bench)/[\w/]+\.py)`", line)
+        assert named, line
+        assert all((BENCH.parents[1] / name).is_file() for name in named), line

@@ -255,7 +255,7 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             yield
         except Exception:
-            if [entry.name for entry in folder.iterdir()] == [LOCK]:
+            if folder.is_dir() and [entry.name for entry in folder.iterdir()] == [LOCK]:
                 (folder / LOCK).unlink()
                 if new:
                     folder.rmdir()

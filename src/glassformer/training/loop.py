@@ -330,6 +330,11 @@ class _Training:
                 f"After step {self.state.step} weights are not finite; {self._last_good()}. "
                 f"{REMEDY}"
             )
+        if not (self.run / "recipe.yaml").is_file():  # half a run would be made anew
+            raise CheckpointError(
+                f"{self.run} was removed or emptied while the run was in it; nothing can be saved "
+                "there."
+            )
         self.checkpoints.save(self.model, self.optimizer.state(), self.state)
         self.saved = self.state.step
         if better or not self.task.validated:
