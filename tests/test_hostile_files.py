@@ -195,7 +195,7 @@ def test_who_reads_while_another_trains_sees_whole_models(tmp_path):
 @pytest.mark.parametrize(
     ("train", "removed"),
     [
-        ({"save.every": 4}, "was removed or emptied while the run was in it; nothing can be saved"),
+        ({"save.every": 4}, "was removed or emptied during training; nothing can be saved"),
         ({"evaluate.every": 4}, r"Cannot write .*/run/report\.html: No such file"),
     ],
 )

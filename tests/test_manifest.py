@@ -231,3 +231,19 @@ def test_some_files_alone_are_compared(tmp_path):
     (tmp_path / "two").write_text("other")
     assert difference(tmp_path, ("one",), only=("one",)) is None
     assert difference(tmp_path, ("one",), only=("two",))
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        '{"one": []}',
+        '{"one": {"bytes": 1e999, "sha256": ""}}',
+        '{"one": {"bytes": "x"}}',
+        "[]",
+        "3",
+    ],
+)
+def test_a_manifest_of_odd_values_is_not_readable(tmp_path, files):
+    (tmp_path / "one").write_text("x")
+    (tmp_path / "manifest.json").write_text(f'{{"format": 1, "files": {files}}}')
+    assert difference(tmp_path) == f"{tmp_path} has no readable manifest.json"

@@ -256,7 +256,8 @@ def locked(folder: Path) -> Iterator[None]:
             yield
         except Exception:
             if folder.is_dir() and [entry.name for entry in folder.iterdir()] == [LOCK]:
-                (folder / LOCK).unlink()
-                if new:
-                    folder.rmdir()
+                with suppress(OSError):  # Windows does not remove an open file
+                    (folder / LOCK).unlink()
+                    if new:
+                        folder.rmdir()
             raise

@@ -112,8 +112,8 @@ def _read(folder: Path) -> dict[str, list[Entry]] | None:
             for name, own in values["files"].items()
         }
         plain = all(name == Path(name).name and name not in ("", "..", NAME) for name in files)
-        return files if plain else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return files if plain and all(files.values()) else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
 
 

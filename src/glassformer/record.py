@@ -4,7 +4,7 @@ given."""
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from types import UnionType
-from typing import Any, ClassVar, Self, Union, get_args, get_origin
+from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -103,7 +103,7 @@ class Record(BaseModel):
         kind = cls.model_fields[name].annotation
         if value is None and kind is cls.nested().get(name):
             return {}
-        value = _as_text(value, kind)
+        value = _as_number(_as_text(value, kind), kind)
         if isinstance(value, bool) and kind is not bool and bool not in get_args(kind):
             raise ValueError(f"a yes or no is not what belongs here, got {value!r}")
         return value
@@ -121,6 +121,16 @@ def _given(value: object) -> str:
     number = isinstance(value, str) and value.lstrip("+-").replace(".", "", 1).isdecimal()
     shown = f"{value}" if number else f"{value!r}"
     return shown if len(shown) <= MOST_SHOWN else f"{shown[:MOST_SHOWN]}..."
+
+
+def _as_number(value: Any, kind: Any) -> Any:
+    """The number that a text of an override means where a field has a choice of numbers."""
+    options = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    for one in options:
+        for number in get_args(one) if get_origin(one) is Literal else ():
+            if isinstance(number, int) and value == str(number):
+                return number
+    return value
 
 
 def _as_text(value: Any, kind: Any) -> Any:

@@ -21,7 +21,7 @@ def test_a_full_disk_behind_standard_output(trained):
     done = shell('"$@" > /dev/full', "generate", trained, "--prompt", "the")
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
-        "glassformer: Cannot read or write: No space left on device; see where the output goes."
+        "glassformer: Cannot read or write: No space left on device; check where the output goes."
     ]
     both = shell('"$@" > /dev/full 2> /dev/full', "generate", trained, "--prompt", "the")
     assert (both.returncode, both.stdout, both.stderr) == (1, "", "")

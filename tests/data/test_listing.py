@@ -94,7 +94,7 @@ def test_what_is_not_read_is_counted_and_named(tmp_path, monkeypatch):
     assert left_out(config, (".txt", ".md")) == [
         f"left out of {tmp_path}: 4 files that cannot be read here (2 .pdf, 1 without a suffix, "
         f"1 .docx), such as {tmp_path}/LICENSE",
-        f"left out of {tmp_path}: 1 folder without permission, such as {tmp_path}/shut",
+        f"left out of {tmp_path}: 1 folder that may not be read, such as {tmp_path}/shut",
     ]
     everything = (".txt", ".md", ".pdf", ".docx", "")
     assert len(left_out(config, everything)) == 1
@@ -116,3 +116,20 @@ def test_training_says_what_it_leaves_out(tmp_path, cli):
     )
     assert said.code == 0, said.err
     assert "2 files that cannot be read here (1 .pdf, 1 .tiff)" in said.err
+
+
+def test_a_link_that_leads_nowhere_or_to_itself_hides_nothing_else(tmp_path):
+    make(tmp_path, "a.txt", "b/c.txt")
+    (tmp_path / "self").symlink_to("self")
+    (tmp_path / "b" / "gone").symlink_to(tmp_path / "missing")
+    assert names(tmp_path) == ["a.txt", "b/c.txt"]
+    assert len(resolve(f"{tmp_path}/**/*.txt")) == 2
+    assert listed(tmp_path).unreadable == [str(tmp_path / "self")]
+
+
+def test_a_folder_with_a_dot_is_read_where_it_is_named(tmp_path):
+    make(tmp_path, ".h/a.txt", "b/.h/c.txt", "b/d.txt")
+    assert [os.path.relpath(s.path, tmp_path) for s in resolve(f"{tmp_path}/**/.h/*.txt")] == [
+        ".h/a.txt",
+        "b/.h/c.txt",
+    ]

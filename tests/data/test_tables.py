@@ -65,16 +65,16 @@ def test_a_header_of_other_names_asks_for_the_fields(tmp_path):
     with pytest.raises(DataError) as caught:
         labels(tmp_path, content)
     assert str(caught.value).removeprefix(f"{tmp_path}/") == (
-        "t.csv, line 1 looks like the names of columns ('review', 'sentiment'), none of which is "
-        "'text' or 'label'; set data.text_field and data.label_field to such a name, or to a "
-        "number from 1 if it is a row like the others"
+        "t.csv, line 1 looks like a header ('review', 'sentiment'), but has no column 'text' or "
+        "'label'; set data.text_field and data.label_field to its names, or to the numbers of "
+        "columns (from 1) if it is an ordinary row"
     )
     named = {"text_field": "review", "label_field": "sentiment"}
     assert labels(tmp_path, content, **named) == [("good", "pos"), ("bad", "neg")]
     numbered = {"text_field": "1", "label_field": "2"}
     assert labels(tmp_path, content, **numbered)[0] == ("review", "sentiment")
     (tmp_path / "p.tsv").write_text("English\tGerman\nGo.\tGeh.\n")
-    with pytest.raises(DataError, match=r"\('English', 'German'\), none of which is 'source' or"):
+    with pytest.raises(DataError, match=r"\('English', 'German'\), but has no column 'source' or"):
         list(pairs(data_config({"train.path": str(tmp_path / "p.tsv")})))
 
 
@@ -108,7 +108,14 @@ def test_numbers_of_rows_are_no_classes(tmp_path):
     )
     data = {"train.path": str(tmp_path / "c.csv"), "label_field": "id"}
     with pytest.raises(
-        DataError, match=r"each of the 27 training texts has a class of its own \('0', '1', '10',"
+        DataError, match=r"each of the 27 training texts has a different class \('0', '1', '10',"
     ):
         go(class_recipe(tmp_path, data=data), tmp_path / "x")
     assert not (tmp_path / "x").exists()
+
+
+def test_lines_that_end_with_cr_alone_are_told(tmp_path):
+    (tmp_path / "t.csv").write_bytes(b"text,label\rgood,pos\rbad,neg\r")
+    config = data_config({"train.path": str(tmp_path / "t.csv")})
+    with pytest.raises(DataError, match="its lines end with CR alone; save it with LF"):
+        list(labelled(config))

@@ -110,3 +110,9 @@ def test_a_number_of_thousands_of_digits_in_a_file(tmp_path):
     (tmp_path / "r.yaml").write_text(f"train: {{seed: {'9' * 5000}}}\n")
     with pytest.raises(ConfigError, match="is not valid YAML"):
         read_recipe(tmp_path / "r.yaml")
+
+
+def test_a_choice_of_numbers():
+    assert read("model.first_position=1").model.first_position == 1
+    with pytest.raises(ConfigError, match=r"model\.first_position: input should be 0 or 1, got 2"):
+        read("model.first_position=2")

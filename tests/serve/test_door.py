@@ -112,6 +112,16 @@ def test_what_waits_is_cancelled_at_the_end():
     assert not hand._thread.is_alive()
 
 
+def test_an_end_among_many_tasks_does_not_wait_for_ever():
+    for _ in range(200):
+        hand = Hand()
+        tasks = [hand.submit(int) for _ in range(30)]
+        hand.close(5)
+        assert not hand._thread.is_alive()
+        assert all(task.cancelled() or task.result(1) == 0 for task in tasks)
+        assert hand.submit(int).cancelled(), "what comes later is not waited for"
+
+
 def test_a_look_is_answered_while_an_explanation_is_computed(explorer_of, static, monkeypatch):  # noqa: F811
     explorer = explorer_of("lm")
     with served(explorer) as server:

@@ -140,5 +140,5 @@ def test_fewer_cores_than_the_run_had_are_told(tmp_path, monkeypatch):
         go(recipe(tmp_path), tmp_path / "x")
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     _, said = go(recipe(tmp_path, train={"steps": 10}), tmp_path / "x", resume=True)
-    assert "computing with 2 threads, not 3" in said
+    assert "computing with 2 threads instead of 3" in said
     assert "computing on cpu, 2 threads" in said

@@ -253,7 +253,7 @@ def test_a_run_goes_on_from_its_tokens_when_the_data_are_gone(tmp_path, maker):
         go(made := maker(tmp_path), run)
     Path(str(made.data.train.path)).rename(tmp_path / "elsewhere")
     _, said = go(made, run, resume=True)
-    assert "the data are not where they were; going on with the tokens that the run keeps" in said
+    assert "the data are not where they were; going on with what the run keeps of them" in said
     assert hashes(run) == hashes(whole)
 
 

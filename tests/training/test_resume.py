@@ -374,6 +374,19 @@ def test_a_second_ctrl_c_does_not_wait():
             os.kill(os.getpid(), signal.SIGINT)
 
 
+def test_a_hangup_that_was_ignored_stays_so():
+    from glassformer.training.interrupt import interruptions
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as by nohup
+    try:
+        with interruptions() as received:
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert received == []
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_training_works_outside_the_main_thread(tmp_path):
     from concurrent.futures import ThreadPoolExecutor
 

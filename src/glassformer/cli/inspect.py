@@ -45,8 +45,9 @@ def inspect(
             )
         print(server.address, flush=True)
         if not no_browser:
-            place = kept.enter_context(tempfile.TemporaryDirectory(prefix="glassformer-"))
-            _open_in_browser(Path(place) / "explorer.html", server.address)
+            with suppress(OSError):  # then the printed address is enough
+                place = kept.enter_context(tempfile.TemporaryDirectory(prefix="glassformer-"))
+                _open_in_browser(Path(place) / "explorer.html", server.address)
         ended = _serve(server)
         sys.stderr.write("the explorer has ended\n")
     if ended is not None:

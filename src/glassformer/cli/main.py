@@ -104,8 +104,9 @@ def _abandon_learning() -> None:
     """Leave at once after Ctrl-C while a library still computes in a thread: it would not survive
     the end of Python."""
     if any(thread.name == LEARNING for thread in threading.enumerate()):
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
         os._exit(128 + signal.SIGINT)
 
 
@@ -157,11 +158,11 @@ def _said(error: Exception) -> tuple[str, int]:
     if isinstance(error, MemoryError) or any(words in message for words in full):
         return "Out of memory; use a smaller train.batch_size or more train.micro_batches.", 1
     if isinstance(error, OSError) and error.strerror and error.filename is None:
-        return f"Cannot read or write: {error.strerror}; see where the output goes.", 1
+        return f"Cannot read or write: {error.strerror}; check where the output goes.", 1
     if isinstance(error, OSError) and error.strerror:
         return (
-            f"Cannot use {os.fsdecode(error.filename)}: {error.strerror}; see to its permissions, "
-            "or name another place."
+            f"Cannot use {error.filename}: {error.strerror}; check its permissions, or name "
+            "another place."
         ), 1
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return (

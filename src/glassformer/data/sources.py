@@ -3,6 +3,7 @@ files."""
 
 import difflib
 import glob
+import heapq
 import os
 import shutil
 import sys
@@ -195,7 +196,7 @@ class Listing:
 
     files: list[str]
     unreadable: list[str]
-    """Folders that may not be read."""
+    """Folders and links that may not be read."""
 
 
 def listed(folder: Path) -> Listing:
@@ -208,7 +209,7 @@ def listed(folder: Path) -> Listing:
     entered = {_identity(place) for place in folder.resolve().parents}
     folders = [str(folder)]
     while folders or links:
-        place = folders.pop() if folders else links.pop(links.index(min(links)))
+        place = folders.pop() if folders else heapq.heappop(links)
         try:
             if (identity := _identity(place)) in entered:
                 continue
@@ -218,10 +219,15 @@ def listed(folder: Path) -> Listing:
             unreadable.append(place)
             continue
         for entry in entries:
-            if entry.is_dir():
-                (links if entry.is_symlink() else folders).append(entry.path)
-            elif entry.is_file():
-                files.append(entry.path)
+            try:
+                if not entry.is_dir():
+                    files += [entry.path] * entry.is_file()
+                elif entry.is_symlink():
+                    heapq.heappush(links, entry.path)
+                else:
+                    folders.append(entry.path)
+            except OSError:  # a link to itself, or to where nobody may look
+                unreadable.append(entry.path)
     return Listing(sorted(files), sorted(unreadable))
 
 
@@ -247,7 +253,7 @@ def left_out(config: DataConfig, suffixes: Collection[str]) -> list[str]:
             few = counted(len(others), "file") + " that cannot be read here"
             sentences.append(f"left out of {folder}: {few} ({most}), such as {others[0]}")
         if found.unreadable:
-            few = counted(len(found.unreadable), "folder") + " without permission"
+            few = counted(len(found.unreadable), "folder") + " that may not be read"
             sentences.append(f"left out of {folder}: {few}, such as {found.unreadable[0]}")
     return sentences
 
@@ -298,13 +304,15 @@ def _texts(found: Iterable[Source], place: str, pattern: str) -> Iterator[Source
 
 
 def _matching(pattern: Path) -> Iterator[Source]:
-    if "**" in pattern.parts:
+    hidden = any(part.startswith(".") for part in pattern.parts)
+    if "**" in pattern.parts and not hidden:
         fixed = len(list(takewhile(lambda part: not glob.has_magic(part), pattern.parts)))
         base, rest = Path(*pattern.parts[:fixed]), "/".join(pattern.parts[fixed:])
         below = listed(base).files if base.is_dir() else []
-        found = [path for path in below if matches(os.path.relpath(path, base), rest)]
+        found = [path for path in below if matches(Path(path).relative_to(base).as_posix(), rest)]
     else:
-        found = [path for path in sorted(glob.glob(str(pattern))) if os.path.isfile(path)]
+        places = filter(os.path.isfile, sorted(glob.glob(str(pattern), recursive=hidden)))
+        found = list({os.path.realpath(path): path for path in places}.values())
     if not found:
         raise DataError(
             f"no file matches {pattern}; check the pattern, or put it in quotes for the shell"

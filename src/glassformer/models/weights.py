@@ -78,7 +78,7 @@ def _reading(path: Path) -> Iterator[None]:
         ) from None
     except (
         *(SafetensorError, OSError, ValueError, TypeError, RuntimeError),
-        *(KeyError, AttributeError, RecursionError),
+        *(KeyError, AttributeError, RecursionError, OverflowError),
     ) as error:
         raise CheckpointError(
             f"{path} is not a readable safetensors file ({error}); it may be cut short."

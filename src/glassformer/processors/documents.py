@@ -97,7 +97,7 @@ class DocumentsProcessor(PackedProcessor):
         sentences or words."""
         most = min(TOKENS, self.facts.context)
         with suppress(DataError):
-            store = Store.open(self.place or folder / STORE, KIND)
+            store = Store.open(self.place or folder / STORE, KIND, hashed=False)
             for name in (name for name in NAMES[1::-1] if name in store.counts):
                 split = tokens_of(store, name)
                 if len(split.document_ends) >= EXAMPLES:

@@ -268,7 +268,9 @@ class PairsProcessor(TokenProcessor):
     def example_inputs(self, folder: Path, sampled: Sequence[Any] = ()) -> list[Any]:
         """See `Processor`: the first short validation pairs."""
         with suppress(DataError):
-            texts = pairs_of(Store.open(self.place or folder / STORE, KIND), "validation").texts()
+            texts = pairs_of(
+                Store.open(self.place or folder / STORE, KIND, hashed=False), "validation"
+            ).texts()
             fitting = [pair for pair in texts if 0 < len(pair.source) <= 200]
             return [[pair.source, pair.target] for pair in fitting[:EXAMPLES]]
         return []

@@ -259,6 +259,6 @@ def check_counts(counts: Counter[str], noun: str, multi: bool) -> None:
     if len(counts) == counts.total() >= FEW_IDS:
         few = ", ".join(map(repr, sorted(counts)[:3]))
         raise DataError(
-            f"each of the {counts.total():,} training {noun}s has a class of its own ({few}, ...), "
-            "as numbers of rows have; set data.label_field to the classes"
+            f"each of the {counts.total():,} training {noun}s has a different class ({few}, ...), "
+            "as row numbers would; set data.label_field to the classes"
         )

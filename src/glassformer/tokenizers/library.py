@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LEARNING = "learning"
 """Name of a thread in the library."""
-GROUP = 8 * (os.cpu_count() or 1)
+GROUP = 4 * (os.cpu_count() or 1)
 """Chunks that are encoded at once, before Ctrl-C is heard again."""
 
 

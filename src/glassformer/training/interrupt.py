@@ -23,14 +23,16 @@ def interruptions() -> Iterator[list[int]]:
 
     def receive(number: int, frame: object) -> None:
         if received and number == signal.SIGINT:
-            signal.signal(number, before[0])
+            signal.signal(number, before[signal.SIGINT] or signal.default_int_handler)
             raise KeyboardInterrupt
         received.append(number)
 
     kinds = [getattr(signal, name) for name in KINDS if hasattr(signal, name)]
-    before = [signal.signal(kind, receive) for kind in kinds]
+    if "SIGHUP" in signal.Signals.__members__ and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        kinds.remove(signal.SIGHUP)  # nohup asked for it
+    before = {kind: signal.signal(kind, receive) for kind in kinds}
     try:
         yield received
     finally:
-        for kind, handler in zip(kinds, before, strict=True):
+        for kind, handler in before.items():
             signal.signal(kind, handler)

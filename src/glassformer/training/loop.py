@@ -37,7 +37,7 @@ from glassformer.training.device import choose_machine, platform
 from glassformer.training.history import History
 from glassformer.training.interrupt import interruptions
 from glassformer.training.memory import keep_freed_memory
-from glassformer.training.model_files import export, is_exported, save_inputs
+from glassformer.training.model_files import check_there, export, is_exported, save_inputs
 from glassformer.training.optimizer import Optimizer
 from glassformer.training.parallel import cpu_threads, micro_batch_threads
 from glassformer.training.prefetch import batches_ahead
@@ -123,8 +123,7 @@ class _Training:
         self.measured_again = False
         self.resolved = task.recipe.yaml()  # slow to write, and shown by every report
         if self.state.step < config.steps:
-            depends = f"{platform(self.machine.device)}, train.threads and train.precision"
-            save_inputs(task, run, f"# The last bits depend on {depends}.\n{self.resolved}")
+            save_inputs(task, run, self.resolved, platform(self.machine.device))
         if self.state.step:
             self._export_again()
 
@@ -330,11 +329,7 @@ class _Training:
                 f"After step {self.state.step} weights are not finite; {self._last_good()}. "
                 f"{REMEDY}"
             )
-        if not (self.run / "recipe.yaml").is_file():  # half a run would be made anew
-            raise CheckpointError(
-                f"{self.run} was removed or emptied while the run was in it; nothing can be saved "
-                "there."
-            )
+        check_there(self.run)
         self.checkpoints.save(self.model, self.optimizer.state(), self.state)
         self.saved = self.state.step
         if better or not self.task.validated:

@@ -59,11 +59,20 @@ def accept_changed(folder: Path) -> None:
         write_manifest(folder, MODEL | INPUTS)
 
 
-def save_inputs(task: Task, run: Path, recipe: str) -> None:
+def save_inputs(task: Task, run: Path, recipe: str, platform: str) -> None:
     """Write the recipe of a run that begins or goes on, its tokenizers and the like."""
     with replacing_files(run) as new:
-        write_text(new / "recipe.yaml", recipe)
+        depends = f"# The last bits depend on {platform}, train.threads and train.precision."
+        write_text(new / "recipe.yaml", f"{depends}\n{recipe}")
         task.save(new)
+
+
+def check_there(run: Path) -> None:
+    """Raise CheckpointError if a run's folder went away: half of it would be made anew."""
+    if not (run / "recipe.yaml").is_file():
+        raise CheckpointError(
+            f"{run} was removed or emptied during training; nothing can be saved there."
+        )
 
 
 def export(model: Transformer, task: Task, run: Path, step: int, scores: dict[str, Any]) -> None:

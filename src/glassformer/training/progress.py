@@ -9,6 +9,8 @@ from io import StringIO
 from typing import TextIO
 
 PLAIN_SECONDS = 10.0
+SOON = 0.25
+"""Seconds before training of which nothing is told."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +85,10 @@ class Progress:
             self.message(line(moment))
 
     def before(self, what: str) -> None:
-        """What is done before training, from its first second on: in place on a terminal, every ten
-        seconds when piped."""
+        """What is done before training, if it takes long: in place on a terminal, every ten seconds
+        when piped."""
         now, often = time.monotonic(), 0.2 if self._live else PLAIN_SECONDS
-        if self._quiet or now - self._began < 1 or now - self._told < often:
+        if self._quiet or now - self._began < SOON or now - self._told < often:
             return
         self._told = now
         if not self._live:

@@ -110,7 +110,7 @@ def prepare(recipe: Recipe, run: Path, resume: bool, say: Callable[[str], None])
     if begun is not None and is_gone(recipe.data):
         kept = processor.stored(recipe.data, run)
         if kept is not None:
-            say("the data are not where they were; going on with the tokens that the run keeps")
+            say("the data are not where they were; going on with what the run keeps of them")
     return Prepared(recipe, kind, processor, records, run, begun is not None, kept)
 
 
@@ -122,8 +122,8 @@ def _as_begun(recipe: Recipe, begun: Recipe, say: Callable[[str], None]) -> Reci
         threads = min(had, os.cpu_count() or had)
         if threads < had:
             say(
-                f"computing with {threads} threads, not {had}, of which there are not so many "
-                "here; the last bits of results will differ"
+                f"computing with {threads} threads instead of {had}, because this machine has "
+                "fewer cores; the last bits of results will differ"
             )
     return recipe.with_machine(begun.train.precision if precision == "auto" else precision, threads)
 

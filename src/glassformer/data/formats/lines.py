@@ -37,9 +37,10 @@ def decoded(raw: bytes, encoding: str, name: str, offset: int = 0) -> str:
 
 def texts(source: Source, config: DataConfig) -> Iterator[str]:
     """The text of a source, decoded in parts of PART bytes; errors as of `decoded`."""
-    name, encoding, offset, size = source.path, config.encoding, 0, source.size
+    name, encoding, offset = source.path, config.encoding, 0
     decoder = codecs.getincrementaldecoder(encoding)()
     with opened(source) as file:
+        size = source.size
         while True:
             raw = file.read(PART)
             held = decoder.getstate()[0]  # the beginning of a character
@@ -73,8 +74,8 @@ def _checked(text: str, encoding: str, name: str, offset: int) -> str:
     """The text without a mark at the start of the file; DataError: it is binary, or cp1252 that
     was read as latin-1."""
     kind = codecs.lookup(encoding).name
-    if offset == 0 and kind == "utf-8":
-        text = text.removeprefix("\ufeff")
+    if offset == 0 and kind == "utf-8" and text.startswith("\ufeff"):
+        text, offset = text[1:], len(codecs.BOM_UTF8)
     if kind == "iso8859-1" and (found := _C1.search(text)):
         byte = ord(found[0])
         raise DataError(

@@ -177,7 +177,7 @@ def _table(
 def _rows(source: Source, config: DataConfig) -> Iterator[tuple[list[str], int]]:
     """The rows of a table that are not empty, and the number of the line where each begins.
 
-    A space behind every comma of the first row is not part of the cells.
+    If a space follows every comma of the first row, it is dropped after the commas of all rows.
     """
     csv.field_size_limit(LONGEST_CELL)
     delimiter = "\t" if source.format(config) == "tsv" else ","
@@ -186,7 +186,7 @@ def _rows(source: Source, config: DataConfig) -> Iterator[tuple[list[str], int]]
     quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
     texts = (f"{line}\n" for line, _ in lines(source, config))
     head = list(islice(texts, 1))
-    cells = next(csv.reader(head, delimiter=delimiter, quoting=quoting), [])
+    cells = head[0].split(delimiter) if head else []
     spaced = delimiter == "," and len(cells) > 1 and all(cell[:1] == " " for cell in cells[1:])
     table = csv.reader(
         chain(head, texts),
@@ -203,7 +203,14 @@ def _rows(source: Source, config: DataConfig) -> Iterator[tuple[list[str], int]]
             begin = table.line_num + 1
     except csv.Error as problem:
         unclosed = "unexpected end of data" in str(problem)
-        reason = "a quote that opens there is never closed" if unclosed else problem
+        lone = "new-line character" in str(problem)
+        reason = (
+            "a quote that opens there is never closed"
+            if unclosed
+            else "its lines end with CR alone; save it with LF"
+            if lone
+            else problem
+        )
         raise DataError(
             f"{source.path}, line {begin} is no {delimiter!r} table ({reason})"
         ) from None
@@ -224,9 +231,9 @@ def _places(
             named = ", ".join(repr(" ".join(cell.split())[:40]) for cell in first)
             fields = " and ".join(f"data.{wanted[field]}" for field in wanted)
             raise DataError(
-                f"{where} looks like the names of columns ({named}), none of which is "
-                f"{' or '.join(map(repr, wanted))}; set {fields} to such a name, or to a number "
-                f"from 1 if it is a row like the others"
+                f"{where} looks like a header ({named}), but has no column "
+                f"{' or '.join(map(repr, wanted))}; set {fields} to its names, or to the numbers "
+                f"of columns (from 1) if it is an ordinary row"
             )
         return dict(zip(wanted, (0, 1), strict=False)), False
     if missing:

@@ -25,8 +25,8 @@ Rows = Iterator[tuple[tuple[str, str] | None, str]]
 
 _CELL = re.compile(r"[^ \t]+")
 _COMMENT = re.compile(
-    r"#\s*(?:(?:newdoc|newpar|sent_id|text|id|doc|global\.columns|(?:begin|end) document)\b"
-    r"|\S+\s*=)"
+    r"#\s+(?:newdoc|newpar|sent_id|text|id|doc|global\.columns)\b|#(?:begin|end) document\b"
+    r"|#\s*\S+\s*="
 )
 """Comments before a sentence: of CoNLL-U, CoNLL-U Plus, CoNLL-2012 and MultiCoNER. Another line
 that begins with # is one if it has another number of columns."""

@@ -8,6 +8,7 @@ OpenMP lets them sleep between two operations, and small operations take twice t
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import Context
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -24,14 +25,17 @@ class Hand:
 
     def __init__(self) -> None:
         self._tasks: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
-        self._depth = 0
+        self._depth, self._closed = 0, False
         self._thread = threading.Thread(target=self._work, name="explorer", daemon=True)
         self._thread.start()
 
     def submit(self, work: Callable[..., Answer], *arguments: Any) -> "Future[Answer]":
         """The coming result of `work`."""
         future: Future[Answer] = Future()
-        self._tasks.put((future, lambda: work(*arguments)))
+        if self._closed:
+            future.cancel()
+        else:
+            self._tasks.put((future, lambda: work(*arguments)))
         return future
 
     def between(self) -> None:
@@ -50,9 +54,11 @@ class Hand:
 
     def close(self, seconds: float) -> None:
         """End after the present task, which is waited for so long; the others are cancelled."""
-        while not self._tasks.empty():
-            if (task := self._tasks.get()) is not None:
-                task[0].cancel()
+        self._closed = True
+        with suppress(Empty):
+            while True:
+                if (task := self._tasks.get_nowait()) is not None:
+                    task[0].cancel()
         self._tasks.put(None)
         if threading.current_thread() is not self._thread:
             self._thread.join(seconds)
@@ -60,6 +66,12 @@ class Hand:
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
             self._do(*task)
+            del task  # or its answer would be kept until the next one comes
+        self._closed = True
+        with suppress(Empty):  # what came at the same moment
+            while True:
+                if (late := self._tasks.get_nowait()) is not None:
+                    late[0].cancel()
 
     def _do(self, future: Future[Any], work: Callable[[], Any]) -> None:
         if not future.set_running_or_notify_cancel():

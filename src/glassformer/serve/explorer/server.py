@@ -15,6 +15,7 @@ import select
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
@@ -45,8 +46,8 @@ SMALL = 1 << 10
 PORTION = 1 << 16
 """Bytes of a rejected request that are read at a time."""
 TIMEOUT, ENDING = 60, 2.0
-"""Seconds of silence in the middle of a request; seconds that a closing server waits for the thread
-of each connection."""
+"""Seconds of silence in the middle of a request; seconds that a closing server waits for the
+threads of its connections."""
 DRAIN = 10.0
 """Seconds that a server which is told to end gives the requests that it has."""
 FULL = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -104,7 +105,8 @@ class Server(ThreadingHTTPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """Begin a thread for a connection; of too many, the oldest that has shown no token ends."""
         if len(self._open) >= CONNECTIONS:
-            oldest = next(iter(self._strangers), None)
+            with self._changed:
+                oldest = next(iter(self._strangers), None)
             if oldest is None:
                 with suppress(OSError):
                     request.sendall(FULL)
@@ -113,12 +115,14 @@ class Server(ThreadingHTTPServer):
             self.known(oldest)
             with suppress(OSError):
                 oldest.shutdown(socket.SHUT_RDWR)
-        self._strangers[request] = None
+        with self._changed:
+            self._strangers[request] = None
         super().process_request(request, client_address)
 
     def known(self, connection: socket.socket) -> None:
         """Count a connection no longer among those that have shown no token."""
-        self._strangers.pop(connection, None)
+        with self._changed:
+            self._strangers.pop(connection, None)
 
     @contextmanager
     def room(self, size: int) -> Iterator[None]:
@@ -178,8 +182,9 @@ class Server(ThreadingHTTPServer):
             with suppress(OSError):
                 own.shutdown(socket.SHUT_RDWR)
         self.hand.close(ENDING)
+        end = time.monotonic() + ENDING
         for thread, _ in waiting:
-            thread.join(ENDING)
+            thread.join(max(0.0, end - time.monotonic()))
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore a broken connection."""
