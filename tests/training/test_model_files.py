@@ -133,6 +133,14 @@ def test_a_run_whose_tokenizer_was_changed_is_not_resumed(runs, tmp_path, file):
     assert tree(run) == before
 
 
+def test_a_run_that_has_no_model_yet_is_not_to_be_verified(tmp_path):
+    with stopped_after(1):
+        go(made := recipe(tmp_path), tmp_path / "run")
+    flip(tmp_path / "run" / "recipe.yaml")
+    with pytest.raises(CheckpointError, match="or begin anew in another folder"):
+        train(made, tmp_path / "run", resume=True)
+
+
 @pytest.mark.parametrize("damage", [flip, cut, Path.unlink])
 def test_a_damaged_model_is_made_again_from_its_checkpoint(runs, tmp_path, damage):
     run, made = copied(runs["text"], tmp_path), recipe(runs["text"].parents[1], train={"steps": 4})

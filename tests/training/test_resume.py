@@ -341,11 +341,14 @@ def test_a_signal_ends_the_step_saves_and_says_which(tmp_path, monkeypatch, kind
         if self.state.step == 3:
             os.kill(os.getpid(), kind)
 
-    handler = signal.getsignal(kind)
-    with monkeypatch.context() as patch:
-        patch.setattr(loop._Training, "advance", advance)
-        result, _ = go(made, run)
-    assert signal.getsignal(kind) is handler
+    before = signal.signal(kind, signal.default_int_handler)  # also where nohup ignores it
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(loop._Training, "advance", advance)
+            result, _ = go(made, run)
+        assert signal.getsignal(kind) is signal.default_int_handler
+    finally:
+        signal.signal(kind, before)
     assert (result.steps, result.interrupted) == (3, kind)
     assert (run / "checkpoints" / "step-00000003").is_dir()
     go(made, run, resume=True)

@@ -46,11 +46,12 @@ def check_inputs(folder: Path) -> None:
 
 
 def _check(folder: Path, found: str | None) -> None:
-    if found is not None:
-        raise CheckpointError(
-            f"{found}; restore it from a backup, or accept the files as they are by "
-            f"`glassformer verify {folder} --accept-changed`."
-        )
+    if found is None:
+        return
+    remedy = f"accept the files as they are by `glassformer verify {folder} --accept-changed`"
+    if not (folder / "config.json").is_file():  # stopped before it had a model to verify
+        remedy = "begin anew in another folder"
+    raise CheckpointError(f"{found}; restore it from a backup, or {remedy}.")
 
 
 def accept_changed(folder: Path) -> None:
