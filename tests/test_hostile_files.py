@@ -14,7 +14,6 @@ import pytest
 
 import glassformer as gf
 from glassformer.errors import GlassformerError
-from glassformer.training.model_files import accept_changed
 from small_drawings import recipe as drawing_recipe
 from small_parts import parts_recipe
 from small_runs import go, pair_recipe, recipe
@@ -217,8 +216,3 @@ def test_a_run_folder_that_is_removed_while_training_is_one_sentence(
     with pytest.raises(CheckpointError, match=removed):
         go(recipe(tmp_path, train=train), tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-def test_accepting_is_not_needed_for_an_unchanged_run(runs):
-    accept_changed(runs["text"])
-    assert gf.load(runs["text"]).model

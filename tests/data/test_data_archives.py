@@ -3,6 +3,7 @@ that is broken."""
 
 import gzip
 import io
+import json
 import random
 import struct
 import time
@@ -15,6 +16,8 @@ from glassformer.data.config import DataConfig
 from glassformer.data.formats import archives
 from glassformer.data.formats.archives import matches
 from glassformer.data.formats.documents import read
+from glassformer.data.formats.labelled_files import labelled_files
+from glassformer.data.parts import mixed
 from glassformer.data.sources import Source, resolve
 from glassformer.data.tagged import tagged
 from glassformer.errors import DataError
@@ -236,3 +239,29 @@ def test_a_damaged_archive_gives_its_texts_or_one_sentence(tmp_path, how):
         with suppress(DataError):
             assert texts(tmp_path, "texts.zip", encoding="latin-1")
     assert time.process_time() - begun < 30
+
+
+OUTSIDE = [
+    "../../secret.png",
+    "/etc/shadow",
+    "../x.zip.png",
+    "~/secret.png",
+    "a/../../../secret.png",
+]
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_a_table_in_an_archive_names_no_file_outside(tmp_path, name):
+    (tmp_path / "secret.png").write_bytes(b"secret")
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("metadata.csv", f"file_name,label\n{name},a\nin.png,b\n")
+        archive.writestr("in.png", b"")
+        archive.writestr("rows.jsonl", json.dumps({"input": [{"image": name}, "x"], "label": "a"}))
+    config = data_config({"train.path": str(tmp_path / "x.zip")})
+    if not name.startswith("~"):  # which is a name like another in an archive
+        with pytest.raises(DataError, match="which is not in its archive") as caught:
+            labelled_files(config, (".png",), "image")
+        assert "root:" not in str(caught.value)
+    rows = data_config({"train.path": str(tmp_path / "x.zip/rows.jsonl")})
+    with pytest.raises(DataError, match=r"not in its archive|which is not there"):
+        list(mixed(rows))

@@ -98,3 +98,19 @@ def explorer(request, explorer_of):
 @pytest.fixture
 def lm(explorer_of):
     return explorer_of("lm")
+
+
+@pytest.fixture
+def static(tmp_path, monkeypatch):
+    """A page of our own: what is tested is how files are given out, not what they are."""
+    from glassformer.serve.explorer import server
+    from glassformer.serve.explorer.page import Files
+
+    folder = tmp_path / "static"
+    (folder / "pages").mkdir(parents=True)
+    (folder / "index.html").write_text("<!doctype html><title>page</title>" + "<p>word</p>" * 200)
+    (folder / "pages" / "a.js").write_text("export const a = 1;\n")
+    (folder / "secret.txt").write_text("no")
+    (tmp_path / "outside.js").write_text("no")
+    monkeypatch.setattr(server, "Files", lambda: Files(folder))
+    return folder

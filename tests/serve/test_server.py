@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from glassformer.errors import ConfigError
 from glassformer.serve.explorer import server as server_module
-from glassformer.serve.explorer.page import Files
 from glassformer.serve.explorer.server import LARGEST_BODY, Server
 from serve.asking import reply_of
 
@@ -31,19 +30,6 @@ def served(explorer, **options):
         finally:
             server.shutdown()
             thread.join()
-
-
-@pytest.fixture
-def static(tmp_path, monkeypatch):
-    """A page of our own: what is tested is how files are given out, not what they are."""
-    folder = tmp_path / "static"
-    (folder / "pages").mkdir(parents=True)
-    (folder / "index.html").write_text("<!doctype html><title>page</title>" + "<p>word</p>" * 200)
-    (folder / "pages" / "a.js").write_text("export const a = 1;\n")
-    (folder / "secret.txt").write_text("no")
-    (tmp_path / "outside.js").write_text("no")
-    monkeypatch.setattr(server_module, "Files", lambda: Files(folder))
-    return folder
 
 
 @pytest.fixture

@@ -29,13 +29,13 @@ def inspect(
     """
     from glassformer.run import load
     from glassformer.serve.explorer.auth import LOCAL
-    from glassformer.serve.explorer.hand import Hand
     from glassformer.serve.explorer.handler import Explorer
     from glassformer.serve.explorer.server import Server
+    from glassformer.serve.explorer.worker import Worker
 
-    hand = Hand()  # opens the run, too
-    opened = hand.submit(load, run, device).result()
-    with Server(Explorer(opened), host, port, hand) as server, ExitStack() as kept:
+    worker = Worker()  # opens the run, too
+    opened = worker.submit(load, run, device).result()
+    with Server(Explorer(opened), host, port, worker) as server, ExitStack() as kept:
         parameters = counted(opened.model.n_parameters, "parameter")
         sys.stderr.write(f"{run}: {parameters}; Ctrl-C ends the explorer\n")
         if host not in LOCAL:
@@ -55,8 +55,10 @@ def inspect(
 
 
 def _serve(server: "Server") -> int | None:
-    """Answer until Ctrl-C, or until SIGTERM, which lets the requests that are there be answered;
-    its number."""
+    """Answer until Ctrl-C or SIGTERM; after SIGTERM, finish the requests in progress.
+
+    Returns the number of the signal, None after Ctrl-C.
+    """
     import signal
     import threading
 

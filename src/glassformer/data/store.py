@@ -232,21 +232,26 @@ def _whole(folder: Path, hashed: bool = True) -> dict[str, Any] | None:
             return None
         if manifest["seal"] != _seal(manifest):
             return None
-        sizes = {
-            name: size
-            for split, of in manifest["splits"].items()
-            for column, entry in of["columns"].items()
-            for name, size in _sizes(f"{split}.{column}", entry)
-        }
-        right = sizes.keys() == manifest["sha256"].keys() and all(
-            _FILE.fullmatch(name) and (folder / name).stat().st_size == size
-            for name, size in sizes.items()
-        )
-        if right and hashed:
-            right = all(digest(folder / name) == own for name, own in manifest["sha256"].items())
+        right = _has_files(folder, manifest, hashed)
         return manifest if right and manifest["splits"] and manifest["request"]["kind"] else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
+
+
+def _has_files(folder: Path, manifest: dict[str, Any], hashed: bool) -> bool:
+    """Whether exactly the files of a manifest's columns are there, with the sizes (and SHA-256) in
+    it."""
+    sizes = {
+        name: size
+        for split, of in manifest["splits"].items()
+        for column, entry in of["columns"].items()
+        for name, size in _sizes(f"{split}.{column}", entry)
+    }
+    if sizes.keys() != manifest["sha256"].keys() or not all(map(_FILE.fullmatch, sizes)):
+        return False
+    if any((folder / name).stat().st_size != size for name, size in sizes.items()):
+        return False
+    return not hashed or all(digest(folder / n) == own for n, own in manifest["sha256"].items())
 
 
 def _seal(manifest: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from glassformer.data.config import DataConfig
 from glassformer.data.order import WindowOrder
 from glassformer.data.sources import resolve
-from glassformer.data.splits import parts, whole
+from glassformer.data.splits import Part, parts, whole
 from glassformer.data.store import Store, Writer, check_split, place_of, request_of
 from glassformer.errors import ConfigError, DataError, counted
 
@@ -92,12 +92,7 @@ def store_tokens(folder: str | os.PathLike[str], tokenizer: Encoder, config: Dat
         separate: dict[str, bool] = {}  # whether a document of this split has ended
         found = parts(config)
         for part in found if tokenizer.in_pieces else whole(found):
-            ids = tokenizer.encode(part.text)
-            if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < size:
-                raise ConfigError(
-                    f"the tokenizer gave id {int(ids.max())} for {part.source}, beyond its "
-                    f"vocabulary of {size}; use the tokenizer that belongs to this model"
-                )
+            ids = _ids(tokenizer, part)
             column = writer.column(part.split, KIND, dtype)
             if part.begins:
                 if eos is not None and separate.get(part.split):
@@ -119,6 +114,17 @@ def store_tokens(folder: str | os.PathLike[str], tokenizer: Encoder, config: Dat
             count["tokens"] = column.size
 
     return Store.open_or_build(place_of(config, folder), request, write)
+
+
+def _ids(tokenizer: Encoder, part: Part) -> np.ndarray:
+    """The ids of a text; ConfigError: one beyond the vocabulary."""
+    ids, size = tokenizer.encode(part.text), tokenizer.vocab_size
+    if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < size:
+        raise ConfigError(
+            f"the tokenizer gave id {int(ids.max())} for {part.source}, beyond its "
+            f"vocabulary of {size}; use the tokenizer that belongs to this model"
+        )
+    return ids
 
 
 def tokens_of(

@@ -227,14 +227,7 @@ def _places(
     if default and missing == names:
         if len(first) < 2:
             raise DataError(f"{where} has 1 column, not {columns}; check data.format")
-        if looks_like_header(first):
-            named = ", ".join(repr(" ".join(cell.split())[:40]) for cell in first)
-            fields = " and ".join(f"data.{wanted[field]}" for field in wanted)
-            raise DataError(
-                f"{where} looks like a header ({named}), but has no column "
-                f"{' or '.join(map(repr, wanted))}; set {fields} to its names, or to the numbers "
-                f"of columns (from 1) if it is an ordinary row"
-            )
+        _refuse_header(first, wanted, where)
         return dict(zip(wanted, (0, 1), strict=False)), False
     if missing:
         known = suggest(missing[0], (" ".join(cell.split())[:40] for cell in first))
@@ -249,6 +242,18 @@ def _places(
     if names:  # the first of two of the same name
         places |= dict(zip(first[::-1], indices[::-1], strict=True))
     return places, bool(names)
+
+
+def _refuse_header(first: list[str], wanted: Mapping[str, str], where: str) -> None:
+    """Raise DataError for a first row that names columns, none of them a wanted one."""
+    if looks_like_header(first):
+        named = ", ".join(repr(" ".join(cell.split())[:40]) for cell in first)
+        fields = " and ".join(f"data.{wanted[field]}" for field in wanted)
+        raise DataError(
+            f"{where} looks like a header ({named}), but has no column "
+            f"{' or '.join(map(repr, wanted))}; set {fields} to its names, or to the numbers "
+            f"of columns (from 1) if it is an ordinary row"
+        )
 
 
 def _is_number(field: str) -> bool:

@@ -28,11 +28,11 @@ import numpy as np
 
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.serve.explorer.auth import HEADERS, Guard, Refused
-from glassformer.serve.explorer.hand import Hand
 from glassformer.serve.explorer.handler import Explorer, UnknownOp, problem
 from glassformer.serve.explorer.looks import ClientDisconnected
 from glassformer.serve.explorer.page import Files
 from glassformer.serve.explorer.wire import Reply, text
+from glassformer.serve.explorer.worker import Worker
 
 Answer = TypeVar("Answer")
 LARGEST_BODY = 48 << 20
@@ -56,7 +56,7 @@ FULL = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: cl
 class Server(ThreadingHTTPServer):
     """One explorer at one address; ConfigError: the address is taken, or not this machine's.
 
-    `port` None: the first free one from `PORT` on; 0: any. `hand`: one thread, best the one that
+    `port` None: the first free one from `PORT` on; 0: any. `worker`: one thread, best the one that
     made the explorer.
     """
 
@@ -68,9 +68,9 @@ class Server(ThreadingHTTPServer):
         explorer: Explorer,
         host: str = "127.0.0.1",
         port: int | None = None,
-        hand: Hand | None = None,
+        worker: Worker | None = None,
     ):
-        self.explorer, self.files, self.hand = explorer, Files(), hand or Hand()
+        self.explorer, self.files, self.worker = explorer, Files(), worker or Worker()
         self._open: dict[threading.Thread, socket.socket] = {}
         self._strangers: dict[socket.socket, None] = {}
         self._bodies, self._answering, self.ending = 0, 0, False
@@ -103,7 +103,7 @@ class Server(ThreadingHTTPServer):
         self.server_name, self.server_port = str(host), int(port)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Begin a thread for a connection; of too many, the oldest that has shown no token ends."""
+        """Start a thread; of too many connections, close the oldest without a token."""
         if len(self._open) >= CONNECTIONS:
             with self._changed:
                 oldest = next(iter(self._strangers), None)
@@ -120,7 +120,7 @@ class Server(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def known(self, connection: socket.socket) -> None:
-        """Count a connection no longer among those that have shown no token."""
+        """Mark a connection as one that has shown the token, or has ended."""
         with self._changed:
             self._strangers.pop(connection, None)
 
@@ -171,7 +171,7 @@ class Server(ThreadingHTTPServer):
 
     def computed(self, work: Callable[[], Answer]) -> Answer:
         """The result of `work`, in the one thread that computes."""
-        return self.hand.submit(work).result()
+        return self.worker.submit(work).result()
 
     def server_close(self) -> None:
         """Stop listening, close the connections, and wait for their threads: one that outlives
@@ -181,7 +181,7 @@ class Server(ThreadingHTTPServer):
         for _, own in waiting:  # whoever computes for one of them stops at its next step
             with suppress(OSError):
                 own.shutdown(socket.SHUT_RDWR)
-        self.hand.close(ENDING)
+        self.worker.close(ENDING)
         end = time.monotonic() + ENDING
         for thread, _ in waiting:
             thread.join(max(0.0, end - time.monotonic()))
@@ -311,7 +311,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _gone(self) -> bool:
         """Whether the client has closed the connection; before, others have their turn."""
-        self.own.hand.between()
+        self.own.worker.between()
         try:
             readable, _, _ = select.select([self.connection], [], [], 0)
             return bool(readable) and self.connection.recv(1, socket.MSG_PEEK) == b""

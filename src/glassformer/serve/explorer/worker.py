@@ -20,7 +20,7 @@ DEEPEST = 8
 """Requests that may stand still at once, each within a step of the one before."""
 
 
-class Hand:
+class Worker:
     """A thread with its tasks."""
 
     def __init__(self) -> None:
