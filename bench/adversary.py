@@ -2,9 +2,9 @@
 
 python bench/adversary.py [--cases 2200]
 
-corruptions   a run folder with a file flipped, cut, deleted, replaced or swapped: it is refused in
-              a sentence, or every answer (generated text, scores of its own data, the text of an
-              earlier checkpoint) is the one of the whole folder
+corruptions   run folders of every kind with a file flipped, cut, deleted, replaced or swapped: they
+              are refused in a sentence, or every answer (to all that the run can be asked, and a
+              look at a checkpoint) is the one of the whole folder
 refusals      60 commands that are refused: the run folder is byte for byte what it was
 foreign       40 commands among a user's files: none of those is changed, made, removed or moved
 """
@@ -23,9 +23,18 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))  # whose runs are small
+
+import glassformer as gf
+from glassformer.cli.main import main as program
+from glassformer.errors import GlassformerError
+from properties.answers import answers, questions, same
+from small_kinds import MAKERS, run_of
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "dog", "ran"]
 SMALL = [
@@ -38,15 +47,13 @@ SMALL = [
 
 def run_program(*arguments: object) -> tuple[int, str, str]:
     """The program in this process: its exit code, stdout and stderr."""
-    from glassformer.cli.main import main
-
     out, err = io.StringIO(), io.StringIO()
     before = sys.argv, sys.stdin
     sys.argv = ["glassformer", *map(str, arguments)]
     sys.stdin = io.TextIOWrapper(io.BytesIO())
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            main()
+            program()
             code = 0
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
@@ -78,16 +85,9 @@ def trained(place: Path) -> Path:
     return place / "run"
 
 
-def answers(folder: Path) -> Any:
-    """Everything that a run is asked for; an exception of the project's own is told."""
-    from glassformer.run.folder import load
-
-    run = load(folder)
-    scores = run.evaluate()
-    scores.pop("run")
-    earlier = load(folder, checkpoint=2)
-    prompts = {"max_new_tokens": 8, "temperature": 0.0}
-    return run.generate("the", **prompts), scores, earlier.generate("the", **prompts)
+def answers_of(folder: Path, asked: list[tuple[str, Any]]) -> Any:
+    """The answers of a run and of its checkpoint; an exception of the project's own is told."""
+    return answers(gf.load(folder), asked), answers(gf.load(folder, checkpoint=2), asked[:1])
 
 
 def damage(folder: Path, draw: random.Random) -> str:
@@ -141,24 +141,25 @@ def aimed(folder: Path, draw: random.Random) -> str:
 TEXTS = (".json", ".yaml", ".jsonl")
 
 
-def corruptions(run: Path, place: Path, cases: int) -> Counter[str]:
+def corruptions(runs: Sequence[Path], place: Path, cases: int) -> Counter[str]:
     """How many damaged copies were told, harmless, silent, or met a foreign exception."""
-    from glassformer.errors import GlassformerError
-
-    whole, found, begin = answers(run), Counter[str](), time.perf_counter()
+    asked = [questions(gf.load(run)) for run in runs]
+    whole = [answers_of(*each) for each in zip(runs, asked, strict=True)]
+    found, begin = Counter[str](), time.perf_counter()
     for case in range(cases):
-        draw, copy = random.Random(case), place / "copy"
-        shutil.copytree(run, copy, copy_function=os.link)  # damage replaces files, and changes none
+        draw, copy, own = random.Random(case), place / "copy", case % len(runs)
+        shutil.copytree(runs[own], copy, copy_function=os.link)  # damage replaces, changes nothing
         how = (aimed if case % 11 == 0 else damage)(copy, draw)
         try:
-            outcome = "harmless" if answers(copy) == whole else "silent"
+            answered = answers_of(copy, asked[own])
+            outcome = "harmless" if same(answered, whole[own]) else "silent"
         except GlassformerError:
             outcome = "told"
         except Exception as error:  # noqa: BLE001 - this is what is looked for
             outcome = f"foreign {type(error).__name__}"
         found[outcome] += 1
         if outcome not in ("told", "harmless"):
-            print(f"  case {case}: {how}: {outcome}")
+            print(f"  case {case}: {runs[own]}, {how}: {outcome}")
         shutil.rmtree(copy)
     print(f"  {time.perf_counter() - begin:.0f} s")
     return found
@@ -304,13 +305,13 @@ def refusals(run: Path) -> tuple[int, int]:
 class Watch:
     """The names in a folder that inotify reports as changed, made, moved or deleted."""
 
-    MASK = 0x2 | 0x4 | 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800
+    MASK, OPENED = 0x2 | 0x4 | 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800, 0x20
 
-    def __init__(self, folders: list[Path]):
+    def __init__(self, folders: list[Path], mask: int = MASK):
         self._library = ctypes.CDLL(None, use_errno=True)
         self._handle = self._library.inotify_init1(os.O_NONBLOCK)
         self._folders = {
-            self._library.inotify_add_watch(self._handle, os.fsencode(folder), self.MASK): folder
+            self._library.inotify_add_watch(self._handle, os.fsencode(folder), mask): folder
             for folder in folders
         }
 
@@ -355,8 +356,9 @@ def main() -> None:
         print(f"commands that changed a foreign file: {changed} of {ran}")
         refused, changed = refusals(run)
         print(f"refused commands that changed the run: {changed} of {refused}")
-        found = corruptions(run, place, asked.cases)
-        print(f"corruptions: {asked.cases}: {dict(found)}")
+        runs = [run_of(kind, place / kind) for kind in MAKERS]
+        found = corruptions(runs, place, asked.cases)
+        print(f"corruptions of {len(runs)} kinds of runs: {asked.cases}: {dict(found)}")
 
 
 if __name__ == "__main__":

@@ -35,6 +35,13 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
+from tokenizers.models import WordLevel
+
+from glassformer.data.example import Example
+from glassformer.recipe.recipe import read_recipe
+from glassformer.tasks.classification import Classification
+from glassformer.tasks.token_classification import TokenClassification
+from glassformer.training.memory import keep_freed_memory
 from side_by_side import (
     ROOT,
     OurTraining,
@@ -45,13 +52,6 @@ from side_by_side import (
     task_in,
     trained_and_predicted,
 )
-from tokenizers.models import WordLevel
-
-from glassformer.data.example import Example
-from glassformer.recipe.recipe import read_recipe
-from glassformer.tasks.classification import Classification
-from glassformer.tasks.token_classification import TokenClassification
-from glassformer.training.memory import keep_freed_memory
 from tokenizers import Tokenizer as PeerTokenizer
 
 SPLIT = "test"

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from explorer_browser import chromium, measured
 
+from explorer_browser import chromium, measured
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import config_json, save_weights
 from glassformer.run import load

@@ -32,6 +32,15 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
+from torch.utils.data import Dataset
+
+from glassformer.models.presets import vit
+from glassformer.processors.image import ImageProcessor
+from glassformer.processors.media import ROWS, MediaInputs
+from glassformer.recipe.recipe import Recipe, read_recipe
+from glassformer.recipe.train import TrainConfig
+from glassformer.tasks.classification import Classification
+from glassformer.training.memory import keep_freed_memory
 from side_by_side import (
     ROOT,
     OurTraining,
@@ -43,15 +52,6 @@ from side_by_side import (
     task_in,
     trained_and_predicted,
 )
-from torch.utils.data import Dataset
-
-from glassformer.models.presets import vit
-from glassformer.processors.image import ImageProcessor
-from glassformer.processors.media import ROWS, MediaInputs
-from glassformer.recipe.recipe import Recipe, read_recipe
-from glassformer.recipe.train import TrainConfig
-from glassformer.tasks.classification import Classification
-from glassformer.training.memory import keep_freed_memory
 
 RECIPES = {"fashion_mnist": "fashion-mnist.yaml", "cifar10": "cifar10.yaml"}
 RATIOS = {"ratio": ("ours", "peer"), "ratio_vit": ("ours_vit", "peer")}

@@ -1,62 +1,59 @@
 """Laws over whole commands and whole run folders; `bench/adversary.py` has the cases and counts more
 of them."""
 
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-BENCH = Path(__file__).parents[1] / "bench" / "adversary.py"
+import adversary
+from small_kinds import MAKERS, run_of
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
-def adversary() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("adversary", BENCH)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def run(adversary, tmp_path_factory) -> Path:
+def run(tmp_path_factory) -> Path:
     return adversary.trained(tmp_path_factory.mktemp("adversary"))
 
 
-def test_a_refused_command_changes_nothing(adversary, run, monkeypatch, capsys):
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("damaged")
+    return [run_of(kind, folder / kind) for kind in MAKERS]
+
+
+def test_a_refused_command_changes_nothing(run, monkeypatch, capsys):
     monkeypatch.chdir(run.parent)
     (run.parent / "notes.txt").write_text("mine")
     assert adversary.refusals(run) == (len(adversary.REFUSED), 0), capsys.readouterr().out
     assert len(adversary.REFUSED) == 60
 
 
-def test_no_command_changes_a_users_files(adversary, tmp_path, monkeypatch, capsys):
+def test_no_command_changes_a_users_files(tmp_path, monkeypatch, capsys):
     pytest.importorskip("fcntl", reason="inotify is of Linux")
     run = adversary.trained(tmp_path)
     monkeypatch.chdir(tmp_path)
     assert adversary.others(run, adversary.foreign(tmp_path)) == (40, 0), capsys.readouterr().out
 
 
-def test_a_damaged_run_is_told_or_gives_the_same_answers(adversary, run, tmp_path, capsys):
-    found = adversary.corruptions(run, tmp_path, 220)
+def test_a_damaged_run_is_told_or_gives_the_same_answers(runs, tmp_path, capsys):
+    found = adversary.corruptions(runs, tmp_path, 220)
     assert found.keys() == {"told", "harmless"}, capsys.readouterr().out
     assert found["told"] > 80
 
 
 @pytest.mark.slow
-def test_two_thousand_damaged_runs(adversary, run, tmp_path, capsys):
-    found = adversary.corruptions(run, tmp_path, 2200)
+def test_two_thousand_damaged_runs(runs, tmp_path, capsys):
+    found = adversary.corruptions(runs, tmp_path, 2200)
     assert found.keys() == {"told", "harmless"}, capsys.readouterr().out
 
 
 def test_every_promise_names_a_test_that_is_there():
-    page = (BENCH.parents[1] / "docs" / "security.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
     promises = [line for line in page.splitlines() if line.startswith("| ") and "`" in line]
     assert len(promises) > 15
     for line in promises:
         named = re.findall(r"`((?:tests|bench)/[\w/]+\.py)`", line)
         assert named, line
-        assert all((BENCH.parents[1] / name).is_file() for name in named), line
+        assert all((ROOT / name).is_file() for name in named), line

@@ -216,6 +216,12 @@ def test_errors_are_of_one_family(run, tmp_path):
         run.evaluate("valid")
     with pytest.raises(GlassformerError, match="is no device"):
         gf.load(run.folder, device="abacus")
+    for wrong in (5, None, ["a", 5], [None], {"text": 5}.values()):
+        for verb in (run.generate, run.embed):
+            with pytest.raises(
+                ConfigError, match=r"A text or a list of texts is needed, not '(5|None)'"
+            ):
+                verb(wrong)
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def test_byte_pairs_of_text_without_spaces_take_linear_time(kind):
         "han": "".join(map(chr, range(0x4E00, 0x4F00))),
     }
     text = "".join(draw.choices(letters[kind], k=200_000))
-    begin = time.perf_counter()
+    begin = time.process_time()
     made = train_tokenizer(TokenizerConfig.parse({"kind": "bpe", "vocab_size": 1000}), [text])
-    assert time.perf_counter() - begin < 8
+    assert time.process_time() - begin < 8
     assert made.decode(made.encode(text).tolist()) == text

@@ -38,14 +38,14 @@ def test_a_loop_of_links_is_entered_once(tmp_path):
     (tmp_path / "dog" / "other").symlink_to(tmp_path / "cat")
     (tmp_path / "dog" / "self").symlink_to(".")
     (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
-    start = time.perf_counter()
+    start = time.process_time()
     assert names(tmp_path) == before
     found = labelled_files(data_config({"train.path": str(tmp_path)}), (".png",), "image")
     assert Counter(file.labels[0] for file in found) == {"cat": 12, "dog": 12}
     assert len({file.where for file in found}) == 24
     globbed = resolve(f"{tmp_path}/**/*.png")
     assert [os.path.relpath(source.path, tmp_path) for source in globbed] == before
-    assert time.perf_counter() - start < 1, "two loops take exponential time if they are followed"
+    assert time.process_time() - start < 1, "two loops take exponential time if they are followed"
 
 
 def test_a_link_out_of_the_folder_is_followed_and_one_around_it_is_not(tmp_path):

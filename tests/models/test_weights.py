@@ -97,6 +97,10 @@ CHANGES = {
     "renamed": (lambda t: t.update(q=t.pop(NAME)), NAME),
     "reshaped": (lambda t: t.update({NAME: t[NAME][:-1]}), "shape"),
     "of integers": (lambda t: t.update({NAME: t[NAME].long()}), "int64"),
+    "of halves": (
+        lambda t: t.update({NAME: t[NAME].half()}),
+        r"float16 and .* needs torch.float32",
+    ),
 }
 
 

@@ -3,20 +3,24 @@ and SIGTERM lets those who are there finish."""
 
 import http.client
 import json
+import os
 import signal
 import socket
 import sys
 import threading
+import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 
+from glassformer.cli.inspect import _serve
 from glassformer.serve.explorer import looks as looks_module
 from glassformer.serve.explorer import server as server_module
 from glassformer.serve.explorer.handler import Explorer
 from glassformer.serve.explorer.looks import bytes_of
+from glassformer.serve.explorer.server import Server
 from glassformer.serve.explorer.worker import DEEPEST, Worker
 from processes import started
 from serve.test_server import Client, refusal, served
@@ -246,3 +250,21 @@ def test_draining_waits_for_answers_and_refuses_others(explorer_of, static):
             assert not server.drain(0.05)
         assert server.drain(5)
         assert "is ending" in refusal(*client.api(op="model"), 503)
+
+
+def test_a_second_sigterm_ends_at_once(explorer_of, static, monkeypatch):
+    with Server(explorer_of("lm"), port=0) as server, server.answering():
+        draining, real = threading.Event(), server.drain
+        monkeypatch.setattr(server, "drain", lambda: (draining.set(), real(60)))
+
+        def twice() -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            draining.wait(20)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        thread = threading.Thread(target=twice)
+        begin = time.monotonic()
+        thread.start()
+        assert _serve(server) == signal.SIGTERM
+        thread.join()
+        assert time.monotonic() - begin < 30, "it would wait a minute for the answer"

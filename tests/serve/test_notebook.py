@@ -206,7 +206,7 @@ def test_page_and_python_select_the_same(live):
     ((start, _),) = told(widget, {"view": "v", "hello": "start"})
     assert start == {"to": "v", "start": view.selection}
     view.select(head=3, query=2)
-    assert widget.sent.get(timeout=1)[0] == {
+    assert widget.sent.get(timeout=20)[0] == {
         "not": "",
         "select": {"head": 3, "query": 2},
         "gone": [],
@@ -215,7 +215,7 @@ def test_page_and_python_select_the_same(live):
         widget, {"view": "v", "select": {"key": 1, "metric": "first"}, "gone": [], "heard": 1}, []
     )
     # the other views are told, and not the one that said it
-    assert widget.sent.get(timeout=1)[0] == {
+    assert widget.sent.get(timeout=20)[0] == {
         "not": "v",
         "select": {"key": 1, "metric": "first"},
         "gone": [],
@@ -238,7 +238,10 @@ def test_if_both_speak_at_once_they_agree_in_the_end(live):
     told(widget, {"view": "v", "hello": "start"})
     view.select(head=3)  # on its way, and the page has not heard of it when it says:
     widget.heard(widget, {"view": "v", "select": {"head": 1}, "gone": [], "heard": 0}, [])
-    assert [widget.sent.get(timeout=1)[0]["select"] for _ in range(2)] == [{"head": 3}, {"head": 1}]
+    assert [widget.sent.get(timeout=20)[0]["select"] for _ in range(2)] == [
+        {"head": 3},
+        {"head": 1},
+    ]
     assert view.selection["head"] == 1
 
 

@@ -55,7 +55,8 @@ def inspect(
 
 
 def _serve(server: "Server") -> int | None:
-    """Answer until Ctrl-C or SIGTERM; after SIGTERM, finish the requests in progress.
+    """Answer until Ctrl-C or SIGTERM; after SIGTERM, finish the requests in progress and refuse
+    others, until the second one.
 
     Returns the number of the signal, None after Ctrl-C.
     """
@@ -64,17 +65,20 @@ def _serve(server: "Server") -> int | None:
 
     ended: list[int] = []
 
+    def finish() -> None:
+        if not server.drain():
+            sys.stderr.write("some requests were not answered in time\n")
+        server.shutdown()
+
     def end(number: int, frame: object) -> None:
+        threading.Thread(target=server.shutdown if ended else finish, daemon=True).start()
         ended.append(number)
-        threading.Thread(target=server.shutdown, daemon=True).start()
 
     with ExitStack() as kept:
         if threading.current_thread() is threading.main_thread():
             kept.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, end))
         with suppress(KeyboardInterrupt):
             server.serve_forever(poll_interval=0.2)
-            if not server.drain():
-                sys.stderr.write("some requests were not answered in time\n")
     return ended[0] if ended else None
 
 

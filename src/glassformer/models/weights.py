@@ -140,8 +140,11 @@ def _fill(
     """Copy the tensors of a file to the parameters of these names, which must be the same."""
     _check_shapes(_shapes(wanted), _shapes(tensors), path, otherwise)
     for name, tensor in tensors.items():
-        if not tensor.dtype.is_floating_point:
-            raise CheckpointError(f"{path}: {name} holds {tensor.dtype}, no weights; {otherwise}.")
+        if tensor.dtype != wanted[name].dtype:
+            raise CheckpointError(
+                f"{path}: {name} holds {tensor.dtype} and this model needs {wanted[name].dtype}; "
+                f"{otherwise}."
+            )
         if not tensor.isfinite().all():
             raise CheckpointError(
                 f"{path}: {name} holds values that are not finite; restore it from a backup."

@@ -324,9 +324,13 @@ class Run:
         return self.task.example_inputs(self.folder)
 
 
-def _each(given: str | Sequence[str], call: Callable[[Sequence[str]], Any]) -> Any:
-    """The result for one text, or the results for several."""
-    return call([given])[0] if isinstance(given, str) else call(list(given))
+def _each(given: Any, call: Callable[[Sequence[str]], Any]) -> Any:
+    """The result for one text, or the results for several; ConfigError: something else."""
+    texts = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    if wrong := [one for one in texts if not isinstance(one, str)]:
+        raise ConfigError(f"A text or a list of texts is needed, not {str(wrong[0])[:60]!r}.")
+    found = call(texts)
+    return found[0] if isinstance(given, str) else found
 
 
 def _other_data(own: DataConfig, path: str, targets: str | None) -> DataConfig:

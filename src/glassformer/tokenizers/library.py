@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from glassformer import headway
 from glassformer.cuts import chunks
 from glassformer.errors import DataError, GlassformerError
@@ -88,18 +90,19 @@ def learn(library: "Library", trainer: "Trainer", texts: Iterable[str]) -> None:
         raise problems[0]
 
 
-def encode_chunks(library: "Library", text: str) -> list[int]:
-    """The ids of the text, chunks encoded in parallel a group at a time, so that memory stays
-    bounded."""
-    pieces, ids = chunks(text), []
+def encode_chunks(library: "Library", text: str) -> np.ndarray:
+    """The ids of the text, int32 [n]; chunks are encoded in parallel a group at a time, so that
+    memory stays bounded."""
+    pieces, ids = chunks(text), [np.empty(0, np.int32)]
     while group := list(islice(pieces, GROUP)):
         with guarded("encode the text"):
-            for encoding in library.encode_batch_fast(group, add_special_tokens=False):
-                ids += encoding.ids
-    return ids
+            encodings = library.encode_batch_fast(group, add_special_tokens=False)
+            ids += [np.array(encoding.ids, np.int32) for encoding in encodings]
+    return np.concatenate(ids)
 
 
-def encode_whole(library: "Library", text: str) -> list[int]:
-    """The ids of the text in one piece, for tokenizers whose cutting points are unknown."""
+def encode_whole(library: "Library", text: str) -> np.ndarray:
+    """The ids of the text in one piece, int32 [n], for tokenizers whose cutting points are
+    unknown."""
     with guarded("encode the text"):
-        return library.encode(text, add_special_tokens=False).ids
+        return np.array(library.encode(text, add_special_tokens=False).ids, np.int32)

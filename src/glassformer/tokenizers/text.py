@@ -132,7 +132,7 @@ class Tokenizer:
             case "library":
                 encode = library.encode_whole
         lookup.utf8(text)
-        return np.array(encode(self._library, text), dtype=np.int32)
+        return encode(self._library, text)
 
     def merges(self) -> tuple[list[tuple[str, str]], dict[str, int]]:
         """Of kind bpe: the pairs that are merged, best first, and the id of each spelling."""

@@ -42,6 +42,8 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 """Headers of every answer."""
+ONCE = ("Host", "Origin", "Sec-Fetch-Site", "Cookie", "Content-Length", "Content-Type")
+"""Headers that decide; of two, another program may have read the other one."""
 
 
 class Refused(GlassformerError):
@@ -73,7 +75,11 @@ class Guard:
         return f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/"
 
     def check_host(self, headers: Message) -> None:
-        """Raise Refused for a request that names another server."""
+        """Raise Refused for a request that names another server, or has a header of `ONCE`
+        twice."""
+        for name in ONCE:
+            if len(headers.get_all(name, [])) > 1:
+                raise Refused(HTTPStatus.BAD_REQUEST, f"The header {name} is there twice.")
         if not self._is_own(f"//{headers.get('Host', '')}"):
             self._refuse("This address is not the explorer's own; open the one that it printed.")
 

@@ -1,0 +1,48 @@
+"""An explorer that is asked over HTTP."""
+
+import http.client
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from glassformer.serve.explorer.server import Server
+
+
+@contextmanager
+def served(explorer: Any) -> Iterator[Any]:
+    """An explorer that is asked over HTTP."""
+    with Server(explorer, port=0) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def posted(
+    server: Any,
+    path: str,
+    body: bytes,
+    headers: Iterable[tuple[str, str]] | None = None,
+    method: str = "POST",
+) -> tuple[int, float, bytes]:
+    """Status, seconds and content of an answer; `headers` None: those of the explorer's page."""
+    port, begin = server.server_address[1], time.perf_counter()
+    own = (("Host", f"127.0.0.1:{port}"), ("Cookie", f"{server.guard.cookie}={server.guard.token}"))
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+        for name, value in (*(own if headers is None else headers),):
+            connection.putheader(name, value)
+        connection.putheader("Content-Type", "application/json")
+        connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body)
+        answer = connection.getresponse()
+        content = answer.read()
+        return answer.status, time.perf_counter() - begin, content
+    finally:
+        connection.close()

@@ -1,0 +1,99 @@
+"""Files of runs, mutated as if by a stranger who then says that nothing was changed."""
+
+import json
+import random
+import resource
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import glassformer as gf
+from glassformer.errors import GlassformerError
+
+VALUES = [
+    *("null", "true", "[]", "{}", '""', "-1", "0", "1e999", "NaN", "1.5", '"x"', "[[[[]]]]"),
+    *("9" * 30, '"' + "y" * 500 + '"', '{"a": {"a": {"a": 1}}}', "18446744073709551616"),
+]
+
+
+def mutated(raw: bytes, draw: random.Random) -> bytes:
+    """Bytes flipped, cut, doubled or exchanged, or a value of JSON in the place of another."""
+    changed = bytearray(raw)
+    for _ in range(draw.randrange(1, 4)):
+        at = draw.randrange(len(changed) or 1)
+        match draw.choice(["flip", "cut", "double", "exchange", "value", "value", "value"]):
+            case "flip" if changed:
+                changed[at % len(changed)] ^= 1 << draw.randrange(8)
+            case "cut":
+                del changed[at : at + draw.randrange(1, 40)]
+            case "double":
+                changed[at:at] = changed[at : at + draw.randrange(1, 40)]
+            case "exchange":
+                other = draw.randrange(len(changed) or 1)
+                changed[at : at + 5], changed[other : other + 5] = (
+                    changed[other : other + 5],
+                    changed[at : at + 5],
+                )
+            case _:
+                begin = changed.find(b": ", at) + 2
+                ends = [changed.find(mark, begin) for mark in (b",", b"\n", b"}")]
+                if begin > 1 and (found := [end for end in ends if end > 0]):
+                    changed[begin : min(found)] = draw.choice(VALUES).encode()
+    return bytes(changed)
+
+
+@dataclass
+class Outcomes:
+    """What mutated files did: their number, the longest time, growth of memory, other errors."""
+
+    cases: int = 0
+    seconds: float = 0.0
+    growth: float = 0.0
+    """Bytes by which the largest memory grew, by those of the file."""
+    problems: list[str] = field(default_factory=list)
+
+
+def mutated_files(run: Path, place: Path, cases: int, outcomes: Outcomes) -> None:
+    """Mutate each file of a run so many times, and open the run."""
+    copy = place / "copy"
+    shutil.copytree(run, copy)
+    for file in files_of(copy):
+        raw, before = file.read_bytes(), _peak()
+        for case in range(cases):
+            draw = random.Random(f"{file.name} {case}")
+            header = file.suffix == ".safetensors"
+            part = 8 + int.from_bytes(raw[:8], "little") if header else len(raw)
+            file.write_bytes(mutated(raw[:part], draw) + raw[part:])
+            begin, outcomes.cases = time.perf_counter(), outcomes.cases + 1
+            for said in opened(copy):
+                outcomes.problems.append(f"{file.name}, case {case}: {said}"[:300])
+            outcomes.seconds = max(outcomes.seconds, time.perf_counter() - begin)
+        outcomes.growth = max(outcomes.growth, _peak() - before)
+        file.write_bytes(raw)
+    shutil.rmtree(copy)
+
+
+def files_of(run: Path) -> list[Path]:
+    """The files of a model, and the JSON files of its checkpoints and encoded data."""
+    listed = json.loads((run / "manifest.json").read_text())["files"]
+    others = [path for path in run.rglob("*.json") if path.parent != run]
+    return [run / "manifest.json", *(run / name for name in sorted(listed)), *sorted(others)]
+
+
+def opened(run: Path) -> Iterator[str]:
+    """Errors of another kind, of opening a run and its checkpoint and looking at an example."""
+    for checkpoint in (None, 2):
+        try:
+            found = gf.load(run, checkpoint=checkpoint, accept_changed=checkpoint is None)
+            found.look(found.task.first_input())
+        except GlassformerError:
+            pass
+        except BaseException as error:  # noqa: BLE001 - a panic of a library is none of ours either
+            yield f"{type(error).__name__}: {error}"
+
+
+def _peak() -> int:
+    """Bytes of the largest memory of this process so far."""
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,0 +1,80 @@
+"""Requests to the explorer without its token."""
+
+import json
+import statistics
+import time
+from typing import Any
+
+from glassformer.serve.explorer.schema import SCHEMA
+from properties.asking import posted, served
+
+
+def credentials(server: Any) -> dict[str, list[tuple[str, str]]]:
+    """Headers that do not open the explorer."""
+    port, token, name = server.server_address[1], server.guard.token, server.guard.cookie
+    host, good = ("Host", f"127.0.0.1:{port}"), f"{name}={token}"
+    wrong = {
+        "none": "",
+        "empty": f"{name}=",
+        "short": good[:-1],
+        "long": f"{good}x",
+        "near": good[:-1] + ("a" if good[-1] != "a" else "b"),
+        "changed case": f"{name}={token.swapcase()}",
+        "another name": f"x{good}",
+        "name in capitals": f"{name.upper()}={token}",
+        "unicode": f"{name}={token[:-1]}\u00e9",
+        "wide": f"{name}=\u00a0{token}",
+        "quoted wrongly": f'{name}="{token}',
+        "twice, wrong last": f"{good}; {name}=x",
+        "null": f"{name}={token[:5]}\0",
+        "bearer": "",
+    }
+    found = {what: [host, ("Cookie", value)] for what, value in wrong.items()}
+    found["no cookie"] = [host]
+    found["bearer"] = [host, ("Authorization", f"Bearer {token}")]
+    found["two cookies"] = [host, ("Cookie", f"{name}=x"), ("Cookie", good)]
+    found["two hosts"] = [host, ("Host", "evil.example"), ("Cookie", good)]
+    found["no host"] = [("Cookie", good)]
+    found["another host"] = [("Host", f"evil.example:{port}"), ("Cookie", good)]
+    found["another port"] = [("Host", f"127.0.0.1:{port + 1}"), ("Cookie", good)]
+    found["another site"] = [host, ("Origin", "http://evil.example"), ("Cookie", good)]
+    found["a null origin"] = [host, ("Origin", "null"), ("Cookie", good)]
+    found["across sites"] = [host, ("Sec-Fetch-Site", "cross-site"), ("Cookie", good)]
+    origins = [("Origin", f"http://127.0.0.1:{port}"), ("Origin", "http://evil.example")]
+    found["two origins"] = [host, *origins, ("Cookie", good)]
+    return found
+
+
+def open_routes(explorer: Any) -> tuple[int, list[str]]:
+    """The number of requests that should be refused, and those that were answered."""
+    cases, problems = 0, list[str]()
+    with served(explorer) as server:
+        for what, headers in credentials(server).items():
+            for op in SCHEMA["ops"]:
+                for path in ("/api", "/stream", f"/api?token={server.guard.token}"):
+                    cases += 1
+                    body = json.dumps({"op": op, "look": {"input": "a"}}).encode()
+                    status, _, answer = posted(server, path, body, headers)
+                    if not 400 <= status < 500 or set(json.loads(answer)) != {"error", "kind"}:
+                        problems.append(f"{what}, {op} at {path}: {status}")
+        for method in ("PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND"):
+            for path in ("/api", "/stream", "/", "*"):
+                cases += 1
+                status, _, _ = posted(server, path, b"{}", method=method)
+                if not 400 <= status < 600 or status == 500:
+                    problems.append(f"{method} {path}: {status}")
+    return cases, problems
+
+
+def timing(guard: Any, rounds: int = 20_000) -> float:
+    """Seconds by which a token that is wrong at its end takes longer than one wrong at its
+    beginning."""
+    token = guard.token
+    first, last = "\u0021" + token[1:], token[:-1] + "\u0021"
+    took: dict[str, list[float]] = {first: [], last: []}
+    for _ in range(rounds):
+        for one in took:
+            begin = time.perf_counter()
+            guard._is_token(one)
+            took[one].append(time.perf_counter() - begin)
+    return statistics.median(took[last]) - statistics.median(took[first])

@@ -1,0 +1,137 @@
+"""Properties of `bench/properties`, on fewer cases: what each counts as wrong is empty, and a fault
+that is put in is found."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import glassformer as gf
+from glassformer.data import parts
+from glassformer.models import weights
+from glassformer.serve.explorer import auth
+from glassformer.serve.explorer.handler import Explorer
+from glassformer.serve.explorer.server import DRAIN
+from properties import file_names as names
+from properties.drain import drain
+from properties.number_limits import number_limits, recipe_fields
+from properties.open_routes import open_routes
+from properties.pathological_texts import pathological_texts, patterns
+from properties.poisoned_memory import poisoned_memory
+from properties.shared_folder import saved_over_its_source
+from properties.strict_loading import strict_loading
+from properties.templates import templates
+from small_kinds import MAKERS, run_of
+from variants import VARIANTS
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("properties")
+    return {kind: run_of(kind, folder / kind) for kind in MAKERS}
+
+
+@pytest.fixture(scope="module")
+def explorer(runs) -> Explorer:
+    return Explorer(gf.load(runs["text"]))
+
+
+@pytest.mark.parametrize("variant", ["causal learned", "both buckets", "patches", "mixture"])
+def test_a_file_with_one_wrong_tensor_is_refused_and_the_tensor_named(tmp_path, variant):
+    cases, problems = strict_loading([variant], tmp_path, 3)
+    assert cases > 80
+    assert problems == []
+
+
+@pytest.mark.slow
+def test_one_wrong_tensor_of_every_architecture(tmp_path):
+    cases, problems = strict_loading(VARIANTS, tmp_path)
+    assert cases > 15_000
+    assert problems == []
+
+
+def test_a_parameter_that_is_not_filled_is_found(tmp_path, monkeypatch):
+    fill = weights._fill
+
+    def forgetful(wanted, tensors, *others):
+        name = min(wanted)
+        fill({k: v for k, v in wanted.items() if k != name},
+             {k: v for k, v in tensors.items() if k != name}, *others)  # fmt: skip
+
+    monkeypatch.setattr(weights, "_fill", forgetful)
+    _, problems = strict_loading(["causal learned"], tmp_path)
+    assert any("is not from the file" in problem for problem in problems)
+
+
+def test_names_that_lead_outside_open_nothing_there(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(names, "FORMS", names.FORMS[::6])
+    cases, problems = names.file_names(runs["text"], runs["pictures"], tmp_path / "names")
+    assert cases > 100
+    assert problems == []
+
+
+def test_a_name_that_is_followed_outside_is_found(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(names, "FORMS", ["../../OUT", "/etc/passwd"])
+    monkeypatch.setattr(parts, "check_inside", lambda *arguments: None)
+    _, problems = names.file_names(runs["text"], runs["pictures"], tmp_path / "names")
+    assert {problem.partition(",")[0] for problem in problems} == {"rows in an archive"}
+
+
+def test_no_answer_depends_on_uninitialized_memory(runs):
+    cases, problems = poisoned_memory(runs)
+    assert cases > 25
+    assert problems == []
+
+
+def test_a_value_that_is_not_initialized_is_found(runs, monkeypatch):
+    embed = gf.Run.embed
+    monkeypatch.setattr(
+        gf.Run, "embed", lambda run, given: embed(run, given) + torch.empty(1).item()
+    )
+    assert poisoned_memory({"text": runs["text"]})[1] == ["text, embed"]
+
+
+def test_numbers_out_of_their_limits_are_one_sentence(explorer):
+    statuses, slowest, problems = number_limits(explorer)
+    assert problems == []
+    assert set(statuses) == {200, 400}
+    assert statuses[400] > 1000
+    assert slowest < 10  # 0.06 s on a quiet machine (bench/LOG.md)
+
+
+def test_recipe_fields_take_a_number_or_tell():
+    found, problems = recipe_fields()
+    assert problems == []
+    assert min(found["told"], found["taken"]) > 500
+
+
+def test_without_the_token_no_route_is_open(explorer):
+    cases, problems = open_routes(explorer)
+    assert cases > 1000
+    assert problems == []
+
+
+def test_an_open_route_is_found(explorer, monkeypatch):
+    monkeypatch.setattr(auth.Guard, "check_page", lambda self, headers: None)
+    assert len(open_routes(explorer)[1]) > 100
+
+
+def test_hard_texts_come_back():
+    assert pathological_texts(patterns()[::8], [20_000], 300) == []
+
+
+def test_templates_give_cells_and_nothing_else():
+    cases, slowest, problems = templates()
+    assert cases == 80
+    assert problems == []
+    assert slowest < 0.25
+
+
+def test_weights_saved_over_their_source_stay(tmp_path):
+    assert saved_over_its_source(tmp_path, 5) == (5, [])
+
+
+def test_sigterm_lets_streams_finish(runs):
+    _, took, problems = drain(runs["text"], 20)
+    assert problems == []
+    assert took < DRAIN + 1
