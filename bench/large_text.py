@@ -1,8 +1,8 @@
 """Training on one large text file: memory, the first word of progress, Ctrl-C, time per byte.
 
-python bench/large_text.py [--megabytes 1000] [--lines]
+python bench/large_text.py [--megabytes 1000] [--between line|space|nothing]
 
-The text is random words in one line (with --lines, in many); the time to encode it is compared with
+The text is random words, by default in one line, with something between them; the time to encode it is compared with
 that of the tokenizers library alone, on the first 100 MB.
 """
 
@@ -23,7 +23,11 @@ RECIPE = [
 ]
 
 
-def write(file: Path, megabytes: int, end: str) -> None:
+BETWEEN = {"space": (" ", " "), "line": (" ", "\n"), "nothing": ("", "")}
+"""Between words, and behind 2,000 of them."""
+
+
+def write(file: Path, megabytes: int, between: str, end: str) -> None:
     """Random words of a vocabulary of 30,000."""
     draw = random.Random(0)
     letters = "etaoinshrdlucmfwypvbgkjqxz"
@@ -31,7 +35,7 @@ def write(file: Path, megabytes: int, end: str) -> None:
     with file.open("w") as out:
         size = 0
         while size < megabytes * 10**6:
-            text = " ".join(draw.choices(words, k=2000)) + end
+            text = between.join(draw.choices(words, k=2000)) + end
             size += out.write(text)
 
 
@@ -116,12 +120,12 @@ def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--megabytes", type=int, default=1000)
-    parser.add_argument("--lines", action="store_true")
+    parser.add_argument("--between", choices=BETWEEN, default="space")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="large-text-") as folder:
         place = Path(folder)
         text = place / "text.txt"
-        write(text, asked.megabytes, "\n" if asked.lines else " ")
+        write(text, asked.megabytes, *BETWEEN[asked.between])
         for after in (1, 5, 15, 30, 60):
             seconds, code = ctrl_c(text, place, after)
             print(f"Ctrl-C after {after} s: ended in {seconds:.2f} s, exit code {code}", flush=True)

@@ -1,6 +1,6 @@
 """Where a text may be cut so that its pieces can be encoded apart without changing a token.
 
-A cut lies before a space or newline that follows a visible character: there every match of GPT-2's
+A cut lies before a space or newline that follows no white space: there every match of GPT-2's
 pattern (and of words and punctuation) ends whatever comes next, and the pattern does not look
 behind. Pieces join to the text.
 """
@@ -8,21 +8,23 @@ behind. Pieces join to the text.
 import re
 from collections.abc import Iterable, Iterator
 
-CHUNK = 1 << 16
-"""Characters that are encoded at once."""
+CHUNK, LONGEST_CHUNK = 1 << 16, 1 << 17
+"""Characters that are encoded at once, and the most without a good place: then a text is cut
+anywhere, because the tokenizers library needs about a hundred bytes for each."""
 PIECE = 1 << 22
 """Characters of a long text that are in memory at once."""
-LONGEST = 4 * PIECE
+LONGEST = 2 * PIECE
 """Characters without a good place, after which a text is cut anywhere."""
-_BREAK = re.compile(r"(?<=[\w!-~])[ \n]")
+_BREAK = re.compile(r"(?<=\S)[ \n]")
 
 
-def chunks(text: str, size: int = CHUNK) -> Iterator[str]:
-    """The text in pieces of about `size` characters."""
+def chunks(text: str, size: int = CHUNK, longest: int = LONGEST_CHUNK) -> Iterator[str]:
+    """The text in pieces of about `size` characters; of more than `longest` without a good place,
+    cut anywhere."""
     start = 0
     while start < len(text):
-        found = _BREAK.search(text, start + size)
-        end = found.start() if found else len(text)
+        found = _BREAK.search(text, start + size, start + longest)
+        end = found.start() if found else start + longest
         yield text[start:end]
         start = end
 

@@ -87,6 +87,15 @@ def test_the_store_of_pieces_is_that_of_the_whole(tmp_path, monkeypatch, encodin
         assert one.document_ends.tolist() == two.document_ends.tolist()
 
 
+def test_chunks_are_bounded_and_end_at_lines_of_any_script():
+    assert max(map(len, cuts.chunks("a" * 10**6))) == cuts.LONGEST_CHUNK
+    lines = "日月火水木。\n" * 40_000
+    found = list(cuts.chunks(lines))
+    assert len(found) > 3
+    assert max(map(len, found)) <= cuts.CHUNK + 7
+    assert all(one.startswith("\n") for one in found[1:])
+
+
 def test_what_cannot_be_encoded_in_pieces_is_joined(tmp_path, small_parts):
     (tmp_path / "a.txt").write_text("one two three four " * 9)
     config = data_config({"train.path": str(tmp_path / "a.txt"), "validation.fraction": 0.25})

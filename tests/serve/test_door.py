@@ -262,9 +262,14 @@ def test_a_second_sigterm_ends_at_once(explorer_of, static, monkeypatch):
             draining.wait(20)
             os.kill(os.getpid(), signal.SIGTERM)
 
-        thread = threading.Thread(target=twice)
+        thread, serve = threading.Thread(target=twice), server.serve_forever
+
+        def serve_forever(**options: float) -> None:
+            thread.start()  # now the handler is there
+            serve(**options)
+
+        monkeypatch.setattr(server, "serve_forever", serve_forever)
         begin = time.monotonic()
-        thread.start()
         assert _serve(server) == signal.SIGTERM
         thread.join()
         assert time.monotonic() - begin < 30, "it would wait a minute for the answer"

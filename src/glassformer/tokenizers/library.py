@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 LEARNING = "learning"
 """Name of a thread in the library."""
-GROUP = 4 * (os.cpu_count() or 1)
-"""Chunks that are encoded at once, before Ctrl-C is heard again."""
+GROUP = min(4 * (os.cpu_count() or 1), 16)
+"""Chunks that are encoded at once, before Ctrl-C is heard again and memory is free again."""
 
 
 @contextmanager
