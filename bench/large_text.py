@@ -2,8 +2,8 @@
 
 python bench/large_text.py [--megabytes 1000] [--between line|space|nothing]
 
-The text is random words, by default in one line, with something between them; the time to encode it is compared with
-that of the tokenizers library alone, on the first 100 MB.
+The text is random words, by default in one line with spaces between them; the time to encode it is
+compared with that of the tokenizers library alone, on the first 100 MB.
 """
 
 import argparse

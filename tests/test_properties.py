@@ -18,6 +18,7 @@ from properties.number_limits import number_limits, recipe_fields
 from properties.open_routes import open_routes
 from properties.pathological_texts import pathological_texts, patterns
 from properties.poisoned_memory import poisoned_memory
+from properties.resource_bombs import media_bombs
 from properties.shared_folder import saved_over_its_source
 from properties.strict_loading import strict_loading
 from properties.templates import templates
@@ -118,6 +119,14 @@ def test_an_open_route_is_found(explorer, monkeypatch):
 
 def test_hard_texts_come_back():
     assert pathological_texts(patterns()[::8], [20_000], 300) == []
+
+
+def test_files_of_data_that_say_too_much_are_refused_at_once(tmp_path):
+    cases, seconds, megabytes, problems = media_bombs(tmp_path)
+    assert problems == []
+    assert cases == 12
+    assert seconds < 2  # the gzip file is unpacked up to its limit
+    assert megabytes < 200
 
 
 def test_templates_give_cells_and_nothing_else():

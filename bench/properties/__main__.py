@@ -8,7 +8,7 @@ shared_folder       a run that is trained, read and trained again at once; weigh
                     over the file that they came from
 mutated_files       over 10,000 mutations of each kind of file, opened as if nothing was changed
 hostile_code        code in files of a run: none is run, nothing is connected to
-resource_bombs      models that would take hours or terabytes: refused at once
+resource_bombs      models and files of data that would take hours or terabytes: refused at once
 file_names          names that lead outside, wherever data and runs name files: nothing is opened
 pathological_texts  200 patterns of up to two million characters: time by length, text and back
 templates           templates of data settings that compute, reach attributes or grow
@@ -88,9 +88,11 @@ def code(place: Path) -> Found:
 
 def bombs(place: Path) -> Found:
     cases, seconds, megabytes, problems = resource_bombs.resource_bombs(place)
+    more, slowest, growth, others = resource_bombs.media_bombs(place)
     return (
-        f"{cases} models, each refused in {1e3 * seconds:.0f} ms and {megabytes:.1f} MiB",
-        problems,
+        f"{cases} models, each refused in {1e3 * seconds:.0f} ms and {megabytes:.1f} MiB; {more} "
+        f"files of data, each in {1e3 * slowest:.0f} ms and {growth:.0f} MiB",
+        problems + others,
     )
 
 

@@ -1,12 +1,24 @@
-"""Folders of a model that would take hours or terabytes if they were believed."""
+"""Models, images, audio and archives that would take hours or terabytes if they were believed."""
 
+import gzip
 import json
 import math
+import resource
 import struct
 import subprocess
 import sys
+import time
+import zipfile
+import zlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
+from glassformer.data.formats.contents import content, source_at
+from glassformer.data.formats.idx import read_idx, read_npy
+from glassformer.data.pictures import decode
+from glassformer.errors import DataError
+from glassformer.media.wav import read_wav
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import config_json, save_weights
 
@@ -109,3 +121,74 @@ def resource_bombs(place: Path) -> tuple[int, float, float, list[str]]:
         if said is None or word not in said or str(place / name) not in said
     ]
     return len(found), max(one[1] for one in found), max(one[2] for one in found), problems
+
+
+def chunk(name: bytes, body: bytes) -> bytes:
+    """A chunk of a PNG file."""
+    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+
+def png(width: int, height: int, more: bytes = b"") -> bytes:
+    """A PNG file that says that it has this size; it has the bytes of an image of 8 x 8."""
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    rest = chunk(b"IDAT", zlib.compress(bytes(8 * 25))) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + more + rest
+
+
+def zeros(file: IO[bytes], head: bytes = b"", megabytes: int = 80) -> None:
+    """Write zeros, which pack to a thousandth."""
+    file.write(head)
+    for _ in range(megabytes):
+        file.write(bytes(1 << 20))
+
+
+def media_bombs(place: Path) -> tuple[int, float, float, list[str]]:
+    """See `resource_bombs`, of files of data."""
+    text = chunk(b"zTXt", b"k\0\0" + zlib.compress(bytes(100 << 20)))
+    many = struct.pack(">III", *[2**31 - 1] * 3)
+    head = b"{'descr': '|u1', 'fortran_order': False, 'shape': (1000000000000, 8, 8), }"
+    own = struct.pack("<IHHIIHH", 16, 1, 65535, 2**32 - 1, 2**32 - 1, 65535, 16)
+    with gzip.open(place / "packed-ubyte.gz", "wb") as packed:
+        zeros(packed, b"\0\0\x08\x03" + struct.pack(">III", 80 << 10, 32, 32))
+    (place / "claims.npy").write_bytes(b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head)
+    (place / "claims-ubyte").write_bytes(b"\0\0\x08\x03" + many + bytes(100))
+    with zipfile.ZipFile(place / "x.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("a.png", "a.npy"):
+            with archive.open(name, "w") as file:
+                zeros(file)
+    gif = b"GIF89a" + struct.pack("<HHBBB", 65535, 65535, 128, 0, 0) + bytes(6)
+    gif += b"," + struct.pack("<HHHHB", 0, 0, 65535, 65535, 0) + b"\2\2\x4c\1\0;"
+    bmp = b"BM" + struct.pack("<IHHI", 100, 0, 0, 54)
+    bmp += struct.pack("<IiiHHIIiiII", 40, 2**30, 2**30, 1, 24, *[0] * 6) + bytes(100)
+    wav = b"RIFF" + b"\xff" * 4 + b"WAVEfmt " + own + b"data" + b"\xff" * 4 + bytes(100)
+    tries: dict[str, Callable[[], object]] = {
+        "a PNG of 60,000 x 60,000": lambda: decode(png(60_000, 60_000), "it"),
+        "a PNG of 2^62 pixels": lambda: decode(png(2**31 - 1, 2**31 - 1), "it"),
+        "a PNG of one column": lambda: decode(png(1, 2**31 - 1), "it"),
+        "a PNG with 100 MB of text": lambda: decode(png(8, 8, text), "it"),
+        "a GIF of 2^32 pixels": lambda: decode(gif, "it"),
+        "a BMP of 2^60 pixels": lambda: decode(bmp, "it"),
+        "a WAV of 65,535 channels": lambda: read_wav(wav, "it"),
+        "an array of 64 TB": lambda: read_npy(str(place / "claims.npy")),
+        "an IDX file of 2^93 bytes": lambda: read_idx(str(place / "claims-ubyte")),
+        "a gzip file of zeros": lambda: read_idx(str(place / "packed-ubyte.gz")),
+        "an image of zeros in an archive": lambda: content(source_at(str(place / "x.zip/a.png"))),
+        "an array of zeros in an archive": lambda: read_npy(str(place / "x.zip/a.npy")),
+    }
+    slowest, growth, problems = 0.0, 0.0, list[str]()
+    for what, attempt in tries.items():
+        before, begin = _peak(), time.process_time()
+        try:
+            problems.append(f"{what} was read: {attempt()!r:.100}")
+        except DataError:
+            pass
+        except Exception as error:  # noqa: BLE001 - this is what is looked for
+            problems.append(f"{what}: {error!r}")
+        slowest = max(slowest, time.process_time() - begin)
+        growth = max(growth, _peak() - before)
+    return len(tries), slowest, growth, problems
+
+
+def _peak() -> float:
+    """MiB of the largest memory of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
