@@ -10,7 +10,7 @@ mutated_files       over 10,000 mutations of each kind of file, opened as if not
 hostile_code        code in files of a run: none is run, nothing is connected to
 resource_bombs      models and files of data that would take hours or terabytes: refused at once
 file_names          names that lead outside, wherever data and runs name files: nothing is opened
-pathological_texts  200 patterns of up to two million characters: time by length, text and back
+pathological_texts  200 patterns of up to a million characters: time by length, text and back
 templates           templates of data settings that compute, reach attributes or grow
 poisoned_memory     memory without a value holds NaN: every answer is the same
 number_limits       numbers at, below and beyond their limits: an answer or a sentence
@@ -142,7 +142,7 @@ def drained(place: Path) -> Found:
 
 def texts(place: Path) -> Found:
     units = pathological_texts.patterns()
-    sizes = [500_000, 1_000_000, 2_000_000]
+    sizes = [250_000, 500_000, 1_000_000]
     problems = pathological_texts.pathological_texts(units, sizes, 100_000)
     return f"{len(units)} patterns, 100,000 texts", problems
 

@@ -76,6 +76,8 @@ def tokenizers_of() -> dict[str, Any]:
     return {one["kind"]: train_tokenizer(TokenizerConfig.parse(one), [text]) for one in made}
 
 
+STEEPEST = 1.1
+"""Exponent of time by length, above which a text is timed again."""
 SHORTEST = 0.1
 """Seconds of computation; less tells about caches and pages of memory, not about the length."""
 
@@ -87,23 +89,28 @@ def pathological_texts(units: list[str], sizes: list[int], random_texts: int) ->
         exponents, longest = list[tuple[float, str]](), (0.0, "")
         returns = kind in ("byte", "bpe")
         for unit in units:
-            took = []
-            for size in sizes:
-                text = (unit * (size // len(unit) + 1))[:size]
-                (first, ids), (second, _) = _timed(tokenizer, text), _timed(tokenizer, text)
-                took.append(min(first, second))
-                longest = max(longest, (took[-1], f"{unit[:20]!r} to {size}"))
-                if returns and size == sizes[0] and tokenizer.decode(ids) != text:
-                    problems.append(f"{kind}, {unit[:20]!r} to {size}: another text comes back")
+            texts = [(unit * (size // len(unit) + 1))[:size] for size in sizes]
+            took = [min(_timed(tokenizer, text) for _ in range(2)) for text in texts]
+            again = 0
+            while len(sizes) > 1 and took[-1] > SHORTEST and again < 4:
+                if _slope(sizes, took) <= STEEPEST:
+                    break
+                again += 1  # another program may have run beside it
+                took = [
+                    min(old, _timed(tokenizer, text)) for old, text in zip(took, texts, strict=True)
+                ]
+            longest = max(longest, (took[-1], f"{unit[:20]!r} to {sizes[-1]}"))
+            if returns and tokenizer.decode(tokenizer.encode(texts[0])) != texts[0]:
+                problems.append(f"{kind}, {unit[:20]!r} to {sizes[0]}: another text comes back")
             if len(sizes) > 1 and took[-1] > SHORTEST:
                 exponents.append((_slope(sizes, took), repr(unit[:20])))
         said = f"longest {longest[0]:.2f} s ({longest[1]})"
         if exponents:
             (most, where), middle = max(exponents), statistics.median(e for e, _ in exponents)
-            many = sum(e > 1.1 for e, _ in exponents)
+            many = sum(e > STEEPEST for e, _ in exponents)
             print(
                 f"  {kind}: time ~ length^{middle:.3f} (median of {len(exponents)}), {most:.3f} at "
-                f"most ({where}), {many} above 1.1"
+                f"most ({where}), {many} above {STEEPEST}"
             )
         print(f"  {kind}: {said}")
         draw = random.Random(kind)
@@ -114,10 +121,11 @@ def pathological_texts(units: list[str], sizes: list[int], random_texts: int) ->
     return problems
 
 
-def _timed(tokenizer: Any, text: str) -> tuple[float, Any]:
+def _timed(tokenizer: Any, text: str) -> float:
+    """Seconds of computation."""
     begin = time.process_time()
-    ids = tokenizer.encode(text)
-    return time.process_time() - begin, ids
+    tokenizer.encode(text)
+    return time.process_time() - begin
 
 
 def _slope(sizes: list[int], times: list[float]) -> float:
