@@ -186,3 +186,26 @@ def test_byte_pairs_of_text_without_spaces_take_linear_time(kind):
     made = train_tokenizer(TokenizerConfig.parse({"kind": "bpe", "vocab_size": 1000}), [text])
     assert time.process_time() - begin < 8
     assert made.decode(made.encode(text).tolist()) == text
+
+
+@pytest.mark.parametrize(("kind", "limit"), [("bpe", "MOST_PAIRED"), ("word", "MOST_COUNTED")])
+def test_different_words_are_bounded_and_the_same_words_are_not(monkeypatch, kind, limit):
+    """100 MB of letters without a space took 9 GB: each run is a word of its own."""
+    from glassformer.tokenizers import train as training
+
+    monkeypatch.setattr(training, limit, 10_000)
+    draw, read = random.Random(0), []
+
+    def given(texts):
+        for text in texts:
+            read.append(len(text))
+            yield text
+
+    letters = ("".join(draw.choices("abcdefgh", k=4000)) for _ in range(100))
+    train_tokenizer(TokenizerConfig.parse({"kind": kind, "vocab_size": 300}), given(letters))
+    assert sum(read) <= 10_000 + 2 * 4000
+    read.clear()
+    words = ["".join(draw.choices("abcdefgh", k=5)) for _ in range(1000)]
+    again = (" ".join(draw.choices(words, k=800)) for _ in range(100))
+    train_tokenizer(TokenizerConfig.parse({"kind": kind, "vocab_size": 300}), given(again))
+    assert sum(read) > 400_000

@@ -59,7 +59,8 @@ class TokenizerConfig(Record):
     sample_bytes: int = Field(
         default=100_000_000,
         ge=1,
-        description="bpe is trained on at most this many bytes, the first of the training text.",
+        description="bpe is trained on at most this many bytes, the first of the training text, or "
+        "sooner on 4 MB of different words, which take half a gigabyte of memory.",
     )
 
     @property

@@ -29,6 +29,10 @@ Progress = Callable[[str, int, int | None], None]
 """Called with the name of a stage, the units that are done, and their number (None: unknown)."""
 
 CODE_POINTS = 0x110000
+MOST_PAIRED, MOST_COUNTED = 4_000_000, 48_000_000
+"""UTF-8 bytes of all different words that pairs are learned from, and that are counted: the library
+needs about 150 bytes of memory for each of the first, and 10 for each of the second."""
+_WORD = re.compile(r"\w+|[^\w\s]+")
 LONGEST_RUN = 256
 _RUN = re.compile(rf"\S{{{LONGEST_RUN}}}|\s{{{LONGEST_RUN}}}")
 
@@ -89,7 +93,7 @@ def _words(config: TokenizerConfig, texts: Iterable[str]) -> list[str]:
     trainer = WordLevelTrainer(
         vocab_size=room, min_frequency=config.frequency, show_progress=False, special_tokens=[]
     )
-    vocab = _trained(definition, trainer, texts)["vocab"]
+    vocab = _trained(definition, trainer, texts, MOST_COUNTED)["vocab"]
     _refuse_nothing(len(vocab))
     return sorted(vocab, key=vocab.__getitem__)
 
@@ -105,27 +109,39 @@ def _merges(config: TokenizerConfig, texts: Iterable[str]) -> list[tuple[str, st
         show_progress=False,
         special_tokens=[],
     )
-    model = _trained(bpe_definition([]), trainer, _sample(texts, config.sample_bytes))
+    texts = _sample(texts, config.sample_bytes)
+    model = _trained(bpe_definition([]), trainer, texts, MOST_PAIRED)
     return list(map(tuple, model["merges"]))
 
 
-def _trained(definition: dict, trainer: "Trainer", texts: Iterable[str]) -> dict:
+def _trained(definition: dict, trainer: "Trainer", texts: Iterable[str], most: int) -> dict:
     learner = library.built(definition | {"added_tokens": []}, "the tokenizer")
-    pieces = chain.from_iterable(map(_without_long_runs, texts))
+    pieces = chain.from_iterable(map(_without_long_runs, _until(most, texts)))
     with library.guarded("train the tokenizer"):
         library.learn(learner, trainer, pieces)
         return json.loads(learner.to_str())["model"]
 
 
-def _without_long_runs(text: str) -> Iterator[str]:
-    """The text in pieces, cut within a run of letters or of spaces of more than LONGEST_RUN.
+def _until(most: int, texts: Iterable[str]) -> Iterator[str]:
+    """Chunks of the texts, until their different words have more than so many bytes."""
+    seen, size = set[str](), 0
+    for chunk in chain.from_iterable(map(chunks, texts)):
+        yield chunk
+        new = {*_WORD.findall(chunk)} - seen
+        size += len("".join(new).encode("utf-8", "replace"))
+        seen |= new
+        if size > most:
+            return
+
+
+def _without_long_runs(chunk: str) -> Iterator[str]:
+    """A chunk in pieces, cut within a run of letters or of spaces of more than LONGEST_RUN.
 
     The library learns pairs in a time that grows with the square of the longest run: 72 s for
     160,000 Chinese characters without a space.
     """
-    for piece in chunks(text):
-        ends = [run.end() for run in _RUN.finditer(piece)]
-        yield from (piece[i:j] for i, j in zip([0, *ends], [*ends, len(piece)], strict=True))
+    ends = [run.end() for run in _RUN.finditer(chunk)]
+    yield from (chunk[i:j] for i, j in zip([0, *ends], [*ends, len(chunk)], strict=True))
 
 
 def _sample(texts: Iterable[str], limit: int) -> Iterator[str]:
