@@ -4,7 +4,7 @@ the CPU.
     make setup                              # transformers and accelerate are in it
     python bench/encoder_vs_transformers.py --ewt UD_English-EWT --banking77 BANKING77
 
-The folders are those of recipes/ud-tagging.yaml and recipes/banking77.yaml. All sides have the same
+The folders are those of the recipes ud-tagging and banking77. All sides have the same
 width, layers, heads, vocabulary and token ids, float32, and the same number of examples in a batch
 on average, without padding. Prints one JSON object of examples per second, medians of rounds A B C
 D A B C D ...; progress goes to stderr.

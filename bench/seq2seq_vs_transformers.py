@@ -4,7 +4,7 @@ search, on the CPU.
     make setup                              # transformers and accelerate are in it
     python bench/seq2seq_vs_transformers.py --data MULTI30K [--run runs/de] [--minutes 6]
 
-MULTI30K is the folder of recipes/multi30k.yaml. Both sides have the same dimensions, the same
+MULTI30K is the folder of the recipe multi30k. Both sides have the same dimensions, the same
 vocabulary and token ids, float32, label smoothing 0.1 and the same number of pairs in a batch on
 average; Marian is used as it is by default: random batches padded to their longest pair, AdamW.
 Prints one JSON object; progress goes to stderr.
@@ -331,7 +331,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     arguments.add_argument("--data", type=Path, required=True, help="the folder of Multi30k")
-    arguments.add_argument("--run", type=Path, help="a run of recipes/multi30k.yaml to decode with")
+    arguments.add_argument("--run", type=Path, help="a run of the recipe multi30k to decode with")
     arguments.add_argument(
         "--minutes", type=float, default=6.0, help="how long each model is trained for decoding"
     )

@@ -3,7 +3,7 @@ classifier.
 
     python bench/text_to_image.py --runs FOLDER
 
-Writes the data of recipes/shapes-drawn.yaml and recipes/shapes-judge.yaml into FOLDER and trains
+Writes the data of the recipes shapes-drawn and shapes-judge into FOLDER and trains
 both (or finds them trained there),
 has every combination of size, colour and shape drawn `--each` times, and counts the pictures in
 which the judge sees exactly the three. Of the combinations held out for the test neither the

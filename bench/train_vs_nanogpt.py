@@ -8,7 +8,7 @@ the tinyshakespeare text. Prints one JSON object; progress goes to stderr. Every
 CPU, in turn, never at the same time.
 
 learning    nanoGPT's CPU recipe, wall-clock time and loss on the whole validation split; then
-            recipes/shakespeare-char.yaml in a quarter of that time, and in all of it
+            shakespeare-char in a quarter of that time, and in all of it
 throughput  training steps of nanoGPT as it is run by default, and of the same architecture here,
             A B A B ...
 """

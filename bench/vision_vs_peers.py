@@ -4,7 +4,7 @@ pictures, on the CPU.
     make setup                              # transformers and accelerate are in it
     python bench/vision_vs_peers.py --fashion-mnist FASHION --cifar10 CIFAR
 
-The folders are those of recipes/fashion-mnist.yaml and recipes/cifar10.yaml. All sides have the
+The folders are those of the recipes fashion-mnist and cifar10. All sides have the
 same width, layers, heads, patches and batch size, float32, and the same pictures, decoded
 beforehand into arrays of uint8; no torchvision. The process keeps freed memory, as ours does and
 the peer by itself would not. Prints one JSON object of pictures per second, medians of rounds A B C

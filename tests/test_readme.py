@@ -9,14 +9,18 @@ import pytest
 from typer.main import get_command
 
 from glassformer.cli.main import app
+from glassformer.recipe.named import FOLDER, is_name, recipe_file, recipe_names
 from glassformer.recipe.recipe import SECTIONS, Recipe, read_recipe
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
-DEFAULT = ROOT / "recipes" / "lm.yaml"
+RECIPES = sorted(FOLDER.glob("*.yaml"))
+DEFAULT = FOLDER / "lm.yaml"
 OVERRIDE = re.compile(rf"(?:{'|'.join(SECTIONS)})(?:\.\w+)+=(?:'[^']*'|[^\s']*[^\s',:;.])")
 OWN_DATA = "Your own"
+TAKES_RECIPE = ("train", "plan", "tokenize", "show")
+NAMES = "|".join(sorted(recipe_names(), key=len, reverse=True))
+NAMED = re.compile(rf"(?:recipes/|(?:{'|'.join(TAKES_RECIPE)}) )({NAMES})\b|`([^`\n]+)`")
 
 
 def head(recipe: Path) -> list[str]:
@@ -50,13 +54,13 @@ def printed_overrides() -> dict[str, tuple[Path, list[str]]]:
     found = {}
     for words in commands():
         for number, word in enumerate(words):
-            if word.startswith("recipes/"):
+            if is_name(word) and number and words[number - 1] in TAKES_RECIPE:
                 given = [one for one in words[number + 1 :] if re.match(r"[\w.]+=", one)]
-                found[" ".join(words)] = ROOT / word, given
+                found[" ".join(words)] = recipe_file(word), given
     for page in PAGES:
         recipe = DEFAULT
-        for name, span in re.findall(r"(recipes/[\w-]+\.yaml)|`([^`\n]+)`", page.read_text()):
-            recipe = ROOT / name if name else recipe
+        for name, span in re.findall(NAMED, page.read_text()):
+            recipe = recipe_file(name) if name else recipe
             if given := overrides(span):
                 found[f"{page.name}: {span}"] = recipe, given
     for recipe in RECIPES:

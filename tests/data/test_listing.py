@@ -107,7 +107,7 @@ def test_training_says_what_it_leaves_out(tmp_path, cli):
     small = ["train.steps=1", "model.max_length=8", "model.d_model=8", "model.n_heads=1"]
     said = cli(
         "train",
-        "recipes/lm.yaml",
+        "lm",
         f"data.train.path={tmp_path / 'texts'}",
         *small,
         *("train.device=cpu", "train.precision=float32", "processor.tokenizer={kind: byte}"),

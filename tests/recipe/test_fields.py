@@ -8,10 +8,11 @@ import yaml
 
 from glassformer.errors import ConfigError
 from glassformer.recipe.fields import SECTIONS, as_markdown, field_rows
+from glassformer.recipe.named import FOLDER
 from glassformer.recipe.recipe import read_recipe
 
 ROOT = Path(__file__).parents[2]
-RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
+RECIPES = sorted(FOLDER.glob("*.yaml"))
 
 
 def test_the_page_is_what_the_code_has():

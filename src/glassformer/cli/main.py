@@ -18,7 +18,16 @@ from glassformer.cli.classify import classify
 from glassformer.cli.embed import embed
 from glassformer.cli.inspect import inspect
 from glassformer.cli.options import documented
-from glassformer.cli.show import data_show, plan, recipe_fields, recipe_show, tokenize, verify
+from glassformer.cli.show import (
+    data_show,
+    plan,
+    recipe_copy,
+    recipe_fields,
+    recipe_list,
+    recipe_show,
+    tokenize,
+    verify,
+)
 from glassformer.cli.tag import tag
 from glassformer.cli.train import demo, train
 from glassformer.cli.translate import translate
@@ -45,7 +54,10 @@ LAST_STANDARD = 2
 """The number of standard error."""
 GROUPS = {
     "data": ("Look at training data.", {"show": data_show}),
-    "recipe": ("Look at recipes.", {"show": recipe_show, "fields": recipe_fields}),
+    "recipe": (
+        "Look at recipes.",
+        {"list": recipe_list, "copy": recipe_copy, "show": recipe_show, "fields": recipe_fields},
+    ),
 }
 for command in COMMANDS:
     app.command()(documented(command))

@@ -36,12 +36,14 @@ def tokenize(
     text: The text; default: standard input, or the recipe's.
     report: Report tokens per byte, unknowns, frequent pieces.
     """
+    from glassformer.recipe.named import is_name
     from glassformer.tokenizers.report import report as make_report
     from glassformer.tokenizers.text import Tokenizer
     from glassformer.tokenizers.train import train_tokenizer
     from glassformer.training.init_from import with_init_from
 
-    recipe = _recipe_of(where, overrides) if where.endswith((".yaml", ".yml")) else None
+    named = where.endswith((".yaml", ".yml")) or (is_name(where) and not Path(where).exists())
+    recipe = _recipe_of(where, overrides) if named else None
     if recipe is None and overrides:
         raise ConfigError(f"{overrides[0]} changes a recipe, and {where} is none; leave it out.")
     if recipe is None:
@@ -85,11 +87,12 @@ def _training_texts(recipe: Any) -> Iterator[str]:
 
 
 def _recipe_of(where: str, overrides: list[str] | None) -> Any:
-    """The recipe of a YAML file or of a run folder."""
+    """The recipe of a name, a YAML file or a run folder."""
+    from glassformer.recipe.named import is_name
     from glassformer.recipe.recipe import read_recipe
 
-    path = Path(where)
-    return read_recipe(path / "recipe.yaml" if path.is_dir() else path, overrides or [])
+    run = Path(where).is_dir() and not is_name(where)
+    return read_recipe(Path(where) / "recipe.yaml" if run else where, overrides or [])
 
 
 def _print_report(values: dict[str, Any], as_json: bool) -> None:
@@ -156,6 +159,32 @@ def recipe_show(
         print_json(recipe.values())
     else:
         print(recipe.yaml(), end="")
+
+
+def recipe_list(json: Json = False) -> None:
+    """Print the names of the recipes that come with the package."""
+    from glassformer.recipe.named import about, recipe_names
+
+    for name in recipe_names():
+        if json:
+            print_json({"recipe": name, "about": about(name)})
+        else:
+            print(f"{name:18} {about(name)}")
+
+
+def recipe_copy(
+    recipe: Annotated[str, Argument(help="A name of `recipe list`.", metavar="RECIPE")],
+    file: Annotated[Path, Argument(help="The new YAML file.", metavar="FILE")],
+    force: Force = False,
+) -> None:
+    """Copy a recipe into a file of your own, to change it."""
+    from glassformer.files import write_text
+    from glassformer.recipe.named import recipe_file
+
+    source = recipe_file(recipe)
+    check_output("FILE", file, (".yaml", ".yml"), force)
+    write_text(file, source.read_text(encoding="utf-8"))
+    print(f"next: glassformer train {file}")
 
 
 def recipe_fields(

@@ -51,7 +51,8 @@ def demo(
 
 def train(
     recipe: Annotated[
-        str | None, Argument(help="A YAML recipe; see recipes/.", metavar="RECIPE")
+        str | None,
+        Argument(help="A name of `recipe list`, or a YAML file.", metavar="RECIPE"),
     ] = None,
     overrides: Overrides = None,
     run: NewRun = None,
@@ -77,7 +78,8 @@ def train(
         recipe = str(folder / "recipe.yaml")
     if recipe is None and not changes:
         raise ConfigError(
-            "There is nothing to train by; give a recipe (see recipes/) or overrides like "
+            "There is nothing to train by; give a recipe (see `glassformer recipe list`) "
+            "or overrides like "
             "data.train.path=FILE."
         )
     result = train_recipe(read_recipe(recipe, changes), folder, resume)

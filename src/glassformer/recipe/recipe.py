@@ -1,7 +1,7 @@
 """A recipe: one YAML file with a task and the sections processor, model, data, augment, train and
 generate, and overrides on top.
 
-recipe = read_recipe("recipes/lm.yaml", ["train.steps=200", "model.n_layers=6"])
+recipe = read_recipe("lm", ["train.steps=200", "model.n_layers=6"])
 """
 
 from collections.abc import Sequence
@@ -22,6 +22,7 @@ from glassformer.processors.catalogue import processor_named
 from glassformer.processors.config import Augmentations, ProcessorConfig
 from glassformer.processors.processor import ModelFacts
 from glassformer.recipe import yaml_text
+from glassformer.recipe.named import recipe_file
 from glassformer.recipe.pipelines import PIPELINES, Pipeline, pipeline_of
 from glassformer.recipe.train import Precision, TrainConfig
 from glassformer.record import Record, uses
@@ -255,9 +256,9 @@ def _generation(values: dict[str, Any], pipeline: Pipeline, architecture: str) -
 
 
 def read_recipe(path: str | Path | None, overrides: Sequence[str] = ()) -> Recipe:
-    """The recipe of a YAML file (None: all defaults) with `section.key=value` overrides; see
-    `_meant`."""
-    values = read_yaml(Path(path)) if path is not None else {}
+    """The recipe of a name or a YAML file (None: all defaults) with `section.key=value` overrides;
+    see `recipe_file` and `_meant`."""
+    values = read_yaml(recipe_file(path)) if path is not None else {}
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals or (key != "task" and not key.partition(".")[2]):
@@ -318,8 +319,6 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         with path.open(encoding="utf-8") as file:
             values = yaml_text.parse(file.read(yaml_text.MOST_CHARACTERS + 1))
-    except FileNotFoundError:
-        raise ConfigError(f"The recipe {path} does not exist; `recipes/` holds examples.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"The recipe {path} cannot be read ({error}); give a YAML text file."
@@ -336,6 +335,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         return {}
     if not isinstance(values, dict):
         raise ConfigError(
-            f"The recipe {path} holds {type(values).__name__}, not sections; see `recipes/`."
+            f"The recipe {path} holds {type(values).__name__}, not sections; `glassformer recipe "
+            f"copy lm my.yaml` writes one."
         )
     return {str(section): content for section, content in values.items()}

@@ -16,6 +16,7 @@ from glassformer.inspect.look import Look
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_model
 from glassformer.processors.processor import ModelFacts, ids_of
+from glassformer.recipe.named import recipe_file
 from glassformer.recipe.recipe import Recipe, changed, read_yaml
 from glassformer.run.run import Run
 from glassformer.tasks.catalogue import kinds_of, recipe_of_folder
@@ -66,7 +67,7 @@ def train(
     Errors: those of training and of `load`; KeyboardInterrupt after Ctrl-C, when the run is saved
     and can be resumed.
     """
-    values = read_yaml(Path(recipe))
+    values = read_yaml(recipe_file(recipe))
     for key, value in (changes or {}).items():
         values = changed(values, key, str(value) if isinstance(value, Path) else value)
     result = train_run(Recipe.parse(values), Path(run), resume)

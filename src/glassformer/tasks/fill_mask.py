@@ -82,7 +82,7 @@ class FillMask(RunningText):
     def card(self) -> Card:
         """See `Task`."""
         use = (
-            f"glassformer train recipes/ud-tagging.yaml train.init_from={self.folder} --run ...\n"
+            f"glassformer train ud-tagging train.init_from={self.folder} --run ...\n"
             f"glassformer embed {self.folder} < lines"
         )
         return replace(super().card(), use=use)
