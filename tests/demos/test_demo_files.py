@@ -10,8 +10,8 @@ from glassformer.data.pictures import pictures
 from glassformer.data.recordings import recordings
 from glassformer.demos import glyphs, instruments
 from glassformer.demos.catalog import DATA, DEMOS
-from glassformer.demos.demo import write_data
 from glassformer.recipe import read_recipe
+from glassformer.training.given_data import write_data
 from small_runs import data_config
 
 FEW = {"train": 7, "validation": 2, "test": 4}

@@ -13,7 +13,7 @@ from small_runs import go, losses, recipe
 
 
 def test_lines_come_back(tmp_path):
-    history = History(tmp_path, 0, tensorboard=False)
+    history = History(tmp_path, 0)
     history.add(1, train_loss=2.5)
     history.add(2, sample="ü\u2028\nx")
     assert read_metrics(tmp_path) == [
@@ -28,13 +28,13 @@ def test_lines_come_back(tmp_path):
     [b'{"step": 3, "train', b"\xff\xfe", b"\n\n", b"[1]", b"null", b'{"step": "x"}', b'{"a": 1}'],
 )
 def test_a_torn_or_foreign_line_is_left_out(tmp_path, end):
-    history = History(tmp_path, 0, tensorboard=False)
+    history = History(tmp_path, 0)
     history.add(1, train_loss=2.5)
     history.close()
     with (tmp_path / "metrics.jsonl").open("ab") as file:
         file.write(end)
     assert read_metrics(tmp_path) == [{"step": 1, "train_loss": 2.5}]
-    again = History(tmp_path, 1, tensorboard=False)
+    again = History(tmp_path, 1)
     again.add(2, train_loss=2.0)
     again.close()
     assert [
@@ -43,18 +43,18 @@ def test_a_torn_or_foreign_line_is_left_out(tmp_path, end):
 
 
 def test_lines_after_the_resumed_step_are_taken_back(tmp_path):
-    history = History(tmp_path, 0, tensorboard=False)
+    history = History(tmp_path, 0)
     for step in range(1, 6):
         history.add(step, train_loss=float(step))
     history.close()
-    again = History(tmp_path, 3, tensorboard=False)
+    again = History(tmp_path, 3)
     again.close()
     assert [line["step"] for line in read_metrics(tmp_path)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_what_is_not_a_number_never_reaches_the_file(tmp_path, value):
-    history = History(tmp_path, 0, tensorboard=False)
+    history = History(tmp_path, 0)
     with pytest.raises(ValueError):
         history.add(1, train_loss=value)
     history.close()
@@ -64,7 +64,7 @@ def test_what_is_not_a_number_never_reaches_the_file(tmp_path, value):
 
 
 def test_scores_are_those_of_a_step_or_the_last(tmp_path):
-    history = History(tmp_path, 0, tensorboard=False)
+    history = History(tmp_path, 0)
     assert history.scores() == {}
     history.add(1, validation_loss=2.0, validation_tokens=3, seconds=1.0)
     history.add(2, validation_loss=1.0)
@@ -74,7 +74,7 @@ def test_scores_are_those_of_a_step_or_the_last(tmp_path):
 
 
 def test_a_full_disk_is_one_sentence_and_closing_adds_none(tmp_path):
-    history = History(tmp_path, 0, tensorboard=False)
+    history = History(tmp_path, 0)
 
     class Full:
         def write(self, text):
@@ -91,13 +91,21 @@ def test_a_full_disk_is_one_sentence_and_closing_adds_none(tmp_path):
 
 def test_tensorboard_is_written_if_asked(tmp_path):
     go(recipe(tmp_path, train={"tensorboard": True, "steps": 4}), tmp_path / "x")
-    assert list((tmp_path / "x" / "tensorboard").glob("events.*"))
+    [events] = (tmp_path / "x" / "tensorboard").glob("events.*")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    found = EventAccumulator(str(events.parent)).Reload()
+    own = [line for line in losses(tmp_path / "x") if "train_loss" in line]
+    shown = [(one.step, pytest.approx(one.value)) for one in found.Scalars("train/loss")]
+    assert shown == [(line["step"], line["train_loss"]) for line in own]
+    assert "validation/loss" in found.Tags()["scalars"]
     go(recipe(tmp_path, train={"steps": 4}), tmp_path / "y")
     assert not (tmp_path / "y" / "tensorboard").exists()
     assert losses(tmp_path / "x") == losses(tmp_path / "y")
 
 
-def test_without_tensorboard_the_remedy_is_named(tmp_path, monkeypatch):
+def test_without_tensorboard_the_remedy_is_named_before_anything_is_written(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ConfigError, match=r"pip install 'glassformer\[track\]'"):
-        History(tmp_path, 0, tensorboard=True)
+        go(recipe(tmp_path, train={"tensorboard": True}), tmp_path / "x")
+    assert not (tmp_path / "x").exists()

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from glassformer.demos.catalog import DATA
-from glassformer.demos.demo import write_data
 from glassformer.errors import GlassformerError
+from glassformer.training.given_data import write_data
 
 
 def main() -> None:

@@ -7,17 +7,17 @@ tables/demos.json         one sentence about each demo, its trainings, commands 
 """
 
 import json
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from glassformer.data.config import DataConfig
-from glassformer.files import locked, writing
+from glassformer.files import locked
 from glassformer.recipe import read_recipe
 from glassformer.run import Run
 from glassformer.training import train
+from glassformer.training.given_data import write_data
 from glassformer.training.loop import Result
 from glassformer.training.run_folder import check_unused, check_writable
 
@@ -89,18 +89,6 @@ def _trained(training: Training, folder: Path, steps: int | None) -> Result:
     changes = [f"data.root={json.dumps(str((run / 'data').absolute()))}"]
     changes += [f"train.steps={steps}"] if steps else []
     return train(read_recipe(training.recipe, changes), run, begun)
-
-
-def write_data(write: Write, folder: Path) -> None:
-    """Write a data set as a folder that is whole or absent; one that exists stays as it is."""
-    if folder.exists():
-        return
-    temporary = folder.with_name(f".tmp-{folder.name}")
-    with writing(folder):
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        write(temporary)
-        temporary.rename(folder)
 
 
 def train_and_test(

@@ -1,6 +1,6 @@
 """Run folders: open one, train one by a recipe, and look into a run, a folder or a model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,10 @@ from glassformer.recipe.recipe import Recipe, changed, read_yaml
 from glassformer.run.run import Run
 from glassformer.tasks.catalogue import kinds_of, recipe_of_folder
 from glassformer.training.device import find_device
+from glassformer.training.given_data import with_files
 from glassformer.training.loop import train as train_run
 from glassformer.training.model_files import check_model
+from glassformer.training.tensorboard import Listener
 
 
 def load(
@@ -56,21 +58,29 @@ def load(
 
 
 def train(
-    recipe: str | Path,
-    changes: dict[str, Any] | None = None,
+    recipe: str | Path | Mapping[str, Any],
+    changes: Mapping[str, Any] | None = None,
     run: str | Path = "runs/last",
     resume: bool = False,
+    listener: Listener | None = None,
 ) -> Run:
-    """Train by a recipe file with changes such as {"train.steps": 200} in the folder `run`; returns
-    it opened.
+    """Train by a recipe (a name, a YAML file or its values) with changes such as {"train.steps":
+    200} in the folder `run`; returns it opened.
+
+    In place of a path, `data.train.path` and those of the other splits take any iterable of dicts,
+    such as a list or a `datasets.Dataset`, whose images and audio may be decoded. `listener` is
+    called with each line of `metrics.jsonl`, such as {"step": 100, "validation_loss": 1.25}; what
+    it raises ends training, and the run can be resumed.
 
     Errors: those of training and of `load`; KeyboardInterrupt after Ctrl-C, when the run is saved
     and can be resumed.
     """
-    values = read_yaml(recipe_file(recipe))
+    values = dict(recipe) if isinstance(recipe, Mapping) else read_yaml(recipe_file(recipe))
     for key, value in (changes or {}).items():
         values = changed(values, key, str(value) if isinstance(value, Path) else value)
-    result = train_run(Recipe.parse(values), Path(run), resume)
+    values = with_files(values, Path(run), resume)
+    listeners = () if listener is None else (listener,)
+    result = train_run(Recipe.parse(values), Path(run), resume, listeners=listeners)
     if result.interrupted is not None:
         raise KeyboardInterrupt(f"stopped at step {result.steps}; go on with resume=True")
     return load(run)

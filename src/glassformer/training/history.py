@@ -1,43 +1,40 @@
-"""What a run measured, line by line: `metrics.jsonl`, and TensorBoard's events if asked."""
+"""What a run measured, line by line: `metrics.jsonl`, and listeners."""
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import ConfigError
 from glassformer.files import write_text, writing
+from glassformer.training.tensorboard import Listener
 
 
 class History:
     """The lines of a run; those after the step at which it goes on are taken back, as their steps
     come again."""
 
-    def __init__(self, run: Path, step: int, tensorboard: bool):
-        board = _summary_writer(run, step) if tensorboard else None
+    def __init__(self, run: Path, step: int, listeners: Sequence[Listener] = ()):
         self._path = run / "metrics.jsonl"
         self.lines = [line for line in read_metrics(run) if line["step"] <= step]
         write_text(self._path, "".join(_text(line) for line in self.lines))
         with writing(self._path):
             self._file = self._path.open("a", encoding="utf-8")
-        self._board = board
+        self._listeners = listeners
 
     def add(self, step: int, **values: Any) -> None:
-        """Append one line; CheckpointError if it cannot be written."""
+        """Append one line, and tell the listeners; CheckpointError if it cannot be written."""
         line = {"step": step, **values}
         self.lines.append(line)
         with writing(self._path):
             self._file.write(_text(line))
             self._file.flush()
-        for name, value in values.items():
-            if self._board is not None and isinstance(value, int | float):
-                group, _, rest = name.partition("_")
-                named = (
-                    f"validation/{rest}"
-                    if group == "validation"
-                    else f"train/{name.removeprefix('train_')}"
-                )
-                self._board.add_scalar(named, value, step)
+        for listener in self._listeners:
+            listener(line)
+
+    def since(self, step: int, name: str) -> list[dict[str, Any]]:
+        """The lines from a step on in which this value is there, and not false."""
+        return [line for line in self.lines if line["step"] >= step and line.get(name)]
 
     def scores(self, step: int | None = None) -> dict[str, float]:
         """The validation scores of a step, or the last ones; {} if there are none, and never of a
@@ -61,8 +58,6 @@ class History:
             OSError
         ):  # a line that a full disk refused is tried again here; `add` has reported it
             self._file.close()
-        if self._board is not None:
-            self._board.close()
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
@@ -86,13 +81,3 @@ def _text(line: dict[str, Any]) -> str:
 
 def _refused(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
-
-
-def _summary_writer(run: Path, step: int) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise ConfigError(
-            "train.tensorboard needs TensorBoard; run pip install 'glassformer[track]'."
-        ) from None
-    return SummaryWriter(str(run / "tensorboard"), purge_step=step + 1)

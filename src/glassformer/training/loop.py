@@ -7,6 +7,7 @@ in the same bits as one that was not.
 
 import math
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,14 +23,11 @@ from glassformer.errors import (
     TrainingError,
     printable,
 )
-from glassformer.files import write_text
 from glassformer.headway import following
 from glassformer.metrics.scores import SCORES
 from glassformer.models.cost import training_flops
 from glassformer.models.transformer import Transformer
 from glassformer.models.weights import load_trunk
-from glassformer.pages import images
-from glassformer.pages.training_report import report_html
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 from glassformer.training.checkpoint import Checkpoints, State
@@ -42,9 +40,11 @@ from glassformer.training.optimizer import Optimizer
 from glassformer.training.parallel import cpu_threads, micro_batch_threads
 from glassformer.training.prefetch import batches_ahead
 from glassformer.training.progress import Moment, Progress
+from glassformer.training.report import write_report
 from glassformer.training.run_folder import held, prepare, unchanged
 from glassformer.training.schedule import rate
 from glassformer.training.step import StepResult, training_step
+from glassformer.training.tensorboard import Listener, tensorboard
 
 SHOWN = {name: score.form for name, score in SCORES.items() if score.logged}
 """Scores that are shown behind the loss."""
@@ -71,7 +71,11 @@ class Result:
 
 
 def train(
-    recipe: Recipe, run: Path, resume: bool = False, progress: Progress | None = None
+    recipe: Recipe,
+    run: Path,
+    resume: bool = False,
+    progress: Progress | None = None,
+    listeners: Sequence[Listener] = (),
 ) -> Result:
     """Train in the folder `run`, or go on where its newest checkpoint stands.
 
@@ -84,7 +88,9 @@ def train(
         with unchanged(run), following(progress.before):
             prepared = prepare(recipe, run, resume, progress.message)
             computing.enter_context(cpu_threads(prepared.recipe.train.threads))
-            training = _Training(prepared.task(), run, resume, progress)
+            if prepared.recipe.train.tensorboard:
+                listeners = [*listeners, computing.enter_context(tensorboard(run))]
+            training = _Training(prepared.task(), run, resume, progress, listeners)
         try:
             return training.go()
         finally:
@@ -95,7 +101,14 @@ def train(
 class _Training:
     """The state of one run while it is trained."""
 
-    def __init__(self, task: Task, run: Path, resume: bool, progress: Progress):
+    def __init__(
+        self,
+        task: Task,
+        run: Path,
+        resume: bool,
+        progress: Progress,
+        listeners: Sequence[Listener],
+    ):
         self.run, self.progress, self.task = run, progress, task
         config = task.recipe.train
         self.checkpoints = Checkpoints(run, config.save.keep_last)
@@ -116,7 +129,7 @@ class _Training:
         self.parameters = self.optimizer.parameters
         self.forward = torch.compile(self.model) if config.compile else self.model
         self.flops = training_flops(task.recipe.model, task.length, task.recipe.predicted_fraction)
-        self.history = History(run, self.state.step, config.tensorboard)
+        self.history = History(run, self.state.step, listeners)
         self.scores = self.history.scores()
         self.saved = self.state.step
         self.per_step = 0.0
@@ -268,9 +281,7 @@ class _Training:
     def average(self) -> None:
         """Try the mean of the last checkpoints as the final model; it is taken if it scores better
         than the best."""
-        if any(
-            "averaged" in line for line in self.history.lines if line["step"] == self.state.step
-        ):
+        if self.history.since(self.state.step, "averaged"):
             return  # done before this run was resumed
         steps = self.checkpoints.steps()[-self.config.save.average_checkpoints :]
         mean = Transformer(self.task.recipe.model, seed=None, device=self.machine.device)
@@ -337,13 +348,7 @@ class _Training:
         self._report()
 
     def _report(self) -> None:
-        thumbnail = self._thumbnail if self.task.pictured else None
-        page = report_html(self.history.lines, self.resolved, self.run.name, thumbnail)
-        write_text(self.run / "report.html", page)
-
-    def _thumbnail(self, where: str) -> str | None:
-        picture = self.task.thumbnail(where)
-        return None if picture is None else images.small(picture)
+        write_report(self.run, self.task, self.history.lines, self.resolved)
 
     def _first_state(self, resume: bool, data: str) -> State:
         """Where the newest whole checkpoint stands, or the beginning."""
@@ -365,12 +370,7 @@ class _Training:
         step = self.state.best_step if self.task.validated else self.state.step
         if step is None:
             return
-        means = [
-            line
-            for line in self.history.lines
-            if line.get("averaged_taken") and line["step"] >= step
-        ]
-        if means:  # nothing was better since
+        if means := self.history.since(step, "averaged_taken"):  # nothing was better since
             self.state = replace(
                 self.state, best_score=means[-1].get(f"validation_{self.config.evaluate.best}")
             )

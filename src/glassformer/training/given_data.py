@@ -1,0 +1,155 @@
+"""Data that a program gives in place of files: rows become a JSON-lines file in the run folder, and
+their images and audio files beside it.
+
+RUN/data/train.jsonl            a row each line; `files/HASH.png` stands for an image
+RUN/data/files/HASH.png         images and, as WAV, audio
+"""
+
+import hashlib
+import io
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from glassformer.errors import ConfigError
+from glassformer.files import locked, writing
+from glassformer.media.wav import write_wav
+from glassformer.training.run_folder import check_folder
+
+DATA, FILES = "data", "files"
+"""Folders: of a run, for its data; of these, for images and audio."""
+AUDIO = {"array", "sampling_rate"}
+"""Keys of decoded audio, as the `datasets` library has it."""
+Keep = Callable[[bytes, str], str]
+"""Keeps the content of a file with a suffix; its name."""
+
+
+def write_data(write: Callable[[Path], None], folder: Path) -> None:
+    """Write a data set as a folder that is whole or absent; one that exists stays as it is."""
+    if folder.exists():
+        return
+    temporary = folder.with_name(f".tmp-{folder.name}")
+    with writing(folder):
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        try:
+            write(temporary)
+            temporary.rename(folder)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def with_files(values: Mapping[str, Any], run: Path, resume: bool) -> dict[str, Any]:
+    """Recipe values in which rows at `data.SPLIT.path` are files of the run, written here.
+
+    ConfigError: a row that JSON cannot hold; when resuming, other rows than the run's.
+    """
+    data = values.get("data")
+    splits = data if isinstance(data, Mapping) else {}
+    rows = {
+        split: of["path"]
+        for split, of in splits.items()
+        if isinstance(of, Mapping) and _are_rows(of.get("path"))
+    }
+    if not rows:
+        return dict(values)
+    home = run.absolute() / DATA
+    check_folder(run, resume)
+    if resume and home.is_dir():
+        for split, given in rows.items():
+            _check_same(split, given, home / f"{split}.jsonl")
+    else:
+        with locked(run):  # its file says that the data are a run's
+            shutil.rmtree(home, ignore_errors=True)  # of an attempt that was stopped
+            write_data(lambda folder: _write(rows, folder), home)
+    named = {split: {**splits[split], "path": str(home / f"{split}.jsonl")} for split in rows}
+    return {**values, "data": {**splits, **named}}
+
+
+def _are_rows(given: Any) -> bool:
+    """Whether a value is rows, and no path or list of paths."""
+    if given is None or isinstance(given, str | Path):
+        return False
+    return not (isinstance(given, list) and all(isinstance(one, str | Path) for one in given))
+
+
+def _write(rows: Mapping[str, Iterable[Any]], folder: Path) -> None:
+    (folder / FILES).mkdir()
+
+    def keep(content: bytes, suffix: str) -> str:
+        name = _name(content, suffix)
+        (folder / name).write_bytes(content)
+        return name
+
+    for split, given in rows.items():
+        with (folder / f"{split}.jsonl").open("w", encoding="utf-8", newline="\n") as out:
+            out.writelines(f"{line}\n" for line in _lines(split, given, keep))
+
+
+def _check_same(split: str, given: Iterable[Any], file: Path) -> None:
+    with file.open(encoding="utf-8") as kept:
+        lines = _lines(split, given, _name)
+        for number, (line, own) in enumerate(zip_longest(lines, kept), 1):
+            if own is None or line != own.rstrip("\n"):
+                raise ConfigError(
+                    f"Row {number} of data.{split}.path is not the one that {file.parents[1]} was "
+                    "trained with; resume with the same rows or choose another run folder."
+                )
+
+
+def _name(content: bytes, suffix: str) -> str:
+    return f"{FILES}/{hashlib.sha256(content).hexdigest()[:24]}{suffix}"
+
+
+def _lines(split: str, rows: Any, keep: Keep) -> Iterator[str]:
+    """Each row as a line of JSON."""
+    if not isinstance(rows, Iterable):
+        raise ConfigError(f"data.{split}.path must be files or rows, not {str(rows)[:60]!r}.")
+    for number, row in enumerate(rows, 1):
+        where = f"Row {number} of data.{split}.path"
+        if not isinstance(row, Mapping):
+            raise ConfigError(
+                f"{where} is {str(row)[:60]!r}, no dict; give dicts such as {{'text': 'a b'}}."
+            )
+        try:
+            yield json.dumps(_plain(row, keep), ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError, OSError) as error:
+            raise ConfigError(
+                f"{where} cannot be written as JSON ({error}); give texts, numbers, lists, images "
+                "and audio."
+            ) from None
+
+
+def _plain(value: Any, keep: Keep) -> Any:
+    """A value as JSON has it; images and audio as the names of files."""
+    match value:
+        case Mapping() if value.keys() >= AUDIO:
+            samples = np.asarray(value["array"], np.float32)
+            return keep(write_wav(samples, int(value["sampling_rate"])), ".wav")
+        case Mapping():
+            return {str(key): _plain(one, keep) for key, one in value.items()}
+        case list() | tuple():
+            return [_plain(one, keep) for one in value]
+        case Image.Image():
+            return keep(_png(value), ".png")
+        case np.ndarray() if value.dtype == np.uint8 and value.ndim in (2, 3):
+            grey = value.ndim == 3 and value.shape[2] == 1
+            return keep(_png(Image.fromarray(value[..., 0] if grey else value)), ".png")
+        case np.ndarray() | np.generic():
+            return value.tolist()
+        case Path():
+            return str(value)
+    return value
+
+
+def _png(image: Image.Image) -> bytes:
+    file = io.BytesIO()
+    known = image.mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16")
+    (image if known else image.convert("RGB")).save(file, "png")
+    return file.getvalue()
