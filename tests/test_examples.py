@@ -1,12 +1,19 @@
 """Every example runs, in a folder of its own."""
 
+import importlib.util
+import json
 import re
 import runpy
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 
+import glassformer as gf
 from bare_runs import write_config
 from glassformer.demos.codetags import TAGS
 from glassformer.models import ModelConfig, Transformer
@@ -30,8 +37,29 @@ def example(monkeypatch, capsys):
     return call
 
 
+@pytest.fixture
+def module(monkeypatch, tmp_path):
+    """An example as a module, with stand-ins for the packages that it imports, and few steps; and
+    a text."""
+    (tmp_path / "text.txt").write_text("the cat sat on the mat and the dog ran\n" * 60)
+
+    def load(name: str, **packages: Any) -> Any:
+        for package, stand_in in packages.items():
+            monkeypatch.setitem(sys.modules, package, stand_in)
+        spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        made = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(made)
+        vars(made).update(STEPS=2, EVERY=1, WIDTHS=(8, 16))
+        return made
+
+    return load
+
+
 def test_there_is_a_test_for_every_example():
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {"look_inside.py", "highlight.py"}
+    names = {"look_inside.py", "highlight.py", "trackers.py", "search.py", "ray_cluster.py"}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == names
 
 
 def test_highlight_colours_a_file_and_changes_nothing_else(example, tmp_path):
@@ -63,3 +91,81 @@ def test_look_inside_shows_a_pattern(example, tmp_path):
         sum(row) == pytest.approx(1, abs=0.03) for row in rows
     )  # five printed numbers of two digits each
     assert all(weight == 0 for i, row in enumerate(rows) for weight in row[i + 1 :])
+
+
+@pytest.mark.parametrize("tracker", ["wandb", "mlflow"])
+def test_a_tracker_hears_every_number_and_is_closed(module, tmp_path, tracker):
+    heard: list[tuple[int, dict]] = []
+    ended: list[str] = []
+
+    @contextmanager
+    def begun(**settings: Any) -> Iterator[Any]:
+        yield SimpleNamespace(log=lambda numbers, step: heard.append((step, numbers)))
+        ended.append("ended")
+
+    stand_in = SimpleNamespace(
+        init=begun,
+        start_run=begun,
+        set_tracking_uri=lambda uri: None,
+        log_metrics=lambda numbers, step: heard.append((step, numbers)),
+    )
+    module("trackers", **{tracker: stand_in}).main(tracker, tmp_path / "text.txt", tmp_path / "run")
+    lines = map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
+    assert [step for step, _ in heard] == [line["step"] for line in lines]
+    assert any("validation_loss" in numbers for _, numbers in heard)
+    assert ended == ["ended"]
+
+
+def test_a_search_stops_bad_trials_and_names_the_best(module, tmp_path, capsys):
+    class Pruned(Exception):
+        pass
+
+    class Study:
+        best_params, best_value = {"learning_rate": 0.01}, 1.0
+        best_trial = SimpleNamespace(number=1)
+        outcomes: ClassVar[list[object]] = []
+
+        def optimize(self, loss_of, n_trials):
+            for number in range(n_trials):
+                reported = []
+                trial = SimpleNamespace(
+                    number=number,
+                    report=lambda loss, step, into=reported: into.append((step, loss)),
+                    should_prune=lambda bad=number == 0: bad,
+                    suggest_float=lambda name, low, high, log=False: low,
+                )
+                try:
+                    self.outcomes.append((loss_of(trial), reported))
+                except Pruned:
+                    self.outcomes.append(("pruned", reported))
+
+    stand_in = SimpleNamespace(
+        Trial=object,
+        Study=Study,
+        TrialPruned=Pruned,
+        create_study=lambda **settings: Study(),
+        pruners=SimpleNamespace(MedianPruner=lambda **settings: None),
+        samplers=SimpleNamespace(TPESampler=lambda **settings: None),
+    )
+    module("search", optuna=stand_in).main(tmp_path / "text.txt", tmp_path, 2)
+    (first, one), (second, two) = Study.outcomes
+    assert first == "pruned"
+    assert [step for step, _ in one] == [1]
+    assert [step for step, _ in two] == [1, 2]
+    assert second == min(loss for _, loss in two)
+    assert "trial-1" in capsys.readouterr().out
+
+
+def test_a_cluster_trains_one_model_of_each_size(module, tmp_path, capsys):
+    stand_in = SimpleNamespace(
+        init=lambda **settings: None,
+        shutdown=lambda: None,
+        remote=lambda **settings: lambda call: SimpleNamespace(remote=call),
+        get=lambda found: found,
+    )
+    module("ray_cluster", ray=stand_in).main(tmp_path / "text.txt", tmp_path)
+    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()[-2:]] == [
+        "d_model=8",
+        "d_model=16",
+    ]
+    assert gf.load(tmp_path / "width-16").model.config.d_model == 16
