@@ -89,12 +89,12 @@ class Subject:
 
 SUBJECTS = {
     "tagging": Subject(
-        "ud-tagging.yaml",
+        "ud-tagging",
         "BertForTokenClassification",
         "DataCollatorForTokenClassification",
     ),
     "classification": Subject(
-        "banking77.yaml",
+        "banking77",
         "BertForSequenceClassification",
         "DataCollatorWithPadding",
         ("model.pool=first",),  # BERT's, whose head reads its first element
@@ -210,7 +210,7 @@ def compare(
     common = [f"data.root={data}", "train.batch_tokens=null", f"train.batch_size={batch}"]
     overrides = [*common, *AS_BERT, *subject.overrides]
     task, as_bert = (
-        task_in(read_recipe(ROOT / "recipes" / subject.recipe, changes), folder / name)
+        task_in(read_recipe(subject.recipe, changes), folder / name)
         for name, changes in (("ours", common), ("bert", overrides))
     )
     assert isinstance(task, Task)

@@ -43,7 +43,7 @@ from glassformer.training.schedule import rate
 from glassformer.training.step import training_step
 
 ROOT = Path(__file__).resolve().parent.parent
-RECIPE = ROOT / "recipes" / "multi30k.yaml"
+RECIPE = "multi30k"
 SPLIT = "test"
 
 

@@ -32,8 +32,6 @@ from glassformer.recipe.recipe import read_recipe
 from glassformer.run import Run, load
 from glassformer.training import train
 
-RECIPES = Path(__file__).parent.parent / "recipes"
-
 
 def main() -> None:
     """Train both, draw, judge, print."""
@@ -64,7 +62,7 @@ def main() -> None:
 def _trained(name: str, runs: Path, seconds: dict[str, float]) -> Run:
     folder, data = runs / name, (runs / f"{name}-data").absolute()
     write_data(DATA[name], data)
-    recipe = read_recipe(RECIPES / f"{name}.yaml", [f"data.root={json.dumps(str(data))}"])
+    recipe = read_recipe(name, [f"data.root={json.dumps(str(data))}"])
     with redirect_stdout(sys.stderr):
         result = train(recipe, folder, (folder / "recipe.yaml").is_file())
     seconds[name] = round(result.seconds, 1)

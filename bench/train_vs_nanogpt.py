@@ -26,7 +26,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-RECIPE = ROOT / "recipes" / "shakespeare-char.yaml"
+RECIPE = "shakespeare-char"
 QUICK = [  # what learns fastest in half a minute: a shorter context and a layer less
     "train.steps=320", "model.max_length=64", "model.n_layers=3", "train.schedule.warmup_steps=10",
     "train.evaluate.every=100000", "train.save.every=100000", "train.sample.tokens=0",
@@ -103,7 +103,7 @@ def learning(copy: Path, data: Path, folder: Path) -> dict:
             [
                 *command,
                 "train",
-                str(RECIPE),
+                RECIPE,
                 f"data.train.path={data}",
                 *overrides,
                 "--run",

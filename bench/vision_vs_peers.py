@@ -53,7 +53,7 @@ from side_by_side import (
     trained_and_predicted,
 )
 
-RECIPES = {"fashion_mnist": "fashion-mnist.yaml", "cifar10": "cifar10.yaml"}
+RECIPES = {"fashion_mnist": "fashion-mnist", "cifar10": "cifar10"}
 RATIOS = {"ratio": ("ours", "peer"), "ratio_vit": ("ours_vit", "peer")}
 
 
@@ -237,7 +237,7 @@ def main() -> None:
         for job, data in folders.items():
             say(job)
             changes = [f"data.root={data}", f"train.batch_size={given.batch}"]
-            recipe = read_recipe(ROOT / "recipes" / RECIPES[job], changes)
+            recipe = read_recipe(RECIPES[job], changes)
             result[job] = compare(
                 recipe, Path(name) / job, given.steps, given.rounds, given.predict
             )
