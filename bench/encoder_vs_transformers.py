@@ -43,7 +43,6 @@ from glassformer.tasks.classification import Classification
 from glassformer.tasks.token_classification import TokenClassification
 from glassformer.training.memory import keep_freed_memory
 from side_by_side import (
-    ROOT,
     OurTraining,
     PeerTraining,
     Told,

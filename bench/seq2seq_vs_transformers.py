@@ -42,7 +42,6 @@ from glassformer.training.run_folder import prepare
 from glassformer.training.schedule import rate
 from glassformer.training.step import training_step
 
-ROOT = Path(__file__).resolve().parent.parent
 RECIPE = "multi30k"
 SPLIT = "test"
 

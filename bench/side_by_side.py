@@ -28,8 +28,6 @@ from glassformer.training.parallel import micro_batch_threads
 from glassformer.training.run_folder import prepare
 from glassformer.training.step import training_step
 
-ROOT = Path(__file__).resolve().parent.parent
-
 Told = tuple[int, float, float]
 
 

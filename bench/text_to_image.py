@@ -25,12 +25,12 @@ from pathlib import Path
 from glassformer.data.parts import mixed
 from glassformer.data.pictures import decode
 from glassformer.demos.catalog import DATA
-from glassformer.demos.demo import write_data
 from glassformer.demos.judge import judged
 from glassformer.demos.shapes import COLOURS, SHAPES, SIZES, split_of
 from glassformer.recipe.recipe import read_recipe
 from glassformer.run import Run, load
 from glassformer.training import train
+from glassformer.training.given_data import write_data
 
 
 def main() -> None:

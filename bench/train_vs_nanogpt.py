@@ -25,7 +25,6 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
 RECIPE = "shakespeare-char"
 QUICK = [  # what learns fastest in half a minute: a shorter context and a layer less
     "train.steps=320", "model.max_length=64", "model.n_layers=3", "train.schedule.warmup_steps=10",

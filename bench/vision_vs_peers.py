@@ -42,7 +42,6 @@ from glassformer.recipe.train import TrainConfig
 from glassformer.tasks.classification import Classification
 from glassformer.training.memory import keep_freed_memory
 from side_by_side import (
-    ROOT,
     OurTraining,
     PeerTraining,
     Told,
