@@ -340,12 +340,13 @@ def held(page: str) -> dict:
     return json.loads(re.search(r"globalThis\.glassformerSaved=(.*)</script>", page)[1])
 
 
-def test_without_anywidget_a_cell_holds_a_copy_and_a_picture(view, monkeypatch):
+def test_without_anywidget_a_cell_holds_a_copy_and_a_picture(view, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "anywidget", None)
     monkeypatch.setattr(notebook, "in_kernel", lambda: True)
     bundle = view._repr_mimebundle_()
     assert set(bundle) == {"text/plain", "text/html", "image/png"}
     assert bundle["text/plain"] == "View(run, page='head', layer=1, head=2)"
+    assert "pip install 'glassformer[notebook]'" in capsys.readouterr().err
 
 
 def test_without_a_kernel_a_cell_holds_no_widget(view, monkeypatch):

@@ -16,7 +16,6 @@ import csv
 import io
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -265,13 +264,20 @@ class View:
         return file.getvalue().encode("utf-8", "replace")
 
     def _live(self) -> Any:
-        """The widget of anywidget, made once; None: it is not installed."""
-        with suppress(ImportError):
-            if self._widget is None:
-                kind = import_module("anywidget").AnyWidget
-                self._widget = type("Explored", (kind,), {"_esm": linked("widget.js")})()
-                self._mail = Mailbox(self.explorer, self._widget.send)
-                self._widget.on_msg(lambda _, message, parts: self._heard(message))
+        """The widget of anywidget, made once; None, which is said: it is not installed."""
+        if self._widget is not None:
+            return self._widget
+        try:
+            kind = import_module("anywidget").AnyWidget
+        except ImportError:
+            sys.stderr.write(
+                "this is a copy with the answers it was stored with; for the live page, run pip "
+                "install 'glassformer[notebook]'\n"
+            )
+            return None
+        self._widget = type("Explored", (kind,), {"_esm": linked("widget.js")})()
+        self._mail = Mailbox(self.explorer, self._widget.send)
+        self._widget.on_msg(lambda _, message, parts: self._heard(message))
         return self._widget
 
     def _heard(self, message: Mapping[str, Any]) -> None:

@@ -1,0 +1,100 @@
+"""What pyproject.toml declares is imported or used, and what is imported is declared."""
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+USED = {
+    "accelerate": ("bench/vision_vs_peers.py", "accelerate"),  # by the Trainer of transformers
+    "basedpyright": ("Makefile", "basedpyright"),
+    "ruff": ("Makefile", "ruff"),
+    "pytest-timeout": ("pyproject.toml", "timeout = "),
+    "pytest-xdist": ("Makefile", "-n 2"),
+    "types-PyYAML": ("pyproject.toml", "[tool.basedpyright]"),
+    "tensorboard": ("src/glassformer/training/tensorboard.py", "torch.utils.tensorboard"),
+    "anywidget": ("src/glassformer/serve/explorer/notebook.py", 'import_module("anywidget")'),
+    "seqeval": ("tests/metrics/test_metrics_spans.py", 'importorskip("seqeval'),
+}
+"""What is used without an import statement: the file and the text that use it."""
+MODULES = {"PyYAML": "yaml", "pillow": "PIL", "scikit-learn": "sklearn"}
+EXTRAS = {
+    name: of for name, of in PROJECT["optional-dependencies"].items() if name not in ("dev", "all")
+}
+
+
+def name_of(requirement: str) -> str:
+    return re.split(r"[<>=!\[ ]", requirement)[0]
+
+
+def imports(folders: tuple[str, ...]) -> set[str]:
+    """The top modules that the files of folders import, also inside functions."""
+    found = set()
+    for file in (file for folder in folders for file in (ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Import():
+                    found |= {one.name.partition(".")[0] for one in node.names}
+                case ast.ImportFrom() if node.module and not node.level:
+                    found.add(node.module.partition(".")[0])
+    return found
+
+
+def is_used(name: str, folders: tuple[str, ...]) -> bool:
+    if name in USED:
+        file, text = USED[name]
+        return text in (ROOT / file).read_text(encoding="utf-8")
+    return MODULES.get(name, name.replace("-", "_")) in imports(folders)
+
+
+@pytest.mark.parametrize("requirement", PROJECT["dependencies"])
+def test_a_dependency_is_imported(requirement):
+    assert is_used(name_of(requirement), ("src",))
+    assert re.search(r">=\d", requirement), "its oldest version is named"
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_an_extra_is_imported_and_asked_for_by_its_name(extra):
+    assert all(is_used(name_of(one), ("src",)) for one in EXTRAS[extra])
+    asked = (file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
+    assert any(f"'glassformer[{extra}]'" in text for text in asked)
+
+
+def test_all_extras_are_all():
+    [everything] = PROJECT["optional-dependencies"]["all"]
+    assert everything == f"glassformer[{','.join(EXTRAS)}]"
+
+
+@pytest.mark.parametrize("requirement", PROJECT["optional-dependencies"]["dev"])
+def test_what_developers_install_is_used(requirement):
+    assert is_used(name_of(requirement), ("src", "tests", "bench", "tools"))
+
+
+def test_what_the_package_imports_is_declared():
+    distributions = packages_distributions()
+    declared = {name_of(one).lower() for one in PROJECT["dependencies"]}
+    declared |= {name_of(one).lower() for of in EXTRAS.values() for one in of}
+    ours = {"glassformer"} | set(sys.stdlib_module_names)
+    for module in imports(("src",)) - ours:
+        names = {name.lower() for name in distributions.get(module, [module])}
+        assert names & declared, f"{module} is imported and not declared"
+
+
+def test_pinned_versions_fit_the_declared_ranges():
+    pinned = dict(
+        line.split("==") for line in (ROOT / "constraints.txt").read_text().split() if "==" in line
+    )
+    lower = {name.lower(): version for name, version in pinned.items()}
+    for requirement in PROJECT["dependencies"]:
+        name, least = requirement.split(">=")
+        assert number(lower[name.lower()]) >= number(least), requirement
+
+
+def number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)[:3]))
