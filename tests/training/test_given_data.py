@@ -78,15 +78,18 @@ def test_a_run_of_rows_is_resumed_with_them_or_without(tmp_path):
         ([{"text": "a"}, "b"], "Row 2 of data.train.path is 'b', no dict"),
         ([{"text": {1, 2}}], "Row 1 of data.train.path cannot be written as JSON"),
         ([{"text": float("nan")}], "Row 1 of data.train.path cannot be written as JSON"),
+        ([{"text": "a \ud800"}], "Row 1 of data.train.path cannot be written as JSON"),
         ([{"words": "a b"}] * 9, "text"),
     ],
 )
 def test_rows_that_cannot_be_are_one_sentence_and_leave_nothing(tmp_path, rows, sentence):
     with pytest.raises(gf.GlassformerError, match=sentence):
         gf.train(TEXT, {"data.train.path": rows}, tmp_path / "x")
-    assert not (tmp_path / "x" / "recipe.yaml").exists()
-    run = gf.train(TEXT, {"data.train.path": texts()}, tmp_path / "x")  # the folder is free
-    assert run.recipe is not None
+    assert not (tmp_path / "x").exists()
+    wrong = {"data.train.path": texts(), "train.stpes": 3}
+    with pytest.raises(ConfigError, match="stpes"):
+        gf.train(TEXT, wrong, tmp_path / "x")
+    assert not (tmp_path / "x").exists()
 
 
 def test_a_folder_that_is_not_a_runs_keeps_its_data(tmp_path):

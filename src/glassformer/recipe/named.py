@@ -24,7 +24,8 @@ def is_name(given: str) -> bool:
 
 def recipe_file(given: str | Path) -> Path:
     """The file of a recipe, by its name in the package or its path; ConfigError: neither."""
-    path = FOLDER / f"{given}.yaml" if is_name(str(given)) else Path(given)
+    named = isinstance(given, str) and is_name(given)
+    path = FOLDER / f"{given}.yaml" if named else Path(given)
     if str(given) and path.exists():
         return path
     names, hint = recipe_names(), "give a YAML file, or a name that `glassformer recipe list` shows"

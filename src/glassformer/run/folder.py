@@ -21,7 +21,7 @@ from glassformer.recipe.recipe import Recipe, changed, read_yaml
 from glassformer.run.run import Run
 from glassformer.tasks.catalogue import kinds_of, recipe_of_folder
 from glassformer.training.device import find_device
-from glassformer.training.given_data import with_files
+from glassformer.training.given_data import with_files, written
 from glassformer.training.loop import train as train_run
 from glassformer.training.model_files import check_model
 from glassformer.training.tensorboard import Listener
@@ -78,9 +78,10 @@ def train(
     values = dict(recipe) if isinstance(recipe, Mapping) else read_yaml(recipe_file(recipe))
     for key, value in (changes or {}).items():
         values = changed(values, key, str(value) if isinstance(value, Path) else value)
-    values = with_files(values, Path(run), resume)
-    listeners = () if listener is None else (listener,)
-    result = train_run(Recipe.parse(values), Path(run), resume, listeners=listeners)
+    values, rows = with_files(values, Path(run))
+    parsed, listeners = Recipe.parse(values), () if listener is None else (listener,)
+    with written(rows, Path(run), resume):
+        result = train_run(parsed, Path(run), resume, listeners=listeners)
     if result.interrupted is not None:
         raise KeyboardInterrupt(f"stopped at step {result.steps}; go on with resume=True")
     return load(run)

@@ -8,8 +8,10 @@ RUN/data/files/HASH.png         images and, as WAV, audio
 import hashlib
 import io
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ import numpy as np
 from PIL import Image
 
 from glassformer.errors import ConfigError
-from glassformer.files import locked, writing
+from glassformer.files import LOCK, locked, writing
 from glassformer.media.wav import write_wav
 from glassformer.training.run_folder import check_folder
 
@@ -45,11 +47,9 @@ def write_data(write: Callable[[Path], None], folder: Path) -> None:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
-def with_files(values: Mapping[str, Any], run: Path, resume: bool) -> dict[str, Any]:
-    """Recipe values in which rows at `data.SPLIT.path` are files of the run, written here.
-
-    ConfigError: a row that JSON cannot hold; when resuming, other rows than the run's.
-    """
+def with_files(values: Mapping[str, Any], run: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Recipe values in which rows at `data.SPLIT.path` are files of the run, which `written`
+    writes; and the rows by split."""
     data = values.get("data")
     splits = data if isinstance(data, Mapping) else {}
     rows = {
@@ -57,19 +57,37 @@ def with_files(values: Mapping[str, Any], run: Path, resume: bool) -> dict[str, 
         for split, of in splits.items()
         if isinstance(of, Mapping) and _are_rows(of.get("path"))
     }
+    home = run.absolute() / DATA
+    named = {split: {**splits[split], "path": str(home / f"{split}.jsonl")} for split in rows}
+    return {**values, "data": {**splits, **named}} if rows else dict(values), rows
+
+
+@contextmanager
+def written(rows: Mapping[str, Any], run: Path, resume: bool) -> Iterator[None]:
+    """Write rows into the run folder; if no run begins there in the body, they are removed again.
+
+    ConfigError: a row that JSON cannot hold; when resuming, other rows than the run's.
+    """
     if not rows:
-        return dict(values)
+        yield
+        return
     home = run.absolute() / DATA
     check_folder(run, resume)
     if resume and home.is_dir():
         for split, given in rows.items():
             _check_same(split, given, home / f"{split}.jsonl")
-    else:
-        with locked(run):  # its file says that the data are a run's
-            shutil.rmtree(home, ignore_errors=True)  # of an attempt that was stopped
-            write_data(lambda folder: _write(rows, folder), home)
-    named = {split: {**splits[split], "path": str(home / f"{split}.jsonl")} for split in rows}
-    return {**values, "data": {**splits, **named}}
+        yield
+        return
+    with locked(run):  # its file says that the data are a run's
+        shutil.rmtree(home, ignore_errors=True)  # of an attempt that was stopped
+        write_data(lambda folder: _write(rows, folder), home)
+    try:
+        yield
+    finally:
+        if not (run / "recipe.yaml").exists():
+            shutil.rmtree(home, ignore_errors=True)
+            if {*os.listdir(run)} <= {LOCK}:
+                shutil.rmtree(run, ignore_errors=True)
 
 
 def _are_rows(given: Any) -> bool:
@@ -118,7 +136,9 @@ def _lines(split: str, rows: Any, keep: Keep) -> Iterator[str]:
                 f"{where} is {str(row)[:60]!r}, no dict; give dicts such as {{'text': 'a b'}}."
             )
         try:
-            yield json.dumps(_plain(row, keep), ensure_ascii=False, allow_nan=False)
+            line = json.dumps(_plain(row, keep), ensure_ascii=False, allow_nan=False)
+            line.encode()  # an unpaired surrogate fails here
+            yield line
         except (TypeError, ValueError, OSError) as error:
             raise ConfigError(
                 f"{where} cannot be written as JSON ({error}); give texts, numbers, lists, images "
