@@ -108,6 +108,7 @@ def test_the_public_names_are_these():
         "changes",
         "run",
         "resume",
+        "listener",
     ]
     assert list(inspect.signature(gf.Run.evaluate).parameters) == [
         *("self", "split", "data", "targets", "changes")
@@ -258,7 +259,7 @@ def test_an_interrupted_training_is_a_keyboard_interrupt(recipe, tmp_path, monke
     from glassformer.training.loop import Result
 
     stopped = Result(tmp_path, 7, {}, None, "loss", "use", 1.0, interrupted=2)
-    monkeypatch.setattr("glassformer.run.folder.train_run", lambda *arguments: stopped)
+    monkeypatch.setattr("glassformer.run.folder.train_run", lambda *given, **options: stopped)
     with pytest.raises(KeyboardInterrupt, match="stopped at step 7"):
         gf.train(recipe, {}, tmp_path)
 

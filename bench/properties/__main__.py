@@ -6,7 +6,7 @@ strict_loading      every tensor of every architecture dropped, renamed, of anot
                     or not finite: refused, and named; every parameter is filled from the file
 shared_folder       a run that is trained, read and trained again at once; weights that are saved
                     over the file that they came from
-mutated_files       over 10,000 mutations of each kind of file, opened as if nothing was changed
+mutated_files       thousands of mutations of each kind of file, opened as if nothing was changed
 hostile_code        code in files of a run: none is run, nothing is connected to
 resource_bombs      models and files of data that would take hours or terabytes: refused at once
 file_names          names that lead outside, wherever data and runs name files: nothing is opened
@@ -73,7 +73,7 @@ def shared(place: Path) -> Found:
 def mutated(place: Path) -> Found:
     found = mutated_files.Outcomes()
     for kind in MAKERS:
-        mutated_files.mutated_files(run_of(kind, place / kind), place, 1300, found)
+        mutated_files.mutated_files(run_of(kind, place / kind), place, 400, found)
     return (
         f"{found.cases} files of {len(MAKERS)} kinds of runs, each opened within "
         f"{found.seconds:.2f} s; memory grew by {found.growth / 2**20:.0f} MiB at most",

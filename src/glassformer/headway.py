@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 Listener = Callable[[str], None]
+LEARNING = "learning"
+"""Name of a thread that works in a library, and does not hear that the program ends."""
 _LISTENER: ContextVar[Listener | None] = ContextVar("headway", default=None)
 
 

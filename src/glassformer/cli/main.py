@@ -33,7 +33,7 @@ from glassformer.cli.train import demo, train
 from glassformer.cli.translate import translate
 from glassformer.cli.use import evaluate, generate
 from glassformer.errors import GlassformerError
-from glassformer.tokenizers.library import LEARNING
+from glassformer.headway import LEARNING
 
 app = typer.Typer(
     name="glassformer",

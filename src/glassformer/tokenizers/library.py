@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from tokenizers import Tokenizer as Library
 
-LEARNING = "learning"
-"""Name of a thread in the library."""
 GROUP = min(4 * (os.cpu_count() or 1), 16)
 """Chunks that are encoded at once, before Ctrl-C is heard again and memory is free again."""
 
@@ -78,7 +76,7 @@ def learn(library: "Library", trainer: "Trainer", texts: Iterable[str]) -> None:
         except BaseException as problem:  # noqa: BLE001 - raised below
             problems.append(problem)
 
-    thread = threading.Thread(target=work, name=LEARNING, daemon=True)
+    thread = threading.Thread(target=work, name=headway.LEARNING, daemon=True)
     thread.start()
     try:
         while thread.is_alive():
