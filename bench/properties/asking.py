@@ -11,10 +11,12 @@ from glassformer.serve.explorer.server import Server
 
 
 @contextmanager
-def served(explorer: Any) -> Iterator[Any]:
+def served(explorer: Any, **options: Any) -> Iterator[Server]:
     """An explorer that is asked over HTTP."""
-    with Server(explorer, port=0) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    with Server(explorer, **{"port": 0, **options}) as server:
+        thread = threading.Thread(
+            target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
         thread.start()
         try:
             yield server

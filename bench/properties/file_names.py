@@ -8,6 +8,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import chdir, contextmanager, suppress
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -89,12 +90,16 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
             found.add(os.path.realpath(os.fsdecode(name)))
 
 
+@cache
+def _install() -> None:
+    """A hook cannot be removed, so there is one."""
+    sys.addaudithook(_hook)
+
+
 @contextmanager
 def opened() -> Iterator[set[str]]:
     """The files that Python opens or lists meanwhile."""
-    if not hasattr(_hook, "installed"):
-        sys.addaudithook(_hook)
-        _hook.installed = True  # type: ignore[attr-defined]
+    _install()
     _FOUND[0] = found = set[str]()
     try:
         yield found

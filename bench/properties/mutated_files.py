@@ -66,10 +66,10 @@ def mutated_files(run: Path, place: Path, cases: int, outcomes: Outcomes) -> Non
             header = file.suffix == ".safetensors"
             part = 8 + int.from_bytes(raw[:8], "little") if header else len(raw)
             file.write_bytes(mutated(raw[:part], draw) + raw[part:])
-            begin, outcomes.cases = time.perf_counter(), outcomes.cases + 1
+            begin, outcomes.cases = time.process_time(), outcomes.cases + 1
             for said in opened(copy):
                 outcomes.problems.append(f"{file.name}, case {case}: {said}"[:300])
-            outcomes.seconds = max(outcomes.seconds, time.perf_counter() - begin)
+            outcomes.seconds = max(outcomes.seconds, time.process_time() - begin)
         outcomes.growth = max(outcomes.growth, _peak() - before)
         file.write_bytes(raw)
     shutil.rmtree(copy)

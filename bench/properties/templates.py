@@ -34,7 +34,7 @@ def templates() -> tuple[int, float, list[str]]:
     """The number of templates, the longest time in seconds, and what should not be."""
     row, slowest, problems = Row(a="{b}", b="{a}"), 0.0, list[str]()
     for template in payloads():
-        begin = time.perf_counter()
+        begin = time.process_time()
         try:
             said = filled(template, row, "row 1", "target")
         except GlassformerError as error:
@@ -42,7 +42,7 @@ def templates() -> tuple[int, float, list[str]]:
         except Exception as error:  # noqa: BLE001 - this is what is looked for
             said = SECRET
             problems.append(f"{template[:60]!r}: {error!r}")
-        slowest = max(slowest, time.perf_counter() - begin)
+        slowest = max(slowest, time.process_time() - begin)
         if SECRET in said or "<class" in said or "49" in said or len(said) > LARGEST:
             problems.append(f"{template[:60]!r}: {said[:100]!r}")
     return len(payloads()), slowest, problems

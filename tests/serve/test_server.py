@@ -6,7 +6,6 @@ import http.client
 import json
 import socket
 import threading
-from contextlib import contextmanager
 
 import pytest
 from hypothesis import given, settings
@@ -15,21 +14,8 @@ from hypothesis import strategies as st
 from glassformer.errors import ConfigError
 from glassformer.serve.explorer import server as server_module
 from glassformer.serve.explorer.server import LARGEST_BODY, Server
+from properties.asking import served
 from serve.asking import reply_of
-
-
-@contextmanager
-def served(explorer, **options):
-    with Server(explorer, **{"port": 0, **options}) as server:
-        thread = threading.Thread(
-            target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
-        )
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ SMALL = {
     "model": {"d_model": 16, "n_layers": 1, "n_heads": 2, "max_length": 16},
     "train": {"steps": 4, "batch_size": 4, "precision": "float32", "device": "cpu"},
 }
-EVERY = {"save.every": 2, "evaluate": {"every": 2, "batches": 1}, "log_every": 1}
 TEXT = {
     "task": "text-generation",
     **SMALL,

@@ -42,7 +42,7 @@ def tokenize(
     from glassformer.tokenizers.train import train_tokenizer
     from glassformer.training.init_from import with_init_from
 
-    named = where.endswith((".yaml", ".yml")) or (is_name(where) and not Path(where).exists())
+    named = where.endswith((".yaml", ".yml")) or is_name(where)
     recipe = _recipe_of(where, overrides) if named else None
     if recipe is None and overrides:
         raise ConfigError(f"{overrides[0]} changes a recipe, and {where} is none; leave it out.")
@@ -91,8 +91,9 @@ def _recipe_of(where: str, overrides: list[str] | None) -> Any:
     from glassformer.recipe.named import is_name
     from glassformer.recipe.recipe import read_recipe
 
-    run = Path(where).is_dir() and not is_name(where)
-    return read_recipe(Path(where) / "recipe.yaml" if run else where, overrides or [])
+    if not is_name(where) and Path(where).is_dir():
+        where = str(Path(where) / "recipe.yaml")
+    return read_recipe(where, overrides or [])
 
 
 def _print_report(values: dict[str, Any], as_json: bool) -> None:

@@ -22,9 +22,9 @@ from glassformer.run.run import Run
 from glassformer.tasks.catalogue import kinds_of, recipe_of_folder
 from glassformer.training.device import find_device
 from glassformer.training.given_data import with_files, written
+from glassformer.training.history import Listener
 from glassformer.training.loop import train as train_run
 from glassformer.training.model_files import check_model
-from glassformer.training.tensorboard import Listener
 
 
 def load(

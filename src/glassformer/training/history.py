@@ -1,13 +1,15 @@
 """What a run measured, line by line: `metrics.jsonl`, and listeners."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from glassformer.files import write_text, writing
-from glassformer.training.tensorboard import Listener
+
+Listener = Callable[[Mapping[str, Any]], None]
+"""Called with every line of `metrics.jsonl`: {"step": 100, "validation_loss": 1.25, ...}."""
 
 
 class History:

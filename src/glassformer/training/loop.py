@@ -32,7 +32,7 @@ from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.task import Task
 from glassformer.training.checkpoint import Checkpoints, State
 from glassformer.training.device import choose_machine, platform
-from glassformer.training.history import History
+from glassformer.training.history import History, Listener
 from glassformer.training.interrupt import interruptions
 from glassformer.training.memory import keep_freed_memory
 from glassformer.training.model_files import check_there, export, is_exported, save_inputs
@@ -44,7 +44,7 @@ from glassformer.training.report import write_report
 from glassformer.training.run_folder import held, prepare, unchanged
 from glassformer.training.schedule import rate
 from glassformer.training.step import StepResult, training_step
-from glassformer.training.tensorboard import Listener, tensorboard
+from glassformer.training.tensorboard import tensorboard
 
 SHOWN = {name: score.form for name, score in SCORES.items() if score.logged}
 """Scores that are shown behind the loss."""

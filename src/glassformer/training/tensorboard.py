@@ -1,14 +1,12 @@
 """TensorBoard as a listener of training: an example for other trackers."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError
-
-Listener = Callable[[Mapping[str, Any]], None]
-"""Hears every line of `metrics.jsonl`: {"step": 100, "validation_loss": 1.25, ...}."""
+from glassformer.training.history import Listener
 
 
 @contextmanager
