@@ -64,10 +64,6 @@ def train(
     run: Run folder; default: runs/ and the recipe's name.
     resume: Resume from the newest checkpoint.
     """
-    from glassformer.recipe.recipe import read_recipe
-    from glassformer.training import train as train_recipe
-    from glassformer.training.progress import clock
-
     changes = overrides or []
     if recipe is not None and "=" in recipe:
         changes, recipe = [recipe, *changes], None
@@ -82,6 +78,11 @@ def train(
             "or overrides like "
             "data.train.path=FILE."
         )
+    sys.stderr.write(f"run folder: {folder}\n")  # before PyTorch, which takes two seconds to load
+    from glassformer.recipe.recipe import read_recipe
+    from glassformer.training import train as train_recipe
+    from glassformer.training.progress import clock
+
     result = train_recipe(read_recipe(recipe, changes), folder, resume)
     _check_end(result)
     if json:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tokenizers import Tokenizer as Library
 
-GROUP = min(4 * (os.cpu_count() or 1), 16)
+GROUP = min(os.cpu_count() or 1, 16)
 """Chunks that are encoded at once, before Ctrl-C is heard again and memory is free again."""
 
 
