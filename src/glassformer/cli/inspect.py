@@ -48,38 +48,41 @@ def inspect(
             with suppress(OSError):  # then the printed address is enough
                 place = kept.enter_context(tempfile.TemporaryDirectory(prefix="glassformer-"))
                 _open_in_browser(Path(place) / "explorer.html", server.address)
-        ended = _serve(server)
+        code = _serve(server)
         sys.stderr.write("the explorer has ended\n")
-    if ended is not None:
-        sys.exit(128 + ended)
+    if code:
+        sys.exit(code)
 
 
-def _serve(server: "Server") -> int | None:
+def _serve(server: "Server") -> int:
     """Answer until Ctrl-C or SIGTERM; after SIGTERM, finish the requests in progress and refuse
     others, until the second one.
 
-    Returns the number of the signal, None after Ctrl-C.
+    Returns the exit code: 0, or 143 where SIGTERM left requests without an answer.
     """
     import signal
     import threading
 
-    ended: list[int] = []
+    received, unanswered = list[int](), list[int]()
 
     def finish() -> None:
         if not server.drain():
             sys.stderr.write("some requests were not answered in time\n")
+            unanswered.append(signal.SIGTERM)
         server.shutdown()
 
     def end(number: int, frame: object) -> None:
-        threading.Thread(target=server.shutdown if ended else finish, daemon=True).start()
-        ended.append(number)
+        if received:
+            unanswered.append(number)
+        threading.Thread(target=server.shutdown if received else finish, daemon=True).start()
+        received.append(number)
 
     with ExitStack() as kept:
         if threading.current_thread() is threading.main_thread():
             kept.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, end))
         with suppress(KeyboardInterrupt):
             server.serve_forever(poll_interval=0.2)
-    return ended[0] if ended else None
+    return 128 + signal.SIGTERM if unanswered else 0
 
 
 def _open_in_browser(page: Path, address: str) -> None:
