@@ -5,12 +5,12 @@ BIN := $(VENV)/bin
 # Made again when what it was made from changes.
 STAMP := $(VENV)/.setup-done
 
-.PHONY: setup browser demo test test-slow lint bench clean
+.PHONY: setup browser demo test test-slow test-oldest test-newest lint bench clean
 
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt tools/setup.sh
-	bash tools/setup.sh $(PYTHON) $(VENV)
+	bash tools/setup.sh $(PYTHON) $(VENV) constraints.txt
 	@touch $(STAMP)
 
 # A chromium for the tests of the explorer's pages, if this machine can have one.
@@ -26,6 +26,15 @@ test: setup lint
 test-slow: setup
 	$(BIN)/python -m pytest -n 2
 
+# The same tests with the oldest and with the newest versions that pyproject.toml allows, in environments of their own.
+test-oldest:
+	bash tools/setup.sh $(PYTHON) .venv-oldest constraints-oldest.txt
+	.venv-oldest/bin/python -m pytest -n 2 -m "not slow"
+
+test-newest:
+	bash tools/setup.sh $(PYTHON) .venv-newest
+	.venv-newest/bin/python -m pytest -n 2 -m "not slow"
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -36,4 +45,4 @@ bench: setup
 	@echo "side by side with a peer: python bench/train_vs_nanogpt.py --nanogpt PATH --data PATH"
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest .venv-newest .pytest_cache .ruff_cache .hypothesis

@@ -14,6 +14,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 USED = {
     "accelerate": ("bench/vision_vs_peers.py", "accelerate"),  # by the Trainer of transformers
     "basedpyright": ("Makefile", "basedpyright"),
+    "hatchling": ("pyproject.toml", "hatchling.build"),
     "ruff": ("Makefile", "ruff"),
     "pytest-timeout": ("pyproject.toml", "timeout = "),
     "pytest-xdist": ("Makefile", "-n 2"),
@@ -86,15 +87,32 @@ def test_what_the_package_imports_is_declared():
         assert names & declared, f"{module} is imported and not declared"
 
 
+def pins(name: str) -> dict[str, str]:
+    """The versions that a file pins."""
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    found = (re.match(r"([\w.-]+)==([\w.]+)", line) for line in lines)
+    return {line[1].lower().replace("_", "-"): line[2] for line in found if line}
+
+
 def test_pinned_versions_fit_the_declared_ranges():
-    pinned = dict(
-        line.split("==") for line in (ROOT / "constraints.txt").read_text().split() if "==" in line
-    )
-    lower = {name.lower(): version for name, version in pinned.items()}
-    for requirement in PROJECT["dependencies"]:
-        name, least = requirement.split(">=")
-        assert number(lower[name.lower()]) >= number(least), requirement
+    pinned, oldest = pins("constraints.txt"), pins("constraints-oldest.txt")
+    for requirement in [*PROJECT["dependencies"], *(one for of in EXTRAS.values() for one in of)]:
+        name, least = requirement.lower().split(">=")
+        assert number(pinned[name]) >= number(least), requirement
+        assert number(oldest[name]) == number(least), f"{requirement}: run tools/pins.sh"
+
+
+def test_the_lock_file_has_the_pinned_versions_and_their_hashes():
+    pinned, locked = pins("constraints.txt"), pins("requirements.lock")
+    declared = [name_of(one).lower() for of in EXTRAS.values() for one in of]
+    declared += [name_of(one).lower() for one in PROJECT["dependencies"]]
+    assert set(declared) - set(locked) == {"torch"}, "run tools/pins.sh"
+    for name, version in locked.items():
+        assert pinned.get(name, version) == version, f"{name}: run tools/pins.sh"
+    for entry in re.split(r"\n(?! )", (ROOT / "requirements.lock").read_text().strip()):
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}", entry), entry
 
 
 def number(version: str) -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", version)[:3]))
+    found = [int(part) for part in re.findall(r"\d+", version)[:3]]
+    return tuple(found + [0] * (3 - len(found)))
