@@ -14,6 +14,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 USED = {
     "accelerate": ("bench/vision_vs_peers.py", "accelerate"),  # by the Trainer of transformers
     "basedpyright": ("Makefile", "basedpyright"),
+    "hatch-fancy-pypi-readme": ("pyproject.toml", "hooks.fancy-pypi-readme"),
     "hatchling": ("pyproject.toml", "hatchling.build"),
     "ruff": ("Makefile", "ruff"),
     "pytest-timeout": ("pyproject.toml", "timeout = "),

@@ -204,6 +204,11 @@ def test_without_extras_a_command_asks_for_the_one_it_needs(environment, empty):
 
 
 @pytest.mark.slow
-def test_the_wheel_says_its_version(environment, empty):
+def test_the_wheel_says_its_version_and_its_page_has_whole_addresses(environment, empty):
     said = run(environment, empty, ["glassformer", "--version"])
     assert said.stdout.decode() == f"glassformer {gf.__version__}\n"
+    (metadata,) = environment.parent.rglob("glassformer-*.dist-info/METADATA")
+    links = re.findall(r"\]\(([^)]+)\)", metadata.read_text(encoding="utf-8"))
+    assert len(links) > 20
+    assert all(link.startswith("https://") for link in links)
+    assert any(link.endswith(f"/v{gf.__version__}/docs/explorer/attention.png") for link in links)
