@@ -7,7 +7,7 @@ COPY constraints.txt pyproject.toml README.md LICENSE /source/
 COPY src /source/src
 # TORCH_INDEX: the index of torch's CPU build, in place of several gigabytes of CUDA libraries.
 RUN pip install --no-cache-dir --constraint /source/constraints.txt ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} torch \
- && pip install --no-cache-dir --constraint /source/constraints.txt "/source[eval,demo,track]" \
+ && pip install --no-cache-dir --constraint /source/constraints.txt "/source[eval,demo,track,audio]" \
  && useradd --create-home --uid 1000 user
 USER user
 WORKDIR /work

@@ -12,4 +12,4 @@ PY
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 pip=("$venv/bin/python" -m pip install --quiet --disable-pip-version-check --constraint constraints.txt)
 "${pip[@]}" torch
-"${pip[@]}" --editable ".[dev,track,eval,demo]"
+"${pip[@]}" --editable ".[dev,track,eval,demo,audio]"
