@@ -1,6 +1,7 @@
 """Models, images, audio and archives that would take hours or terabytes if they were believed."""
 
 import gzip
+import io
 import json
 import math
 import resource
@@ -14,11 +15,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+import numpy as np
+import soundfile
+
 from glassformer.data.formats.contents import content, source_at
 from glassformer.data.formats.idx import read_idx, read_npy
 from glassformer.data.pictures import decode
 from glassformer.errors import DataError
-from glassformer.media.wav import read_wav
+from glassformer.media.audio_file import read_audio
 from glassformer.models import ModelConfig, Transformer
 from glassformer.models.weights import config_json, save_weights
 
@@ -142,6 +146,19 @@ def zeros(file: IO[bytes], head: bytes = b"", megabytes: int = 80) -> None:
         file.write(bytes(1 << 20))
 
 
+def flac(claims: bool = False) -> bytes:
+    """A FLAC file of silence, 80 kB; or one second that claims to be as long as can be written."""
+    out = io.BytesIO()
+    with soundfile.SoundFile(out, "w", 44_100, 1, format="FLAC") as file:
+        for _ in range(1 if claims else 600):  # a second each: little memory
+            file.write(np.zeros(44_100, np.int16))
+    raw = bytearray(out.getvalue())
+    if claims:
+        raw[21] |= 0x0F
+        raw[22:26] = b"\xff" * 4
+    return bytes(raw)
+
+
 def media_bombs(place: Path) -> tuple[int, float, float, list[str]]:
     """See `resource_bombs`, of files of data."""
     text = chunk(b"zTXt", b"k\0\0" + zlib.compress(bytes(100 << 20)))
@@ -161,6 +178,9 @@ def media_bombs(place: Path) -> tuple[int, float, float, list[str]]:
     bmp = b"BM" + struct.pack("<IHHI", 100, 0, 0, 54)
     bmp += struct.pack("<IiiHHIIiiII", 40, 2**30, 2**30, 1, 24, *[0] * 6) + bytes(100)
     wav = b"RIFF" + b"\xff" * 4 + b"WAVEfmt " + own + b"data" + b"\xff" * 4 + bytes(100)
+    silence, common = flac(), struct.pack(">hIh", 1, 2**32 - 1, 16) + b"\x40\x0e\xac\x44" + bytes(6)
+    aiff = b"FORM" + b"\xff" * 4 + b"AIFFCOMM" + struct.pack(">I", 18) + common
+    aiff += b"SSND" + b"\xff" * 4 + bytes(100)
     tries: dict[str, Callable[[], object]] = {
         "a PNG of 60,000 x 60,000": lambda: decode(png(60_000, 60_000), "it"),
         "a PNG of 2^62 pixels": lambda: decode(png(2**31 - 1, 2**31 - 1), "it"),
@@ -168,7 +188,10 @@ def media_bombs(place: Path) -> tuple[int, float, float, list[str]]:
         "a PNG with 100 MB of text": lambda: decode(png(8, 8, text), "it"),
         "a GIF of 2^32 pixels": lambda: decode(gif, "it"),
         "a BMP of 2^60 pixels": lambda: decode(bmp, "it"),
-        "a WAV of 65,535 channels": lambda: read_wav(wav, "it"),
+        "a WAV of 65,535 channels": lambda: read_audio(wav, "it"),
+        "a FLAC of 68 billion samples": lambda: read_audio(flac(claims=True), "it"),
+        "a FLAC of ten minutes of silence": lambda: read_audio(silence, "it"),
+        "an AIFF of 4 GB in 100 bytes": lambda: read_audio(aiff, "it"),
         "an array of 64 TB": lambda: read_npy(str(place / "claims.npy")),
         "an IDX file of 2^93 bytes": lambda: read_idx(str(place / "claims-ubyte")),
         "a gzip file of zeros": lambda: read_idx(str(place / "packed-ubyte.gz")),

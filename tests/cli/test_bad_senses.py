@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 from PIL import Image
 
 from glassformer.media.wav import write_wav
@@ -50,6 +51,13 @@ def huge() -> bytes:
     return said(raw, 29, ">I", zlib.crc32(raw[12:29]))
 
 
+def encoded(form: str) -> bytes:
+    """A tone in another format."""
+    file = io.BytesIO()
+    soundfile.write(file, tone(TONES["low"], DRAW), RATE, format=form)
+    return file.getvalue()
+
+
 WAV = write_wav(tone(TONES["low"], DRAW), RATE)
 PICTURES = {
     "cut.png": (picture(3)[:400], "is a damaged image"),
@@ -78,7 +86,10 @@ SOUNDS = {
         "has 11 bytes of samples, which 2 a frame do not divide",
     ),
     "none.wav": (said(WAV, CHANNELS, "<H", 0), "says that it has 0 channels; 1 to 64 can be read"),
-    "text.wav": (b"hello, world", "is not a WAV file, it begins with b'hello, world'"),
+    "text.wav": (b"hello, world", "is not an audio file, it begins with b'hello, world'"),
+    "cut.flac": (encoded("FLAC")[:-1], "is a FLAC file that is cut off or damaged"),
+    "cut.mp3": (encoded("MP3")[:-1], "is not whole (frame "),
+    "cut.ogg": (encoded("OGG")[:-1], "is not whole (it ends in page 3, which is not marked as"),
 }
 
 

@@ -119,7 +119,7 @@ def test_models_are_given_what_they_read(refused, pictures, sounds, trained, rec
     (picture,), (sound,) = files(pictures / "pictures", 1), files(sounds / "sounds", 1)
     for run, given, sentence in (
         (pictures / "run", sound, f"{sound} is not an image; give PNG"),
-        (sounds / "run", picture, f"{picture} is not a WAV file"),
+        (sounds / "run", picture, f"{picture} is not an audio file"),
         (pictures / "run", recipe, "is not an image"),
     ):
         assert sentence in refused("classify", run, given, code=1, keep=run)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from glassformer.errors import ConfigError, DataError
 from glassformer.media import audio
 from glassformer.media.audio import AudioConfig, AudioReader
-from glassformer.media.spectrogram import log_mel, mel_filters, resampled
+from glassformer.media.resample import resampled
+from glassformer.media.spectrogram import log_mel, mel_filters
 
 SMALL = {"rate": 8_000, "seconds": 0.1, "n_mels": 8, "patch": [5, 4]}
 
@@ -44,7 +45,7 @@ def test_every_recording_becomes_a_clip_and_none_is_cut_unseen(length, rate, pos
     clip = one.clip(samples, rate)
     assert clip.shape == (800,)
     assert clip.dtype == np.float32
-    whole = resampled(torch.from_numpy(samples), rate, 8_000).numpy()
+    whole = resampled(samples, rate, 8_000)
     assert one.cuts(length, rate) == (len(whole) > 800)
     kept = min(len(whole), 800)
     assert np.count_nonzero(clip) == kept
@@ -146,6 +147,23 @@ def test_what_is_saved_is_what_is_read(tmp_path):
         assert torch.equal(
             found.spectrogram(noise(2, 800, seed=1)), one.spectrogram(noise(2, 800, seed=1))
         )
+
+
+def test_a_file_of_an_earlier_version_keeps_its_spectrograms_and_refuses_other_rates(tmp_path):
+    one = reader().resolved(noise(4, 800))
+    one.save(tmp_path)
+    values = json.loads((tmp_path / "audio.json").read_text())
+    assert values.pop("resampler") == "soxr"
+    (tmp_path / "audio.json").write_text(json.dumps(values))
+    old = AudioReader.load(tmp_path)
+    samples = noise(800)
+    clips = old.clip(samples, 8_000)[None]
+    assert np.array_equal(clips[0], one.clip(samples, 8_000))
+    assert torch.equal(old.spectrogram(clips), one.spectrogram(clips))
+    with pytest.raises(ConfigError, match=r"Audio of 16000 .* of 8000 .* give audio of 8000, or"):
+        old.clip(samples, 16_000)
+    old.save(tmp_path)
+    assert AudioReader.load(tmp_path).config.resampler is None
 
 
 def saved(**changes) -> dict:

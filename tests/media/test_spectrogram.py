@@ -1,5 +1,4 @@
-"""Resampling against SciPy and sines, mel filters against transformers, spectrograms against their
-definition."""
+"""Mel filters against transformers, spectrograms against their definition."""
 
 import math
 
@@ -8,110 +7,21 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import signal
 from transformers.audio_utils import mel_filter_bank
 
 from glassformer.errors import ConfigError
 from glassformer.media.spectrogram import (
-    BETA,
-    ROLLOFF,
-    ZEROS,
     hertz,
     log_mel,
     mel,
     mel_filters,
     mel_patches,
     n_frames,
-    resampled,
 )
-
-RATES = [
-    (8_000, 16_000),
-    (16_000, 8_000),
-    (44_100, 16_000),
-    (22_050, 16_000),
-    (48_000, 11_025),
-    (100, 97),
-    (5, 7),
-]
-SMALL = 1e-4
-"""Twice the ripple of a filter of -86 dB."""
-rates = pytest.mark.parametrize(("rate", "new_rate"), RATES)
 
 
 def noise(*shape: int, seed=0, dtype=torch.float64) -> torch.Tensor:
     return torch.from_numpy(np.random.default_rng(seed).standard_normal(shape)).to(dtype)
-
-
-# Resampling
-
-
-@rates
-def test_as_scipys_polyphase_filter_with_the_same_window(rate, new_rate):
-    up, down = new_rate // math.gcd(rate, new_rate), rate // math.gcd(rate, new_rate)
-    cutoff = ROLLOFF * min(1, up / down)
-    reach = math.ceil(ZEROS / cutoff)
-    taps = signal.firwin(2 * reach * up + 1, cutoff / up, window=("kaiser", BETA))
-    x = noise(2, 1_500)
-    expected = signal.resample_poly(x.numpy(), up, down, axis=-1, window=taps)
-    found = resampled(x, rate, new_rate).numpy()
-    assert found.shape == expected.shape
-    # SciPy normalizes all phases together, we each by itself: they differ by the ripple of -86 dB
-    assert np.abs(found - expected).max() < 5e-4
-
-
-@rates
-def test_a_sine_is_the_same_sine_at_the_other_times(rate, new_rate):
-    lower = min(rate, new_rate) / 2
-    x_times, y_times = np.arange(3_000) / rate, np.arange(-(-3_000 * new_rate // rate)) / new_rate
-    inside = (y_times > 500 / rate) & (y_times < 2_500 / rate)  # where the filter sees no end
-    for share in (0.01, 0.3, 0.8):
-        x = np.sin(2 * np.pi * share * lower * x_times + 1)
-        y = np.sin(2 * np.pi * share * lower * y_times + 1)
-        found = resampled(torch.from_numpy(x), rate, new_rate).numpy()
-        assert np.abs(found - y)[inside].max() < SMALL
-
-
-def test_a_sweep_is_the_same_sweep():
-    def sweep(times):
-        return np.sin(2 * np.pi * (50 * times + 1_500 * times**2))  # 50 to 3,050 Hz in a second
-
-    x, y = sweep(np.arange(16_000) / 16_000), sweep(np.arange(8_000) / 8_000)
-    found = resampled(torch.from_numpy(x), 16_000, 8_000).numpy()
-    assert np.abs(found - y)[100:-100].max() < SMALL
-
-
-@pytest.mark.parametrize("share", [1.01, 1.3, 1.9])
-def test_what_the_new_rate_cannot_hold_is_gone(share):
-    x = torch.from_numpy(np.sin(2 * np.pi * share * 4_000 * np.arange(4_000) / 16_000))
-    assert resampled(x, 16_000, 8_000)[200:-200].abs().max() < SMALL  # not folded down
-
-
-@given(st.integers(1, 300), st.integers(1, 60), st.integers(1, 60), st.integers(0, 9))
-def test_lengths_batches_and_sums(length, rate, new_rate, seed):
-    x, y = noise(2, length, seed=seed)
-    both = resampled(torch.stack([x, y]), rate, new_rate)
-    assert both.shape == (2, math.ceil(length * new_rate / rate))
-    torch.testing.assert_close(both[0], resampled(x, rate, new_rate))
-    torch.testing.assert_close(both.sum(0), resampled(x + y, rate, new_rate))
-    if rate == new_rate:
-        assert torch.equal(both[0], x)
-
-
-def test_a_constant_stays_one():
-    found = resampled(torch.full((4_000,), 0.7, dtype=torch.float64), 44_100, 16_000)
-    torch.testing.assert_close(found[100:-100], torch.full_like(found[100:-100], 0.7))
-
-
-def test_rates_with_no_factor_in_between_need_no_more_memory():
-    x = np.sin(2 * np.pi * 440 * np.arange(2_000) / 44_101)
-    found = resampled(torch.from_numpy(x), 44_101, 48_000).numpy()
-    expected = np.sin(2 * np.pi * 440 * np.arange(len(found)) / 48_000)
-    assert np.abs(found - expected)[100:-100].max() < SMALL
-
-
-def test_no_samples_stay_none():
-    assert resampled(torch.zeros(3, 0), 8_000, 16_000).shape == (3, 0)
 
 
 # The mel scale

@@ -491,8 +491,12 @@ def test_images_and_audio_are_counted_in_the_order_of_the_sequence(tmp_path):
 
 def test_a_sent_picture_is_the_same_as_the_file(explorer_of, tmp_path):
     import base64
+    import io
+
+    import soundfile
 
     from glassformer.media.wav import write_wav
+    from glassformer.processors.audio import AudioProcessor
     from small_senses import write_picture
 
     image = explorer_of("image")
@@ -504,12 +508,17 @@ def test_a_sent_picture_is_the_same_as_the_file(explorer_of, tmp_path):
     audio = explorer_of("audio")
     samples = np.sin(np.arange(800) / 5).astype(np.float32)
     address = f"data:audio/wav;base64,{base64.b64encode(write_wav(samples, 8000)).decode()}"
+    content = io.BytesIO()
+    soundfile.write(content, samples, 8000, format="FLAC")
+    packed = f"data:audio/flac;base64,{base64.b64encode(content.getvalue()).decode()}"
     own = audio.run.look(
         (np.rint(samples * 32768).clip(-32768, 32767).astype(np.float32) / 32768, 8000)
     )
-    header = ask(audio, "look", look={"input": {"audio": address}}).header
-    best = header["outcome"]["rows"][0]["top"][0]
-    assert best["p"] == pytest.approx(float(own.probabilities().max()), abs=1e-5)
+    for where in (address, packed):
+        header = ask(audio, "look", look={"input": {"audio": where}}).header
+        best = header["outcome"]["rows"][0]["top"][0]
+        assert best["p"] == pytest.approx(float(own.probabilities().max()), abs=1e-5)
+    assert {".wav", ".flac", ".mp3", "audio/ogg"} <= {*AudioProcessor.accept.split(",")}
 
 
 def test_the_stream_is_projected_on_its_main_directions(explorer):

@@ -8,6 +8,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
+import soundfile
 import torch
 from torch.testing import assert_close
 
@@ -15,7 +16,6 @@ import glassformer as gf
 from glassformer.data.parts import Mixed
 from glassformer.errors import ConfigError, DataError
 from glassformer.media.image import ImageReader
-from glassformer.media.wav import write_wav
 from glassformer.processors.parts_inputs import common_order
 from glassformer.recipe.recipe import Recipe
 from glassformer.tasks.text_to_text import PartsToText
@@ -85,10 +85,9 @@ def test_pictures_and_sounds_and_text_stand_in_one_sequence(tmp_path):
     draw, rows = np.random.default_rng(0), []
     for i in range(12):
         write_picture(tmp_path / f"{i}.png", sky(SKIES[i % 2], draw)[..., :1])
-        (tmp_path / f"{i}.wav").write_bytes(
-            write_wav(tone(list(TONES.values())[i // 2 % 2], draw), RATE)
-        )
-        parts = ["hear", {"audio": f"{i}.wav"}, {"type": "image", "image": f"{i}.png"}]
+        file = tmp_path / f"{i}.{('wav', 'flac')[i % 2]}"
+        soundfile.write(file, tone(list(TONES.values())[i // 2 % 2], draw), RATE)
+        parts = ["hear", {"audio": file.name}, {"type": "image", "image": f"{i}.png"}]
         rows.append({"input": parts, "target": f"{list(TONES)[i // 2 % 2]} {SKIES[i % 2]}"})
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     change = {"data": {"train.path": str(tmp_path / "rows.jsonl")}, "processor.audio": AUDIO}

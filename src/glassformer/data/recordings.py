@@ -8,9 +8,7 @@ from glassformer.data.config import DataConfig
 from glassformer.data.formats.contents import content
 from glassformer.data.formats.labelled_files import LabelledFile, labelled_files
 from glassformer.data.sources import Source
-from glassformer.media.wav import read_wav
-
-SUFFIXES = (".wav", ".wave")
+from glassformer.media.audio_file import SUFFIXES, read_audio
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +28,5 @@ def recordings(config: DataConfig) -> list[Recording]:
 
 
 def sound(source: Source) -> tuple[np.ndarray, int]:
-    """Decode an audio file: the mean of its channels, float32 [T] in [-1, 1], and its sample rate;
-    see `read_wav`."""
-    samples, rate = read_wav(content(source), source.path)
-    return samples.mean(axis=1, dtype=np.float32), rate
+    """Decode an audio file: float32 [T] in [-1, 1], and its sample rate; see `read_audio`."""
+    return read_audio(content(source), source.path)

@@ -7,16 +7,17 @@ Everything follows from one configuration, which is saved with the model as `aud
 """
 
 from collections.abc import Iterator
-from typing import Literal, Self, final
+from typing import Any, Literal, Self, final
 
 import numpy as np
 import torch
 from pydantic import Field, model_validator
 
 from glassformer.axes import Float, Tensor
-from glassformer.errors import DataError
+from glassformer.errors import ConfigError, DataError
 from glassformer.media.reader import Reader
-from glassformer.media.spectrogram import log_mel, mel_filters, mel_patches, n_frames, resampled
+from glassformer.media.resample import resampled
+from glassformer.media.spectrogram import log_mel, mel_filters, mel_patches, n_frames
 from glassformer.record import Record
 
 CLIPS_AT_ONCE = 64
@@ -34,6 +35,10 @@ class AudioConfig(Record):
         ge=8_000,
         le=48_000,
         description="Samples a second; others are resampled to it.",
+    )
+    resampler: Literal["soxr"] | None = Field(
+        default="soxr",
+        description="What resamples files of another rate; null: they are refused.",
     )
     seconds: float = Field(
         default=1.0,
@@ -167,6 +172,11 @@ class AudioReader(Reader):
             config.n_mels, config.n_fft, config.rate, config.low, config.highest
         )
 
+    @classmethod
+    def _of(cls, values: dict[str, Any]) -> Self:
+        # a file without the key is of a version that resampled by a filter of its own
+        return super()._of({"resampler": None, **values})
+
     @property
     def grid(self) -> tuple[int, int]:
         """Patches along time and along frequency."""
@@ -177,10 +187,17 @@ class AudioReader(Reader):
         return n_samples * self.config.rate > self.config.n_samples * rate
 
     def clip(self, samples: np.ndarray, rate: int) -> np.ndarray:
-        """Resample an audio file, float [U], and cut it or pad it with silence, float32 [T]."""
-        sound = resampled(
-            torch.tensor(samples, dtype=torch.float32), rate, self.config.rate
-        ).numpy()
+        """Resample an audio file, float [U], and cut it or pad it with silence, float32 [T].
+
+        ConfigError: another rate without `resampler`, or soxr is not installed.
+        """
+        if rate != self.config.rate and self.config.resampler is None:
+            raise ConfigError(
+                f"Audio of {rate} samples a second was given to a model of {self.config.rate} that "
+                f"was not trained with soxr (processor.audio.resampler is null); give audio of "
+                f"{self.config.rate}, or train it again."
+            )
+        sound = resampled(samples, rate, self.config.rate)
         out = np.zeros(self.config.n_samples, np.float32)
         length = min(len(sound), len(out))
         begin, into = 0, 0

@@ -128,7 +128,7 @@ def moved(clip: np.ndarray, shift: float, speed: float) -> np.ndarray:
     padded with silence.
 
     Between samples it is the cubic through the four nearest (Catmull & Rom 1974): enough for a few
-    per cent, at a tenth of the cost of `resampled`.
+    per cent, and each clip has a ratio of its own.
     """
     n = len(clip)
     middle = (n - 1) / 2

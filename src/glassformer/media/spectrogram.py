@@ -1,7 +1,5 @@
 """Audio samples to patches of a log-mel spectrogram: pure functions.
 
-resampled     x at another rate: y[m] = sum_n x[n] h(m rate / new_rate - n), h a Kaiser-windowed
-              sinc
 log_mel       log(max(floor, M |STFT(x)|^2)): Hann windows every `hop` samples, mel triangles M
 mel_patches   a spectrogram as an image of one channel
 """
@@ -13,51 +11,6 @@ import torch
 from glassformer.axes import Float, Tensor
 from glassformer.errors import ConfigError
 from glassformer.media.patches import patchify
-
-ZEROS, ROLLOFF, BETA = 32, 0.92, 8.6
-"""Zeros of the sinc to either side, cutoff as a share of the lower Nyquist frequency, and the
-window's beta: stop band -86 dB (Kaiser & Schafer 1980), pass band up to 0.84 of that frequency,
-nothing from 1.01 on."""
-PHASES = 64
-"""Phases that are computed at once."""
-
-
-def resampled(samples: Float[Tensor, "*N T"], rate: int, new_rate: int) -> Float[Tensor, "*N U"]:
-    """Resample from `rate` to `new_rate`: U = ceil(T new_rate / rate).
-
-    Sample m is at the time m / new_rate; outside there is silence. The cutoff is below the lower
-    Nyquist frequency, and a constant stays constant. Polyphase: the outputs of one phase (m modulo
-    new_rate / gcd) are one matrix product.
-    """
-    divisor = math.gcd(rate, new_rate)
-    up, down, length = new_rate // divisor, rate // divisor, samples.shape[-1]
-    if up == down or length == 0:
-        return samples
-    cutoff = ROLLOFF * min(1.0, up / down)
-    reach = math.ceil(ZEROS / cutoff)  # taps to either side
-    rounds = -(-length // down)  # each gives `up` outputs
-    whole = torch.nn.functional.pad(samples, (reach, reach + rounds * down - length + down))
-    columns = []
-    for first in range(0, up, PHASES):
-        phases = torch.arange(first, min(first + PHASES, up))
-        start = first * down // up
-        kernel = _kernel(phases * down, up, start, reach, cutoff).to(samples)
-        columns.append(whole[..., start:].unfold(-1, len(kernel), down)[..., :rounds, :] @ kernel)
-    return torch.cat(columns, -1).flatten(-2)[..., : -(-length * up // down)]
-
-
-def _kernel(
-    numerators: Tensor, up: int, start: int, reach: int, cutoff: float
-) -> Float[Tensor, "taps phases"]:
-    """Weights of samples start - reach, start - reach + 1, ... for outputs at numerators / up."""
-    places = numerators.double() / up
-    taps = torch.arange(start - reach, int(places[-1]) + reach + 2, dtype=torch.float64)
-    away = places - taps[:, None]
-    window = torch.special.i0(BETA * (1 - (away / reach).square()).clamp_min(0).sqrt()) * (
-        away.abs() <= reach
-    )
-    kernel = torch.sinc(cutoff * away) * window
-    return kernel / kernel.sum(0)
 
 
 def mel(hertz: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:

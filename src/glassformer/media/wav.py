@@ -22,13 +22,6 @@ WIDTHS = {PCM: (8, 16, 24, 32), FLOAT: (32, 64)}
 LOWEST_RATE, HIGHEST_RATE, MOST_CHANNELS = 4_000, 192_000, 64
 UNKNOWN_SIZE = 0x7FFF_0000
 """Data sizes from here on, and 0, are placeholders of streaming writers."""
-OTHER_FILES = {
-    b"fLaC": "FLAC",
-    b"OggS": "Ogg",
-    b"ID3": "MP3",
-    b"RF64": "RF64",
-    b"RIFX": "big-endian RIFX",
-}
 
 
 class _Format(NamedTuple):
@@ -49,7 +42,7 @@ def read_wav(raw: bytes, where: str) -> tuple[np.ndarray, int]:
     with `where`: not WAV, an unsupported kind, a false header, or no samples.
     """
     if len(raw) < 12 or raw[:4] != b"RIFF" or raw[8:12] != b"WAVE":
-        raise DataError(_other_file(raw, where))
+        raise DataError(f"{where} is not a WAV file, it begins with {raw[:12]!r}; give RIFF/WAVE")
     form: _Format | None = None
     for name, begin, size in _chunks(raw):
         if name == b"fmt " and form is None:
@@ -84,17 +77,6 @@ def write_wav(samples: np.ndarray, rate: int) -> bytes:
     riff = struct.pack("<4sI4s4sI", b"RIFF", 36 + len(data), b"WAVE", b"fmt ", 16)
     form = struct.pack("<HHIIHH", PCM, channels, rate, rate * channels * 2, channels * 2, 16)
     return riff + form + struct.pack("<4sI", b"data", len(data)) + data
-
-
-def _other_file(raw: bytes, where: str) -> str:
-    known = next((name for mark, name in OTHER_FILES.items() if raw.startswith(mark)), None)
-    if known is not None:
-        return (
-            f"{where} is a {known} file, and only WAV is read; convert it, for instance with ffmpeg"
-        )
-    if not raw:
-        return f"{where} is empty; copy it again"
-    return f"{where} is not a WAV file, it begins with {raw[:12]!r}; give RIFF/WAVE files"
 
 
 def _chunks(raw: bytes) -> Iterator[tuple[bytes, int, int]]:

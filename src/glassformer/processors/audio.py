@@ -10,12 +10,13 @@ from glassformer.axes import Float, Tensor
 from glassformer.data.config import DataConfig, SplitName
 from glassformer.data.formats.contents import source_at
 from glassformer.data.formats.labelled_files import TABLES
-from glassformer.data.recordings import SUFFIXES, Recording, recordings, sound
+from glassformer.data.recordings import Recording, recordings, sound
 from glassformer.errors import ConfigError, DataError, counted
 from glassformer.media.audio import AudioReader
 from glassformer.media.audio_augment import SoundAugmentation, SoundAugmentConfig
+from glassformer.media.audio_file import MEDIA_TYPES, SUFFIXES, read_audio
 from glassformer.media.patches import unpatchify
-from glassformer.media.wav import read_wav, write_wav
+from glassformer.media.wav import write_wav
 from glassformer.processors.config import ProcessorConfig
 from glassformer.processors.inputs import Records, by_split
 from glassformer.processors.media import MediaProcessor, skips
@@ -29,8 +30,8 @@ class AudioProcessor(MediaProcessor[AudioReader]):
     medium, capabilities = "audio", frozenset({"audio"})
     suffixes = (*SUFFIXES, *TABLES)
     kind = AudioReader
-    stored_fields = frozenset({"rate", "seconds", "position"})
-    accept = "audio/wav,.wav"
+    stored_fields = frozenset({"rate", "seconds", "position", "resampler"})
+    accept = ",".join(MEDIA_TYPES)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -41,6 +42,11 @@ class AudioProcessor(MediaProcessor[AudioReader]):
     def _augmentation(self) -> SoundAugmentation:
         change = self.how.audio or SoundAugmentConfig()
         return SoundAugmentation(change, self.reader.config.rate, self.how.seed)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """See `MediaProcessor`: without `resampler` where there is none, as stores were before."""
+        return {name: of for name, of in super().settings.items() if of is not None}
 
     @classmethod
     def read(cls, data: DataConfig) -> dict[str, list[Recording]]:
@@ -105,8 +111,7 @@ class AudioProcessor(MediaProcessor[AudioReader]):
 
     def from_file(self, content: bytes) -> tuple[np.ndarray, int]:
         """See `MediaProcessor`: one channel, the mean of all."""
-        samples, rate = read_wav(content, "the audio")
-        return samples.mean(axis=1, dtype=np.float32), rate
+        return read_audio(content, "the audio")
 
     def to_file(self, given: Any) -> bytes | None:
         """See `MediaProcessor`: WAV."""
