@@ -1,7 +1,6 @@
 """`glassformer inspect`: the explorer of a run, in the browser, until Ctrl-C."""
 
 import sys
-import tempfile
 from contextlib import ExitStack, suppress
 from html import escape
 from pathlib import Path
@@ -27,6 +26,7 @@ def inspect(
     host: Address to listen at.
     no_browser: Only print the address.
     """
+    from glassformer.files import scratch_folder
     from glassformer.run import load
     from glassformer.serve.explorer.auth import LOCAL
     from glassformer.serve.explorer.handler import Explorer
@@ -46,8 +46,8 @@ def inspect(
         print(server.address, flush=True)
         if not no_browser:
             with suppress(OSError):  # then the printed address is enough
-                place = kept.enter_context(tempfile.TemporaryDirectory(prefix="glassformer-"))
-                _open_in_browser(Path(place) / "explorer.html", server.address)
+                place = kept.enter_context(scratch_folder())
+                _open_in_browser(place / "explorer.html", server.address)
         ended = _serve(server)
         sys.stderr.write("the explorer has ended\n")
     if ended is not None:
@@ -60,8 +60,9 @@ def _serve(server: "Server") -> int | None:
 
     Returns the number of the signal, None after Ctrl-C.
     """
-    import signal
     import threading
+
+    from glassformer.signals import handled
 
     ended: list[int] = []
 
@@ -74,11 +75,8 @@ def _serve(server: "Server") -> int | None:
         threading.Thread(target=server.shutdown if ended else finish, daemon=True).start()
         ended.append(number)
 
-    with ExitStack() as kept:
-        if threading.current_thread() is threading.main_thread():
-            kept.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, end))
-        with suppress(KeyboardInterrupt):
-            server.serve_forever(poll_interval=0.2)
+    with handled(end, "SIGTERM"), suppress(KeyboardInterrupt):
+        server.serve_forever(poll_interval=0.2)
     return ended[0] if ended else None
 
 
