@@ -89,7 +89,9 @@ def _open_in_browser(page: Path, address: str) -> None:
     import threading
     import webbrowser
 
+    from glassformer.files import write_text
+
     head = f'<meta charset="utf-8"><meta http-equiv="refresh" content="0; url={escape(address)}">'
-    page.write_text(f"<!doctype html>{head}<title>glassformer</title>", encoding="utf-8")
+    write_text(page, f"<!doctype html>{head}<title>glassformer</title>")
     # a browser in the terminal returns only when it is closed
     threading.Thread(target=webbrowser.open, args=(page.as_uri(),), daemon=True).start()
